@@ -1,0 +1,52 @@
+from pathlib import Path
+
+from setuptools import find_namespace_packages, setup
+
+# Ranges that the plugin is meant to work with; requirements.txt holds the versions it is tested
+# with. scripts/missing_requirements.py reads these two names without running this file.
+INSTALL_REQUIRES = [
+    "torch>=2.6",
+    "fairseq-fixed>=0.12.3.1,<0.13",
+    "numpy>=1.26",
+    "sacrebleu>=2.3",
+    "sacremoses>=0.1",
+    "sentencepiece>=0.2",
+    "subword-nmt>=0.3.8",
+    "tqdm>=4.60",
+]
+TEST_REQUIRES = ["pytest>=8", "pytest-xdist>=3.5", "ruff>=0.17,<0.18"]
+
+ROOT = Path(__file__).parent
+readme = ROOT / "README.md"
+
+setup(
+    name="fairseq-posattn",
+    version="0.1.0",
+    description="Position-aware attention mechanisms as a plugin for fairseq",
+    long_description=readme.read_text(encoding="utf-8") if readme.exists() else "",
+    long_description_content_type="text/markdown",
+    license="MIT",
+    license_files=["LICENSE"],
+    python_requires=">=3.10,<3.14",
+    install_requires=INSTALL_REQUIRES,
+    extras_require={
+        "analysis": ["matplotlib>=3.8"],
+        "summarization": ["rouge-score>=0.1.2"],
+        "test": TEST_REQUIRES,
+    },
+    packages=find_namespace_packages(include=["fairseq_posattn", "fairseq_posattn.*"]),
+    classifiers=[
+        "Development Status :: 4 - Beta",
+        "Environment :: Console",
+        "Environment :: Plugins",
+        "Intended Audience :: Science/Research",
+        "Operating System :: POSIX :: Linux",
+        "Programming Language :: Python :: 3 :: Only",
+        "Programming Language :: Python :: 3.10",
+        "Programming Language :: Python :: 3.11",
+        "Programming Language :: Python :: 3.12",
+        "Programming Language :: Python :: 3.13",
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+        "Topic :: Text Processing :: Linguistic",
+    ],
+)
