@@ -1,0 +1,57 @@
+"""Functions of the distance between a query and a key, laid out as matrices.
+
+Queries are the last ``query_length`` of ``key_length`` positions, so that one query against a cache
+of keys (incremental decoding) stands where it stood in the whole sentence.
+"""
+
+import torch
+from torch import Tensor
+
+
+def signed_distances(query_length: int, key_length: int, device=None) -> Tensor:
+    """Every distance ``t - s`` (query position less key position) that occurs, ascending.
+
+    Returns:
+        ``[Tq+Tk-1]`` integers from ``-(Tq-1)`` to ``Tk-1``; positive where the key comes first.
+    """
+    return torch.arange(1 - query_length, key_length, device=device)
+
+
+def distance_matrix(line: Tensor, query_length: int, key_length: int) -> Tensor:
+    """Lay out a function of distance as a matrix with constant diagonals.
+
+    Args:
+        line: ``[..., Tq+Tk-1]``, the values at :func:`signed_distances`.
+
+    Returns:
+        ``[..., Tq, Tk]``, at (t, s) the value for the distance between those positions.
+    """
+    # Rows are overlapping windows of one reversed line: no index of size Tq*Tk, and a backward pass
+    # that sums diagonals instead of scattering.
+    return line.flip(-1).unfold(-1, key_length, 1).flip(-2)
+
+
+def blocked_keys(
+    query_length: int,
+    key_length: int,
+    key_padding_mask: Tensor | None = None,
+    causal: bool = False,
+    device=None,
+) -> Tensor | None:
+    """Which keys a query may not see.
+
+    Args:
+        key_padding_mask: bool ``[B, Tk]``, True where padded.
+        causal: whether a query sees only itself and what comes before it.
+
+    Returns:
+        bool, broadcastable to ``[B, H, Tq, Tk]``, True where blocked; None where nothing is.
+    """
+    blocked = None
+    if causal and query_length > 1:
+        distances = signed_distances(query_length, key_length, device)
+        blocked = distance_matrix(distances < 0, query_length, key_length)[None, None]
+    if key_padding_mask is not None:
+        padding = key_padding_mask[:, None, None, :]
+        blocked = padding if blocked is None else blocked | padding
+    return blocked

@@ -1,0 +1,115 @@
+"""The part that softmax attentions share: normalise the scores over the allowed keys, drop, sum.
+
+A query whose every key is blocked attends to nothing: its weights, its context and every gradient
+through them are zero.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from fairseq_posattn.attention.implementations import select_implementation
+
+
+def select_softmax_implementation(requested: str, device: torch.device, need_weights: bool) -> str:
+    """``sdpa`` or ``reference``: what :func:`fused_attention` or :func:`softmax_attention` serves.
+
+    On a GPU the fused form is the faster; on a CPU, training sentences, it is not.
+    """
+    obstacles = {"sdpa": "cannot return weights" if need_weights else None, "reference": None}
+    best_first = obstacles if device.type == "cuda" else dict(reversed(obstacles.items()))
+    return select_implementation(requested, best_first)
+
+
+def scaled_scores(query: Tensor, key: Tensor) -> Tensor:
+    """``Q K' / sqrt(D)``: from ``[B, H, Tq, D]`` and ``[B, H, Tk, D]`` to ``[B, H, Tq, Tk]``."""
+    # Scaled before the product: in float16 the raw product may overflow.
+    return torch.matmul(query * query.size(-1) ** -0.5, key.transpose(-2, -1))
+
+
+def open_dead_rows(blocked: Tensor) -> tuple[Tensor, Tensor]:
+    """Make a mask safe to normalise under.
+
+    Args:
+        blocked: bool ``[..., Tq, Tk]``, True where a key may not be seen.
+
+    Returns:
+        The mask with the rows that block every key opened, and those rows: bool ``[..., Tq, 1]``.
+        What is computed for such a row is finite; the caller sets it to zero, which also stops
+        its gradient.
+    """
+    dead = blocked.all(-1, keepdim=True)
+    return blocked & ~dead, dead
+
+
+def softmax_attention(
+    scores: Tensor,
+    value: Tensor,
+    *,
+    blocked: Tensor | None = None,
+    dropout_p: float = 0.0,
+    training: bool = True,
+    need_weights: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Softmax over the allowed keys (in float32 at least), dropout, weighted sum of the values.
+
+    Args:
+        scores: ``[B, H, Tq, Tk]``, fresh: it is overwritten where blocked.
+        value: ``[B, H, Tk, D]``.
+        blocked: bool broadcastable to the scores, True where a key may not be seen.
+
+    Returns:
+        context ``[B, H, Tq, D]``; with ``need_weights`` also the weights ``[B, H, Tq, Tk]``, before
+        dropout.
+    """
+    dead = None
+    if blocked is not None:
+        blocked, dead = open_dead_rows(blocked)
+        scores = scores.masked_fill_(blocked, float("-inf"))
+    wide = torch.promote_types(scores.dtype, torch.float32)
+    weights = torch.softmax(scores, dim=-1, dtype=wide).to(value.dtype)  # [B, H, Tq, Tk]
+    context = torch.matmul(F.dropout(weights, dropout_p, training), value)  # [B, H, Tq, D]
+    if dead is not None:
+        context = context.masked_fill(dead, 0.0)
+    if not need_weights:
+        return context
+    return context, weights if dead is None else weights.masked_fill(dead, 0.0)
+
+
+def fused_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    bias: Tensor | None = None,
+    blocked: Tensor | None = None,
+    causal: bool = False,
+    dropout_p: float = 0.0,
+    training: bool = True,
+) -> Tensor:
+    """``softmax(Q K' / sqrt(D) + bias) V`` by PyTorch's ``scaled_dot_product_attention``.
+
+    Args:
+        bias: broadcastable to ``[B, H, Tq, Tk]``, fresh: it is overwritten where blocked.
+        blocked: bool broadcastable to ``[B, H, Tq, Tk]`` (to the bias where there is one), True
+            where a key may not be seen.
+        causal: block the keys after each query; only for equally many queries and keys, and only
+            where neither ``bias`` nor ``blocked`` is given.
+
+    Returns:
+        context ``[B, H, Tq, D]``.
+    """
+    dead = None
+    mask = bias
+    if blocked is not None:
+        blocked, dead = open_dead_rows(blocked)
+        mask = ~blocked if bias is None else bias.masked_fill_(blocked, float("-inf"))
+    context = F.scaled_dot_product_attention(
+        query,
+        key,
+        value,
+        attn_mask=mask,
+        dropout_p=dropout_p if training else 0.0,
+        is_causal=causal,
+    )
+    return context if dead is None else context.masked_fill(dead, 0.0)

@@ -1,0 +1,49 @@
+"""Attention from the equations, one position at a time, in float64, for the code to equal."""
+
+import math
+
+import torch
+
+
+def attention_by_position(query, key, value, log_factor):
+    """Softmax attention in explicit loops.
+
+    ``log_factor(b, h, i, j)`` is what is added to the scaled dot product of query i and key j: a
+    scalar tensor or number, or None where the key is blocked. ``i`` and ``j`` index the tensors.
+    """
+    batch, heads, queries, features = query.shape
+    rows = []
+    for b in range(batch):
+        for h in range(heads):
+            for i in range(queries):
+                seen = []
+                for j in range(key.size(2)):
+                    factor = log_factor(b, h, i, j)
+                    if factor is not None:
+                        dot = sum(query[b, h, i, d] * key[b, h, j, d] for d in range(features))
+                        seen.append((j, dot / math.sqrt(features) + factor))
+                if not seen:
+                    rows.append(torch.zeros_like(value[b, h, 0]))
+                    continue
+                exponentials = [(j, torch.exp(score)) for j, score in seen]
+                total = sum(e for _, e in exponentials)
+                rows.append(sum(e / total * value[b, h, j] for j, e in exponentials))
+    return torch.stack(rows).view(batch, heads, queries, value.size(-1))
+
+
+def gradients(output, inputs, seed=7):
+    """The gradients of a fixed random combination of ``output`` with respect to ``inputs``."""
+    generator = torch.Generator().manual_seed(seed)
+    direction = torch.randn(output.shape, generator=generator, dtype=torch.float64)
+    return torch.autograd.grad((output * direction.to(output)).sum(), inputs)
+
+
+def leaves(*shapes, dtype=torch.float64, seed=0, scale=1.0):
+    """Random tensors that require gradients; the same numbers in every precision."""
+    generator = torch.Generator().manual_seed(seed)
+    return [
+        (torch.randn(shape, generator=generator, dtype=torch.float64) * scale)
+        .to(dtype)
+        .requires_grad_()
+        for shape in shapes
+    ]
