@@ -1,9 +1,16 @@
 """Position-aware and locality-aware attention for fairseq.
 
 This is the module that ``--user-dir`` imports. It first makes fairseq work on today's PyTorch
-(:mod:`fairseq_posattn.compat`) and then registers what the plugin adds.
+(:mod:`fairseq_posattn.compat`) and then registers what the plugin adds. Where fairseq is not
+installed, :mod:`fairseq_posattn.attention` works all the same.
 """
 
-from fairseq_posattn import compat
+from importlib.util import find_spec
 
-compat.apply()
+if find_spec("fairseq") is not None:
+    from fairseq_posattn import compat, errors
+
+    compat.apply()
+    errors.install_hook()
+
+    import fairseq_posattn.models  # noqa: F401, registers

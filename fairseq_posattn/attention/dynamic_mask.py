@@ -1,8 +1,8 @@
 """Mask attention networks: the dynamic mask (DMAN) and the static ones (SMAN).
 
 Fan et al., 2021, "Mask Attention Networks: Rethinking and Strengthen Transformer" (MANs), eq. 4, 5,
-11 and 12. Scores are plain dot products; a mask M in [0, 1] multiplies their exponentials before they are
-normalised, which is the same as adding log M to the scores.
+11 and 12. Scores are plain dot products; a mask M in [0, 1] multiplies their exponentials before
+they are normalised, which is the same as adding log M to the scores.
 """
 
 import math
@@ -158,7 +158,7 @@ class DynamicMaskAttention(nn.Module):
         embed_dim: C, features of the layer's input.
         num_heads: H.
         max_distance: learned distances each way; further keys share the furthest.
-        causal: whether queries are blocked from the keys after them; P then has no entries for those.
+        causal: whether queries are blocked from the keys after them; P then lacks their entries.
         dropout: probability of dropping an attention weight while training.
         impl: see :func:`dynamic_mask_attention`.
     """

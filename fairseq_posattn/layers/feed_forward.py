@@ -1,0 +1,27 @@
+"""The feed-forward sublayer (MANs eq. 3 and 9: the mask attention whose mask is the identity)."""
+
+from fairseq import utils
+from fairseq.modules import FairseqDropout
+from torch import Tensor, nn
+
+
+class FeedForward(nn.Module):
+    """Two affine maps with an activation between, at each position.
+
+    Args:
+        embed_dim: features of input and output.
+        inner_dim: features between the maps.
+        activation: name of one of fairseq's activation functions.
+        dropout: probability of dropping a feature after the activation.
+    """
+
+    def __init__(self, embed_dim: int, inner_dim: int, activation: str, dropout: float):
+        super().__init__()
+        self.fc1 = nn.Linear(embed_dim, inner_dim)
+        self.activation = utils.get_activation_fn(activation)
+        self.dropout = FairseqDropout(dropout, module_name=type(self).__name__)
+        self.fc2 = nn.Linear(inner_dim, embed_dim)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``[T, B, C]`` to ``[T, B, C]``."""
+        return self.fc2(self.dropout(self.activation(self.fc1(x))))

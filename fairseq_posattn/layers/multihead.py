@@ -1,0 +1,212 @@
+"""Multi-head attention around any mechanism: projections, heads, and the cache of past keys.
+
+Every module here takes and gives ``[T, B, C]``. Weights start as in fairseq's multi-head attention.
+"""
+
+import math
+
+import torch
+from fairseq.incremental_decoding_utils import FairseqIncrementalState
+from torch import Tensor, nn
+
+
+class PackedLinear(nn.Linear):
+    """Several projections of one input as one matrix product.
+
+    Args:
+        input_dim: features of the input.
+        output_dim: features of each projection.
+        parts: how many projections.
+    """
+
+    def __init__(self, input_dim: int, output_dim: int, parts: int):
+        self.parts = parts
+        super().__init__(input_dim, parts * output_dim)
+
+    def reset_parameters(self):
+        super().reset_parameters()
+        for weight in self.weight.chunk(self.parts):
+            nn.init.xavier_uniform_(weight, gain=1 / math.sqrt(2))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        return super().forward(x).chunk(self.parts, dim=-1)
+
+
+class OutputLinear(nn.Linear):
+    """The projection of the concatenated heads."""
+
+    def reset_parameters(self):
+        nn.init.xavier_uniform_(self.weight)
+        nn.init.zeros_(self.bias)
+
+
+def split_heads(x: Tensor, num_heads: int) -> Tensor:
+    """``[T, B, C]`` to ``[B, H, T, D]``, a view."""
+    length, batch, _ = x.shape
+    return x.view(length, batch, num_heads, -1).permute(1, 2, 0, 3)
+
+
+def merge_heads(x: Tensor) -> Tensor:
+    """``[B, H, T, D]`` to ``[T, B, C]``."""
+    return x.permute(2, 0, 1, 3).flatten(2)
+
+
+def check_heads(embed_dim: int, num_heads: int):
+    if embed_dim % num_heads:
+        raise ValueError(f"{embed_dim} features cannot be divided among {num_heads} heads")
+
+
+class CachedAttention(FairseqIncrementalState, nn.Module):
+    """What self and cross attention share while decoding: tensors kept from step to step.
+
+    A cache maps names to tensors whose first dimension is the sentences (hypotheses) of the batch.
+    """
+
+    def __init__(self):
+        super().__init__()
+
+    def cached(self, incremental_state) -> dict[str, Tensor] | None:
+        return self.get_incremental_state(incremental_state, "attention")
+
+    def cache(self, incremental_state, tensors: dict[str, Tensor]):
+        self.set_incremental_state(incremental_state, "attention", tensors)
+
+    def reorder_incremental_state(self, incremental_state, new_order: Tensor):
+        """Follow a beam search that keeps the hypotheses ``new_order``, in that order."""
+        tensors = self.cached(incremental_state)
+        if tensors is not None:
+            tensors = {name: tensor.index_select(0, new_order) for name, tensor in tensors.items()}
+            self.cache(incremental_state, tensors)
+        return incremental_state
+
+
+class MultiheadSelfAttention(CachedAttention):
+    """Self attention by one mechanism.
+
+    Args:
+        embed_dim: C.
+        num_heads: H, which divides C.
+        mechanism: see :mod:`fairseq_posattn.layers.mechanisms`.
+
+    Raises:
+        ValueError: the heads do not divide the features.
+    """
+
+    def __init__(self, embed_dim: int, num_heads: int, mechanism: nn.Module):
+        super().__init__()
+        check_heads(embed_dim, num_heads)
+        self.num_heads = num_heads
+        self.qkv_proj = PackedLinear(embed_dim, embed_dim, parts=3)
+        self.mechanism = mechanism
+        self.out_proj = OutputLinear(embed_dim, embed_dim)
+
+    def forward(
+        self,
+        x: Tensor,
+        key_padding_mask: Tensor | None = None,
+        incremental_state: dict | None = None,
+        need_weights: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Attend from each position of ``x`` to ``x``, or to all of it so far.
+
+        Args:
+            x: ``[T, B, C]``; with ``incremental_state`` only the newest positions.
+            key_padding_mask: bool ``[B, T]`` for the same positions, True where padded.
+            need_weights: also return the weights.
+
+        Returns:
+            ``[T, B, C]`` and the weights ``[B, H, T, Tk]`` or None.
+        """
+        query, key, value = (split_heads(part, self.num_heads) for part in self.qkv_proj(x))
+        if incremental_state is not None:
+            key, value, key_padding_mask = self._extend_cache(
+                incremental_state, key, value, key_padding_mask
+            )
+        attended = self.mechanism(
+            x.transpose(0, 1),
+            query,
+            key,
+            value,
+            key_padding_mask=key_padding_mask,
+            need_weights=need_weights,
+        )
+        context, weights = attended if need_weights else (attended, None)
+        return self.out_proj(merge_heads(context)), weights
+
+    def _extend_cache(self, incremental_state, key, value, padding):
+        past = self.cached(incremental_state)
+        if past is not None:
+            key_length = past["key"].size(-2)
+            if padding is not None or "padding" in past:
+                batch, new_length = key.size(0), key.size(-2)
+                none = torch.zeros((), dtype=torch.bool, device=key.device)
+                before = past.get("padding", none.expand(batch, key_length))
+                newest = none.expand(batch, new_length) if padding is None else padding
+                padding = torch.cat([before, newest], dim=-1)
+            key = torch.cat([past["key"], key], dim=-2)
+            value = torch.cat([past["value"], value], dim=-2)
+        kept = {"key": key, "value": value}
+        if padding is not None:
+            kept["padding"] = padding
+        self.cache(incremental_state, kept)
+        return key, value, padding
+
+
+class MultiheadCrossAttention(CachedAttention):
+    """Dot-product attention from a decoder to the encoder's output.
+
+    Args:
+        embed_dim: C of the decoder.
+        encoder_dim: features of the encoder's output.
+        num_heads: H, which divides C.
+        mechanism: see :mod:`fairseq_posattn.layers.mechanisms`; not causal.
+
+    Raises:
+        ValueError: the heads do not divide the features.
+    """
+
+    def __init__(self, embed_dim: int, encoder_dim: int, num_heads: int, mechanism: nn.Module):
+        super().__init__()
+        check_heads(embed_dim, num_heads)
+        self.num_heads = num_heads
+        self.query_proj = PackedLinear(embed_dim, embed_dim, parts=1)
+        self.kv_proj = PackedLinear(encoder_dim, embed_dim, parts=2)
+        self.mechanism = mechanism
+        self.out_proj = OutputLinear(embed_dim, embed_dim)
+
+    def forward(
+        self,
+        x: Tensor,
+        encoder_out: Tensor,
+        encoder_padding_mask: Tensor | None = None,
+        incremental_state: dict | None = None,
+        need_weights: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Attend from each position of ``x`` to the encoder's output.
+
+        Args:
+            x: ``[T, B, C]``.
+            encoder_out: ``[S, B, encoder_dim]``; projected once while ``incremental_state`` lasts.
+            encoder_padding_mask: bool ``[B, S]``, True where padded.
+            need_weights: also return the weights.
+
+        Returns:
+            ``[T, B, C]`` and the weights ``[B, H, T, S]`` or None.
+        """
+        (query,) = (split_heads(part, self.num_heads) for part in self.query_proj(x))
+        past = self.cached(incremental_state)
+        if past is None:
+            key, value = (split_heads(part, self.num_heads) for part in self.kv_proj(encoder_out))
+            self.cache(incremental_state, {"key": key, "value": value})
+        else:
+            key, value = past["key"], past["value"]
+        attended = self.mechanism(
+            x.transpose(0, 1),
+            query,
+            key,
+            value,
+            key_padding_mask=encoder_padding_mask,
+            need_weights=need_weights,
+        )
+        context, weights = attended if need_weights else (attended, None)
+        return self.out_proj(merge_heads(context)), weights

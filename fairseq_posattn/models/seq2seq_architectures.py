@@ -1,0 +1,66 @@
+"""Named architectures of ``posattn_transformer``: the papers' sizes and regularisation.
+
+A flag given by the user goes before what is written here.
+"""
+
+from functools import partial
+
+from fairseq.models import ARCH_MODEL_REGISTRY, register_model_architecture
+
+DMAN_ENCODER = {"encoder_sublayers": "dman,san,ffn"}
+DMAN_BOTH = {**DMAN_ENCODER, "decoder_sublayers": "dman,san,cross,ffn"}
+
+# Regularisation and layer norms of the published DMAN runs.
+DMAN_TRAINING = {
+    "encoder_normalize_before": True,
+    "decoder_normalize_before": True,
+    "attention_dropout": 0.1,
+    "activation_dropout": 0.1,
+    "share_all_embeddings": True,
+}
+
+
+def sizes(embed_dim: int, ffn_embed_dim: int, heads: int) -> dict[str, int]:
+    """The same widths on both sides, six layers each."""
+    return {
+        f"{side}_{name}": value
+        for side in ("encoder", "decoder")
+        for name, value in (
+            ("embed_dim", embed_dim),
+            ("ffn_embed_dim", ffn_embed_dim),
+            ("attention_heads", heads),
+            ("layers", 6),
+        )
+    }
+
+
+ARCHITECTURES = {
+    "dman_iwslt_de_en": {**DMAN_ENCODER, **sizes(512, 512, 4), **DMAN_TRAINING, "dropout": 0.3},
+    "dman_wmt_en_de": {**DMAN_BOTH, **sizes(512, 1024, 8), **DMAN_TRAINING, "dropout": 0.1},
+    "dman_wmt_en_de_big": {**DMAN_BOTH, **sizes(1024, 2048, 16), **DMAN_TRAINING, "dropout": 0.3},
+    "dman_summarization": {
+        **DMAN_BOTH,
+        **sizes(768, 1536, 12),
+        **DMAN_TRAINING,
+        "dropout": 0.1,
+        "activation_fn": "gelu",
+        "encoder_learned_pos": True,
+        "decoder_learned_pos": True,
+        "max_source_positions": 512,
+        "max_target_positions": 512,
+    },
+}
+
+
+def apply_preset(preset: dict, args):
+    """Give ``args`` what it lacks of ``preset``."""
+    for name, value in preset.items():
+        if getattr(args, name, None) is None:
+            setattr(args, name, value)
+
+
+def register():
+    """Make the architectures known to ``--arch``; calling it again changes nothing."""
+    for name, preset in ARCHITECTURES.items():
+        if name not in ARCH_MODEL_REGISTRY:
+            register_model_architecture("posattn_transformer", name)(partial(apply_preset, preset))
