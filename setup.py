@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from setuptools import find_namespace_packages, setup
+from setuptools import find_packages, setup
 
 # Ranges that the plugin is meant to work with; requirements.txt holds the versions it is tested
 # with. scripts/missing_requirements.py reads these two names without running this file.
@@ -34,7 +34,7 @@ setup(
         "summarization": ["rouge-score>=0.1.2"],
         "test": TEST_REQUIRES,
     },
-    packages=find_namespace_packages(include=["fairseq_posattn", "fairseq_posattn.*"]),
+    packages=find_packages(include=["fairseq_posattn", "fairseq_posattn.*"]),
     classifiers=[
         "Development Status :: 4 - Beta",
         "Environment :: Console",

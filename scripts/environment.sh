@@ -12,6 +12,7 @@
 # torch of that Python if it has one. Packages that are there already stay as they are; what is
 # missing is installed in the versions of requirements.txt. Where nothing is missing, nothing is done.
 set -euo pipefail
+trap 'exit 130' INT TERM # after whatever is running has ended
 
 suitable="3.10 3.11 3.12 3.13" # python_requires in setup.py
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)"
@@ -126,7 +127,8 @@ installed_torch() { # as a requirement; empty where there is none
 # -----------------------------------------------------------------------------------------------
 
 environment="$(choose_environment)"
-mkdir -p "$environment" || exit 1
+[[ -d "$environment" ]] || mkdir -p "$environment" 2>/dev/null ||
+    die "$environment is not a directory and cannot be made one"
 environment="$(cd "$environment" && pwd -P)"
 
 # Two runs at once: the second waits. The directory is its own lock, and survives being emptied.

@@ -65,20 +65,21 @@ def is_met(requirement, supported):
 def main():
     supported = supported_ranges()
     missing = [r for r in tested_versions() if not is_met(r, supported)]
-    torch = installed_version("torch")
-    if "--torch" in sys.argv[1:]:
-        # A virtual environment made from another shares only the packages of the base Python.
-        in_base = sys.prefix == sys.base_prefix
-        return 0 if in_base and torch and "torch" not in {r.name for r in missing} else 1
-    if torch and "torch" in {r.name for r in missing}:
+    torch, fairseq = installed_version("torch"), installed_version("fairseq")
+    torch_is_usable = torch is not None and "torch" not in {r.name for r in missing}
+    if sys.argv[1:] == ["--torch"]:
+        # What is made from a virtual environment shares the packages of its base Python instead.
+        is_base = sys.prefix == sys.base_prefix
+        return 0 if is_base and torch_is_usable and not fairseq else 1
+    other = "or name another environment in POSATTN_ENV"
+    if torch and not torch_is_usable:
         return (
-            f"torch {torch} in {sys.prefix} is not within the supported range "
-            f"torch{supported['torch']}: change it there, or name another environment in POSATTN_ENV"
+            f"torch {torch} in {sys.prefix} is not {supported['torch']}: change it there, {other}"
         )
-    if installed_version("fairseq"):
+    if fairseq:
         return (
-            f"fairseq {installed_version('fairseq')} in {sys.prefix} stands where fairseq-fixed "
-            "has to be: `pip uninstall fairseq` there, or name another environment in POSATTN_ENV"
+            f"fairseq {fairseq} in {sys.prefix} stands where fairseq-fixed has to be: "
+            f"`pip uninstall fairseq` there, {other}"
         )
     for requirement in missing:
         print(f"{requirement.name}{requirement.specifier}")

@@ -7,12 +7,14 @@
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-bin="$(bash scripts/environment.sh)"
+commands="$(bash scripts/environment.sh)"
 # What the tests start, examples included, uses this environment too.
-export PATH="$bin:$PATH" POSATTN_ENV="${bin%/bin}"
+export PATH="$commands:$PATH" POSATTN_ENV="${commands%/bin}"
 # Several processes slow each other down badly when each of them spreads over all cores.
 export OMP_NUM_THREADS=1
 
-ruff check .
-ruff format --check .
+style=0
+ruff check . || style=$?
+ruff format --check . || style=$?
 python -m pytest --numprocesses 2 "$@"
+exit "$style"
