@@ -26,6 +26,8 @@ import numpy
 import omegaconf
 import torch
 
+from fairseq_posattn.errors import UsageError
+
 
 @contextlib.contextmanager
 def _quietly():
@@ -47,10 +49,6 @@ with _quietly():  # fairseq's import warns of its own use of Hydra and asks for 
 logger = logging.getLogger(__name__)
 
 MINIMUM_TORCH = (2, 6)
-
-
-class CheckpointError(RuntimeError):
-    """A checkpoint that cannot be used; the message is one line and names the file."""
 
 
 def apply():
@@ -81,7 +79,7 @@ def read_checkpoint(path):
         dict: what fairseq saved.
 
     Raises:
-        CheckpointError: the file is empty, truncated, damaged, or holds types which fairseq does
+        UsageError: the file is empty, truncated, damaged, or holds types which fairseq does
             not write.
         OSError: the file cannot be opened.
     """
@@ -89,7 +87,7 @@ def read_checkpoint(path):
         try:
             return torch.load(file, map_location="cpu", weights_only=True)
         except Exception as error:  # a damaged pickle may raise anything
-            raise CheckpointError(f"{path} {_what_is_wrong(path, error)}") from None
+            raise UsageError(f"{path} {_what_is_wrong(path, error)}") from None
 
 
 def _what_is_wrong(path, error):
@@ -108,15 +106,15 @@ def _what_is_wrong(path, error):
         state = f"is truncated after {os.path.getsize(path):,} bytes"
     else:
         state = "is damaged or is not a checkpoint"
-    return f"{state}: remove it and use another one, to resume training with --restore-file"
+    return f"{state}: remove it and name another one, in training with --restore-file"
 
 
 def _types_in_checkpoints():
     """argparse's settings, and NumPy's numbers and arrays: metrics such as F1 and BLEU's counts."""
-    multiarray = getattr(numpy, "_core", None) or numpy.core
+    number, array = numpy.float64(0), numpy.zeros(1)
     functions = [
-        (getattr(multiarray.multiarray, name), f"numpy.{core}.multiarray.{name}")
-        for name in ("scalar", "_reconstruct")
+        (thing.__reduce__()[0], f"numpy.{core}.multiarray.{name}")
+        for thing, name in ((number, "scalar"), (array, "_reconstruct"))
         for core in ("core", "_core")  # as NumPy 1 and NumPy 2 write them
     ]
     dtypes = [type(numpy.dtype(name)) for name in ("float32", "float64", "int64")]
