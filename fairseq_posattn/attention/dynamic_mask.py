@@ -113,8 +113,8 @@ def dynamic_mask_attention(
         (query_bias[:, None, :, None] + head_bias[:, None, None])  # [B, H, Tq, 1]
         + distance_matrix(distance, query_length, key_length)  # [Tq, Tk]
     )
-    # In place, and on a sum that no gradient needs: nothing of this size is kept twice.
-    log_mask = F.logsigmoid(F.threshold_(logits, LOGIT_FLOOR, LOGIT_FLOOR))  # [B, H, Tq, Tk]
+    # hardtanh in place keeps its result, which logsigmoid keeps too: nothing this size twice.
+    log_mask = F.logsigmoid(F.hardtanh_(logits, LOGIT_FLOOR, math.inf))  # [B, H, Tq, Tk]
     return _biased_attention(
         query,
         key,

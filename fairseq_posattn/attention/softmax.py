@@ -68,7 +68,9 @@ def softmax_attention(
         scores = scores.masked_fill_(blocked, float("-inf"))
     wide = torch.promote_types(scores.dtype, torch.float32)
     weights = torch.softmax(scores, dim=-1, dtype=wide).to(value.dtype)  # [B, H, Tq, Tk]
-    context = torch.matmul(F.dropout(weights, dropout_p, training), value)  # [B, H, Tq, D]
+    # Dropout copies its input even where it drops nothing.
+    dropped = F.dropout(weights, dropout_p) if training and dropout_p > 0 else weights
+    context = torch.matmul(dropped, value)  # [B, H, Tq, D]
     if dead is not None:
         context = context.masked_fill(dead, 0.0)
     if not need_weights:

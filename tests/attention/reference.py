@@ -35,7 +35,7 @@ def gradients(output, inputs, seed=7):
     """The gradients of a fixed random combination of ``output`` with respect to ``inputs``."""
     generator = torch.Generator().manual_seed(seed)
     direction = torch.randn(output.shape, generator=generator, dtype=torch.float64)
-    return torch.autograd.grad((output * direction.to(output)).sum(), inputs)
+    return torch.autograd.grad((output * direction.to(output)).sum(), inputs, retain_graph=True)
 
 
 def leaves(*shapes, dtype=torch.float64, seed=0, scale=1.0):

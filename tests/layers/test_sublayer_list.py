@@ -1,0 +1,34 @@
+import pytest
+
+from fairseq_posattn.layers.sublayer_list import parse_sublayers
+
+
+@pytest.mark.parametrize(
+    "text", ["ffn,san,ffn", "san,san,ffn", "dman,dman,ffn", "san,dman,ffn", "dman,san,ffn"]
+)
+def test_the_stackings_of_the_papers_table_3(text):
+    assert parse_sublayers(text, flag="--encoder-sublayers", cross=False) == text.split(",")
+
+
+def test_spaces_are_allowed():
+    names = parse_sublayers("dman, san, cross, ffn", flag="--decoder-sublayers", cross=True)
+    assert names == ["dman", "san", "cross", "ffn"]
+
+
+@pytest.mark.parametrize(
+    ("text", "cross", "complaint"),
+    [
+        ("dmam,ffn", False, "--x dmam,ffn: unknown sublayer 'dmam'; known: san, dman, sman, "),
+        ("", False, "--x : unknown sublayer ''; known: san, "),
+        ("san", False, "--x san: the last sublayer must be ffn"),
+        ("ffn,san", False, "--x ffn,san: the last sublayer must be ffn"),
+        ("san,cross,ffn", False, "--x san,cross,ffn: an encoder has nothing to cross to"),
+        ("san,ffn", True, "--x san,ffn: cross must stand in it exactly once, not 0 times"),
+        ("cross,cross,ffn", True, "exactly once, not 2 times"),
+    ],
+)
+def test_a_wrong_list_is_one_line(text, cross, complaint):
+    with pytest.raises(ValueError) as error:
+        parse_sublayers(text, flag="--x", cross=cross)
+    assert complaint in str(error.value)
+    assert "\n" not in str(error.value)
