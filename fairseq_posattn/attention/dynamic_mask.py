@@ -19,10 +19,8 @@ from fairseq_posattn.attention.softmax import (
     softmax_attention,
 )
 
-# The dynamic mask is kept at 1e-10 or above, as in the published runs, so that a closed mask can
-# open again: this is where the sigmoid reaches it.
+# The dynamic mask is kept at or above this, as in the published runs.
 MASK_FLOOR = 1e-10
-LOGIT_FLOOR = math.log(MASK_FLOOR / (1 - MASK_FLOOR))
 
 
 def mask_attention(
@@ -113,8 +111,7 @@ def dynamic_mask_attention(
         (query_bias[:, None, :, None] + head_bias[:, None, None])  # [B, H, Tq, 1]
         + distance_matrix(distance, query_length, key_length)  # [Tq, Tk]
     )
-    # hardtanh in place keeps its result, which logsigmoid keeps too: nothing this size twice.
-    log_mask = F.logsigmoid(F.hardtanh_(logits, LOGIT_FLOOR, math.inf))  # [B, H, Tq, Tk]
+    log_mask = _LogMask.apply(logits)  # [B, H, Tq, Tk]
     return _biased_attention(
         query,
         key,
@@ -126,6 +123,23 @@ def dynamic_mask_attention(
         impl=impl,
         need_weights=need_weights,
     )
+
+
+class _LogMask(torch.autograd.Function):
+    """``log max(sigmoid(z), floor)``, of which only the result is kept for the backward pass."""
+
+    @staticmethod
+    def forward(ctx, logits):
+        log_mask = F.logsigmoid(logits).clamp_(min=math.log(MASK_FLOOR))
+        ctx.save_for_backward(log_mask)
+        return log_mask
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (log_mask,) = ctx.saved_tensors
+        floor = torch.tensor(math.log(MASK_FLOOR), dtype=log_mask.dtype).item()  # as rounded above
+        slope = torch.expm1(log_mask).neg_()  # 1 - sigmoid(z)
+        return gradient * slope.masked_fill_(log_mask <= floor, 0.0)
 
 
 def distance_line(distance_bias: Tensor, query_length: int, key_length: int) -> Tensor:
@@ -140,7 +154,7 @@ def distance_line(distance_bias: Tensor, query_length: int, key_length: int) -> 
 
 
 def _biased_attention(query, key, value, bias, *, blocked, impl, need_weights, **dropout):
-    """``softmax(Q K' / sqrt(D) + bias) V``; ``bias`` is fresh and may be overwritten."""
+    """``softmax(Q K' / sqrt(D) + bias) V``."""
     chosen = select_softmax_implementation(impl, query.device, need_weights)
     if chosen == "sdpa":
         return fused_attention(query, key, value, bias=bias, blocked=blocked, **dropout)

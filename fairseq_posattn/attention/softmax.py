@@ -92,9 +92,8 @@ def fused_attention(
     """``softmax(Q K' / sqrt(D) + bias) V`` by PyTorch's ``scaled_dot_product_attention``.
 
     Args:
-        bias: broadcastable to ``[B, H, Tq, Tk]``, fresh: it is overwritten where blocked.
-        blocked: bool broadcastable to ``[B, H, Tq, Tk]`` (to the bias where there is one), True
-            where a key may not be seen.
+        bias: broadcastable to ``[B, H, Tq, Tk]``.
+        blocked: bool broadcastable to ``[B, H, Tq, Tk]``, True where a key may not be seen.
         causal: block the keys after each query; only for equally many queries and keys, and only
             where neither ``bias`` nor ``blocked`` is given.
 
@@ -105,7 +104,7 @@ def fused_attention(
     mask = bias
     if blocked is not None:
         blocked, dead = open_dead_rows(blocked)
-        mask = ~blocked if bias is None else bias.masked_fill_(blocked, float("-inf"))
+        mask = ~blocked if bias is None else bias.masked_fill(blocked, float("-inf"))
     context = F.scaled_dot_product_attention(
         query,
         key,
