@@ -1,0 +1,165 @@
+"""DiSAN's directional self attention: a score for every feature of every pair of tokens.
+
+Shen et al., 2018, "DiSAN: Directional Self-Attention Network for RNN/CNN-Free Language
+Understanding", section "Directional Self-Attention"; MTSA (Shen et al., 2019) repeats it in eq. 6.
+The paper's forward direction looks at the past, its backward direction at the future.
+
+This one is slow by nature: it keeps tensors of B * C * Tq * Tk numbers, C times those of plain
+attention. That is what MTSA was made to avoid.
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from fairseq_posattn.attention.implementations import select_implementation
+from fairseq_posattn.attention.masks import MaskBank, masked_softmax_attention
+
+
+def directional_attention(
+    key_score: Tensor,
+    query_score: Tensor,
+    value: Tensor,
+    *,
+    mask: Tensor | None = None,
+    constant: float = 5.0,
+    key_padding_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    training: bool = True,
+    impl: str = "auto",
+    need_weights: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Softmax over the keys of ``c tanh((W1 h_i + W2 h_j + b) / c) + M_ij``, for each feature.
+
+    Args:
+        key_score: ``[B, Tk, C]``, ``W1 h_i``.
+        query_score: ``[B, Tq, C]``, ``W2 h_j + b``.
+        value: ``[B, Tk, C]``, ``h_i``.
+        mask: float, broadcastable to ``[B, C, Tq, Tk]``: 0, -inf or a penalty.
+        constant: c, which bounds a score.
+        key_padding_mask: bool ``[B, Tk]``, True where padded.
+        dropout_p: probability of dropping a weight, while ``training``.
+        impl: ``auto`` or ``reference``.
+        need_weights: also return the weights before dropout.
+
+    Returns:
+        context ``[B, Tq, C]``, or ``(context, weights [B, C, Tq, Tk])``. A query that may see no
+        key has both zero.
+
+    Raises:
+        ValueError: ``impl`` is unknown.
+    """
+    select_implementation(impl, {"reference": None})
+    # A feature is a head of width 1: the softmax runs over contiguous keys.
+    key_score = (key_score / constant).transpose(1, 2).unsqueeze(-2)  # [B, C, 1, Tk]
+    query_score = (query_score / constant).transpose(1, 2).unsqueeze(-1)  # [B, C, Tq, 1]
+    attended = masked_softmax_attention(
+        constant * torch.tanh(key_score + query_score),  # [B, C, Tq, Tk]
+        value.transpose(1, 2).unsqueeze(-1),  # [B, C, Tk, 1]
+        mask=mask,
+        key_padding_mask=key_padding_mask,
+        dropout_p=dropout_p,
+        training=training,
+        need_weights=need_weights,
+    )
+    context, weights = attended if need_weights else (attended, None)
+    context = context.squeeze(-1).transpose(1, 2)  # [B, Tq, C]
+    return (context, weights) if need_weights else context
+
+
+class FusionGate(nn.Module):
+    """DiSAN's gate between a token's features h and their context s: ``F h + (1 - F) s``.
+
+    ``F = sigmoid(W1 s + W2 h + b)``, with 2 C^2 + C parameters.
+
+    Args:
+        dim: C.
+    """
+
+    def __init__(self, dim: int):
+        super().__init__()
+        self.map = glorot_linear(2 * dim, dim)
+
+    def forward(self, hidden: Tensor, context: Tensor) -> Tensor:
+        """``[..., C]`` and ``[..., C]`` to ``[..., C]``."""
+        gate = torch.sigmoid(self.map(torch.cat([context, hidden], dim=-1)))
+        return gate * hidden + (1 - gate) * context
+
+
+class DirectionalBlock(nn.Module):
+    """DiSA, directional self attention under one mask: affine map, attention, fusion gate.
+
+    Args:
+        embed_dim: features of the input.
+        hidden_dim: C.
+        mask: name of the mask, see :func:`fairseq_posattn.attention.masks.mask_by_name`.
+        dropout: probability of dropping a feature on its way into the maps of the scores.
+        impl: see :func:`directional_attention`.
+    """
+
+    def __init__(
+        self,
+        embed_dim: int,
+        hidden_dim: int,
+        mask: str,
+        dropout: float = 0.0,
+        impl: str = "auto",
+    ):
+        super().__init__()
+        self.masks = MaskBank([mask])
+        self.dropout = dropout
+        self.impl = impl
+        self.hidden_map = glorot_linear(embed_dim, hidden_dim)
+        self.key_map = glorot_linear(hidden_dim, hidden_dim, bias=False)  # W1
+        self.query_map = glorot_linear(hidden_dim, hidden_dim)  # W2, b
+        self.gate = FusionGate(hidden_dim)
+
+    def forward(self, words: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
+        """``[B, T, embed_dim]`` to ``[B, T, C]``; ``key_padding_mask`` bool ``[B, T]``."""
+        hidden = F.elu(self.hidden_map(words))  # [B, T, C]
+        dropped = F.dropout(hidden, self.dropout, self.training)
+        length = words.size(1)
+        context = directional_attention(
+            self.key_map(dropped),
+            self.query_map(dropped),
+            hidden,
+            mask=self.masks(length, length, device=hidden.device, dtype=hidden.dtype),
+            key_padding_mask=key_padding_mask,
+            training=self.training,
+            impl=self.impl,
+        )
+        return self.gate(hidden, context)
+
+
+class DirectionalSelfAttention(nn.Module):
+    """Two blocks side by side, one of the past and one of the future: DiSAN before its pooling.
+
+    Args:
+        embed_dim: features of the input.
+        hidden_dim: C, features of each block.
+        dropout, impl: see :class:`DirectionalBlock`.
+
+    Attributes:
+        output_dim: 2 C.
+    """
+
+    def __init__(self, embed_dim: int, hidden_dim: int, dropout: float = 0.0, impl: str = "auto"):
+        super().__init__()
+        self.blocks = nn.ModuleList(
+            DirectionalBlock(embed_dim, hidden_dim, mask, dropout, impl)
+            for mask in ("past", "future")
+        )
+        self.output_dim = 2 * hidden_dim
+
+    def forward(self, words: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
+        """``[B, T, embed_dim]`` to ``[B, T, 2 C]``; ``key_padding_mask`` bool ``[B, T]``."""
+        return torch.cat([block(words, key_padding_mask) for block in self.blocks], dim=-1)
+
+
+def glorot_linear(input_dim: int, output_dim: int, bias: bool = True) -> nn.Linear:
+    """An affine map as DiSAN and MPSAN start theirs: Xavier uniform weights, zero bias."""
+    linear = nn.Linear(input_dim, output_dim, bias=bias)
+    nn.init.xavier_uniform_(linear.weight)
+    if bias:
+        nn.init.zeros_(linear.bias)
+    return linear
