@@ -1,0 +1,39 @@
+"""Models built as fairseq-train builds them, on dictionaries of numbered words."""
+
+from types import SimpleNamespace
+
+import pytest
+from fairseq import models, options
+from fairseq.data import Dictionary
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+
+import fairseq_posattn  # noqa: F401, registers
+
+TINY = [
+    f"--{side}-{option}"
+    for side in ("encoder", "decoder")
+    for option in ("embed-dim=16", "ffn-embed-dim=16", "layers=2", "attention-heads=2")
+]
+
+
+def dictionary(size):
+    words = Dictionary()
+    for word in range(size - words.nspecial):
+        words.add_symbol(f"word{word}")
+    return words
+
+
+@pytest.fixture
+def build_model():
+    """``build_model(arch, *flags)``; ``tiny=True`` for two layers of 16 features."""
+
+    def build(arch, *flags, tiny=True, words=20, target_words=None):
+        flags = ["data", "--arch", arch, *(TINY if tiny else ()), *flags]
+        args = options.parse_args_and_arch(options.get_training_parser(), flags)
+        cfg = convert_namespace_to_omegaconf(args)
+        source = dictionary(words)
+        target = source if target_words is None else dictionary(target_words)
+        task = SimpleNamespace(source_dictionary=source, target_dictionary=target)
+        return models.build_model(cfg.model, task)
+
+    return build

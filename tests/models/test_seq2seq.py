@@ -1,0 +1,277 @@
+from types import SimpleNamespace
+
+import pytest
+import torch
+from fairseq import models
+from omegaconf import OmegaConf
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.layers.mechanisms import MECHANISMS
+from fairseq_posattn.models.seq2seq import STOCK_OPTIONS, PosAttnTransformerConfig
+
+PAD, EOS = 1, 2
+JOINT = "--share-all-embeddings"
+
+
+def parameters(model):
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+@pytest.mark.parametrize(
+    ("arch", "words", "millions"),
+    [
+        ("dman_iwslt_de_en", 10152, 37),
+        ("dman_wmt_en_de", 37000, 63),
+        ("dman_wmt_en_de_big", 37000, 215),
+    ],
+)
+def test_parameters_of_the_papers_table_1(build_model, arch, words, millions):
+    with torch.device("meta"):
+        model = build_model(arch, tiny=False, words=words)
+    assert parameters(model) == pytest.approx(millions * 1e6, rel=0.02)
+
+
+def test_summarization_preset(build_model):
+    with torch.device("meta"):
+        model = build_model("dman_summarization", tiny=False)
+    layer = model.decoder.layers[0]
+    assert [type(residual.sublayer).__name__ for residual in layer.sublayers] == [
+        "MultiheadSelfAttention",
+        "MultiheadSelfAttention",
+        "MultiheadCrossAttention",
+        "FeedForward",
+    ]
+    assert model.max_positions() == (512, 512)
+    assert model.encoder.embed_tokens is model.decoder.embed_tokens
+    assert model.encoder.embed_positions.weight.shape == (512 + PAD + 1, 768)
+
+
+def test_flags_go_before_presets(build_model):
+    model = build_model("dman_iwslt_de_en", "--dropout", "0.25", "--encoder-sublayers", "san,ffn")
+    assert model.cfg.dropout == 0.25
+    assert len(model.encoder.layers[0].sublayers) == 2
+
+
+def test_without_lists_it_is_as_large_as_fairseqs_transformer(build_model):
+    stock = build_model("transformer", JOINT)
+    assert parameters(build_model("posattn_transformer", JOINT)) == parameters(stock)
+
+
+def test_every_own_option_has_help():
+    for name, option in PosAttnTransformerConfig.__dataclass_fields__.items():
+        if name not in STOCK_OPTIONS and name != "_name":
+            assert option.metadata.get("help"), name
+
+
+def test_an_architecture_can_be_named_in_a_yaml_file(build_model):
+    """fairseq-hydra-train hands over only what the file says."""
+    cfg = OmegaConf.create({"_name": "dman_wmt_en_de", "encoder_layers": 2, "decoder_layers": 1})
+    words = build_model("posattn_transformer").encoder.dictionary
+    task = SimpleNamespace(source_dictionary=words, target_dictionary=words)
+    model = models.build_model(cfg, task)
+    assert len(model.encoder.layers) == 2
+    assert len(model.decoder.layers) == 1
+    assert model.cfg.encoder.ffn_embed_dim == 1024
+    assert model.cfg.encoder.sublayers == "dman,san,ffn"
+
+
+def sentences(*lengths, words=20, left_pad=False, seed=0):
+    """Rows of random words that end in EOS, padded to the longest."""
+    generator = torch.Generator().manual_seed(seed)
+    batch = torch.full((len(lengths), max(lengths)), PAD)
+    for row, length in zip(batch, lengths, strict=True):
+        sentence = torch.randint(4, words, (length,), generator=generator)
+        sentence[-1] = EOS
+        if left_pad:
+            row[len(row) - length :] = sentence
+        else:
+            row[:length] = sentence
+    return batch
+
+
+def scores(model, source, target):
+    """Log-probabilities of every target word, given the ones before it."""
+    lengths = source.ne(PAD).sum(-1)
+    output = model(source, lengths, target.roll(1, -1))
+    return model.get_normalized_probs(output, log_probs=True)
+
+
+def randomise(model, seed=0):
+    """Give every parameter a value that matters: some start at 0 or 1."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn(parameter.shape, generator=generator) * 0.1)
+    return model
+
+
+STACKS = ["san", "dman", "sman", "dman,san", "san,dman", "dman,dman", "ffn,san"]
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_padding_on_either_side_changes_nothing(build_model, stack):
+    flags = f"{JOINT} --encoder-sublayers {stack},ffn --decoder-sublayers san,cross,ffn".split()
+    model = randomise(build_model("posattn_transformer", *flags)).eval()
+    target = sentences(4, 4, seed=1)
+    right = scores(model, sentences(7, 5), target)
+    left = scores(model, sentences(7, 5, left_pad=True), target)
+    alone = scores(model, sentences(7, 5)[1:, :5], target[1:])
+    torch.testing.assert_close(left, right)
+    torch.testing.assert_close(alone[0], right[1])
+
+
+@pytest.mark.parametrize("options", ["", "--sman-radius sqrt", "--dman-max-distance 3"])
+@pytest.mark.parametrize("stack", STACKS)
+def test_decoding_step_by_step_equals_the_whole_pass(build_model, stack, options):
+    flags = f"{JOINT} --decoder-sublayers {stack},cross,ffn {options}".split()
+    model = randomise(build_model("posattn_transformer", *flags)).eval()
+    source, target = sentences(6, 4, 5), sentences(8, 8, 8, seed=1)
+    encoder_out = model.encoder(source, source.ne(PAD).sum(-1))
+    beams = torch.tensor([2, 0, 0, 1])  # one hypothesis dies, one lives twice
+    state, rows = {}, torch.arange(3)
+    for step in range(1, target.size(1) + 1):
+        if step == 4:
+            model.decoder.reorder_incremental_state_scripting(state, beams)
+            encoder_out = model.encoder.reorder_encoder_out(encoder_out, beams)
+            rows = beams
+        prefix = target[rows, :step]
+        newest, _ = model.decoder(prefix, encoder_out=encoder_out, incremental_state=state)
+        whole, _ = model.decoder(prefix, encoder_out=encoder_out)
+        torch.testing.assert_close(newest[:, -1], whole[:, -1])
+
+
+def test_a_padded_prefix_is_remembered_while_decoding(build_model):
+    """Without position embeddings, which in fairseq count the padding while decoding."""
+    flags = f"{JOINT} --no-token-positional-embeddings --decoder-sublayers dman,san,cross,ffn"
+    model = randomise(build_model("posattn_transformer", *flags.split())).eval()
+    source, target = sentences(6, 4), sentences(5, 3, seed=1, left_pad=True)
+    encoder_out = model.encoder(source, source.ne(PAD).sum(-1))
+    state = {}
+    for step in range(1, target.size(1) + 1):
+        prefix = target[:, :step]
+        newest, _ = model.decoder(prefix, encoder_out=encoder_out, incremental_state=state)
+    whole, _ = model.decoder(target, encoder_out=encoder_out)
+    torch.testing.assert_close(newest[:, -1], whole[:, -1])
+
+
+@pytest.mark.parametrize("stack", ["dman,san", "sman,san"])
+def test_the_future_is_not_seen(build_model, stack):
+    model = build_model("posattn_transformer", JOINT, "--decoder-sublayers", f"{stack},cross,ffn")
+    model.eval()
+    source, target = sentences(5), sentences(7, seed=1)
+    changed = target.clone()
+    changed[:, 4:-1] = 5
+    before, after = scores(model, source, target), scores(model, source, changed)
+    torch.testing.assert_close(before[:, :5], after[:, :5])
+    assert not torch.allclose(before[:, 5:], after[:, 5:])
+
+
+def test_sentences_longer_than_the_distance_table(build_model):
+    flags = f"{JOINT} --dman-max-distance 2 --encoder-sublayers dman,ffn".split()
+    model = build_model("posattn_transformer", *flags, "--decoder-sublayers", "dman,cross,ffn")
+    loss = scores(model, sentences(40), sentences(50, seed=1)).sum()
+    loss.backward()
+    assert loss.isfinite()
+
+
+@pytest.mark.parametrize("stack", ["dman,san", "sman,san"])
+def test_an_empty_sentence_gives_finite_scores_and_gradients(build_model, stack):
+    model = build_model("posattn_transformer", JOINT, "--encoder-sublayers", f"{stack},ffn")
+    source = sentences(5, 5)
+    source[1] = PAD
+    scores(model, source, sentences(4, 4, seed=1)).sum().backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is None or parameter.grad.isfinite().all(), name
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_trains(build_model, dtype):
+    torch.manual_seed(0)
+    model = build_model("dman_wmt_en_de", "--dropout", "0").to(dtype)
+    source, target = sentences(9, 7), sentences(6, 8, seed=1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    losses = []
+    for _ in range(12):
+        log_probs = scores(model, source, target).float()
+        loss = torch.nn.functional.nll_loss(
+            log_probs.flatten(0, 1), target.flatten(), ignore_index=PAD
+        )
+        optimizer.zero_grad()
+        loss.backward()
+        for name, parameter in model.named_parameters():
+            assert parameter.grad.isfinite().all(), name
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0]
+
+
+def test_every_parameter_is_trained(build_model):
+    """One without a gradient stops distributed training."""
+    model = build_model("dman_wmt_en_de", "--encoder-sublayers", "dman,sman,san,ffn")
+    scores(model, sentences(9, 7), sentences(6, 8, seed=1)).logsumexp(-1).sum().backward()
+    scores(model, sentences(9, 7), sentences(6, 8, seed=1))[..., 5].sum().backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None and parameter.grad.any(), name
+
+
+def test_attention_to_the_source_is_returned_for_alignment(build_model):
+    model = build_model("posattn_transformer", JOINT).eval()
+    source, target = sentences(6, 4), sentences(5, 5, seed=1)
+    _, extra = model(source, source.ne(PAD).sum(-1), target)
+    attention = extra["attn"][0]
+    assert attention.shape == (2, 5, 6)
+    torch.testing.assert_close(attention.sum(-1), torch.ones(2, 5))
+    assert attention[1, :, 4:].eq(0).all()
+
+
+def test_activation_checkpointing_changes_no_gradient(build_model):
+    flags = ["--dropout", "0", "--attention-dropout", "0", "--activation-dropout", "0"]
+    plain = randomise(build_model("dman_wmt_en_de", *flags))
+    checkpointed = randomise(build_model("dman_wmt_en_de", *flags, "--checkpoint-activations"))
+    for model in (plain, checkpointed):
+        model.load_state_dict(plain.state_dict())
+        scores(model, sentences(9, 7), sentences(6, 8, seed=1))[..., 5].sum().backward()
+    for ours, theirs in zip(checkpointed.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(ours.grad, theirs.grad)
+
+
+@pytest.mark.parametrize("name", [name for name in MECHANISMS if name != "sman"])
+def test_weights_start_as_in_fairseqs_attention(build_model, name):
+    """Xavier uniform for each projection, as for a matrix of its own."""
+    flags = ["--encoder-embed-dim", "64", "--decoder-embed-dim", "64"]
+    model = build_model("posattn_transformer", *flags, "--encoder-sublayers", f"{name},ffn")
+    attention = model.encoder.layers[0].sublayers[0].sublayer
+    bound = (6 / (64 + 64)) ** 0.5
+    for weight in attention.qkv_proj.weight.chunk(3):
+        assert 0.95 * bound / 2**0.5 < weight.abs().max() <= bound / 2**0.5
+    assert 0.95 * bound < attention.out_proj.weight.abs().max() <= bound
+    assert attention.out_proj.bias.eq(0).all()
+
+
+@pytest.mark.parametrize(
+    ("flags", "complaint"),
+    [
+        ("--encoder-sublayers dmam,ffn", "--encoder-sublayers dmam,ffn: unknown sublayer 'dmam'"),
+        ("--decoder-sublayers san,ffn", "--decoder-sublayers san,ffn: cross must stand in it"),
+        ("--encoder-attention-heads 3", "16 features cannot be divided among 3 heads"),
+        ("--sman-radius two --encoder-sublayers sman,ffn", "--sman-radius two: it must be"),
+        ("--dman-max-distance -1 --encoder-sublayers dman,ffn", "--dman-max-distance -1: it"),
+    ],
+)
+def test_wrong_flags_are_one_line(build_model, flags, complaint):
+    with pytest.raises(UsageError) as error:
+        build_model("posattn_transformer", *flags.split())
+    assert complaint in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_two_dictionaries_cannot_share_embeddings(build_model):
+    with pytest.raises(UsageError, match="fairseq-preprocess --joined-dictionary"):
+        build_model("dman_iwslt_de_en", words=20, target_words=30)
+
+
+def test_an_implementation_that_cannot_serve_is_an_error(build_model):
+    model = build_model("posattn_transformer", JOINT, "--attention-impl", "sdpa").eval()
+    source, target = sentences(6, 4), sentences(5, 5, seed=1)
+    with pytest.raises(ValueError, match="impl='sdpa' cannot return weights"):
+        model(source, source.ne(PAD).sum(-1), target)
