@@ -1,0 +1,118 @@
+"""Attention of the Adapted Transformer, TENER.
+
+Yan et al., 2019, "TENER: Adapting Transformer Encoder for Named Entity Recognition", eq. 16 to 19:
+Transformer-XL's four terms, with the sinusoid of the signed distance itself in the place of a
+learned projection of it, and without the division by ``sqrt(D)``.
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from fairseq_posattn.attention.sinusoid import relative_sinusoids
+from fairseq_posattn.attention.transformer_xl import transformer_xl_attention
+
+
+def adapted_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    content_bias: Tensor,
+    position_bias: Tensor,
+    *,
+    key_padding_mask: Tensor | None = None,
+    causal: bool = False,
+    dropout_p: float = 0.0,
+    training: bool = True,
+    impl: str = "auto",
+    need_weights: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """``softmax(A) V``, ``A[t, j] = q_t k_j + q_t R_{t-j} + u k_j + v R_{t-j}`` (eq. 18 and 19).
+
+    Args:
+        query: ``[B, H, Tq, D]``, the last Tq of the Tk positions.
+        key, value: ``[B, H, Tk, D]``. The paper's key is the layer's input, split among the heads
+            but not projected (eq. 16); this function takes any.
+        content_bias: ``[H, D]``, ``u``.
+        position_bias: ``[H, D]``, ``v``.
+        key_padding_mask: bool ``[B, Tk]``, True where padded.
+        causal: block the keys after each query.
+        dropout_p: probability of dropping a weight, while ``training``.
+        impl: ``auto``, ``sdpa`` or ``reference``.
+        need_weights: also return the weights before dropout.
+
+    Returns:
+        context ``[B, H, Tq, D]``, or ``(context, weights [B, H, Tq, Tk])``. A query whose every key
+        is padded has context and weights zero.
+
+    Raises:
+        ValueError: ``impl`` is unknown or cannot serve this call.
+    """
+    features = query.size(-1)
+    sinusoids = relative_sinusoids(
+        query.size(-2), key.size(-2), features, device=query.device, dtype=query.dtype
+    )  # [Tq+Tk-1, D], eq. 17
+    unscale = math.sqrt(features)
+    return transformer_xl_attention(
+        query * unscale,
+        key,
+        value,
+        sinusoids,
+        content_bias * unscale,
+        position_bias * unscale,
+        key_padding_mask=key_padding_mask,
+        causal=causal,
+        dropout_p=dropout_p,
+        training=training,
+        impl=impl,
+        need_weights=need_weights,
+    )
+
+
+class AdaptedAttention(nn.Module):
+    """TENER's attention as a mechanism: it owns ``u`` and ``v``, which start as Xavier normal.
+
+    Args:
+        embed_dim: C, features of the layer's input.
+        num_heads: H, which divides C.
+        causal: whether queries are blocked from the keys after them.
+        dropout: probability of dropping an attention weight while training.
+        impl: see :func:`adapted_attention`.
+    """
+
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        causal: bool = False,
+        dropout: float = 0.0,
+        impl: str = "auto",
+    ):
+        super().__init__()
+        self.causal = causal
+        self.dropout = dropout
+        self.impl = impl
+        self.content_bias = nn.Parameter(torch.empty(num_heads, embed_dim // num_heads))  # u
+        self.position_bias = nn.Parameter(torch.empty(num_heads, embed_dim // num_heads))  # v
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        nn.init.xavier_normal_(self.content_bias)
+        nn.init.xavier_normal_(self.position_bias)
+
+    def forward(self, hidden, query, key, value, *, key_padding_mask=None, need_weights=False):
+        """See :func:`adapted_attention`; ``hidden`` ``[B, Tq, C]`` is not looked at."""
+        return adapted_attention(
+            query,
+            key,
+            value,
+            self.content_bias,
+            self.position_bias,
+            key_padding_mask=key_padding_mask,
+            causal=self.causal,
+            dropout_p=self.dropout,
+            training=self.training,
+            impl=self.impl,
+            need_weights=need_weights,
+        )

@@ -1,0 +1,169 @@
+"""Relative position representations (RPR).
+
+Shaw et al., 2018, "Self-Attention with Relative Position Representations", eq. 3 to 5: a learned
+vector for each distance within k is added to the keys, and another one to the values.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from fairseq_posattn.attention.distance import blocked_keys
+from fairseq_posattn.attention.implementations import select_implementation
+from fairseq_posattn.attention.relative_shift import relative_shift, relative_unshift
+from fairseq_posattn.attention.softmax import scaled_scores, softmax_attention
+
+IMPLEMENTATIONS = {
+    "reference": None,
+    "sdpa": "cannot add relative positions to the values, which takes the weights themselves",
+}
+
+
+def relative_position_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    key_embedding: Tensor,
+    value_embedding: Tensor,
+    *,
+    key_padding_mask: Tensor | None = None,
+    causal: bool = False,
+    dropout_p: float = 0.0,
+    training: bool = True,
+    impl: str = "auto",
+    need_weights: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """``z_t = sum_s a_ts (v_s + w^V)``, ``a = softmax over s of q_t (k_s + w^K) / sqrt(D)``.
+
+    Both ``w`` are those of the distance ``s - t``, clipped to k (eq. 3 and 4). As in eq. 5, a query
+    meets each ``w`` once, not once for each key at that distance.
+
+    Args:
+        query: ``[B, H, Tq, D]``, the last Tq of the Tk positions.
+        key, value: ``[B, H, Tk, D]``.
+        key_embedding: ``w^K``, ``[2k+1, D]`` for all heads or ``[H, 2k+1, D]``, entry ``s-t+k``.
+        value_embedding: ``w^V``, likewise.
+        key_padding_mask: bool ``[B, Tk]``, True where padded.
+        causal: block the keys after each query.
+        dropout_p: probability of dropping a weight, while ``training``.
+        impl: ``auto`` or ``reference``.
+        need_weights: also return the weights before dropout.
+
+    Returns:
+        context ``[B, H, Tq, D]``, or ``(context, weights [B, H, Tq, Tk])``. A query whose every key
+        is padded has context and weights zero.
+
+    Raises:
+        ValueError: the tables differ in length or have an even number of entries; ``impl`` is
+            unknown or cannot serve this call.
+    """
+    select_implementation(impl, IMPLEMENTATIONS)
+    query_length, key_length = query.size(-2), key.size(-2)
+    check_tables(key_embedding, value_embedding)
+    reach, past, future = label_reach(key_embedding.size(-2), query_length, key_length)
+    blocked = blocked_keys(query_length, key_length, key_padding_mask, causal, query.device)
+
+    by_label = scaled_scores(query, key_embedding[..., reach, :])  # [B, H, Tq, labels]
+    by_distance = repeat_ends(by_label, past, future)  # [B, H, Tq, Tq+Tk-1]
+    scores = scaled_scores(query, key).add_(relative_shift(by_distance))  # [B, H, Tq, Tk], eq. 5
+    # Only the weights are asked for: once dropped they are used twice.
+    _, weights = softmax_attention(scores, value[..., :0], blocked=blocked, need_weights=True)
+    dropped = F.dropout(weights, dropout_p) if training and dropout_p > 0 else weights
+    by_label = add_ends(relative_unshift(dropped), past, future)  # [B, H, Tq, labels]
+    context = torch.matmul(dropped, value)  # [B, H, Tq, D]
+    context = context + torch.matmul(by_label, value_embedding[..., reach, :])  # eq. 3
+    return (context, weights) if need_weights else context
+
+
+def check_tables(key_embedding: Tensor, value_embedding: Tensor):
+    labels = key_embedding.size(-2)
+    if labels % 2 == 0 or labels != value_embedding.size(-2):
+        raise ValueError(
+            f"tables of {labels} and {value_embedding.size(-2)} relative positions; "
+            "both need 2k+1, distance 0 amid"
+        )
+
+
+def label_reach(labels: int, query_length: int, key_length: int) -> tuple[slice, int, int]:
+    """The part of a table of ``2k+1`` labels that the distances of these lengths need.
+
+    Returns:
+        Its slice, and how many distances beyond it, before the query and after it, are clipped to
+        its first and its last label.
+    """
+    furthest = labels // 2
+    past, future = key_length - 1, query_length - 1
+    reach = slice(max(furthest - past, 0), furthest + min(furthest, future) + 1)
+    return reach, max(past - furthest, 0), max(future - furthest, 0)
+
+
+def repeat_ends(by_label: Tensor, past: int, future: int) -> Tensor:
+    """Repeat the first entry ``past`` times more and the last one ``future`` times."""
+    first = by_label[..., :1].expand(*by_label.shape[:-1], past)
+    last = by_label[..., -1:].expand(*by_label.shape[:-1], future)
+    return torch.cat([first, by_label, last], dim=-1)
+
+
+def add_ends(by_distance: Tensor, past: int, future: int) -> Tensor:
+    """Add the first ``past`` entries into the next, and the last ``future`` into the one before."""
+    labels = by_distance.size(-1) - past - future
+    before, within, after = by_distance.split([past, labels, future], dim=-1)
+    before = F.pad(before.sum(-1, keepdim=True), (0, labels - 1))
+    after = F.pad(after.sum(-1, keepdim=True), (labels - 1, 0))
+    return within + before + after
+
+
+class RelativePositionAttention(nn.Module):
+    """RPR as a mechanism: it owns the embeddings of the distances, which start as Xavier uniform.
+
+    The paper's base model has k = 16 and embeddings for each head; its big model k = 8, and the
+    same ones for all heads. Each layer has its own in both.
+
+    Args:
+        embed_dim: C, features of the layer's input.
+        num_heads: H, which divides C.
+        max_distance: k: further keys have the embeddings of distance k.
+        per_head: whether each head has its own embeddings.
+        causal: whether queries are blocked from the keys after them.
+        dropout: probability of dropping an attention weight while training.
+        impl: see :func:`relative_position_attention`.
+    """
+
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        max_distance: int = 16,
+        per_head: bool = False,
+        causal: bool = False,
+        dropout: float = 0.0,
+        impl: str = "auto",
+    ):
+        super().__init__()
+        self.causal = causal
+        self.dropout = dropout
+        self.impl = impl
+        shape = (num_heads if per_head else 1, 2 * max_distance + 1, embed_dim // num_heads)
+        self.key_embedding = nn.Parameter(torch.empty(shape))  # w^K
+        self.value_embedding = nn.Parameter(torch.empty(shape))  # w^V
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        for table in (*self.key_embedding, *self.value_embedding):
+            nn.init.xavier_uniform_(table)
+
+    def forward(self, hidden, query, key, value, *, key_padding_mask=None, need_weights=False):
+        """See :func:`relative_position_attention`; ``hidden`` ``[B, Tq, C]`` is not looked at."""
+        return relative_position_attention(
+            query,
+            key,
+            value,
+            self.key_embedding,
+            self.value_embedding,
+            key_padding_mask=key_padding_mask,
+            causal=self.causal,
+            dropout_p=self.dropout,
+            training=self.training,
+            impl=self.impl,
+            need_weights=need_weights,
+        )

@@ -1,0 +1,191 @@
+import math
+
+import pytest
+import torch
+from reference import attention_by_position, gradients, leaves
+
+from fairseq_posattn.attention.gaussian import GaussianAttention, gaussian_attention
+
+IMPLEMENTATIONS = ["reference", "sdpa"]
+
+# Rows: no padding, right, left, and nothing but padding.
+PADDING = torch.tensor(
+    [
+        [False, False, False, False, False],
+        [False, False, False, True, True],
+        [True, False, False, False, False],
+        [True, True, True, True, True],
+    ]
+)
+
+
+def inputs(batch=4, heads=3, queries=5, keys=5, features=3, dtype=torch.float64):
+    """query, key, value, center_logit, window_logit."""
+    shapes = (
+        (batch, heads, queries, features),
+        (batch, heads, keys, features),
+        (batch, heads, keys, features),
+        (batch, heads, queries),
+        (batch, heads, queries),
+    )
+    return leaves(*shapes, dtype=dtype)
+
+
+def by_position(query, key, value, center_logit, window_logit, padding):
+    """The bias from its definition, for the sentence without its padding."""
+    positions = [[j for j in range(key.size(2)) if not row[j]] for row in padding]
+
+    def bias(b, h, i, j):
+        if padding[b, j]:
+            return None
+        length = len(positions[b])
+        central = length * torch.sigmoid(center_logit[b, h, i])
+        deviation = length * torch.sigmoid(window_logit[b, h, i]) / 2
+        position = positions[b].index(j) + 1
+        return -((position - central) ** 2) / (2 * deviation**2)
+
+    return attention_by_position(query, key, value, bias)
+
+
+def assert_same_with_gradients(output, expected, tensors):
+    torch.testing.assert_close(output, expected)
+    for ours, theirs in zip(gradients(output, tensors), gradients(expected, tensors), strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("impl", IMPLEMENTATIONS)
+@pytest.mark.parametrize("heads", [1, 3])
+def test_equals_the_equation(impl, heads):
+    tensors = inputs(heads=heads)
+    output = gaussian_attention(*tensors, key_padding_mask=PADDING, impl=impl)
+    assert_same_with_gradients(output, by_position(*tensors, PADDING), tensors)
+    alone = [tensor[:1] for tensor in tensors]
+    output = gaussian_attention(*alone, impl=impl)
+    assert_same_with_gradients(output, by_position(*alone, PADDING), tensors)
+
+
+@pytest.mark.parametrize("impl", IMPLEMENTATIONS)
+def test_a_bell_over_four_tokens_by_hand(impl):
+    """Both sigmoids one half: the centre is position 2 of 4, the window 2, the deviation 1."""
+    nothing = torch.zeros(1, 1, 1, 4)
+    value = torch.eye(4).view(1, 1, 4, 4)  # the context is the weights
+    logit = torch.zeros(1, 1, 1)
+    context = gaussian_attention(nothing, torch.zeros(1, 1, 4, 4), value, logit, logit, impl=impl)
+    bell = torch.tensor([math.exp(-0.5), 1.0, math.exp(-0.5), math.exp(-2.0)])
+    torch.testing.assert_close(context.flatten(), bell / bell.sum())
+
+
+@pytest.mark.parametrize("impl", IMPLEMENTATIONS)
+def test_a_query_without_keys_gets_zero_and_gives_no_gradient(impl):
+    tensors = inputs()
+    output = gaussian_attention(*tensors, key_padding_mask=PADDING, impl=impl)
+    assert output[3].eq(0).all()
+    for gradient in gradients(output[3:], tensors):
+        assert gradient.eq(0).all()
+
+
+@pytest.mark.parametrize("impl", IMPLEMENTATIONS)
+def test_padding_changes_nothing(impl):
+    torch.manual_seed(0)
+    module = GaussianAttention(embed_dim=9, num_heads=3, impl=impl).double()
+    (sentence,) = leaves((1, 3, 4, 3))
+    alone = module(None, sentence, sentence, sentence)
+    for left in (0, 1, 2):
+        padded = torch.nn.functional.pad(sentence, (0, 0, left, 2 - left), value=9.0)
+        padding = torch.ones(1, 6, dtype=torch.bool)
+        padding[:, left : left + 4] = False
+        output = module(None, padded, padded, padded, key_padding_mask=padding)
+        torch.testing.assert_close(output[:, :, left : left + 4], alone)
+
+
+@pytest.mark.parametrize("impl", IMPLEMENTATIONS)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_lower_precision_errs_by_its_own_rounding(impl, dtype):
+    """With windows of half a sentence or more, the bias is 8 at most."""
+    tensors = inputs(dtype=dtype)
+    with torch.no_grad():
+        tensors[4].abs_()
+    exact = [tensor.detach().double().requires_grad_() for tensor in tensors]
+    output = gaussian_attention(*tensors, key_padding_mask=PADDING, impl=impl)
+    expected = gaussian_attention(*exact, key_padding_mask=PADDING, impl="reference")
+    assert output.dtype == dtype
+    rounding = 8 * torch.finfo(dtype).eps
+    for ours, theirs in zip(
+        (output, *gradients(output, tensors)),
+        (expected, *gradients(expected, exact)),
+        strict=True,
+    ):
+        tolerance = rounding * (1 + theirs.abs().max().item())
+        torch.testing.assert_close(ours.double(), theirs, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("impl", IMPLEMENTATIONS)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_the_narrowest_window_sees_the_nearest_key_alone(impl, dtype):
+    query, key, value, center_logit, window_logit = inputs(
+        batch=1, heads=1, queries=3, keys=300, dtype=dtype
+    )
+    with torch.no_grad():
+        window_logit.fill_(-1000.0)
+        center_logit.copy_(torch.tensor([-1000.0, 0.0, 1000.0]))  # the start, 150, the end
+    tensors = [query, key, value, center_logit, window_logit]
+    output = gaussian_attention(*tensors, impl=impl)
+    torch.testing.assert_close(output, value[:, :, [0, 149, 299]])
+    assert all(gradient.isfinite().all() for gradient in gradients(output, tensors))
+
+
+@pytest.mark.parametrize("impl", IMPLEMENTATIONS)
+def test_long_sentences_stay_finite_in_half_precision(impl):
+    tensors = inputs(batch=1, heads=1, queries=2, keys=5000, dtype=torch.float16)
+    output = gaussian_attention(*tensors, impl=impl)
+    assert output.isfinite().all()
+    assert all(gradient.isfinite().all() for gradient in gradients(output, tensors))
+
+
+def test_weights_are_those_of_the_context():
+    tensors = inputs()
+    context, weights = gaussian_attention(
+        *tensors, key_padding_mask=PADDING, need_weights=True, dropout_p=0.5, training=False
+    )
+    torch.testing.assert_close(torch.matmul(weights, tensors[2]), context)
+    assert weights.masked_select(PADDING[:, None, None, :]).eq(0).all()
+
+
+@pytest.mark.parametrize("impl", IMPLEMENTATIONS)
+def test_dropout_only_in_training(impl):
+    torch.manual_seed(0)
+    tensors = inputs()
+    kept = gaussian_attention(*tensors, impl=impl)
+    idle = gaussian_attention(*tensors, dropout_p=0.5, training=False, impl=impl)
+    dropped = gaussian_attention(*tensors, dropout_p=0.5, impl=impl)
+    torch.testing.assert_close(idle, kept)
+    assert not torch.allclose(dropped, kept)
+
+
+def test_sdpa_cannot_return_weights():
+    with pytest.raises(ValueError, match="impl='sdpa' cannot return weights"):
+        gaussian_attention(*inputs(), impl="sdpa", need_weights=True)
+
+
+def test_module_gives_the_equation_its_learned_parameters():
+    torch.manual_seed(0)
+    module = GaussianAttention(embed_dim=9, num_heads=3).double()
+    query, key, value, *_ = inputs()
+    center_logit, window_logit = [], []
+    for h in range(3):
+        for b in range(4):
+            for t in range(5):
+                hidden = torch.tanh(query[b, h, t] @ module.query_weight[h])
+                center_logit.append(torch.dot(module.center_weight[h, :, 0], hidden))
+                window_logit.append(torch.dot(module.window_weight[h, :, 0], hidden))
+    center_logit = torch.stack(center_logit).view(3, 4, 5).transpose(0, 1)
+    window_logit = torch.stack(window_logit).view(3, 4, 5).transpose(0, 1)
+    expected = by_position(query, key, value, center_logit, window_logit, PADDING)
+    output = module(None, query, key, value, key_padding_mask=PADDING)
+    assert_same_with_gradients(output, expected, [query, key, value, *module.parameters()])
+    assert sum(parameter.numel() for parameter in module.parameters()) == 3 * (3 * 3 + 3 + 3)
+
+
+def test_there_is_no_causal_form():
+    with pytest.raises(ValueError, match="gaussian attention has no causal form"):
+        GaussianAttention(embed_dim=9, num_heads=3, causal=True)

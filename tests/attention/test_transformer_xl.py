@@ -1,0 +1,234 @@
+import math
+
+import pytest
+import torch
+from reference import attention_by_position, gradients, leaves
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from fairseq_posattn.attention.transformer_xl import (
+    TransformerXLAttention,
+    transformer_xl_attention,
+)
+
+IMPLEMENTATIONS = ["reference", "sdpa"]
+
+# Rows: no padding, right, left, and nothing but padding.
+PADDING = torch.tensor(
+    [
+        [False, False, False, False, False],
+        [False, False, False, True, True],
+        [True, False, False, False, False],
+        [True, True, True, True, True],
+    ]
+)
+
+
+def inputs(batch=4, heads=3, queries=5, keys=5, features=3, dtype=torch.float64):
+    """query, key, value, relative_key, content_bias, position_bias."""
+    shapes = (
+        (batch, heads, queries, features),
+        (batch, heads, keys, features),
+        (batch, heads, keys, features),
+        (heads, queries + keys - 1, features),
+        (heads, features),
+        (heads, features),
+    )
+    return leaves(*shapes, dtype=dtype)
+
+
+def by_position(query, key, value, relative_key, content_bias, position_bias, padding, causal):
+    """Section 3.3, terms (a) to (d); ``relative_key`` from distance -(queries-1) up."""
+    offset = key.size(2) - query.size(2)
+
+    def terms_b_to_d(b, h, i, j):
+        distance = i + offset - j
+        if padding[b, j] or (causal and distance < 0):
+            return None
+        relative = relative_key[h, distance + query.size(2) - 1]
+        term_b = torch.dot(query[b, h, i], relative)
+        term_c = torch.dot(content_bias[h], key[b, h, j])
+        term_d = torch.dot(position_bias[h], relative)
+        return (term_b + term_c + term_d) / math.sqrt(query.size(3))
+
+    return attention_by_position(query, key, value, terms_b_to_d)
+
+
+def assert_same_with_gradients(output, expected, tensors):
+    torch.testing.assert_close(output, expected)
+    for ours, theirs in zip(gradients(output, tensors), gradients(expected, tensors), strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("impl", IMPLEMENTATIONS)
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("heads", [1, 3])
+def test_equals_the_equation(impl, causal, heads):
+    tensors = inputs(heads=heads)
+    output = transformer_xl_attention(*tensors, key_padding_mask=PADDING, causal=causal, impl=impl)
+    assert_same_with_gradients(output, by_position(*tensors, PADDING, causal), tensors)
+
+
+@pytest.mark.parametrize("impl", IMPLEMENTATIONS)
+@pytest.mark.parametrize(("queries", "keys"), [(1, 1), (1, 5), (2, 5), (4, 5)])
+def test_queries_are_the_last_positions(impl, queries, keys):
+    tensors = inputs(batch=1, queries=queries, keys=keys)
+    padding = torch.zeros(1, keys, dtype=torch.bool)
+    for causal in (False, True):
+        output = transformer_xl_attention(*tensors, causal=causal, impl=impl)
+        assert_same_with_gradients(output, by_position(*tensors, padding, causal), tensors)
+
+
+@pytest.mark.parametrize("impl", IMPLEMENTATIONS)
+def test_a_position_bias_can_point_at_the_token_before(impl):
+    nothing = torch.zeros(1, 1, 3, 1)
+    value = torch.tensor([1.0, 2.0, 3.0]).view(1, 1, 3, 1)
+    relative_key = torch.tensor([0.0, 0.0, 0.0, 100.0, 0.0]).view(1, 5, 1)  # distances -2 to 2
+    bias = torch.tensor([[1.0]])
+    context = transformer_xl_attention(nothing, nothing, value, relative_key, bias, bias, impl=impl)
+    # The first token has none before it, and looks at all alike.
+    torch.testing.assert_close(context.flatten(), torch.tensor([2.0, 1.0, 2.0]))
+
+
+@pytest.mark.parametrize("impl", IMPLEMENTATIONS)
+def test_a_query_without_keys_gets_zero_and_gives_no_gradient(impl):
+    tensors = inputs()
+    output = transformer_xl_attention(*tensors, key_padding_mask=PADDING, impl=impl)
+    assert output[3].eq(0).all()
+    for gradient in gradients(output[3:], tensors):
+        assert gradient.eq(0).all()
+
+
+@pytest.mark.parametrize("impl", IMPLEMENTATIONS)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_lower_precision_errs_by_its_own_rounding(impl, dtype):
+    tensors = inputs(dtype=dtype)
+    exact = [tensor.detach().double().requires_grad_() for tensor in tensors]
+    output = transformer_xl_attention(*tensors, key_padding_mask=PADDING, impl=impl)
+    expected = transformer_xl_attention(*exact, key_padding_mask=PADDING, impl="reference")
+    assert output.dtype == dtype
+    rounding = 8 * torch.finfo(dtype).eps
+    for ours, theirs in zip(
+        (output, *gradients(output, tensors)),
+        (expected, *gradients(expected, exact)),
+        strict=True,
+    ):
+        tolerance = rounding * (1 + theirs.abs().max().item())
+        torch.testing.assert_close(ours.double(), theirs, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("impl", IMPLEMENTATIONS)
+def test_scores_that_overflow_half_precision_before_scaling(impl):
+    vectors = torch.full((1, 1, 3, 64), 35.0, dtype=torch.float16)
+    relative_key = torch.full((1, 5, 64), 35.0, dtype=torch.float16)
+    nothing = torch.zeros(1, 64, dtype=torch.float16)
+    assert torch.matmul(vectors, vectors.transpose(-2, -1)).isinf().all()
+    output = transformer_xl_attention(
+        vectors, vectors, vectors, relative_key, nothing, nothing, impl=impl
+    )
+    assert output.isfinite().all()
+
+
+def test_weights_are_those_of_the_context():
+    tensors = inputs()
+    context, weights = transformer_xl_attention(
+        *tensors, key_padding_mask=PADDING, need_weights=True, dropout_p=0.5, training=False
+    )
+    torch.testing.assert_close(torch.matmul(weights, tensors[2]), context)
+    assert weights.masked_select(PADDING[:, None, None, :]).eq(0).all()
+
+
+@pytest.mark.parametrize("impl", IMPLEMENTATIONS)
+def test_dropout_only_in_training(impl):
+    torch.manual_seed(0)
+    tensors = inputs()
+    kept = transformer_xl_attention(*tensors, impl=impl)
+    idle = transformer_xl_attention(*tensors, dropout_p=0.5, training=False, impl=impl)
+    dropped = transformer_xl_attention(*tensors, dropout_p=0.5, impl=impl)
+    torch.testing.assert_close(idle, kept)
+    assert not torch.allclose(dropped, kept)
+
+
+def test_sdpa_cannot_return_weights():
+    with pytest.raises(ValueError, match="impl='sdpa' cannot return weights"):
+        transformer_xl_attention(*inputs(), impl="sdpa", need_weights=True)
+
+
+class LargestTensor(TorchDispatchMode):
+    """Remembers how many elements the largest tensor had that any operation returned."""
+
+    elements = 0
+
+    def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
+        output = function(*arguments, **(keywords or {}))
+        for tensor in output if isinstance(output, (list, tuple)) else [output]:
+            if torch.is_tensor(tensor):
+                self.elements = max(self.elements, tensor.numel())
+        return output
+
+
+@pytest.mark.parametrize("impl", IMPLEMENTATIONS)
+def test_no_tensor_has_a_query_a_key_and_a_feature_dimension(impl):
+    tensors = inputs(batch=2, heads=2, queries=12, keys=12, features=8)
+    with LargestTensor() as largest:
+        transformer_xl_attention(*tensors, causal=True, impl=impl).sum().backward()
+    assert largest.elements <= 2 * 2 * 12 * 24
+
+
+def relative_key_by_formula(module, query_length, key_length):
+    """``W_{k,R} R``, a sine or cosine of the distance at a time."""
+    heads, head_dim = module.content_bias.shape
+    features = heads * head_dim
+    rows = []
+    for distance in range(-(query_length - 1), key_length):
+        sinusoid = [
+            (math.cos if c % 2 else math.sin)(distance / 10000 ** ((c - c % 2) / features))
+            for c in range(features)
+        ]
+        row = module.distance_weight @ torch.tensor(sinusoid, dtype=torch.float64)
+        rows.append(row.view(heads, head_dim))
+    return torch.stack(rows, dim=1)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_module_gives_the_equation_its_learned_parameters(causal):
+    torch.manual_seed(0)
+    module = TransformerXLAttention(embed_dim=9, num_heads=3, causal=causal).double()
+    query, key, value, *_ = inputs()
+    expected = by_position(
+        query,
+        key,
+        value,
+        relative_key_by_formula(module, 5, 5),
+        module.content_bias,
+        module.position_bias,
+        PADDING,
+        causal,
+    )
+    output = module(None, query, key, value, key_padding_mask=PADDING)
+    assert_same_with_gradients(output, expected, [query, key, value, *module.parameters()])
+    assert sum(parameter.numel() for parameter in module.parameters()) == 9 * 9 + 9 + 9
+
+
+def test_padding_changes_nothing():
+    torch.manual_seed(0)
+    module = TransformerXLAttention(embed_dim=9, num_heads=3).double()
+    (sentence,) = leaves((1, 3, 4, 3))
+    alone = module(None, sentence, sentence, sentence)
+    for left in (0, 1, 2):
+        padded = torch.nn.functional.pad(sentence, (0, 0, left, 2 - left), value=9.0)
+        padding = torch.ones(1, 6, dtype=torch.bool)
+        padding[:, left : left + 4] = False
+        output = module(None, padded, padded, padded, key_padding_mask=padding)
+        torch.testing.assert_close(output[:, :, left : left + 4], alone)
+
+
+def test_one_query_of_the_module_equals_the_last_of_all():
+    torch.manual_seed(0)
+    module = TransformerXLAttention(embed_dim=6, num_heads=2, causal=True).double()
+    query, key, value, *_ = inputs(heads=2)
+    whole = module(None, query, key, value)
+    for length in range(1, 6):
+        newest = module(
+            None, query[:, :, length - 1 : length], key[:, :, :length], value[:, :, :length]
+        )
+        torch.testing.assert_close(newest[:, :, 0], whole[:, :, length - 1])
