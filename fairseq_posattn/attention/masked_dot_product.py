@@ -59,9 +59,8 @@ def masked_dot_product_attention(
         )
     penalties, blocked = separate_mask(mask.to(query.dtype))
     if key_padding_mask is not None:
-        blocked = blocked | key_padding_mask[:, None, None, :]  # [B, H, Tq, Tk]
-    bias = penalties.expand_as(blocked).contiguous()
-    return fused_attention(query, key, value, bias=bias, blocked=blocked, **dropout)
+        blocked = blocked | key_padding_mask[:, None, None, :]
+    return fused_attention(query, key, value, bias=penalties, blocked=blocked, **dropout)
 
 
 class MaskedDotProductAttention(nn.Module):

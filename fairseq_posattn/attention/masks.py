@@ -117,7 +117,7 @@ def _window(distances: Tensor, radius: int, include_self: bool = False) -> Tenso
 
 
 def _distance(distances: Tensor) -> Tensor:
-    return -distances.abs().double()
+    return (-distances.abs()).double()
 
 
 def _scaled_distance(distances: Tensor) -> Tensor:
