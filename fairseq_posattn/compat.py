@@ -5,9 +5,9 @@ pickle can run code. fairseq's checkpoints hold a few types more, so fairseq can
 nor pass one on to the other processes of a run. :func:`apply` names exactly those types, and keeps
 the refusal for all others.
 
-It also closes three gaps through which a run that is killed cannot go on as if nothing had been:
-a checkpoint that is copied while the process dies, an unreadable checkpoint that is reported as an
-internal error of PyTorch's, and a finished run that trains one update more when started again.
+It also mends what would make a result wrong without a word: a run that is killed while it copies a
+checkpoint, a finished run that trains one update more when started again, and sentences that are
+left out of the last batch. A file that cannot be read is reported in one line.
 """
 
 import argparse
@@ -43,6 +43,7 @@ def _quietly():
 
 with _quietly():  # fairseq's import warns of its own use of Hydra and asks for tensorboardX
     from fairseq import checkpoint_utils
+    from fairseq.data import data_utils
     from fairseq.distributed import utils as distributed_utils
     from fairseq.file_io import PathManager
 
@@ -67,6 +68,7 @@ def apply():
     _wrap(checkpoint_utils, "load_ema_from_checkpoint", _explain_unreadable)
     _wrap(checkpoint_utils, "load_checkpoint", _leave_finished_alone)
     _wrap(PathManager, "copy", _copy_whole_or_not)
+    _wrap(data_utils, "batch_by_size", _keep_last_batch)
 
 
 def read_checkpoint(path):
@@ -79,15 +81,18 @@ def read_checkpoint(path):
         dict: what fairseq saved.
 
     Raises:
-        UsageError: the file is empty, truncated, damaged, or holds types which fairseq does
-            not write.
+        UsageError: the file is empty, truncated, damaged, no checkpoint of fairseq's, or holds
+            types that fairseq does not write.
         OSError: the file cannot be opened.
     """
     with open(path, "rb") as file:
         try:
-            return torch.load(file, map_location="cpu", weights_only=True)
+            state = torch.load(file, map_location="cpu", weights_only=True)
         except Exception as error:  # a damaged pickle may raise anything
             raise UsageError(f"{path} {_what_is_wrong(path, error)}") from None
+    if not isinstance(state, dict) or "model" not in state:
+        raise UsageError(f"{path} is not a checkpoint of fairseq's: it holds no model")
+    return state
 
 
 def _what_is_wrong(path, error):
@@ -188,3 +193,21 @@ def _copy_whole_or_not(copy):
         return copied
 
     return copy_and_rename
+
+
+def _keep_last_batch(batch_by_size):
+    """fairseq drops a last batch that is no multiple of --required-batch-size-multiple (8).
+
+    So up to 7 sentences of a test set would be neither translated nor scored.
+    """
+
+    def batch_all(indices, *args, **kwargs):
+        if not isinstance(indices, numpy.ndarray):
+            indices = numpy.fromiter(indices, dtype=numpy.int64)
+        if len(indices) == 0:
+            return []
+        batches = list(batch_by_size(indices, *args, **kwargs))
+        left_out = indices[sum(map(len, batches)) :]
+        return [*batches, left_out] if len(left_out) else batches
+
+    return batch_all

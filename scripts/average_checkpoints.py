@@ -106,9 +106,7 @@ def average_checkpoints(paths):
     for path in paths:
         print(f"reading {path}", flush=True)
         state = read_checkpoint(path)
-        weights = state.get("model") if isinstance(state, dict) else None
-        if weights is None:
-            raise UsageError(f"{path} holds no model: is it a checkpoint of fairseq's?")
+        weights = state["model"]
         if path != paths[0]:
             require_same_shapes(path, weights, paths[0], sums)
         for name, weight in weights.items():

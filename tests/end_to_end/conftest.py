@@ -1,0 +1,92 @@
+"""A tiny corpus, a tiny model and a way to run command lines, shared by the end-to-end tests."""
+
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fairseq_posattn
+
+# Processes that compete for the same cores slow each other down many times over.
+os.environ["OMP_NUM_THREADS"] = "1"
+
+USER_DIR = str(Path(fairseq_posattn.__file__).parent)
+REPOSITORY = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="session")
+def user_dir():
+    """What a user gives to --user-dir."""
+    return USER_DIR
+
+
+@pytest.fixture(scope="session")
+def run():
+    """Run a command line as a user would; return its output, or fail and show it."""
+
+    def run(command, *arguments, stdin="", exit_code=0, cwd=None):
+        beside_python = Path(sys.executable).parent / command
+        words = [str(beside_python) if beside_python.exists() else command, *map(str, arguments)]
+        finished = subprocess.run(
+            words,
+            input=stdin,
+            cwd=cwd,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        if finished.returncode != exit_code:
+            pytest.fail(f"{' '.join(words)}: exit code {finished.returncode}\n{finished.stdout}")
+        return finished.stdout
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def corpus(run, tmp_path_factory):
+    """A binarised parallel corpus, "de" to "en": each line is the other in capitals, reversed.
+
+    Every worker of pytest-xdist makes its own.
+    """
+    folder = tmp_path_factory.mktemp("corpus")
+    generator = random.Random(1)
+    for split, size in (("train", 100), ("valid", 12), ("test", 12)):
+        source = [generator.choices("abcdefgh", k=generator.randint(2, 9)) for _ in range(size)]
+        target = [reversed([letter.upper() for letter in line]) for line in source]
+        for language, lines in (("de", source), ("en", target)):
+            text = "".join(" ".join(line) + "\n" for line in lines)
+            (folder / f"{split}.{language}").write_text(text)
+    binarised = folder / "binarised"
+    texts = [f"--{split}pref={folder / split}" for split in ("train", "valid", "test")]
+    options = ["--joined-dictionary", "--destdir", binarised]
+    run("fairseq-preprocess", "-s", "de", "-t", "en", *texts, *options)
+    return binarised
+
+
+@pytest.fixture(scope="session")
+def train_arguments(corpus):
+    """Arguments of fairseq-train for a tiny DMAN model: 9 updates an epoch, a fraction of a second.
+
+    Missing are --save-dir and --max-update.
+    """
+    sides = [
+        [f"--{side}-embed-dim=16", f"--{side}-ffn-embed-dim=16", f"--{side}-attention-heads=2"]
+        for side in ("encoder", "decoder")
+    ]
+    return [
+        str(corpus),
+        *("--source-lang", "de", "--target-lang", "en"),
+        *("--user-dir", USER_DIR, "--cpu", "--seed", "1", "--num-workers", "0"),
+        *("--arch", "posattn_transformer", "--encoder-layers", "1", "--decoder-layers", "1"),
+        *("--encoder-sublayers", "dman,san,ffn", "--decoder-sublayers", "dman,san,cross,ffn"),
+        *sides[0],
+        *sides[1],
+        *("--optimizer", "adam", "--lr", "0.01"),
+        *("--lr-scheduler", "inverse_sqrt", "--warmup-updates", "4"),
+        *("--criterion", "label_smoothed_cross_entropy", "--label-smoothing", "0.1"),
+        *("--max-tokens", "100", "--no-progress-bar", "--log-interval", "1"),
+        *("--update-epoch-batch-itr", "True"),
+    ]

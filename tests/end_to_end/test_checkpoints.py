@@ -1,0 +1,275 @@
+"""Checkpoints of the plugin's models in fairseq's commands: read, refused, resumed from, averaged.
+
+A run that is killed and resumed must end in exactly the tensors of a run that was left alone.
+"""
+
+import os
+import pickle
+import signal
+import sys
+from pathlib import Path
+
+import forked_commands
+import pytest
+import torch
+from fairseq import checkpoint_utils, hub_utils
+
+from fairseq_posattn.compat import read_checkpoint
+from fairseq_posattn.errors import UsageError
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def trained(run, corpus, train_arguments, tmp_path_factory):
+    """The --save-dir of 12 updates, 10 of them in the first epoch, and the two dictionaries."""
+    folder = tmp_path_factory.mktemp("trained")
+    options = ["--max-update", "12", "--save-interval-updates", "4", "--save-dir", folder]
+    run("fairseq-train", *train_arguments, *options)
+    for dictionary in corpus.glob("dict.*.txt"):
+        (folder / dictionary.name).write_bytes(dictionary.read_bytes())
+    return folder
+
+
+@pytest.fixture
+def forked(tmp_path):
+    """Run one of fairseq's commands in a forked process; return its exit code and its output."""
+
+    def forked(command, arguments, **options):
+        log = tmp_path / "log"
+        log.write_text("")
+        exit_code = forked_commands.run(command, arguments, log, **options)
+        return exit_code, log.read_text()
+
+    return forked
+
+
+# --- Reading -----------------------------------------------------------------------------------
+
+
+def test_generate(run, corpus, user_dir, trained):
+    path = trained / "checkpoint_last.pt"
+    output = run("fairseq-generate", corpus, "--user-dir", user_dir, "--path", path, "--cpu")
+    assert output.count("\nH-") == 12
+    assert "BLEU4" in output
+
+
+def test_interactive(run, corpus, user_dir, trained):
+    path = trained / "checkpoint_last.pt"
+    options = ["--user-dir", user_dir, "--path", path, "--cpu"]
+    output = run("fairseq-interactive", corpus, *options, stdin="a b c\nd\n")
+    assert [f"\nH-{sentence}\t" in output for sentence in range(3)] == [True, True, False]
+
+
+def test_validate(run, corpus, user_dir, trained):
+    path = trained / "checkpoint_last.pt"
+    options = ["--user-dir", user_dir, "--path", path, "--cpu", "--max-tokens", "100"]
+    output = run("fairseq-validate", corpus, "--task", "translation", *options)
+    loss = read_checkpoint(path)["extra_state"]["val_loss"]
+    assert f"| loss {loss:g} |" in output
+
+
+def test_from_pretrained_in_a_program_that_imports_nothing_else(run, user_dir, trained):
+    program = f"""
+from fairseq.models.transformer import TransformerModel
+model = TransformerModel.from_pretrained(
+    {str(trained)!r}, "checkpoint_last.pt", user_dir={user_dir!r}
+)
+print(type(model.models[0]).__name__, len(model.translate(["a b c", "d"])))
+"""
+    output = run(sys.executable, "-c", program, cwd=trained)
+    assert output.endswith("PosAttnTransformer 2\n")
+
+
+def test_average(run, trained, tmp_path):
+    script = REPOSITORY / "scripts" / "average_checkpoints.py"
+    averaged = tmp_path / "average.pt"
+    options = ["--num-update-checkpoints", "2", "--checkpoint-upper-bound", "8"]
+    run(sys.executable, script, "--inputs", trained, *options, "--output", averaged)
+    first, second = (read_checkpoint(trained / f"checkpoint_1_{update}.pt") for update in (4, 8))
+    result = read_checkpoint(averaged)
+    for name, weight in result["model"].items():
+        mean = (first["model"][name].double() + second["model"][name].double()) / 2
+        assert torch.equal(weight, mean.float()), name
+    models, *_ = checkpoint_utils.load_model_ensemble_and_task([str(averaged)])
+    assert type(models[0]).__name__ == "PosAttnTransformer"
+
+
+# --- Refusing ----------------------------------------------------------------------------------
+
+
+class Payload:
+    """Opens, and so creates, a file when it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return open, (str(self.path), "w")
+
+
+@pytest.fixture
+def malicious(trained, tmp_path):
+    """A folder with a checkpoint that carries code, and the file that the code would create."""
+    created = tmp_path / "created"
+    pickle.loads(pickle.dumps(Payload(created))).close()
+    created.unlink()  # the payload does bite
+    state = read_checkpoint(trained / "checkpoint_last.pt")
+    state["extra_state"]["train_iterator"]["payload"] = Payload(created)
+    folder = tmp_path / "malicious"
+    folder.mkdir()
+    for dictionary in trained.glob("dict.*.txt"):
+        (folder / dictionary.name).write_bytes(dictionary.read_bytes())
+    torch.save(state, folder / "checkpoint_last.pt")
+    return folder, created
+
+
+def assert_one_line_error(output, path, *words):
+    *_, last = output.splitlines()
+    assert last.startswith(f"fairseq_posattn: error: {path} ")
+    assert [word for word in words if word not in last] == []
+    assert "Traceback" not in output
+
+
+@pytest.mark.parametrize("command", ["generate", "interactive", "validate"])
+def test_code_in_a_checkpoint_is_refused_in_using_it(forked, corpus, user_dir, malicious, command):
+    folder, created = malicious
+    path = folder / "checkpoint_last.pt"
+    options = ["--user-dir", user_dir, "--path", path, "--cpu", "--max-tokens", "100"]
+    exit_code, output = forked(command, [corpus, "--task", "translation", *options])
+    assert exit_code == 1
+    assert_one_line_error(output, path, "refused", "io.open")
+    assert not created.exists()
+
+
+@pytest.mark.parametrize("option", ["--restore-file", "--finetune-from-model", "--save-dir"])
+def test_code_in_a_checkpoint_is_refused_in_training(
+    forked, train_arguments, malicious, tmp_path, option
+):
+    folder, created = malicious
+    path = folder / "checkpoint_last.pt"
+    options = [option, folder if option == "--save-dir" else path]
+    if option != "--save-dir":
+        options += ["--save-dir", tmp_path / "new"]
+    exit_code, output = forked("train", [*train_arguments, "--max-update", "20", *options])
+    assert exit_code == 1
+    assert_one_line_error(output, path, "refused", "io.open")
+    assert not created.exists()
+
+
+def test_code_in_a_checkpoint_is_refused_by_from_pretrained(malicious, user_dir):
+    folder, created = malicious
+    with pytest.raises(UsageError, match=r"checkpoint_last\.pt is refused: it holds io\.open"):
+        hub_utils.from_pretrained(str(folder), "checkpoint_last.pt", user_dir=user_dir)
+    assert not created.exists()
+
+
+def test_code_in_a_checkpoint_is_refused_in_averaging(run, malicious, trained, tmp_path):
+    folder, created = malicious
+    inputs = [trained / "checkpoint_best.pt", folder / "checkpoint_last.pt"]
+    script = REPOSITORY / "scripts" / "average_checkpoints.py"
+    options = ["--inputs", *inputs, "--output", tmp_path / "average.pt"]
+    output = run(sys.executable, script, *options, exit_code=1)
+    assert output.splitlines()[-1].startswith(f"average_checkpoints: error: {inputs[1]} is refused")
+    assert not created.exists()
+    assert not (tmp_path / "average.pt").exists()
+
+
+@pytest.mark.parametrize("kept, state", [(0.5, "truncated"), (0, "empty")])
+def test_a_run_says_that_its_checkpoint_is_truncated(
+    forked, train_arguments, trained, tmp_path, kept, state
+):
+    whole = (trained / "checkpoint_last.pt").read_bytes()
+    path = tmp_path / "checkpoint_last.pt"
+    path.write_bytes(whole[: int(kept * len(whole))])
+    options = ["--max-update", "20", "--save-dir", tmp_path]
+    exit_code, output = forked("train", [*train_arguments, *options])
+    assert exit_code == 1
+    assert_one_line_error(output, path, state, "--restore-file")
+
+
+# --- Resuming ----------------------------------------------------------------------------------
+
+
+def assert_same(one, other, place="checkpoint"):
+    """Exactly equal, through all containers and tensors."""
+    if isinstance(one, torch.Tensor):
+        assert torch.equal(one, other), place
+    elif isinstance(one, dict):
+        assert list(one) == list(other), place
+        for key in one:
+            assert_same(one[key], other[key], f"{place}[{key!r}]")
+    elif isinstance(one, (list, tuple)):
+        assert len(one) == len(other), place
+        for index, (left, right) in enumerate(zip(one, other, strict=True)):
+            assert_same(left, right, f"{place}[{index}]")
+    else:
+        assert one == other, place
+
+
+def assert_same_run(folder, other):
+    """Two runs ended in the same weights, optimizer, schedule, place in the data and best loss."""
+    ends = []
+    for save_dir in (folder, other):
+        state = read_checkpoint(save_dir / "checkpoint_last.pt")
+        extra = state["extra_state"]
+        ends.append(
+            {
+                **{name: state[name] for name in ("model", "last_optimizer_state")},
+                "schedule": state["optimizer_history"][-1],  # those before are of other starts
+                **{name: extra[name] for name in ("train_iterator", "val_loss", "best")},
+            }
+        )
+    assert_same(*ends)
+
+
+@pytest.fixture(scope="module")
+def saving_often(train_arguments):
+    """Past the end of an epoch, and a checkpoint after each update, the one before being removed"""
+    options = ["--max-update", "25", "--save-interval-updates", "1", "--keep-interval-updates", "1"]
+    return [*train_arguments, *options]
+
+
+def test_resuming_after_a_kill_at_any_moment(forked, saving_often, tmp_path):
+    exit_code, output = forked("train", [*saving_often, "--save-dir", tmp_path / "alone"])
+    assert exit_code == 0, output
+
+    # Of 11 moments from an update to the next, all in the first, then all in later ones.
+    arguments = [*saving_often, "--save-dir", tmp_path / "killed"]
+    for moment in range(1, 23):
+        exit_code, output = forked("train", arguments, die_at=moment)
+        assert exit_code == -signal.SIGKILL, output
+    exit_code, output = forked("train", arguments)
+    assert exit_code == 0, output
+    assert_same_run(tmp_path / "killed", tmp_path / "alone")
+
+    # The last moment of all: started again, a finished run stays as it is.
+    last = tmp_path / "killed" / "checkpoint_last.pt"
+    content = last.read_bytes()
+    exit_code, output = forked("train", arguments)
+    assert exit_code == 0, output
+    assert "nothing left to train" in output
+    assert last.read_bytes() == content
+
+
+def test_resuming_two_processes_after_a_kill(saving_often, tmp_path):
+    def train(save_dir, name, die_at=None):
+        """Two processes on two halves of each batch; returns the first one's exit code."""
+        distributed = ["--distributed-world-size", "2", "--distributed-no-spawn"]
+        distributed += ["--distributed-backend", "gloo", "--ddp-backend", "legacy_ddp"]
+        distributed += ["--distributed-init-method", f"file://{tmp_path / name}.rendezvous"]
+        arguments = [*saving_often, "--save-dir", save_dir, *distributed, "--distributed-rank"]
+        log = tmp_path / f"{name}.log"
+        first = forked_commands.start("train", [*arguments, "0"], log, die_at=die_at)
+        second = forked_commands.start("train", [*arguments, "1"], os.devnull)
+        first.join()
+        if first.exitcode:
+            second.kill()
+        second.join()
+        assert first.exitcode == (0 if die_at is None else -signal.SIGKILL), log.read_text()
+
+    train(tmp_path / "alone", "alone")
+    for moment in (4, 8, 14, 17):
+        train(tmp_path / "killed", f"killed_{moment}", die_at=moment)
+    train(tmp_path / "killed", "resumed")
+    assert_same_run(tmp_path / "killed", tmp_path / "alone")
