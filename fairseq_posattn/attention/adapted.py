@@ -5,8 +5,6 @@ Transformer-XL's four terms, with the sinusoid of the signed distance itself in 
 learned projection of it, and without the division by ``sqrt(D)``.
 """
 
-import math
-
 import torch
 from torch import Tensor, nn
 
@@ -49,18 +47,18 @@ def adapted_attention(
     Raises:
         ValueError: ``impl`` is unknown or cannot serve this call.
     """
-    features = query.size(-1)
-    sinusoids = relative_sinusoids(
-        query.size(-2), key.size(-2), features, device=query.device, dtype=query.dtype
-    )  # [Tq+Tk-1, D], eq. 17
-    unscale = math.sqrt(features)
+    query_length, key_length, features = query.size(-2), key.size(-2), query.size(-1)
+    sinusoids = relative_sinusoids(  # [Tq+Tk-1, D], eq. 17
+        query_length, key_length, features, device=query.device, dtype=query.dtype
+    )
     return transformer_xl_attention(
-        query * unscale,
+        query,
         key,
         value,
         sinusoids,
-        content_bias * unscale,
-        position_bias * unscale,
+        content_bias,
+        position_bias,
+        scaled=False,
         key_padding_mask=key_padding_mask,
         causal=causal,
         dropout_p=dropout_p,

@@ -4,6 +4,8 @@ Dai et al., 2019, "Transformer-XL: Attentive Language Models Beyond a Fixed-Leng
 section 3.3. Without its memory of past segments, and over keys on both sides where not causal.
 """
 
+import math
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -27,6 +29,7 @@ def transformer_xl_attention(
     content_bias: Tensor,
     position_bias: Tensor,
     *,
+    scaled: bool = True,
     key_padding_mask: Tensor | None = None,
     causal: bool = False,
     dropout_p: float = 0.0,
@@ -46,6 +49,7 @@ def transformer_xl_attention(
             of :func:`fairseq_posattn.attention.distance.signed_distances`.
         content_bias: ``[H, D]``, ``u``.
         position_bias: ``[H, D]``, ``v``.
+        scaled: whether ``A`` is divided by ``sqrt(D)``.
         key_padding_mask: bool ``[B, Tk]``, True where padded.
         causal: block the keys after each query.
         dropout_p: probability of dropping a weight, while ``training``.
@@ -66,10 +70,14 @@ def transformer_xl_attention(
     position_query = query + position_bias[:, None]  # [B, H, Tq, D], of terms (b) and (d)
     by_distance = scaled_scores(position_query, relative_key.flip(-2))  # [B, H, Tq, Tq+Tk-1]
     position_scores = relative_shift(by_distance)  # [B, H, Tq, Tk]
+    unscale = 1.0 if scaled else math.sqrt(query.size(-1))
     if chosen == "sdpa":
-        bias = position_scores.contiguous()  # no longer a view: it is overwritten where blocked
+        bias = position_scores * unscale  # no longer a view: it is overwritten where blocked
+        content_query = content_query * unscale
         return fused_attention(content_query, key, value, bias=bias, blocked=blocked, **dropout)
     scores = scaled_scores(content_query, key).add_(position_scores)  # [B, H, Tq, Tk]
+    if not scaled:  # in float32 at least: float16 may not hold them
+        scores = scores.to(torch.promote_types(scores.dtype, torch.float32)).mul_(unscale)
     return softmax_attention(scores, value, blocked=blocked, need_weights=need_weights, **dropout)
 
 

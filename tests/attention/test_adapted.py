@@ -148,6 +148,15 @@ def test_lower_precision_errs_by_its_own_rounding(impl, dtype):
         torch.testing.assert_close(ours.double(), theirs, rtol=0, atol=tolerance)
 
 
+@pytest.mark.parametrize("impl", IMPLEMENTATIONS)
+def test_scores_that_overflow_half_precision(impl):
+    vectors = torch.full((1, 1, 3, 64), 50.0, dtype=torch.float16)
+    nothing = torch.zeros(1, 64, dtype=torch.float16)
+    assert torch.matmul(vectors, vectors.transpose(-2, -1)).isinf().all()
+    output = adapted_attention(vectors, vectors, vectors, nothing, nothing, impl=impl)
+    assert output.isfinite().all()
+
+
 def test_weights_are_those_of_the_context():
     tensors = inputs()
     context, weights = adapted_attention(
@@ -196,3 +205,12 @@ def test_one_query_of_the_module_equals_the_last_of_all():
             None, query[:, :, length - 1 : length], key[:, :, :length], value[:, :, :length]
         )
         torch.testing.assert_close(newest[:, :, 0], whole[:, :, length - 1])
+
+
+def test_module_drops_weights_only_while_training():
+    torch.manual_seed(0)
+    module = AdaptedAttention(embed_dim=9, num_heads=3, dropout=0.5).double()
+    query, key, value, *_ = inputs()
+    kept = module.eval()(None, query, key, value)
+    torch.testing.assert_close(module(None, query, key, value), kept)
+    assert not torch.allclose(module.train()(None, query, key, value), kept)

@@ -142,6 +142,15 @@ def test_long_sentences_stay_finite_in_half_precision(impl):
     assert all(gradient.isfinite().all() for gradient in gradients(output, tensors))
 
 
+@pytest.mark.parametrize("impl", IMPLEMENTATIONS)
+def test_scores_that_overflow_half_precision_before_scaling(impl):
+    vectors = torch.full((1, 1, 3, 64), 50.0, dtype=torch.float16)
+    logit = torch.zeros(1, 1, 3, dtype=torch.float16)
+    assert torch.matmul(vectors, vectors.transpose(-2, -1)).isinf().all()
+    output = gaussian_attention(vectors, vectors, vectors, logit, logit, impl=impl)
+    assert output.isfinite().all()
+
+
 def test_weights_are_those_of_the_context():
     tensors = inputs()
     context, weights = gaussian_attention(
@@ -189,3 +198,12 @@ def test_module_gives_the_equation_its_learned_parameters():
 def test_there_is_no_causal_form():
     with pytest.raises(ValueError, match="gaussian attention has no causal form"):
         GaussianAttention(embed_dim=9, num_heads=3, causal=True)
+
+
+def test_module_drops_weights_only_while_training():
+    torch.manual_seed(0)
+    module = GaussianAttention(embed_dim=9, num_heads=3, dropout=0.5).double()
+    query, key, value, *_ = inputs()
+    kept = module.eval()(None, query, key, value)
+    torch.testing.assert_close(module(None, query, key, value), kept)
+    assert not torch.allclose(module.train()(None, query, key, value), kept)

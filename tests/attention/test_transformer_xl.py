@@ -232,3 +232,12 @@ def test_one_query_of_the_module_equals_the_last_of_all():
             None, query[:, :, length - 1 : length], key[:, :, :length], value[:, :, :length]
         )
         torch.testing.assert_close(newest[:, :, 0], whole[:, :, length - 1])
+
+
+def test_module_drops_weights_only_while_training():
+    torch.manual_seed(0)
+    module = TransformerXLAttention(embed_dim=9, num_heads=3, dropout=0.5).double()
+    query, key, value, *_ = inputs()
+    kept = module.eval()(None, query, key, value)
+    torch.testing.assert_close(module(None, query, key, value), kept)
+    assert not torch.allclose(module.train()(None, query, key, value), kept)
