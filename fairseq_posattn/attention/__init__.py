@@ -4,6 +4,16 @@ Nothing here imports fairseq. Shapes are written in these letters: B sentences, 
 (Tq queries, Tk keys), D features of one head, C = H * D.
 """
 
+from fairseq_posattn.attention.adapted import AdaptedAttention, adapted_attention
+from fairseq_posattn.attention.directional import (
+    DirectionalBlock,
+    DirectionalSelfAttention,
+    directional_attention,
+)
+from fairseq_posattn.attention.distance_aware import (
+    DistanceAwareAttention,
+    distance_aware_attention,
+)
 from fairseq_posattn.attention.dot_product import DotProductAttention, dot_product_attention
 from fairseq_posattn.attention.dynamic_mask import (
     DynamicMaskAttention,
@@ -12,13 +22,67 @@ from fairseq_posattn.attention.dynamic_mask import (
     mask_attention,
     static_mask,
 )
+from fairseq_posattn.attention.gaussian import GaussianAttention, gaussian_attention
+from fairseq_posattn.attention.masked_dot_product import (
+    MaskedDotProductAttention,
+    masked_dot_product_attention,
+)
+from fairseq_posattn.attention.masks import (
+    distance_mask,
+    future_mask,
+    mask_by_name,
+    past_mask,
+    scaled_distance_mask,
+    window_mask,
+)
+from fairseq_posattn.attention.positional import (
+    MultiplePositionalSelfAttention,
+    PositionalSelfAttention,
+    PositionFusion,
+    additive_attention,
+    position_fusion,
+)
+from fairseq_posattn.attention.relative import (
+    RelativePositionAttention,
+    relative_position_attention,
+)
+from fairseq_posattn.attention.transformer_xl import (
+    TransformerXLAttention,
+    transformer_xl_attention,
+)
 
 __all__ = [
+    "AdaptedAttention",
+    "DirectionalBlock",
+    "DirectionalSelfAttention",
+    "DistanceAwareAttention",
     "DotProductAttention",
     "DynamicMaskAttention",
+    "GaussianAttention",
+    "MaskedDotProductAttention",
+    "MultiplePositionalSelfAttention",
+    "PositionFusion",
+    "PositionalSelfAttention",
+    "RelativePositionAttention",
     "StaticMaskAttention",
+    "TransformerXLAttention",
+    "adapted_attention",
+    "additive_attention",
+    "directional_attention",
+    "distance_aware_attention",
+    "distance_mask",
     "dot_product_attention",
     "dynamic_mask_attention",
+    "future_mask",
+    "gaussian_attention",
     "mask_attention",
+    "mask_by_name",
+    "masked_dot_product_attention",
+    "past_mask",
+    "position_fusion",
+    "relative_position_attention",
+    "scaled_distance_mask",
     "static_mask",
+    "transformer_xl_attention",
+    "window_mask",
 ]

@@ -16,6 +16,7 @@ from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from torch import nn
 
 from fairseq_posattn import attention
+from fairseq_posattn.attention.distance_aware import ADJUSTMENTS, MAPPINGS
 
 
 @dataclass
@@ -32,15 +33,37 @@ class MechanismConfig(FairseqDataclass):
     dman_max_distance: int = field(
         default=0,
         metadata={
-            "help": "DMAN: learned distances each way, further tokens share the furthest one's; "
+            "help": "dman: learned distances each way, further tokens share the furthest one's; "
             "0 for as many as there are positions"
         },
     )
     sman_radius: str = field(
         default="4",
         metadata={
-            "help": "SMAN: tokens seen each way, a number, or 'sqrt' for the square root of half "
+            "help": "sman: tokens seen each way, a number, or 'sqrt' for the square root of half "
             "the sentence's length"
+        },
+    )
+    da_mapping: ChoiceEnum(list(MAPPINGS)) = field(
+        default="learnable_sigmoid",
+        metadata={"help": "da: function of the weighted distance (DA-Transformer section 4.3)"},
+    )
+    da_adjustment: ChoiceEnum(list(ADJUSTMENTS)) = field(
+        default="early_multiply",
+        metadata={"help": "da: how that function enters the attention (section 4.4)"},
+    )
+    da_clip_threshold: float = field(
+        default=1.0, metadata={"help": "da: upper bound of the weighted distance in mapping 'clip'"}
+    )
+    rpr_max_distance: int = field(
+        default=16, metadata={"help": "rpr: distance beyond which embeddings are shared (Shaw's k)"}
+    )
+    attention_masks: str = field(
+        default="past,future",
+        metadata={
+            "help": "masked: masks that the heads are shared out among, with commas between: past, "
+            "future, window:RADIUS, distance, scaled_distance, or sums such as "
+            "past+scaled_distance"
         },
     )
 
@@ -62,10 +85,17 @@ class Place:
     dropout: float
 
 
+def _shared(config: MechanismConfig, place: Place) -> dict:
+    """The arguments that every mechanism has."""
+    return {
+        "causal": place.causal,
+        "dropout": place.dropout,
+        "impl": str(config.attention_impl),
+    }
+
+
 def build_san(config: MechanismConfig, place: Place) -> nn.Module:
-    return attention.DotProductAttention(
-        causal=place.causal, dropout=place.dropout, impl=str(config.attention_impl)
-    )
+    return attention.DotProductAttention(**_shared(config, place))
 
 
 def build_dman(config: MechanismConfig, place: Place) -> nn.Module:
@@ -75,9 +105,7 @@ def build_dman(config: MechanismConfig, place: Place) -> nn.Module:
         place.embed_dim,
         place.num_heads,
         max_distance=config.dman_max_distance or place.max_positions - 1,
-        causal=place.causal,
-        dropout=place.dropout,
-        impl=str(config.attention_impl),
+        **_shared(config, place),
     )
 
 
@@ -86,9 +114,58 @@ def build_sman(config: MechanismConfig, place: Place) -> nn.Module:
         raise ValueError(f"--sman-radius {config.sman_radius}: it must be a number or 'sqrt'")
     return attention.StaticMaskAttention(
         radius=None if config.sman_radius == "sqrt" else int(config.sman_radius),
-        causal=place.causal,
-        dropout=place.dropout,
-        impl=str(config.attention_impl),
+        **_shared(config, place),
+    )
+
+
+def build_da(config: MechanismConfig, place: Place) -> nn.Module:
+    return attention.DistanceAwareAttention(
+        place.num_heads,
+        mapping=str(config.da_mapping),
+        adjustment=str(config.da_adjustment),
+        clip_threshold=config.da_clip_threshold,
+        **_shared(config, place),
+    )
+
+
+def build_rpr(config: MechanismConfig, place: Place) -> nn.Module:
+    if config.rpr_max_distance < 1:
+        raise ValueError(f"--rpr-max-distance {config.rpr_max_distance}: it must be 1 or more")
+    return attention.RelativePositionAttention(
+        place.embed_dim,
+        place.num_heads,
+        max_distance=config.rpr_max_distance,
+        **_shared(config, place),
+    )
+
+
+def build_gaussian(config: MechanismConfig, place: Place) -> nn.Module:
+    return attention.GaussianAttention(place.embed_dim, place.num_heads, **_shared(config, place))
+
+
+def build_transformer_xl(config: MechanismConfig, place: Place) -> nn.Module:
+    return attention.TransformerXLAttention(
+        place.embed_dim, place.num_heads, **_shared(config, place)
+    )
+
+
+def build_tener(config: MechanismConfig, place: Place) -> nn.Module:
+    return attention.AdaptedAttention(place.embed_dim, place.num_heads, **_shared(config, place))
+
+
+def build_masked(config: MechanismConfig, place: Place) -> nn.Module:
+    return attention.MaskedDotProductAttention(
+        place.num_heads, config.attention_masks.split(","), **_shared(config, place)
+    )
+
+
+def build_past(config: MechanismConfig, place: Place) -> nn.Module:
+    return attention.MaskedDotProductAttention(place.num_heads, ["past"], **_shared(config, place))
+
+
+def build_future(config: MechanismConfig, place: Place) -> nn.Module:
+    return attention.MaskedDotProductAttention(
+        place.num_heads, ["future"], **_shared(config, place)
     )
 
 
@@ -96,4 +173,16 @@ MECHANISMS = {
     "san": build_san,
     "dman": build_dman,
     "sman": build_sman,
+    "da": build_da,
+    "rpr": build_rpr,
+    "gaussian": build_gaussian,
+    "transformer_xl": build_transformer_xl,
+    "tener": build_tener,
+    "past": build_past,
+    "future": build_future,
+    "masked": build_masked,
 }
+
+# Those that know where tokens are by themselves, as in their papers: a side of the model that uses
+# one has no position embeddings.
+REPLACE_POSITIONS = {"da", "rpr", "transformer_xl", "tener"}

@@ -1,7 +1,7 @@
 """``posattn_transformer``: fairseq's Transformer with layers given as lists of sublayers."""
 
 from argparse import Namespace
-from dataclasses import dataclass, field, fields, make_dataclass
+from dataclasses import dataclass, field, fields, make_dataclass, replace
 
 from fairseq.dataclass import FairseqDataclass
 from fairseq.distributed import fsdp_wrap
@@ -17,7 +17,12 @@ from torch import nn
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.layers.feed_forward import FeedForward
-from fairseq_posattn.layers.mechanisms import MECHANISMS, MechanismConfig, Place
+from fairseq_posattn.layers.mechanisms import (
+    MECHANISMS,
+    REPLACE_POSITIONS,
+    MechanismConfig,
+    Place,
+)
 from fairseq_posattn.layers.multihead import MultiheadCrossAttention, MultiheadSelfAttention
 from fairseq_posattn.layers.sublayer_list import CROSS, FEED_FORWARD, parse_sublayers
 from fairseq_posattn.layers.transformer_layer import DecoderLayer, EncoderLayer, Residual
@@ -144,13 +149,9 @@ def build_sublayers(names: list[str], cfg: TransformerConfig, side, place: Place
             inner_dim = side.ffn_embed_dim
             return FeedForward(side.embed_dim, inner_dim, cfg.activation_fn, cfg.activation_dropout)
         if name == CROSS:
-            to_encoder = Place(**{**vars(place), "causal": False})
-            return MultiheadCrossAttention(
-                place.embed_dim,
-                cfg.encoder.embed_dim,
-                place.num_heads,
-                MECHANISMS["san"](cfg, to_encoder),
-            )
+            mechanism = MECHANISMS["san"](cfg, replace(place, causal=False))
+            encoder_dim = cfg.encoder.embed_dim
+            return MultiheadCrossAttention(place.embed_dim, encoder_dim, place.num_heads, mechanism)
         return MultiheadSelfAttention(
             place.embed_dim, place.num_heads, MECHANISMS[name](cfg, place)
         )
@@ -160,11 +161,23 @@ def build_sublayers(names: list[str], cfg: TransformerConfig, side, place: Place
     ]
 
 
+def encoder_sublayers(cfg: TransformerConfig) -> list[str]:
+    return parse_sublayers(cfg.encoder.sublayers, flag="--encoder-sublayers", cross=False)
+
+
+def decoder_sublayers(cfg: TransformerConfig) -> list[str]:
+    return parse_sublayers(cfg.decoder.sublayers, flag="--decoder-sublayers", cross=True)
+
+
 class PosAttnEncoder(TransformerEncoderBase):
     """fairseq's Transformer encoder with layers of ``--encoder-sublayers``."""
 
+    def __init__(self, cfg, dictionary, embed_tokens):
+        super().__init__(cfg, dictionary, embed_tokens)
+        if REPLACE_POSITIONS.intersection(encoder_sublayers(cfg)):
+            self.embed_positions = None
+
     def build_encoder_layer(self, cfg):
-        names = parse_sublayers(cfg.encoder.sublayers, flag="--encoder-sublayers", cross=False)
         place = Place(
             embed_dim=cfg.encoder.embed_dim,
             num_heads=cfg.encoder.attention_heads,
@@ -172,14 +185,19 @@ class PosAttnEncoder(TransformerEncoderBase):
             causal=False,
             dropout=cfg.attention_dropout,
         )
-        return wrap_layer(EncoderLayer(build_sublayers(names, cfg, cfg.encoder, place)), cfg)
+        sublayers = build_sublayers(encoder_sublayers(cfg), cfg, cfg.encoder, place)
+        return wrap_layer(EncoderLayer(sublayers), cfg)
 
 
 class PosAttnDecoder(TransformerDecoderBase):
     """fairseq's Transformer decoder with layers of ``--decoder-sublayers``."""
 
+    def __init__(self, cfg, dictionary, embed_tokens):
+        super().__init__(cfg, dictionary, embed_tokens)
+        if REPLACE_POSITIONS.intersection(decoder_sublayers(cfg)):
+            self.embed_positions = None
+
     def build_decoder_layer(self, cfg, no_encoder_attn=False):
-        names = parse_sublayers(cfg.decoder.sublayers, flag="--decoder-sublayers", cross=True)
         place = Place(
             embed_dim=cfg.decoder.embed_dim,
             num_heads=cfg.decoder.attention_heads,
@@ -187,13 +205,14 @@ class PosAttnDecoder(TransformerDecoderBase):
             causal=True,
             dropout=cfg.attention_dropout,
         )
-        return wrap_layer(DecoderLayer(build_sublayers(names, cfg, cfg.decoder, place)), cfg)
+        sublayers = build_sublayers(decoder_sublayers(cfg), cfg, cfg.decoder, place)
+        return wrap_layer(DecoderLayer(sublayers), cfg)
 
-    def extract_features_scriptable(self, *args, **kwargs):
-        """As fairseq's; the self attention cannot be given the whole target."""
-        if kwargs.get("full_context_alignment"):
-            raise ValueError("posattn_transformer is causal: it has no full-context alignment")
-        return super().extract_features_scriptable(*args, **kwargs)
+    def extract_features(self, *args, full_context_alignment=False, **kwargs):
+        """As fairseq's, but self attention is causal always."""
+        if full_context_alignment:
+            raise ValueError("posattn_transformer has no full-context alignment: it is causal")
+        return super().extract_features(*args, **kwargs)
 
 
 @register_model("posattn_transformer", dataclass=PosAttnTransformerConfig)

@@ -7,18 +7,6 @@ from functools import partial
 
 from fairseq.models import ARCH_MODEL_REGISTRY, register_model_architecture
 
-DMAN_ENCODER = {"encoder_sublayers": "dman,san,ffn"}
-DMAN_BOTH = {**DMAN_ENCODER, "decoder_sublayers": "dman,san,cross,ffn"}
-
-# Regularisation and layer norms of the published DMAN runs.
-DMAN_TRAINING = {
-    "encoder_normalize_before": True,
-    "decoder_normalize_before": True,
-    "attention_dropout": 0.1,
-    "activation_dropout": 0.1,
-    "share_all_embeddings": True,
-}
-
 
 def sizes(embed_dim: int, ffn_embed_dim: int, heads: int) -> dict[str, int]:
     """The same widths on both sides, six layers each."""
@@ -34,21 +22,40 @@ def sizes(embed_dim: int, ffn_embed_dim: int, heads: int) -> dict[str, int]:
     }
 
 
+DMAN_ENCODER = {"encoder_sublayers": "dman,san,ffn"}
+DMAN_BOTH = {**DMAN_ENCODER, "decoder_sublayers": "dman,san,cross,ffn"}
+DA_ENCODER = {"encoder_sublayers": "da,ffn"}
+
+# Regularisation and layer norms of the published DMAN runs.
+DMAN_TRAINING = {
+    "encoder_normalize_before": True,
+    "decoder_normalize_before": True,
+    "attention_dropout": 0.1,
+    "activation_dropout": 0.1,
+    "share_all_embeddings": True,
+}
+SUMMARIZATION = {
+    **sizes(768, 1536, 12),
+    **DMAN_TRAINING,
+    "dropout": 0.1,
+    "activation_fn": "gelu",
+    "encoder_learned_pos": True,
+    "decoder_learned_pos": True,
+    "max_source_positions": 512,
+    "max_target_positions": 512,
+}
+# The sizes of fairseq's transformer_iwslt_de_en and transformer_wmt_en_de.
+STOCK_IWSLT = sizes(512, 1024, 4)
+STOCK_WMT = sizes(512, 2048, 8)
+
 ARCHITECTURES = {
     "dman_iwslt_de_en": {**DMAN_ENCODER, **sizes(512, 512, 4), **DMAN_TRAINING, "dropout": 0.3},
     "dman_wmt_en_de": {**DMAN_BOTH, **sizes(512, 1024, 8), **DMAN_TRAINING, "dropout": 0.1},
     "dman_wmt_en_de_big": {**DMAN_BOTH, **sizes(1024, 2048, 16), **DMAN_TRAINING, "dropout": 0.3},
-    "dman_summarization": {
-        **DMAN_BOTH,
-        **sizes(768, 1536, 12),
-        **DMAN_TRAINING,
-        "dropout": 0.1,
-        "activation_fn": "gelu",
-        "encoder_learned_pos": True,
-        "decoder_learned_pos": True,
-        "max_source_positions": 512,
-        "max_target_positions": 512,
-    },
+    "dman_summarization": {**DMAN_BOTH, **SUMMARIZATION},
+    "da_transformer_iwslt_de_en": {**DA_ENCODER, **STOCK_IWSLT},
+    "da_transformer_wmt_en_de": {**DA_ENCODER, **STOCK_WMT},
+    "da_transformer_summarization": {**DA_ENCODER, **SUMMARIZATION},
 }
 
 

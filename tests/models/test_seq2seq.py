@@ -46,6 +46,22 @@ def test_summarization_preset(build_model):
     assert model.encoder.embed_positions.weight.shape == (512 + PAD + 1, 768)
 
 
+@pytest.mark.parametrize(
+    ("arch", "stock"),
+    [
+        ("da_transformer_iwslt_de_en", "transformer_iwslt_de_en"),
+        ("da_transformer_wmt_en_de", "transformer_wmt_en_de"),
+    ],
+)
+def test_da_adds_two_numbers_a_head_to_the_stock_transformer(build_model, arch, stock):
+    with torch.device("meta"):
+        ours, theirs = build_model(arch, tiny=False), build_model(stock, tiny=False)
+    heads = ours.cfg.encoder.attention_heads
+    assert parameters(ours) - parameters(theirs) == 6 * 2 * heads
+    assert ours.encoder.embed_positions is None
+    assert ours.decoder.embed_positions is not None
+
+
 def test_flags_go_before_presets(build_model):
     model = build_model("dman_iwslt_de_en", "--dropout", "0.25", "--encoder-sublayers", "san,ffn")
     assert model.cfg.dropout == 0.25
@@ -105,7 +121,17 @@ def randomise(model, seed=0):
     return model
 
 
-STACKS = ["san", "dman", "sman", "dman,san", "san,dman", "dman,dman", "ffn,san"]
+# Table 3 of MANs, and every mechanism alone.
+STACKS = [*MECHANISMS, "dman,san", "san,dman", "dman,dman", "san,san", "ffn,san"]
+# Those that would let a decoder look ahead.
+ENCODER_ONLY = ["gaussian", "future", "masked"]
+CAUSAL_STACKS = [stack for stack in STACKS if stack not in ENCODER_ONLY]
+
+
+@pytest.mark.parametrize("name", ENCODER_ONLY)
+def test_a_mechanism_without_causal_form_is_refused_in_a_decoder(build_model, name):
+    with pytest.raises(UsageError, match="decoder"):
+        build_model("posattn_transformer", "--decoder-sublayers", f"{name},cross,ffn")
 
 
 @pytest.mark.parametrize("stack", STACKS)
@@ -120,10 +146,19 @@ def test_padding_on_either_side_changes_nothing(build_model, stack):
     torch.testing.assert_close(alone[0], right[1])
 
 
-@pytest.mark.parametrize("options", ["", "--sman-radius sqrt", "--dman-max-distance 3"])
-@pytest.mark.parametrize("stack", STACKS)
-def test_decoding_step_by_step_equals_the_whole_pass(build_model, stack, options):
-    flags = f"{JOINT} --decoder-sublayers {stack},cross,ffn {options}".split()
+@pytest.mark.parametrize(
+    "sublayers",
+    [
+        *CAUSAL_STACKS,
+        "sman --sman-radius sqrt",
+        "dman --dman-max-distance 3",
+        "rpr --rpr-max-distance 2",
+        "masked --attention-masks past,past+scaled_distance",
+    ],
+)
+def test_decoding_step_by_step_equals_the_whole_pass(build_model, sublayers):
+    stack, *options = sublayers.split()
+    flags = [JOINT, "--decoder-sublayers", f"{stack},cross,ffn", *options]
     model = randomise(build_model("posattn_transformer", *flags)).eval()
     source, target = sentences(6, 4, 5), sentences(8, 8, 8, seed=1)
     encoder_out = model.encoder(source, source.ne(PAD).sum(-1))
@@ -154,7 +189,7 @@ def test_a_padded_prefix_is_remembered_while_decoding(build_model):
     torch.testing.assert_close(newest[:, -1], whole[:, -1])
 
 
-@pytest.mark.parametrize("stack", ["dman,san", "sman,san"])
+@pytest.mark.parametrize("stack", CAUSAL_STACKS)
 def test_the_future_is_not_seen(build_model, stack):
     model = build_model("posattn_transformer", JOINT, "--decoder-sublayers", f"{stack},cross,ffn")
     model.eval()
@@ -174,7 +209,7 @@ def test_sentences_longer_than_the_distance_table(build_model):
     assert loss.isfinite()
 
 
-@pytest.mark.parametrize("stack", ["dman,san", "sman,san"])
+@pytest.mark.parametrize("stack", STACKS)
 def test_an_empty_sentence_gives_finite_scores_and_gradients(build_model, stack):
     model = build_model("posattn_transformer", JOINT, "--encoder-sublayers", f"{stack},ffn")
     source = sentences(5, 5)
@@ -205,10 +240,12 @@ def test_half_precision_trains(build_model, dtype):
     assert losses[-1] < losses[0]
 
 
-def test_every_parameter_is_trained(build_model):
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_every_parameter_is_trained(build_model, name):
     """One without a gradient stops distributed training."""
-    model = build_model("dman_wmt_en_de", "--encoder-sublayers", "dman,sman,san,ffn")
-    scores(model, sentences(9, 7), sentences(6, 8, seed=1)).logsumexp(-1).sum().backward()
+    stack = "san" if name in ENCODER_ONLY else name
+    flags = ["--encoder-sublayers", f"{name},ffn", "--decoder-sublayers", f"{stack},cross,ffn"]
+    model = build_model("posattn_transformer", JOINT, *flags)
     scores(model, sentences(9, 7), sentences(6, 8, seed=1))[..., 5].sum().backward()
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None and parameter.grad.any(), name
@@ -235,7 +272,7 @@ def test_activation_checkpointing_changes_no_gradient(build_model):
         torch.testing.assert_close(ours.grad, theirs.grad)
 
 
-@pytest.mark.parametrize("name", [name for name in MECHANISMS if name != "sman"])
+@pytest.mark.parametrize("name", ["san", "dman"])
 def test_weights_start_as_in_fairseqs_attention(build_model, name):
     """Xavier uniform for each projection, as for a matrix of its own."""
     flags = ["--encoder-embed-dim", "64", "--decoder-embed-dim", "64"]
@@ -256,6 +293,9 @@ def test_weights_start_as_in_fairseqs_attention(build_model, name):
         ("--encoder-attention-heads 3", "16 features cannot be divided among 3 heads"),
         ("--sman-radius two --encoder-sublayers sman,ffn", "--sman-radius two: it must be"),
         ("--dman-max-distance -1 --encoder-sublayers dman,ffn", "--dman-max-distance -1: it"),
+        ("--rpr-max-distance 0 --encoder-sublayers rpr,ffn", "--rpr-max-distance 0: it must"),
+        ("--attention-masks passed --encoder-sublayers masked,ffn", "unknown part 'passed'"),
+        ("--attention-masks past,past,past --encoder-sublayers masked,ffn", "2 heads cannot be"),
     ],
 )
 def test_wrong_flags_are_one_line(build_model, flags, complaint):
