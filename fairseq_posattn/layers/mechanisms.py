@@ -58,6 +58,13 @@ class MechanismConfig(FairseqDataclass):
     rpr_max_distance: int = field(
         default=16, metadata={"help": "rpr: distance beyond which embeddings are shared (Shaw's k)"}
     )
+    rpr_per_head: bool = field(
+        default=False,
+        metadata={
+            "help": "rpr: embeddings for each head, as in Shaw's base model, and not one set for "
+            "all heads, as in the big one"
+        },
+    )
     attention_masks: str = field(
         default="past,future",
         metadata={
@@ -135,6 +142,7 @@ def build_rpr(config: MechanismConfig, place: Place) -> nn.Module:
         place.embed_dim,
         place.num_heads,
         max_distance=config.rpr_max_distance,
+        per_head=config.rpr_per_head,
         **_shared(config, place),
     )
 
