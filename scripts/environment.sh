@@ -64,14 +64,17 @@ find_python() {
             echo "$candidate"
             return
         fi
-        rejected+="${version:+, $candidate is $version}"
+        rejected+="; $candidate ${version:-does not run}"
     done
-    die "no suitable Python in ${PYTHON:-PATH}: Python ${suitable// /, } will do${rejected:+ ($rejected)}"
+    die "needs Python ${suitable// /, }, on the PATH or named by PYTHON (found${rejected#;})"
 }
 
 make_environment() {
     local python sharing=()
-    python="$(find_python)"
+    python="$(find_python)" || {
+        rmdir "$environment" 2>/dev/null # which was made a moment ago, if it is empty
+        exit 1
+    }
     if "$python" "$root/scripts/missing_requirements.py" --torch 2>/dev/null; then
         sharing=(--system-site-packages)
     fi
@@ -90,7 +93,7 @@ install() { # WHAT OPTIONS_AND_REQUIREMENTS...: pip, and one line if it fails
     say "installing $what"
     if ! "$python" -m pip install --disable-pip-version-check "$@" >&2; then
         if is_ours; then note "$environment"; fi # pip failed in good order: the next run goes on
-        die "installing $what failed: see above; the next run goes on from here"
+        die "pip could not install $what: see above; the next run goes on from here"
     fi
 }
 
@@ -108,12 +111,11 @@ install_missing() { # REQUIREMENTS...
         install "${others[*]}" "${others[@]}" ${torch:+"$torch"}
     fi
     if [[ -n "$fairseq" ]]; then
-        # Its build needs torch: with isolation pip would download a second one.
-        local arguments=(--no-build-isolation "$fairseq" "$(installed_torch)")
         local what="$fairseq (builds for some minutes, with g++ and Python's headers)"
-        install "$what" "${arguments[@]}"
+        # The build takes torch from this environment: in isolation pip would download a second one.
+        install "$what" --no-build-isolation "$fairseq" "$(installed_torch)"
         if [[ ! -x "$environment/bin/fairseq-train" ]]; then # there, but in the shared packages
-            install "$what" --no-deps --force-reinstall "${arguments[@]}"
+            install "$what" --no-build-isolation --no-deps --force-reinstall "$fairseq"
         fi
     fi
     if is_ours; then note "$environment"; fi
@@ -147,7 +149,7 @@ fi
 python="$environment/bin/python"
 version="$(python_version "$python")"
 is_suitable "$version" ||
-    die "Python $version in $environment is not suitable: Python ${suitable// /, } will do"
+    die "needs Python ${suitable// /, }, but $environment has $version: name another in POSATTN_ENV"
 
 "$python" -c 'import pip' 2>/dev/null || "$python" -m ensurepip >&2 ||
     die "$environment has no pip: install it there"
