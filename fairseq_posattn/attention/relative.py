@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from fairseq_posattn.attention.distance import blocked_keys
 from fairseq_posattn.attention.implementations import select_implementation
 from fairseq_posattn.attention.relative_shift import relative_shift, relative_unshift
-from fairseq_posattn.attention.softmax import scaled_scores, softmax_attention
+from fairseq_posattn.attention.softmax import masked_softmax, scaled_scores
 
 IMPLEMENTATIONS = {
     "reference": None,
@@ -66,8 +66,7 @@ def relative_position_attention(
     by_label = scaled_scores(query, key_embedding[..., reach, :])  # [B, H, Tq, labels]
     by_distance = repeat_ends(by_label, past, future)  # [B, H, Tq, Tq+Tk-1]
     scores = scaled_scores(query, key).add_(relative_shift(by_distance))  # [B, H, Tq, Tk], eq. 5
-    # Only the weights are asked for: once dropped they are used twice.
-    _, weights = softmax_attention(scores, value[..., :0], blocked=blocked, need_weights=True)
+    weights = masked_softmax(scores, blocked, value.dtype)
     dropped = F.dropout(weights, dropout_p) if training and dropout_p > 0 else weights
     by_label = add_ends(relative_unshift(dropped), past, future)  # [B, H, Tq, labels]
     context = torch.matmul(dropped, value)  # [B, H, Tq, D]

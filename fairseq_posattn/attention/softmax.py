@@ -62,12 +62,7 @@ def softmax_attention(
         context ``[B, H, Tq, D]``; with ``need_weights`` also the weights ``[B, H, Tq, Tk]``, before
         dropout.
     """
-    dead = None
-    if blocked is not None:
-        blocked, dead = open_dead_rows(blocked)
-        scores = scores.masked_fill_(blocked, float("-inf"))
-    wide = torch.promote_types(scores.dtype, torch.float32)
-    weights = torch.softmax(scores, dim=-1, dtype=wide).to(value.dtype)  # [B, H, Tq, Tk]
+    weights, dead = _normalise(scores, blocked, value.dtype)  # [B, H, Tq, Tk]
     # Dropout copies its input even where it drops nothing.
     dropped = F.dropout(weights, dropout_p) if training and dropout_p > 0 else weights
     context = torch.matmul(dropped, value)  # [B, H, Tq, D]
@@ -76,6 +71,31 @@ def softmax_attention(
     if not need_weights:
         return context
     return context, weights if dead is None else weights.masked_fill(dead, 0.0)
+
+
+def masked_softmax(scores: Tensor, blocked: Tensor | None, dtype: torch.dtype) -> Tensor:
+    """The weights alone, for attentions that do more with them than sum the values.
+
+    Args:
+        scores: ``[..., Tq, Tk]``, fresh: it is overwritten where blocked.
+        blocked: bool broadcastable to the scores, True where a key may not be seen; or None.
+        dtype: of the result; the softmax is taken in float32 at least.
+
+    Returns:
+        ``[..., Tq, Tk]``.
+    """
+    weights, dead = _normalise(scores, blocked, dtype)
+    return weights if dead is None else weights.masked_fill(dead, 0.0)
+
+
+def _normalise(scores, blocked, dtype):
+    """The softmax, in which dead rows are yet to be set to zero, and those rows or None."""
+    dead = None
+    if blocked is not None:
+        blocked, dead = open_dead_rows(blocked)
+        scores = scores.masked_fill_(blocked, float("-inf"))
+    wide = torch.promote_types(scores.dtype, torch.float32)
+    return torch.softmax(scores, dim=-1, dtype=wide).to(dtype), dead
 
 
 def fused_attention(
