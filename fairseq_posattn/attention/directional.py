@@ -9,8 +9,8 @@ attention. That is what MTSA was made to avoid.
 """
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from fairseq_posattn.attention.implementations import select_implementation
 from fairseq_posattn.attention.masks import MaskBank, masked_softmax_attention

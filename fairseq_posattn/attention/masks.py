@@ -266,8 +266,6 @@ class MaskBank:
         lines = self._lines[:, start : self._longest + key_length - 1]  # [K, Tq+Tk-1]
         return distance_matrix(lines.to(dtype), query_length, key_length)
 
-    # Tensors made in inference mode could not be used in training after it.
-    @torch.inference_mode(False)
     def _extend(self, length: int, device):
         self._longest = 1 << (length - 1).bit_length()
         distances = signed_distances(self._longest, self._longest, device)

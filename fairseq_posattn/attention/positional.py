@@ -9,8 +9,8 @@ fusion makes one sequence of what the units found.
 from collections.abc import Sequence
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from fairseq_posattn.attention.directional import FusionGate, glorot_linear
 from fairseq_posattn.attention.implementations import select_implementation

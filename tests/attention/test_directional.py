@@ -182,12 +182,15 @@ def test_padding_changes_nothing():
         torch.testing.assert_close(output[:, before : before + 5], alone)
 
 
-def test_drops_only_in_training():
-    module = DirectionalSelfAttention(4, 3, dropout=0.5)
-    (words,) = leaves((4, 5, 4), dtype=torch.float32)
-    assert not torch.equal(module(words), module(words))
-    module.eval()
-    assert torch.equal(module(words), module(words))
+def test_drops_only_scores_and_only_in_training():
+    (words,) = leaves((1, 3, 4), dtype=torch.float32)
+    block = DirectionalSelfAttention(4, 3, dropout=1.0).blocks[0]
+    h = torch.nn.functional.elu(block.hidden_map(words))
+    # With nothing left of the scores, a token looks at all before it alike.
+    context = torch.stack([h[0, 0] * 0, h[0, 0], (h[0, 0] + h[0, 1]) / 2])[None]
+    torch.testing.assert_close(block(words), block.gate(h, context))
+    block.eval()
+    assert not torch.allclose(block(words)[0, 2], block.gate(h, context)[0, 2])
 
 
 def test_parameters_are_as_many_as_published():

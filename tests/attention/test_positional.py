@@ -2,9 +2,9 @@ import math
 
 import pytest
 import torch
+import torch.nn.functional as F
 from reference import gradients, leaves
 from torch import nn
-from torch.nn import functional as F
 
 from fairseq_posattn.attention.masks import mask_by_name, past_mask
 from fairseq_posattn.attention.positional import (
