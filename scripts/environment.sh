@@ -136,7 +136,7 @@ environment="$(cd "$environment" && pwd -P)"
 # Two runs at once: the second waits. The directory is its own lock, and survives being emptied.
 if command -v flock >/dev/null; then
     exec 9<"$environment"
-    flock --nonblock 9 || { say "waiting for the run that is at work on $environment" && flock 9; }
+    flock --timeout 5 9 || { say "waiting for the run that is at work on $environment" && flock 9; }
 fi
 
 if ! is_whole; then
