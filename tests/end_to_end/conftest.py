@@ -14,7 +14,6 @@ import fairseq_posattn
 os.environ["OMP_NUM_THREADS"] = "1"
 
 USER_DIR = str(Path(fairseq_posattn.__file__).parent)
-REPOSITORY = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="session")
@@ -68,7 +67,7 @@ def corpus(run, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def train_arguments(corpus):
-    """Arguments of fairseq-train for a tiny DMAN model: 9 updates an epoch, a fraction of a second.
+    """Arguments of fairseq-train for a tiny DMAN model, some ten updates of milliseconds an epoch.
 
     Missing are --save-dir and --max-update.
     """

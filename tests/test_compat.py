@@ -1,0 +1,317 @@
+"""fairseq on today's PyTorch: what may be in a checkpoint, what is refused, what is mended."""
+
+import argparse
+import errno
+import importlib.util
+import io
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy
+import pytest
+import torch
+from fairseq import checkpoint_utils
+from fairseq.data import data_utils
+from fairseq.distributed import utils as distributed_utils
+from fairseq.file_io import PathManager
+from omegaconf import OmegaConf
+
+from fairseq_posattn import compat
+from fairseq_posattn.errors import UsageError
+
+USER_DIR = Path(compat.__file__).parent
+
+
+def saved(tmp_path, **entries):
+    """The path of a checkpoint with a model and the given entries."""
+    path = tmp_path / "checkpoint.pt"
+    torch.save({"model": {"weight": torch.arange(6.0)}, **entries}, path)
+    return path
+
+
+def with_pickle(path, edit):
+    """Replace the pickle within a checkpoint by what ``edit`` makes of it."""
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, edit(content) if name.endswith("/data.pkl") else content)
+
+
+# --- What fairseq writes -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        argparse.Namespace(arch="posattn_transformer", lr=[0.5], nested=argparse.Namespace(a=None)),
+        numpy.float32(1.5),
+        numpy.float64(1.5),
+        numpy.int64(3),
+    ],
+    ids=lambda written: type(written).__name__,
+)
+def test_types_in_checkpoints_are_read(tmp_path, written):
+    read = compat.read_checkpoint(saved(tmp_path, written=written))["written"]
+    assert type(read) is type(written)
+    assert read == written
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
+def test_arrays_in_checkpoints_are_read(tmp_path, dtype):
+    array = numpy.arange(4).astype(dtype)  # --eval-bleu's counts of n-grams
+    read = compat.read_checkpoint(saved(tmp_path, array=array))["array"]
+    assert read.dtype == array.dtype
+    assert read.tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("core", ["core", "_core"])
+def test_checkpoints_of_either_numpy_are_read(tmp_path, core):
+    """NumPy 1 and 2 have different names for the module of their numbers."""
+    path = saved(tmp_path, number=numpy.float64(1.5), array=numpy.array([1, 2]))
+    old_and_new = (f"numpy.{name}.multiarray".encode() for name in ("core", "_core"))
+    for name in old_and_new:
+        with_pickle(path, lambda pickle, name=name: pickle.replace(name, b"numpy.X.multiarray"))
+    name = f"numpy.{core}.multiarray".encode()
+    with_pickle(path, lambda pickle: pickle.replace(b"numpy.X.multiarray", name))
+    state = compat.read_checkpoint(path)
+    assert state["number"] == 1.5
+    assert state["array"].tolist() == [1, 2]
+
+
+def test_a_read_checkpoint_can_be_passed_between_processes(tmp_path):
+    """As fairseq does: tensors replaced by placeholders, settings now OmegaConf's."""
+    settings = {
+        "task": {"data": "bin", "lr": [0.1, 0.2], "seed": 2**40, "none": None, "flag": True},
+        "model": argparse.Namespace(arch="posattn_transformer"),
+    }
+    state = {
+        "cfg": OmegaConf.create(settings, flags={"allow_objects": True}),
+        "metrics": numpy.array([1, 2]),
+        "model": {"weight": torch.ones(2)},
+    }
+    tensors = []
+    buffer = io.BytesIO()
+    torch.save(distributed_utils._split_tensors_from_obj(state, tensors), buffer)
+    buffer.seek(0)
+    received = distributed_utils._put_tensors_in_obj(torch.load(buffer), tensors)
+    assert received["cfg"] == state["cfg"]
+    assert received["metrics"].tolist() == [1, 2]
+    assert received["model"]["weight"] is state["model"]["weight"]
+
+
+# --- What is refused ---------------------------------------------------------------------------
+
+
+class Call:
+    """Calls a function when it is unpickled."""
+
+    def __init__(self, function, *arguments):
+        self.call = function, arguments
+
+    def __reduce__(self):
+        return self.call
+
+
+@pytest.mark.parametrize(
+    "call, name",
+    [
+        (lambda path: Call(os.system, f"touch {path}"), f"{os.system.__module__}.system"),
+        (lambda path: Call(open, str(path), "w"), "io.open"),
+        (lambda path: Call(shutil.copyfile, __file__, str(path)), "shutil.copyfile"),
+        (lambda path: Call(eval, f"open({str(path)!r}, 'w')"), "eval"),
+    ],
+    ids=["os.system", "open", "shutil.copyfile", "eval"],
+)
+@pytest.mark.parametrize("zipped", [True, False], ids=["zip", "legacy"])
+@pytest.mark.parametrize(
+    "load",
+    [
+        compat.read_checkpoint,
+        checkpoint_utils.load_checkpoint_to_cpu,
+        checkpoint_utils.load_ema_from_checkpoint,
+        lambda path: checkpoint_utils.load_model_ensemble_and_task([path]),
+    ],
+    ids=["read_checkpoint", "to_cpu", "ema", "ensemble"],
+)
+def test_code_is_refused_and_not_run(tmp_path, load, zipped, call, name):
+    path, created = tmp_path / "checkpoint.pt", tmp_path / "created"
+    state = {"model": {}, "payload": call(created)}
+    torch.save(state, path, _use_new_zipfile_serialization=zipped)
+    with pytest.raises(UsageError) as caught:
+        load(str(path))
+    message = str(caught.value)
+    assert message.startswith(f"{path} is refused: it holds ")
+    assert name in message
+    assert "\n" not in message
+    assert not created.exists()
+
+
+def test_code_is_refused_in_a_part_of_a_model(tmp_path):
+    path, created = tmp_path / "checkpoint.pt", tmp_path / "created"
+    torch.save({"model": {}, "payload": Call(open, str(created), "w")}, path)
+    with pytest.raises(UsageError, match="refused"):
+        checkpoint_utils.load_pretrained_component_from_model(None, str(path))
+    assert not created.exists()
+
+
+# --- What cannot be read -----------------------------------------------------------------------
+
+
+def test_a_truncated_checkpoint_is_reported_wherever_it_ends(tmp_path):
+    path = saved(tmp_path, settings=argparse.Namespace(a=1))
+    whole = path.read_bytes()
+    for length in (*range(40), *range(40, len(whole), 29), *range(len(whole) - 40, len(whole))):
+        path.write_bytes(whole[:length])
+        with pytest.raises(UsageError) as caught:
+            checkpoint_utils.load_checkpoint_to_cpu(str(path))
+        message = str(caught.value)
+        state = "empty" if length == 0 else "truncated" if length > 1 else "damaged"
+        assert message.startswith(f"{path} is {state}"), length
+        assert message.endswith("--restore-file"), length
+        assert "\n" not in message, length
+
+
+@pytest.mark.filterwarnings("ignore:Detected pickle protocol")
+def test_a_damaged_checkpoint_is_reported_in_one_line_or_read(tmp_path):
+    """Wherever the pickle is damaged, no other error comes through."""
+    path = saved(tmp_path, settings=argparse.Namespace(a=1), number=numpy.float64(1.5))
+    whole = path.read_bytes()
+    with zipfile.ZipFile(path) as archive:
+        [pickle] = [archive.read(name) for name in archive.namelist() if name.endswith("data.pkl")]
+    start = whole.index(pickle)
+    refusals = 0
+    for position in range(start, start + len(pickle)):
+        for flipped in (0x01, 0x40):
+            damaged = bytearray(whole)
+            damaged[position] ^= flipped
+            path.write_bytes(damaged)
+            try:
+                compat.read_checkpoint(path)
+            except UsageError as error:
+                refusals += 1
+                assert str(error).startswith(str(path)), position
+                assert "\n" not in str(error), position
+    assert refusals > 0
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"<html>not found</html>", b"PK", bytes(range(256))],
+    ids=["html", "two letters", "bytes"],
+)
+def test_another_file_is_reported(tmp_path, content):
+    path = tmp_path / "checkpoint.pt"
+    path.write_bytes(content)
+    with pytest.raises(UsageError, match=r"checkpoint\.pt is (damaged|truncated)"):
+        checkpoint_utils.load_checkpoint_to_cpu(str(path))
+
+
+@pytest.mark.parametrize("held", [torch.ones(2), {"weight": torch.ones(2)}], ids=["tensor", "dict"])
+def test_weights_alone_are_no_checkpoint(tmp_path, held):
+    path = tmp_path / "weights.pt"
+    torch.save(held, path)
+    with pytest.raises(UsageError, match=r"weights\.pt is not a checkpoint of fairseq's"):
+        checkpoint_utils.load_checkpoint_to_cpu(str(path))
+
+
+def test_a_missing_checkpoint_is_fairseqs_own_error(tmp_path):
+    with pytest.raises(FileNotFoundError, match="nowhere.pt"):
+        checkpoint_utils.load_checkpoint_to_cpu(str(tmp_path / "nowhere.pt"))
+
+
+def test_an_error_that_is_not_the_files_comes_through(tmp_path):
+    path = saved(tmp_path, cfg={"model": {}}, extra_state={}, optimizer_history=[{}])
+    with pytest.raises(KeyError, match="best_loss"):
+        checkpoint_utils.load_checkpoint_to_cpu(str(path))
+
+
+# --- What is mended ----------------------------------------------------------------------------
+
+
+def test_a_copy_that_fails_leaves_the_old_checkpoint(tmp_path, monkeypatch):
+    new, old = tmp_path / "checkpoint_1_2.pt", tmp_path / "checkpoint_last.pt"
+    new.write_bytes(b"new" * 100)
+    old.write_bytes(b"old" * 100)
+
+    def full_disk(source, destination):
+        Path(destination).write_bytes(Path(source).read_bytes()[:10])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(destination))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "copyfile", full_disk)
+        with pytest.raises(OSError, match="No space left"):
+            PathManager.copy(str(new), str(old), overwrite=True)
+    assert old.read_bytes() == b"old" * 100
+
+    assert PathManager.copy(str(new), str(old), overwrite=True)
+    assert old.read_bytes() == b"new" * 100
+    assert sorted(path.name for path in tmp_path.iterdir()) == [new.name, old.name]
+
+
+@pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 20, 100])
+@pytest.mark.parametrize("limit", [{"max_tokens": 64}, {"max_sentences": 16}])
+@pytest.mark.parametrize("as_list", [False, True])
+def test_every_sentence_is_in_one_batch(size, limit, as_list):
+    order = numpy.random.default_rng(0).permutation(size)
+    lengths = numpy.full(size, 4)
+    batches = data_utils.batch_by_size(
+        list(order) if as_list else order,
+        num_tokens_fn=lambda index: lengths[index],
+        num_tokens_vec=lengths,
+        required_batch_size_multiple=8,
+        **limit,
+    )
+    assert [index for batch in batches for index in batch] == list(order)
+    assert all(0 < len(batch) <= 16 for batch in batches)
+    assert all(len(batch) % 8 == 0 for batch in batches[:-1])
+
+
+# --- Importing ---------------------------------------------------------------------------------
+
+
+def test_applying_again_changes_nothing():
+    """Neither does a second copy of the package under another name."""
+    places = [(checkpoint_utils, "load_checkpoint_to_cpu"), (PathManager, "copy")]
+    before = [getattr(*place) for place in places]
+    safe = set(torch.serialization.get_safe_globals())
+    compat.apply()
+    spec = importlib.util.spec_from_file_location("another_copy", compat.__file__)
+    another_copy = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(another_copy)
+    another_copy.apply()
+    assert [getattr(*place) for place in places] == before
+    assert set(torch.serialization.get_safe_globals()) == safe
+
+
+def test_an_unsafe_pytorch_is_named(monkeypatch):
+    monkeypatch.setattr(torch, "__version__", "2.5.1+cu124")
+    with pytest.raises(ImportError, match=r"needs PyTorch 2\.6 or newer, not 2\.5\.1\+cu124"):
+        compat.apply()
+
+
+def test_importing_prints_nothing_and_works_in_every_way():
+    """As a package first, then as fairseq does it, by either spelling of the path."""
+    program = f"""
+import fairseq_posattn
+print("imported", flush=True)
+from argparse import Namespace
+from fairseq import utils
+for path in ({str(USER_DIR)!r}, {str(USER_DIR)!r} + "/", "fairseq_posattn"):
+    utils.import_user_module(Namespace(user_dir=path))
+    assert "posattn_transformer" in __import__("fairseq.models").models.ARCH_MODEL_REGISTRY
+"""
+    finished = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=USER_DIR.parent,
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"},
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    assert finished.returncode == 0, finished.stdout
+    assert finished.stdout.startswith("imported\n"), finished.stdout  # then fairseq's own remarks
