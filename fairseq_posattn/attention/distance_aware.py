@@ -91,9 +91,7 @@ def distance_aware_attention(
     blocked = blocked_keys(query_length, key_length, key_padding_mask, causal, query.device)
     dropout = {"dropout_p": dropout_p, "training": training}
     if chosen == "sdpa":
-        bias = coefficients.to(query.dtype)[None]  # [1, H, Tq, Tk]
-        if key_padding_mask is not None:
-            bias = bias.expand(query.size(0), -1, -1, -1).clone()
+        bias = coefficients.to(query.dtype)
         return fused_attention(query, key, value, bias=bias, blocked=blocked, **dropout)
 
     raw = scaled_scores(query, key)  # [B, H, Tq, Tk]

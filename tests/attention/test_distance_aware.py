@@ -205,8 +205,8 @@ def test_coefficients_by_hand():
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
 def test_the_learnable_sigmoid_has_the_papers_five_properties(dtype):
     """Section 3.2: f(0) = 1, f -> 0 or 1 + exp(v), a tunable scale, monotone."""
-    v = torch.linspace(-12, 12, 25).to(dtype)
-    distances = torch.arange(100_001)
+    v = torch.linspace(-12, 12, 10_001).to(dtype)
+    distances = torch.cat([torch.arange(50), torch.tensor([100_000])])
     near = rescaled_coefficients(distances, torch.full_like(v, -0.5), v)
     far = rescaled_coefficients(distances, torch.full_like(v, 0.5), v)
     assert near[:, 0].eq(1).all() and far[:, 0].eq(1).all()
@@ -248,6 +248,21 @@ def test_finite_for_any_parameter_at_any_distance(dtype, mapping, adjustment):
         output.sum().backward()
         for tensor in used([*tensors, w, v], mapping):
             assert tensor.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+def test_gradients_between_equal_scores_carry_the_coefficient_and_stay_finite(dtype):
+    """Where two keys share a query, the gradient of their scores is multiplied by f alone."""
+    query, key, value, _, _ = inputs(batch=1, heads=1, dtype=dtype)
+    with torch.no_grad():
+        query.fill_(1.0)
+        key.fill_(1.0)
+    w = torch.full((1,), 100.0, dtype=dtype, requires_grad=True)
+    tensors = [query, key, value, w]
+    output = distance_aware_attention(*tensors, None, mapping="exponential")
+    _, key_gradient, *_ = found = gradients(output, tensors)
+    assert key_gradient.abs().max() > 100
+    assert all(gradient.isfinite().all() for gradient in found)
 
 
 def test_a_gradient_beyond_half_precision_ends_where_it_ends():
