@@ -7,7 +7,8 @@ the refusal for all others.
 
 It also mends what would make a result wrong without a word: a run that is killed while it copies a
 checkpoint, a finished run that trains one update more when started again, and sentences that are
-left out of the last batch. A file that cannot be read is reported in one line.
+left out with the last batch. A file that cannot be read is reported in one line, and --bf16 works
+without a TPU.
 """
 
 import argparse
@@ -42,7 +43,7 @@ def _quietly():
 
 
 with _quietly():  # fairseq's import warns of its own use of Hydra and asks for tensorboardX
-    from fairseq import checkpoint_utils
+    from fairseq import checkpoint_utils, options, utils
     from fairseq.data import data_utils
     from fairseq.distributed import utils as distributed_utils
     from fairseq.file_io import PathManager
@@ -69,6 +70,7 @@ def apply():
     _wrap(checkpoint_utils, "load_checkpoint", _leave_finished_alone)
     _wrap(PathManager, "copy", _copy_whole_or_not)
     _wrap(data_utils, "batch_by_size", _keep_last_batch)
+    _wrap(options, "parse_args_and_arch", _allow_bf16_without_tpu)
 
 
 def read_checkpoint(path):
@@ -211,3 +213,16 @@ def _keep_last_batch(batch_by_size):
         return [*batches, left_out] if len(left_out) else batches
 
     return batch_all
+
+
+def _allow_bf16_without_tpu(parse_args_and_arch):
+    """fairseq takes --bf16 for --tpu; GPUs and CPUs have bfloat16 by now."""
+
+    def parse(*args, **kwargs):
+        parsed = parse_args_and_arch(*args, **kwargs)
+        settings = parsed[0] if isinstance(parsed, tuple) else parsed
+        if getattr(settings, "bf16", False) and utils.xm is None:  # no torch_xla: no TPU is meant
+            settings.tpu = False
+        return parsed
+
+    return parse
