@@ -1,4 +1,6 @@
-"""What a user sees of the flags: wrong ones end in one line, and --help explains."""
+"""What a user sees of the flags: wrong ones end in one line, and the others are explained."""
+
+import sys
 
 
 def test_an_unknown_mechanism_is_one_line(run, train_arguments, tmp_path):
@@ -11,8 +13,10 @@ def test_an_unknown_mechanism_is_one_line(run, train_arguments, tmp_path):
     assert output.splitlines()[-1].startswith(complaint)
 
 
-def test_help_explains_the_flags_of_the_mechanisms(run, user_dir):
-    options = ["--user-dir", user_dir, "--arch", "posattn_transformer", "--help"]
-    output = " ".join(run("fairseq-train", *options).split())
-    for text in ("--encoder-sublayers", "learned distances each way", "Shaw's k"):
-        assert text in output
+def test_the_flags_and_architectures_of_the_plugin(run):
+    flags = " ".join(run(sys.executable, "-m", "fairseq_posattn", "--flags").split())
+    for text in ("--encoder-sublayers", "learned distances each way", "number of attention heads"):
+        assert text in flags
+    names = run(sys.executable, "-m", "fairseq_posattn", "--architectures").splitlines()
+    assert {"posattn_transformer", "dman_iwslt_de_en", "dman_summarization"} <= set(names)
+    assert "transformer" not in names
