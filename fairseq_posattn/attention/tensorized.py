@@ -65,9 +65,10 @@ def tensorized_attention(
 
     Returns:
         context ``[B, H, Tq, D]``, or ``(context, weights [B, H, Tq, Tk])``. A query that may see no
-        key has both zero. Sums are in float32 at least. A source2token weight below
+        key has both zero. The reference works in float32 at least. A source2token weight below
         ``SMALLEST_WEIGHT`` counts as that, which shows only where a query sees nothing but such
-        keys: there S may differ by 60 less the logarithm of Tk before it counts as no difference.
+        keys, with S lower by 60 or so than that of a key that it does not see: to it they are equal
+        but for their token2token weights.
 
     Raises:
         ValueError: ``token_scale``, ``source_scale`` or ``impl`` is unknown, or ``impl`` cannot
