@@ -46,6 +46,12 @@ from fairseq_posattn.attention.relative import (
     RelativePositionAttention,
     relative_position_attention,
 )
+from fairseq_posattn.attention.tensorized import (
+    Source2TokenPooling,
+    TensorizedAttention,
+    source2token_pooling,
+    tensorized_attention,
+)
 from fairseq_posattn.attention.transformer_xl import (
     TransformerXLAttention,
     transformer_xl_attention,
@@ -64,7 +70,9 @@ __all__ = [
     "PositionFusion",
     "PositionalSelfAttention",
     "RelativePositionAttention",
+    "Source2TokenPooling",
     "StaticMaskAttention",
+    "TensorizedAttention",
     "TransformerXLAttention",
     "adapted_attention",
     "additive_attention",
@@ -82,7 +90,9 @@ __all__ = [
     "position_fusion",
     "relative_position_attention",
     "scaled_distance_mask",
+    "source2token_pooling",
     "static_mask",
+    "tensorized_attention",
     "transformer_xl_attention",
     "window_mask",
 ]

@@ -17,6 +17,7 @@ from torch import nn
 
 from fairseq_posattn import attention
 from fairseq_posattn.attention.distance_aware import ADJUSTMENTS, MAPPINGS
+from fairseq_posattn.attention.tensorized import SCALES
 
 
 @dataclass
@@ -54,6 +55,41 @@ class MechanismConfig(FairseqDataclass):
     )
     da_clip_threshold: float = field(
         default=1.0, metadata={"help": "da: upper bound of the weighted distance in mapping 'clip'"}
+    )
+    mtsa_masks: str = field(
+        default="past,future",
+        metadata={
+            "help": "mtsa: masks that the heads are shared out among, as for --attention-masks; "
+            "'none' for no masks"
+        },
+    )
+    mtsa_include_self: bool = field(
+        default=False, metadata={"help": "mtsa: a token sees itself under any mask"}
+    )
+    mtsa_token_scale: ChoiceEnum(list(SCALES)) = field(
+        default="log_sigmoid",
+        metadata={"help": "mtsa: scale function of the token2token scores, sigma_t"},
+    )
+    mtsa_source_scale: ChoiceEnum(list(SCALES)) = field(
+        default="identity",
+        metadata={"help": "mtsa: scale function of the source2token scores, sigma_s"},
+    )
+    mtsa_source: ChoiceEnum(["key", "value"]) = field(
+        default="key", metadata={"help": "mtsa: what the source2token scores are made of"}
+    )
+    mtsa_source_layers: int = field(
+        default=2, metadata={"help": "mtsa: affine maps to the source2token scores, 1 or 2"}
+    )
+    mtsa_source_bias: float = field(
+        default=0.0, metadata={"help": "mtsa: what the last bias of those maps starts at"}
+    )
+    mtsa_divide_source: bool = field(
+        default=False,
+        metadata={"help": "mtsa: divide the source2token scores by the root of a head's features"},
+    )
+    mtsa_fusion_gate: bool = field(
+        default=False,
+        metadata={"help": "mtsa: a gate chooses between a token's value and its context"},
     )
     rpr_max_distance: int = field(
         default=16, metadata={"help": "rpr: distance beyond which embeddings are shared (Shaw's k)"}
@@ -135,6 +171,24 @@ def build_da(config: MechanismConfig, place: Place) -> nn.Module:
     )
 
 
+def build_mtsa(config: MechanismConfig, place: Place) -> nn.Module:
+    masks = () if config.mtsa_masks == "none" else tuple(config.mtsa_masks.split(","))
+    return attention.TensorizedAttention(
+        place.num_heads,
+        place.embed_dim // place.num_heads,
+        masks=masks,
+        include_self=config.mtsa_include_self,
+        token_scale=str(config.mtsa_token_scale),
+        source_scale=str(config.mtsa_source_scale),
+        source=str(config.mtsa_source),
+        source_layers=config.mtsa_source_layers,
+        source_bias=config.mtsa_source_bias,
+        divide_source=config.mtsa_divide_source,
+        fusion_gate=config.mtsa_fusion_gate,
+        **_shared(config, place),
+    )
+
+
 def build_rpr(config: MechanismConfig, place: Place) -> nn.Module:
     if config.rpr_max_distance < 1:
         raise ValueError(f"--rpr-max-distance {config.rpr_max_distance}: it must be 1 or more")
@@ -182,6 +236,7 @@ MECHANISMS = {
     "dman": build_dman,
     "sman": build_sman,
     "da": build_da,
+    "mtsa": build_mtsa,
     "rpr": build_rpr,
     "gaussian": build_gaussian,
     "transformer_xl": build_transformer_xl,

@@ -25,6 +25,7 @@ def sizes(embed_dim: int, ffn_embed_dim: int, heads: int) -> dict[str, int]:
 DMAN_ENCODER = {"encoder_sublayers": "dman,san,ffn"}
 DMAN_BOTH = {**DMAN_ENCODER, "decoder_sublayers": "dman,san,cross,ffn"}
 DA_ENCODER = {"encoder_sublayers": "da,ffn"}
+MTSA_ENCODER = {"encoder_sublayers": "mtsa,ffn"}
 
 # Regularisation and layer norms of the published DMAN runs.
 DMAN_TRAINING = {
@@ -56,6 +57,9 @@ ARCHITECTURES = {
     "da_transformer_iwslt_de_en": {**DA_ENCODER, **STOCK_IWSLT},
     "da_transformer_wmt_en_de": {**DA_ENCODER, **STOCK_WMT},
     "da_transformer_summarization": {**DA_ENCODER, **SUMMARIZATION},
+    "mtsa_transformer_iwslt_de_en": {**MTSA_ENCODER, **STOCK_IWSLT},
+    "mtsa_transformer_wmt_en_de": {**MTSA_ENCODER, **STOCK_WMT},
+    "mtsa_transformer_summarization": {**MTSA_ENCODER, **SUMMARIZATION},
 }
 
 

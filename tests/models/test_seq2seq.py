@@ -62,6 +62,23 @@ def test_da_adds_two_numbers_a_head_to_the_stock_transformer(build_model, arch, 
     assert ours.decoder.embed_positions is not None
 
 
+# The published translation runs of MTSA.
+PUBLISHED_MTSA = (
+    "--mtsa-masks none --mtsa-token-scale identity --mtsa-source value --mtsa-source-layers 1 "
+    "--mtsa-source-bias 5 --mtsa-divide-source --mtsa-source-scale log_sigmoid"
+)
+
+
+def test_parameters_of_mtsas_table_6(build_model):
+    """With 33,708 word pieces, those of the paper's Transformer."""
+    settings = {"tiny": False, "words": 33708}
+    with torch.device("meta"):
+        stock = build_model("transformer_wmt_en_de", JOINT, **settings)
+        ours = build_model("mtsa_transformer_wmt_en_de", JOINT, *PUBLISHED_MTSA.split(), **settings)
+    assert round(parameters(stock) / 1e6, 1) == 61.4
+    assert round(parameters(ours) / 1e6, 1) == 61.6
+
+
 def test_flags_go_before_presets(build_model):
     model = build_model("dman_iwslt_de_en", "--dropout", "0.25", "--encoder-sublayers", "san,ffn")
     assert model.cfg.dropout == 0.25
@@ -124,7 +141,7 @@ def randomise(model, seed=0):
 # Table 3 of MANs, and every mechanism alone.
 STACKS = [*MECHANISMS, "dman,san", "san,dman", "dman,dman", "san,san", "ffn,san"]
 # Those that would let a decoder look ahead.
-ENCODER_ONLY = ["gaussian", "future", "masked"]
+ENCODER_ONLY = ["mtsa", "gaussian", "future", "masked"]
 CAUSAL_STACKS = [stack for stack in STACKS if stack not in ENCODER_ONLY]
 
 
@@ -154,6 +171,8 @@ def test_padding_on_either_side_changes_nothing(build_model, stack):
         "dman --dman-max-distance 3",
         "rpr --rpr-max-distance 2",
         "masked --attention-masks past,past+scaled_distance",
+        "mtsa --mtsa-masks none",
+        "mtsa --mtsa-masks past --mtsa-include-self --mtsa-fusion-gate",
     ],
 )
 def test_decoding_step_by_step_equals_the_whole_pass(build_model, sublayers):
