@@ -13,7 +13,12 @@ from torch import Tensor, nn
 
 from fairseq_posattn.attention.distance import blocked_keys, distance_matrix, signed_distances
 from fairseq_posattn.attention.implementations import select_implementation
-from fairseq_posattn.attention.softmax import fused_attention, scaled_scores, softmax_attention
+from fairseq_posattn.attention.softmax import (
+    fused_attention,
+    masked_softmax,
+    scaled_scores,
+    softmax_attention,
+)
 
 # f of section 4.3 (the last is eq. 5), and what it adjusts, of section 4.4 (the last is eq. 6).
 MAPPINGS = ("clip", "linear", "exponential", "sigmoid", "learnable_sigmoid")
@@ -119,8 +124,7 @@ def _late_attention(
     scores, coefficients, value, adjustment, blocked, need_weights, *, dropout_p, training
 ):
     """``(softmax(R) + f) V`` or ``(softmax(R) * f) V`` over the allowed keys."""
-    # Values without features: only the weights are wanted here.
-    _, weights = softmax_attention(scores, value[..., :0], blocked=blocked, need_weights=True)
+    weights = masked_softmax(scores, blocked, value.dtype)
     if adjustment == "late_multiply":
         weights = weights * coefficients  # [B, H, Tq, Tk]
     else:

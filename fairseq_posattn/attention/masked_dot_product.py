@@ -6,7 +6,6 @@ from torch import Tensor, nn
 
 from fairseq_posattn.attention.masks import (
     MaskBank,
-    looks_ahead,
     masked_softmax_attention,
     separate_mask,
 )
@@ -88,18 +87,7 @@ class MaskedDotProductAttention(nn.Module):
         impl: str = "auto",
     ):
         super().__init__()
-        if not masks or num_heads % len(masks):
-            raise ValueError(
-                f"{num_heads} heads cannot be shared out evenly among {len(masks)} masks: "
-                f"{', '.join(masks)}"
-            )
-        for name in masks:
-            if causal and looks_ahead(name):
-                raise ValueError(
-                    f"mask {name!r} looks ahead, which a decoder's self attention cannot; "
-                    "choose 'past' or a sum with it, as in 'past+window:3'"
-                )
-        self.masks = MaskBank([name for name in masks for _ in range(num_heads // len(masks))])
+        self.masks = MaskBank.for_heads(masks, num_heads, causal)
         self.dropout = dropout
         self.impl = impl
 

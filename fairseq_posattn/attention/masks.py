@@ -258,6 +258,27 @@ class MaskBank:
         self._lines = torch.empty(len(names), 0)  # [K, 2N-1], at distances -(N-1) to N-1
         self._longest = 0
 
+    @classmethod
+    def for_heads(cls, names: Sequence[str], num_heads: int, causal: bool) -> "MaskBank":
+        """A mask for each head: the heads are shared out among the names in order.
+
+        Raises:
+            ValueError: a name is unknown, the masks do not divide the heads, or one looks ahead
+                where ``causal``.
+        """
+        if not names or num_heads % len(names):
+            raise ValueError(
+                f"{num_heads} heads cannot be shared out evenly among {len(names)} masks: "
+                f"{', '.join(names)}"
+            )
+        for name in names:
+            if causal and looks_ahead(name):
+                raise ValueError(
+                    f"mask {name!r} looks ahead, which a decoder's self attention cannot; "
+                    "choose 'past' or a sum with it, as in 'past+window:3'"
+                )
+        return cls([name for name in names for _ in range(num_heads // len(names))])
+
     def __call__(self, query_length: int, key_length: int, *, device, dtype) -> Tensor:
         """float ``[K, Tq, Tk]``; the queries are the last Tq of the Tk positions."""
         if key_length > self._longest or self._lines.device != device:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from fairseq_posattn.attention.dot_product import dot_product_attention
 from fairseq_posattn.attention.implementations import select_implementation
 from fairseq_posattn.attention.masked_dot_product import masked_dot_product_attention
-from fairseq_posattn.attention.masks import MaskBank, looks_ahead, masked_softmax_attention
+from fairseq_posattn.attention.masks import MaskBank, masked_softmax_attention
 from fairseq_posattn.attention.softmax import open_dead_rows, scaled_scores
 
 # sigma_t and sigma_s of eq. 10 (appendix A.1).
@@ -297,19 +297,7 @@ class TensorizedAttention(nn.Module):
             raise ValueError(f"source_layers {source_layers}: choose 1 or 2")
         if causal and not masks:
             masks, include_self = ("past",), True
-        if masks and num_heads % len(masks):
-            raise ValueError(
-                f"{num_heads} heads cannot be shared out evenly among {len(masks)} masks: "
-                f"{', '.join(masks)}"
-            )
-        ahead = [name for name in masks if looks_ahead(name)]
-        if causal and ahead:
-            raise ValueError(
-                f"mask {ahead[0]!r} looks ahead, which a decoder's self attention cannot; choose "
-                "masks that do not, or none to see all that comes before"
-            )
-        names = [name for name in masks for _ in range(num_heads // len(masks))]
-        self.masks = MaskBank(names) if names else None
+        self.masks = MaskBank.for_heads(masks, num_heads, causal) if masks else None
         self.include_self = include_self
         self.token_scale = token_scale
         self.source_scale = source_scale
