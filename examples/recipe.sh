@@ -1,0 +1,323 @@
+# What the recipes of the papers' tables share. A recipe sources this file, chooses settings, lists
+# the rows of its table and hands over to run_recipe:
+#
+#     title="DMAN, Table 3: the order of the sublayers"
+#     about="..."                           for --help
+#     iwslt14                               a function that sets the variables below
+#     row "C#1" 35.51 --arch dman_iwslt_de_en --encoder-sublayers ffn,san,ffn
+#     row "C#2" ...
+#     run_recipe "$@"
+#
+# A row is a name, the paper's number ("-" for none) and the flags of fairseq-train that set it apart
+# from the other rows; a flag has no spaces. Rows with the same flags and settings are one model,
+# trained once, in whatever tables they stand. The settings, alike for all rows:
+#
+#     regime                     a name for these settings: the last part of --out's default
+#     corpus, source, target     its name, which is the last part of --data's default; languages
+#     training=(FLAGS)           of fairseq-train: optimiser, schedule, regularisation
+#     max_tokens, batches        an update is so many batches of at most so many tokens
+#     max_update                 updates of training
+#     averaged                   as many of the last checkpoints are averaged; 1: the last is taken
+#     beam, lenpen               of fairseq-generate
+#     lowercase                  yes: BLEU does not tell upper from lower case
+#
+# A recipe that looks into its models defines analyse, see there.
+set -euo pipefail
+
+root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)"
+paper="$(basename "$(cd "$(dirname "$0")" && pwd -P)")"
+name="$(basename "$0" .sh)"
+
+row_names=() row_papers=() row_flags=()
+row() { # NAME PAPER FLAGS...
+    row_names+=("$1") row_papers+=("$2") row_flags+=("${*:3}")
+}
+
+analyse() { # CHECKPOINT FOLDER: what a recipe does with each model that was scored
+    :
+}
+
+say() { printf '%s: %s\n' "$name" "$*" >&2; }
+die() {
+    say "error: $*"
+    exit 1
+}
+
+usage() {
+    local number
+    cat <<TEXT
+$title
+
+$about
+
+    bash examples/$paper/$name.sh [OPTIONS] [-- FLAGS]
+
+    --data FOLDER    binarised data, see below (default: data-bin/$corpus in the checkout)
+    --out FOLDER     checkpoints, translations and results (default: checkpoints/$paper/$regime in
+                     the checkout)
+    --rows LIST      the rows to run, with commas between (default: all)
+    --seed N         (default: $seed); the table shows the mean of all seeds that were run
+    --gpus N         GPUs to train on, 0 for the CPU (default: all that are here; 1 with --dry-run)
+    --max-update N   updates of training (default: $max_update)
+    --tiny           the same commands on a small generated corpus with tiny models and few updates,
+                     on the CPU, to see that all works; the numbers mean nothing
+    --dry-run        print the exact commands and stop
+    --table          print the table of what is finished and stop
+    --help           this text
+    -- FLAGS         go to fairseq-train, for every row, after the recipe's own
+
+Rows, with the paper's numbers and the flags that set them apart:
+
+TEXT
+    for number in "${!row_names[@]}"; do
+        printf '    %-18s %6s   %s\n' \
+            "${row_names[number]}" "${row_papers[number]}" "${row_flags[number]}"
+    done
+    cat <<TEXT
+
+The data is what
+    fairseq-preprocess --source-lang $source --target-lang $target --joined-dictionary
+writes for train, valid and test, of tokenised text in subwords marked "@@ ".
+An update is $batches x $max_tokens tokens at most, however many GPUs there are. What is finished is
+not done again, training that was interrupted goes on from its last checkpoint, and tables with a
+model in common share it if they share --out. Beside the checkpoints of a run, result.json keeps its
+score, settings, seed, versions and hardware; $name.json in --out keeps the table.
+TEXT
+}
+
+# --- Options -----------------------------------------------------------------------------------
+
+data="" out="" rows="" seed=1 gpus="" tiny="" dry_run="" table_only="" extra=()
+
+read_options() {
+    while (($#)); do
+        case "$1" in
+            --help | -h) usage && exit ;;
+            --tiny) tiny=yes && shift ;;
+            --dry-run) dry_run=yes && shift ;;
+            --table) table_only=yes && shift ;;
+            --data | --out | --rows | --seed | --gpus | --max-update)
+                [[ -n "${2:-}" ]] || die "$1 needs a value"
+                [[ "$1" != --max-update ]] || asked_updates="$2"
+                [[ "$1" == --max-update ]] || declare -g "${1#--}=$2"
+                shift 2
+                ;;
+            --) shift && extra=("$@") && break ;;
+            *) die "unknown option $1; --help lists the options" ;;
+        esac
+    done
+    [[ "$seed" =~ ^[0-9]+$ ]] || die "--seed $seed: must be a whole number"
+    [[ "$gpus" =~ ^[0-9]*$ ]] || die "--gpus $gpus: must be a whole number"
+    max_update="${asked_updates:-$max_update}"
+    [[ "$max_update" =~ ^[1-9][0-9]*$ ]] ||
+        die "--max-update $max_update: must be a positive whole number"
+}
+
+choose_rows() { # into chosen: the numbers of the rows that --rows names
+    local wanted number
+    chosen=("${!row_names[@]}")
+    [[ -n "$rows" ]] || return 0
+    chosen=()
+    while IFS= read -r wanted; do
+        for number in "${!row_names[@]}"; do
+            [[ "${row_names[number],,}" == "${wanted,,}" ]] && chosen+=("$number") && continue 2
+        done
+        die "--rows $rows: there is no row '$wanted'; the rows are: $(printf '%s, ' \
+            "${row_names[@]:0:${#row_names[@]}-1}")${row_names[-1]}"
+    done <<<"${rows//,/$'\n'}"
+}
+
+make_tiny() {
+    local side
+    max_tokens=1000 batches=1 gpus=0 max_update="${asked_updates:-6}"
+    tiny_flags=(--warmup-updates 2 --num-workers 0)
+    ((averaged == 1)) || averaged=2
+    for side in encoder decoder; do
+        tiny_flags+=("--$side-layers" 1 "--$side-attention-heads" 2)
+        tiny_flags+=("--$side-embed-dim" 16 "--$side-ffn-embed-dim" 16)
+    done
+    export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}" # tensors this small gain nothing from more
+}
+
+# --- Data and machine --------------------------------------------------------------------------
+
+require_data() {
+    local side file
+    for side in "$source" "$target"; do
+        for file in "dict.$side.txt" {train,valid,test}".$source-$target.$side".{bin,idx}; do
+            [[ -e "$data/$file" ]] || die "--data $data has no $file: it must be $corpus," \
+                "binarised with fairseq-preprocess -s $source -t $target --joined-dictionary"
+        done
+    done
+}
+
+generate_data() { # the quickstart's German-English corpus of numbers
+    local part="$data.part"
+    rm -rf "$part"
+    run python "$root/examples/quickstart/numbers_corpus.py" "$part" \
+        --train 200 --valid 10 --test 10
+    run fairseq-preprocess --source-lang "$source" --target-lang "$target" --joined-dictionary \
+        --trainpref "$part/train" --validpref "$part/valid" --testpref "$part/test" \
+        --destdir "$part" >"$out/preprocess.log" 2>&1 ||
+        die "fairseq-preprocess failed: $(tail -n 1 "$out/preprocess.log") (in $out/preprocess.log)"
+    mv "$part" "$data"
+}
+
+share_out_update() { # among the workers, so that its size does not depend on the machine
+    local workers=$((gpus > 0 ? gpus : 1)) frequency=1 tokens="$max_tokens"
+    if ((workers > batches)); then
+        tokens=$((max_tokens * batches / workers))
+    else
+        frequency=$(((batches + workers - 1) / workers))
+    fi
+    sharing=(--distributed-world-size "$workers" --max-tokens "$tokens" --update-freq "$frequency")
+    device=(--cpu)
+    ((gpus == 0)) || device=(--fp16)
+    say "an update is $tokens tokens x $frequency batch(es) x $workers worker(s)"
+}
+
+# --- A row -------------------------------------------------------------------------------------
+
+show() { # COMMAND...: as it can be typed
+    local word line=""
+    for word in "$@"; do
+        [[ "$word" =~ ^[A-Za-z0-9_./,:=@%+-]+$ ]] || word="${word@Q}"
+        line+=" $word"
+    done
+    echo "${line# }"
+}
+
+exec 3>&2
+run() { # COMMAND...: shown, even where its own output goes into a file; with --dry-run no more
+    if [[ -n "$dry_run" ]]; then
+        show "$@"
+    else
+        echo "+ $(show "$@")" >&3
+        "$@"
+    fi
+}
+
+progress() { # of fairseq-train's log, what tells of it
+    sed -nE 's/.* \| (train_inner|valid|num\. shared)/\1/p'
+}
+
+run_folder() { # NUMBER: of a row; it is named by the values of its flags and has a folder a seed
+    local word values=""
+    for word in ${row_flags[$1]}; do
+        [[ "$word" == --* ]] || values+="-$word"
+    done
+    echo "$out/${values#-}"
+}
+
+require_same_settings() { # FOLDER LINES...: as the run in it was begun with, if it was
+    local file="$1/settings" settings
+    settings="$(printf '%s\n' "${@:2}")"
+    if [[ ! -e "$file" ]]; then
+        echo "$settings" >"$file"
+    elif [[ "$(<"$file")" != "$settings" ]]; then
+        die "$1 was begun with other settings (see $file): remove it or give another --out"
+    fi
+}
+
+run_row() { # NUMBER
+    local flags folder checkpoint model decoding train average translate record
+    read -r -a flags <<<"${row_flags[$1]}"
+    folder="$(run_folder "$1")/seed$seed"
+    checkpoint="$folder/checkpoint_last.pt"
+    ((averaged == 1)) || checkpoint="$folder/average.pt"
+    model=("${training[@]}" "${flags[@]}" "${tiny_flags[@]}" --max-update "$max_update" "${extra[@]}")
+    decoding=(--beam "$beam" --lenpen "$lenpen" --remove-bpe)
+    train=(
+        fairseq-train "$data" --user-dir "$plugin" --source-lang "$source" --target-lang "$target"
+        --seed "$seed" "${model[@]}" "${sharing[@]}" "${device[@]}"
+        --save-dir "$folder" --save-interval-updates "$save_interval"
+        --keep-interval-updates "$averaged" --no-epoch-checkpoints --update-epoch-batch-itr True
+        --log-format simple --log-interval 100
+    )
+    average=(
+        python "$root/scripts/average_checkpoints.py" --inputs "$folder"
+        --num-update-checkpoints "$averaged" --output "$checkpoint"
+    )
+    translate=(
+        fairseq-generate "$data" --user-dir "$plugin" --source-lang "$source" --target-lang "$target"
+        --path "$checkpoint" --gen-subset test "${decoding[@]}" --max-tokens 8192 "${device[@]}"
+        --results-path "$folder"
+    )
+    record=(
+        python "$root/examples/recipe_results.py" record "$folder" --gpus "$gpus"
+        ${lowercase:+--lowercase}
+    )
+    if [[ -n "$dry_run" ]]; then
+        printf '\n# %s\n' "${row_names[$1]}"
+        run "${train[@]}"
+        ((averaged == 1)) || run "${average[@]}"
+        run "${translate[@]}"
+        run "${record[@]}"
+        analyse "$checkpoint" "$folder"
+        return
+    fi
+
+    mkdir -p "$folder"
+    exec 9<"$folder" # two runs of one model: the second waits
+    ! command -v flock >/dev/null || flock 9
+    require_same_settings "$folder" "data $data" "seed $seed" "train ${model[*]}" \
+        "tokens $((max_tokens * batches))" "averaged $averaged" "generate ${decoding[*]}"
+    if [[ -e "$folder/result.json" ]]; then
+        say "${row_names[$1]} is finished: $folder"
+    else
+        say "${row_names[$1]}: in $folder"
+        run "${train[@]}" 2>&1 | tee -a "$folder/train.log" | progress ||
+            die "training failed: $(tail -n 1 "$folder/train.log") (in $folder/train.log)"
+        ((averaged == 1)) || run "${average[@]}"
+        run "${translate[@]}" >"$folder/generate.log" 2>&1 ||
+            die "translating failed: $(tail -n 1 "$folder/generate.log") (in $folder/generate.log)"
+        run "${record[@]}"
+    fi
+    analyse "$checkpoint" "$folder"
+}
+
+# --- The table ---------------------------------------------------------------------------------
+
+print_table() { # OPTIONS of recipe_results.py
+    local number rows=()
+    for number in "${!row_names[@]}"; do
+        rows+=(--row "${row_names[number]}" "${row_papers[number]}" "$(run_folder "$number")")
+    done
+    python "$root/examples/recipe_results.py" table --title "$title" "${rows[@]}" "$@"
+}
+
+prepare() { # folders, data and the number of GPUs
+    mkdir -p "$out" || die "--out $out cannot be made a folder"
+    out="$(cd "$out" && pwd -P)"
+    [[ -z "$tiny" || -e "$data" ]] || generate_data
+    require_data
+    data="$(cd "$data" && pwd -P)"
+    gpus="${gpus:-$(python -c 'import torch; print(torch.cuda.device_count())')}"
+}
+
+run_recipe() { # OPTIONS...
+    local number chosen tiny_flags=() sharing device commands save_interval
+    local plugin="$root/fairseq_posattn"
+    read_options "$@"
+    choose_rows
+    [[ -z "$tiny" ]] || make_tiny
+    save_interval=$((max_update / 40 > 0 ? max_update / 40 : 1))
+    out="${out:-$root/checkpoints/$paper/$regime${tiny:+-tiny}}"
+    data="${data:-${tiny:+$out/numbers.$source-$target}}"
+    data="${data:-$root/data-bin/$corpus}"
+    if [[ -z "$dry_run" ]]; then
+        commands="$(bash "$root/scripts/environment.sh")"
+        export PATH="$commands:$PATH" PYTHONUTF8=1 # umlauts, whatever the locale
+    fi
+    if [[ -n "$table_only" ]]; then
+        print_table
+        return
+    fi
+    [[ -n "$dry_run" ]] || prepare
+    gpus="${gpus:-1}"
+    share_out_update
+    for number in "${chosen[@]}"; do
+        run_row "$number"
+    done
+    [[ -n "$dry_run" ]] || print_table --output "$out/$name.json"
+}
