@@ -1,0 +1,80 @@
+"""Load a trained model together with the dictionaries that it was trained with."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairseq import checkpoint_utils, utils
+from fairseq.checkpoint_utils import load_checkpoint_to_cpu
+from fairseq.models import BaseFairseqModel
+from fairseq.tasks import FairseqTask
+
+from fairseq_posattn.analysis.sublayers import AttentionSublayer, attention_sublayers
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.layers.sublayer_list import parse_sublayers
+from fairseq_posattn.layers.transformer_layer import DecoderLayer, EncoderLayer
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """A model as it translates or classifies, and its task.
+
+    Attributes:
+        path: the checkpoint. config: the flags of the model's training.
+    """
+
+    path: str
+    model: BaseFairseqModel
+    config: object
+    task: FairseqTask
+
+    def attention_sublayers(self, side: str) -> list[AttentionSublayer]:
+        """The self-attention sublayers of the ``encoder`` or the ``decoder``.
+
+        Raises:
+            UsageError: the model's layers are none of this plugin's.
+        """
+        layers = getattr(getattr(self.model, side, None), "layers", [])
+        if not layers or not all(
+            isinstance(layer, EncoderLayer | DecoderLayer) for layer in layers
+        ):
+            raise UsageError(
+                f"{self.path} is a {type(self.model).__name__} without an {side} of sublayers to "
+                "look into: train one with --arch posattn_transformer (its default is the plain "
+                "Transformer) or another of this plugin's"
+            )
+        flag = f"{side}_sublayers"
+        names = parse_sublayers(getattr(self.config, flag), flag=flag, cross=side == "decoder")
+        return attention_sublayers(layers, names)
+
+
+def load(path: str, data: str | None = None) -> TrainedModel:
+    """Load a checkpoint onto the CPU, for evaluation.
+
+    Args:
+        path: of the checkpoint.
+        data: the directory of its dictionaries; None for where they were in training.
+
+    Raises:
+        UsageError: the checkpoint or its dictionaries are not there or do not fit each other.
+    """
+    if not Path(path).is_file():
+        raise UsageError(f"{path}: there is no such checkpoint")
+    # Not every implementation returns attention weights: one that was asked for by name may not.
+    overrides = {"attention_impl": "auto"} | ({"data": data} if data else {})
+    state = load_checkpoint_to_cpu(path, overrides)
+    folder = utils.split_paths(state["cfg"].task.data)[0]
+    mend = "name the folder of the binarised data with --data"
+    if not Path(folder).is_dir():
+        raise UsageError(f"{folder}, where the dictionaries should be, is not there: {mend}")
+    try:
+        models, config, task = checkpoint_utils.load_model_ensemble_and_task([path], state=state)
+    except FileNotFoundError as error:
+        raise UsageError(f"dictionary {error.filename} is not there: {mend}") from error
+    except RuntimeError as error:
+        if "size mismatch" not in str(error):
+            raise
+        raise UsageError(
+            f"{path} does not fit the dictionaries in {folder}, which differ from those of its "
+            f"training: {mend}"
+        ) from error
+    return TrainedModel(path, models[0].eval(), config.model, task)

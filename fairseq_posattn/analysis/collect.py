@@ -1,0 +1,92 @@
+"""Watch attention at work: run the encoder, and measure each call of the mechanisms in it."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from fairseq_posattn.analysis.sublayers import AttentionSublayer
+
+TOKENS_AT_ONCE = 4096  # of sentences up to 64 tokens; of longer ones fewer, for their weights
+
+
+@dataclass(frozen=True)
+class AttentionCall:
+    """What a mechanism was given for a batch of sentences of one length, and its weights.
+
+    Attributes:
+        mechanism: the module.
+        hidden: ``[B, T, C]``, the sublayer's normalised input.
+        key, value: ``[B, H, T, D]``.
+        weights: ``[B, H, T, T]``, query by key.
+    """
+
+    mechanism: nn.Module
+    hidden: Tensor
+    key: Tensor
+    value: Tensor
+    weights: Tensor
+
+
+def collect(
+    encoder: nn.Module,
+    sublayers: Sequence[AttentionSublayer],
+    sentences: Sequence[Tensor],
+    measure: Callable[[AttentionCall], object],
+) -> Iterator[tuple[int, list]]:
+    """Run the encoder over all sentences, those of one length together, so that none is padded.
+
+    Args:
+        encoder: in evaluation mode.
+        sublayers: of the encoder.
+        sentences: each ``[T]``.
+        measure: called in the midst of the run, so that no weights need to be kept but those that
+            it returns.
+
+    Yields:
+        The number of sentences in a batch, and what ``measure`` returned for it, for each sublayer.
+    """
+    for batch in batches_of_one_length(sentences):
+        yield len(batch), measure_batch(encoder, sublayers, batch, measure)
+
+
+def batches_of_one_length(sentences: Sequence[Tensor]) -> Iterator[Tensor]:
+    """``[B, T]`` with every sentence once, the shortest first."""
+    by_length = defaultdict(list)
+    for sentence in sentences:
+        by_length[len(sentence)].append(sentence)
+    for length in sorted(by_length):
+        size = max(1, TOKENS_AT_ONCE // max(length, length**2 // 64))
+        yield from torch.stack(by_length[length]).split(size)
+
+
+@torch.no_grad()
+def measure_batch(encoder, sublayers, batch: Tensor, measure) -> list:
+    """``measure`` of the call of each sublayer, for a batch ``[B, T]`` without padding."""
+    measured = {}
+
+    def observe(place, mechanism, args, kwargs, output):
+        hidden, _, key, value = args
+        _, weights = output
+        measured[place] = measure(AttentionCall(mechanism, hidden, key, value, weights))
+
+    handles = []
+    try:
+        for place, sublayer in enumerate(sublayers):
+            ask = sublayer.attention.register_forward_pre_hook(_ask_for_weights, with_kwargs=True)
+            hook = partial(observe, place)
+            see = sublayer.mechanism.register_forward_hook(hook, with_kwargs=True)
+            handles += [ask, see]
+        lengths = torch.full((len(batch),), batch.size(1))
+        encoder(src_tokens=batch, src_lengths=lengths)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return [measured[place] for place in range(len(sublayers))]
+
+
+def _ask_for_weights(module, args, kwargs):
+    return args, {**kwargs, "need_weights": True}

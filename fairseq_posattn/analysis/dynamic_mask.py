@@ -1,0 +1,105 @@
+"""DMAN's mask as a function of where the key stands, as each head of each layer has learned it.
+
+Fan et al., 2021, "Mask Attention Networks", eq. 12: ``M = sigmoid(h W + P + U)``. Its first term is
+the query's own; given sentences, the mask is that of their median query.
+"""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from fairseq_posattn.analysis.collect import AttentionCall, collect
+from fairseq_posattn.analysis.picture import line_style, new_figure
+from fairseq_posattn.analysis.sublayers import AttentionSublayer
+from fairseq_posattn.attention import DynamicMaskAttention
+from fairseq_posattn.attention.dynamic_mask import MASK_FLOOR, distance_line
+
+MOST_COLUMNS = 3
+
+
+def median_query_terms(
+    encoder: nn.Module, sublayers: Sequence[AttentionSublayer], sentences: Sequence[Tensor]
+) -> list[float]:
+    """The median of ``h W`` over all tokens of the sentences, for each of DMAN's sublayers.
+
+    The mask grows with this term, so at its median is the median of the mask.
+    """
+
+    def measure(call: AttentionCall) -> Tensor:
+        return (call.hidden @ call.mechanism.query_weight).flatten()  # [B T]
+
+    batches = [terms for _, terms in collect(encoder, sublayers, sentences, measure)]
+    return [torch.cat(terms).median().item() for terms in zip(*batches, strict=True)]
+
+
+def mask_numbers(
+    sublayers: Sequence[AttentionSublayer],
+    furthest: int,
+    query_terms: Sequence[float] | None = None,
+) -> dict:
+    """The mask of each head of sublayers whose mechanism is DMAN.
+
+    Args:
+        furthest: distance in tokens up to which the mask is worked out.
+        query_terms: ``h W`` of a query for each sublayer; None for zeros.
+
+    Returns:
+        ``positions`` of the key, less the query's; ``median_query``, whether the terms were given;
+        and ``sublayers``, of each ``layer``, ``sublayer``, ``query_term``, and ``heads``, of each
+        ``head``, and its ``mask`` at these positions: null where a decoder's query sees no key.
+    """
+    terms = query_terms or [0.0] * len(sublayers)
+    return {
+        "positions": list(range(-furthest, furthest + 1)),
+        "median_query": query_terms is not None,
+        "sublayers": [
+            {
+                **sublayer.place,
+                "query_term": term,
+                "heads": _masks(sublayer.mechanism, furthest, term),
+            }
+            for sublayer, term in zip(sublayers, terms, strict=True)
+        ],
+    }
+
+
+@torch.no_grad()
+def _masks(mechanism: DynamicMaskAttention, furthest: int, query_term: float) -> list[dict]:
+    length = furthest + 1
+    # Distances ascend from the query's position less the key's; positions, the other way about.
+    line = distance_line(mechanism.distance_bias(), length, length).flip(0)  # [2N+1]
+    logits = query_term + line + mechanism.head_bias[:, None]  # [H, 2N+1]
+    masks = logits.sigmoid().clamp(min=MASK_FLOOR).tolist()
+    if mechanism.causal:
+        masks = [mask[:length] + [None] * furthest for mask in masks]
+    return [{"head": head, "mask": mask} for head, mask in enumerate(masks, start=1)]
+
+
+def draw_masks(numbers: dict):
+    """A matplotlib figure of what :func:`mask_numbers` returned."""
+    sublayers = numbers["sublayers"]
+    columns = min(len(sublayers), MOST_COLUMNS)
+    rows = math.ceil(len(sublayers) / columns)
+    figure = new_figure(1.6 + 3.8 * columns, 0.4 + 2.6 * rows)
+    axes = figure.subplots(rows, columns, squeeze=False, sharey=True)
+    for axis in axes.flat[len(sublayers) :]:
+        axis.set_axis_off()
+    query = "median query" if numbers["median_query"] else "query whose own term is 0"
+    for sublayer, axis in zip(sublayers, axes.flat, strict=False):
+        for index, head in enumerate(sublayer["heads"]):
+            mask = [math.nan if value is None else value for value in head["mask"]]
+            label = f"head {head['head']}"
+            axis.plot(numbers["positions"], mask, label=label, marker=".", **line_style(index))
+        axis.axvline(0, color="grey", linewidth=0.8)
+        axis.set_ylim(-0.02, 1.02)
+        axis.set_title(f"layer {sublayer['layer']}, {sublayer['sublayer']}, {query}", fontsize=9)
+        axis.set_xlabel("key's position - query's (tokens)")
+        axis.grid(alpha=0.3)
+    for row_axes in axes:
+        row_axes[0].set_ylabel("mask M")
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    legend_columns = math.ceil(len(labels) / 16)
+    figure.legend(handles, labels, loc="outside right center", fontsize=8, ncols=legend_columns)
+    return figure

@@ -1,0 +1,92 @@
+"""How much attention stays near the query.
+
+Fan et al., 2021, "Mask Attention Networks: Rethinking and Strengthen Transformer", eq. 13 and
+Table 5.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from fairseq_posattn.analysis.collect import AttentionCall, collect
+from fairseq_posattn.analysis.sublayers import AttentionSublayer
+
+
+def attention_within(weights: Tensor, windows: Sequence[int]) -> Tensor:
+    """The attention to keys at most w tokens away, averaged over heads and queries.
+
+    Args:
+        weights: ``[..., H, T, T]``, query by key, of one sentence without padding.
+        windows: the values of w.
+
+    Returns:
+        float64 ``[..., W]``.
+    """
+    mean = weights.double().mean(-3)  # [..., T, T]
+    positions = torch.arange(mean.size(-1))
+    distances = (positions[:, None] - positions).abs()  # [T, T]
+    within = [mean.masked_fill(distances > window, 0.0) for window in windows]
+    return torch.stack([weights.sum(-1).mean(-1) for weights in within], dim=-1)
+
+
+def locality(
+    encoder: nn.Module,
+    sublayers: Sequence[AttentionSublayer],
+    sentences: Sequence[Tensor],
+    windows: Sequence[int],
+) -> Tensor:
+    """Eq. 13: :func:`attention_within` each sentence, averaged over the sentences.
+
+    Every token that the encoder is given counts as query and as key, ``</s>`` as well.
+
+    Args:
+        sentences: each ``[T]``.
+
+    Returns:
+        float64 ``[sublayers, windows]``, from 0 to 1.
+    """
+
+    def measure(call: AttentionCall) -> Tensor:
+        return attention_within(call.weights, windows).sum(0)  # [W]
+
+    total = torch.zeros(len(sublayers), len(windows), dtype=torch.float64)
+    with tqdm(total=len(sentences), unit=" sentences", disable=None) as progress:
+        for size, sums in collect(encoder, sublayers, sentences, measure):
+            total += torch.stack(sums)
+            progress.update(size)
+    return total / len(sentences)
+
+
+def locality_rows(
+    sublayers: Sequence[AttentionSublayer], windows: Sequence[int], attention: Tensor
+) -> list[dict]:
+    """What :func:`locality` returned, a row a number, in percent as in the paper's table."""
+    return [
+        {"window": window, **sublayer.place, "percent": 100 * value}
+        for sublayer, values in zip(sublayers, attention.tolist(), strict=True)
+        for window, value in zip(windows, values, strict=True)
+    ]
+
+
+def locality_table(rows: Sequence[dict]) -> str:
+    """The rows as the paper prints them: layers side by side, a sublayer below the other."""
+    windows, names, layers = (
+        list(dict.fromkeys(row[column] for row in rows))
+        for column in ("window", "sublayer", "layer")
+    )
+    percents = {(row["window"], row["sublayer"], row["layer"]): row["percent"] for row in rows}
+    table = [["window", "sublayer", *(f"layer {layer}" for layer in layers)]]
+    for window in windows:
+        for name in names:
+            numbers = [f"{percents[window, name, layer]:.2f}" for layer in layers]
+            table.append([str(window), name, *numbers])
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if column == 1 else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in table
+    )

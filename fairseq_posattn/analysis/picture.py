@@ -1,0 +1,77 @@
+"""What the figures share: matplotlib, which is optional, colours, and files that are whole."""
+
+import io
+import json
+import os
+from pathlib import Path
+
+from fairseq_posattn.errors import UsageError
+
+SUFFIXES = (".png", ".pdf")
+DOTS_PER_INCH = 150
+
+# Of Okabe and Ito: the colour-blind tell them apart. Without the yellow, too pale for lines.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+LINE_STYLES = ("-", "--", ":", "-.")
+
+
+def line_style(index: int) -> dict:
+    """A look of its own for each of 28 lines."""
+    repeats, colour = divmod(index, len(COLOURS))
+    return {"color": COLOURS[colour], "linestyle": LINE_STYLES[repeats % len(LINE_STYLES)]}
+
+
+def new_figure(width: float, height: float):
+    """An empty matplotlib figure of so many inches, without a window."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    figure.get_layout_engine().set(hspace=0.06, wspace=0.04)
+    return figure
+
+
+def check_output(option: str, path: str | None, suffixes=None):
+    """Raise UsageError if a file cannot be written there, before there is anything to write."""
+    if path is None:
+        return
+    if suffixes and Path(path).suffix.lower() not in suffixes:
+        raise UsageError(f"{option} {path}: the name must end in {' or '.join(suffixes)}")
+    if not Path(path).resolve().parent.is_dir():
+        raise UsageError(f"{option} {path}: there is no such folder; make it first")
+
+
+def check_picture(option: str, path: str | None):
+    """As :func:`check_output`; also, that there is something to draw with."""
+    check_output(option, path, SUFFIXES)
+    if path is None:
+        return
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise UsageError(
+            f"{option} {path}: pictures need matplotlib: pip install 'fairseq_posattn[analysis]' "
+            "(or write the numbers alone, with --json)"
+        ) from error
+
+
+def write_picture(figure, path: str):
+    """As the suffix says; the file is whole or not there."""
+    memory = io.BytesIO()
+    kind = Path(path).suffix[1:].lower()
+    figure.savefig(memory, format=kind, dpi=DOTS_PER_INCH, bbox_inches="tight")
+    _write(memory.getvalue(), path)
+
+
+def write_json(numbers: dict, path: str):
+    """The numbers of a table or a figure; the file is whole or not there."""
+    text = json.dumps(numbers, ensure_ascii=False, allow_nan=False)
+    _write(f"{text}\n".encode(), path)
+
+
+def _write(data: bytes, path: str):
+    unfinished = f"{path}.tmp"
+    try:
+        Path(unfinished).write_bytes(data)
+        os.replace(unfinished, path)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from error

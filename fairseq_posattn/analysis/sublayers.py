@@ -1,0 +1,95 @@
+"""The self-attention sublayers of a model's encoder or decoder, and the choice among them."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import nn
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.layers.multihead import MultiheadSelfAttention
+
+
+@dataclass(frozen=True)
+class AttentionSublayer:
+    """Self attention somewhere in a model.
+
+    Attributes:
+        layer: counted from 1, as in the papers' tables.
+        name: as in ``--encoder-sublayers``; numbered where a layer has several, ``san.1``,
+            ``san.2``.
+        attention: the module.
+    """
+
+    layer: int
+    name: str
+    attention: MultiheadSelfAttention
+
+    @property
+    def mechanism(self) -> nn.Module:
+        return self.attention.mechanism
+
+    @property
+    def place(self) -> dict:
+        """Where it is, for tables and figures."""
+        return {"layer": self.layer, "sublayer": self.name}
+
+
+def attention_sublayers(layers: Sequence[nn.Module], names: Sequence[str]):
+    """Those of layers that are lists of sublayers, in the order in which they are computed.
+
+    Args:
+        layers: of an encoder or a decoder.
+        names: of the sublayers of each layer, in order.
+
+    Returns:
+        list of :class:`AttentionSublayer`.
+    """
+    counts, numbered = Counter(names), []
+    for index, name in enumerate(names):
+        ordinal = names[: index + 1].count(name)
+        numbered.append(f"{name}.{ordinal}" if counts[name] > 1 else name)
+    return [
+        AttentionSublayer(number, name, residual.sublayer)
+        for number, layer in enumerate(layers, start=1)
+        for name, residual in zip(numbered, layer.sublayers, strict=True)
+        if isinstance(residual.sublayer, MultiheadSelfAttention)
+    ]
+
+
+def choose(
+    sublayers: Sequence[AttentionSublayer],
+    layers: Sequence[int] | None = None,
+    names: Sequence[str] | None = None,
+) -> list[AttentionSublayer]:
+    """Those of the layers and of the names that are asked for; None asks for all.
+
+    Raises:
+        UsageError: there is no such layer or sublayer.
+    """
+    depth = max(sublayer.layer for sublayer in sublayers)
+    for layer in layers or ():
+        if not 1 <= layer <= depth:
+            raise UsageError(f"--layers {layer}: there are layers 1 to {depth}")
+    known = list(dict.fromkeys(sublayer.name for sublayer in sublayers))
+    for name in names or ():
+        if name not in known:
+            raise UsageError(f"--sublayers {name}: layers attend by {', '.join(known)}")
+    return [
+        sublayer
+        for sublayer in sublayers
+        if (not layers or sublayer.layer in layers) and (not names or sublayer.name in names)
+    ]
+
+
+def choose_heads(sublayers: Sequence[AttentionSublayer], heads: Sequence[int] | None) -> list[int]:
+    """The heads that are asked for, counted from 1; None asks for all.
+
+    Raises:
+        UsageError: there is no such head.
+    """
+    number = min(sublayer.attention.num_heads for sublayer in sublayers)
+    for head in heads or ():
+        if not 1 <= head <= number:
+            raise UsageError(f"--heads {head}: there are heads 1 to {number}")
+    return list(heads or range(1, number + 1))
