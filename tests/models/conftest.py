@@ -25,13 +25,17 @@ def dictionary(size):
 
 @pytest.fixture
 def build_model():
-    """``build_model(arch, *flags)``; ``tiny=True`` for two layers of 16 features."""
+    """``build_model(arch, *flags)``; ``tiny`` for two layers of 16 features.
+
+    ``words`` is the source's dictionary or its size, ``target_words`` the size of the target's,
+    without which the dictionary is joint.
+    """
 
     def build(arch, *flags, tiny=True, words=20, target_words=None):
         flags = ["data", "--arch", arch, *(TINY if tiny else ()), *flags]
         args = options.parse_args_and_arch(options.get_training_parser(), flags)
         cfg = convert_namespace_to_omegaconf(args)
-        source = dictionary(words)
+        source = dictionary(words) if isinstance(words, int) else words
         target = source if target_words is None else dictionary(target_words)
         task = SimpleNamespace(source_dictionary=source, target_dictionary=target)
         return models.build_model(cfg.model, task)
