@@ -107,13 +107,14 @@ def _what_is_wrong(path, error):
         )
     with open(path, "rb") as file:
         start = file.read(2)
+    instead = "name another one, in training with --restore-file"
     if not start:
-        state = "is empty"
-    elif start == b"PK" and not zipfile.is_zipfile(path):  # the index stands at the end
-        state = f"is truncated after {os.path.getsize(path):,} bytes"
-    else:
-        state = "is damaged or is not a checkpoint"
-    return f"{state}: remove it and name another one, in training with --restore-file"
+        return f"is empty: remove it and {instead}"
+    if start == b"PK" and not zipfile.is_zipfile(path):  # the index stands at the end
+        return f"is truncated after {os.path.getsize(path):,} bytes: remove it and {instead}"
+    reason = f"{type(error).__name__}: {error}"
+    reason = re.split(r"\n|\. ", reason)[0]  # PyTorch goes on to advise to let the code run
+    return f"cannot be read ({reason}); if it is damaged or no checkpoint, {instead}"
 
 
 def _types_in_checkpoints():
@@ -155,6 +156,8 @@ def _wrap(owner, name, wrapper):
 
 
 def _explain_unreadable(load):
+    """PyTorch's own messages are long, name no file and advise to let the code run."""
+
     def load_or_explain(path, *args, **kwargs):
         try:
             return load(path, *args, **kwargs)

@@ -306,7 +306,7 @@ def test_resuming_after_a_kill_at_any_moment(forked, saving_often, tmp_path):
     exit_code, output = forked("train", [*saving_often, "--save-dir", tmp_path / "alone"])
     assert exit_code == 0, output
 
-    # There are 11 moments from an update to the next: some in the first, then each in a later one.
+    # At most 11 moments lie between two updates: some before the first checkpoint, all after it.
     arguments = [*saving_often, "--save-dir", tmp_path / "killed"]
     for moment in (2, 5, 9, *range(12, 23)):
         exit_code, output = forked("train", arguments, die_at=moment)
