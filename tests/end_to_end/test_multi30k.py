@@ -112,7 +112,7 @@ def start(program, *arguments, cwd):
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
     )
 
 
