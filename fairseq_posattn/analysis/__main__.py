@@ -268,11 +268,11 @@ def write(numbers: dict, draw, args):
         picture.write_json({"checkpoint": args.checkpoint, **numbers}, args.json)
 
 
-def main():
-    args = build_parser().parse_args()
-    logging.root.setLevel(logging.WARNING)  # fairseq tells what it reads, matplotlib all its fonts
+def main(arguments: list[str] | None = None):
+    args = build_parser().parse_args(arguments)
     args.run(args)
 
 
 if __name__ == "__main__":
+    logging.root.setLevel(logging.WARNING)  # fairseq tells what it reads, matplotlib all its fonts
     main()

@@ -38,7 +38,7 @@ class TrainedModel:
             isinstance(layer, EncoderLayer | DecoderLayer) for layer in layers
         ):
             raise UsageError(
-                f"{self.path} is a {type(self.model).__name__} without an {side} of sublayers to "
+                f"{self.path} is a {type(self.model).__name__} whose {side} has no sublayers to "
                 "look into: train one with --arch posattn_transformer (its default is the plain "
                 "Transformer) or another of this plugin's"
             )

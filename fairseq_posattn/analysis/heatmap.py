@@ -25,7 +25,7 @@ FONT_SIZE = 7
 LABEL_HEIGHT = 0.125
 NARROWEST_PANEL, WIDEST_PANEL = 2.2, 8.0
 WIDEST_FIGURE = 18.0
-ROOM_FOR_LABELS = 1.5
+ROOM_FOR_LABELS = 1.4
 
 
 def attention_numbers(
@@ -102,11 +102,11 @@ def draw_attention(numbers: dict):
             _label_tokens(axis.yaxis, tokens, side)
             if panel["kind"] == TOKEN2TOKEN:
                 _label_tokens(axis.xaxis, tokens, side, rotation=90)
-            if axis is not row_axes[0]:
-                axis.set_yticklabels([])
+                axis.tick_params(labelleft=axis is row_axes[0])
         row_axes[0].set_ylabel("query (the token that attends)")
     for kind, of_kind in images.items():
-        _share_colours(of_kind)
+        # Heads that look everywhere have small weights, which a linear scale would not show.
+        _share_colours(of_kind, power=0.5 if kind == TOKEN2TOKEN else 1.0)
         figure.colorbar(of_kind[0], ax=axes, label=f"{kind} weight", fraction=0.02, pad=0.01)
     return figure
 
@@ -146,6 +146,7 @@ def _draw_panel(axis, panel: dict):
         return axis.imshow(panel["values"], cmap="Blues")
     axis.set_xlabel("head")
     axis.set_xticks(range(len(panel["heads"])), panel["heads"])
+    axis.set_box_aspect(1)
     return axis.imshow(panel["values"], cmap="Oranges", aspect="auto")
 
 
@@ -162,8 +163,8 @@ def _shorten(token: str) -> str:
     return token if len(token) <= LONGEST_LABEL else f"{token[: LONGEST_LABEL - 1]}…"
 
 
-def _share_colours(images: Sequence):
-    """One scale for all, on which small weights, of heads that look everywhere, are seen too."""
+def _share_colours(images: Sequence, power: float):
+    """One scale for all, on which colours grow with that power of the weights."""
     from matplotlib.colors import Normalize, PowerNorm
 
     lowest = min(float(image.get_array().min()) for image in images)
@@ -171,6 +172,6 @@ def _share_colours(images: Sequence):
     if lowest < 0:  # DA's late_add may take weight away
         norm = Normalize(lowest, highest)
     else:
-        norm = PowerNorm(0.5, vmin=0.0, vmax=highest or 1.0)
+        norm = PowerNorm(power, vmin=0.0, vmax=highest or 1.0)
     for image in images:
         image.set_norm(norm)

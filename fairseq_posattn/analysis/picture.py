@@ -69,9 +69,10 @@ def write_json(numbers: dict, path: str):
 
 
 def _write(data: bytes, path: str):
-    unfinished = f"{path}.tmp"
+    unfinished = Path(f"{path}.tmp")
     try:
-        Path(unfinished).write_bytes(data)
+        unfinished.write_bytes(data)
         os.replace(unfinished, path)
     except OSError as error:
+        unfinished.unlink(missing_ok=True)
         raise UsageError(f"{path} cannot be written: {error.strerror}") from error

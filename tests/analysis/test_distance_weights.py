@@ -1,0 +1,61 @@
+import pytest
+import torch
+
+from fairseq_posattn.analysis.distance_weights import draw_weights, weight_numbers
+
+W = [[0.5, -0.25], [-1.0, 2.0]]
+V = [[-2.0, 1.0], [0.75, 0.25]]
+
+
+@pytest.fixture
+def sublayers(build):
+    _, sublayers = build("da,ffn")
+    with torch.no_grad():
+        for sublayer, w, v in zip(sublayers, W, V, strict=True):
+            sublayer.mechanism.distance_weight.copy_(torch.tensor(w))
+            sublayer.mechanism.sigmoid_shift.copy_(torch.tensor(v))
+    return sublayers
+
+
+def test_each_parameter_is_sorted_by_itself(sublayers):
+    first, second = weight_numbers(sublayers)["sublayers"]
+    assert first == {
+        "layer": 1,
+        "sublayer": "da",
+        "parameters": {
+            "w": [{"head": 2, "value": -0.25}, {"head": 1, "value": 0.5}],
+            "v": [{"head": 1, "value": -2.0}, {"head": 2, "value": 1.0}],
+        },
+    }
+    assert [bar["head"] for bar in second["parameters"]["v"]] == [2, 1]
+
+
+@pytest.mark.parametrize(
+    "mapping, names", [("linear", ["w", "b"]), ("clip", ["w"]), ("learnable_sigmoid", ["w", "v"])]
+)
+def test_the_parameters_that_the_mapping_has(build, mapping, names):
+    _, sublayers = build("da,ffn", da_mapping=mapping)
+    numbers = weight_numbers(sublayers)
+    assert [list(found["parameters"]) for found in numbers["sublayers"]] == [names, names]
+
+
+def test_the_picture_shows_the_numbers(sublayers):
+    pytest.importorskip("matplotlib")
+    numbers = weight_numbers(sublayers)
+    figure = draw_weights(numbers)
+    shown = {(axis.get_title(), axis.get_xlabel()): axis for axis in figure.axes}
+    assert len(shown) == 4
+    for sublayer in numbers["sublayers"]:
+        for name, bars in sublayer["parameters"].items():
+            axis = shown[f"layer {sublayer['layer']}, da", f"head, by {name}"]
+            heights = [bar.get_height() for bar in axis.patches]
+            heads = [tick.get_text() for tick in axis.get_xticklabels()]
+            assert heights == [bar["value"] for bar in bars]
+            assert heads == [str(bar["head"]) for bar in bars]
+
+
+def test_axes_are_labelled(sublayers, labels_of):
+    pytest.importorskip("matplotlib")
+    labels = labels_of(draw_weights(weight_numbers(sublayers)))
+    assert any(label.startswith("w: ") for label in labels)
+    assert any(label.startswith("v: ") for label in labels)

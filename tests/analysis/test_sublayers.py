@@ -1,0 +1,63 @@
+import pytest
+
+from fairseq_posattn.analysis.sublayers import choose, choose_heads
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.layers.multihead import MultiheadSelfAttention
+
+
+def places(sublayers):
+    return [(sublayer.layer, sublayer.name) for sublayer in sublayers]
+
+
+def test_the_sublayers_that_attend_in_the_order_of_computation(build):
+    encoder, sublayers = build("dman,san,ffn")
+    assert places(sublayers) == [(1, "dman"), (1, "san"), (2, "dman"), (2, "san")]
+    assert sublayers[2].attention is encoder.layers[1].sublayers[0].sublayer
+
+
+def test_a_name_that_a_layer_repeats_is_numbered(build):
+    _, sublayers = build("san,da,ffn,san,ffn")
+    assert places(sublayers)[:3] == [(1, "san.1"), (1, "da"), (1, "san.2")]
+
+
+def test_cross_attention_is_none_of_a_sentence_with_itself(build):
+    _, sublayers = build("san,ffn", decoder="dman,cross,san,ffn", side="decoder")
+    assert places(sublayers)[:2] == [(1, "dman"), (1, "san")]
+    assert all(isinstance(sublayer.attention, MultiheadSelfAttention) for sublayer in sublayers)
+
+
+@pytest.mark.parametrize(
+    "layers, names, expected",
+    [
+        (None, None, [(1, "dman"), (1, "san"), (2, "dman"), (2, "san")]),
+        ([2], None, [(2, "dman"), (2, "san")]),
+        (None, ["san"], [(1, "san"), (2, "san")]),
+        ([1, 2], ["dman"], [(1, "dman"), (2, "dman")]),
+    ],
+)
+def test_choose(build, layers, names, expected):
+    _, sublayers = build("dman,san,ffn")
+    assert places(choose(sublayers, layers, names)) == expected
+
+
+@pytest.mark.parametrize(
+    "layers, names, message",
+    [
+        ([1, 3], None, r"^--layers 3: there are layers 1 to 2$"),
+        ([0], None, r"^--layers 0: "),
+        (None, ["san", "da"], r"^--sublayers da: layers attend by dman, san$"),
+    ],
+)
+def test_choosing_what_is_not_there(build, layers, names, message):
+    _, sublayers = build("dman,san,ffn")
+    with pytest.raises(UsageError, match=message):
+        choose(sublayers, layers, names)
+
+
+def test_choose_heads(build):
+    _, sublayers = build("dman,san,ffn")
+    assert choose_heads(sublayers, None) == [1, 2]
+    assert choose_heads(sublayers, [2]) == [2]
+    for head in (0, 3):
+        with pytest.raises(UsageError, match=f"^--heads {head}: there are heads 1 to 2$"):
+            choose_heads(sublayers, [1, head])

@@ -1,0 +1,212 @@
+"""``python -m fairseq_posattn.analysis`` on a checkpoint with all the mechanisms it looks into."""
+
+import json
+import shutil
+import sys
+
+import pytest
+import torch
+
+from fairseq_posattn.analysis.__main__ import main
+from fairseq_posattn.compat import read_checkpoint
+from fairseq_posattn.errors import UsageError
+
+MODULE = ["-m", "fairseq_posattn.analysis"]
+
+
+@pytest.fixture(scope="module")
+def checkpoint(run, train_arguments, tmp_path_factory):
+    """Of a few updates, of an encoder of one layer that takes 20 tokens."""
+    folder = tmp_path_factory.mktemp("analysis")
+    sublayers = ["--encoder-sublayers", "dman,san,da,mtsa,ffn", "--max-source-positions", "20"]
+    options = ["--max-update", "3", "--disable-validation", "--save-dir", folder]
+    run("fairseq-train", *train_arguments, *sublayers, *options)
+    return str(folder / "checkpoint_last.pt")
+
+
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "text"
+    path.write_text("a b c d e\n\nf g h\n")
+    return str(path)
+
+
+# --- As a user runs it -------------------------------------------------------------------------
+
+
+def test_locality(run, checkpoint, tmp_path):
+    path = tmp_path / "locality.json"
+    options = ["--split", "test", "--sublayers", "dman,san", "--windows", "1,20", "--json", path]
+    output = run(sys.executable, *MODULE, "locality", checkpoint, *options)
+    *_, header, dman, san, dman_all, san_all = output.splitlines()
+    assert "mean of 12 sentences" in output
+    assert header.split() == ["window", "sublayer", "layer", "1"]
+    assert dman_all.split() == ["20", "dman", "100.00"]
+    assert san_all.split() == ["20", "san", "100.00"]
+    numbers = json.loads(path.read_text())
+    assert numbers["sentences"] == 12
+    for row, line in zip(numbers["rows"][::2], (dman, san), strict=True):
+        assert line.split() == ["1", row["sublayer"], f"{row['percent']:.2f}"]
+
+
+def test_heatmap(run, checkpoint, tmp_path):
+    pytest.importorskip("matplotlib")
+    picture, numbers = tmp_path / "heatmap.png", tmp_path / "heatmap.json"
+    options = ["--sentences", "-", "--line", "2", "--heads", "1"]
+    outputs = ["--output", picture, "--json", numbers]
+    arguments = [*MODULE, "heatmap", checkpoint, *options, *outputs]
+    run(sys.executable, *arguments, stdin="a\nb c z\n")
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    written = json.loads(numbers.read_text())
+    assert written["tokens"] == ["b", "c", "<unk>", "</s>"]
+    assert [sublayer["sublayer"] for sublayer in written["sublayers"]] == [
+        "dman",
+        "san",
+        "da",
+        "mtsa",
+    ]
+
+
+def test_an_error_is_one_line(run, checkpoint):
+    arguments = ["locality", checkpoint, "--split", "test", "--layers", "2"]
+    output = run(sys.executable, *MODULE, *arguments, exit_code=1)
+    assert output == "fairseq_posattn: error: --layers 2: there are layers 1 to 1\n"
+
+
+# --- In this process, which saves the imports --------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["locality", "heatmap", "parameters"])
+def test_help(command, capsys):
+    with pytest.raises(SystemExit) as exit_:
+        main([command, "--help"])
+    assert exit_.value.code == 0
+    assert "--data FOLDER" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "plot, layers",
+    [
+        (["weights"], ["da"]),
+        (["curves", "--distance", "5"], ["da"]),
+        (["matrices", "--distance", "5"], ["da"]),
+        (["mask"], ["dman"]),
+        (["mask", "--split", "test"], ["dman"]),
+        (["mask", "--side", "decoder"], ["dman"]),
+    ],
+)
+def test_parameters(checkpoint, tmp_path, plot, layers):
+    pytest.importorskip("matplotlib")
+    picture, numbers = tmp_path / "figure.pdf", tmp_path / "figure.json"
+    outputs = ["--output", str(picture), "--json", str(numbers)]
+    main(["parameters", checkpoint, "--plot", *plot, *outputs])
+    assert picture.read_bytes().startswith(b"%PDF")
+    written = json.loads(numbers.read_text())
+    assert written["checkpoint"] == checkpoint
+    assert [sublayer["sublayer"] for sublayer in written["sublayers"]] == layers
+
+
+def test_numbers_without_a_picture_need_no_matplotlib(checkpoint, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    path = tmp_path / "numbers.json"
+    main(["parameters", checkpoint, "--plot", "weights", "--json", str(path)])
+    assert json.loads(path.read_text())["sublayers"]
+
+
+def test_sentences_of_a_file_and_of_the_binarised_data_are_the_same(
+    checkpoint, corpus, tmp_path, capsys
+):
+    tables = []
+    for options in (["--split", "test"], ["--sentences", str(corpus.parent / "test.de")]):
+        main(["locality", checkpoint, *options])
+        tables.append(capsys.readouterr().out)
+    assert tables[0] == tables[1]
+
+
+def test_data_that_has_moved(checkpoint, corpus, text, tmp_path, capsys):
+    moved = tmp_path / "moved"
+    moved.mkdir()
+    for dictionary in corpus.glob("dict.*"):
+        shutil.copy(dictionary, moved)
+    main(["locality", checkpoint, "--data", str(moved), "--sentences", text])
+    assert "mean of 2 sentences" in capsys.readouterr().out
+
+
+def test_a_model_trained_with_an_implementation_that_has_no_weights(
+    checkpoint, text, tmp_path, capsys
+):
+    state = read_checkpoint(checkpoint)
+    state["cfg"]["model"]["attention_impl"] = "sdpa"
+    path = tmp_path / "checkpoint.pt"
+    torch.save(state, path)
+    tables = []
+    for trained in (checkpoint, str(path)):
+        main(["locality", trained, "--sentences", text])
+        tables.append(capsys.readouterr().out)
+    assert tables[0] == tables[1]
+
+
+# --- Errors ------------------------------------------------------------------------------------
+
+
+def locality(*options):
+    return ["locality", "CHECKPOINT", *options]
+
+
+def heatmap(*options):
+    return ["heatmap", "CHECKPOINT", "--sentences", "TEXT", "--json", "OUT.json", *options]
+
+
+def parameters(*options):
+    return ["parameters", "CHECKPOINT", "--json", "OUT.json", *options]
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (locality("--sentences", "TEXT", "--layers", "0"), "--layers 0: there are layers 1 to 1"),
+        (
+            locality("--sentences", "TEXT", "--sublayers", "rpr"),
+            "--sublayers rpr: layers attend by dman, san, da, mtsa",
+        ),
+        (locality("--sentences", "MISSING"), "--sentences MISSING: No such file or directory"),
+        (locality("--sentences", "EMPTY"), "--sentences EMPTY: no sentences in it"),
+        (locality("--split", "nonesuch"), "--split nonesuch: Dataset not found: nonesuch"),
+        (locality("--sentences", "LONG"), "line 1 has 31 tokens, its end included, but the model"),
+        (locality("--sentences", "TEXT", "--data", "MISSING"), "MISSING, where the dictionaries"),
+        (locality("--sentences", "TEXT", "--data", "FOLDER"), "dictionary FOLDER/dict.de.txt is"),
+        (heatmap("--heads", "3"), "--heads 3: there are heads 1 to 2"),
+        (heatmap("--line", "2"), "--line 2: no sentence there in TEXT, of 3"),
+        (heatmap("--line", "4"), "--line 4: no sentence there in TEXT, of 3"),
+        (heatmap("--output", "OUT.jpg"), "--output OUT.jpg: the name must end in .png or .pdf"),
+        (
+            parameters("--plot", "mask", "--sublayers", "san"),
+            "--plot mask shows DMAN's mask by distance for each head, but of the encoder",
+        ),
+        (parameters("--plot", "weights", "--side", "decoder"), "--plot weights shows DA's w and v"),
+        (parameters("--plot", "weights", "--split", "test"), "sentences are only for --plot mask"),
+        (["parameters", "CHECKPOINT", "--plot", "mask"], "nothing to write"),
+        (["parameters", "MISSING", "--plot", "mask", "--json", "OUT.json"], "MISSING: there is no"),
+    ],
+)
+def test_what_cannot_be_served(checkpoint, text, tmp_path, arguments, message):
+    (tmp_path / "EMPTY").write_text("\n \n")
+    (tmp_path / "LONG").write_text("a " * 30)
+    (tmp_path / "FOLDER").mkdir()
+    paths = {name: str(tmp_path / name) for name in ("MISSING", "EMPTY", "LONG", "FOLDER")}
+    paths |= {"CHECKPOINT": checkpoint, "TEXT": text, "OUT": str(tmp_path / "OUT")}
+    for name, path in paths.items():
+        arguments = [argument.replace(name, path) for argument in arguments]
+        message = message.replace(name, path)
+    with pytest.raises(UsageError) as error:
+        main(arguments)
+    assert str(error.value).startswith(message)
+    assert "\n" not in str(error.value)
+    assert not list(tmp_path.glob("OUT*"))
+
+
+def test_dictionaries_of_another_training(checkpoint, corpus, text, tmp_path):
+    for dictionary in corpus.glob("dict.*"):
+        (tmp_path / dictionary.name).write_text(dictionary.read_text() + "another 1\n")
+    with pytest.raises(UsageError, match=f"does not fit the dictionaries in {tmp_path}"):
+        main(["locality", checkpoint, "--data", str(tmp_path), "--sentences", text])
