@@ -13,6 +13,10 @@ from fairseq_posattn.errors import UsageError
 from fairseq_posattn.layers.sublayer_list import parse_sublayers
 from fairseq_posattn.layers.transformer_layer import DecoderLayer, EncoderLayer
 
+# Not every implementation returns attention weights: one that was asked for by name may not. And
+# the embeddings are those of the checkpoint, wherever the ones that training started with are.
+OVERRIDES = {"attention_impl": "auto", "encoder_embed_path": None, "decoder_embed_path": None}
+
 
 @dataclass(frozen=True)
 class TrainedModel:
@@ -59,9 +63,7 @@ def load(path: str, data: str | None = None) -> TrainedModel:
     """
     if not Path(path).is_file():
         raise UsageError(f"{path}: there is no such checkpoint")
-    # Not every implementation returns attention weights: one that was asked for by name may not.
-    overrides = {"attention_impl": "auto"} | ({"data": data} if data else {})
-    state = load_checkpoint_to_cpu(path, overrides)
+    state = load_checkpoint_to_cpu(path, OVERRIDES | ({"data": data} if data else {}))
     folder = utils.split_paths(state["cfg"].task.data)[0]
     mend = "name the folder of the binarised data with --data"
     if not Path(folder).is_dir():

@@ -82,7 +82,7 @@ def draw_masks(numbers: dict):
     sublayers = numbers["sublayers"]
     columns = min(len(sublayers), MOST_COLUMNS)
     rows = math.ceil(len(sublayers) / columns)
-    figure = new_figure(1.6 + 3.8 * columns, 0.4 + 2.6 * rows)
+    figure = new_figure(1.6 + 3.8 * columns, 3.0 * rows)
     axes = figure.subplots(rows, columns, squeeze=False, sharey=True)
     for axis in axes.flat[len(sublayers) :]:
         axis.set_axis_off()
@@ -90,8 +90,8 @@ def draw_masks(numbers: dict):
     for sublayer, axis in zip(sublayers, axes.flat, strict=False):
         for index, head in enumerate(sublayer["heads"]):
             mask = [math.nan if value is None else value for value in head["mask"]]
-            label = f"head {head['head']}"
-            axis.plot(numbers["positions"], mask, label=label, marker=".", **line_style(index))
+            style = {"marker": ".", "markersize": 4, "linewidth": 1, **line_style(index)}
+            axis.plot(numbers["positions"], mask, label=f"head {head['head']}", **style)
         axis.axvline(0, color="grey", linewidth=0.8)
         axis.set_ylim(-0.02, 1.02)
         axis.set_title(f"layer {sublayer['layer']}, {sublayer['sublayer']}, {query}", fontsize=9)

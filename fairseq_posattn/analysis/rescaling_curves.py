@@ -79,7 +79,8 @@ def _mapped(mechanism: DistanceAwareAttention, weighted: Tensor) -> Tensor:
 def draw_curves(numbers: dict):
     """A matplotlib figure of what :func:`curve_numbers` returned."""
     sublayers = numbers["sublayers"]
-    figure = new_figure(9.5, 0.6 + 2.4 * len(sublayers))
+    legend_height = 0.16 * len(sublayers[0]["heads"])
+    figure = new_figure(10, len(sublayers) * max(2.6, legend_height + 0.5))
     axes = figure.subplots(len(sublayers), 2, squeeze=False)
     for sublayer, (left, right) in zip(sublayers, axes, strict=True):
         for index, head in enumerate(sublayer["heads"]):
@@ -92,8 +93,7 @@ def draw_curves(numbers: dict):
             axis.grid(alpha=0.3)
         left.set_xlabel("weighted distance w·|t - s|")
         right.set_xlabel("distance |t - s| (tokens)")
-        columns = 1 + len(sublayer["heads"]) // 9
-        right.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8, ncols=columns)
+        right.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=7)
     return figure
 
 

@@ -63,8 +63,8 @@ def draw_matrices(numbers: dict):
     """A matplotlib figure of what :func:`matrix_numbers` returned."""
     sublayers = numbers["sublayers"]
     heads = len(sublayers[0]["heads"])
-    columns = min(heads, MOST_COLUMNS)
-    rows_each = math.ceil(heads / columns)
+    rows_each = math.ceil(heads / MOST_COLUMNS)
+    columns = math.ceil(heads / rows_each)
     figure = new_figure(1.5 + 1.9 * columns, 2.5 * rows_each * len(sublayers))
     axes = figure.subplots(rows_each * len(sublayers), columns, squeeze=False)
     images = []

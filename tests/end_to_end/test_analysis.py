@@ -132,11 +132,19 @@ def test_data_that_has_moved(checkpoint, corpus, text, tmp_path, capsys):
     assert "mean of 2 sentences" in capsys.readouterr().out
 
 
-def test_a_model_trained_with_an_implementation_that_has_no_weights(
-    checkpoint, text, tmp_path, capsys
+@pytest.mark.parametrize(
+    "flag, value",
+    [
+        ("attention_impl", "sdpa"),  # which has no weights to return
+        ("encoder_embed_path", "moved.txt"),
+    ],
+)
+def test_flags_of_the_training_that_do_not_matter_here(
+    checkpoint, text, tmp_path, capsys, flag, value
 ):
     state = read_checkpoint(checkpoint)
-    state["cfg"]["model"]["attention_impl"] = "sdpa"
+    assert flag in state["cfg"]["model"]
+    state["cfg"]["model"][flag] = value
     path = tmp_path / "checkpoint.pt"
     torch.save(state, path)
     tables = []
