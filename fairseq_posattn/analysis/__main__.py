@@ -230,8 +230,8 @@ def sublayers_with_plot(sublayers: list[AttentionSublayer], args) -> list[Attent
     if not having:
         names = ", ".join(dict.fromkeys(sublayer.name for sublayer in sublayers))
         raise UsageError(
-            f"--plot {args.plot} shows {what}, but of the {args.side} of {args.checkpoint} it has "
-            f"to look into {names}"
+            f"--plot {args.plot} shows {what}, which those chosen of the {args.side} of "
+            f"{args.checkpoint} lack: {names}"
         )
     return having
 
@@ -246,7 +246,9 @@ def read_sentences(trained: TrainedModel, args) -> dict:
     if "line" in args:
         if args.line not in found:
             source = args.split or args.sentences
-            raise UsageError(f"--line {args.line}: no sentence there in {source}, of {max(found)}")
+            raise UsageError(
+                f"--line {args.line}: {source} has no sentence there; its last is on {max(found)}"
+            )
         found = {args.line: found[args.line]}
     sentences.check_lengths(found, trained.model.encoder.max_positions())
     sentences.warn_of_unknown_tokens(found, task.source_dictionary.unk())

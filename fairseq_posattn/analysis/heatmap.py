@@ -102,8 +102,7 @@ def draw_attention(numbers: dict):
             _label_tokens(axis.yaxis, tokens, side)
             if panel["kind"] == TOKEN2TOKEN:
                 _label_tokens(axis.xaxis, tokens, side, rotation=90)
-                axis.tick_params(labelleft=axis is row_axes[0])
-        row_axes[0].set_ylabel("query (the token that attends)")
+                _label_queries(axis, is_first=axis is row_axes[0])
     for kind, of_kind in images.items():
         # Heads that look everywhere have small weights, which a linear scale would not show.
         _share_colours(of_kind, power=0.5 if kind == TOKEN2TOKEN else 1.0)
@@ -157,6 +156,13 @@ def _label_tokens(axis, tokens: Sequence[str], side: float, rotation: int = 0):
     labels = [_shorten(tokens[position]) for position in positions]
     # A dollar sign is a token, not the start of a formula.
     axis.set_ticks(positions, labels, rotation=rotation, parse_math=False)
+
+
+def _label_queries(axis, is_first: bool):
+    """Only left of a row of panels: they all have the same."""
+    axis.tick_params(labelleft=is_first)
+    if is_first:
+        axis.set_ylabel("query (the token that attends)")
 
 
 def _shorten(token: str) -> str:

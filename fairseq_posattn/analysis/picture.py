@@ -9,6 +9,7 @@ from fairseq_posattn.errors import UsageError
 
 SUFFIXES = (".png", ".pdf")
 DOTS_PER_INCH = 150
+LARGEST = 100  # inches
 
 # Of Okabe and Ito: the colour-blind tell them apart. Without the yellow, too pale for lines.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -22,9 +23,18 @@ def line_style(index: int) -> dict:
 
 
 def new_figure(width: float, height: float):
-    """An empty matplotlib figure of so many inches, without a window."""
+    """An empty matplotlib figure of so many inches, without a window.
+
+    Raises:
+        UsageError: it would be too large to look at.
+    """
     from matplotlib.figure import Figure
 
+    if max(width, height) > LARGEST:
+        raise UsageError(
+            f"a picture of {width:.0f} by {height:.0f} inches is too large: choose fewer --layers, "
+            "--sublayers or --heads, or a shorter sentence"
+        )
     figure = Figure(figsize=(width, height), layout="constrained")
     figure.get_layout_engine().set(hspace=0.06, wspace=0.04)
     return figure

@@ -7,6 +7,7 @@ import torch
 from fairseq_posattn.analysis.collect import measure_batch
 from fairseq_posattn.analysis.heatmap import attention_numbers, draw_attention
 from fairseq_posattn.analysis.picture import write_picture
+from fairseq_posattn.errors import UsageError
 
 LETTERS = list("abcdefg")
 
@@ -107,6 +108,7 @@ def test_the_picture_of_mtsa(build, labels_of):
     assert axis.images[0].get_array().T.tolist() == expected
     assert tick_texts(axis.yaxis) == LETTERS[:5]
     assert tick_texts(axis.xaxis) == ["1", "2"]
+    assert (axis.get_xlabel(), axis.get_ylabel()) == ("head", "")
     assert {"source2token weight", "attention weight"} <= set(labels_of(figure))
 
 
@@ -153,6 +155,13 @@ def test_many_heads_fill_rows_evenly():
     rows = {round(axis.get_subplotspec().rowspan.start) for axis in panels(figure)}
     assert len(panels(figure)) == 16
     assert len(rows) == 2
+
+
+def test_more_than_can_be_looked_at():
+    pytest.importorskip("matplotlib")
+    numbers = numbers_of_random_weights([f"token{position}" for position in range(70)], heads=24)
+    with pytest.raises(UsageError, match=r"^a picture of \d+ by \d+ inches is too large: .*heads"):
+        draw_attention(numbers)
 
 
 def test_weights_below_zero_are_shown_as_such(build):
