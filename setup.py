@@ -3,7 +3,7 @@ from pathlib import Path
 from setuptools import find_packages, setup
 
 # Ranges that the plugin is meant to work with; requirements.txt holds the versions it is tested
-# with. scripts/missing_requirements.py reads these two names without running this file.
+# with. scripts/missing_requirements.py reads these names without running this file.
 INSTALL_REQUIRES = [
     "torch>=2.6",
     "fairseq-fixed>=0.12.3.1,<0.13",
@@ -14,6 +14,7 @@ INSTALL_REQUIRES = [
     "subword-nmt>=0.3.8",
     "tqdm>=4.60",
 ]
+ANALYSIS_REQUIRES = ["matplotlib>=3.8"]
 TEST_REQUIRES = ["pytest>=8", "pytest-xdist>=3.5", "ruff>=0.17,<0.18"]
 
 ROOT = Path(__file__).parent
@@ -30,9 +31,9 @@ setup(
     python_requires=">=3.10,<3.14",
     install_requires=INSTALL_REQUIRES,
     extras_require={
-        "analysis": ["matplotlib>=3.8"],
+        "analysis": ANALYSIS_REQUIRES,
         "summarization": ["rouge-score>=0.1.2"],
-        "test": TEST_REQUIRES,
+        "test": TEST_REQUIRES + ANALYSIS_REQUIRES,
     },
     packages=find_packages(include=["fairseq_posattn", "fairseq_posattn.*"]),
     classifiers=[

@@ -29,7 +29,7 @@ def supported_ranges():
         for statement in ast.parse((ROOT / "setup.py").read_text(encoding="utf-8")).body
         if isinstance(statement, ast.Assign) and statement.targets[0].id.endswith("_REQUIRES")
     }
-    lines = constants["INSTALL_REQUIRES"] + constants["TEST_REQUIRES"]
+    lines = sum(constants.values(), [])
     return {r.name: r.specifier for r in map(Requirement, lines)}
 
 
