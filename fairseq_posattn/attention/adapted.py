@@ -79,6 +79,8 @@ class AdaptedAttention(nn.Module):
         impl: see :func:`adapted_attention`.
     """
 
+    projects_key = False  # eq. 16
+
     def __init__(
         self,
         embed_dim: int,

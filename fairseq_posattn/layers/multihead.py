@@ -42,8 +42,7 @@ class OutputLinear(nn.Linear):
 
 def split_heads(x: Tensor, num_heads: int) -> Tensor:
     """``[T, B, C]`` to ``[B, H, T, D]``, a view."""
-    length, batch, _ = x.shape
-    return x.view(length, batch, num_heads, -1).permute(1, 2, 0, 3)
+    return x.unflatten(-1, (num_heads, -1)).permute(1, 2, 0, 3)
 
 
 def merge_heads(x: Tensor) -> Tensor:
@@ -96,7 +95,8 @@ class MultiheadSelfAttention(CachedAttention):
         super().__init__()
         check_heads(embed_dim, num_heads)
         self.num_heads = num_heads
-        self.qkv_proj = PackedLinear(embed_dim, embed_dim, parts=3)
+        self.projects_key = getattr(mechanism, "projects_key", True)
+        self.qkv_proj = PackedLinear(embed_dim, embed_dim, parts=3 if self.projects_key else 2)
         self.mechanism = mechanism
         self.out_proj = OutputLinear(embed_dim, embed_dim)
 
@@ -117,7 +117,10 @@ class MultiheadSelfAttention(CachedAttention):
         Returns:
             ``[T, B, C]`` and the weights ``[B, H, T, Tk]`` or None.
         """
-        query, key, value = (split_heads(part, self.num_heads) for part in self.qkv_proj(x))
+        parts = self.qkv_proj(x)
+        if not self.projects_key:
+            parts = (parts[0], x, parts[1])
+        query, key, value = (split_heads(part, self.num_heads) for part in parts)
         if incremental_state is not None:
             key, value, key_padding_mask = self._extend_cache(
                 incremental_state, key, value, key_padding_mask
