@@ -7,8 +7,8 @@ builds the module from the flags, and a line in ``MECHANISMS``. Flags of its own
 A mechanism is a module called as ``mechanism(hidden, query, key, value, key_padding_mask=...,
 need_weights=...)`` with ``hidden`` ``[B, Tq, C]``, the sublayer's normalised input at the queries,
 and query, key, value ``[B, H, T, D]``; it returns the context ``[B, H, Tq, D]``, and the weights
-``[B, H, Tq, Tk]`` behind it where they are asked for. One whose ``projects_key`` is False is given as
-its key the input itself, split among the heads.
+``[B, H, Tq, Tk]`` behind it where they are asked for. One whose ``projects_key`` is False is given
+the input itself as its key, split among the heads.
 """
 
 from dataclasses import dataclass, field
