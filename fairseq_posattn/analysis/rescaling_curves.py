@@ -93,6 +93,7 @@ def draw_curves(numbers: dict):
             axis.grid(alpha=0.3)
         left.set_xlabel("weighted distance w·|t - s|")
         right.set_xlabel("distance |t - s| (tokens)")
+        right.xaxis.get_major_locator().set_params(integer=True)
         right.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=7)
     return figure
 

@@ -79,7 +79,7 @@ def test_the_picture_shows_the_numbers(build, labels_of):
             assert line.get_xdata().tolist() == numbers["positions"]
             assert line.get_ydata().tolist() == head["mask"]
         assert axis.get_xlabel() == "key's position - query's (tokens)"
-    assert "mask M" in labels_of(figure)
+    assert "mask M (logarithmic)" in labels_of(figure)
     assert "layer 2, dman, median query" in labels_of(figure)
     legend = [text.get_text() for text in figure.legends[0].get_texts()]
     assert legend == ["head 1", "head 2"]
