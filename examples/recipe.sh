@@ -8,20 +8,21 @@
 #     row "C#2" ...
 #     run_recipe "$@"
 #
-# A row is a name, the paper's number ("-" for none) and the flags of fairseq-train that set it apart
-# from the other rows; a flag has no spaces. Rows with the same flags and settings are one model,
-# trained once, in whatever tables they stand. The settings, alike for all rows:
+# A row is a name, the paper's number ("-" for none) and the flags of fairseq-train that set it
+# apart; a flag has no spaces. Rows with the same flags and settings are one model, trained once, in
+# whatever tables they stand. The settings, alike for all rows:
 #
-#     regime                     a name for these settings: the last part of --out's default
-#     corpus, source, target     its name, which is the last part of --data's default; languages
-#     training=(FLAGS)           of fairseq-train: optimiser, schedule, regularisation
-#     max_tokens, batches        an update is so many batches of at most so many tokens
-#     max_update                 updates of training
-#     averaged                   as many of the last checkpoints are averaged; 1: the last is taken
-#     beam, lenpen               of fairseq-generate
-#     lowercase                  yes: BLEU does not tell upper from lower case
+#     regime                 a name for all of these: the last part of --out's default
+#     corpus                 the last part of --data's default
+#     source, target         its languages
+#     training=(FLAGS)       of fairseq-train: optimiser, schedule, regularisation
+#     max_tokens, batches    an update is so many batches of at most so many tokens
+#     max_update             updates of training
+#     averaged               as many of the last checkpoints are averaged; 1: the last is taken
+#     beam, lenpen           of fairseq-generate
+#     lowercase              yes: BLEU does not tell upper from lower case
 #
-# A recipe that looks into its models defines analyse, see there.
+# A recipe that looks into its models redefines analyse, and print_table if it prints another table.
 set -euo pipefail
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)"
@@ -129,8 +130,9 @@ choose_rows() { # into chosen: the numbers of the rows that --rows names
 
 make_tiny() {
     local side
-    max_tokens=1000 batches=1 gpus=0 max_update="${asked_updates:-6}"
-    tiny_flags=(--warmup-updates 2 --num-workers 0)
+    title+=" (tiny form: ours mean nothing)"
+    max_tokens=1000 batches=1 gpus=0 max_update="${asked_updates:-4}"
+    tiny_flags=(--warmup-updates 2 --num-workers 0) tiny_decoding=(--max-len-b 20)
     ((averaged == 1)) || averaged=2
     for side in encoder decoder; do
         tiny_flags+=("--$side-layers" 1 "--$side-attention-heads" 2)
@@ -220,16 +222,19 @@ require_same_settings() { # FOLDER LINES...: as the run in it was begun with, if
 }
 
 run_row() { # NUMBER
-    local flags folder checkpoint model decoding train average translate record
+    local folder checkpoint languages flags model decoding train average translate record
+    languages=(--source-lang "$source" --target-lang "$target")
     read -r -a flags <<<"${row_flags[$1]}"
     folder="$(run_folder "$1")/seed$seed"
     checkpoint="$folder/checkpoint_last.pt"
     ((averaged == 1)) || checkpoint="$folder/average.pt"
-    model=("${training[@]}" "${flags[@]}" "${tiny_flags[@]}" --max-update "$max_update" "${extra[@]}")
-    decoding=(--beam "$beam" --lenpen "$lenpen" --remove-bpe)
+    model=(
+        "${training[@]}" "${flags[@]}" "${tiny_flags[@]}" --max-update "$max_update" "${extra[@]}"
+    )
+    decoding=(--beam "$beam" --lenpen "$lenpen" --remove-bpe "${tiny_decoding[@]}")
     train=(
-        fairseq-train "$data" --user-dir "$plugin" --source-lang "$source" --target-lang "$target"
-        --seed "$seed" "${model[@]}" "${sharing[@]}" "${device[@]}"
+        fairseq-train "$data" --user-dir "$plugin" "${languages[@]}" --seed "$seed"
+        "${model[@]}" "${sharing[@]}" "${device[@]}"
         --save-dir "$folder" --save-interval-updates "$save_interval"
         --keep-interval-updates "$averaged" --no-epoch-checkpoints --update-epoch-batch-itr True
         --log-format simple --log-interval 100
@@ -239,8 +244,8 @@ run_row() { # NUMBER
         --num-update-checkpoints "$averaged" --output "$checkpoint"
     )
     translate=(
-        fairseq-generate "$data" --user-dir "$plugin" --source-lang "$source" --target-lang "$target"
-        --path "$checkpoint" --gen-subset test "${decoding[@]}" --max-tokens 8192 "${device[@]}"
+        fairseq-generate "$data" --user-dir "$plugin" "${languages[@]}" --gen-subset test
+        --path "$checkpoint" "${decoding[@]}" --max-tokens 8192 "${device[@]}"
         --results-path "$folder"
     )
     record=(
@@ -296,7 +301,7 @@ prepare() { # folders, data and the number of GPUs
 }
 
 run_recipe() { # OPTIONS...
-    local number chosen tiny_flags=() sharing device commands save_interval
+    local number chosen tiny_flags=() tiny_decoding=() sharing device commands save_interval
     local plugin="$root/fairseq_posattn"
     read_options "$@"
     choose_rows

@@ -95,10 +95,7 @@ def read_translations(path):
         texts.append([text for _, text in sorted(numbered, key=lambda pair: int(pair[0]))])
     hypotheses, references = texts
     if not references or len(hypotheses) != len(references):
-        raise ResultError(
-            f"{path}: {len(hypotheses)} hypotheses for {len(references)} references; remove it "
-            "and translate again"
-        )
+        raise ResultError(f"{path}: {len(hypotheses)} hypotheses for {len(references)} references")
     return hypotheses, references
 
 

@@ -1,6 +1,6 @@
-# DA-Transformer compares its choices on classification only; these recipes make the same comparisons
-# on translation, where the paper has no numbers. Sizes are those of fairseq's transformer_iwslt_de_en
-# and the settings those that fairseq documents for it, alike for all rows.
+# The DA-Transformer paper compares its choices on classification only; these recipes make the same
+# comparisons on translation, where it has no numbers. The sizes are those of fairseq's
+# transformer_iwslt_de_en and the settings those that fairseq documents for it, alike for all rows.
 source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
 
 regime=iwslt14 corpus=iwslt14 source=de target=en lowercase=yes

@@ -1,8 +1,8 @@
-# The settings of the DMAN paper (section 3.1) and of its published training scripts, which say more.
+# The settings of the DMAN paper (section 3.1) and of its published training scripts.
 #
-# All rows of a table are trained alike, the Transformer too, though the paper takes its number from
-# others. The norms before each sublayer, dropouts and shared embeddings are those of the dman_*
-# architectures, given as flags for the sake of the Transformer. The paper does not say which
+# All rows of a table are trained alike, the Transformer too, whose number the paper takes from
+# others. The norms before each sublayer, the dropouts and the shared embeddings are those of the
+# dman_* architectures, given as flags for the sake of the Transformer. The paper does not say which
 # checkpoints it scores; here the last five are averaged, 1/40 of the training apart.
 source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
 
@@ -14,7 +14,9 @@ shared=(
 )
 averaged=5
 
-iwslt14() { # "small". Warm-up as in the published script; the text says 8000.
+# "small". The warm-up is the published script's; the text says 8000. It also says that there were
+# two GPUs, and not whether each had as many tokens.
+iwslt14() {
     regime=iwslt14 corpus=iwslt14 source=de target=en lowercase=yes
     training=("${shared[@]}" --dropout 0.3 --lr 7e-3 --warmup-updates 16000 --weight-decay 1e-4)
     max_tokens=8192 batches=1 max_update=80000

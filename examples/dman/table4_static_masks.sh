@@ -2,8 +2,8 @@
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
 title="DMAN, Table 4: static and dynamic masks (IWSLT14 German to English)"
-about="SMAN sees as many tokens each way as the square root of half the sentence's length (1), or four (2).
-Tokenised, case-insensitive BLEU."
+about="SMAN sees as many tokens each way as the square root of half the sentence's length (1), or
+four (2). Tokenised, case-insensitive BLEU."
 
 iwslt14
 sman=(--arch dman_iwslt_de_en --encoder-sublayers sman,san,ffn)

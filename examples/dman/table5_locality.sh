@@ -2,9 +2,9 @@
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
 title="DMAN, Table 5: attention within 1, 2 and 4 tokens (IWSLT14 German to English)"
-about="Trains the DMAN of Table 4, or takes it as that recipe left it in the same --out, and measures on the
-test set how much of the attention in layers 1, 3 and 6 of the encoder stays near the query (eq. 13).
-The paper's numbers and ours are percentages, those of the three layers in a row."
+about="Trains the DMAN of Table 4, or takes it as that recipe left it in the same --out, and
+measures on the test set how much of the attention in layers 1, 3 and 6 of the encoder stays near
+the query (eq. 13): percentages, those of the three layers one after the other."
 
 layers=1,3,6
 [[ " $* " != *" --tiny "* ]] || layers=1

@@ -2,9 +2,9 @@
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
 title="DMAN, Table 1: WMT14 English to German (base)"
-about="DMAN, SAN, FFN on both sides with half the Transformer's feed-forward width: 63M parameters to its
-62M. The other two are alternatives of the same table, from their own papers: a Gaussian window that
-the encoder learns, and relative positions. The paper's numbers are tokenised, cased BLEU."
+about="DMAN, SAN, FFN on both sides with half the Transformer's feed-forward width: 63M parameters
+to its 62M. The other two are alternatives in the same table, from their own papers: a Gaussian
+window that the encoder learns, and relative positions. Tokenised, cased BLEU."
 
 wmt14_base
 stock_ffn=(--encoder-ffn-embed-dim 2048 --decoder-ffn-embed-dim 2048)

@@ -2,9 +2,9 @@
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
 title="MTSA, Table 6, setup 1: WMT14 English to German, one GPU, 2048 tokens an update"
-about="MTSA in the encoder instead of multi-head attention: 61.58M parameters to the Transformer's 61.38M.
-The paper's numbers are means over runs (of 5, it says, and of 6) of the last checkpoint, so run
-several seeds, such as --seed 2. Ours are tokenised, cased BLEU; the paper does not name its own."
+about="MTSA in the encoder instead of multi-head attention: 61.58M parameters to the Transformer's
+61.38M. The paper's numbers are means of 5 runs (or 6, it says both), each scored at its last
+checkpoint: give --seed 2 and so on. Ours are tokenised, cased BLEU; it does not name its own."
 
 regime=setup1
 training+=(--lr 7e-4 --warmup-updates 16000)

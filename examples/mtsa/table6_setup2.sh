@@ -2,8 +2,8 @@
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
 title="MTSA, Table 6, setup 2: WMT14 English to German, four GPUs, 6144 tokens on each"
-about="As setup 1, with twelve times the tokens in an update and half as many updates. The paper's numbers
-are means of 3 runs; it does not say of which checkpoint, so the last is taken, as in setup 1."
+about="As setup 1, with twelve times the tokens in an update and about half the updates. The paper's
+numbers are means of 3 runs; of which checkpoints it does not say, so the last is taken again."
 
 regime=setup2
 training+=(--lr 9.9e-4 --warmup-updates 8000)
