@@ -40,7 +40,6 @@ def test_the_parameters_that_the_mapping_has(build, mapping, names):
 
 
 def test_the_picture_shows_the_numbers(sublayers):
-    pytest.importorskip("matplotlib")
     numbers = weight_numbers(sublayers)
     figure = draw_weights(numbers)
     shown = {(axis.get_title(), axis.get_xlabel()): axis for axis in figure.axes}
@@ -55,7 +54,6 @@ def test_the_picture_shows_the_numbers(sublayers):
 
 
 def test_axes_are_labelled(sublayers, labels_of):
-    pytest.importorskip("matplotlib")
     labels = labels_of(draw_weights(weight_numbers(sublayers)))
     assert any(label.startswith("w: ") for label in labels)
     assert any(label.startswith("v: ") for label in labels)

@@ -84,7 +84,6 @@ def test_mtsa_has_source2token_weights_and_only_mtsa(build):
 
 
 def test_the_picture_shows_the_numbers(build):
-    pytest.importorskip("matplotlib")
     numbers = numbers_of(build, "dman,san,ffn")
     shown = {axis.get_title(): axis.images[0] for axis in panels(draw_attention(numbers))}
     assert len(shown) == 8
@@ -97,7 +96,6 @@ def test_the_picture_shows_the_numbers(build):
 
 
 def test_the_picture_of_mtsa(build, labels_of):
-    pytest.importorskip("matplotlib")
     numbers = numbers_of(build, "mtsa,ffn", length=5)
     figure = draw_attention(numbers)
     shown = {axis.get_title(): axis for axis in panels(figure)}
@@ -113,7 +111,6 @@ def test_the_picture_of_mtsa(build, labels_of):
 
 
 def test_axes_are_labelled(build, labels_of):
-    pytest.importorskip("matplotlib")
     figure = draw_attention(numbers_of(build, "san,ffn", length=3))
     first, *_ = panels(figure)
     assert tick_texts(first.xaxis) == tick_texts(first.yaxis) == LETTERS[:3]
@@ -123,7 +120,6 @@ def test_axes_are_labelled(build, labels_of):
 
 
 def test_tokens_that_look_like_formulas_and_long_ones(tmp_path):
-    pytest.importorskip("matplotlib")
     tokens = ["$", "$5_a$", "\\frac", "donaudampfschifffahrt", "</s>"]
     figure = draw_attention(numbers_of_random_weights(tokens))
     texts = tick_texts(panels(figure)[0].xaxis)
@@ -134,7 +130,6 @@ def test_tokens_that_look_like_formulas_and_long_ones(tmp_path):
 
 
 def test_labels_of_many_tokens_do_not_overlap(tmp_path):
-    pytest.importorskip("matplotlib")
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     tokens = [f"token{position}" for position in range(150)]
@@ -150,7 +145,6 @@ def test_labels_of_many_tokens_do_not_overlap(tmp_path):
 
 
 def test_many_heads_fill_rows_evenly():
-    pytest.importorskip("matplotlib")
     figure = draw_attention(numbers_of_random_weights(LETTERS, heads=16))
     rows = {round(axis.get_subplotspec().rowspan.start) for axis in panels(figure)}
     assert len(panels(figure)) == 16
@@ -158,14 +152,12 @@ def test_many_heads_fill_rows_evenly():
 
 
 def test_more_than_can_be_looked_at():
-    pytest.importorskip("matplotlib")
     numbers = numbers_of_random_weights([f"token{position}" for position in range(70)], heads=24)
     with pytest.raises(UsageError, match=r"^a picture of \d+ by \d+ inches is too large: .*heads"):
         draw_attention(numbers)
 
 
 def test_weights_below_zero_are_shown_as_such(build):
-    pytest.importorskip("matplotlib")
     numbers = numbers_of(build, "da,ffn", da_adjustment="late_add", da_mapping="clip")
     for sublayer in numbers["sublayers"]:
         sublayer["heads"][0]["weights"][0][1] = -0.5

@@ -67,7 +67,6 @@ def test_median_over_all_tokens(build, sentences):
 
 
 def test_the_picture_shows_the_numbers(build, labels_of):
-    pytest.importorskip("matplotlib")
     _, sublayers = build("dman,san,ffn")
     sublayers = [sublayer for sublayer in sublayers if sublayer.name == "dman"]
     numbers = mask_numbers(sublayers, furthest=4, query_terms=[0.0, 1.0])
@@ -86,7 +85,6 @@ def test_the_picture_shows_the_numbers(build, labels_of):
 
 
 def test_positions_that_a_decoder_does_not_see_are_left_out(build):
-    pytest.importorskip("matplotlib")
     _, sublayers = build("san,ffn", decoder="dman,cross,ffn", side="decoder")
     numbers = mask_numbers(sublayers[:1], furthest=2)
     (axis,) = draw_masks(numbers).axes

@@ -29,7 +29,6 @@ def test_without_matplotlib(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("suffix, start", [("png", b"\x89PNG"), ("pdf", b"%PDF"), ("PNG", b"\x89")])
 def test_pictures_are_what_their_names_say(tmp_path, suffix, start):
-    pytest.importorskip("matplotlib")
     path = tmp_path / f"figure.{suffix}"
     figure = picture.new_figure(2, 2)
     figure.subplots().plot([1, 2])

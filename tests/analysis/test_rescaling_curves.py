@@ -43,7 +43,6 @@ def test_another_mapping(build):
 
 
 def test_the_picture_shows_the_numbers(sublayers):
-    pytest.importorskip("matplotlib")
     numbers = curve_numbers(sublayers, furthest=12)
     axes = draw_curves(numbers).axes
     assert len(axes) == 4  # of two layers
@@ -56,7 +55,6 @@ def test_the_picture_shows_the_numbers(sublayers):
 
 
 def test_axes_are_labelled(sublayers):
-    pytest.importorskip("matplotlib")
     left, right, *_ = draw_curves(curve_numbers(sublayers, furthest=12)).axes
     assert left.get_xlabel() == "weighted distance w·|t - s|"
     assert right.get_xlabel() == "distance |t - s| (tokens)"

@@ -34,7 +34,6 @@ def test_a_decoder_does_not_see_what_follows(build):
 
 @pytest.mark.parametrize("adjustment, neutral", [("early_multiply", 1.0), ("late_add", 0.0)])
 def test_white_is_what_changes_nothing(build, adjustment, neutral):
-    pytest.importorskip("matplotlib")
     _, sublayers = build("da,ffn", da_adjustment=adjustment)
     set_parameters(sublayers)
     numbers = matrix_numbers(sublayers, length=5)
@@ -44,7 +43,6 @@ def test_white_is_what_changes_nothing(build, adjustment, neutral):
 
 
 def test_the_picture_shows_the_numbers(build, labels_of):
-    pytest.importorskip("matplotlib")
     _, sublayers = build("san,ffn", decoder="da,cross,ffn", side="decoder")
     set_parameters(sublayers)
     numbers = matrix_numbers(sublayers, length=5)

@@ -50,7 +50,6 @@ def test_locality(run, checkpoint, tmp_path):
 
 
 def test_heatmap(run, checkpoint, tmp_path):
-    pytest.importorskip("matplotlib")
     picture, numbers = tmp_path / "heatmap.png", tmp_path / "heatmap.json"
     options = ["--sentences", "-", "--line", "2", "--heads", "1"]
     outputs = ["--output", picture, "--json", numbers]
@@ -96,7 +95,6 @@ def test_help(command, capsys):
     ],
 )
 def test_parameters(checkpoint, tmp_path, plot, layers):
-    pytest.importorskip("matplotlib")
     picture, numbers = tmp_path / "figure.pdf", tmp_path / "figure.json"
     outputs = ["--output", str(picture), "--json", str(numbers)]
     main(["parameters", checkpoint, "--plot", *plot, *outputs])
