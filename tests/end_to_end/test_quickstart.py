@@ -38,8 +38,8 @@ def test_it_learns_to_translate(tmp_path):
 
     assert finished.returncode == 0, finished.stdout + finished.stderr
     said = finished.stdout
-    assert re.search(r"update +50 of 900 +training loss \d", said)
-    assert re.search(r"update +900 of 900 +validation loss \d", said)
+    assert re.search(r"update +50 of 700 +training loss \d", said)
+    assert re.search(r"update +700 of 700 +validation loss \d", said)
     bleu = re.search(r"^BLEU (\d+\.\d+) \(sacreBLEU, nrefs:1.*\)$", said, re.MULTILINE)
     assert float(bleu[1]) >= 97
 
