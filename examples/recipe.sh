@@ -80,7 +80,7 @@ The data is what
     fairseq-preprocess --source-lang $source --target-lang $target --joined-dictionary
 writes for train, valid and test, of tokenised text in subwords marked "@@ ".
 An update is $batches x $max_tokens tokens at most, however many GPUs there are. What is finished is
-not done again, training that was interrupted goes on from its last checkpoint, and tables with a
+not done again, training that was interrupted goes on from its last checkpoint, and recipes with a
 model in common share it if they share --out. Beside the checkpoints of a run, result.json keeps its
 score, settings, seed, versions and hardware; $name.json in --out keeps the table.
 TEXT
@@ -132,7 +132,7 @@ make_tiny() {
     local side
     title+=" (tiny form: ours mean nothing)"
     max_tokens=1000 batches=1 gpus=0 max_update="${asked_updates:-4}"
-    tiny_flags=(--warmup-updates 2 --num-workers 0) tiny_decoding=(--max-len-b 20)
+    tiny_flags=(--warmup-updates 2 --num-workers 0) tiny_decoding=(--max-len-b 20 --num-workers 0)
     ((averaged == 1)) || averaged=2
     for side in encoder decoder; do
         tiny_flags+=("--$side-layers" 1 "--$side-attention-heads" 2)
@@ -214,11 +214,10 @@ run_folder() { # NUMBER: of a row; it is named by the values of its flags and ha
 require_same_settings() { # FOLDER LINES...: as the run in it was begun with, if it was
     local file="$1/settings" settings
     settings="$(printf '%s\n' "${@:2}")"
-    if [[ ! -e "$file" ]]; then
-        echo "$settings" >"$file"
-    elif [[ "$(<"$file")" != "$settings" ]]; then
+    if [[ -e "$1/checkpoint_last.pt" && "$(<"$file")" != "$settings" ]]; then
         die "$1 was begun with other settings (see $file): remove it or give another --out"
     fi
+    echo "$settings" >"$file"
 }
 
 run_row() { # NUMBER
