@@ -160,8 +160,9 @@ generate_data() { # the quickstart's German-English corpus of numbers
         --train 200 --valid 10 --test 10
     run fairseq-preprocess --source-lang "$source" --target-lang "$target" --joined-dictionary \
         --trainpref "$part/train" --validpref "$part/valid" --testpref "$part/test" \
-        --destdir "$part" >"$out/preprocess.log" 2>&1 ||
-        die "fairseq-preprocess failed: $(tail -n 1 "$out/preprocess.log") (in $out/preprocess.log)"
+        --destdir "$part" >"$part.log" 2>&1 ||
+        die "fairseq-preprocess failed: $(tail -n 1 "$part.log") (in $part.log)"
+    rm "$part.log"
     mv "$part" "$data"
 }
 
@@ -290,12 +291,12 @@ print_table() { # OPTIONS of recipe_results.py
     python "$root/examples/recipe_results.py" table --title "$title" "${rows[@]}" "$@"
 }
 
-prepare() { # folders, data and the number of GPUs
-    mkdir -p "$out" || die "--out $out cannot be made a folder"
-    out="$(cd "$out" && pwd -P)"
+prepare() { # data, folders and the number of GPUs
     [[ -z "$tiny" || -e "$data" ]] || generate_data
     require_data
     data="$(cd "$data" && pwd -P)"
+    mkdir -p "$out" || die "--out $out cannot be made a folder"
+    out="$(cd "$out" && pwd -P)"
     gpus="${gpus:-$(python -c 'import torch; print(torch.cuda.device_count())')}"
 }
 

@@ -309,7 +309,7 @@ def test_refused(recipe_run, tmp_path, arguments, mentions):
     out = ["--out", tmp_path / "out"]
     printed = recipe_run("dman/table3_sublayers", *out, *arguments, exit_code=1)
     assert_refused(printed, *mentions)
-    assert list(tmp_path.glob("out/*")) == []
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_other_settings_are_refused_where_a_run_was_begun(recipe_run, tiny_out):
