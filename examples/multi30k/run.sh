@@ -6,15 +6,15 @@ settings and the same number of updates, and prints the BLEU score of each on th
 
     bash examples/multi30k/run.sh [OPTIONS] [-- FLAGS]
 
-    --small              a pair of models that a CPU trains in about an hour: $small_sizes
+    --small              models that a CPU core trains in half an hour each: $small_sizes
     --source FOLDER, --url BASE, --data FOLDER, --merges N
                          where text comes from and goes to, byte-pair merges: see prepare.sh --help
-                         (merges: 10000, or 4000 with --small)
+                         (merges: 10000, or 2800 with --small)
     --out FOLDER         checkpoints, translations and results (default: checkpoints/multi30k in
                          the checkout, or checkpoints/multi30k-small)
     --models LIST        architectures, with commas between (default: $models)
     --seed N             (default: $seed)
-    --max-update N       updates that each model is trained for (default: 2500, or 4000 with --small)
+    --max-update N       updates that each model is trained for (default: 2500, or 2800 with --small)
     --dry-run            print the commands for training and translating, and stop
     --help               this text
     -- FLAGS             go to fairseq-train, for every model, after the recipe's own
@@ -64,7 +64,7 @@ done
 # --- Settings, the same for every model --------------------------------------------------------
 
 if [[ -n "$small" ]]; then
-    max_update="${max_update:-4000}" merges="${merges:-4000}"
+    max_update="${max_update:-2800}" merges="${merges:-4000}"
     out="${out:-$root/checkpoints/multi30k-small}"
     regime=(--max-tokens 1024 --lr 1e-3 --warmup-updates 400 --save-interval-updates 200
         --dropout 0.2 --attention-dropout 0 --activation-dropout 0)
@@ -158,24 +158,33 @@ run() { # COMMAND...: shown as it can be typed, and run
     fi
 }
 
+progress() { # of all that fairseq-train says, the lines that tell of it
+    sed --unbuffered --quiet --regexp-extended \
+        's/^.* \| (INFO|ERROR) \| ([a-z_.]+ \| )?(train_inner|valid|num\. shared|Loaded checkpoint)/\3/p'
+}
+
 train() { # ARCHITECTURE
-    local directory="$out/$1" flags command
+    local directory="$out/$1" flags command until
     read -r -d '' -a flags < <(sizes "$1") || true
     command=(
         fairseq-train "$binarised" --user-dir "$plugin" --arch "$1" "${flags[@]}"
         "${settings[@]}" "${precision[@]}" "${saving[@]}" "${extra[@]}"
     )
-    if [[ -z "$dry_run" ]]; then
-        if [[ -e "$directory/command" ]]; then
-            show "${command[@]}" | cmp --quiet - "$directory/command" ||
-                die "$directory was trained with other settings, see command there: give another --out"
-        fi
-        [[ ! -e "$directory/average-$max_update.pt" ]] || return 0
-        show "${command[@]}" >"$directory/command"
-        say "training $1"
+    until=(--max-update "$max_update" --save-dir "$directory")
+    if [[ -n "$dry_run" ]]; then
+        show "${command[@]}" "${until[@]}"
+        return
     fi
-    run "${command[@]}" --max-update "$max_update" --save-dir "$directory" 2>&1 |
-        if [[ -n "$dry_run" ]]; then cat; else tee -a "$directory/train.log"; fi
+    if [[ -e "$directory/checkpoint_last.pt" ]]; then
+        show "${command[@]}" | cmp --quiet - "$directory/command" ||
+            die "$directory was trained with other settings, see command there: give another --out"
+    fi
+    [[ ! -e "$directory/average-$max_update.pt" ]] || return 0
+    show "${command[@]}" >"$directory/command"
+    say "training $1"
+    show "${command[@]}" "${until[@]}" >&2
+    "${command[@]}" "${until[@]}" 2>&1 | tee -a "$directory/train.log" | progress ||
+        die "fairseq-train failed: $(tail -n 1 "$directory/train.log")"
 }
 
 average() { # ARCHITECTURE

@@ -36,7 +36,7 @@ SETTINGS = {
     ],
     "common": ["seed", "fp16"],
     "dataset": ["max_tokens"],
-    "optimization": ["lr", "max_update", "update_freq"],
+    "optimization": ["lr", "update_freq"],
     "lr_scheduler": ["warmup_updates"],
 }
 PACKAGES = ["torch", "fairseq-fixed", "sacrebleu", "subword-nmt", "sacremoses", "numpy"]
