@@ -9,7 +9,7 @@ settings and the same number of updates, and prints the BLEU score of each on th
     --small              models that a CPU core trains in half an hour each: $small_sizes
     --source FOLDER, --url BASE, --data FOLDER, --merges N
                          where text comes from and goes to, byte-pair merges: see prepare.sh --help
-                         (merges: 10000, or 2800 with --small)
+                         (merges: 10000, or 4000 with --small)
     --out FOLDER         checkpoints, translations and results (default: checkpoints/multi30k in
                          the checkout, or checkpoints/multi30k-small)
     --models LIST        architectures, with commas between (default: $models)
