@@ -12,11 +12,11 @@ QUICKSTART = Path(__file__).parents[2] / "examples" / "quickstart"
 
 
 def quickstart(*arguments, cwd):
-    """Run it from ``cwd`` in the environment of these tests."""
+    """Run it from ``cwd`` in the environment of these tests, into which it may install nothing."""
     return subprocess.run(
         ["bash", QUICKSTART / "run.sh", *arguments],
         cwd=cwd,
-        env={"POSATTN_ENV": sys.prefix, **os.environ},
+        env={"POSATTN_ENV": sys.prefix, **os.environ, "PIP_NO_INDEX": "1"},
         capture_output=True,
         text=True,
         encoding="utf-8",
