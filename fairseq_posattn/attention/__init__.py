@@ -35,6 +35,7 @@ from fairseq_posattn.attention.masks import (
     scaled_distance_mask,
     window_mask,
 )
+from fairseq_posattn.attention.mechanism import Mechanism
 from fairseq_posattn.attention.positional import (
     MultiplePositionalSelfAttention,
     PositionalSelfAttention,
@@ -66,6 +67,7 @@ __all__ = [
     "DynamicMaskAttention",
     "GaussianAttention",
     "MaskedDotProductAttention",
+    "Mechanism",
     "MultiplePositionalSelfAttention",
     "PositionFusion",
     "PositionalSelfAttention",

@@ -8,6 +8,7 @@ learned projection of it, and without the division by ``sqrt(D)``.
 import torch
 from torch import Tensor, nn
 
+from fairseq_posattn.attention.mechanism import Mechanism
 from fairseq_posattn.attention.sinusoid import relative_sinusoids
 from fairseq_posattn.attention.transformer_xl import transformer_xl_attention
 
@@ -68,7 +69,7 @@ def adapted_attention(
     )
 
 
-class AdaptedAttention(nn.Module):
+class AdaptedAttention(Mechanism):
     """TENER's attention as a mechanism: it owns ``u`` and ``v``, which start as Xavier normal.
 
     Args:
@@ -89,10 +90,7 @@ class AdaptedAttention(nn.Module):
         dropout: float = 0.0,
         impl: str = "auto",
     ):
-        super().__init__()
-        self.causal = causal
-        self.dropout = dropout
-        self.impl = impl
+        super().__init__(causal, dropout, impl)
         self.content_bias = nn.Parameter(torch.empty(num_heads, embed_dim // num_heads))  # u
         self.position_bias = nn.Parameter(torch.empty(num_heads, embed_dim // num_heads))  # v
         self.reset_parameters()
@@ -109,10 +107,6 @@ class AdaptedAttention(nn.Module):
             value,
             self.content_bias,
             self.position_bias,
-            key_padding_mask=key_padding_mask,
             causal=self.causal,
-            dropout_p=self.dropout,
-            training=self.training,
-            impl=self.impl,
-            need_weights=need_weights,
+            **self.options(key_padding_mask, need_weights),
         )

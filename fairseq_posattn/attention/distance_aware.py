@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from fairseq_posattn.attention.distance import blocked_keys, distance_matrix, signed_distances
 from fairseq_posattn.attention.implementations import select_implementation
+from fairseq_posattn.attention.mechanism import Mechanism
 from fairseq_posattn.attention.softmax import (
     fused_attention,
     masked_softmax,
@@ -205,7 +206,7 @@ def _check_choice(what: str, name: str, choices: tuple[str, ...]):
         raise ValueError(f"unknown {what} {name!r}; choose one of: {', '.join(choices)}")
 
 
-class DistanceAwareAttention(nn.Module):
+class DistanceAwareAttention(Mechanism):
     """DA: attention re-scaled by the distance, with one w and one v for each head (2H parameters).
 
     The paper does not say how they start. Here w starts as N(0, 0.1**2), so that some heads look
@@ -234,15 +235,12 @@ class DistanceAwareAttention(nn.Module):
         dropout: float = 0.0,
         impl: str = "auto",
     ):
-        super().__init__()
+        super().__init__(causal, dropout, impl)
         _check_choice("mapping", mapping, MAPPINGS)
         _check_choice("adjustment", adjustment, ADJUSTMENTS)
         self.mapping = mapping
         self.adjustment = adjustment
         self.clip_threshold = clip_threshold
-        self.causal = causal
-        self.dropout = dropout
-        self.impl = impl
         self.distance_weight = nn.Parameter(torch.empty(num_heads))  # w
         self.sigmoid_shift = (
             nn.Parameter(torch.empty(num_heads)) if mapping in SHIFTED_MAPPINGS else None
@@ -274,11 +272,7 @@ class DistanceAwareAttention(nn.Module):
             self.sigmoid_shift,
             mapping=self.mapping,
             adjustment=self.adjustment,
-            key_padding_mask=key_padding_mask,
             causal=self.causal,
-            dropout_p=self.dropout,
-            training=self.training,
-            impl=self.impl,
-            need_weights=need_weights,
+            **self.options(key_padding_mask, need_weights),
             clip_threshold=self.clip_threshold,
         )

@@ -1,8 +1,9 @@
 """Scaled dot-product attention, SAN (Vaswani et al., 2017; MANs eq. 1: the mask of ones)."""
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from fairseq_posattn.attention.distance import blocked_keys
+from fairseq_posattn.attention.mechanism import Mechanism
 from fairseq_posattn.attention.softmax import (
     fused_attention,
     scaled_scores,
@@ -55,7 +56,7 @@ def dot_product_attention(
     return softmax_attention(scores, value, blocked=blocked, need_weights=need_weights, **dropout)
 
 
-class DotProductAttention(nn.Module):
+class DotProductAttention(Mechanism):
     """Scaled dot-product attention as a mechanism: it has no parameters of its own.
 
     Args:
@@ -65,10 +66,7 @@ class DotProductAttention(nn.Module):
     """
 
     def __init__(self, causal: bool = False, dropout: float = 0.0, impl: str = "auto"):
-        super().__init__()
-        self.causal = causal
-        self.dropout = dropout
-        self.impl = impl
+        super().__init__(causal, dropout, impl)
 
     def forward(self, hidden, query, key, value, *, key_padding_mask=None, need_weights=False):
         """See :func:`dot_product_attention`; ``hidden`` ``[B, Tq, C]`` is not looked at."""
@@ -76,10 +74,6 @@ class DotProductAttention(nn.Module):
             query,
             key,
             value,
-            key_padding_mask=key_padding_mask,
             causal=self.causal,
-            dropout_p=self.dropout,
-            training=self.training,
-            impl=self.impl,
-            need_weights=need_weights,
+            **self.options(key_padding_mask, need_weights),
         )

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_posattn.attention.distance import blocked_keys, distance_matrix, signed_distances
+from fairseq_posattn.attention.mechanism import Mechanism
 from fairseq_posattn.attention.softmax import (
     fused_attention,
     scaled_scores,
@@ -162,7 +163,7 @@ def _biased_attention(query, key, value, bias, *, blocked, impl, need_weights, *
     return softmax_attention(scores, value, blocked=blocked, need_weights=need_weights, **dropout)
 
 
-class DynamicMaskAttention(nn.Module):
+class DynamicMaskAttention(Mechanism):
     """DMAN: attention under a mask learned from the query, the distance and the head.
 
     As in the published runs, the distance zero has ``P = 0``, not learned; P and U start as
@@ -186,10 +187,7 @@ class DynamicMaskAttention(nn.Module):
         dropout: float = 0.0,
         impl: str = "auto",
     ):
-        super().__init__()
-        self.causal = causal
-        self.dropout = dropout
-        self.impl = impl
+        super().__init__(causal, dropout, impl)
         self.max_distance = max_distance
         self.query_weight = nn.Parameter(torch.empty(embed_dim, 1))  # W
         self.past_bias = nn.Parameter(torch.empty(max_distance))  # P_1, P_2, ...
@@ -219,12 +217,8 @@ class DynamicMaskAttention(nn.Module):
             torch.matmul(hidden, self.query_weight).squeeze(-1),
             self.distance_bias(),
             self.head_bias,
-            key_padding_mask=key_padding_mask,
             causal=self.causal,
-            dropout_p=self.dropout,
-            training=self.training,
-            impl=self.impl,
-            need_weights=need_weights,
+            **self.options(key_padding_mask, need_weights),
         )
         if need_weights:
             context, weights = attended
@@ -263,7 +257,7 @@ def static_mask(
     return (visible & (distances.abs() <= radius)).float()
 
 
-class StaticMaskAttention(nn.Module):
+class StaticMaskAttention(Mechanism):
     """SMAN: attention within a fixed distance, in DMAN's place (MANs section 4.2).
 
     Args:
@@ -280,11 +274,8 @@ class StaticMaskAttention(nn.Module):
         dropout: float = 0.0,
         impl: str = "auto",
     ):
-        super().__init__()
+        super().__init__(causal, dropout, impl)
         self.radius = radius
-        self.causal = causal
-        self.dropout = dropout
-        self.impl = impl
 
     def forward(self, hidden, query, key, value, *, key_padding_mask=None, need_weights=False):
         """See :func:`mask_attention`; ``hidden`` ``[B, Tq, C]`` is not looked at."""

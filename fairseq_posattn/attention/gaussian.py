@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.attention.distance import blocked_keys
+from fairseq_posattn.attention.mechanism import Mechanism
 from fairseq_posattn.attention.softmax import (
     fused_attention,
     scaled_scores,
@@ -101,7 +102,7 @@ def gaussian_bias(
     return distance.square() / (-2 * deviation.square()[..., None])
 
 
-class GaussianAttention(nn.Module):
+class GaussianAttention(Mechanism):
     """Local attention as a mechanism: it owns what predicts the central position and the window.
 
     ``p_t = U_p' tanh(W_p q_t)`` and ``z_t = U_d' tanh(W_p q_t)``, where every head has its own
@@ -132,9 +133,7 @@ class GaussianAttention(nn.Module):
                 "gaussian attention has no causal form: it needs the length of the whole sentence, "
                 "which a decoder does not know"
             )
-        super().__init__()
-        self.dropout = dropout
-        self.impl = impl
+        super().__init__(causal, dropout, impl)
         head_dim = embed_dim // num_heads
         self.query_weight = nn.Parameter(torch.empty(num_heads, head_dim, head_dim))  # W_p'
         self.center_weight = nn.Parameter(torch.empty(num_heads, head_dim, 1))  # U_p
@@ -159,9 +158,5 @@ class GaussianAttention(nn.Module):
             key,
             value,
             *self.predict_region(query),
-            key_padding_mask=key_padding_mask,
-            dropout_p=self.dropout,
-            training=self.training,
-            impl=self.impl,
-            need_weights=need_weights,
+            **self.options(key_padding_mask, need_weights),
         )

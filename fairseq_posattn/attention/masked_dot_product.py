@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from fairseq_posattn.attention.masks import (
     MaskBank,
     masked_softmax_attention,
     separate_mask,
 )
+from fairseq_posattn.attention.mechanism import Mechanism
 from fairseq_posattn.attention.softmax import (
     fused_attention,
     scaled_scores,
@@ -62,7 +63,7 @@ def masked_dot_product_attention(
     return fused_attention(query, key, value, bias=penalties, blocked=blocked, **dropout)
 
 
-class MaskedDotProductAttention(nn.Module):
+class MaskedDotProductAttention(Mechanism):
     """Dot-product attention under masks by name, as a mechanism: it has no parameters of its own.
 
     Args:
@@ -86,10 +87,8 @@ class MaskedDotProductAttention(nn.Module):
         dropout: float = 0.0,
         impl: str = "auto",
     ):
-        super().__init__()
+        super().__init__(causal, dropout, impl)
         self.masks = MaskBank.for_heads(masks, num_heads, causal)
-        self.dropout = dropout
-        self.impl = impl
 
     def forward(self, hidden, query, key, value, *, key_padding_mask=None, need_weights=False):
         """See :func:`masked_dot_product_attention`; ``hidden`` ``[B, Tq, C]`` is not looked at."""
@@ -99,9 +98,5 @@ class MaskedDotProductAttention(nn.Module):
             key,
             value,
             mask[None],  # [1, H, Tq, Tk]
-            key_padding_mask=key_padding_mask,
-            dropout_p=self.dropout,
-            training=self.training,
-            impl=self.impl,
-            need_weights=need_weights,
+            **self.options(key_padding_mask, need_weights),
         )

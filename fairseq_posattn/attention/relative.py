@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from fairseq_posattn.attention.distance import blocked_keys
 from fairseq_posattn.attention.implementations import select_implementation
+from fairseq_posattn.attention.mechanism import Mechanism
 from fairseq_posattn.attention.relative_shift import relative_shift, relative_unshift
 from fairseq_posattn.attention.softmax import masked_softmax, scaled_scores
 
@@ -112,7 +113,7 @@ def add_ends(by_distance: Tensor, past: int, future: int) -> Tensor:
     return within + before + after
 
 
-class RelativePositionAttention(nn.Module):
+class RelativePositionAttention(Mechanism):
     """RPR as a mechanism: it owns the embeddings of the distances, which start as Xavier uniform.
 
     The paper's base model has k = 16 and embeddings for each head; its big model k = 8, and the
@@ -138,10 +139,7 @@ class RelativePositionAttention(nn.Module):
         dropout: float = 0.0,
         impl: str = "auto",
     ):
-        super().__init__()
-        self.causal = causal
-        self.dropout = dropout
-        self.impl = impl
+        super().__init__(causal, dropout, impl)
         shape = (num_heads if per_head else 1, 2 * max_distance + 1, embed_dim // num_heads)
         self.key_embedding = nn.Parameter(torch.empty(shape))  # w^K
         self.value_embedding = nn.Parameter(torch.empty(shape))  # w^V
@@ -159,10 +157,6 @@ class RelativePositionAttention(nn.Module):
             value,
             self.key_embedding,
             self.value_embedding,
-            key_padding_mask=key_padding_mask,
             causal=self.causal,
-            dropout_p=self.dropout,
-            training=self.training,
-            impl=self.impl,
-            need_weights=need_weights,
+            **self.options(key_padding_mask, need_weights),
         )

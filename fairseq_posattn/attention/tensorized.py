@@ -16,6 +16,7 @@ from fairseq_posattn.attention.dot_product import dot_product_attention
 from fairseq_posattn.attention.implementations import select_implementation
 from fairseq_posattn.attention.masked_dot_product import masked_dot_product_attention
 from fairseq_posattn.attention.masks import MaskBank, masked_softmax_attention
+from fairseq_posattn.attention.mechanism import Mechanism
 from fairseq_posattn.attention.softmax import open_dead_rows, scaled_scores
 
 # sigma_t and sigma_s of eq. 10 (appendix A.1).
@@ -235,7 +236,7 @@ class HeadwiseFusionGate(nn.Module):
         return gate * value + (1 - gate) * context
 
 
-class TensorizedAttention(nn.Module):
+class TensorizedAttention(Mechanism):
     """MTSA: tensorized attention in each head, under a positional mask of the head's own.
 
     The defaults are the paper's: half of the heads see the past (its forward mask), half the future
@@ -289,7 +290,7 @@ class TensorizedAttention(nn.Module):
         dropout: float = 0.0,
         impl: str = "auto",
     ):
-        super().__init__()
+        super().__init__(causal, dropout, impl)
         _check_choice("token_scale", token_scale, SCALES)
         _check_choice("source_scale", source_scale, SCALES)
         _check_choice("source", source, ("key", "value"))
@@ -304,8 +305,6 @@ class TensorizedAttention(nn.Module):
         self.source = source
         self.divide_source = divide_source
         self.activation = activation
-        self.dropout = dropout
-        self.impl = impl
         self.source_hidden = (
             HeadwiseLinear(num_heads, head_dim, head_dim) if source_layers == 2 else None
         )
@@ -350,11 +349,7 @@ class TensorizedAttention(nn.Module):
             mask=self.mask(query.size(-2), key.size(-2), query.device),
             token_scale=self.token_scale,
             source_scale=self.source_scale,
-            key_padding_mask=key_padding_mask,
-            dropout_p=self.dropout,
-            training=self.training,
-            impl=self.impl,
-            need_weights=need_weights,
+            **self.options(key_padding_mask, need_weights),
         )
         context, weights = attended if need_weights else (attended, None)
         if self.fusion_gate is not None:

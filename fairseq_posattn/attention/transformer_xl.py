@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_posattn.attention.distance import blocked_keys
+from fairseq_posattn.attention.mechanism import Mechanism
 from fairseq_posattn.attention.relative_shift import relative_shift
 from fairseq_posattn.attention.sinusoid import relative_sinusoids
 from fairseq_posattn.attention.softmax import (
@@ -81,7 +82,7 @@ def transformer_xl_attention(
     return softmax_attention(scores, value, blocked=blocked, need_weights=need_weights, **dropout)
 
 
-class TransformerXLAttention(nn.Module):
+class TransformerXLAttention(Mechanism):
     """Transformer-XL's relative attention as a mechanism: it owns ``W_{k,R}``, ``u`` and ``v``.
 
     ``R`` has the C features of the layer's input, as there. Each layer has its own ``u`` and ``v``,
@@ -103,10 +104,7 @@ class TransformerXLAttention(nn.Module):
         dropout: float = 0.0,
         impl: str = "auto",
     ):
-        super().__init__()
-        self.causal = causal
-        self.dropout = dropout
-        self.impl = impl
+        super().__init__(causal, dropout, impl)
         head_dim = embed_dim // num_heads
         self.distance_weight = nn.Parameter(torch.empty(embed_dim, embed_dim))  # W_{k,R}
         self.content_bias = nn.Parameter(torch.empty(num_heads, head_dim))  # u
@@ -136,10 +134,6 @@ class TransformerXLAttention(nn.Module):
             self.relative_key(query.size(-2), key.size(-2)),
             self.content_bias,
             self.position_bias,
-            key_padding_mask=key_padding_mask,
             causal=self.causal,
-            dropout_p=self.dropout,
-            training=self.training,
-            impl=self.impl,
-            need_weights=need_weights,
+            **self.options(key_padding_mask, need_weights),
         )

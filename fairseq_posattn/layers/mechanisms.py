@@ -3,20 +3,14 @@
 To add one: write its function and module in ``fairseq_posattn/attention``, a function below that
 builds the module from the flags, and a line in ``MECHANISMS``. Flags of its own are fields of
 :class:`MechanismConfig`.
-
-A mechanism is a module called as ``mechanism(hidden, query, key, value, key_padding_mask=...,
-need_weights=...)`` with ``hidden`` ``[B, Tq, C]``, the sublayer's normalised input at the queries,
-and query, key, value ``[B, H, T, D]``; it returns the context ``[B, H, Tq, D]``, and the weights
-``[B, H, Tq, Tk]`` behind it where they are asked for. One whose ``projects_key`` is False is given
-the input itself as its key, split among the heads.
 """
 
 from dataclasses import dataclass, field
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
-from torch import nn
 
 from fairseq_posattn import attention
+from fairseq_posattn.attention import Mechanism
 from fairseq_posattn.attention.distance_aware import ADJUSTMENTS, MAPPINGS
 from fairseq_posattn.attention.tensorized import SCALES
 
@@ -138,11 +132,11 @@ def _shared(config: MechanismConfig, place: Place) -> dict:
     }
 
 
-def build_san(config: MechanismConfig, place: Place) -> nn.Module:
+def build_san(config: MechanismConfig, place: Place) -> Mechanism:
     return attention.DotProductAttention(**_shared(config, place))
 
 
-def build_dman(config: MechanismConfig, place: Place) -> nn.Module:
+def build_dman(config: MechanismConfig, place: Place) -> Mechanism:
     if config.dman_max_distance < 0:
         raise ValueError(f"--dman-max-distance {config.dman_max_distance}: it cannot be negative")
     return attention.DynamicMaskAttention(
@@ -153,7 +147,7 @@ def build_dman(config: MechanismConfig, place: Place) -> nn.Module:
     )
 
 
-def build_sman(config: MechanismConfig, place: Place) -> nn.Module:
+def build_sman(config: MechanismConfig, place: Place) -> Mechanism:
     if config.sman_radius != "sqrt" and not config.sman_radius.isdecimal():
         raise ValueError(f"--sman-radius {config.sman_radius}: it must be a number or 'sqrt'")
     return attention.StaticMaskAttention(
@@ -162,7 +156,7 @@ def build_sman(config: MechanismConfig, place: Place) -> nn.Module:
     )
 
 
-def build_da(config: MechanismConfig, place: Place) -> nn.Module:
+def build_da(config: MechanismConfig, place: Place) -> Mechanism:
     return attention.DistanceAwareAttention(
         place.num_heads,
         mapping=str(config.da_mapping),
@@ -172,7 +166,7 @@ def build_da(config: MechanismConfig, place: Place) -> nn.Module:
     )
 
 
-def build_mtsa(config: MechanismConfig, place: Place) -> nn.Module:
+def build_mtsa(config: MechanismConfig, place: Place) -> Mechanism:
     masks = () if config.mtsa_masks == "none" else tuple(config.mtsa_masks.split(","))
     return attention.TensorizedAttention(
         place.num_heads,
@@ -190,7 +184,7 @@ def build_mtsa(config: MechanismConfig, place: Place) -> nn.Module:
     )
 
 
-def build_rpr(config: MechanismConfig, place: Place) -> nn.Module:
+def build_rpr(config: MechanismConfig, place: Place) -> Mechanism:
     if config.rpr_max_distance < 1:
         raise ValueError(f"--rpr-max-distance {config.rpr_max_distance}: it must be 1 or more")
     return attention.RelativePositionAttention(
@@ -202,31 +196,31 @@ def build_rpr(config: MechanismConfig, place: Place) -> nn.Module:
     )
 
 
-def build_gaussian(config: MechanismConfig, place: Place) -> nn.Module:
+def build_gaussian(config: MechanismConfig, place: Place) -> Mechanism:
     return attention.GaussianAttention(place.embed_dim, place.num_heads, **_shared(config, place))
 
 
-def build_transformer_xl(config: MechanismConfig, place: Place) -> nn.Module:
+def build_transformer_xl(config: MechanismConfig, place: Place) -> Mechanism:
     return attention.TransformerXLAttention(
         place.embed_dim, place.num_heads, **_shared(config, place)
     )
 
 
-def build_tener(config: MechanismConfig, place: Place) -> nn.Module:
+def build_tener(config: MechanismConfig, place: Place) -> Mechanism:
     return attention.AdaptedAttention(place.embed_dim, place.num_heads, **_shared(config, place))
 
 
-def build_masked(config: MechanismConfig, place: Place) -> nn.Module:
+def build_masked(config: MechanismConfig, place: Place) -> Mechanism:
     return attention.MaskedDotProductAttention(
         place.num_heads, config.attention_masks.split(","), **_shared(config, place)
     )
 
 
-def build_past(config: MechanismConfig, place: Place) -> nn.Module:
+def build_past(config: MechanismConfig, place: Place) -> Mechanism:
     return attention.MaskedDotProductAttention(place.num_heads, ["past"], **_shared(config, place))
 
 
-def build_future(config: MechanismConfig, place: Place) -> nn.Module:
+def build_future(config: MechanismConfig, place: Place) -> Mechanism:
     return attention.MaskedDotProductAttention(
         place.num_heads, ["future"], **_shared(config, place)
     )

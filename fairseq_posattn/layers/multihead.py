@@ -9,6 +9,8 @@ import torch
 from fairseq.incremental_decoding_utils import FairseqIncrementalState
 from torch import Tensor, nn
 
+from fairseq_posattn.attention import Mechanism
+
 
 class PackedLinear(nn.Linear):
     """Several projections of one input as one matrix product.
@@ -85,17 +87,17 @@ class MultiheadSelfAttention(CachedAttention):
     Args:
         embed_dim: C.
         num_heads: H, which divides C.
-        mechanism: see :mod:`fairseq_posattn.layers.mechanisms`.
+        mechanism: what happens within the heads.
 
     Raises:
         ValueError: the heads do not divide the features.
     """
 
-    def __init__(self, embed_dim: int, num_heads: int, mechanism: nn.Module):
+    def __init__(self, embed_dim: int, num_heads: int, mechanism: Mechanism):
         super().__init__()
         check_heads(embed_dim, num_heads)
         self.num_heads = num_heads
-        self.projects_key = getattr(mechanism, "projects_key", True)
+        self.projects_key = mechanism.projects_key
         self.qkv_proj = PackedLinear(embed_dim, embed_dim, parts=3 if self.projects_key else 2)
         self.mechanism = mechanism
         self.out_proj = OutputLinear(embed_dim, embed_dim)
@@ -162,13 +164,13 @@ class MultiheadCrossAttention(CachedAttention):
         embed_dim: C of the decoder.
         encoder_dim: features of the encoder's output.
         num_heads: H, which divides C.
-        mechanism: see :mod:`fairseq_posattn.layers.mechanisms`; not causal.
+        mechanism: what happens within the heads; not causal.
 
     Raises:
         ValueError: the heads do not divide the features.
     """
 
-    def __init__(self, embed_dim: int, encoder_dim: int, num_heads: int, mechanism: nn.Module):
+    def __init__(self, embed_dim: int, encoder_dim: int, num_heads: int, mechanism: Mechanism):
         super().__init__()
         check_heads(embed_dim, num_heads)
         self.num_heads = num_heads

@@ -1,0 +1,40 @@
+"""What the modules around the attention functions share, so that a layer can be made of any."""
+
+from torch import Tensor, nn
+
+
+class Mechanism(nn.Module):
+    """A kind of self attention, with the parameters that it learns.
+
+    It is called as ``mechanism(hidden, query, key, value, key_padding_mask=None,
+    need_weights=False)``: ``hidden`` ``[B, Tq, C]`` is the layer's (normalised) input at the
+    queries; query ``[B, H, Tq, D]``, key and value ``[B, H, Tk, D]`` are its projections, and the
+    queries are the last Tq of the Tk positions. It returns the context ``[B, H, Tq, D]``; with
+    ``need_weights`` also the weights ``[B, H, Tq, Tk]``.
+
+    Args:
+        causal: whether queries are blocked from the keys after them.
+        dropout: probability of dropping an attention weight while training.
+        impl: implementation of the attention function.
+
+    Attributes:
+        projects_key: False where the key is the layer's input itself, split among the heads.
+    """
+
+    projects_key = True
+
+    def __init__(self, causal: bool = False, dropout: float = 0.0, impl: str = "auto"):
+        super().__init__()
+        self.causal = causal
+        self.dropout = dropout
+        self.impl = impl
+
+    def options(self, key_padding_mask: Tensor | None, need_weights: bool) -> dict:
+        """Arguments that every attention function takes by name."""
+        return {
+            "key_padding_mask": key_padding_mask,
+            "dropout_p": self.dropout,
+            "training": self.training,
+            "impl": self.impl,
+            "need_weights": need_weights,
+        }
