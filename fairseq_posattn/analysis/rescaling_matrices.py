@@ -77,10 +77,12 @@ def draw_matrices(numbers: dict):
             axis.set_xlabel("key's position", fontsize=8)
             axis.set_ylabel("query's position", fontsize=8)
             axis.tick_params(labelsize=7)
+            axis.locator_params(integer=True)
     neutral = sublayers[0]["neutral"]
     _share_colours(images, neutral)
-    label = f"coefficient ({neutral:g}: as without the distance)"
-    figure.colorbar(images[0], ax=axes, label=label, fraction=0.02, pad=0.01)
+    bar = figure.colorbar(images[0], ax=axes, fraction=0.02, pad=0.01)
+    bar.set_label(f"coefficient ({neutral:g}: no change)", fontsize=8)
+    bar.ax.tick_params(labelsize=7)
     return figure
 
 

@@ -58,4 +58,4 @@ def test_the_picture_shows_the_numbers(build, labels_of):
         "key's position",
         "query's position",
     ]
-    assert "coefficient (1: as without the distance)" in labels
+    assert "coefficient (1: no change)" in labels
