@@ -63,9 +63,6 @@ class CachedAttention(FairseqIncrementalState, nn.Module):
     A cache maps names to tensors whose first dimension is the sentences (hypotheses) of the batch.
     """
 
-    def __init__(self):
-        super().__init__()
-
     def cached(self, incremental_state) -> dict[str, Tensor] | None:
         return self.get_incremental_state(incremental_state, "attention")
 

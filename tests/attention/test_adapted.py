@@ -2,7 +2,12 @@ import math
 
 import pytest
 import torch
-from reference import gradients, leaves
+from reference import (
+    assert_dropout_only_in_training,
+    assert_weights_are_those_of_the_context,
+    gradients,
+    leaves,
+)
 
 from fairseq_posattn.attention.adapted import AdaptedAttention, adapted_attention
 
@@ -158,23 +163,12 @@ def test_scores_that_overflow_half_precision(impl):
 
 
 def test_weights_are_those_of_the_context():
-    tensors = inputs()
-    context, weights = adapted_attention(
-        *tensors, key_padding_mask=PADDING, need_weights=True, dropout_p=0.5, training=False
-    )
-    torch.testing.assert_close(torch.matmul(weights, tensors[2]), context)
-    assert weights.masked_select(PADDING[:, None, None, :]).eq(0).all()
+    assert_weights_are_those_of_the_context(adapted_attention, inputs(), PADDING)
 
 
 @pytest.mark.parametrize("impl", IMPLEMENTATIONS)
 def test_dropout_only_in_training(impl):
-    torch.manual_seed(0)
-    tensors = inputs()
-    kept = adapted_attention(*tensors, impl=impl)
-    idle = adapted_attention(*tensors, dropout_p=0.5, training=False, impl=impl)
-    dropped = adapted_attention(*tensors, dropout_p=0.5, impl=impl)
-    torch.testing.assert_close(idle, kept)
-    assert not torch.allclose(dropped, kept)
+    assert_dropout_only_in_training(adapted_attention, inputs(), impl)
 
 
 def test_sdpa_cannot_return_weights():

@@ -2,7 +2,12 @@ import math
 
 import pytest
 import torch
-from reference import attention_by_position, gradients, leaves
+from reference import (
+    assert_weights_are_those_of_the_context,
+    attention_by_position,
+    gradients,
+    leaves,
+)
 
 from fairseq_posattn.attention import (
     DynamicMaskAttention,
@@ -132,12 +137,7 @@ def test_one_query_equals_the_last_of_all():
 
 
 def test_weights_are_those_of_the_context():
-    tensors = inputs()
-    context, weights = dynamic_mask_attention(
-        *tensors, key_padding_mask=PADDING, need_weights=True, dropout_p=0.5, training=False
-    )
-    torch.testing.assert_close(torch.matmul(weights, tensors[2]), context)
-    assert weights.masked_select(PADDING[:, None, None, :]).eq(0).all()
+    assert_weights_are_those_of_the_context(dynamic_mask_attention, inputs(), PADDING)
 
 
 def test_a_table_of_even_length_is_refused():

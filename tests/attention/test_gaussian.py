@@ -2,7 +2,13 @@ import math
 
 import pytest
 import torch
-from reference import attention_by_position, gradients, leaves
+from reference import (
+    assert_dropout_only_in_training,
+    assert_weights_are_those_of_the_context,
+    attention_by_position,
+    gradients,
+    leaves,
+)
 
 from fairseq_posattn.attention.gaussian import GaussianAttention, gaussian_attention
 
@@ -152,23 +158,12 @@ def test_scores_that_overflow_half_precision_before_scaling(impl):
 
 
 def test_weights_are_those_of_the_context():
-    tensors = inputs()
-    context, weights = gaussian_attention(
-        *tensors, key_padding_mask=PADDING, need_weights=True, dropout_p=0.5, training=False
-    )
-    torch.testing.assert_close(torch.matmul(weights, tensors[2]), context)
-    assert weights.masked_select(PADDING[:, None, None, :]).eq(0).all()
+    assert_weights_are_those_of_the_context(gaussian_attention, inputs(), PADDING)
 
 
 @pytest.mark.parametrize("impl", IMPLEMENTATIONS)
 def test_dropout_only_in_training(impl):
-    torch.manual_seed(0)
-    tensors = inputs()
-    kept = gaussian_attention(*tensors, impl=impl)
-    idle = gaussian_attention(*tensors, dropout_p=0.5, training=False, impl=impl)
-    dropped = gaussian_attention(*tensors, dropout_p=0.5, impl=impl)
-    torch.testing.assert_close(idle, kept)
-    assert not torch.allclose(dropped, kept)
+    assert_dropout_only_in_training(gaussian_attention, inputs(), impl)
 
 
 def test_sdpa_cannot_return_weights():
