@@ -10,12 +10,21 @@ INSTALL_REQUIRES = [
     "numpy>=1.26",
     "sacrebleu>=2.3",
     "sacremoses>=0.1",
+    "scikit-learn>=1.3",
+    "scipy>=1.10",
     "sentencepiece>=0.2",
     "subword-nmt>=0.3.8",
     "tqdm>=4.60",
 ]
 ANALYSIS_REQUIRES = ["matplotlib>=3.8"]
-TEST_REQUIRES = ["pytest>=8", "pytest-xdist>=3.5", "ruff>=0.17,<0.18"]
+SUMMARIZATION_REQUIRES = ["rouge-score>=0.1.2", "pyarrow>=15"]
+# A torch for CUDA brings its own Triton; elsewhere only the tests use it, to interpret the kernels.
+TEST_REQUIRES = [
+    "pytest>=8",
+    "pytest-xdist>=3.5",
+    "ruff>=0.17,<0.18",
+    "triton>=3.2; platform_system == 'Linux'",
+]
 
 ROOT = Path(__file__).parent
 readme = ROOT / "README.md"
@@ -32,8 +41,8 @@ setup(
     install_requires=INSTALL_REQUIRES,
     extras_require={
         "analysis": ANALYSIS_REQUIRES,
-        "summarization": ["rouge-score>=0.1.2"],
-        "test": TEST_REQUIRES + ANALYSIS_REQUIRES,
+        "summarization": SUMMARIZATION_REQUIRES,
+        "test": TEST_REQUIRES + ANALYSIS_REQUIRES + SUMMARIZATION_REQUIRES,
     },
     packages=find_packages(include=["fairseq_posattn", "fairseq_posattn.*"]),
     classifiers=[
