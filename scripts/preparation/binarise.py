@@ -1,0 +1,71 @@
+"""Binarised data, made by fairseq-preprocess in a process of its own."""
+
+import os
+import re
+import subprocess
+import sys
+
+from preparation.errors import DataError
+from preparation.progress import say
+
+TOLD = re.compile(r"\| INFO \| fairseq_cli\.preprocess \| (\[.*(types|<unk>).*)")
+
+
+def binarise_pairs(source, target, prefixes, dest, jobs, **options):
+    """Binarise ``{split}.{source,target}`` of each split.
+
+    Args:
+        source, target: languages.
+        prefixes: maps ``train``, ``valid``, ``test`` to files without ``.{language}``.
+        options: flags of fairseq-preprocess: ``joined_dictionary=True`` is ``--joined-dictionary``.
+    """
+    files = {f"{split}pref": prefix for split, prefix in prefixes.items()}
+    preprocess(dest, jobs, source_lang=source, target_lang=target, **files, **options)
+
+
+def binarise_text(prefixes, dest, jobs, **options):
+    """Binarise one text per split, for classification.
+
+    Args:
+        prefixes: maps ``train``, ``valid``, ``test`` to files.
+        options: as of :func:`binarise_pairs`; ``srcdict`` is a dictionary to use.
+    """
+    files = {f"{split}pref": path for split, path in prefixes.items()}
+    preprocess(dest, jobs, only_source=True, **files, **options)
+
+
+def preprocess(dest, jobs, **options):
+    """Run fairseq-preprocess; of what it says, show the sizes of dictionaries and data.
+
+    Raises:
+        DataError: it fails; ends with the last line that it said.
+    """
+    flags = []
+    for name, value in options.items():
+        if value is False or value is None:
+            continue
+        flags.append(f"--{name.replace('_', '-')}")
+        if value is not True:
+            flags.append(str(value))
+    command = [sys.executable, "-m", "fairseq_cli.preprocess", "--destdir", str(dest)]
+    process = subprocess.Popen(
+        [*command, "--workers", str(jobs), *flags],
+        env={**os.environ, "PYTHONWARNINGS": "ignore", "PYTHONUNBUFFERED": "1"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    last = ""
+    try:
+        for line in process.stdout:
+            last = line.strip() or last
+            if told := TOLD.search(line):
+                say(told[1])
+    finally:
+        if process.poll() is None and sys.exc_info()[0]:
+            process.kill()
+        status = process.wait()
+        process.stdout.close()
+    if status:
+        raise DataError(f"fairseq-preprocess failed: {last}")

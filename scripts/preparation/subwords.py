@@ -1,0 +1,73 @@
+"""Subword units: byte-pair encoding (Sennrich et al., 2016) and SentencePiece."""
+
+import io
+from collections import Counter
+
+from preparation.parallel import map_lines
+
+# Words whose split is remembered, per process. Vocabularies grow with the text; memory must not.
+REMEMBERED_WORDS = 200_000
+
+
+def count_words(lines, jobs, title):
+    """How often each word occurs, split at spaces as subword-nmt does."""
+    counts = Counter()
+    for line_counts in map_lines(_count, lines, jobs, title):
+        counts.update(line_counts)
+    return counts
+
+
+def _count(line):
+    return Counter(word for word in line.strip("\r\n ").split(" ") if word)
+
+
+def learn_bpe(word_counts, operations, codes_file):
+    """Write ``operations`` merges, learned from counted words, to an open text file."""
+    from subword_nmt.learn_bpe import learn_bpe
+
+    dictionary = io.StringIO("".join(f"{word} {count}\n" for word, count in word_counts.items()))
+    learn_bpe(dictionary, codes_file, operations, is_dict=True)
+
+
+class BytePairEncoder:
+    """Splits the words of a line into the units that ``codes`` (a file of merges) makes of them."""
+
+    def __init__(self, codes):
+        from subword_nmt.apply_bpe import BPE
+
+        with open(codes, encoding="utf-8") as file:
+            self.bpe = BPE(file)
+
+    def __call__(self, line):
+        if len(self.bpe.cache) > REMEMBERED_WORDS:
+            self.bpe.cache.clear()
+        return self.bpe.process_line(line)
+
+
+def train_sentencepiece(lines, vocabulary_size, prefix, **options):
+    """Train a unigram model on an iterable of lines; makes ``prefix.model`` and ``prefix.vocab``.
+
+    Args:
+        options: of ``SentencePieceTrainer.train``, for instance ``input_sentence_size``.
+    """
+    import sentencepiece
+
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(lines),
+        model_prefix=str(prefix),
+        vocab_size=vocabulary_size,
+        minloglevel=2,
+        **options,
+    )
+
+
+class SentencePieceEncoder:
+    """Splits a line into the pieces of a trained model, with spaces between."""
+
+    def __init__(self, model):
+        import sentencepiece
+
+        self.processor = sentencepiece.SentencePieceProcessor(model_file=str(model))
+
+    def __call__(self, line):
+        return " ".join(self.processor.encode(line, out_type=str))
