@@ -57,6 +57,11 @@ def check_heads(embed_dim: int, num_heads: int):
         raise ValueError(f"{embed_dim} features cannot be divided among {num_heads} heads")
 
 
+def sentences_of_hypotheses(new_order: Tensor, hypotheses: int) -> Tensor:
+    """The sentences that ``new_order`` keeps, where each has so many rows one after another."""
+    return new_order if hypotheses == 1 else new_order[::hypotheses] // hypotheses
+
+
 class CachedAttention(FairseqIncrementalState, nn.Module):
     """What self and cross attention share while decoding: tensors kept from step to step.
 
@@ -187,23 +192,28 @@ class MultiheadCrossAttention(CachedAttention):
         """Attend from each position of ``x`` to the encoder's output.
 
         Args:
-            x: ``[T, B, C]``.
+            x: ``[T, B*N, C]``: N hypotheses for each encoded sentence, one after another; one if
+                not decoding. They are queries of one attention: keys and values are read once.
             encoder_out: ``[S, B, encoder_dim]``; projected once while ``incremental_state`` lasts.
             encoder_padding_mask: bool ``[B, S]``, True where padded.
             need_weights: also return the weights.
 
         Returns:
-            ``[T, B, C]`` and the weights ``[B, H, T, S]`` or None.
+            ``[T, B*N, C]`` and the weights ``[B*N, H, T, S]`` or None.
         """
-        (query,) = (split_heads(part, self.num_heads) for part in self.query_proj(x))
+        length, batch = x.size(0), encoder_out.size(1)
+        hypotheses = x.size(1) // batch
         past = self.cached(incremental_state)
         if past is None:
             key, value = (split_heads(part, self.num_heads) for part in self.kv_proj(encoder_out))
             self.cache(incremental_state, {"key": key, "value": value})
+            self.set_incremental_state(incremental_state, "hypotheses", hypotheses)
         else:
             key, value = past["key"], past["value"]
+        hidden = x if hypotheses == 1 else gather_hypotheses(x, batch)  # [N*T, B, C]
+        (query,) = (split_heads(part, self.num_heads) for part in self.query_proj(hidden))
         attended = self.mechanism(
-            x.transpose(0, 1),
+            hidden.transpose(0, 1),
             query,
             key,
             value,
@@ -211,4 +221,25 @@ class MultiheadCrossAttention(CachedAttention):
             need_weights=need_weights,
         )
         context, weights = attended if need_weights else (attended, None)
-        return self.out_proj(merge_heads(context)), weights
+        output = self.out_proj(merge_heads(context))
+        if hypotheses > 1:
+            output = spread_hypotheses(output, length)
+            if weights is not None:  # [B, H, N*T, S]
+                weights = weights.unflatten(2, (hypotheses, length)).transpose(1, 2).flatten(0, 1)
+        return output, weights
+
+    def reorder_incremental_state(self, incremental_state, new_order: Tensor):
+        """Follow a beam search; the hypotheses of a sentence stay next to each other."""
+        hypotheses = self.get_incremental_state(incremental_state, "hypotheses") or 1
+        sentences = sentences_of_hypotheses(new_order, hypotheses)
+        return super().reorder_incremental_state(incremental_state, sentences)
+
+
+def gather_hypotheses(x: Tensor, batch: int) -> Tensor:
+    """``[T, B*N, C]`` to ``[N*T, B, C]``: the hypotheses of a sentence as one longer one."""
+    return x.unflatten(1, (batch, -1)).permute(2, 0, 1, 3).flatten(0, 1)
+
+
+def spread_hypotheses(x: Tensor, length: int) -> Tensor:
+    """``[N*T, B, C]`` back to ``[T, B*N, C]``."""
+    return x.unflatten(0, (-1, length)).permute(1, 2, 0, 3).flatten(1, 2)

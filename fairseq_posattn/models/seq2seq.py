@@ -3,6 +3,7 @@
 from argparse import Namespace
 from dataclasses import dataclass, field, fields, make_dataclass, replace
 
+import torch
 from fairseq.dataclass import FairseqDataclass
 from fairseq.distributed import fsdp_wrap
 from fairseq.models import register_model
@@ -13,7 +14,7 @@ from fairseq.models.transformer import (
     TransformerModelBase,
 )
 from fairseq.modules.checkpoint_activations import checkpoint_wrapper
-from torch import nn
+from torch import Tensor, nn
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.layers.feed_forward import FeedForward
@@ -23,7 +24,11 @@ from fairseq_posattn.layers.mechanisms import (
     MechanismConfig,
     Place,
 )
-from fairseq_posattn.layers.multihead import MultiheadCrossAttention, MultiheadSelfAttention
+from fairseq_posattn.layers.multihead import (
+    MultiheadCrossAttention,
+    MultiheadSelfAttention,
+    sentences_of_hypotheses,
+)
 from fairseq_posattn.layers.sublayer_list import CROSS, FEED_FORWARD, parse_sublayers
 from fairseq_posattn.layers.transformer_layer import DecoderLayer, EncoderLayer, Residual
 
@@ -169,6 +174,15 @@ def decoder_sublayers(cfg: TransformerConfig) -> list[str]:
     return parse_sublayers(cfg.decoder.sublayers, flag="--decoder-sublayers", cross=True)
 
 
+def find_padding(tokens: Tensor, padding_idx: int) -> Tensor | None:
+    """Where a batch is padded, bool ``[B, T]``; None if it is not and to find out costs nothing.
+
+    On a GPU the answer would be waited for, by the host and so by all that it has yet to launch.
+    """
+    padding = tokens.eq(padding_idx)
+    return None if tokens.device.type == "cpu" and not padding.any() else padding
+
+
 class PosAttnEncoder(TransformerEncoderBase):
     """fairseq's Transformer encoder with layers of ``--encoder-sublayers``."""
 
@@ -187,6 +201,72 @@ class PosAttnEncoder(TransformerEncoderBase):
         )
         sublayers = build_sublayers(encoder_sublayers(cfg), cfg, cfg.encoder, place)
         return wrap_layer(EncoderLayer(sublayers), cfg)
+
+    def forward(
+        self,
+        src_tokens: Tensor,
+        src_lengths: Tensor | None = None,
+        return_all_hiddens: bool = False,
+        token_embeddings: Tensor | None = None,
+    ) -> dict[str, list]:
+        """Encode sentences without making the host wait for the device.
+
+        Args:
+            src_tokens: ``[B, S]``. src_lengths: not looked at; the padding symbol tells.
+            return_all_hiddens: also return what each layer gave.
+            token_embeddings: ``[B, S, C]`` in place of looking the tokens up.
+
+        Returns:
+            fairseq's dictionary of lists, among them ``encoder_out`` ``[S, B, C]`` and
+            ``encoder_padding_mask``, bool ``[B, S]``, or no mask where nothing is padded.
+        """
+        padding = find_padding(src_tokens, self.padding_idx)
+        x, embedded = self.forward_embedding(src_tokens, token_embeddings)  # [B, S, C]
+        if padding is not None:
+            x = x.masked_fill(padding.unsqueeze(-1), 0.0)
+        x = x.transpose(0, 1)
+        states = [x]
+        for layer in self.layers:
+            x = layer(x, padding)
+            states.append(x)
+        if self.layer_norm is not None:
+            x = self.layer_norm(x)
+        return {
+            "encoder_out": [x],
+            "encoder_padding_mask": [] if padding is None else [padding],
+            "encoder_embedding": [embedded],
+            "encoder_states": states if return_all_hiddens else [],
+            "src_tokens": [],
+            "src_lengths": [src_tokens.ne(self.padding_idx).sum(1, keepdim=True)],
+        }
+
+    def reorder_encoder_out(self, encoder_out: dict[str, list], new_order: Tensor):
+        """Follow a beam search. The hypotheses of a sentence share its one encoding.
+
+        The search first repeats each sentence for every hypothesis and from then on only drops
+        sentences and exchanges hypotheses of one sentence. So nothing is repeated: cross attention
+        looks at one encoding from as many queries. Where ``new_order`` starts with anything else,
+        it is taken literally.
+        """
+        hypotheses = encoder_out.get("hypotheses", [1])[0]
+        if hypotheses == 1:
+            hypotheses = count_repeats(new_order, encoder_out["encoder_out"][0].size(1))
+            if hypotheses > 1:
+                return {**encoder_out, "hypotheses": [hypotheses]}
+        sentences = sentences_of_hypotheses(new_order, hypotheses)
+        return {
+            **super().reorder_encoder_out(encoder_out, sentences),
+            "hypotheses": [hypotheses],
+        }
+
+
+def count_repeats(new_order: Tensor, sentences: int) -> int:
+    """How often ``new_order`` repeats each sentence of 0, 1, ...; 1 if it does anything else."""
+    repeats, rest = divmod(new_order.numel(), sentences)
+    if rest or repeats < 2:
+        return 1
+    regular = torch.arange(sentences, device=new_order.device).repeat_interleave(repeats)
+    return repeats if torch.equal(new_order, regular) else 1
 
 
 class PosAttnDecoder(TransformerDecoderBase):
@@ -208,11 +288,72 @@ class PosAttnDecoder(TransformerDecoderBase):
         sublayers = build_sublayers(decoder_sublayers(cfg), cfg, cfg.decoder, place)
         return wrap_layer(DecoderLayer(sublayers), cfg)
 
-    def extract_features(self, *args, full_context_alignment=False, **kwargs):
-        """As fairseq's, but self attention is causal always."""
+    def extract_features(
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out: dict[str, list] | None = None,
+        incremental_state: dict | None = None,
+        full_context_alignment: bool = False,
+        alignment_layer: int | None = None,
+        alignment_heads: int | None = None,
+    ) -> tuple[Tensor, dict[str, list]]:
+        """The features that the vocabulary's scores are made of; training, the host never waits.
+
+        Args:
+            prev_output_tokens: ``[B, T]``; with ``incremental_state`` all so far, of which only the
+                last position is computed.
+            encoder_out: what the encoder returned.
+            full_context_alignment: refused: self attention is causal always.
+            alignment_layer: whose cross attention to return, the last by default.
+            alignment_heads: how many of its heads to average, all by default.
+
+        Returns:
+            ``[B, T, C]``, and under ``attn`` the weights ``[B, T, S]`` or None.
+        """
         if full_context_alignment:
             raise ValueError("posattn_transformer has no full-context alignment: it is causal")
-        return super().extract_features(*args, **kwargs)
+        source = encoder_out["encoder_out"][0]
+        source_padding = next(iter(encoder_out["encoder_padding_mask"]), None)
+        aligned = self.num_layers - 1 if alignment_layer is None else alignment_layer
+
+        x = self._embed(prev_output_tokens, incremental_state).transpose(0, 1)  # [T, B, C]
+        newest = prev_output_tokens if incremental_state is None else prev_output_tokens[:, -1:]
+        padding = find_padding(newest, self.padding_idx)
+        attention, states = None, [x]
+        for number, layer in enumerate(self.layers):
+            x, weights, _ = layer(
+                x,
+                source,
+                source_padding,
+                incremental_state,
+                self_attn_padding_mask=padding,
+                need_attn=number == aligned,
+            )
+            states.append(x)
+            if number == aligned and weights is not None:
+                attention = weights[:alignment_heads].mean(0)  # of [H, B, T, S]
+        if self.layer_norm is not None:
+            x = self.layer_norm(x)
+        x = x.transpose(0, 1)
+        if self.project_out_dim is not None:
+            x = self.project_out_dim(x)
+        return x, {"attn": [attention], "inner_states": states}
+
+    def _embed(self, tokens: Tensor, incremental_state: dict | None) -> Tensor:
+        positions = None
+        if self.embed_positions is not None:
+            positions = self.embed_positions(tokens, incremental_state=incremental_state)
+        if incremental_state is not None:
+            tokens = tokens[:, -1:]
+            positions = None if positions is None else positions[:, -1:]
+        x = self.embed_scale * self.embed_tokens(tokens)
+        if self.project_in_dim is not None:
+            x = self.project_in_dim(x)
+        if positions is not None:
+            x = x + positions
+        if self.layernorm_embedding is not None:
+            x = self.layernorm_embedding(x)
+        return self.dropout_module(x)
 
 
 @register_model("posattn_transformer", dataclass=PosAttnTransformerConfig)

@@ -194,6 +194,46 @@ def test_decoding_step_by_step_equals_the_whole_pass(build_model, sublayers):
         torch.testing.assert_close(newest[:, -1], whole[:, -1])
 
 
+@pytest.mark.parametrize("source_lengths", [(6, 6, 6), (6, 4, 5)])
+def test_hypotheses_that_share_an_encoding_score_as_if_each_had_its_own(
+    build_model, source_lengths
+):
+    """A beam of 2: every sentence twice, then hypotheses change places, then sentence 1 is done."""
+    model = randomise(build_model("dman_wmt_en_de")).eval()
+    source, target = sentences(*source_lengths), sentences(8, 8, 8, 8, 8, 8, seed=1)
+    orders = {
+        1: torch.tensor([0, 0, 1, 1, 2, 2]),
+        3: torch.tensor([1, 0, 2, 2, 5, 4]),
+        5: torch.tensor([0, 1, 4, 4]),
+    }
+    encoder_out = model.encoder(source, source.ne(PAD).sum(-1))
+    state, sentence, prefixes = {}, torch.arange(3), target
+    for step in range(1, target.size(1) + 1):
+        if step in orders:
+            order = orders[step]
+            model.decoder.reorder_incremental_state_scripting(state, order)
+            encoder_out = model.encoder.reorder_encoder_out(encoder_out, order)
+            sentence, prefixes = sentence[order], prefixes[order] if step > 1 else prefixes
+        prefix = prefixes[:, :step]
+        newest, extra = model.decoder(prefix, encoder_out=encoder_out, incremental_state=state)
+        own = model.encoder(source[sentence], source[sentence].ne(PAD).sum(-1))
+        whole, own_extra = model.decoder(prefix, encoder_out=own)
+        torch.testing.assert_close(newest[:, -1], whole[:, -1])
+        torch.testing.assert_close(extra["attn"][0][:, -1], own_extra["attn"][0][:, -1])
+    assert encoder_out["encoder_out"][0].size(1) == 2  # nothing was repeated
+
+
+@pytest.mark.parametrize("arch", ["dman_iwslt_de_en", "dman_wmt_en_de", "dman_summarization"])
+def test_training_never_waits_for_the_device(build_model, arch):
+    """Tensors without contents: whoever asks for one of their values gets an error."""
+    with torch.device("meta"):
+        model = build_model(arch)
+        source, target = torch.ones(3, 7, dtype=torch.long), torch.ones(3, 5, dtype=torch.long)
+        output, _ = model(source, torch.ones(3), target)
+        output.sum().backward()
+    assert output.shape == (3, 5, 20)
+
+
 def test_a_padded_prefix_is_remembered_while_decoding(build_model):
     """Without position embeddings, which in fairseq count the padding while decoding."""
     flags = f"{JOINT} --no-token-positional-embeddings --decoder-sublayers dman,san,cross,ffn"
