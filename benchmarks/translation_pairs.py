@@ -1,0 +1,159 @@
+"""The plugin's translation models, each with a stock fairseq model of as many parameters.
+
+What :mod:`training` and :mod:`decoding` share: the pairs, random sentences for them, and timing in
+which the two models of a pair take turns, so that what disturbs the machine disturbs both.
+"""
+
+import statistics
+import warnings
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import torch
+from tqdm import tqdm
+
+warnings.filterwarnings("ignore")
+
+from fairseq import models, options  # noqa: E402
+from fairseq.data import Dictionary  # noqa: E402
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: E402
+
+import fairseq_posattn  # noqa: E402, F401, registers
+
+
+@dataclass
+class Pair:
+    """A stock architecture with the flags that give it the parameters and settings of ours.
+
+    ``sentences``, ``source_length`` and ``target_length`` are those of a batch, ``words`` the size
+    of the joint dictionary.
+    """
+
+    stock: str
+    flags: str
+    words: int
+    sentences: int
+    source_length: int
+    target_length: int
+
+
+SHARED = (
+    "--share-all-embeddings --attention-dropout 0.1 --activation-dropout 0.1 "
+    "--encoder-normalize-before --decoder-normalize-before"
+)
+PAIRS = {
+    "dman_iwslt_de_en": Pair("transformer_iwslt_de_en", "--dropout 0.3", 10152, 32, 26, 26),
+    "dman_wmt_en_de": Pair("transformer", "--dropout 0.1", 37000, 16, 30, 30),
+    "dman_summarization": Pair(
+        "transformer",
+        "--dropout 0.1 --activation-fn gelu --max-source-positions 512 --max-target-positions 512 "
+        + " ".join(
+            f"--{side}-embed-dim 768 --{side}-ffn-embed-dim 3072 --{side}-attention-heads 12 "
+            f"--{side}-learned-pos"
+            for side in ("encoder", "decoder")
+        ),
+        32000,
+        2,
+        512,
+        64,
+    ),
+}
+
+
+def add_arguments(parser):
+    """The options that all measurements of pairs have."""
+    parser.add_argument(
+        "--pairs", nargs="+", choices=PAIRS, default=list(PAIRS), help="architectures to time"
+    )
+    sizes = "(default: the pair's own)"
+    parser.add_argument("--sentences", type=int, help=f"sentences in a batch {sizes}")
+    parser.add_argument("--source-length", type=int, help=f"words of the longest source {sizes}")
+    parser.add_argument("--target-length", type=int, help=f"words of the longest target {sizes}")
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"], help="(default: cpu)")
+    parser.add_argument(
+        "--dtype",
+        choices=["float32", "float16", "bfloat16"],
+        default="float32",
+        help="precision (default: float32)",
+    )
+    parser.add_argument("--json", metavar="FILE", help="also write the results here")
+
+
+def dictionary(size: int) -> Dictionary:
+    words = Dictionary()
+    for word in range(size - words.nspecial):
+        words.add_symbol(f"word{word}")
+    return words
+
+
+def build(arch: str, flags: str, words: Dictionary, device: str, dtype: str):
+    """A model as fairseq-train builds it, with weights from one seed."""
+    torch.manual_seed(1)
+    parser = options.get_training_parser()
+    args = options.parse_args_and_arch(parser, ["data", "--arch", arch, *flags.split()])
+    cfg = convert_namespace_to_omegaconf(args)
+    task = SimpleNamespace(source_dictionary=words, target_dictionary=words)
+    return models.build_model(cfg.model, task).to(device, getattr(torch, dtype))
+
+
+def build_pair(name: str, words: Dictionary, arguments) -> list:
+    """Our model and the stock one."""
+    pair = PAIRS[name]
+    precision = (words, arguments.device, arguments.dtype)
+    return [build(name, "", *precision), build(pair.stock, f"{SHARED} {pair.flags}", *precision)]
+
+
+def batch_shape(name: str, arguments) -> dict:
+    """The sizes of a pair's batch: what the user asked for, else its own."""
+    sizes = ("sentences", "source_length", "target_length")
+    return {size: getattr(arguments, size) or getattr(PAIRS[name], size) for size in sizes}
+
+
+def random_batch(words: Dictionary, shape: dict, device: str):
+    """Sentences of half the longest length or more; sources are padded left, as fairseq does."""
+    generator = torch.Generator().manual_seed(1)
+
+    def sentences(longest):
+        size = (shape["sentences"], longest)
+        lengths = torch.randint(longest // 2, longest + 1, size[:1], generator=generator)
+        lengths[0] = longest
+        tokens = torch.randint(words.nspecial, len(words), size, generator=generator)
+        tokens[torch.arange(longest) >= lengths[:, None]] = words.pad()
+        return tokens, lengths
+
+    source, source_lengths = sentences(shape["source_length"])
+    target, target_lengths = sentences(shape["target_length"])
+    start = torch.full((len(target), 1), words.eos())
+    tensors = {
+        "source": source.flip(-1),
+        "lengths": source_lengths,
+        "target": target,
+        "previous": torch.cat([start, target[:, :-1]], dim=1),
+    }
+    tensors = {name: tensor.to(device) for name, tensor in tensors.items()}
+    return SimpleNamespace(**tensors, words=int(source_lengths.sum() + target_lengths.sum()))
+
+
+def take_turns(name: str, contestants: list, rounds: int, warmup: int, unit: str) -> list[list]:
+    """Seconds of every counted round of each contestant; a contestant is a function to time."""
+    seconds = [[] for _ in contestants]
+    for number in tqdm(range(warmup + rounds), desc=name, unit=unit):
+        for contestant, times in zip(contestants, seconds, strict=True):
+            elapsed = contestant()
+            if number >= warmup:
+                times.append(elapsed)
+    return seconds
+
+
+def compare(ours: list[float], theirs: list[float]) -> dict:
+    """Our time as a multiple of theirs, round by round: median, lowest and highest."""
+    ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
+    return {
+        "time_ratio": round(statistics.median(ratios), 3),
+        "time_ratio_lowest": round(min(ratios), 3),
+        "time_ratio_highest": round(max(ratios), 3),
+    }
+
+
+def parameters(model) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())
