@@ -13,4 +13,6 @@ if find_spec("fairseq") is not None:
     compat.apply()
     errors.install_hook()
 
-    import fairseq_posattn.models  # noqa: F401, registers
+    import fairseq_posattn.criterions
+    import fairseq_posattn.models
+    import fairseq_posattn.tasks  # noqa: F401, these register

@@ -1,0 +1,11 @@
+"""Criterions for sentences and pairs of them; importing this package registers them.
+
+Their metrics are those of the whole validation set, however it is cut into batches and shared
+among processes: what is logged for a batch are counts and sums, or the predictions themselves.
+"""
+
+from fairseq_posattn.criterions.rating_regression import RatingRegression
+from fairseq_posattn.criterions.relatedness import Relatedness
+from fairseq_posattn.criterions.sentence_classification import SentenceClassification
+
+__all__ = ["RatingRegression", "Relatedness", "SentenceClassification"]

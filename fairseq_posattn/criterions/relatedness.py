@@ -1,0 +1,105 @@
+"""``--criterion relatedness``: a score as a distribution over 1 to K; Pearson, Spearman, MSE.
+
+Tai, Socher and Manning (2015), Improved semantic representations from tree-structured long
+short-term memory networks, section 4.2: the objective with which SICK's relatedness is learned.
+"""
+
+import math
+
+import torch
+from fairseq.criterions import register_criterion
+from fairseq.logging import metrics
+from scipy import stats
+from torch.nn import functional as F
+
+from fairseq_posattn.criterions.sentence_criterion import (
+    ScoreCriterionConfig,
+    SentenceCriterion,
+    log_mean_loss,
+)
+from fairseq_posattn.errors import UsageError
+
+
+@register_criterion("relatedness", dataclass=ScoreCriterionConfig)
+class Relatedness(SentenceCriterion):
+    """Kullback-Leibler divergence of the predicted distribution over scores from the target's.
+
+    Logs ``loss`` in bits and, in validation, ``pearson``, ``spearman`` and ``mse`` of the predicted
+    scores, which are the distributions' means.
+    """
+
+    def __init__(self, cfg, task):
+        super().__init__(cfg, task)
+        if task.cfg.num_classes < 2:
+            raise UsageError(
+                f"--num-classes {task.cfg.num_classes}: relatedness predicts a distribution over "
+                "scores; for scores from 1 to 5 give --num-classes 5"
+            )
+
+    def loss(self, logits, targets):
+        target = target_distribution(targets, logits.size(-1))
+        return F.kl_div(logits.log_softmax(-1), target.to(logits), reduction="sum")
+
+    def measure(self, logits, targets, *, training):
+        if training:
+            return {}
+        return {"scores": torch.stack([expected_score(logits.softmax(-1)), targets.float()]).cpu()}
+
+    @staticmethod
+    def reduce_metrics(logging_outputs):
+        log_mean_loss(logging_outputs, divisor=math.log(2))
+        scores = [log["scores"] for log in logging_outputs if "scores" in log]
+        if scores:
+            metrics.log_concat_tensor("_scores", torch.cat(scores, dim=1), dim=1)
+            for name, function in (("pearson", pearson), ("spearman", spearman), ("mse", mse)):
+                metrics.log_derived(name, _of_scores(function))
+
+    @staticmethod
+    def logging_outputs_can_be_summed():
+        return False  # ranks need all the scores
+
+
+def target_distribution(scores, num_classes):
+    """The distribution over the scores 1 to K that has a given mean and is closest to it.
+
+    A score between two whole numbers is shared between these two.
+
+    Args:
+        scores: [...], from 1 to ``num_classes``.
+
+    Returns:
+        [..., num_classes], of the scores' type; sums to 1.
+    """
+    possible = torch.arange(1, num_classes + 1, device=scores.device)
+    return (1 - (scores[..., None] - possible).abs()).clamp(min=0)
+
+
+def expected_score(probabilities):
+    """The mean of a distribution over the scores 1 to K, [..., K] -> [...]."""
+    possible = torch.arange(1, probabilities.size(-1) + 1, device=probabilities.device)
+    return (probabilities * possible).sum(-1)
+
+
+def pearson(predicted, true):
+    """Pearson's r; 0 where it is undefined, as for predictions that are all the same."""
+    predicted, true = predicted - predicted.mean(), true - true.mean()
+    scale = (predicted.square().sum() * true.square().sum()).sqrt()
+    return (predicted * true).sum() / scale if scale > 0 else torch.tensor(0.0)
+
+
+def spearman(predicted, true):
+    """Spearman's rho, which is Pearson's r of the ranks; equal scores share their mean rank."""
+    return pearson(*(torch.as_tensor(stats.rankdata(scores)) for scores in (predicted, true)))
+
+
+def mse(predicted, true):
+    """Mean squared error."""
+    return (predicted - true).square().mean()
+
+
+def _of_scores(function):
+    def metric(meters):
+        scores = meters["_scores"].tensor
+        return 0.0 if scores is None else round(function(*scores.double()).item(), 4)
+
+    return metric

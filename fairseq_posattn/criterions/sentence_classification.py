@@ -1,0 +1,89 @@
+"""``--criterion sentence_classification``: cross entropy; accuracy and macro-F."""
+
+import math
+from dataclasses import dataclass, field
+
+import torch
+from fairseq.criterions import register_criterion
+from torch.nn import functional as F
+
+from fairseq_posattn.criterions.sentence_criterion import (
+    SentenceCriterion,
+    SentenceCriterionConfig,
+    log_mean_loss,
+    log_sums,
+)
+from fairseq_posattn.errors import UsageError
+
+
+@dataclass
+class SentenceClassificationConfig(SentenceCriterionConfig):
+    regression_target: bool = field(
+        default=False,
+        metadata={"help": "refused: for scores use --criterion rating_regression or relatedness"},
+    )
+
+
+@register_criterion("sentence_classification", dataclass=SentenceClassificationConfig)
+class SentenceClassification(SentenceCriterion):
+    """Cross entropy of the classes of sentences or pairs.
+
+    Logs ``loss`` in bits, as fairseq's other criterions do, and ``accuracy`` and ``macro_f1`` in
+    per cent.
+    """
+
+    def __init__(self, cfg, task):
+        super().__init__(cfg, task)
+        if cfg.regression_target:
+            raise UsageError(
+                "--regression-target: sentence_classification predicts classes; for scores use "
+                "--criterion rating_regression or relatedness"
+            )
+
+    def loss(self, logits, targets):
+        return F.cross_entropy(logits, targets, reduction="sum")
+
+    def measure(self, logits, targets, *, training):
+        return {"class_counts": class_counts(logits.argmax(-1), targets, logits.size(-1))}
+
+    @staticmethod
+    def reduce_metrics(logging_outputs):
+        log_mean_loss(logging_outputs, divisor=math.log(2))
+        derived = {"accuracy": (accuracy, 2), "macro_f1": (macro_f1, 2)}
+        log_sums("class_counts", logging_outputs, derived)
+
+    @staticmethod
+    def logging_outputs_can_be_summed():
+        return True
+
+
+def class_counts(predictions, targets, num_classes):
+    """How often each class is predicted rightly, is predicted, and is the target.
+
+    Args:
+        predictions, targets: classes, [N].
+
+    Returns:
+        whole numbers [3, num_classes]; those of two sets of sentences sum to those of their union.
+    """
+    classes = torch.arange(num_classes, device=predictions.device)
+    predicted = predictions[:, None] == classes  # [N, K]
+    true = targets[:, None] == classes  # [N, K]
+    return torch.stack([(predicted & true).sum(0), predicted.sum(0), true.sum(0)])
+
+
+def accuracy(counts):
+    """Per cent of right predictions, from :func:`class_counts`."""
+    right, _, true = counts
+    return 100 * right.sum() / true.sum()
+
+
+def macro_f1(counts):
+    """Mean F1 of the classes in per cent, from :func:`class_counts`.
+
+    A class that is neither predicted nor anybody's target does not count.
+    """
+    right, predicted, true = counts
+    occurs = predicted + true > 0
+    f1 = 2 * right[occurs] / (predicted + true)[occurs]
+    return 100 * f1.mean()

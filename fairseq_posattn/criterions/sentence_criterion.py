@@ -1,0 +1,98 @@
+"""What the criterions for sentences and pairs have in common."""
+
+from dataclasses import dataclass, field
+
+import torch
+from fairseq.criterions import FairseqCriterion
+from fairseq.dataclass import FairseqDataclass
+from fairseq.logging import metrics
+
+from fairseq_posattn.errors import UsageError
+
+
+@dataclass
+class SentenceCriterionConfig(FairseqDataclass):
+    classification_head_name: str = field(
+        default="sentence_classification_head",
+        metadata={"help": "name of the classification head to train"},
+    )
+
+
+@dataclass
+class ScoreCriterionConfig(SentenceCriterionConfig):
+    # A task asks its criterion whether the data hold scores. These do, whether the flag is given
+    # or not: fairseq would make of a bool that is true a flag that turns it off.
+    regression_target: int = field(
+        default=1,
+        metadata={"argparse_const": 1, "help": "may be left out: the targets are scores always"},
+    )
+
+
+class SentenceCriterion(FairseqCriterion):
+    """A loss per sentence, or pair, from the outputs of a classification head.
+
+    A subclass says what the loss is, and what of a batch its metrics are made of.
+    """
+
+    def __init__(self, cfg, task):
+        super().__init__(task)
+        self.head = cfg.classification_head_name
+
+    def forward(self, model, sample, reduce=True):
+        """The summed loss of a batch, the number of its sentences, and what to log."""
+        if self.head not in getattr(model, "classification_heads", {}):
+            raise UsageError(
+                f"{type(model).__name__} has no classification head {self.head!r}: train one of "
+                "the _classifier architectures with --task sentence_prediction or "
+                "sentence_pair_prediction"
+            )
+        logits, _ = model(
+            **sample["net_input"], features_only=True, classification_head_name=self.head
+        )
+        logits = logits.float()  # [B, K]
+        targets = sample["target"].view(-1)  # [B]
+        loss = self.loss(logits, targets)
+        logged = {
+            "loss": loss.detach(),
+            "ntokens": sample["ntokens"],
+            "nsentences": targets.numel(),
+            "sample_size": targets.numel(),
+            **self.measure(logits.detach(), targets, training=model.training),
+        }
+        return loss, targets.numel(), logged
+
+    def loss(self, logits, targets):
+        """The loss summed over a batch, from ``logits`` [B, K] in float32 and ``targets`` [B]."""
+        raise NotImplementedError
+
+    def measure(self, logits, targets, *, training):
+        """By name, what the metrics need to know of a batch."""
+        raise NotImplementedError
+
+
+def log_mean_loss(logging_outputs, *, divisor=1.0):
+    """Log the mean of the losses per sentence, divided by ``divisor``."""
+    loss = sum(log.get("loss", 0) for log in logging_outputs)
+    sentences = sum(log.get("sample_size", 0) for log in logging_outputs)
+    metrics.log_scalar("loss", loss / sentences / divisor, sentences, round=4)
+
+
+def log_sums(key, logging_outputs, derived):
+    """Sum the tensors logged as ``key``, and log metrics that are functions of the sum.
+
+    Args:
+        derived: by a metric's name, the function and the digits to round it to.
+    """
+    metrics.log_scalar_sum(f"_{key}", sum(log[key] for log in logging_outputs if key in log))
+    for name, (function, digits) in derived.items():
+        metrics.log_derived(name, _of_sum(f"_{key}", function, digits))
+
+
+def _of_sum(key, function, digits):
+    def metric(meters):
+        total = meters[key].sum
+        if not torch.is_tensor(total):  # reset, and nothing summed since
+            return 0.0
+        return round(function(total.double().cpu()).item(), digits)
+
+    return metric

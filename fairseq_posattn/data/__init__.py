@@ -1,0 +1,1 @@
+"""What stock fairseq lacks in reading data."""

@@ -1,0 +1,150 @@
+"""``--task sentence_pair_prediction``: pairs of sentences, encoded apart."""
+
+import os
+from dataclasses import dataclass, field
+
+import numpy
+from fairseq.data import (
+    ConcatSentencesDataset,
+    IdDataset,
+    NestedDictionaryDataset,
+    NumelDataset,
+    NumSamplesDataset,
+    OffsetTokensDataset,
+    RawLabelDataset,
+    RightPadDataset,
+    SortDataset,
+    StripTokenDataset,
+    data_utils,
+)
+from fairseq.data.shorten_dataset import maybe_shorten_dataset
+from fairseq.dataclass import FairseqDataclass
+from fairseq.tasks import register_task
+from fairseq.tasks.sentence_prediction import SHORTEN_METHOD_CHOICES, SentencePredictionTask
+from omegaconf import II, MISSING
+
+from fairseq_posattn.data.row_checks import check_split
+from fairseq_posattn.errors import UsageError
+
+
+@dataclass
+class SentencePairPredictionConfig(FairseqDataclass):
+    """The options of fairseq's ``sentence_prediction`` that make sense for sentences apart."""
+
+    data: str = field(
+        default=MISSING,
+        metadata={"help": "folder of the binarised data, with input0, input1 and label in it"},
+    )
+    num_classes: int = field(
+        default=-1,
+        metadata={
+            "help": "number of classes; for scores 1, or K with a criterion that predicts a "
+            "distribution over the scores 1 to K"
+        },
+    )
+    max_positions: int = field(
+        default=512,
+        metadata={"help": "tokens that a sentence may have, its end among them"},
+    )
+    shorten_method: SHORTEN_METHOD_CHOICES = field(
+        default="none",
+        metadata={"help": "how to shorten a sentence that is longer than --max-positions"},
+    )
+    shorten_data_split_list: str = field(
+        default="",
+        metadata={"help": "splits to shorten, with commas between (default: all)"},
+    )
+    no_shuffle: bool = field(
+        default=False, metadata={"help": "keep the examples in the order of the data"}
+    )
+    regression_target: bool = II("criterion.regression_target")
+    classification_head_name: str = II("criterion.classification_head_name")
+    seed: int = II("common.seed")
+
+
+@register_task("sentence_pair_prediction", dataclass=SentencePairPredictionConfig)
+class SentencePairPredictionTask(SentencePredictionTask):
+    """Class or score of a pair of sentences.
+
+    The data folder is that of fairseq's ``sentence_prediction``, which joins the two sentences to
+    one sequence. Here they stay apart: the model gets ``src_tokens`` [B, T0] and ``src_lengths``
+    [B] of the first, ``pair_tokens`` [B, T1] and ``pair_lengths`` [B] of the second, both padded on
+    the right. Scores are read from ``label/{split}.label``, one a line. ``--max-tokens`` counts the
+    longer sentence of each pair.
+    """
+
+    checks_rows = True
+
+    @classmethod
+    def setup_task(cls, cfg, **unused):
+        """Read the dictionaries.
+
+        Raises:
+            UsageError: one is not there, or the number of classes is not given.
+        """
+        if cfg.num_classes < 1:
+            raise UsageError(
+                f"--num-classes {cfg.num_classes}: give the number of classes, "
+                "or 1 for --criterion rating_regression"
+            )
+        try:
+            return super().setup_task(cfg)
+        except FileNotFoundError as error:
+            raise UsageError(
+                f"dictionary {error.filename} is not there: prepare the data, or name the folder "
+                "that holds its input0, input1 and label"
+            ) from error
+
+    def load_dataset(self, split, combine=False, **unused):
+        """Load a split (``train``, ``valid``, ``test``).
+
+        Raises:
+            UsageError: a row of it cannot be used.
+        """
+        check_split(self, split, combine, apart=True)
+        first = self._sentences("input0", split, combine)
+        second = self._sentences("input1", split, combine)
+        pad = self.source_dictionary.pad()
+        examples = NestedDictionaryDataset(
+            {
+                "id": IdDataset(),
+                "net_input": {
+                    "src_tokens": RightPadDataset(first, pad),
+                    "src_lengths": NumelDataset(first),
+                    "pair_tokens": RightPadDataset(second, pad),
+                    "pair_lengths": NumelDataset(second),
+                },
+                "nsentences": NumSamplesDataset(),
+                "ntokens": NumelDataset(ConcatSentencesDataset(first, second), reduce=True),
+                "target": self._targets(split, combine),
+            },
+            sizes=[numpy.maximum(first.sizes, second.sizes)],
+        )
+        if not self.cfg.no_shuffle:
+            with data_utils.numpy_seed(self.cfg.seed):
+                examples = SortDataset(examples, [numpy.random.permutation(len(examples))])
+        self.datasets[split] = examples
+        return examples
+
+    def _sentences(self, name, split, combine):
+        return maybe_shorten_dataset(
+            self._indexed(name, split, combine, self.source_dictionary),
+            split,
+            self.cfg.shorten_data_split_list,
+            self.cfg.shorten_method,
+            self.cfg.max_positions,
+            self.cfg.seed,
+        )
+
+    def _targets(self, split, combine):
+        if self.cfg.regression_target:
+            path = os.path.join(self.cfg.data, "label", f"{split}.label")
+            with open(path, encoding="utf-8") as lines:
+                return RawLabelDataset([float(line) for line in lines])
+        labels = self._indexed("label", split, combine, self.label_dictionary)
+        classes = StripTokenDataset(labels, self.label_dictionary.eos())
+        return OffsetTokensDataset(classes, -self.label_dictionary.nspecial)
+
+    def _indexed(self, name, split, combine, dictionary):
+        path = os.path.join(self.cfg.data, name, split)
+        return data_utils.load_indexed_dataset(path, dictionary, combine=combine)

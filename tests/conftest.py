@@ -1,0 +1,46 @@
+"""Sentence data as the preparation leaves it, for the tests of tasks, data and command lines."""
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def write_sentence_data():
+    """``write_sentence_data(folder, splits)``: text and binarised data of a few lines.
+
+    ``splits`` maps ``train``, ``valid``... to columns of lines: ``input0``, for pairs ``input1``,
+    and ``label`` or ``score``. The dictionaries are those of ``train``.
+    """
+    from fairseq.data import Dictionary  # here, so that the tests of attention start at once
+
+    def write(folder, splits):
+        (folder / "text").mkdir(parents=True)
+        words, labels = Dictionary(), Dictionary()
+        for name, lines in splits["train"].items():
+            for line in lines if name != "score" else ():
+                (labels if name == "label" else words).encode_line(line)
+        for dictionary in (words, labels):
+            dictionary.finalize()
+        for split, columns in splits.items():
+            for name, lines in columns.items():
+                text = "".join(f"{line}\n" for line in lines)
+                if name == "score":
+                    (folder / "label").mkdir(exist_ok=True)
+                    (folder / "label" / f"{split}.label").write_text(text)
+                    continue
+                (folder / name).mkdir(exist_ok=True)
+                (folder / "text" / f"{split}.{name}").write_text(text)
+                dictionary = labels if name == "label" else words
+                dictionary.save(str(folder / name / "dict.txt"))
+                _binarise(lines, dictionary, str(folder / name / split))
+        return folder
+
+    return write
+
+
+def _binarise(lines, dictionary, prefix):
+    from fairseq.data import indexed_dataset
+
+    builder = indexed_dataset.make_builder(f"{prefix}.bin", impl="mmap", vocab_size=len(dictionary))
+    for line in lines:
+        builder.add_item(dictionary.encode_line(line, add_if_not_exist=False))
+    builder.finalize(f"{prefix}.idx")
