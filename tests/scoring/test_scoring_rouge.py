@@ -1,0 +1,146 @@
+import json
+import os
+import stat
+from collections import Counter
+
+import pytest
+import score_rouge
+from scoring.command import run
+from scoring.pairs import Pairs
+from scoring.rouge import rouge, rouge_by_files2rouge, sentences
+
+pytest.importorskip("rouge_score")
+
+
+def f1(matches, hypothesis, reference):
+    precision, recall = matches / max(hypothesis, 1), matches / max(reference, 1)
+    return 100 * 2 * precision * recall / max(precision + recall, 1e-9)
+
+
+def test_sentences_end_where_files2rouge_ends_them():
+    assert sentences("a b . c d . e.g. f .") == ["a b", "c d", "e.g. f"]
+    assert sentences("a . b <q> c <q>", eos="<q>") == ["a . b", "c"]
+    assert sentences("") == []
+
+
+def test_one_and_two_grams_by_hand():
+    # tokens: "the", "cat", "sat", "down" and "the", "cat", "lay", "down"
+    scores = rouge(Pairs(["The cat sat down ."], ["the CAT lay - down !"]))
+    assert scores["rouge1"] == pytest.approx(f1(3, 4, 4))
+    assert scores["rouge2"] == pytest.approx(f1(1, 3, 3))
+    assert scores["rougeL"] == pytest.approx(f1(3, 4, 4))
+
+
+def test_words_are_letters_and_digits_of_ascii():
+    # As in ROUGE-1.5.5, for which a letter outside ASCII is a gap between words.
+    assert rouge(Pairs(["na\u00efve \u0130ota 10,000"], ["NA VE ota 000 10"]))["rouge1"] == 100
+
+
+def test_words_are_not_stemmed():
+    assert rouge(Pairs(["cats running"], ["cat runs"]))["rouge1"] == 0
+
+
+def test_rouge_l_is_the_union_over_sentences():
+    # Lin (2004), section 3.2: w1 w2 w3 w4 w5 against w1 w2 w6 w7 w8 and w1 w3 w8 w9 w5.
+    one, two = "w1 w2 w6 w7 w8 .", "w1 w3 w8 w9 w5 ."
+    scores = rouge(Pairs([f"{one} {two}"], ["w1 w2 w3 w4 w5 ."]))
+    assert scores["rougeL"] == pytest.approx(f1(4, 10, 5))
+    # Taken for one sentence, the longest common subsequence is w1 w2 w3 w5, as long by chance;
+    # with the sentences the other way round it is w1 w3 w5, and only the union has w2.
+    swapped = Pairs([f"{two} {one}"], ["w1 w2 w3 w4 w5 ."])
+    assert rouge(swapped)["rougeL"] == pytest.approx(f1(4, 10, 5))
+    assert rouge(swapped, eos="<q>")["rougeL"] == pytest.approx(f1(3, 10, 5))
+
+
+def test_rouge_l_counts_no_word_more_often_than_it_is_there():
+    scores = rouge(Pairs(["a b . a c ."], ["a ."]))
+    assert scores["rougeL"] == pytest.approx(f1(1, 4, 1))
+    scores = rouge(Pairs(["a ."], ["a b . a c ."]))
+    assert scores["rougeL"] == pytest.approx(f1(1, 1, 4))
+
+
+def test_empty_summaries_score_nothing_and_enter_the_mean():
+    assert rouge(Pairs(["a b", ""], ["a b", "c d"])) == {
+        "rouge1": 50,
+        "rouge2": 50,
+        "rougeL": 50,
+    }
+
+
+def test_as_many_processes_as_wanted_score_the_same():
+    words = ["red", "green", "blue", "grey"]
+    hypotheses = [f"{words[i % 4]} {words[i % 3]} . {words[i % 2]} ." for i in range(250)]
+    references = [f"{words[i % 2]} {words[i % 4]} . {words[i % 3]} ." for i in range(250)]
+    common = [
+        (Counter(hypothesis.split()) & Counter(reference.split())).total() - 2  # the stops
+        for hypothesis, reference in zip(hypotheses, references, strict=True)
+    ]
+    pairs = Pairs(hypotheses, references)
+    assert rouge(pairs, jobs=2) == rouge(pairs, jobs=1)
+    assert rouge(pairs)["rouge1"] == pytest.approx(sum(f1(n, 3, 3) for n in common) / 250)
+
+
+def score(arguments):
+    return run(score_rouge.parser(), score_rouge.score, [*arguments, "--jobs", "1"])
+
+
+@pytest.fixture
+def generated(tmp_path):
+    path = tmp_path / "generate-test.txt"
+    path.write_text("T-1\t▁c ▁d\nT-0\t▁a ▁b\nH-0\t-1\t▁a ▁b\nD-0\t-1\t▁a ▁b\n", encoding="utf-8")
+    return ["--generated", str(path)]
+
+
+def test_json_and_text_of_generated_output(generated, capsys):
+    assert score([*generated, "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["rouge1"], result["rouge2"], result["rougeL"]) == (50, 50, 50)
+    assert result["counts"] == {"scored": 2, "missing": 1, "empty": 0, "skipped": 0}
+    assert result["signature"].startswith("rouge-score:")
+    assert score(generated) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:3] == ["ROUGE-1  50.00", "ROUGE-2  50.00", "ROUGE-L  50.00"]
+    assert lines[-1].startswith("2 hypotheses, 1 of them missing")
+
+
+def test_without_files2rouge_it_is_one_line(generated, capsys, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr("sys.executable", "/nowhere/python")
+    assert score([*generated, "--implementation", "files2rouge"]) == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and "there is no command files2rouge" in error
+
+
+# Prints as ROUGE-1.5.5 does; the scores are the numbers of lines and of words that it was given.
+FILES2ROUGE = """#!/bin/sh
+[ "$3 $4" = "--eos <q>" ] || exit 2
+words=$(cat "$2" | wc -w)
+echo "1 ROUGE-1 Average_R: 0.99999 (95%-conf.int. 0.11111 - 0.99999)"
+echo "1 ROUGE-1 Average_F: 0.$(grep -c '' "$1")0000 (95%-conf.int. 0.11111 - 0.99999)"
+echo "1 ROUGE-2 Average_F: 0.0$((words))000 (95%-conf.int. 0.11111 - 0.99999)"
+echo "1 ROUGE-L Average_F: 0.$(grep -c '<' "$1")5000 (95%-conf.int. 0.11111 - 0.99999)"
+"""
+
+
+@pytest.fixture
+def install(tmp_path, monkeypatch):
+    def install(text):
+        command = tmp_path / "files2rouge"
+        command.write_text(text)
+        command.chmod(command.stat().st_mode | stat.S_IXUSR)
+        monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+
+    return install
+
+
+def test_files2rouge_is_run_where_it_is_installed(install):
+    install(FILES2ROUGE)
+    scores = rouge_by_files2rouge(Pairs(["a", "b <unk>"], ["c d e", "f g"]), eos="<q>")
+    # 2 lines of hypotheses without a "<", at which it would end the sentence, and 5 words
+    assert scores == pytest.approx({"rouge1": 20, "rouge2": 5, "rougeL": 5})
+
+
+def test_a_failure_of_files2rouge_is_one_line(install, generated, capsys):
+    install("#!/bin/sh\necho starting\necho no Perl here >&2\nexit 3\n")
+    assert score([*generated, "--implementation", "files2rouge"]) == 1
+    assert capsys.readouterr().err.endswith("error: files2rouge failed: no Perl here\n")
