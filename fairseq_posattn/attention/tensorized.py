@@ -257,7 +257,8 @@ class TensorizedAttention(Mechanism):
         include_self: whether a query sees its own position under any mask.
         token_scale, source_scale: sigma_t and sigma_s, ``log_sigmoid`` or ``identity``.
         source: what S is made of, ``key`` or ``value``.
-        source_layers: 2 affine maps with the activation between, or 1.
+        source_layers: 2 affine maps with the activation between, or 1; 0 for no source2token scores
+            (Table 3, "w/o source2token"): what is left is dot-product attention, scaled and masked.
         source_bias: what the last bias of S starts at.
         divide_source: whether S is divided by sqrt(D), as R is.
         activation: sigma_m between the maps of S.
@@ -294,8 +295,8 @@ class TensorizedAttention(Mechanism):
         _check_choice("token_scale", token_scale, SCALES)
         _check_choice("source_scale", source_scale, SCALES)
         _check_choice("source", source, ("key", "value"))
-        if source_layers not in (1, 2):
-            raise ValueError(f"source_layers {source_layers}: choose 1 or 2")
+        if source_layers not in (0, 1, 2):
+            raise ValueError(f"source_layers {source_layers}: choose 0, 1 or 2")
         if causal and not masks:
             masks, include_self = ("past",), True
         self.masks = MaskBank.for_heads(masks, num_heads, causal) if masks else None
@@ -308,12 +309,18 @@ class TensorizedAttention(Mechanism):
         self.source_hidden = (
             HeadwiseLinear(num_heads, head_dim, head_dim) if source_layers == 2 else None
         )
-        self.source_output = HeadwiseLinear(num_heads, head_dim, head_dim, bias=source_bias)
+        self.source_output = (
+            HeadwiseLinear(num_heads, head_dim, head_dim, bias=source_bias)
+            if source_layers
+            else None
+        )
         self.fusion_gate = HeadwiseFusionGate(num_heads, head_dim) if fusion_gate else None
 
     def source_scores(self, key: Tensor, value: Tensor) -> Tensor:
         """S (eq. 9) of the keys: ``[B, H, Tk, D]``."""
         scores = key if self.source == "key" else value
+        if self.source_output is None:
+            return torch.zeros_like(scores)
         if self.source_hidden is not None:
             scores = self.activation(self.source_hidden(scores))
         scores = self.source_output(scores)

@@ -7,6 +7,7 @@ builds the module from the flags, and a line in ``MECHANISMS``. Flags of its own
 
 from dataclasses import dataclass, field
 
+import torch.nn.functional as F
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 
 from fairseq_posattn import attention
@@ -73,7 +74,10 @@ class MechanismConfig(FairseqDataclass):
         default="key", metadata={"help": "mtsa: what the source2token scores are made of"}
     )
     mtsa_source_layers: int = field(
-        default=2, metadata={"help": "mtsa: affine maps to the source2token scores, 1 or 2"}
+        default=2,
+        metadata={
+            "help": "mtsa: affine maps to the source2token scores, 1 or 2; 0 for no such scores"
+        },
     )
     mtsa_source_bias: float = field(
         default=0.0, metadata={"help": "mtsa: what the last bias of those maps starts at"}
@@ -166,7 +170,7 @@ def build_da(config: MechanismConfig, place: Place) -> Mechanism:
     )
 
 
-def build_mtsa(config: MechanismConfig, place: Place) -> Mechanism:
+def build_mtsa(config: MechanismConfig, place: Place, activation=F.relu) -> Mechanism:
     masks = () if config.mtsa_masks == "none" else tuple(config.mtsa_masks.split(","))
     return attention.TensorizedAttention(
         place.num_heads,
@@ -179,6 +183,7 @@ def build_mtsa(config: MechanismConfig, place: Place) -> Mechanism:
         source_layers=config.mtsa_source_layers,
         source_bias=config.mtsa_source_bias,
         divide_source=config.mtsa_divide_source,
+        activation=activation,
         fusion_gate=config.mtsa_fusion_gate,
         **_shared(config, place),
     )

@@ -1,8 +1,15 @@
 """fairseq models and their named architectures; importing this package registers them."""
 
-from fairseq_posattn.models import seq2seq_architectures
+from fairseq_posattn.models import classifier_architectures, seq2seq_architectures
+from fairseq_posattn.models.classifier import PosAttnClassifier, PosAttnClassifierConfig
 from fairseq_posattn.models.seq2seq import PosAttnTransformer, PosAttnTransformerConfig
 
 seq2seq_architectures.register()
+classifier_architectures.register()
 
-__all__ = ["PosAttnTransformer", "PosAttnTransformerConfig"]
+__all__ = [
+    "PosAttnClassifier",
+    "PosAttnClassifierConfig",
+    "PosAttnTransformer",
+    "PosAttnTransformerConfig",
+]

@@ -455,7 +455,7 @@ def test_what_cannot_be_done_is_refused_in_one_line(choice, message):
         ({"token_scale": "exp"}, "unknown token_scale 'exp'; choose one of: log_sigmoid, identity"),
         ({"source_scale": "exp"}, "unknown source_scale 'exp'; choose one of:"),
         ({"source": "query"}, "unknown source 'query'; choose one of: key, value"),
-        ({"source_layers": 3}, "source_layers 3: choose 1 or 2"),
+        ({"source_layers": 3}, "source_layers 3: choose 0, 1 or 2"),
     ],
 )
 def test_module_refuses_in_one_line_when_it_is_built(choice, message):

@@ -1,0 +1,51 @@
+"""Convolutions over n-grams, a peer of the attentions (Kim, 2014; Multi-CNN in MTSA section 4)."""
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class NGramConvolutions(nn.Module):
+    """A convolution for each n, over the n words around a position, their features side by side.
+
+    Args:
+        input_dim: features of the input.
+        output_dim: features of the result, equally many of each convolution.
+        widths: n of each; words beyond the sentence's ends are zero.
+
+    Attributes:
+        output_dim: as given.
+
+    Raises:
+        ValueError: the features cannot be shared out evenly.
+    """
+
+    def __init__(self, input_dim: int, output_dim: int, widths: Sequence[int] = (3, 4, 5)):
+        super().__init__()
+        if output_dim % len(widths):
+            raise ValueError(
+                f"{output_dim} features cannot be shared out evenly among "
+                f"{len(widths)} convolutions"
+            )
+        features = output_dim // len(widths)
+        self.convolutions = nn.ModuleList(nn.Conv1d(input_dim, features, width) for width in widths)
+        for convolution in self.convolutions:
+            nn.init.xavier_uniform_(convolution.weight)
+            nn.init.zeros_(convolution.bias)
+        self.output_dim = output_dim
+
+    def forward(self, words: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
+        """``[B, T, input_dim]`` to ``[B, T, output_dim]``; ``key_padding_mask`` bool ``[B, T]``."""
+        if key_padding_mask is not None:
+            words = words.masked_fill(key_padding_mask.unsqueeze(-1), 0.0)
+        words = words.transpose(1, 2)  # [B, C, T]
+        features = torch.cat([_same_length(conv, words) for conv in self.convolutions], dim=1)
+        return F.relu(features).transpose(1, 2)
+
+
+def _same_length(convolution: nn.Conv1d, words: Tensor) -> Tensor:
+    """Convolve ``[B, C, T]`` with zeros around it, so that T stays: an even n looks ahead more."""
+    (width,) = convolution.kernel_size
+    return convolution(F.pad(words, ((width - 1) // 2, width // 2)))

@@ -1,0 +1,64 @@
+"""From the vector of a sentence, or of a pair of them, to a score for each class."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from fairseq_posattn.attention.directional import glorot_linear
+
+
+def pair_features(first: Tensor, second: Tensor) -> Tensor:
+    """``[a, b, a - b, a * b]`` (MTSA section 4.1): two ``[B, D]`` to ``[B, 4 D]``."""
+    return torch.cat([first, second, first - second, first * second], dim=-1)
+
+
+class Highway(nn.Module):
+    """``g * ELU(affine(x)) + (1 - g) * x``, ``g = sigmoid(affine(x))`` (Srivastava et al., 2015).
+
+    Args:
+        dim: features of input and output.
+    """
+
+    def __init__(self, dim: int):
+        super().__init__()
+        self.map = glorot_linear(dim, dim)
+        self.gate = glorot_linear(dim, dim)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``[B, C]`` to ``[B, C]``."""
+        gate = torch.sigmoid(self.gate(x))
+        return gate * F.elu(self.map(x)) + (1 - gate) * x
+
+
+class ClassificationHead(nn.Module):
+    """Dropout, perhaps an ELU layer and highway layers, and an affine map to the classes.
+
+    Args:
+        input_dim: features of what is classified.
+        num_classes: scores to return.
+        hidden_dim: features of the ELU layer; 0 for none.
+        highway_layers: after it.
+        dropout: probability of dropping a feature, before each layer.
+    """
+
+    def __init__(
+        self,
+        input_dim: int,
+        num_classes: int,
+        hidden_dim: int = 0,
+        highway_layers: int = 0,
+        dropout: float = 0.0,
+    ):
+        super().__init__()
+        layers = []
+        if hidden_dim:
+            layers += [nn.Dropout(dropout), glorot_linear(input_dim, hidden_dim), nn.ELU()]
+        output_dim = hidden_dim or input_dim
+        for _ in range(highway_layers):
+            layers += [nn.Dropout(dropout), Highway(output_dim)]
+        layers += [nn.Dropout(dropout), glorot_linear(output_dim, num_classes)]
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """``[B, input_dim]`` to ``[B, num_classes]``."""
+        return self.layers(features)

@@ -1,0 +1,110 @@
+"""Batches of tokens as fairseq makes them, brought into the form that the encoders expect.
+
+Rows of words without the final ``</s>``, padded on the right; and documents taken apart into their
+sentences.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from fairseq import utils
+from torch import Tensor
+
+from fairseq_posattn.errors import UsageError
+
+
+def words_only(tokens: Tensor, pad: int, eos: int) -> Tensor:
+    """Take away the ``</s>`` that ends each row, and pad on the right.
+
+    A ``</s>`` within a row, as between two sentences that fairseq put into one, stays.
+
+    Args:
+        tokens: ``[B, T]``, padded on either side.
+        pad, eos: the symbols' indices.
+
+    Returns:
+        ``[B, T']``, T' words in the longest row.
+
+    Raises:
+        UsageError: a row has no words.
+    """
+    tokens = utils.convert_padding_direction(tokens, pad, left_to_right=True)
+    lengths = tokens.ne(pad).sum(1)  # [B]
+    last = (lengths - 1).clamp(min=0)
+    ends = tokens.gather(1, last[:, None]).squeeze(1).eq(eos)  # [B]
+    lengths = lengths - ends.long()
+    shortest, longest = torch.stack(lengths.aminmax()).tolist()
+    if shortest == 0:
+        empty = (lengths == 0).nonzero()[0].item()
+        raise UsageError(
+            f"sentence {empty + 1} of a batch of {len(lengths)} has no words: take empty lines out "
+            "of the text, with their labels, and prepare it again"
+        )
+    beyond = torch.arange(longest, device=tokens.device) >= lengths[:, None]
+    return tokens[:, :longest].masked_fill(beyond, pad)
+
+
+@dataclass(frozen=True)
+class SplitDocuments:
+    """The sentences of a batch of documents.
+
+    Attributes:
+        sentences: ``[N, L]``, those of all documents one after another, padded on the right.
+        document: ``[N]``, the row of the batch that a sentence came from.
+        place: ``[N]``, its number within the document, from 0 on.
+        documents: B.
+    """
+
+    sentences: Tensor
+    document: Tensor
+    place: Tensor
+    documents: int
+
+    def gather(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
+        """Put a vector for each sentence where the sentence stood.
+
+        Args:
+            vectors: ``[N, C]``.
+
+        Returns:
+            ``[B, S, C]``, S sentences in the longest document, and bool ``[B, S]``, True where
+            padded.
+        """
+        longest = int(self.place.max()) + 1
+        shape = (self.documents, longest)
+        padding = torch.ones(shape, dtype=torch.bool, device=vectors.device)
+        padding[self.document, self.place] = False
+        rows = vectors.new_zeros(*shape, vectors.size(-1))
+        return rows.index_put((self.document, self.place), vectors), padding
+
+
+def split_documents(tokens: Tensor, pad: int, separator: int) -> SplitDocuments:
+    """Take documents apart at the separator, which belongs to no sentence.
+
+    Sentences without words are left out.
+
+    Args:
+        tokens: ``[B, T]``, padded on the right.
+        pad, separator: the symbols' indices.
+
+    Raises:
+        UsageError: a document has no words.
+    """
+    batch, length = tokens.shape
+    separates = tokens.eq(separator)
+    is_word = tokens.ne(pad) & ~separates  # [B, T]
+    if not is_word.any(1).all():
+        raise UsageError("a document consists of sentence separators only: take it out of the data")
+    number = separates.cumsum(1)  # [B, T], of the sentence that a token stands in
+    position = torch.arange(length, device=tokens.device)
+    start = torch.where(separates, position + 1, 0).cummax(1).values  # [B, T], of that sentence
+    word_document, word_position = is_word.nonzero(as_tuple=True)  # [W], in order of reading
+    key = word_document * (length + 1) + number[is_word]  # [W], the same for words of one sentence
+    keys, word_sentence = key.unique_consecutive(return_inverse=True)  # [N], [W]
+    document = keys // (length + 1)  # [N]
+    within = word_position - start[is_word]  # [W]
+    sentences = tokens.new_full((len(keys), int(within.max()) + 1), pad)
+    sentences[word_sentence, within] = tokens[is_word]
+    first = torch.searchsorted(document, torch.arange(batch, device=tokens.device))  # [B]
+    place = torch.arange(len(keys), device=tokens.device) - first[document]
+    return SplitDocuments(sentences, document, place, batch)

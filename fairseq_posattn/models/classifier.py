@@ -1,0 +1,365 @@
+"""``posattn_classifier``: sentences, pairs and documents, for fairseq's sentence prediction.
+
+Word vectors, an encoder that makes them aware of each other, a pooling that makes one vector of
+them, and a head: each by name.
+"""
+
+from argparse import Namespace
+from dataclasses import dataclass, field, fields
+from typing import Optional
+
+import torch.nn.functional as F
+from fairseq.dataclass import ChoiceEnum
+from fairseq.models import FairseqEncoder, FairseqEncoderModel, register_model
+from fairseq.utils import get_available_activation_fns
+from omegaconf import II
+from torch import Tensor, nn
+
+from fairseq_posattn.attention.cascaded import FUSIONS as CSPAN_FUSIONS
+from fairseq_posattn.attention.positional import FUSIONS as MPSAN_FUSIONS
+from fairseq_posattn.attention.positional import MPSAN_MASKS
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.layers.classification_head import ClassificationHead, pair_features
+from fairseq_posattn.layers.mechanisms import MECHANISMS, MechanismConfig
+from fairseq_posattn.layers.pooling import POOLINGS
+from fairseq_posattn.layers.sentence_batches import split_documents, words_only
+from fairseq_posattn.layers.sublayer_list import FEED_FORWARD
+from fairseq_posattn.models.sentence_encoders import ENCODERS
+from fairseq_posattn.models.word_vectors import build_embedding
+
+
+@dataclass
+class PosAttnClassifierConfig(MechanismConfig):
+    """The flags of the classifiers; those of the attention mechanisms are MechanismConfig's."""
+
+    encoder: ChoiceEnum(list(ENCODERS)) = field(
+        default="transformer", metadata={"help": "what makes the words aware of each other"}
+    )
+    pooling: ChoiceEnum(list(POOLINGS)) = field(
+        default="attention",
+        metadata={
+            "help": "how the words become one vector: 'attention' has one learned query, "
+            "'multi_query' several, 'source2token' weighs each feature apart"
+        },
+    )
+    pooling_queries: int = field(
+        default=16, metadata={"help": "learned queries of --pooling multi_query"}
+    )
+    head_dim: int = field(
+        default=0, metadata={"help": "features of an ELU layer before the classes; 0 for none"}
+    )
+    head_highway_layers: int = field(
+        default=0, metadata={"help": "highway layers before the classes"}
+    )
+    hierarchical: bool = field(
+        default=False,
+        metadata={
+            "help": "encode each sentence of a document first, then the document as a sequence of "
+            "sentences, with an encoder and a pooling of its own"
+        },
+    )
+    sentence_separator: str = field(
+        default="<sep>",
+        metadata={"help": "the word between the sentences of a document, for --hierarchical"},
+    )
+    encoder_embed_path: Optional[str] = field(  # noqa: UP045, fairseq reads no other form
+        default=None,
+        metadata={
+            "help": "text file of word vectors to start from, as GloVe's: a word and its numbers a "
+            "line, with or without a first line of their count and width"
+        },
+    )
+    encoder_embed_dim: int = field(default=300, metadata={"help": "features of a word vector"})
+    freeze_embeddings: bool = field(
+        default=False, metadata={"help": "leave the word vectors as they are while training"}
+    )
+    encoder_hidden_dim: int = field(
+        default=0,
+        metadata={
+            "help": "features of the encoder's output, of all heads or directions together; 0 for "
+            "as many as a word has (disan: twice as many)"
+        },
+    )
+    encoder_sublayers: str = field(
+        default="san,ffn",
+        metadata={
+            "help": "transformer: sublayers of a layer, with commas between: "
+            f"{', '.join(MECHANISMS)}, {FEED_FORWARD}; the last must be {FEED_FORWARD}"
+        },
+    )
+    encoder_layers: int = field(default=1, metadata={"help": "transformer: layers"})
+    encoder_attention_heads: int = field(
+        default=16, metadata={"help": "transformer, mtsa: attention heads"}
+    )
+    encoder_ffn_embed_dim: int = field(
+        default=1024, metadata={"help": "transformer: features within a feed-forward sublayer"}
+    )
+    encoder_normalize_before: bool = field(
+        default=False, metadata={"help": "transformer: layer norm before each sublayer, not after"}
+    )
+    no_token_positional_embeddings: bool = field(
+        default=False, metadata={"help": "transformer: add no sinusoids of the positions"}
+    )
+    activation_fn: ChoiceEnum(get_available_activation_fns()) = field(
+        default="relu", metadata={"help": "transformer: activation of feed-forward sublayers"}
+    )
+    dropout: float = field(
+        default=0.1, metadata={"help": "dropout probability between layers, of words and features"}
+    )
+    attention_dropout: float = field(
+        default=0.0, metadata={"help": "transformer, mtsa: dropout probability of a weight"}
+    )
+    activation_dropout: float = field(
+        default=0.0, metadata={"help": "transformer: dropout probability after the activation"}
+    )
+    mpsan_masks: str = field(
+        default=",".join(MPSAN_MASKS),
+        metadata={
+            "help": "mpsan: a mask for each unit, with commas between: past, future, "
+            "window:RADIUS, distance, scaled_distance, or sums such as past+scaled_distance"
+        },
+    )
+    mpsan_fusion: ChoiceEnum(list(MPSAN_FUSIONS)) = field(
+        default="position",
+        metadata={
+            "help": "mpsan: how units are fused: by a softmax over them and the word, by DiSAN's "
+            "gate in each unit, or by a plain sum"
+        },
+    )
+    mpsan_multi_dimensional: bool = field(
+        default=False, metadata={"help": "mpsan: a score for each feature of each pair of words"}
+    )
+    mtsa_scores: ChoiceEnum(["both", "token2token", "source2token", "none"]) = field(
+        default="both",
+        metadata={
+            "help": "mtsa: which scores the attention has; with 'none' there is no attention and "
+            "no gate, only the values"
+        },
+    )
+    cspan_fusion: ChoiceEnum(list(CSPAN_FUSIONS)) = field(
+        default="cascaded",
+        metadata={
+            "help": "cspan: how meanings and positions meet, (a) to (e) of the paper's Table 5 in "
+            "order"
+        },
+    )
+    cspan_no_residual: bool = field(
+        default=False, metadata={"help": "cspan: leave out the sum with the semantic attention"}
+    )
+    lstm_layers: int = field(default=1, metadata={"help": "cspan, bilstm: layers of the Bi-LSTM"})
+    cnn_widths: str = field(
+        default="3,4,5", metadata={"help": "cnn: words that each convolution spans"}
+    )
+    max_positions: int = II("task.max_positions")
+
+
+class SequenceEncoder(nn.Module):
+    """A sequence of vectors to one: encoder and pooling.
+
+    Args:
+        cfg: see :class:`PosAttnClassifierConfig`.
+        dim: C.
+
+    Attributes:
+        output_dim: features of the result.
+    """
+
+    def __init__(self, cfg: Namespace, dim: int):
+        super().__init__()
+        self.encoder = ENCODERS[str(cfg.encoder)](cfg, dim)
+        width = self.encoder.output_dim
+        self.pooling = POOLINGS[str(cfg.pooling)](width, cfg.pooling_queries)
+        self.output_dim = getattr(self.pooling, "output_dim", width)
+
+    def forward(self, vectors: Tensor, key_padding_mask: Tensor) -> Tensor:
+        """``[B, T, C]`` to ``[B, output_dim]``; ``key_padding_mask`` bool ``[B, T]``."""
+        return self.pooling(self.encoder(vectors, key_padding_mask), key_padding_mask)
+
+
+class SentenceEncoder(FairseqEncoder):
+    """Sentences, or documents of them, to a vector each.
+
+    Args:
+        cfg: see :class:`PosAttnClassifierConfig`.
+        dictionary: of the words.
+
+    Attributes:
+        output_dim: features of the result.
+
+    Raises:
+        UsageError: the file of word vectors does not serve, or documents are to be taken apart at a
+            word that the dictionary lacks.
+        ValueError: the flags contradict each other.
+    """
+
+    def __init__(self, cfg: Namespace, dictionary):
+        super().__init__(dictionary)
+        dim = cfg.encoder_embed_dim
+        self.embed_tokens = build_embedding(
+            dictionary, dim, cfg.encoder_embed_path, cfg.freeze_embeddings
+        )
+        self.dropout = nn.Dropout(cfg.dropout)
+        self.words = SequenceEncoder(cfg, dim)
+        self.sentences = None
+        if cfg.hierarchical:
+            self.separator = _index_of(cfg.sentence_separator, dictionary)
+            self.sentences = SequenceEncoder(cfg, self.words.output_dim)
+        self.output_dim = (self.sentences or self.words).output_dim
+        self.longest = cfg.max_positions
+
+    @property
+    def layers(self):
+        """The Transformer's layers over words, where that is what the encoder is."""
+        return getattr(self.words.encoder, "layers", [])
+
+    def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None) -> Tensor:
+        """Encode what has been read.
+
+        Args:
+            src_tokens: ``[B, T]``, padded on either side. The ``</s>`` that ends a row is no word.
+            src_lengths: not looked at: the padding symbol tells.
+
+        Returns:
+            ``[B, output_dim]``.
+
+        Raises:
+            UsageError: a sentence has no words or is longer than ``--max-positions``.
+        """
+        if src_tokens.size(1) > self.longest:
+            raise UsageError(
+                f"a sentence of {src_tokens.size(1)} tokens is longer than --max-positions "
+                f"{self.longest}: raise that, or shorten it"
+            )
+        pad = self.dictionary.pad()
+        tokens = words_only(src_tokens, pad, self.dictionary.eos())
+        if self.sentences is None:
+            return self._encode_words(tokens)
+        documents = split_documents(tokens, pad, self.separator)
+        vectors, padding = documents.gather(self._encode_words(documents.sentences))
+        return self.sentences(vectors, padding)
+
+    def _encode_words(self, tokens: Tensor) -> Tensor:
+        """``[N, L]``, padded on the right, to ``[N, D]``."""
+        words = self.dropout(self.embed_tokens(tokens))  # [N, L, C]
+        return self.words(words, tokens.eq(self.dictionary.pad()))
+
+    def max_positions(self) -> int:
+        return self.longest
+
+
+def _index_of(separator: str, dictionary) -> int:
+    index = dictionary.index(separator)
+    if index == dictionary.unk():
+        raise UsageError(
+            f"--hierarchical: the dictionary lacks the sentence separator {separator!r}; prepare "
+            "the text with it between sentences, or name another with --sentence-separator"
+        )
+    return index
+
+
+@register_model("posattn_classifier", dataclass=PosAttnClassifierConfig)
+class PosAttnClassifier(FairseqEncoderModel):
+    """A classifier for ``--task sentence_prediction``, which registers its head.
+
+    Where the task has a true attribute ``encodes_pairs``, both sentences of a pair go through the
+    same encoder and the head sees ``[a, b, a - b, a * b]``.
+
+    Args:
+        cfg: see :class:`PosAttnClassifierConfig`.
+        encoder: of sentences.
+        encodes_pairs: whether what is classified is a pair of sentences.
+    """
+
+    def __init__(self, cfg: Namespace, encoder: SentenceEncoder, encodes_pairs: bool = False):
+        super().__init__(encoder)
+        self.cfg = cfg
+        self.encodes_pairs = encodes_pairs
+        self.classification_heads = nn.ModuleDict()
+
+    @classmethod
+    def build_model(cls, cfg, task):
+        """Build the model of a config, see :class:`PosAttnClassifierConfig`.
+
+        Raises:
+            UsageError: the options contradict each other, or a file does not serve.
+        """
+        cfg = complete_config(cfg)
+        try:
+            encoder = SentenceEncoder(cfg, task.source_dictionary)
+        except UsageError:
+            raise
+        except ValueError as error:
+            raise UsageError(str(error)) from error
+        return cls(cfg, encoder, getattr(task, "encodes_pairs", False))
+
+    def register_classification_head(self, name: str, num_classes: int, **unused):
+        """Add a head, which the task names and whose number of classes it knows."""
+        self.classification_heads[name] = ClassificationHead(
+            self.encoder.output_dim * (4 if self.encodes_pairs else 1),
+            num_classes,
+            hidden_dim=self.cfg.head_dim,
+            highway_layers=self.cfg.head_highway_layers,
+            dropout=self.cfg.dropout,
+        )
+
+    def sentence_vectors(self, src_tokens: Tensor, src_lengths: Tensor | None = None) -> Tensor:
+        """Sentences ``[B, T]`` to what the head sees of each: ``[B, D]``."""
+        return self.encoder(src_tokens, src_lengths)
+
+    def forward(
+        self,
+        src_tokens: Tensor,
+        src_lengths: Tensor | None = None,
+        features_only: bool = True,
+        classification_head_name: str | None = None,
+        pair_tokens: Tensor | None = None,
+        pair_lengths: Tensor | None = None,
+        **unused,
+    ) -> tuple[Tensor, None]:
+        """Classify sentences, or pairs of them.
+
+        Args:
+            src_tokens: ``[B, T]``, padded on either side.
+            classification_head_name: without one the features are returned.
+            pair_tokens: ``[B, T']``, the second sentence of each pair.
+            src_lengths, pair_lengths, features_only, unused: not looked at.
+
+        Returns:
+            scores ``[B, classes]``, or features ``[B, D]`` (pairs: ``[B, 4 D]``); and None.
+        """
+        features = self.sentence_vectors(src_tokens)
+        if pair_tokens is not None:
+            features = pair_features(features, self.sentence_vectors(pair_tokens))
+        if classification_head_name is not None:
+            features = self.classification_heads[classification_head_name](features)
+        return features, None
+
+    def get_normalized_probs(self, net_output, log_probs: bool, sample=None) -> Tensor:
+        """Probabilities of the classes, or their logarithms, in float32: ``[B, classes]``."""
+        normalise = F.log_softmax if log_probs else F.softmax
+        return normalise(net_output[0].float(), dim=-1)
+
+    def get_targets(self, sample, net_output) -> Tensor:
+        """The labels of a batch.
+
+        Raises:
+            UsageError: a label that the dictionary of labels, or ``--num-classes``, lacks.
+        """
+        targets = sample["target"]
+        classes = net_output[0].size(-1)
+        if not targets.is_floating_point():
+            lowest, highest = (bound.item() for bound in targets.aminmax())
+            if lowest < 0 or highest >= classes:
+                raise UsageError(
+                    f"a label is {'not in label/dict.txt' if lowest < 0 else highest}, where there "
+                    f"are {classes} classes, 0 to {classes - 1}: prepare the labels again with the "
+                    "dictionary of all of them, or mend --num-classes"
+                )
+        return targets
+
+
+def complete_config(cfg) -> Namespace:
+    """All options of :class:`PosAttnClassifierConfig`, those missing at their defaults."""
+    given = dict(cfg) if hasattr(cfg, "keys") else vars(cfg)
+    defaults = {option.name: option.default for option in fields(PosAttnClassifierConfig)}
+    return Namespace(**{**defaults, **given})

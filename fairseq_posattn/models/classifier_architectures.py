@@ -1,0 +1,64 @@
+"""Named architectures of ``posattn_classifier``: the papers' sizes.
+
+A flag given by the user goes before what is written here. All start from word vectors of 300
+features.
+"""
+
+from functools import partial
+
+from fairseq.models import ARCH_MODEL_REGISTRY, register_model_architecture
+
+from fairseq_posattn.models.seq2seq_architectures import apply_preset
+
+# DA-Transformer's experiments: one layer, 16 heads of 16 features (section 4.1).
+TRANSFORMER = {
+    "encoder": "transformer",
+    "encoder_hidden_dim": 256,
+    "encoder_attention_heads": 16,
+    "pooling": "attention",
+    "dropout": 0.2,
+}
+# MPSAN's experiments, and DiSAN's and MTSA's: source2token pooling, a layer of 300 features.
+SOURCE2TOKEN = {"pooling": "source2token", "head_dim": 300, "dropout": 0.3}
+CSPAN = {"encoder": "cspan", "pooling": "multi_query", "dropout": 0.2}
+
+ARCHITECTURES = {
+    "mpsan_classifier": {**SOURCE2TOKEN, "encoder": "mpsan"},
+    "cspan_classifier": {**CSPAN, "lstm_layers": 1, "pooling_queries": 16},
+    "cspan_big_classifier": {**CSPAN, "lstm_layers": 3, "pooling_queries": 128},
+    "mtsa_classifier": {
+        **SOURCE2TOKEN,
+        "encoder": "mtsa",
+        "encoder_hidden_dim": 600,
+        "encoder_attention_heads": 2,
+        "mtsa_source": "value",
+        "mtsa_fusion_gate": True,
+        "head_highway_layers": 1,
+    },
+    "da_transformer_classifier": {**TRANSFORMER, "encoder_sublayers": "da,ffn"},
+    "dman_classifier": {
+        **TRANSFORMER,
+        "encoder_sublayers": "dman,san,ffn",
+        "encoder_normalize_before": True,
+    },
+    "transformer_classifier": {**TRANSFORMER, "encoder_sublayers": "san,ffn"},
+    "rpr_classifier": {**TRANSFORMER, "encoder_sublayers": "rpr,ffn"},
+    "gaussian_classifier": {**TRANSFORMER, "encoder_sublayers": "gaussian,ffn"},
+    "transformer_xl_classifier": {**TRANSFORMER, "encoder_sublayers": "transformer_xl,ffn"},
+    "tener_classifier": {**TRANSFORMER, "encoder_sublayers": "tener,ffn"},
+    "disan_classifier": {**SOURCE2TOKEN, "encoder": "disan", "encoder_hidden_dim": 600},
+    "bilstm_classifier": {**SOURCE2TOKEN, "encoder": "bilstm", "encoder_hidden_dim": 600},
+    "cnn_classifier": {
+        "encoder": "cnn",
+        "encoder_hidden_dim": 600,
+        "pooling": "max",
+        "dropout": 0.3,
+    },
+}
+
+
+def register():
+    """Make the architectures known to ``--arch``; calling it again changes nothing."""
+    for name, preset in ARCHITECTURES.items():
+        if name not in ARCH_MODEL_REGISTRY:
+            register_model_architecture("posattn_classifier", name)(partial(apply_preset, preset))
