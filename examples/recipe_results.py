@@ -17,6 +17,11 @@ from importlib.metadata import version
 from pathlib import Path
 from statistics import mean
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scripts"))
+from preparation.errors import DataError  # noqa: E402
+from scoring.bleu import bleu  # noqa: E402
+from scoring.pairs import from_generated  # noqa: E402
+
 PACKAGES = ["torch", "fairseq-fixed", "sacrebleu", "numpy"]
 
 
@@ -65,11 +70,11 @@ def parse_args():
 
 def record_run(args):
     """Write ``result.json`` into the folder of a run."""
-    hypotheses, references = read_translations(args.folder / "generate-test.txt")
+    pairs = read_translations(args.folder / "generate-test.txt")
     log = read(args.folder / "train.log")
     result = {
-        **score(hypotheses, references, args.lowercase),
-        "sentences": len(hypotheses),
+        **score(pairs, args.lowercase),
+        "sentences": len(pairs.hypotheses),
         "parameters": int(last_number(r"num\. shared model params: ([\d,]+)", log)),
         "updates": int(last_number(r"@ (\d+) updates", log)),
         "settings": dict(
@@ -87,29 +92,22 @@ def record_run(args):
 
 
 def read_translations(path):
-    """The hypotheses and the references in what fairseq-generate wrote, in the test set's order."""
-    texts = []
-    # Of a hypothesis there is the score between its number and its words.
-    for kind in (r"D-(\d+)\t[^\t\n]*", r"T-(\d+)"):
-        numbered = re.findall(rf"^{kind}\t(.*)$", read(path), re.MULTILINE)
-        texts.append([text for _, text in sorted(numbered, key=lambda pair: int(pair[0]))])
-    hypotheses, references = texts
-    if not references or len(hypotheses) != len(references):
-        raise ResultError(f"{path}: {len(hypotheses)} hypotheses for {len(references)} references")
-    return hypotheses, references
+    """What fairseq-generate wrote, a hypothesis for each reference."""
+    pairs = from_generated(path)
+    if pairs.missing:
+        wanted = len(pairs.references)
+        raise ResultError(f"{path}: {wanted - pairs.missing} hypotheses for {wanted} references")
+    return pairs
 
 
-def score(hypotheses, references, lowercase):
+def score(pairs, lowercase):
     """BLEU of text that is tokenised already, as the papers give it."""
-    from sacrebleu.metrics import BLEU  # only here: tables are made without it
-
-    bleu = BLEU(tokenize="none", force=True, lowercase=lowercase)
-    value = bleu.corpus_score(hypotheses, [references]).score
+    found = bleu(pairs, "tokenised-lowercase" if lowercase else "tokenised")
     case = "case-insensitive" if lowercase else "cased"
     return {
-        "bleu": round(value, 2),
+        "bleu": round(found.score, 2),
         "metric": f"tokenised, {case} BLEU",
-        "signature": str(bleu.get_signature()),
+        "signature": found.signature,
     }
 
 
@@ -227,7 +225,7 @@ def main():
     args = parse_args()
     try:
         args.function(args)
-    except (ResultError, OSError) as error:
+    except (ResultError, DataError, OSError) as error:
         sys.exit(f"recipe_results: error: {error}")
 
 

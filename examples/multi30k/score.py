@@ -15,10 +15,13 @@ from importlib.metadata import version
 from pathlib import Path
 
 import torch
-from sacrebleu.metrics import BLEU
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # runs in a checkout, too
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]  # runs in a checkout, too
 from fairseq import checkpoint_utils  # noqa: E402
+from preparation.errors import DataError  # noqa: E402
+from scoring.bleu import bleu  # noqa: E402
+from scoring.pairs import Pairs, read_generated  # noqa: E402
 
 import fairseq_posattn  # noqa: E402, F401
 
@@ -72,16 +75,12 @@ def read_translation(path, sentences):
     Raises:
         ResultError: there is not one hypothesis for each of the ``sentences``.
     """
-    text = path.read_text(encoding="utf-8")
-    hypotheses = {
-        int(number): words
-        for number, words in re.findall(r"^D-(\d+)\t[^\t\n]*\t(.*)$", text, re.MULTILINE)
-    }
+    hypotheses, _ = read_generated(path)
     if sorted(hypotheses) != list(range(sentences)):
         raise ResultError(
             f"{path} translates {len(hypotheses):,} sentences; the reference has {sentences:,}"
         )
-    own_line = re.search(r"BLEU4 = .*", text)
+    own_line = re.search(r"BLEU4 = .*", path.read_text(encoding="utf-8"))
     return [hypotheses[i] for i in range(sentences)], own_line and own_line[0]
 
 
@@ -121,13 +120,12 @@ def score(args):
     for checkpoint, translation in zip(args.runs[::2], args.runs[1::2], strict=True):
         hypotheses, own_line = read_translation(translation, len(references))
         # The text is tokenised and lower-cased already, as the published scores are.
-        metric = BLEU(tokenize="none", force=True)
-        bleu = metric.corpus_score(hypotheses, [references])
+        found = bleu(Pairs(hypotheses, references), "tokenised")
         runs.append(
             {
                 **describe_model(checkpoint),
-                "bleu": round(bleu.score, 2),
-                "signature": str(metric.get_signature()),
+                "bleu": round(found.score, 2),
+                "signature": found.signature,
                 "fairseq_bleu": own_line,
             }
         )
@@ -162,7 +160,7 @@ def main():
         part = args.results.with_name(args.results.name + ".part")
         part.write_text(json.dumps(results, indent=2, default=list) + "\n", encoding="utf-8")
         part.replace(args.results)
-    except (ResultError, OSError) as error:
+    except (ResultError, DataError, OSError) as error:
         sys.exit(f"score: error: {error}")
     print_table(results)
     print(f"\nwritten to {args.results}")
