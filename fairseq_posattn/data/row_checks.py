@@ -44,25 +44,25 @@ def check_when_loading(task):
 
     @functools.wraps(load_dataset)
     def check_and_load(split, combine=False, **options):
-        check_split(task, split, combine, apart=False)
+        check_split(task, split, combine)
         return load_dataset(split, combine=combine, **options)
 
     task.load_dataset, task.checks_rows = check_and_load, True
 
 
-def check_split(task, split, combine=False, *, apart):
+def check_split(task, split, combine=False):
     """Check all rows of a split.
 
     Args:
-        task: a ``sentence_prediction`` task.
+        task: a ``sentence_prediction`` or ``sentence_pair_prediction`` task.
         split: ``train``, ``valid``, ``test``...
         combine: also take the parts ``train1``, ``train2``... of a training set.
-        apart: whether its model encodes the sentences of a pair apart.
 
     Raises:
         UsageError: names the first row that is wrong, what is wrong, and the mend.
     """
     cfg = task.cfg
+    apart = getattr(task, "encodes_pairs", False)
     shortened = cfg.shorten_method != "none" and (
         not cfg.shorten_data_split_list or split in cfg.shorten_data_split_list.split(",")
     )

@@ -73,6 +73,7 @@ class SentencePairPredictionTask(SentencePredictionTask):
     longer sentence of each pair.
     """
 
+    encodes_pairs = True  # tells the model
     checks_rows = True
 
     @classmethod
@@ -101,7 +102,7 @@ class SentencePairPredictionTask(SentencePredictionTask):
         Raises:
             UsageError: a row of it cannot be used.
         """
-        check_split(self, split, combine, apart=True)
+        check_split(self, split, combine)
         first = self._sentences("input0", split, combine)
         second = self._sentences("input1", split, combine)
         pad = self.source_dictionary.pad()
