@@ -95,8 +95,11 @@ class Archive:
         name = f"{self.name}/{member}"
         return Tar(name, lambda: _nested_stream(self, member), self.fingerprint)
 
-    def fingerprint(self):
-        """Something that changes when the files do."""
+    def fingerprint(self, *members):
+        """Something that changes when the files do: the archive, or ``members`` of a folder.
+
+        Without ``members`` it tells of all files of a folder.
+        """
         raise NotImplementedError
 
     def _missing(self, member):
@@ -125,14 +128,18 @@ class Folder(Archive):
 
     @contextmanager
     def open(self, member):
+        with open(self.path / self._find(member), "rb") as stream:
+            yield stream
+
+    def fingerprint(self, *members):
+        names = sorted({self._find(member) for member in members}) if members else self.names()
+        return _digest(f"{name} {_state(self.path / name)}" for name in names)
+
+    def _find(self, member):
         found = [name for name in self.names() if _ends_in(name, member)]
         if not found:
             raise self._missing(member)
-        with open(self.path / min(found, key=_depth), "rb") as stream:
-            yield stream
-
-    def fingerprint(self):
-        return _digest(f"{name} {_state(self.path / name)}" for name in self.names())
+        return min(found, key=_depth)
 
 
 class Tar(Archive):
@@ -140,7 +147,10 @@ class Tar(Archive):
 
     def __init__(self, name, opener, fingerprint):
         super().__init__(name)
-        self.opener, self.fingerprint = opener, fingerprint
+        self.opener, self._fingerprint = opener, fingerprint
+
+    def fingerprint(self, *members):
+        return self._fingerprint()
 
     def members(self):
         with (
@@ -170,7 +180,7 @@ class Zip(Archive):
                     with archive.open(item) as stream:
                         yield item.filename, stream
 
-    def fingerprint(self):
+    def fingerprint(self, *members):
         return _state(self.name)
 
 
@@ -189,7 +199,7 @@ class SingleFile(Archive):
         with _damage_told(self.name), self.opener() as stream:
             yield self.names()[0], stream
 
-    def fingerprint(self):
+    def fingerprint(self, *members):
         return _state(self.path)
 
 

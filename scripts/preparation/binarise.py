@@ -4,11 +4,12 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 from preparation.errors import DataError
 from preparation.progress import say
 
-TOLD = re.compile(r"\| INFO \| fairseq_cli\.preprocess \| (\[.*(types|<unk>).*)")
+TOLD = re.compile(r"\[\w+\] (?:.*/)?(.*(?:types|sents, .*))$")
 
 
 def binarise_pairs(source, target, prefixes, dest, jobs, **options):
@@ -56,11 +57,12 @@ def preprocess(dest, jobs, **options):
         stderr=subprocess.STDOUT,
         text=True,
     )
-    last = ""
+    last, shown = "", set()
     try:
         for line in process.stdout:
             last = line.strip() or last
-            if told := TOLD.search(line):
+            if (told := TOLD.search(line)) and told[1] not in shown:
+                shown.add(told[1])
                 say(told[1])
     finally:
         if process.poll() is None and sys.exc_info()[0]:
@@ -69,3 +71,4 @@ def preprocess(dest, jobs, **options):
         process.stdout.close()
     if status:
         raise DataError(f"fairseq-preprocess failed: {last}")
+    (Path(dest) / "preprocess.log").unlink(missing_ok=True)

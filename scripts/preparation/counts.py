@@ -12,10 +12,11 @@ def report_counts(counts, published, limit=None, what="lines"):
         limit: of a quick look, for which counts differ by design.
         what: is counted.
     """
-    print(f"{'split':<12} {what:>12} {'published':>12}")
+    width = max(map(len, ["split", *counts]))
+    print(f"{'split':<{width}} {what:>12} {'published':>12}")
     for split, count in counts.items():
         known = f"{published[split]:,}" if split in published else "-"
-        print(f"{split:<12} {count:>12,} {known:>12}")
+        print(f"{split:<{width}} {count:>12,} {known:>12}")
     if limit is not None:
         print(f"(a quick look: --limit {limit})")
         return

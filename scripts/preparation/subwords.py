@@ -1,24 +1,24 @@
 """Subword units: byte-pair encoding (Sennrich et al., 2016) and SentencePiece."""
 
 import io
+import sys
 from collections import Counter
+from contextlib import nullcontext, redirect_stderr
 
-from preparation.parallel import map_lines
+from preparation.progress import Progress
 
 # Words whose split is remembered, per process. Vocabularies grow with the text; memory must not.
 REMEMBERED_WORDS = 200_000
 
 
-def count_words(lines, jobs, title):
-    """How often each word occurs, split at spaces as subword-nmt does."""
+def count_words(lines, title="counting words"):
+    """How often each word occurs. Holds the vocabulary in memory, never the text."""
     counts = Counter()
-    for line_counts in map_lines(_count, lines, jobs, title):
-        counts.update(line_counts)
+    with Progress(title) as progress:
+        for line in lines:
+            counts.update(line.split())
+            progress.add(1)
     return counts
-
-
-def _count(line):
-    return Counter(word for word in line.strip("\r\n ").split(" ") if word)
 
 
 def learn_bpe(word_counts, operations, codes_file):
@@ -26,7 +26,10 @@ def learn_bpe(word_counts, operations, codes_file):
     from subword_nmt.learn_bpe import learn_bpe
 
     dictionary = io.StringIO("".join(f"{word} {count}\n" for word, count in word_counts.items()))
-    learn_bpe(dictionary, codes_file, operations, is_dict=True)
+    # It draws a progress bar whether or not there is a terminal to draw it on.
+    quiet = nullcontext() if sys.stderr.isatty() else redirect_stderr(io.StringIO())
+    with quiet:
+        learn_bpe(dictionary, codes_file, operations, is_dict=True)
 
 
 class BytePairEncoder:

@@ -1,0 +1,53 @@
+"""Text as the Moses scripts make it, which is what published BLEU of tokenised text stands on.
+
+The tokeniser is sacremoses, which agrees with ``tokenizer.perl``, and its normaliser with
+``normalize-punctuation.perl`` when it is used as here: the Perl script sees a line with its end,
+and one of its rules depends on that.
+"""
+
+import regex
+
+LONGEST_WORD = 1000  # characters; clean-corpus-n.perl drops pairs with longer ones
+
+
+class Tokeniser:
+    """Makes tokenised text of a line: punctuation split off, special characters escaped.
+
+    Args:
+        language: of the text, for abbreviations and quotation marks.
+        normalise: bring quotation marks, dashes and spaces into one form first, and replace
+            characters that cannot be printed by spaces.
+        split_hyphens: ``a-b`` becomes ``a @-@ b``.
+    """
+
+    def __init__(self, language, normalise=False, split_hyphens=False):
+        from sacremoses import MosesPunctNormalizer, MosesTokenizer
+
+        self.normaliser = MosesPunctNormalizer(language, perl_parity=True) if normalise else None
+        self.tokeniser = MosesTokenizer(language)
+        self.split_hyphens = split_hyphens
+
+    def __call__(self, line):
+        if self.normaliser:
+            line = regex.sub(r"\p{C}", " ", self.normaliser.normalize(line + "\n"))
+        return self.tokeniser.tokenize(
+            line, aggressive_dash_splits=self.split_hyphens, return_str=True
+        )
+
+
+def is_clean(pair, longest, ratio=1.5):
+    """Whether clean-corpus-n.perl keeps a pair of sentences.
+
+    Args:
+        pair: two lines of tokens.
+        longest: tokens that a side may have; none may be empty.
+        ratio: how many times as long as the other a side may be.
+    """
+    sides = [line.split() for line in pair]
+    shorter, longer = sorted(map(len, sides))
+    return (
+        shorter > 0
+        and longer <= longest
+        and longer <= ratio * shorter
+        and all(len(word) <= LONGEST_WORD for side in sides for word in side)
+    )
