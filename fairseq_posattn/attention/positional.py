@@ -129,8 +129,9 @@ class PositionalSelfAttention(nn.Module):
         """
         batch, length, dim = words.shape
         hidden = F.elu(self.hidden_map(words)).view(batch, length, self.units, dim)  # [B, T, K, C]
-        key_score = torch.einsum("btkc,ksc->bkst", hidden, self.key_weight)
-        query_score = torch.einsum("btkc,ksc->bkst", hidden, self.query_weight)
+        score_weight = torch.cat([self.key_weight, self.query_weight], dim=1)  # [K, 2S, C]
+        scores = torch.einsum("btkc,ksc->bkst", hidden, score_weight)
+        key_score, query_score = scores.chunk(2, dim=2)  # [B, K, S, T] each
         if self.key_bias is not None:
             key_score = key_score + self.key_bias[..., None]
         # Each of the S numbers of a score weighs C / S features: all of them, or one.
