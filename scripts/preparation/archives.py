@@ -86,6 +86,10 @@ class Archive:
                     return
         raise self._missing(member)
 
+    def label(self, member):
+        """What to call a file in messages."""
+        return f"{self.name}/{member}"
+
     def has(self, member):
         """Whether :meth:`open` would find it."""
         return any(_ends_in(name, member) for name in self.names())
@@ -130,6 +134,9 @@ class Folder(Archive):
     def open(self, member):
         with open(self.path / self._find(member), "rb") as stream:
             yield stream
+
+    def label(self, member):
+        return str(self.path / self._find(member))
 
     def fingerprint(self, *members):
         names = sorted({self._find(member) for member in members}) if members else self.names()
@@ -190,6 +197,9 @@ class SingleFile(Archive):
     def __init__(self, path, opener):
         super().__init__(str(path))
         self.path, self.opener = path, opener
+
+    def label(self, member):
+        return self.name
 
     def names(self):
         compressed = self.path.suffix in (".gz", ".bz2", ".xz")

@@ -115,7 +115,7 @@ def test_pairs(archive, test_files):
 
 def archive_pairs(archive, files, reader):
     with archive.open(files[0]) as german, archive.open(files[1]) as english:
-        names = [f"{archive.name}/{file}" for file in files]
+        names = [archive.label(file) for file in files]
         sides = zip(names, (german, english), strict=True)
         yield from parallel_lines(**{name: reader(stream, name) for name, stream in sides})
 

@@ -25,6 +25,8 @@ class Tokeniser:
 
         self.normaliser = MosesPunctNormalizer(language, perl_parity=True) if normalise else None
         self.tokeniser = MosesTokenizer(language)
+        # Its own way builds the set anew for every word before a full stop: half of all time.
+        self.tokeniser.islower = frozenset(self.tokeniser.IsLower).issuperset
         self.split_hyphens = split_hyphens
 
     def __call__(self, line):

@@ -101,6 +101,6 @@ def read_pairs(files, split):
         sides = {}
         for language in LANGUAGES:
             archive, member = files[split, language]
-            name = f"{archive.name}/{member}"
+            name = archive.label(member)
             sides[name] = read_lines(stack.enter_context(archive.open(member)), name)
         yield from parallel_lines(**sides)

@@ -190,7 +190,7 @@ def read_pairs(archive, members, reader):
     with ExitStack() as stack:
         sides = {}
         for member in members:
-            name = f"{archive.name}/{member}"
+            name = archive.label(member)
             sides[name] = reader(stack.enter_context(archive.open(member)), name)
         yield from parallel_lines(**sides)
 
