@@ -1,0 +1,315 @@
+"""Training on several processes by the scripts of examples/distributed.
+
+torchrun and its processes are real, on the CPU; a single process is forked, which starts at once.
+The models have no dropout, whose random numbers depend on the process, and Adam has a large epsilon:
+otherwise it makes steps of full size of the rounding of gradients that are zero.
+"""
+
+import os
+import runpy
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import forked_commands
+import pytest
+import torch
+
+from fairseq_posattn.compat import read_checkpoint
+
+DISTRIBUTED = Path(__file__).parents[2] / "examples" / "distributed"
+WORKER = DISTRIBUTED / "worker.py"
+# Without the environment's own check, which is not what is tested here.
+ENVIRONMENT = {**os.environ, "POSATTN_ENV": sys.prefix, "PIP_NO_INDEX": "1"}
+
+
+def start(script, *arguments, **environment):
+    """Start a script; its standard output and error are one stream of text."""
+    return subprocess.Popen(
+        ["bash", DISTRIBUTED / script, *map(str, arguments)],
+        env={**ENVIRONMENT, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def finish(process, exit_code=0):
+    output, _ = process.communicate()
+    assert process.returncode == exit_code, output
+    return output
+
+
+def run_worker(arguments, log):
+    """worker.py as torchrun starts the only process of a run."""
+    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.environ.update(WORLD_SIZE="1", RANK="0", LOCAL_RANK="0")
+    os.environ.update(MASTER_ADDR="localhost", MASTER_PORT=str(free_port()))
+    sys.argv = [str(WORKER), *arguments]
+    runpy.run_path(str(WORKER), run_name="__main__")
+
+
+def train_alone(arguments, log):
+    arguments = [*map(str, arguments), "--distributed-backend", "gloo"]
+    process = forked_commands.FORKSERVER.Process(target=run_worker, args=(arguments, str(log)))
+    process.start()
+    process.join()
+    assert process.exitcode == 0, log.read_text()
+
+
+def free_port():
+    with socket.socket() as listening:
+        listening.bind(("localhost", 0))
+        return listening.getsockname()[1]
+
+
+# --- The same model ----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def flags(train_arguments):
+    """Of fairseq-train. An epoch is 11 batches or so, an update 4, however many processes."""
+    exact = ["--adam-eps", "1", "--lr", "0.2", "--dropout", "0"]
+    saving = ["--save-interval-updates", "1", "--max-update", "5"]
+    return [*train_arguments, *exact, *saving, "--update-freq", "4"]
+
+
+@pytest.fixture(scope="module")
+def two(flags, tmp_path_factory):
+    """The --save-dir of two processes."""
+    folder = tmp_path_factory.mktemp("two")
+    output = finish(start("torchrun.sh", "--workers", "2", *flags, "--save-dir", folder))
+    assert "2 worker(s) x 2 batch(es) (--update-freq) x 100 tokens = 400 tokens\n" in output
+    return folder
+
+
+@pytest.fixture(scope="module")
+def one(flags, tmp_path_factory):
+    """The --save-dir of one process."""
+    folder = tmp_path_factory.mktemp("one")
+    train_alone([*flags, "--save-dir", folder], folder / "log")
+    return folder
+
+
+def checkpoint_of(folder, updates):
+    (path,) = folder.glob(f"checkpoint_*_{updates}.pt")
+    return path
+
+
+def assert_same_model(folder, other):
+    """After as many updates the weights are the same but for rounding."""
+    state, expected = (read_checkpoint(path / "checkpoint_last.pt") for path in (folder, other))
+    updates = [end["optimizer_history"][-1]["num_updates"] for end in (state, expected)]
+    assert updates == [5, 5]
+    for name, weight in expected["model"].items():
+        torch.testing.assert_close(state["model"][name], weight, rtol=1e-4, atol=1e-5, msg=name)
+
+
+def test_two_processes_train_the_model_of_one_with_twice_the_update_freq(one, two):
+    """Over the end of an epoch, where one of the two processes has a batch less."""
+    place = read_checkpoint(checkpoint_of(one, 2))["extra_state"]["train_iterator"]
+    assert (place["epoch"], place["iterations_in_epoch"]) == (1, 8)
+    assert place["num_batches"] in (9, 11)
+    assert_same_model(two, one)
+
+
+def test_one_process_goes_on_with_what_two_began(flags, one, two, tmp_path):
+    begun = ["--restore-file", checkpoint_of(two, 1), "--save-dir", tmp_path]
+    train_alone([*flags, *begun], tmp_path / "log")
+    assert "@ 1 updates" in (tmp_path / "log").read_text()
+    assert_same_model(tmp_path, one)
+
+
+def test_two_machines_go_on_with_what_one_process_began(flags, one, tmp_path):
+    meeting = ["--nodes", "2", "--rendezvous", f"localhost:{free_port()}", "--workers", "1"]
+    begun = ["--restore-file", checkpoint_of(one, 2), "--save-dir", tmp_path]
+    machines = [start("torchrun.sh", *meeting, *flags, *begun) for _ in range(2)]
+    outputs = [finish(machine) for machine in machines]
+    assert ["@ 2 updates" in output for output in outputs].count(True) == 1
+    assert_same_model(tmp_path, one)
+
+
+# --- A process that dies -----------------------------------------------------------------------
+
+
+def processes_under(ancestor):
+    """The ids of the processes that a process has started, and those that these have started."""
+    parents = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+        except OSError:  # it has just ended
+            continue
+    found = [ancestor]
+    for process in found:
+        found += [child for child, parent in parents.items() if parent == process]
+    return found[1:]
+
+
+def rank_of(process):
+    environment = Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
+    return next((entry for entry in environment if entry.startswith(b"RANK=")), None)
+
+
+def test_a_process_that_is_killed_ends_the_run_which_goes_on_later(flags, tmp_path):
+    saved = tmp_path / "saved"
+    arguments = [*flags, "--save-dir", saved, "--max-update", "1000000"]
+    script = start("torchrun.sh", "--workers", "2", *arguments)
+    while "@ 2 updates" not in (line := script.stdout.readline()):
+        assert line, "training ended by itself"
+    processes = processes_under(script.pid)
+    (second,) = [process for process in processes if rank_of(process) == b"RANK=1"]
+    os.kill(second, signal.SIGKILL)
+
+    output = finish(script, exit_code=1)
+    *_, last = output.splitlines()
+    assert last.startswith("torchrun: error: training stopped")
+    assert str(saved / "checkpoint_last.pt") in last
+    assert f"Signal 9 (SIGKILL) received by PID {second}" in output
+    assert [process for process in processes if Path(f"/proc/{process}").exists()] == []
+
+    updates = read_checkpoint(saved / "checkpoint_last.pt")["optimizer_history"][-1]["num_updates"]
+    train_alone([*arguments, "--max-update", updates + 1], tmp_path / "log")
+    assert f"@ {updates + 1} updates" in (tmp_path / "log").read_text()
+
+
+# --- Fully sharded -----------------------------------------------------------------------------
+
+
+def test_fully_sharded(flags, one, tmp_path):
+    """fairscale's sharding, with what it needs of CUDA replaced; its checkpoints are ordinary."""
+    pytest.importorskip("fairscale")
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    program = Path(__file__).with_name("fairscale_on_cpu.py")
+    command = [*torchrun, "--nproc-per-node", "2", program, WORKER, *flags, "--update-freq", "2"]
+    sharded = ["--ddp-backend", "fully_sharded", "--min-params-to-wrap", "1"]
+    command += [*sharded, "--distributed-backend", "gloo", "--save-dir"]
+    begun = tmp_path / "begun"
+    for save_dir, options in (
+        (begun, ["--max-update", "3"]),
+        (tmp_path / "ended", ["--restore-file", begun / "checkpoint_last.pt"]),
+    ):
+        finished = subprocess.run(
+            [*map(str, [*command, save_dir, *options])],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        assert finished.returncode == 0, finished.stdout
+    assert_same_model(tmp_path / "ended", one)
+
+
+# --- Commands ----------------------------------------------------------------------------------
+
+
+def shown(script, *arguments, **environment):
+    """The words of the command that --dry-run shows, the last line."""
+    output = finish(start(script, "--dry-run", *arguments, **environment))
+    return shlex.split(output.splitlines()[-1])
+
+
+def value(command, flag):
+    """What a command gives for a flag: the last counts."""
+    return command[len(command) - command[::-1].index(flag)]
+
+
+@pytest.mark.parametrize(
+    "nodes, workers, update_freq, max_tokens",
+    [
+        (1, 1, 24, 12288),
+        (1, 8, 3, 12288),
+        (2, 8, 2, 9216),  # 24 batches would be one and a half each
+        (1, 5, 5, 11796),  # 294,900 tokens instead of 294,912
+        (6, 8, 1, 6144),
+    ],
+)
+def test_an_update_is_shared(nodes, workers, update_freq, max_tokens):
+    where = ["--nodes", nodes, "--workers", workers, "--rendezvous", "first:29500"]
+    process = start("torchrun.sh", "--dry-run", *where, "DATA", "--max-tokens=12288",
+                    "--lr", "1", "--update-freq", "24")  # fmt: skip
+    said, command = finish(process).splitlines()
+    command = shlex.split(command)
+    assert value(command, "--update-freq") == str(update_freq)
+    assert value(command, "--max-tokens") == str(max_tokens)
+    all_tokens = nodes * workers * update_freq * max_tokens
+    assert f"{max_tokens} tokens = {all_tokens} tokens" in said
+    assert ("not 294912" in said) == (all_tokens != 24 * 12288)
+    assert value(command, "--nproc-per-node") == str(workers)
+
+
+def test_sentences_are_shared_as_tokens_are():
+    command = shown("torchrun.sh", "--workers", 4, "DATA", "--batch-size", 64, "--max-tokens", 999)
+    flags = ("--batch-size", "--max-tokens", "--update-freq")
+    assert [value(command, flag) for flag in flags] == ["16", "249", "1"]
+
+
+def test_fully_sharded_is_a_backend():
+    command = shown("torchrun.sh", "--fully-sharded", "DATA", "--max-tokens", "9")
+    assert value(command, "--ddp-backend") == "fully_sharded"
+
+
+SCONTROL = """#!/bin/sh
+[ "$*" = "show hostnames gpu[07-08]" ] && printf 'gpu07\\ngpu08\\n'
+"""
+
+
+def test_slurm_starts_torchrun_on_each_machine(tmp_path):
+    """sbatch runs a copy of the script elsewhere, and says where it was submitted."""
+    (tmp_path / "scontrol").write_text(SCONTROL)
+    (tmp_path / "scontrol").chmod(0o755)
+    shutil.copy(DISTRIBUTED / "slurm.sh", tmp_path / "slurm_script")
+    job = {
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "SLURM_SUBMIT_DIR": str(DISTRIBUTED.parents[1]),
+        "SLURM_JOB_ID": "40123",
+        "SLURM_JOB_NODELIST": "gpu[07-08]",
+        "SLURM_NNODES": "2",
+        "SLURM_CPUS_PER_TASK": "16",
+    }
+    command = shown(tmp_path / "slurm_script", "DATA", "--adam-betas", "(0.9, 0.98)", **job)
+    options, torchrun = command[: command.index("bash")], command[command.index("bash") + 1 :]
+    assert options[0] == "srun"
+    for flag, expected in (
+        ("--ntasks", "2"),
+        ("--ntasks-per-node", "1"),
+        ("--cpus-per-task", "16"),
+    ):
+        assert value(options, flag) == expected
+    assert "--kill-on-bad-exit=1" in options
+    assert torchrun == [
+        str(DISTRIBUTED / "torchrun.sh"),
+        *("--nodes", "2", "--rendezvous", "gpu07:20123", "--job", "40123"),
+        *("DATA", "--adam-betas", "(0.9, 0.98)"),
+    ]
+
+
+@pytest.mark.parametrize("script", ["torchrun.sh", "slurm.sh"])
+def test_help(script):
+    assert f"examples/distributed/{script}" in finish(start(script, "--help"))
+
+
+@pytest.mark.parametrize(
+    "script, arguments, mentions",
+    [
+        ("torchrun.sh", [], ["DATA", "--help"]),
+        ("torchrun.sh", ["--gpus", "2", "DATA"], ["--gpus", "--help"]),
+        ("torchrun.sh", ["--workers"], ["--workers needs a value"]),
+        ("torchrun.sh", ["--workers", "0", "DATA"], ["--workers 0"]),
+        ("torchrun.sh", ["--nodes", "2", "DATA"], ["--rendezvous HOST:PORT"]),
+        ("torchrun.sh", ["--dry-run", "DATA"], ["--max-tokens", "--batch-size"]),
+        ("torchrun.sh", ["--dry-run", "DATA", "--update-freq", "4,2"], ["--update-freq 4,2"]),
+        ("torchrun.sh", ["--fully-sharded", "DATA", "--cpu"], ["--fully-sharded", "--cpu"]),
+        ("slurm.sh", ["DATA"], ["sbatch", "torchrun.sh"]),
+    ],
+)
+def test_refused(script, arguments, mentions):
+    environment = {"SLURM_JOB_ID": ""}
+    (error,) = finish(start(script, *arguments, **environment), exit_code=1).splitlines()
+    assert error.startswith(f"{script.removesuffix('.sh')}: error: ")
+    assert [mention for mention in mentions if mention not in error] == []
