@@ -12,6 +12,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_posattn.attention.distance import blocked_keys, distance_matrix, signed_distances
+from fairseq_posattn.attention.fused.support import kernel_obstacle
+from fairseq_posattn.attention.implementations import select_implementation
 from fairseq_posattn.attention.mechanism import Mechanism
 from fairseq_posattn.attention.softmax import (
     fused_attention,
@@ -95,7 +97,7 @@ def dynamic_mask_attention(
         key_padding_mask: bool ``[B, Tk]``, True where padded.
         causal: block the keys after each query.
         dropout_p: probability of dropping a weight, while ``training``.
-        impl: ``auto``, ``sdpa`` or ``reference``.
+        impl: ``auto``, ``triton``, ``sdpa`` or ``reference``.
         need_weights: also return the weights before dropout.
 
     Returns:
@@ -106,6 +108,23 @@ def dynamic_mask_attention(
         ValueError: ``distance_bias`` has an even number of entries; ``impl`` is unknown or cannot
             serve this call.
     """
+    _check_table(distance_bias)
+    dropout = {"dropout_p": dropout_p, "training": training}
+    chosen = _select_dynamic(impl, query, key, value, need_weights)
+    if chosen == "triton":
+        from fairseq_posattn.attention.fused.dynamic_mask import fused_dynamic_mask_attention
+
+        return fused_dynamic_mask_attention(
+            query,
+            key,
+            value,
+            query_bias,
+            distance_bias,
+            head_bias,
+            key_padding_mask=key_padding_mask,
+            causal=causal,
+            **dropout,
+        )
     query_length, key_length = query.size(-2), key.size(-2)
     distance = distance_line(distance_bias, query_length, key_length)  # [Tq+Tk-1]
     logits = (
@@ -119,11 +138,21 @@ def dynamic_mask_attention(
         value,
         log_mask,
         blocked=blocked_keys(query_length, key_length, key_padding_mask, causal, query.device),
-        dropout_p=dropout_p,
-        training=training,
-        impl=impl,
+        impl=chosen,
         need_weights=need_weights,
+        **dropout,
     )
+
+
+def _select_dynamic(requested, query, key, value, need_weights):
+    weights = "cannot return weights" if need_weights else None
+    obstacles = {
+        "triton": weights or kernel_obstacle(requested, "dynamic_mask", query, key, value),
+        "sdpa": weights,
+        "reference": None,
+    }
+    best_first = obstacles if query.device.type == "cuda" else dict(reversed(obstacles.items()))
+    return select_implementation(requested, best_first)
 
 
 class _LogMask(torch.autograd.Function):
@@ -145,13 +174,17 @@ class _LogMask(torch.autograd.Function):
 
 def distance_line(distance_bias: Tensor, query_length: int, key_length: int) -> Tensor:
     """``P`` at every distance that occurs, from a table ``[2N-1]``: ``[Tq+Tk-1]``."""
+    _check_table(distance_bias)
+    furthest = distance_bias.size(0) // 2
+    distances = signed_distances(query_length, key_length, distance_bias.device)
+    return distance_bias[distances.clamp(-furthest, furthest) + furthest]
+
+
+def _check_table(distance_bias):
     if distance_bias.size(0) % 2 == 0:
         raise ValueError(
             f"distance_bias has {distance_bias.size(0)} entries; it needs 2N-1, distance 0 amid"
         )
-    furthest = distance_bias.size(0) // 2
-    distances = signed_distances(query_length, key_length, distance_bias.device)
-    return distance_bias[distances.clamp(-furthest, furthest) + furthest]
 
 
 def _biased_attention(query, key, value, bias, *, blocked, impl, need_weights, **dropout):

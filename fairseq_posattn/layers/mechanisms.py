@@ -20,11 +20,13 @@ from fairseq_posattn.attention.tensorized import SCALES
 class MechanismConfig(FairseqDataclass):
     """The flags of the mechanisms, shared by all models."""
 
-    attention_impl: ChoiceEnum(["auto", "reference", "sdpa"]) = field(
+    attention_impl: ChoiceEnum(["auto", "reference", "sdpa", "triton"]) = field(
         default="auto",
         metadata={
-            "help": "implementation of the attention functions; 'auto' chooses for each call, a "
-            "named one that cannot serve a call is an error"
+            "help": "implementation of the attention functions: 'auto' chooses for each call; "
+            "'reference' is the equations; 'sdpa' PyTorch's fused attention; 'triton' kernels of "
+            "this plugin's for dman, da and mtsa on a GPU. A named one that cannot serve a call is "
+            "an error"
         },
     )
     dman_max_distance: int = field(

@@ -1,0 +1,563 @@
+"""Attention whose scores are dot products adjusted by a function of the distance: DMAN and DA.
+
+With R the scaled dot products, a *cell* ``c_{t-s}`` for each distance (DA: for each head too) and a
+*row* ``a_t`` for each query (DMAN only), the weights are, before they are normalised,
+
+- DMAN: ``exp(R) * max(sigmoid(a_t + p_{t-s}), 1e-10)`` (MANs eq. 4 and 12). Cells are ``e^p`` and
+  rows ``e^-a``, so that the sigmoid is ``cell / (cell + row)``: no exponential for each pair.
+- DA: ``exp(relu(R) * f_{t-s})`` (DA-Transformer eq. 6). Cells are ``f``.
+
+The forward pass is FlashAttention's: blocks of keys stream past a block of queries, and the running
+maximum is that of the scores. DMAN's mask multiplies what is exponentiated: it needs no logarithm
+and has no part in that maximum. The backward pass makes the tiles again from the logarithm of each
+row's sum. With G the gradient of a cell's logit (DMAN) or of the cell (DA), the parameters of a
+query or of a head have row sums of G for their gradients, and a distance the sum of G along a
+diagonal, which is taken inside the tile. Every sum has a fixed order: gradients are the same from
+run to run.
+"""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+import triton
+import triton.language as tl
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from fairseq_posattn.attention.fused.launch import (
+    PROGRAMS,
+    Dropout,
+    block_of,
+    blocks_of,
+    matrix_precision,
+    strides_of,
+    with_unit_stride,
+)
+from fairseq_posattn.attention.fused.tile import (
+    LOG2_E,
+    diagonal_sums,
+    kept,
+    load_rows,
+    product,
+    store_rows,
+    unseen_keys,
+)
+
+DMAN = tl.constexpr(0)
+DA = tl.constexpr(1)
+
+# DMAN's mask is kept at or above this (attention/dynamic_mask.py).
+MASK_FLOOR = tl.constexpr(1e-10)
+# Logits beyond this, either way, count as this: their exponentials and their sums stay normal.
+LARGEST_LOGIT = tl.constexpr(85.0)
+
+
+@triton.jit
+def adjusted(dots, row, cell, scale, MECHANISM: tl.constexpr):
+    """The scores of a tile, to the base 2, and what multiplies their powers.
+
+    Args:
+        dots: ``[.., ..]`` raw dot products. row: ``[BLOCK_Q, 1]`` or transposed. cell: as dots.
+        scale: of the dot products, with the logarithm of e to the base 2 in it.
+    """
+    if MECHANISM == DMAN:
+        mask = cell / (cell + row)
+        return dots * scale, tl.maximum(mask, MASK_FLOOR)
+    else:
+        return tl.maximum(dots, 0.0) * scale * cell, 1.0
+
+
+@triton.jit
+def adjusted_backward(gradient, dots, row, cell, scale, MECHANISM: tl.constexpr):
+    """Gradients of the scaled dot product and of the cell (DMAN: of its logit).
+
+    Args:
+        gradient: of the score, to the base e. scale: of the dot products.
+    """
+    if MECHANISM == DMAN:
+        inverse = 1.0 / (cell + row)
+        # The slope of the mask's logarithm, 1 - sigmoid; none where the floor is met.
+        slope = tl.where(cell * inverse > MASK_FLOOR, row * inverse, 0.0)
+        return gradient, gradient * slope
+    else:
+        positive = tl.maximum(dots, 0.0) * scale
+        return tl.where(dots > 0, gradient * cell, 0.0), gradient * positive
+
+
+@triton.jit
+def load_row(query_bias, head_bias, b, h, query, queries, MECHANISM: tl.constexpr):
+    """DMAN's ``exp(-(h_t W + U))``: ``[BLOCK_Q]``; DA has none."""
+    if MECHANISM == DMAN:
+        bias = tl.load(query_bias + b * queries + query, mask=query < queries, other=0.0)
+        bias = bias.to(tl.float32)
+        bias += tl.load(head_bias + h).to(tl.float32)
+        return tl.exp(-tl.minimum(tl.maximum(bias, -LARGEST_LOGIT), LARGEST_LOGIT))
+    else:
+        return tl.zeros_like(query).to(tl.float32)
+
+
+@triton.jit
+def load_cells(cells, center, count, distance):
+    """The cells of a tile of distances; one beyond the table has its furthest entry."""
+    index = tl.minimum(tl.maximum(distance + center, 0), count - 1)
+    return tl.load(cells + index)
+
+
+@triton.jit
+def exponentials(logits, cells, count, BLOCK: tl.constexpr):
+    """DMAN's cells: ``e^p``, in float32."""
+    entry = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    logit = tl.load(logits + entry, mask=entry < count, other=0.0).to(tl.float32)
+    logit = tl.minimum(tl.maximum(logit, -LARGEST_LOGIT), LARGEST_LOGIT)
+    tl.store(cells + entry, tl.exp(logit), mask=entry < count)
+
+
+@triton.jit(do_not_specialize=["queries", "keys", "center", "count", "seed", "threshold"])
+def attend(
+    Q, K, V, CONTEXT, LOG_SUM, QUERY_BIAS, HEAD_BIAS, CELLS, PADDING,  # fmt: skip
+    q_b, q_h, q_t, k_b, k_h, k_t, v_b, v_h, v_t, c_b, c_h, c_t, cells_h,  # fmt: skip
+    heads, queries, keys, center, count, scale, seed, threshold, keep_scale,  # fmt: skip
+    MECHANISM: tl.constexpr, CAUSAL: tl.constexpr, PADDED: tl.constexpr,  # fmt: skip
+    DROPPING: tl.constexpr, HALF: tl.constexpr, PRECISION: tl.constexpr,  # fmt: skip
+    FEATURES: tl.constexpr, BLOCK_D: tl.constexpr,  # fmt: skip
+    BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,  # fmt: skip
+):  # fmt: skip
+    """The context of a block of queries of one head, and the logarithms (base 2) of its sums."""
+    head_index = tl.program_id(1)
+    b, h = (head_index // heads).to(tl.int64), (head_index % heads).to(tl.int64)
+    first_query = tl.program_id(0) * BLOCK_Q
+    query = first_query + tl.arange(0, BLOCK_Q)
+    position = query + (keys - queries)
+    q = load_rows(Q + b * q_b + h * q_h, q_t, query, queries, FEATURES, BLOCK_D)
+    row = load_row(QUERY_BIAS, HEAD_BIAS, b, h, query, queries, MECHANISM)
+
+    context = tl.zeros((BLOCK_Q, BLOCK_D), tl.float32)
+    total = tl.zeros((BLOCK_Q,), tl.float32)
+    largest = tl.full((BLOCK_Q,), float("-inf"), tl.float32)
+    last_key = keys
+    if CAUSAL:
+        last_key = tl.minimum(keys, first_query + BLOCK_Q + keys - queries)
+    for first_key in range(0, last_key, BLOCK_K):
+        key = first_key + tl.arange(0, BLOCK_K)
+        k = load_rows(K + b * k_b + h * k_h, k_t, key, keys, FEATURES, BLOCK_D)
+        v = load_rows(V + b * v_b + h * v_h, v_t, key, keys, FEATURES, BLOCK_D)
+        dots = product(q, tl.trans(k), tl.zeros((BLOCK_Q, BLOCK_K), tl.float32), PRECISION)
+        distance = position[:, None] - key[None, :]
+        cell = load_cells(CELLS + h * cells_h, center, count, distance)
+        score, factor = adjusted(dots, row[:, None], cell, scale * LOG2_E, MECHANISM)
+        if HALF and MECHANISM == DMAN:
+            # A mask that is small for all keys would take the weights out of float16's range.
+            score, factor = score + tl.log2(factor), 1.0
+        score += unseen_keys(PADDING, b, key, keys, PADDED)[None, :]
+        if CAUSAL:
+            score = tl.where(distance >= 0, score, float("-inf"))
+
+        larger = tl.maximum(largest, tl.max(score, 1))
+        shift = tl.where(larger == float("-inf"), 0.0, larger)  # of rows that saw no key so far
+        weight = tl.exp2(score - shift[:, None]) * factor
+        decay = tl.exp2(largest - shift)
+        total = total * decay + tl.sum(weight, 1)
+        if DROPPING:
+            keep = kept(seed, head_index, query, first_key, threshold, BLOCK_K, False)
+            weight = tl.where(keep, weight, 0.0)
+        context = product(weight.to(v.dtype), v, context * decay[:, None], PRECISION)
+        largest = larger
+
+    dead = total == 0.0
+    context = context * (keep_scale / tl.where(dead, 1.0, total))[:, None]
+    store_rows(CONTEXT + b * c_b + h * c_h, c_t, query, queries, context, FEATURES, BLOCK_D)
+    # An infinite sum makes every weight of a row zero in the backward pass.
+    log_sum = tl.where(dead, float("inf"), largest + tl.log2(tl.where(dead, 1.0, total)))
+    tl.store(LOG_SUM + head_index.to(tl.int64) * queries + query, log_sum, mask=query < queries)
+
+
+@triton.jit
+def weights_again(dots, row, cell, log_sum, unseen, distance, scale, MECHANISM, CAUSAL):
+    """The normalised weights of a tile, before dropout."""
+    score, factor = adjusted(dots, row, cell, scale * LOG2_E, MECHANISM)
+    score += unseen
+    if CAUSAL:
+        score = tl.where(distance >= 0, score, float("-inf"))
+    return tl.exp2(score - log_sum) * factor
+
+
+@triton.jit(do_not_specialize=["queries", "keys", "center", "count", "seed", "threshold", "width"])
+def differentiate_queries(
+    Q, K, V, CONTEXT, D_CONTEXT, LOG_SUM, DELTA, QUERY_BIAS, HEAD_BIAS, CELLS, PADDING,  # fmt: skip
+    D_Q, D_ROW, D_CELLS,  # fmt: skip
+    q_b, q_h, q_t, k_b, k_h, k_t, v_b, v_h, v_t, c_b, c_h, c_t, g_b, g_h, g_t,  # fmt: skip
+    dq_b, dq_h, dq_t, cells_h,  # fmt: skip
+    heads, queries, keys, center, count, width, scale, seed, threshold, keep_scale,  # fmt: skip
+    MECHANISM: tl.constexpr, CAUSAL: tl.constexpr, PADDED: tl.constexpr,  # fmt: skip
+    DROPPING: tl.constexpr, PRECISION: tl.constexpr,  # fmt: skip
+    FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK: tl.constexpr,  # fmt: skip
+):  # fmt: skip
+    """Gradients of every so many blocks of queries of one head, of its rows and of its distances.
+
+    A program takes each block of queries in turn and adds to its own line of distances: nothing is
+    added atomically. As keys go up by a block, the upper diagonals of one tile are the lower ones
+    of the next: each entry of the line is touched once for each block of queries.
+    """
+    head_index = tl.program_id(1)
+    b, h = (head_index // heads).to(tl.int64), (head_index % heads).to(tl.int64)
+    queries_before = head_index.to(tl.int64) * queries
+    offset = keys - queries
+    lane = tl.arange(0, BLOCK)
+    line = D_CELLS + (head_index * tl.num_programs(0) + tl.program_id(0)).to(tl.int64) * width
+    # Distances start where the first query meets the block after the last key.
+    line += tl.cdiv(keys, BLOCK) * BLOCK + tl.maximum(-offset, 0)
+
+    for block in range(tl.program_id(0), tl.cdiv(queries, BLOCK), tl.num_programs(0)):
+        first_query = block * BLOCK
+        query = first_query + lane
+        inside = query < queries
+        q = load_rows(Q + b * q_b + h * q_h, q_t, query, queries, FEATURES, BLOCK_D)
+        g = load_rows(D_CONTEXT + b * g_b + h * g_h, g_t, query, queries, FEATURES, BLOCK_D)
+        c = load_rows(CONTEXT + b * c_b + h * c_h, c_t, query, queries, FEATURES, BLOCK_D)
+        delta = tl.sum(g.to(tl.float32) * c.to(tl.float32), 1)
+        tl.store(DELTA + queries_before + query, delta, mask=inside)
+        log_sum = tl.load(LOG_SUM + queries_before + query, mask=inside, other=float("inf"))
+        row = load_row(QUERY_BIAS, HEAD_BIAS, b, h, query, queries, MECHANISM)
+
+        d_q = tl.zeros((BLOCK, BLOCK_D), tl.float32)
+        d_row = tl.zeros((BLOCK,), tl.float32)
+        carried = tl.zeros((BLOCK,), tl.float32)
+        last_key = keys
+        if CAUSAL:
+            last_key = tl.minimum(keys, tl.maximum(first_query + BLOCK + offset, 0))
+        diagonal = first_query + offset + lane
+        for first_key in range(0, last_key, BLOCK):
+            key = first_key + lane
+            k = load_rows(K + b * k_b + h * k_h, k_t, key, keys, FEATURES, BLOCK_D)
+            v = load_rows(V + b * v_b + h * v_h, v_t, key, keys, FEATURES, BLOCK_D)
+            dots = product(q, tl.trans(k), tl.zeros((BLOCK, BLOCK), tl.float32), PRECISION)
+            d_weight = product(g, tl.trans(v), tl.zeros((BLOCK, BLOCK), tl.float32), PRECISION)
+            distance = query[:, None] + offset - key[None, :]
+            cell = load_cells(CELLS + h * cells_h, center, count, distance)
+            unseen = unseen_keys(PADDING, b, key, keys, PADDED)[None, :]
+            weight = weights_again(
+                dots, row[:, None], cell, log_sum[:, None], unseen, distance, scale, MECHANISM,
+                CAUSAL,
+            )  # fmt: skip
+            if DROPPING:
+                keep = kept(seed, head_index, query, first_key, threshold, BLOCK, False)
+                d_weight = tl.where(keep, d_weight * keep_scale, 0.0)
+            d_score = weight * (d_weight - delta[:, None])
+            d_dots, d_cell = adjusted_backward(d_score, dots, row[:, None], cell, scale, MECHANISM)
+            d_q = product(d_dots.to(k.dtype), k, d_q, PRECISION)
+            if MECHANISM == DMAN:
+                d_row += tl.sum(d_cell, 1)
+            lower, upper = diagonal_sums(d_cell, BLOCK)
+            before = tl.load(line + diagonal)
+            tl.store(line + diagonal, before + carried + lower)
+            carried = upper
+            diagonal -= BLOCK
+        before = tl.load(line + diagonal)
+        tl.store(line + diagonal, before + carried)
+        tl.debug_barrier()  # the next block of queries may read by another thread
+        store_rows(D_Q + b * dq_b + h * dq_h, dq_t, query, queries, d_q * scale, FEATURES, BLOCK_D)
+        if MECHANISM == DMAN:
+            tl.store(D_ROW + queries_before + query, d_row, mask=inside)
+
+
+@triton.jit(do_not_specialize=["queries", "keys", "center", "count", "seed", "threshold"])
+def differentiate_keys(
+    Q, K, V, D_CONTEXT, LOG_SUM, DELTA, QUERY_BIAS, HEAD_BIAS, CELLS, PADDING,  # fmt: skip
+    D_K, D_V,  # fmt: skip
+    q_b, q_h, q_t, k_b, k_h, k_t, v_b, v_h, v_t, g_b, g_h, g_t,  # fmt: skip
+    dk_b, dk_h, dk_t, dv_b, dv_h, dv_t, cells_h,  # fmt: skip
+    heads, queries, keys, center, count, scale, seed, threshold, keep_scale,  # fmt: skip
+    MECHANISM: tl.constexpr, CAUSAL: tl.constexpr, PADDED: tl.constexpr,  # fmt: skip
+    DROPPING: tl.constexpr, PRECISION: tl.constexpr,  # fmt: skip
+    FEATURES: tl.constexpr, BLOCK_D: tl.constexpr,  # fmt: skip
+    BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,  # fmt: skip
+):  # fmt: skip
+    """Gradients of a block of keys of one head and of their values. Tiles lie keys first."""
+    head_index = tl.program_id(1)
+    b, h = (head_index // heads).to(tl.int64), (head_index % heads).to(tl.int64)
+    queries_before = head_index.to(tl.int64) * queries
+    offset = keys - queries
+    first_key = tl.program_id(0) * BLOCK_K
+    key = first_key + tl.arange(0, BLOCK_K)
+    k = load_rows(K + b * k_b + h * k_h, k_t, key, keys, FEATURES, BLOCK_D)
+    v = load_rows(V + b * v_b + h * v_h, v_t, key, keys, FEATURES, BLOCK_D)
+    unseen = unseen_keys(PADDING, b, key, keys, PADDED)[:, None]
+
+    d_k = tl.zeros((BLOCK_K, BLOCK_D), tl.float32)
+    d_v = tl.zeros((BLOCK_K, BLOCK_D), tl.float32)
+    start = 0
+    if CAUSAL:
+        start = tl.maximum(first_key - offset, 0) // BLOCK_Q * BLOCK_Q
+    for first_query in range(start, queries, BLOCK_Q):
+        query = first_query + tl.arange(0, BLOCK_Q)
+        inside = query < queries
+        q = load_rows(Q + b * q_b + h * q_h, q_t, query, queries, FEATURES, BLOCK_D)
+        g = load_rows(D_CONTEXT + b * g_b + h * g_h, g_t, query, queries, FEATURES, BLOCK_D)
+        log_sum = tl.load(LOG_SUM + queries_before + query, mask=inside, other=float("inf"))
+        delta = tl.load(DELTA + queries_before + query, mask=inside, other=0.0)
+        row = load_row(QUERY_BIAS, HEAD_BIAS, b, h, query, queries, MECHANISM)
+        dots = product(k, tl.trans(q), tl.zeros((BLOCK_K, BLOCK_Q), tl.float32), PRECISION)
+        d_weight = product(v, tl.trans(g), tl.zeros((BLOCK_K, BLOCK_Q), tl.float32), PRECISION)
+        distance = query[None, :] + offset - key[:, None]
+        cell = load_cells(CELLS + h * cells_h, center, count, distance)
+        weight = weights_again(
+            dots, row[None, :], cell, log_sum[None, :], unseen, distance, scale, MECHANISM, CAUSAL
+        )
+        dropped = weight
+        if DROPPING:
+            keep = kept(seed, head_index, query, first_key, threshold, BLOCK_K, True)
+            dropped = tl.where(keep, weight * keep_scale, 0.0)
+            d_weight = tl.where(keep, d_weight * keep_scale, 0.0)
+        d_v = product(dropped.to(g.dtype), g, d_v, PRECISION)
+        d_score = weight * (d_weight - delta[None, :])
+        d_dots, _ = adjusted_backward(d_score, dots, row[None, :], cell, scale, MECHANISM)
+        d_k = product(d_dots.to(q.dtype), q, d_k, PRECISION)
+    store_rows(D_K + b * dk_b + h * dk_h, dk_t, key, keys, d_k * scale, FEATURES, BLOCK_D)
+    store_rows(D_V + b * dv_b + h * dv_h, dv_t, key, keys, d_v, FEATURES, BLOCK_D)
+
+
+@triton.jit(do_not_specialize=["queries", "keys", "center", "count", "seed", "threshold"])
+def differentiate_whole(
+    Q, K, V, CONTEXT, D_CONTEXT, LOG_SUM, QUERY_BIAS, HEAD_BIAS, CELLS, PADDING,  # fmt: skip
+    D_Q, D_K, D_V, D_ROW, D_CELLS,  # fmt: skip
+    q_b, q_h, q_t, k_b, k_h, k_t, v_b, v_h, v_t, c_b, c_h, c_t, g_b, g_h, g_t,  # fmt: skip
+    dq_b, dq_h, dq_t, dk_b, dk_h, dk_t, dv_b, dv_h, dv_t, cells_h,  # fmt: skip
+    heads, queries, keys, center, count, scale, seed, threshold, keep_scale,  # fmt: skip
+    MECHANISM: tl.constexpr, CAUSAL: tl.constexpr, PADDED: tl.constexpr,  # fmt: skip
+    DROPPING: tl.constexpr, PRECISION: tl.constexpr,  # fmt: skip
+    FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK: tl.constexpr,  # fmt: skip
+):  # fmt: skip
+    """All gradients of one head of a sentence that is one tile: the two kernels above in one."""
+    head_index = tl.program_id(0)
+    b, h = (head_index // heads).to(tl.int64), (head_index % heads).to(tl.int64)
+    queries_before = head_index.to(tl.int64) * queries
+    offset = keys - queries
+    lane = tl.arange(0, BLOCK)
+    inside = lane < queries
+    q = load_rows(Q + b * q_b + h * q_h, q_t, lane, queries, FEATURES, BLOCK_D)
+    k = load_rows(K + b * k_b + h * k_h, k_t, lane, keys, FEATURES, BLOCK_D)
+    v = load_rows(V + b * v_b + h * v_h, v_t, lane, keys, FEATURES, BLOCK_D)
+    c = load_rows(CONTEXT + b * c_b + h * c_h, c_t, lane, queries, FEATURES, BLOCK_D)
+    g = load_rows(D_CONTEXT + b * g_b + h * g_h, g_t, lane, queries, FEATURES, BLOCK_D)
+    delta = tl.sum(g.to(tl.float32) * c.to(tl.float32), 1)
+    log_sum = tl.load(LOG_SUM + queries_before + lane, mask=inside, other=float("inf"))
+    row = load_row(QUERY_BIAS, HEAD_BIAS, b, h, lane, queries, MECHANISM)
+    distance = lane[:, None] + offset - lane[None, :]
+    cell = load_cells(CELLS + h * cells_h, center, count, distance)
+    unseen = unseen_keys(PADDING, b, lane, keys, PADDED)[None, :]
+
+    none = tl.zeros((BLOCK, BLOCK), tl.float32)
+    dots = product(q, tl.trans(k), none, PRECISION)
+    d_weight = product(g, tl.trans(v), none, PRECISION)
+    weight = weights_again(
+        dots, row[:, None], cell, log_sum[:, None], unseen, distance, scale, MECHANISM, CAUSAL
+    )
+    dropped = weight
+    if DROPPING:
+        keep = kept(seed, head_index, lane, 0, threshold, BLOCK, False)
+        dropped = tl.where(keep, weight * keep_scale, 0.0)
+        d_weight = tl.where(keep, d_weight * keep_scale, 0.0)
+    d_score = weight * (d_weight - delta[:, None])
+    d_dots, d_cell = adjusted_backward(d_score, dots, row[:, None], cell, scale, MECHANISM)
+    d_dots = d_dots.to(q.dtype)
+
+    none = tl.zeros((BLOCK, BLOCK_D), tl.float32)
+    d_q = product(d_dots, k, none, PRECISION) * scale
+    d_k = product(tl.trans(d_dots), q, none, PRECISION) * scale
+    d_v = product(tl.trans(dropped.to(g.dtype)), g, none, PRECISION)
+    store_rows(D_Q + b * dq_b + h * dq_h, dq_t, lane, queries, d_q, FEATURES, BLOCK_D)
+    store_rows(D_K + b * dk_b + h * dk_h, dk_t, lane, keys, d_k, FEATURES, BLOCK_D)
+    store_rows(D_V + b * dv_b + h * dv_h, dv_t, lane, keys, d_v, FEATURES, BLOCK_D)
+    if MECHANISM == DMAN:
+        tl.store(D_ROW + queries_before + lane, tl.sum(d_cell, 1), mask=inside)
+    lower, upper = diagonal_sums(d_cell, BLOCK)
+    line = D_CELLS + head_index.to(tl.int64) * (2 * BLOCK) + lane
+    tl.store(line, upper)
+    tl.store(line + BLOCK, lower)
+
+
+@dataclass(frozen=True)
+class Call:
+    """What the kernels of one call have in common, beside its tensors.
+
+    Attributes:
+        mechanism: ``DMAN`` or ``DA``.
+        center: entry of the cells that is distance 0.
+        causal: whether keys after a query are blocked.
+        dropout: what to drop.
+    """
+
+    mechanism: int
+    center: int
+    causal: bool
+    dropout: Dropout
+
+    def constants(self, query: Tensor, padding: Tensor | None) -> dict:
+        features = query.size(-1)
+        return {
+            "MECHANISM": self.mechanism,
+            "CAUSAL": self.causal,
+            "PADDED": padding is not None,
+            "DROPPING": self.dropout.dropping,
+            "PRECISION": matrix_precision(query.dtype),
+            "FEATURES": features,
+            "BLOCK_D": block_of(features, 128),
+        }
+
+    def numbers(self) -> tuple:
+        """The last arguments before the constants."""
+        return (self.dropout.seed, self.dropout.threshold, self.dropout.keep_scale)
+
+
+class DistanceScoredAttention(torch.autograd.Function):
+    """The kernels as one differentiable function.
+
+    Its inputs are query ``[B, H, Tq, D]``, key and value ``[B, H, Tk, D]``; DMAN's query bias
+    ``[B, Tq]`` and head bias ``[H]``, or None twice; a table ``[H or 1, L]``, DMAN's ``P`` or DA's
+    ``f``, by distance ``t - s`` (query less key); padding, bool ``[B, Tk]`` or None; a ``Call``.
+    """
+
+    @staticmethod
+    def forward(ctx, query, key, value, query_bias, head_bias, table, padding, call):
+        query, key, value = with_unit_stride(query, key, value)
+        batch, heads, queries, features = query.shape
+        keys = key.size(2)
+        if query_bias is not None:
+            query_bias, head_bias = query_bias.contiguous(), head_bias.contiguous()
+        cells = _cells(table, call.mechanism)
+        padding = None if padding is None else padding.contiguous()
+        context = torch.empty_like(query)
+        log_sum = torch.empty(batch, heads, queries, dtype=torch.float32, device=query.device)
+        block_q, block_k, options = forward_tiles(query, keys)
+        attend[(blocks_of(queries, block_q), batch * heads)](
+            query, key, value, context, log_sum, query_bias, head_bias, cells, padding,
+            *strides_of(query, key, value, context), _head_stride(cells),
+            heads, queries, keys, call.center, cells.size(-1), features**-0.5, *call.numbers(),
+            HALF=query.dtype == torch.float16, BLOCK_Q=block_q, BLOCK_K=block_k,
+            **call.constants(query, padding), **options,
+        )  # fmt: skip
+        ctx.save_for_backward(
+            query, key, value, context, log_sum, query_bias, head_bias, cells, padding
+        )
+        ctx.call, ctx.table_dtype = call, table.dtype
+        return context
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, d_context):
+        query, key, value, *_, query_bias, head_bias, cells, _ = ctx.saved_tensors
+        (d_context,) = with_unit_stride(d_context)
+        d_qkv = [torch.empty_like(tensor) for tensor in (query, key, value)]
+        d_row, d_line, lowest = _launch_backward(ctx, d_context, *d_qkv)
+        # The table's: the same for all sentences, and for all heads where they share one.
+        d_line = d_line.view(query.size(0), query.size(1), *d_line.shape[1:])
+        d_line = d_line.sum((0, 2) if cells.size(0) > 1 else (0, 1, 2))
+        d_line = d_line.view(cells.size(0), -1)
+        d_table = _fold(d_line, lowest, ctx.call.center, cells.size(-1))
+        d_query_bias = d_head_bias = None
+        if query_bias is not None:
+            d_query_bias = d_row.sum(1).to(query_bias.dtype)
+            d_head_bias = d_row.sum((0, 2)).to(head_bias.dtype)
+        return *d_qkv, d_query_bias, d_head_bias, d_table.to(ctx.table_dtype), None, None
+
+
+def _launch_backward(ctx, d_context, d_query, d_key, d_value):
+    """Fill the gradients of query, key and value.
+
+    Returns:
+        those of the rows ``[B, H, Tq]``; those of the cells in parts ``[B * H, parts, L]``, and the
+        distance of their first entry.
+    """
+    query, key, value, context, log_sum, query_bias, head_bias, cells, padding = ctx.saved_tensors
+    call = ctx.call
+    batch, heads, queries, features = query.shape
+    keys = key.size(2)
+    wide = {"dtype": torch.float32, "device": query.device}
+    d_row = torch.empty(batch, heads, queries, **wide)
+    constants = call.constants(query, padding)
+    lengths = (heads, queries, keys, call.center, cells.size(-1))
+    block, options = backward_tiles(query)
+
+    if max(queries, keys) <= block:
+        block = block_of(max(queries, keys), block)
+        d_line = torch.empty(batch * heads, 1, 2 * block, **wide)
+        differentiate_whole[(batch * heads,)](
+            query, key, value, context, d_context, log_sum, query_bias, head_bias, cells, padding,
+            d_query, d_key, d_value, d_row, d_line,
+            *strides_of(query, key, value, context, d_context, d_query, d_key, d_value),
+            _head_stride(cells), *lengths, features**-0.5, *call.numbers(),
+            BLOCK=block, **constants, **options,
+        )  # fmt: skip
+        return d_row, d_line, keys - queries - block
+
+    block = block_of(keys, block)
+    query_blocks, key_blocks = blocks_of(queries, block), blocks_of(keys, block)
+    parts = min(query_blocks, max(8, blocks_of(PROGRAMS, batch * heads)))
+    lowest = -key_blocks * block - max(queries - keys, 0)
+    width = query_blocks * block + max(keys - queries, 0) - lowest
+    d_line = torch.zeros(batch * heads, parts, width, **wide)
+    delta = torch.empty_like(log_sum)
+    differentiate_queries[(parts, batch * heads)](
+        query, key, value, context, d_context, log_sum, delta, query_bias, head_bias, cells,
+        padding, d_query, d_row, d_line,
+        *strides_of(query, key, value, context, d_context, d_query), _head_stride(cells),
+        *lengths, width, features**-0.5, *call.numbers(), BLOCK=block, **constants, **options,
+    )  # fmt: skip
+    differentiate_keys[(key_blocks, batch * heads)](
+        query, key, value, d_context, log_sum, delta, query_bias, head_bias, cells, padding,
+        d_key, d_value,
+        *strides_of(query, key, value, d_context, d_key, d_value), _head_stride(cells),
+        *lengths, features**-0.5, *call.numbers(), BLOCK_Q=block, BLOCK_K=block,
+        **constants, **options,
+    )  # fmt: skip
+    return d_row, d_line, lowest
+
+
+def forward_tiles(query: Tensor, keys: int) -> tuple[int, int, dict]:
+    """Queries and keys of a tile, and the options of the launch."""
+    block_k, _ = backward_tiles(query)
+    wide = query.size(-1) > 64 or query.dtype == torch.float32
+    block_q = block_of(query.size(2), 64 if query.dtype == torch.float32 else 128)
+    return block_q, block_of(keys, block_k), {"num_warps": 8 if wide else 4, "num_stages": 2}
+
+
+def backward_tiles(query: Tensor) -> tuple[int, dict]:
+    """Queries, and keys, of a tile, and the options of the launch."""
+    wide = query.size(-1) > 64 or query.dtype == torch.float32
+    return 32 if query.dtype == torch.float32 else 64, {
+        "num_warps": 8 if wide else 4,
+        "num_stages": 2,
+    }
+
+
+def _cells(table: Tensor, mechanism: int) -> Tensor:
+    table = table.contiguous()
+    if mechanism == DA.value:
+        return table.float()
+    cells = torch.empty(table.shape, dtype=torch.float32, device=table.device)
+    exponentials[(blocks_of(table.numel(), 1024),)](table, cells, table.numel(), BLOCK=1024)
+    return cells
+
+
+def _head_stride(cells: Tensor) -> int:
+    return cells.stride(0) if cells.size(0) > 1 else 0
+
+
+def _fold(line: Tensor, lowest: int, center: int, count: int) -> Tensor:
+    """Gradients by distance, from ``lowest`` up, to those of a table's entries.
+
+    Args:
+        line: ``[H or 1, L]``.
+        center, count: of the table; distances beyond it share its ends.
+    """
+    before = max(-center - lowest, 0)  # entries that share the table's first
+    after = max(lowest + line.size(-1) - (count - center), 0)
+    inner = line[:, before : line.size(-1) - after]
+    first = max(lowest, -center) + center
+    table = F.pad(inner, (first, count - first - inner.size(-1)))
+    if before:
+        table[:, 0] += line[:, :before].sum(-1)
+    if after:
+        table[:, -1] += line[:, line.size(-1) - after :].sum(-1)
+    return table

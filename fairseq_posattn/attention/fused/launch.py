@@ -1,0 +1,62 @@
+"""What every launch of a kernel works out first: tile sizes, strides, precision, dropout."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+# Multiprocessors of an H100 or H200, two programs to each: enough programs to fill the chip.
+PROGRAMS = 264
+
+
+@dataclass(frozen=True)
+class Dropout:
+    """Dropout inside a kernel: a weight is kept where 16 random bits are below ``threshold``.
+
+    The probability is thus a multiple of ``2**-16``, and what is kept is scaled by just that.
+
+    Attributes:
+        dropping: whether anything is dropped at all.
+        seed: of the counter-based generator, from PyTorch's; ``torch.manual_seed`` repeats it.
+        threshold: ``2**16`` times the probability of keeping.
+        keep_scale: what is kept is multiplied by this.
+    """
+
+    dropping: bool = False
+    seed: int = 2**32
+    threshold: int = 2**16
+    keep_scale: float = 1.0
+
+    @classmethod
+    def draw(cls, probability: float, training: bool) -> "Dropout":
+        if not training or probability <= 0:
+            return cls()
+        threshold = round((1 - probability) * 2**16)
+        # From the generator of the CPU: reading one on the GPU would wait for it. Always an int64.
+        seed = int(torch.randint(2**32, 2**62, ()))
+        return cls(True, seed, threshold, 2**16 / threshold if threshold else 0.0)
+
+
+def block_of(length: int, largest: int) -> int:
+    """The smallest power of two, from 16 to ``largest``, that holds ``length`` positions if any."""
+    return min(largest, max(16, 1 << (length - 1).bit_length()))
+
+
+def blocks_of(length: int, block: int) -> int:
+    return -(-length // block)
+
+
+def matrix_precision(dtype: torch.dtype) -> str:
+    """How float32 matrices are multiplied: in full, unless PyTorch is told that TF32 will do."""
+    narrow = dtype != torch.float32 or torch.backends.cuda.matmul.allow_tf32
+    return "tf32" if narrow else "ieee"
+
+
+def strides_of(*tensors: Tensor) -> list[int]:
+    """The strides of all dimensions but the last, which is 1."""
+    return [stride for tensor in tensors for stride in tensor.stride()[:-1]]
+
+
+def with_unit_stride(*tensors: Tensor) -> list[Tensor]:
+    """Tensors whose last dimension is contiguous, copied only where it is not."""
+    return [tensor if tensor.stride(-1) == 1 else tensor.contiguous() for tensor in tensors]

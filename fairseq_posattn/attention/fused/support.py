@@ -1,0 +1,78 @@
+"""Which calls the kernels can serve, and which they should. Imports no Triton.
+
+Nothing below was measured yet: the machine this was written on has no GPU. ``LEAST_KEYS`` says from
+how many keys on ``auto`` takes the kernels, by what can be counted: the reference launches several
+times as many kernels, most of which read or write ``[B, H, Tq, Tk]``, which the kernels here never
+make. They launch less and move less at every length, so ``auto`` takes them at every length. Run
+``python benchmarks/attention.py --device cuda`` and put here what it shows.
+"""
+
+import functools
+import importlib.metadata
+import importlib.util
+import os
+
+import torch
+from torch import Tensor
+
+LEAST_KEYS = {"dynamic_mask": 1, "distance_aware": 1, "tensorized": 1, "additive": 1}
+
+LARGEST_HEAD = 128
+DTYPES = (torch.float16, torch.bfloat16, torch.float32)
+# The first version that gathers within a tile.
+OLDEST_TRITON = (3, 3)
+# The first GPUs that multiply matrices of bfloat16.
+OLDEST_GPU = (8, 0)
+
+
+def kernel_obstacle(
+    requested: str, mechanism: str, query: Tensor, key: Tensor, value: Tensor
+) -> str | None:
+    """Why the kernels cannot serve these tensors, or None where they can.
+
+    Args:
+        requested: the implementation asked for; ``auto`` is also told where they are no gain.
+        mechanism: of ``LEAST_KEYS``.
+        query, key, value: ``[..., T, D]``.
+    """
+    if requested == "auto" and key.size(-2) < LEAST_KEYS[mechanism]:
+        return f"is slower below {LEAST_KEYS[mechanism]} keys"
+    obstacle = _installation_obstacle() or _device_obstacle(query.device)
+    if obstacle is not None:
+        return obstacle
+    tensors = (query, key, value)
+    if any(tensor.dtype != query.dtype for tensor in tensors) or query.dtype not in DTYPES:
+        names = ", ".join(str(tensor.dtype).removeprefix("torch.") for tensor in tensors)
+        return f"takes query, key and value in one of float16, bfloat16, float32, not {names}"
+    if query.size(-1) > LARGEST_HEAD or value.size(-1) != query.size(-1):
+        sizes = " and ".join(str(tensor.size(-1)) for tensor in (query, value))
+        return f"takes heads of up to {LARGEST_HEAD} features, as many in values, not {sizes}"
+    if 0 in query.shape or 0 in key.shape:
+        return "takes no empty tensors"
+    return None
+
+
+def interpreted() -> bool:
+    """Whether Triton is told to run kernels in its interpreter, which tests do on a CPU."""
+    return os.environ.get("TRITON_INTERPRET") == "1"
+
+
+@functools.cache
+def _installation_obstacle() -> str | None:
+    if importlib.util.find_spec("triton") is None:
+        return "needs Triton, which is not installed (pip install triton)"
+    version = importlib.metadata.version("triton")
+    if tuple(int(part) for part in version.split(".")[:2]) < OLDEST_TRITON:
+        return f"needs Triton {'.'.join(map(str, OLDEST_TRITON))} or newer, not {version}"
+    return None
+
+
+def _device_obstacle(device: torch.device) -> str | None:
+    if device.type == "cuda":
+        major, minor = torch.cuda.get_device_capability(device)
+        if (major, minor) < OLDEST_GPU:
+            return f"needs a GPU of compute capability 8.0 or more, not {major}.{minor}"
+        return None
+    if device.type == "cpu" and interpreted():
+        return None
+    return f"needs a GPU, not {device.type}"

@@ -1,0 +1,121 @@
+"""What the kernels do to one tile of scores: a block of queries by a block of keys, or the reverse.
+
+Positions come as ``[BLOCK, 1]`` or ``[1, BLOCK]``, so that the same lines serve a tile whichever
+way round it lies.
+"""
+
+import os
+
+import triton
+import triton.language as tl
+
+# Exponentials and logarithms are to the base 2, which is what the hardware has.
+LOG2_E = tl.constexpr(1.4426950408889634)
+
+# Triton's interpreter multiplies matrices in bfloat16 as if they held integers.
+INTERPRETED = tl.constexpr(os.environ.get("TRITON_INTERPRET") == "1")
+
+# Random123's Philox passes its authors' tests from seven rounds on.
+PHILOX_ROUNDS = tl.constexpr(7)
+
+
+@triton.jit
+def load_rows(start, stride, rows, length, FEATURES: tl.constexpr, BLOCK_D: tl.constexpr):
+    """Rows of a matrix ``[length, FEATURES]``; zero beyond its edges.
+
+    Args:
+        rows: ``[N]``.
+
+    Returns:
+        ``[N, BLOCK_D]``.
+    """
+    features = tl.arange(0, BLOCK_D)
+    inside = rows[:, None] < length
+    if FEATURES != BLOCK_D:
+        inside = inside & (features[None, :] < FEATURES)
+    pointers = start + rows[:, None].to(tl.int64) * stride + features[None, :]
+    return tl.load(pointers, mask=inside, other=0.0)
+
+
+@triton.jit
+def store_rows(start, stride, rows, length, tile, FEATURES: tl.constexpr, BLOCK_D: tl.constexpr):
+    """The reverse of :func:`load_rows`."""
+    features = tl.arange(0, BLOCK_D)
+    inside = rows[:, None] < length
+    if FEATURES != BLOCK_D:
+        inside = inside & (features[None, :] < FEATURES)
+    pointers = start + rows[:, None].to(tl.int64) * stride + features[None, :]
+    tl.store(pointers, tile.to(start.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def product(a, b, total, PRECISION: tl.constexpr):
+    """``total + a b``, in float32, of tiles that are rounded to the narrower one's type."""
+    if INTERPRETED:
+        return tl.dot(a.to(tl.float32), b.to(tl.float32), total)
+    else:
+        return tl.dot(a, b, total, input_precision=PRECISION)
+
+
+@triton.jit
+def unseen_keys(padding, sentence, positions, keys, PADDED: tl.constexpr):
+    """0 for keys to be seen, -inf for padding and for what is beyond the last key.
+
+    Added to the scores it costs nothing: the multiplication that scales them adds as well.
+    """
+    unseen = positions >= keys
+    if PADDED:
+        unseen = unseen | (
+            tl.load(padding + sentence * keys + positions, mask=positions < keys, other=1) != 0
+        )
+    return tl.where(unseen, float("-inf"), 0.0)
+
+
+@triton.jit
+def kept(seed, head, query, first_key, threshold, BLOCK_K: tl.constexpr, KEYS_FIRST: tl.constexpr):
+    """Which weights of a tile dropout keeps: each with probability ``threshold / 2**16``.
+
+    It depends on the seed and on the positions alone, for one BLOCK_K: the kernels of the backward
+    pass draw again what the forward pass drew. A counter's four words of 32 bits serve eight keys.
+
+    Args:
+        seed, head, first_key: scalars; ``head`` counts through the batch.
+        query: ``[BLOCK_Q]``.
+
+    Returns:
+        bool ``[BLOCK_Q, BLOCK_K]``, or ``[BLOCK_K, BLOCK_Q]`` where ``KEYS_FIRST``.
+    """
+    BLOCK_Q: tl.constexpr = query.shape[0]
+    group = first_key + tl.arange(0, BLOCK_K // 8)
+    if KEYS_FIRST:
+        group, query = tl.broadcast(group[:, None], query[None, :])
+    else:
+        group, query = tl.broadcast(group[None, :], query[:, None])
+    zero = group * 0
+    a, b, c, d = tl.philox(seed, group, query, zero + head, zero, PHILOX_ROUNDS)
+    words = tl.join(tl.join(a, b), tl.join(c, d))
+    halves = tl.join(words & 0xFFFF, words >> 16).to(tl.int32)  # [..., 2, 2, 2]
+    if KEYS_FIRST:
+        halves = tl.reshape(tl.permute(halves, (2, 3, 4, 0, 1)), (BLOCK_K, BLOCK_Q))
+    else:
+        halves = tl.reshape(tl.permute(halves, (0, 2, 3, 4, 1)), (BLOCK_Q, BLOCK_K))
+    return halves < threshold
+
+
+@triton.jit
+def diagonal_sums(tile, BLOCK: tl.constexpr):
+    """Sums of a square tile along its diagonals, each over a fixed order of rows.
+
+    Entry e of the first result is the diagonal of query e after key 0 (e = 0 is the main one),
+    entry e of the second the one ``BLOCK`` before it: of query e - BLOCK.
+
+    Returns:
+        two ``[BLOCK]``.
+    """
+    row = tl.arange(0, BLOCK)[:, None]
+    entry = tl.arange(0, BLOCK)[None, :]
+    # Rotating each row lines the diagonals up as columns, two to a column.
+    rotated = tl.gather(tile, (row - entry) & (BLOCK - 1), 1)
+    lower = tl.sum(tl.where(row >= entry, rotated, 0.0), 0)
+    upper = tl.sum(tl.where(row >= entry, 0.0, rotated), 0)
+    return lower, upper

@@ -1,0 +1,55 @@
+"""What the tests of all kernels share. On a GPU they run there, else in Triton's interpreter."""
+
+import math
+
+import torch
+from reference import gradients, leaves
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def padding_of(batch, length):
+    """The first sentence padded on the left, the second on the right, the last all padding."""
+    padding = torch.zeros(batch, length, dtype=torch.bool, device=DEVICE)
+    padding[0, : length // 3] = True
+    if batch > 2:
+        padding[1, length - length // 4 :] = True
+    padding[-1] = batch > 1
+    return padding
+
+
+def twins(*shapes, dtype, scale=1.0, seed=0):
+    """Tensors in ``dtype``, and the same numbers in float64: the expected results' own inputs."""
+    rounded = [t.detach().to(DEVICE) for t in leaves(*shapes, dtype=dtype, scale=scale, seed=seed)]
+    return (
+        [tensor.requires_grad_() for tensor in rounded],
+        [tensor.detach().double().requires_grad_() for tensor in rounded],
+    )
+
+
+def assert_as_exact_as_the_reference(kernel, reference, tensors, exact):
+    """Outputs and all gradients, against the reference in float64.
+
+    What is allowed is four times the largest error of the reference in the same precision, and two
+    roundings of the largest number, for where that error happens to be none. Those of a sum grow as
+    the root of its size.
+    """
+    results = []
+    for function, arguments in ((kernel, tensors), (reference, exact), (reference, tensors)):
+        output = function(*arguments)
+        results.append((output, *gradients(output, arguments)))
+    assert results[0][0].dtype == tensors[0].dtype
+    size = 1 + max(result.abs().max().item() for result in results[1])
+    for number, (ours, theirs, rough) in enumerate(zip(*results, strict=True)):
+        assert ours.isfinite().all()
+        summands = max(1.0, output.numel() / ours.numel())
+        roundings = 2 * torch.finfo(output.dtype).eps * size * math.sqrt(summands)
+        allowed = 4 * (rough.double() - theirs).abs().max().item() + roundings
+        error = (ours.double() - theirs).abs().max().item()
+        assert error <= allowed, f"tensor {number}: error {error:.2e}, allowed {allowed:.2e}"
+
+
+def assert_frequency(count, trials, probability):
+    """Within five standard errors."""
+    error = 5 * math.sqrt(probability * (1 - probability) / trials)
+    assert abs(count / trials - probability) <= error

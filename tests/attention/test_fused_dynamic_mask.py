@@ -1,0 +1,172 @@
+"""DMAN's kernels against the reference, whose own tests are in test_dynamic_mask.py."""
+
+from functools import partial
+
+import pytest
+import torch
+from kernel_checks import (
+    DEVICE,
+    assert_as_exact_as_the_reference,
+    padding_of,
+    twins,
+)
+from reference import gradients
+
+from fairseq_posattn.attention import dynamic_mask_attention
+
+pytest.importorskip("triton")
+
+LOW = [torch.float16, torch.bfloat16]
+
+
+def inputs(batch=3, heads=1, queries=33, keys=None, features=16, reach=20, dtype=torch.float32):
+    """query, key, value, query_bias, distance_bias, head_bias; and in float64."""
+    keys = keys or queries
+    return twins(
+        (batch, heads, queries, features),
+        (batch, heads, keys, features),
+        (batch, heads, keys, features),
+        (batch, queries),
+        (2 * reach + 1,),
+        (heads,),
+        dtype=dtype,
+    )
+
+
+def check(tensors, exact, padding=None, causal=False):
+    attend = partial(dynamic_mask_attention, key_padding_mask=padding, causal=causal)
+    assert_as_exact_as_the_reference(
+        partial(attend, impl="triton"), partial(attend, impl="reference"), tensors, exact
+    )
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("length", [1, 5, 17, 33, 70])
+def test_equals_the_reference(length, causal):
+    """Of 33 positions or more the backward pass has several tiles; of the others one."""
+    tensors, exact = inputs(heads=2, queries=length)
+    check(tensors, exact, padding_of(3, length), causal)
+
+
+@pytest.mark.parametrize("length", [17, 70])
+def test_equals_the_reference_without_padding(length):
+    tensors, exact = inputs(batch=2, queries=length)
+    check(tensors, exact)
+
+
+@pytest.mark.parametrize("features", [16, 40, 64, 128])
+@pytest.mark.parametrize("dtype", [*LOW, torch.float32])
+def test_every_head_size_and_precision(dtype, features):
+    length = 66 if features == 40 else 20
+    tensors, exact = inputs(batch=2, queries=length, features=features, dtype=dtype)
+    check(tensors, exact, padding_of(2, length), causal=True)
+
+
+@pytest.mark.parametrize("queries, keys", [(1, 70), (17, 70), (66, 130), (70, 17)])
+@pytest.mark.parametrize("causal", [False, True])
+def test_queries_are_the_last_of_the_positions(queries, keys, causal):
+    tensors, exact = inputs(batch=2, queries=queries, keys=keys)
+    check(tensors, exact, padding_of(2, keys), causal)
+
+
+@pytest.mark.parametrize("length", [20, 70])
+@pytest.mark.parametrize("reach", [0, 19, 200])
+def test_distances_beyond_the_table_share_its_ends(reach, length):
+    tensors, exact = inputs(batch=2, queries=length, reach=reach)
+    check(tensors, exact)
+
+
+@pytest.mark.parametrize("dtype", [*LOW, torch.float32])
+def test_masks_at_the_floor_and_far_below_one_for_all_keys(dtype):
+    """A mask of 1e-9 for all keys is no mask; float16 cannot hold it, the result must."""
+    tensors, exact = inputs(batch=2, queries=20, reach=5, dtype=dtype)
+    for table, heads in ((tensors[4], tensors[5]), (exact[4], exact[5])):
+        with torch.no_grad():
+            table[:3] = -1000.0
+            heads -= 18
+    check(tensors, exact)
+
+
+def test_heads_that_lie_between_the_positions():
+    """Queries, keys and values as a layer has them, ``[T, B, 3 H D]``, and gradients alike."""
+    batch, heads, length, features = 2, 3, 20, 16
+    tensors, exact = inputs(batch, heads, length, features=features)
+    packed = torch.stack([tensor.detach() for tensor in tensors[:3]])  # [3, B, H, T, D]
+    packed = packed.permute(3, 1, 0, 2, 4).contiguous().requires_grad_()  # [T, B, 3, H, D]
+    views = packed.permute(2, 1, 3, 0, 4).unbind()
+    output = dynamic_mask_attention(*views, *tensors[3:], impl="triton")
+    expected = dynamic_mask_attention(*exact, impl="reference")
+    torch.testing.assert_close(output, expected.float())
+    (ours,) = gradients(output, [packed])
+    theirs = torch.stack(gradients(expected, exact[:3]))
+    torch.testing.assert_close(ours.permute(2, 1, 3, 0, 4), theirs.float())
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_query_without_keys_gets_zero_and_gives_no_gradient(causal):
+    tensors, _ = inputs(batch=1, queries=5)
+    padding = torch.ones(1, 5, dtype=torch.bool, device=DEVICE)
+    output = dynamic_mask_attention(
+        *tensors, key_padding_mask=padding, causal=causal, impl="triton"
+    )
+    assert output.eq(0).all()
+    assert all(gradient.eq(0).all() for gradient in gradients(output, tensors))
+
+
+def test_padding_may_hold_anything():
+    tensors, _ = inputs(batch=1, queries=20)
+    alone = dynamic_mask_attention(
+        tensors[0], *(t[:, :, 5:] for t in tensors[1:3]), *tensors[3:], impl="triton"
+    )
+    with torch.no_grad():
+        for tensor in tensors[1:3]:
+            tensor[:, :, :5] = 1e4
+    padding = torch.arange(20, device=DEVICE)[None] < 5
+    padded = dynamic_mask_attention(*tensors, key_padding_mask=padding, impl="triton")
+    torch.testing.assert_close(padded[:, :, 5:], alone[:, :, 5:])
+    assert all(gradient.isfinite().all() for gradient in gradients(padded, tensors))
+
+
+def test_gradients_are_the_same_from_run_to_run():
+    tensors, _ = inputs(queries=70)
+    runs = [gradients(dynamic_mask_attention(*tensors, impl="triton"), tensors) for _ in range(2)]
+    assert all(torch.equal(a, b) for a, b in zip(*runs, strict=True))
+
+
+# Dropout
+
+
+def identity_values(tensors, exact):
+    """Values that make the context the dropped weights themselves: D of T keys."""
+    for values in (tensors, exact):
+        eye = torch.eye(values[2].size(2), values[2].size(3)).to(values[2])
+        values[2] = eye.expand_as(values[2]).clone().requires_grad_()
+
+
+@pytest.mark.parametrize("length", [33, 70])
+def test_dropout_is_the_same_backward_as_forward(length):
+    """The mask is read off the context of values that are the identity, some keys at a time."""
+    p = 0.3
+    tensors, exact = inputs(batch=2, queries=length, features=64)
+    padding = padding_of(2, length)
+    options = {"key_padding_mask": padding, "dropout_p": p, "impl": "triton"}
+
+    parts = []
+    for first in range(0, length, 64):
+        probe = [t.detach() for t in tensors]
+        probe[2] = torch.eye(length, device=DEVICE)[:, first : first + 64]
+        probe[2] = torch.nn.functional.pad(probe[2], (0, 64 - probe[2].size(1)))
+        probe[2] = probe[2].expand(2, 2, length, 64)
+        torch.manual_seed(3)
+        parts.append(dynamic_mask_attention(*probe, **options)[..., : length - first])
+    dropped = torch.cat(parts, -1)  # [B, H, T, T]
+
+    query, key, value = exact[:3]
+    _, weights = dynamic_mask_attention(*exact, key_padding_mask=padding, need_weights=True)
+    kept = dropped != 0
+    expected = (weights * kept / (1 - p)) @ value
+    torch.manual_seed(3)
+    output = dynamic_mask_attention(*tensors, **options)
+    torch.testing.assert_close(output.double(), expected, rtol=1e-4, atol=1e-5)
+    for ours, theirs in zip(gradients(output, tensors), gradients(expected, exact), strict=True):
+        torch.testing.assert_close(ours.double(), theirs, rtol=2e-4, atol=2e-5)
