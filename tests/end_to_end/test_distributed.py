@@ -1,7 +1,7 @@
 """Training on several processes by the scripts of examples/distributed.
 
 torchrun and its processes are real, on the CPU; a single process is forked, which starts at once.
-The models have no dropout, whose random numbers depend on the process, and Adam has a large epsilon:
+The models have no dropout, whose random numbers depend on the process, and Adam's epsilon is large:
 otherwise it makes steps of full size of the rounding of gradients that are zero.
 """
 
