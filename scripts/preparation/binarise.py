@@ -24,19 +24,11 @@ def binarise_pairs(source, target, prefixes, dest, jobs, **options):
     preprocess(dest, jobs, source_lang=source, target_lang=target, **files, **options)
 
 
-def binarise_text(prefixes, dest, jobs, **options):
-    """Binarise one text per split, for classification.
+def preprocess(dest, jobs, tell=say, **options):
+    """Run fairseq-preprocess.
 
     Args:
-        prefixes: maps ``train``, ``valid``, ``test`` to files.
-        options: as of :func:`binarise_pairs`; ``srcdict`` is a dictionary to use.
-    """
-    files = {f"{split}pref": path for split, path in prefixes.items()}
-    preprocess(dest, jobs, only_source=True, **files, **options)
-
-
-def preprocess(dest, jobs, **options):
-    """Run fairseq-preprocess; of what it says, show the sizes of dictionaries and data.
+        tell: called with what it says of the sizes of dictionaries and data.
 
     Raises:
         DataError: it fails; ends with the last line that it said.
@@ -63,7 +55,7 @@ def preprocess(dest, jobs, **options):
             last = line.strip() or last
             if (told := TOLD.search(line)) and told[1] not in shown:
                 shown.add(told[1])
-                say(told[1])
+                tell(told[1])
     finally:
         if process.poll() is None and sys.exc_info()[0]:
             process.kill()

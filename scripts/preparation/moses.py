@@ -11,16 +11,17 @@ LONGEST_WORD = 1000  # characters; clean-corpus-n.perl drops pairs with longer o
 
 
 class Tokeniser:
-    """Makes tokenised text of a line: punctuation split off, special characters escaped.
+    """Makes tokenised text of a line: punctuation split off.
 
     Args:
         language: of the text, for abbreviations and quotation marks.
         normalise: bring quotation marks, dashes and spaces into one form first, and replace
             characters that cannot be printed by spaces.
         split_hyphens: ``a-b`` becomes ``a @-@ b``.
+        escape: write ``&``, ``|``, quotation marks and some brackets as ``&amp;`` and so on.
     """
 
-    def __init__(self, language, normalise=False, split_hyphens=False):
+    def __init__(self, language, normalise=False, split_hyphens=False, escape=True):
         from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
         self.normaliser = MosesPunctNormalizer(language, perl_parity=True) if normalise else None
@@ -28,12 +29,16 @@ class Tokeniser:
         # Its own way builds the set anew for every word before a full stop: half of all time.
         self.tokeniser.islower = frozenset(self.tokeniser.IsLower).issuperset
         self.split_hyphens = split_hyphens
+        self.escape = escape
 
     def __call__(self, line):
         if self.normaliser:
             line = regex.sub(r"\p{C}", " ", self.normaliser.normalize(line + "\n"))
         return self.tokeniser.tokenize(
-            line, aggressive_dash_splits=self.split_hyphens, return_str=True
+            line,
+            aggressive_dash_splits=self.split_hyphens,
+            return_str=True,
+            escape=self.escape,
         )
 
 
