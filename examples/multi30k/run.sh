@@ -7,9 +7,9 @@ settings and the same number of updates, and prints the BLEU score of each on th
     bash examples/multi30k/run.sh [OPTIONS] [-- FLAGS]
 
     --small              models that a CPU core trains in half an hour each: $small_sizes
-    --source FOLDER, --url BASE, --data FOLDER, --merges N
-                         where text comes from and goes to, byte-pair merges: see prepare.sh --help
-                         (merges: 10000, or 4000 with --small)
+    --source FOLDER      text that is here already, see prepare_translation.py multi30k --help
+    --data FOLDER        where it goes, prepared (default: data-bin/multi30k in the checkout)
+    --merges N           byte-pair merges (default: 10000, or 4000 with --small)
     --out FOLDER         checkpoints, translations and results (default: checkpoints/multi30k in
                          the checkout, or checkpoints/multi30k-small)
     --models LIST        architectures, with commas between (default: $models)
@@ -34,7 +34,7 @@ averaged=5 beam=5
 models=transformer_iwslt_de_en,dman_iwslt_de_en
 small_sizes="3+3 layers, 256 wide"
 seed=1 small="" dry_run="" max_update="" merges="" data="$root/data-bin/multi30k" out=""
-preparation=() extra=()
+source="" extra=()
 
 say() { printf 'multi30k: %s\n' "$*" >&2; }
 die() {
@@ -47,10 +47,9 @@ while (($#)); do
         --help | -h) usage && exit ;;
         --small) small=yes && shift ;;
         --dry-run) dry_run=yes && shift ;;
-        --source | --url | --data | --merges | --out | --models | --seed | --max-update)
+        --source | --data | --merges | --out | --models | --seed | --max-update)
             [[ -n "${2:-}" ]] || die "$1 needs a value"
             case "$1" in
-                --source | --url) preparation+=("$1" "$2") ;;
                 --max-update) max_update="$2" ;;
                 *) declare "${1#--}=$2" ;;
             esac
@@ -121,9 +120,10 @@ EOF
 # --- Data and environment ----------------------------------------------------------------------
 
 if [[ -z "$dry_run" ]]; then
-    bash "$here/prepare.sh" "${preparation[@]}" --data "$data" --merges "$merges"
     commands="$(bash "$root/scripts/environment.sh")"
     export PATH="$commands:$PATH"
+    python "$root/scripts/prepare_translation.py" multi30k ${source:+--source "$source"} \
+        --dest "$data/bpe$merges" --bpe-operations "$merges" >/dev/null
     mkdir -p "$out" || die "--out $out cannot be made a folder"
     data="$(cd "$data" && pwd -P)" out="$(cd "$out" && pwd -P)"
 fi
@@ -222,5 +222,5 @@ for model in ${models//,/ }; do
     exec 9<&-
     results+=("$directory/average-$max_update.pt" "$translation")
 done
-[[ -n "$dry_run" ]] || python "$here/score.py" "$data/text/test.en" "$out/results-$max_update.json" \
+[[ -n "$dry_run" ]] || python "$here/score.py" "$binarised/text/test.en" "$out/results-$max_update.json" \
     "${results[@]}"

@@ -53,18 +53,15 @@ def add_options(parser):
 
 
 def prepare(options):
-    archive = obtain(ARCHIVE, options.source, options.dest / "download")
-    if archive.has(ARCHIVE.name):  # in the archive of all languages
-        archive = archive.nested(ARCHIVE.name)
-    test_files = find_test_files(archive)
+    given = options.source and find_files(options)
     with Stages(options.dest, options.limit, options.force).locked() as stages:
         stages.run(
             "text",
             text_files(LANGUAGES),
             lambda work: write_text(
-                archive, test_files, work / "text", options.jobs, options.limit
+                *(given or find_files(options)), work / "text", options.jobs, options.limit
             ),
-            source=archive.fingerprint(*TRAINING_FILES, *chain(*test_files)),
+            source=given and fingerprint(*given),
         )
         learn_and_apply_bpe(stages, LANGUAGES, options.bpe_operations, options.jobs)
         binarise(stages, *LANGUAGES, options.jobs)
@@ -76,6 +73,18 @@ def prepare(options):
         *("--warmup-updates", 4000, "--criterion", "label_smoothed_cross_entropy"),
         *("--label-smoothing", 0.1, "--max-update", 50_000),
     )
+
+
+def find_files(options):
+    """The archive, and the files of its evaluation sets."""
+    archive = obtain(ARCHIVE, options.source, options.dest / "download")
+    if archive.has(ARCHIVE.name):  # in the archive of all languages
+        archive = archive.nested(ARCHIVE.name)
+    return archive, find_test_files(archive)
+
+
+def fingerprint(archive, test_files):
+    return archive.fingerprint(*TRAINING_FILES, *chain(*test_files))
 
 
 def write_text(archive, test_files, folder, jobs, limit):

@@ -42,14 +42,15 @@ def add_options(parser):
 
 def prepare(options):
     tokenised = options.source is not None and (options.source / "valid.en").is_file()
-    files = find_files(options.source, options.dest / "download", tokenised)
+    given = options.source and find_files(options, tokenised)
     with Stages(options.dest, options.limit, options.force).locked() as stages:
         stages.run(
             "text",
             text_files(LANGUAGES),
-            lambda work: write_text(files, work / "text", tokenised, options.jobs, options.limit),
-            tokenised=tokenised,
-            source=[archive.fingerprint(member) for archive, member in files.values()],
+            lambda work: write_text(
+                given or find_files(options), work / "text", tokenised, options.jobs, options.limit
+            ),
+            source=given and [archive.fingerprint(member) for archive, member in given.values()],
         )
         learn_and_apply_bpe(stages, LANGUAGES, options.bpe_operations, options.jobs)
         binarise(stages, *LANGUAGES, options.jobs)
@@ -63,14 +64,17 @@ def prepare(options):
     )
 
 
-def find_files(given, downloads, tokenised):
+def find_files(options, tokenised=False):
     """``{(split, language): (archive, member)}``."""
     files = {}
     for split in SPLITS:
         for language in LANGUAGES:
             member = f"{split if tokenised else RAW_NAMES[split]}.{language}"
             source = Source(f"{member}.gz", (f"{URL}/{member}.gz",))
-            files[split, language] = obtain(source, given, downloads), member
+            files[split, language] = (
+                obtain(source, options.source, options.dest / "download"),
+                member,
+            )
     return files
 
 

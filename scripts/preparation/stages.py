@@ -61,20 +61,21 @@ class Stages:
         finally:
             os.close(descriptor)
 
-    def run(self, name, outputs, function, **settings):
+    def run(self, name, outputs, function, source=None, **settings):
         """Do one stage, unless it is done already.
 
         Args:
             name: of the stage.
             outputs: the files and folders that it makes, relative to the destination.
             function: called with the working folder, in which it must make all of them.
-            settings: all that the result depends on beside the outputs of the stages before; values
-                that JSON can hold.
+            source: something that tells the user's own files from others, such as
+                :meth:`Archive.fingerprint`; None, if none were named, agrees with any.
+            settings: all else that the result depends on beside the outputs of the stages before;
+                values that JSON can hold.
         """
-        settings = json.loads(json.dumps({"limit": self.limit, **settings}))
+        settings = json.loads(json.dumps({"limit": self.limit, "source": source, **settings}))
         earlier = self.record.get(name)
-        finished = earlier and earlier["settings"] == settings
-        if finished and not self.redo and earlier["outputs"] == self._states(outputs):
+        if not self.redo and earlier and self._is_same(earlier, settings, outputs):
             say(f"{name}: done already")
             self.done.append(name)
             return
@@ -91,6 +92,11 @@ class Stages:
         self.record[name] = {"settings": settings, "outputs": self._states(outputs)}
         self._write_record()
         self.done.append(name)
+
+    def _is_same(self, earlier, settings, outputs):
+        if settings["source"] is None:
+            settings = {**settings, "source": earlier["settings"].get("source")}
+        return earlier["settings"] == settings and earlier["outputs"] == self._states(outputs)
 
     def _forget_later_stages(self):
         """Drop what was made from the outputs that are about to be replaced."""

@@ -107,16 +107,15 @@ def add_options(parser):
 
 
 def prepare(options):
-    corpora = find_corpora(options.source, options.dest / "download", options.news_commentary)
-    evaluation = find_evaluation(options.source, options.dest / "download")
-    parts = [*corpora, *evaluation.values()]
+    given = options.source and find_files(options)
     with Stages(options.dest, options.limit, options.force).locked() as stages:
         stages.run(
             "text",
             text_files(LANGUAGES),
-            lambda work: write_text(corpora, evaluation, work / "text", options),
+            lambda work: write_text(*(given or find_files(options)), work / "text", options),
+            source=given and fingerprint(*given),
             keep_hyphens=options.keep_hyphens,
-            source=[archive.fingerprint(*members) for archive, members in parts],
+            news_commentary=options.news_commentary,
         )
         learn_and_apply_bpe(stages, LANGUAGES, options.bpe_operations, options.jobs, LONGEST)
         binarise(stages, *LANGUAGES, options.jobs)
@@ -132,6 +131,17 @@ def prepare(options):
         *("--criterion", "label_smoothed_cross_entropy", "--label-smoothing", 0.1),
         *("--update-freq", 8, "--max-update", 80_000),
     )
+
+
+def find_files(options):
+    """Archive and files of each training corpus, and of the newstests by split."""
+    downloads = options.dest / "download"
+    corpora = find_corpora(options.source, downloads, options.news_commentary)
+    return corpora, find_evaluation(options.source, downloads)
+
+
+def fingerprint(corpora, evaluation):
+    return [archive.fingerprint(*files) for archive, files in [*corpora, *evaluation.values()]]
 
 
 def find_corpora(given, downloads, news_commentary):
