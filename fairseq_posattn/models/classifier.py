@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from fairseq_posattn.attention.cascaded import FUSIONS as CSPAN_FUSIONS
 from fairseq_posattn.attention.positional import FUSIONS as MPSAN_FUSIONS
 from fairseq_posattn.attention.positional import MPSAN_MASKS
+from fairseq_posattn.data.row_checks import check_when_loading
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.layers.classification_head import ClassificationHead, pair_features
 from fairseq_posattn.layers.mechanisms import MECHANISMS, MechanismConfig
@@ -290,6 +291,7 @@ class PosAttnClassifier(FairseqEncoderModel):
             raise
         except ValueError as error:
             raise UsageError(str(error)) from error
+        check_when_loading(task)
         return cls(cfg, encoder, getattr(task, "encodes_pairs", False))
 
     def register_classification_head(self, name: str, num_classes: int, **unused):
@@ -338,24 +340,6 @@ class PosAttnClassifier(FairseqEncoderModel):
         """Probabilities of the classes, or their logarithms, in float32: ``[B, classes]``."""
         normalise = F.log_softmax if log_probs else F.softmax
         return normalise(net_output[0].float(), dim=-1)
-
-    def get_targets(self, sample, net_output) -> Tensor:
-        """The labels of a batch.
-
-        Raises:
-            UsageError: a label that the dictionary of labels, or ``--num-classes``, lacks.
-        """
-        targets = sample["target"]
-        classes = net_output[0].size(-1)
-        if not targets.is_floating_point():
-            lowest, highest = (bound.item() for bound in targets.aminmax())
-            if lowest < 0 or highest >= classes:
-                raise UsageError(
-                    f"a label is {'not in label/dict.txt' if lowest < 0 else highest}, where there "
-                    f"are {classes} classes, 0 to {classes - 1}: prepare the labels again with the "
-                    "dictionary of all of them, or mend --num-classes"
-                )
-        return targets
 
 
 def complete_config(cfg) -> Namespace:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from fairseq_posattn.attention import DirectionalSelfAttention, MultiplePositionalSelfAttention
 from fairseq_posattn.attention.cascaded import SemanticPositionalAttention
 from fairseq_posattn.attention.convolution import NGramConvolutions
+from fairseq_posattn.attention.directional import glorot_linear
 from fairseq_posattn.attention.recurrent import BiLSTM
 from fairseq_posattn.attention.sinusoid import relative_sinusoids
 from fairseq_posattn.attention.tensorized_encoder import TensorizedEncoder
@@ -59,7 +60,7 @@ class TransformerEncoder(nn.Module):
         dropout: float,
     ):
         super().__init__()
-        self.input_map = nn.Linear(dim, hidden_dim) if dim != hidden_dim else None
+        self.input_map = glorot_linear(dim, hidden_dim) if dim != hidden_dim else None
         self.layers = nn.ModuleList(layers)
         self.positions = positions
         self.layer_norm = nn.LayerNorm(hidden_dim) if normalize_after else None
@@ -158,7 +159,10 @@ def build_bilstm(cfg: Namespace, dim: int) -> BiLSTM:
 
 
 def build_cnn(cfg: Namespace, dim: int) -> NGramConvolutions:
-    widths = [int(width) for width in cfg.cnn_widths.split(",")]
+    widths = cfg.cnn_widths.split(",")
+    if not all(width.isdecimal() and int(width) > 0 for width in widths):
+        raise ValueError(f"--cnn-widths {cfg.cnn_widths}: give numbers with commas between")
+    widths = [int(width) for width in widths]
     return NGramConvolutions(dim, cfg.encoder_hidden_dim or dim, widths)
 
 

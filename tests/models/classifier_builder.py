@@ -1,0 +1,84 @@
+"""Classifiers as fairseq-train builds them, on a dictionary of numbered words."""
+
+import argparse
+from types import SimpleNamespace
+
+import torch
+from fairseq import models
+from fairseq.data import Dictionary
+
+from fairseq_posattn.models import PosAttnClassifier
+
+HEAD = "sentence_classification_head"
+PAD, EOS = 1, 2
+# Small widths at which every architecture can be built; mtsa, disan and the Bi-LSTM halve theirs.
+TINY = [
+    "--encoder-embed-dim=12",
+    "--encoder-hidden-dim=0",
+    "--encoder-attention-heads=2",
+    "--encoder-ffn-embed-dim=16",
+    "--head-dim=6",
+    "--pooling-queries=3",
+    "--dropout=0",
+]
+
+
+def dictionary(words=16):
+    """``word0`` and so on, and the separator of sentences at the end."""
+    symbols = Dictionary()
+    for word in range(words):
+        symbols.add_symbol(f"word{word}")
+    symbols.add_symbol("<sep>")
+    return symbols
+
+
+def build(arch, *flags, tiny=True, classes=5, pairs=False, words=None):
+    """A classifier with its head registered, as a task leaves it."""
+    parser = argparse.ArgumentParser(argument_default=argparse.SUPPRESS)
+    parser.add_argument("--max-positions", type=int, default=512)  # the task's
+    PosAttnClassifier.add_args(parser)
+    cfg = parser.parse_args([*(TINY if tiny else ()), *flags])
+    cfg.arch = arch
+    task = SimpleNamespace(source_dictionary=words or dictionary(), encodes_pairs=pairs)
+    model = models.build_model(cfg, task)
+    model.register_classification_head(HEAD, num_classes=classes)
+    return model
+
+
+def sentences(*lengths, left_pad=False, seed=0, words=16):
+    """Rows of that many random words with ``</s>`` after them, padded to the longest."""
+    generator = torch.Generator().manual_seed(seed)
+    longest = max(lengths) + 1
+    batch = torch.full((len(lengths), longest), PAD)
+    for row, length in zip(batch, lengths, strict=True):
+        sentence = torch.randint(4, 4 + words, (length + 1,), generator=generator)
+        sentence[-1] = EOS
+        row[slice(longest - length - 1, None) if left_pad else slice(length + 1)] = sentence
+    return batch
+
+
+def scores(model, tokens, pair_tokens=None):
+    logits, _ = model(
+        src_tokens=tokens,
+        src_lengths=tokens.ne(PAD).sum(1),
+        features_only=True,
+        classification_head_name=HEAD,
+        pair_tokens=pair_tokens,
+    )
+    return logits
+
+
+def parameters(model):
+    """All but those of the words."""
+    embeddings = model.encoder.embed_tokens.weight.numel()
+    return sum(parameter.numel() for parameter in model.parameters()) - embeddings
+
+
+def randomise(model, seed=0):
+    """Give every parameter a value that matters: some start at 0 or 1."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn(parameter.shape, generator=generator) * 0.1)
+        model.encoder.embed_tokens.weight[PAD] = 0
+    return model
