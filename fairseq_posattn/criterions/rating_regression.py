@@ -30,17 +30,13 @@ class RatingRegression(SentenceCriterion):
     def loss(self, logits, targets):
         return (logits.view(-1) - targets.float()).square().sum()
 
-    def measure(self, logits, targets, *, training):
+    def measure(self, logits, targets, ids, *, training):
         return {"error_sums": error_sums(logits.view(-1), targets)}
 
     @staticmethod
     def reduce_metrics(logging_outputs):
         log_mean_loss(logging_outputs)
         log_sums("error_sums", logging_outputs, {"rmse": (rmse, 4), "mae": (mae, 4)})
-
-    @staticmethod
-    def logging_outputs_can_be_summed():
-        return True
 
 
 def error_sums(predictions, targets):

@@ -40,23 +40,24 @@ class Relatedness(SentenceCriterion):
         target = target_distribution(targets, logits.size(-1))
         return F.kl_div(logits.log_softmax(-1), target.to(logits), reduction="sum")
 
-    def measure(self, logits, targets, *, training):
+    def measure(self, logits, targets, ids, *, training):
         if training:
             return {}
-        return {"scores": torch.stack([expected_score(logits.softmax(-1)), targets.float()]).cpu()}
+        # Ranks need all scores, and what can be summed but not gathered is what all processes
+        # know: a column for each example of the data set, most of them empty.
+        columns = logits.new_zeros(3, max(map(len, self.task.datasets.values())))
+        predicted = expected_score(logits.softmax(-1))
+        columns[:, ids] = torch.stack([torch.ones_like(predicted), predicted, targets.float()])
+        return {"scores": columns}
 
     @staticmethod
     def reduce_metrics(logging_outputs):
         log_mean_loss(logging_outputs, divisor=math.log(2))
-        scores = [log["scores"] for log in logging_outputs if "scores" in log]
-        if scores:
-            metrics.log_concat_tensor("_scores", torch.cat(scores, dim=1), dim=1)
+        if any("scores" in log for log in logging_outputs):
+            columns = sum(log["scores"] for log in logging_outputs if "scores" in log).cpu()
+            metrics.log_concat_tensor("_scores", columns[1:, columns[0] > 0], dim=1)
             for name, function in (("pearson", pearson), ("spearman", spearman), ("mse", mse)):
                 metrics.log_derived(name, _of_scores(function))
-
-    @staticmethod
-    def logging_outputs_can_be_summed():
-        return False  # ranks need all the scores
 
 
 def target_distribution(scores, num_classes):

@@ -43,7 +43,7 @@ class SentenceClassification(SentenceCriterion):
     def loss(self, logits, targets):
         return F.cross_entropy(logits, targets, reduction="sum")
 
-    def measure(self, logits, targets, *, training):
+    def measure(self, logits, targets, ids, *, training):
         return {"class_counts": class_counts(logits.argmax(-1), targets, logits.size(-1))}
 
     @staticmethod
@@ -51,10 +51,6 @@ class SentenceClassification(SentenceCriterion):
         log_mean_loss(logging_outputs, divisor=math.log(2))
         derived = {"accuracy": (accuracy, 2), "macro_f1": (macro_f1, 2)}
         log_sums("class_counts", logging_outputs, derived)
-
-    @staticmethod
-    def logging_outputs_can_be_summed():
-        return True
 
 
 def class_counts(predictions, targets, num_classes):

@@ -57,16 +57,27 @@ class SentenceCriterion(FairseqCriterion):
             "ntokens": sample["ntokens"],
             "nsentences": targets.numel(),
             "sample_size": targets.numel(),
-            **self.measure(logits.detach(), targets, training=model.training),
+            **self.measure(logits.detach(), targets, sample["id"], training=model.training),
         }
         return loss, targets.numel(), logged
+
+    @staticmethod
+    def logging_outputs_can_be_summed():
+        return True
 
     def loss(self, logits, targets):
         """The loss summed over a batch, from ``logits`` [B, K] in float32 and ``targets`` [B]."""
         raise NotImplementedError
 
-    def measure(self, logits, targets, *, training):
-        """By name, what the metrics need to know of a batch."""
+    def measure(self, logits, targets, ids, *, training):
+        """By name, what the metrics need to know of a batch.
+
+        What fairseq gets from several batches, or processes, it sums: each is a tensor of a size
+        that does not change, zero for a batch of nothing.
+
+        Args:
+            ids: numbers of the examples in their data set, [B].
+        """
         raise NotImplementedError
 
 

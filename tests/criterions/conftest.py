@@ -28,7 +28,8 @@ def build_criterion():
     """``build_criterion(name, num_classes)``, for a task that has as many classes."""
 
     def build(name, num_classes, **options):
-        task = SimpleNamespace(cfg=SimpleNamespace(num_classes=num_classes))
+        cfg = SimpleNamespace(num_classes=num_classes)
+        task = SimpleNamespace(cfg=cfg, datasets={"valid": range(61), "train": range(70)})
         cfg = CRITERION_DATACLASS_REGISTRY[name](**options)
         return CRITERION_REGISTRY[name].build_criterion(cfg, task)
 
@@ -37,10 +38,12 @@ def build_criterion():
 
 @pytest.fixture
 def log_batch():
-    """``log_batch(criterion, logits, targets)``: what the criterion logs in validation."""
+    """``log_batch(criterion, logits, targets, ids)``: what the criterion logs in validation."""
 
-    def log(criterion, logits, targets, training=False):
-        sample = {"net_input": {"logits": logits}, "target": targets, "ntokens": len(targets)}
+    def log(criterion, logits, targets, ids=None, training=False):
+        ids = torch.arange(len(targets)) if ids is None else ids
+        sample = {"id": ids, "target": targets, "ntokens": len(targets)}
+        sample["net_input"] = {"logits": logits}
         return criterion(GivenLogits().train(training), sample)[2]
 
     return log
@@ -51,16 +54,14 @@ def validate():
     """``validate(criterion, steps)``: the metrics of a validation, by name.
 
     ``steps`` has, for each step, what the processes' batches logged. As fairseq does, it sums over
-    the processes, or gathers, before it reduces.
+    the processes, in float64, before it reduces.
     """
 
     def run(criterion, steps):
+        assert criterion.logging_outputs_can_be_summed()
         with metrics.aggregate(new_root=True) as meters:
             for logged in steps:
-                if criterion.logging_outputs_can_be_summed():
-                    # all that fairseq sums among processes it sums in float64
-                    logged = [{key: _total(logged, key) for key in logged[0]}]
-                criterion.reduce_metrics(logged)
+                criterion.reduce_metrics([{key: _total(logged, key) for key in logged[0]}])
         return meters.get_smoothed_values()
 
     return run

@@ -64,8 +64,8 @@ def test_metrics_are_those_of_the_whole_set(criterion, log_batch, validate, unev
     logits = 2 * torch.randn(61, 5, generator=generator)
     scores = (torch.randint(10, 51, (61,), generator=generator) / 10).float()  # with ties
     steps = [
-        [log_batch(criterion, logits[rows], scores[rows]) for rows in step]
-        for step in uneven(torch.arange(61))
+        [log_batch(criterion, logits[rows], scores[rows], rows) for rows in step]
+        for step in uneven(torch.randperm(61, generator=generator))
     ]
     found = validate(criterion, steps)
     predicted = (logits.double().softmax(-1) @ torch.arange(1.0, 6).double()).numpy()

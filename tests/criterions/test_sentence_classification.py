@@ -77,6 +77,6 @@ def test_scores_are_refused(build_criterion):
 
 
 def test_a_model_without_the_head_is_refused(criterion):
-    sample = {"net_input": {}, "target": torch.tensor([0])}
+    sample = {"id": torch.tensor([0]), "net_input": {}, "target": torch.tensor([0])}
     with pytest.raises(ValueError, match="Linear has no classification head 'sentence_class"):
         criterion(torch.nn.Linear(1, 1), sample)

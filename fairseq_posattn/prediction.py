@@ -1,0 +1,245 @@
+"""Labels and scores for new text, from a trained classifier.
+
+    from fairseq_posattn import prediction
+
+    predictor = prediction.load("checkpoints/sst5/checkpoint_best.pt")
+    predictor(["a gorgeous , witty , seductive movie ."])[0].label
+
+``scripts/predict.py`` does the same from the command line, and splits plain text into words first.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from fairseq.data import data_utils
+from fairseq.tasks.sentence_prediction import SentencePredictionTask
+from torch import Tensor
+
+from fairseq_posattn.analysis.checkpoint import TrainedModel
+from fairseq_posattn.analysis.checkpoint import load as load_checkpoint
+from fairseq_posattn.criterions.relatedness import expected_score
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.tasks import SentencePairPredictionTask
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a model says of one text.
+
+    Attributes:
+        label: the most probable class; None where the model predicts scores.
+        score: the score; None where the model predicts classes. It is the mean where the model
+            predicts a distribution over scores (``--criterion relatedness``).
+        probabilities: of each class or score by its name; empty where the model predicts a number.
+    """
+
+    label: str | None
+    score: float | None
+    probabilities: dict[str, float]
+
+    def __str__(self):
+        if self.label is None:
+            return f"{self.score:.4f}"
+        return f"{self.label}\t{self.probabilities[self.label]:.4f}"
+
+    def as_json(self) -> str:
+        """A JSON object of what there is, numbers rounded to six digits."""
+        found = {} if self.label is None else {"label": self.label}
+        if self.score is not None:
+            found["score"] = round(self.score, 6)
+        if self.probabilities:
+            rounded = {name: round(value, 6) for name, value in self.probabilities.items()}
+            found["probabilities"] = rounded
+        return json.dumps(found, ensure_ascii=False)
+
+
+def load(
+    checkpoint: str,
+    data: str | None = None,
+    *,
+    words: Callable[[str], str] | None = None,
+    device: str | torch.device | None = None,
+) -> "Predictor":
+    """Load a classifier.
+
+    Args:
+        checkpoint: the file.
+        data: folder with the dictionaries, ``input0/dict.txt`` and ``label/dict.txt``; None for
+            where they were in training.
+        words: makes of a text words with spaces between, as of the training data; None for text
+            that is so already. Capitals become small where the dictionary has none.
+        device: None for a GPU if there is one.
+
+    Raises:
+        UsageError: the checkpoint or its dictionaries cannot be used.
+    """
+    trained = load_checkpoint(str(checkpoint), None if data is None else str(data))
+    if not isinstance(trained.task, SentencePredictionTask):
+        raise UsageError(
+            f"{checkpoint} is no classifier: it was trained with --task "
+            f"{trained.task.cfg._name}, not sentence_prediction or sentence_pair_prediction"
+        )
+    if device is None:
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    return Predictor(trained, words, torch.device(device))
+
+
+class Predictor:
+    """A classifier, called with texts; made by :func:`load`.
+
+    Attributes:
+        expects_pairs: whether a text is a pair of sentences.
+        dictionary: the model's words.
+        words: see :func:`load`.
+    """
+
+    def __init__(self, trained: TrainedModel, words, device):
+        self.task = trained.task
+        self.model = trained.model.to(device)
+        self.device = device
+        self.words = words
+        self.dictionary = self.task.source_dictionary
+        self.apart = isinstance(self.task, SentencePairPredictionTask)
+        self.expects_pairs = self.apart or Path(self.task.cfg.data, "input1").is_dir()
+        known = self.dictionary.symbols[self.dictionary.nspecial :]
+        self.lower = not any(word != word.lower() for word in known)
+        self.names = self._names()
+
+    def _names(self):
+        """What the model's outputs are called."""
+        count = self.task.cfg.num_classes
+        if self.task.cfg.regression_target:
+            return [str(score) for score in range(1, count + 1)]
+        labels = self.task.label_dictionary
+        return labels.symbols[labels.nspecial :][:count]
+
+    def __call__(
+        self, texts: Iterable[str | tuple[str, str]], batch_size: int = 64
+    ) -> list[Prediction]:
+        """Predict, in the order of the texts.
+
+        Args:
+            texts: sentences, or pairs of them for a model of pairs.
+            batch_size: texts that the model sees at once.
+
+        Raises:
+            UsageError: a text is empty, too long, or no pair where one is needed; it names the text
+                by its number, counted from 1.
+        """
+        encoded = []
+        for number, text in enumerate(texts, start=1):
+            try:
+                encoded.append(self.encode([text] if isinstance(text, str) else text))
+            except UsageError as error:
+                raise UsageError(f"text {number}: {error}") from None
+        return self.predict(encoded, batch_size)
+
+    def read(
+        self, lines: Iterable[bytes], name: str, batch_size: int = 64, buffer_size: int = 1024
+    ) -> Iterator[list[Prediction]]:
+        """Predict for the lines of a file, as they come.
+
+        Args:
+            lines: in UTF-8; in a pair there is a TAB between the sentences.
+            name: of the file, for errors.
+            batch_size: texts that the model sees at once.
+            buffer_size: lines to read before they are predicted.
+
+        Yields:
+            the predictions of up to ``buffer_size`` lines.
+
+        Raises:
+            UsageError: as :meth:`__call__`, or a line is not UTF-8. The lines before it have been
+                predicted then.
+        """
+        buffer = []
+        for number, line in enumerate(lines, start=1):
+            try:
+                buffer.append(self.encode(line.decode("utf-8").rstrip("\r\n").split("\t")))
+            except (UsageError, UnicodeDecodeError) as error:
+                yield self.predict(buffer, batch_size)
+                reason = error if isinstance(error, UsageError) else "not UTF-8"
+                raise UsageError(f"{name}:{number}: {reason}") from None
+            if len(buffer) == buffer_size:
+                yield self.predict(buffer, batch_size)
+                buffer = []
+        yield self.predict(buffer, batch_size)
+
+    def encode(self, sentences: Sequence[str]) -> list[Tensor]:
+        """The model's input for one text: a sequence of word numbers, or two for a pair apart.
+
+        Raises:
+            UsageError: as :meth:`__call__`, without naming the text.
+        """
+        if len(sentences) != 1 + self.expects_pairs:
+            wanted = "a pair of sentences" if self.expects_pairs else "one sentence"
+            raise UsageError(f"the model needs {wanted}, and here are {len(sentences)}")
+        sequences = [self._encode_sentence(sentence) for sentence in sentences]
+        if not self.apart:
+            sequences = [self._join(sequences)]
+        cfg = self.task.cfg
+        for number, tokens in enumerate(sequences):
+            if len(tokens) > cfg.max_positions:
+                if cfg.shorten_method == "none":
+                    raise UsageError(
+                        f"{len(tokens)} words, the end among them, are too many: the model was "
+                        f"trained with --max-positions {cfg.max_positions}"
+                    )
+                sequences[number] = tokens[: cfg.max_positions]
+        return sequences
+
+    def _encode_sentence(self, sentence):
+        text = sentence if self.words is None else self.words(sentence)
+        text = text.lower() if self.lower else text
+        tokens = self.dictionary.encode_line(text, add_if_not_exist=False).long()
+        if len(tokens) == 1:
+            raise UsageError("the sentence is empty")
+        return tokens
+
+    def _join(self, sentences):
+        """One sequence, as fairseq's ``sentence_prediction`` makes it."""
+        before = [self.task.cfg.init_token, self.task.cfg.separator_token]
+        marked = [
+            tokens if mark is None else torch.cat([tokens.new_tensor([mark]), tokens])
+            for mark, tokens in zip(before, sentences, strict=False)
+        ]
+        return torch.cat(marked)
+
+    def predict(self, encoded: Sequence[list[Tensor]], batch_size: int = 64) -> list[Prediction]:
+        """As :meth:`__call__`, for texts that :meth:`encode` has encoded.
+
+        Texts of like length share a batch, so that little is padded.
+        """
+        lengths = [max(map(len, sequences)) for sequences in encoded]
+        order = sorted(range(len(encoded)), key=lengths.__getitem__)
+        found = {}
+        for start in range(0, len(order), batch_size):
+            rows = order[start : start + batch_size]
+            found.update(
+                zip(rows, self._predict_batch([encoded[row] for row in rows]), strict=True)
+            )
+        return [found[row] for row in range(len(encoded))]
+
+    @torch.inference_mode()
+    def _predict_batch(self, batch):
+        net_input = {}
+        for name, sequences in zip(("src", "pair"), zip(*batch, strict=True), strict=False):
+            padded = data_utils.collate_tokens(sequences, self.dictionary.pad())
+            net_input[f"{name}_tokens"] = padded.to(self.device)
+            net_input[f"{name}_lengths"] = torch.tensor(list(map(len, sequences))).to(self.device)
+        head = self.task.cfg.classification_head_name
+        logits, _ = self.model(**net_input, features_only=True, classification_head_name=head)
+        return [self._prediction(row) for row in logits.double().cpu()]
+
+    def _prediction(self, logits):
+        scores = self.task.cfg.regression_target
+        if scores and len(logits) == 1:
+            return Prediction(None, logits.item(), {})
+        probabilities = logits.softmax(-1)
+        named = dict(zip(self.names, probabilities.tolist(), strict=True))
+        if scores:
+            return Prediction(None, expected_score(probabilities).item(), named)
+        return Prediction(max(named, key=named.get), None, named)

@@ -1,0 +1,283 @@
+"""Training on sentences and pairs, and what the trained models say of text."""
+
+import json
+import math
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import forked_commands
+import pytest
+from scipy import stats
+
+from fairseq_posattn import prediction
+from fairseq_posattn.compat import read_checkpoint
+from fairseq_posattn.errors import UsageError
+
+PREDICT = Path(__file__).parents[2] / "scripts" / "predict.py"
+TINY = ["--arch", "mpsan_classifier", "--encoder-embed-dim", "16", "--head-dim", "16"]
+TINY += ["--optimizer", "adam", "--lr", "0.01", "--batch-size", "16", "--log-format", "json"]
+TINY += ["--cpu", "--num-workers", "0", "--no-epoch-checkpoints"]
+PAIRS = ["--task", "sentence_pair_prediction"]
+STOCK = ["--task", "sentence_prediction"]
+
+
+def lines_of(generator, count):
+    """Sentences of two to seven letters."""
+    letters = ("abcdefgh"[: generator.randint(3, 8)] for _ in range(count))
+    return [" ".join(generator.choices(some, k=generator.randint(2, 7))) for some in letters]
+
+
+def split_of(generator, count):
+    """Pairs: how much they have in common, from 1 to 5, and whether that is little or much."""
+    first, second = lines_of(generator, count), lines_of(generator, count)
+    scores, labels = [], []
+    for one, other in zip(first, second, strict=True):
+        one, other = set(one.split()), set(other.split())
+        scores.append(round(1 + 4 * len(one & other) / len(one | other), 1))
+        labels.append("little" if scores[-1] < 2 else "some" if scores[-1] < 3 else "much")
+    return {"input0": first, "input1": second, "score": scores, "label": labels}
+
+
+@pytest.fixture(scope="module")
+def splits():
+    generator = random.Random(1)
+    return {"train": split_of(generator, 120), "valid": split_of(generator, 37)}
+
+
+@pytest.fixture(scope="module")
+def data(splits, write_sentence_data, tmp_path_factory):
+    """``data(*columns)``: a data folder of these columns only."""
+
+    def make(*columns):
+        folder = tmp_path_factory.mktemp("data") / "-".join(columns)
+        chosen = {split: {name: lines[name] for name in columns} for split, lines in splits.items()}
+        return write_sentence_data(folder, chosen)
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def train(user_dir, tmp_path_factory):
+    """``train(data, *flags)``: the best checkpoint, and what each validation printed."""
+
+    def train(data, *flags):
+        folder = tmp_path_factory.mktemp("training")
+        arguments = [data, "--user-dir", user_dir, *TINY, "--max-epoch", "4", "--save-dir", folder]
+        log = folder / "log"
+        assert forked_commands.run("train", [*arguments, *flags], log) == 0, log.read_text()
+        return folder / "checkpoint_best.pt", validations(log)
+
+    return train
+
+
+def validations(log):
+    """Of each validation, the metrics by name."""
+    found = []
+    for line in log.read_text().splitlines():
+        if "| valid |" in line:
+            told = json.loads(line[line.index("{") :])
+            found.append({key.removeprefix("valid_"): value for key, value in told.items()})
+    return [
+        {key: float(value) for key, value in metrics.items() if key != "split"} for metrics in found
+    ]
+
+
+def best(metric):
+    """Flags to keep the checkpoint where a metric is greatest."""
+    return ["--best-checkpoint-metric", metric, "--maximize-best-checkpoint-metric"]
+
+
+@pytest.fixture(scope="module")
+def classifier(data, train):
+    """Of pairs, with the metrics of its validation."""
+    folder = data("input0", "input1", "label")
+    flags = [*PAIRS, "--criterion", "sentence_classification", "--num-classes", "3"]
+    checkpoint, metrics = train(folder, *flags, *best("macro_f1"))
+    assert len({found["macro_f1"] for found in metrics}) > 1
+    chosen = max(metrics, key=lambda found: (found["macro_f1"], found["epoch"]))
+    assert read_checkpoint(checkpoint)["extra_state"]["val_loss"] == chosen["macro_f1"]
+    return checkpoint, chosen
+
+
+@pytest.fixture(scope="module")
+def relatedness(data, train):
+    """The same for scores of pairs."""
+    folder = data("input0", "input1", "score")
+    flags = [*PAIRS, "--criterion", "relatedness", "--num-classes", "5"]
+    checkpoint, metrics = train(folder, *flags, *best("pearson"))
+    chosen = max(metrics, key=lambda found: (found["pearson"], found["epoch"]))
+    assert read_checkpoint(checkpoint)["extra_state"]["val_loss"] == chosen["pearson"]
+    return checkpoint, chosen
+
+
+def as_pairs(columns):
+    return list(zip(columns["input0"], columns["input1"], strict=True))
+
+
+def test_classes_of_pairs(classifier, splits, run):
+    """The command's predictions have the accuracy that validation measured."""
+    checkpoint, metrics = classifier
+    text = "".join(f"{one}\t{other}\n" for one, other in as_pairs(splits["valid"]))
+    found = run(sys.executable, PREDICT, checkpoint, stdin=text, cwd="/").splitlines()
+    pairs = zip(found, splits["valid"]["label"], strict=True)
+    right = sum(line.split("\t")[0] == label for line, label in pairs)
+    assert metrics["accuracy"] == round(100 * right / len(found), 2)
+    assert all(1 / 3 <= float(line.split("\t")[1]) <= 1 for line in found)
+
+
+def test_scores_of_pairs(relatedness, splits):
+    checkpoint, metrics = relatedness
+    found = prediction.load(checkpoint)(as_pairs(splits["valid"]), batch_size=5)
+    scores, true = [one.score for one in found], splits["valid"]["score"]
+    for one in found:
+        mean = sum(int(name) * share for name, share in one.probabilities.items())
+        assert one.score == pytest.approx(mean)
+        assert one.label is None
+    assert metrics["pearson"] == pytest.approx(stats.pearsonr(scores, true)[0], abs=2e-4)
+    assert metrics["spearman"] == pytest.approx(stats.spearmanr(scores, true)[0], abs=2e-4)
+    mse = sum((one - other) ** 2 for one, other in zip(scores, true, strict=True)) / len(true)
+    assert metrics["mse"] == pytest.approx(mse, abs=2e-4)
+
+
+def test_ratings_of_sentences(data, train, splits):
+    """With fairseq's own task."""
+    flags = [*STOCK, "--criterion", "rating_regression", "--num-classes", "1"]
+    checkpoint, metrics = train(data("input0", "score"), *flags, "--best-checkpoint-metric", "rmse")
+    chosen = min(metrics, key=lambda found: (found["rmse"], -found["epoch"]))
+    found = prediction.load(checkpoint)(splits["valid"]["input0"])
+    errors = [
+        abs(one.score - score) for one, score in zip(found, splits["valid"]["score"], strict=True)
+    ]
+    rmse = math.sqrt(sum(error**2 for error in errors) / len(errors))
+    assert chosen["rmse"] == pytest.approx(rmse, abs=2e-4)
+    assert chosen["mae"] == pytest.approx(sum(errors) / len(errors), abs=2e-4)
+    assert found[0].label is None and found[0].probabilities == {}
+
+
+def test_stock_task_and_criterion(data, train, splits):
+    """fairseq's own, which puts the sentences of a pair into one sequence."""
+    flags = [*STOCK, "--criterion", "sentence_prediction", "--num-classes", "3"]
+    folder = data("input0", "input1", "label")
+    checkpoint, metrics = train(folder, *flags, *best("accuracy"))
+    found = prediction.load(checkpoint)(as_pairs(splits["valid"]))
+    labels = splits["valid"]["label"]
+    right = sum(one.label == label for one, label in zip(found, labels, strict=True))
+    assert max(one["accuracy"] for one in metrics) == round(100 * right / len(found), 1)
+
+
+@pytest.mark.parametrize("kind", ["classifier", "relatedness"])
+def test_two_processes_measure_what_one_does(kind, request, user_dir, tmp_path):
+    checkpoint, alone = request.getfixturevalue(kind)
+    cfg = read_checkpoint(checkpoint)["cfg"]
+    arguments = [cfg["task"]["data"], "--user-dir", user_dir, *TINY, *PAIRS]
+    arguments += ["--criterion", cfg["criterion"]["_name"]]
+    arguments += ["--num-classes", cfg["task"]["num_classes"]]
+    # an update that changes nothing, then a validation
+    arguments += ["--finetune-from-model", checkpoint, "--lr", "0", "--max-update", "1"]
+    arguments += ["--no-save", "--save-dir", tmp_path, "--batch-size", "5"]
+    arguments += ["--distributed-world-size", "2", "--distributed-no-spawn"]
+    arguments += ["--distributed-backend", "gloo", "--ddp-backend", "legacy_ddp"]
+    arguments += ["--distributed-init-method", f"file://{tmp_path / 'rendezvous'}"]
+    log = tmp_path / "log"
+    processes = [
+        forked_commands.start("train", [*arguments, "--distributed-rank", rank], output)
+        for rank, output in enumerate([log, os.devnull])
+    ]
+    for process in processes:
+        process.join()
+        assert process.exitcode == 0, log.read_text()
+    (together,) = validations(log)
+    for metric in {"accuracy", "macro_f1", "pearson", "spearman", "mse", "loss"} & alone.keys():
+        assert together[metric] == pytest.approx(alone[metric], abs=2e-4), metric
+
+
+def test_answers_come_line_by_line(classifier):
+    command = [sys.executable, PREDICT, classifier[0], "--json", "--buffer-size", "1", "--cpu"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+    ) as process:
+        for line in ("A b\tA b c", "h h h\ta"):
+            process.stdin.write(f"{line}\n")
+            answer = json.loads(process.stdout.readline())
+            assert set(answer["probabilities"]) == {"little", "some", "much"}
+            assert answer["label"] == max(answer["probabilities"], key=answer["probabilities"].get)
+            assert sum(answer["probabilities"].values()) == pytest.approx(1, abs=1e-5)
+        process.stdin.close()
+    assert process.returncode == 0
+
+
+def test_batches_change_nothing(classifier, splits):
+    predictor = prediction.load(classifier[0])
+    pairs = as_pairs(splits["valid"])
+    alone = [predictor([pair])[0] for pair in pairs]
+    for one, other in zip(alone, predictor(pairs), strict=True):
+        assert one.label == other.label
+        assert one.probabilities == pytest.approx(other.probabilities, abs=1e-5)
+    assert predictor([]) == []
+
+
+def test_capitals_are_small_where_the_dictionary_has_none(classifier):
+    predictor = prediction.load(classifier[0])
+    assert predictor([("A B", "C")]) == predictor([("a b", "c")])
+
+
+def test_words_are_made_as_asked(classifier):
+    predictor = prediction.load(classifier[0], words=lambda text: text.replace("-", " "))
+    assert predictor([("a-b", "c")]) == predictor([("a b", "c")])
+
+
+@pytest.mark.parametrize(
+    "texts, complaint",
+    [
+        ([("a", "b"), ("a", " ")], "text 2: the sentence is empty"),
+        (["a"], "text 1: the model needs a pair of sentences, and here are 1"),
+        ([("a", "b " * 600)], "text 1: 601 words, the end among them, are too many"),
+    ],
+)
+def test_texts_that_the_model_cannot_take(classifier, texts, complaint):
+    with pytest.raises(UsageError, match=f"^{complaint}"):
+        prediction.load(classifier[0])(texts)
+
+
+@pytest.mark.parametrize("line, reason", [(b"\n", "1"), (b"\xff\ta\n", "not UTF-8")])
+def test_a_bad_line_is_named_after_what_precedes_it(classifier, line, reason):
+    found = prediction.load(classifier[0]).read([b"a\tb\n", b"b\tc\r\n", line, b"a\tb\n"], "x.txt")
+    assert [len(predictions) for predictions in [next(found)]] == [2]
+    with pytest.raises(UsageError, match=f"^x.txt:3: .*{reason}"):
+        next(found)
+
+
+def test_missing_dictionaries(classifier, tmp_path):
+    with pytest.raises(UsageError, match="name the folder"):
+        prediction.load(classifier[0], data=tmp_path)
+
+
+def test_no_such_checkpoint_is_one_line(run):
+    output = run(sys.executable, PREDICT, "nowhere.pt", exit_code=1)
+    assert output == "predict: error: nowhere.pt: there is no such checkpoint\n"
+
+
+def test_a_checkpoint_that_classifies_nothing(monkeypatch):
+    task = SimpleNamespace(cfg=SimpleNamespace(_name="translation"))
+    monkeypatch.setattr(prediction, "load_checkpoint", lambda *paths: SimpleNamespace(task=task))
+    with pytest.raises(UsageError, match="is no classifier: it was trained with --task transl"):
+        prediction.load("translation.pt")
+
+
+def test_bad_data_is_one_line(write_sentence_data, splits, user_dir, tmp_path):
+    lines = {name: list(splits["train"][name]) for name in ("input0", "input1", "label")}
+    lines["input1"][4] = ""
+    folder = write_sentence_data(tmp_path / "data", {"train": lines, "valid": lines})
+    arguments = [folder, "--user-dir", user_dir, *TINY, *PAIRS, "--num-classes", "3"]
+    arguments += ["--criterion", "sentence_classification", "--save-dir", tmp_path / "saved"]
+    log = tmp_path / "log"
+    assert forked_commands.run("train", arguments, log) == 1
+    assert log.read_text().splitlines()[-1] == (
+        f"fairseq_posattn: error: {folder}/input1/valid: row 5 is empty; "
+        "a sentence needs a word at least"
+    )
+    assert "Traceback" not in log.read_text()
