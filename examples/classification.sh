@@ -5,14 +5,14 @@
 #     title="MPSAN, Table 6: sentence classification"
 #     about="..."                           for --help
 #     datasets=(trec cr)                    the table's columns, or some of its columns
-#     configure() { ... }                   DATASET: sets the variables below
+#     configure() { ... }                   DATASET ROW: sets the variables below
 #     row MPSAN "94.8±0.2 85.4±1.4" --arch mpsan_classifier
 #     row DiSAN ...
 #     run_recipe "$@"
 #
 # A row is a name, the paper's numbers and the flags of fairseq-train that set it apart. The numbers
 # are one for each metric of each data set, in order, "-" for none, with a standard deviation after ±
-# if the paper has it. What configure sets, for one data set at a time:
+# if the paper has it. What configure sets, for a data set, and a row if its settings are others:
 #
 #     training=(FLAGS)       of fairseq-train: optimiser, learning rate, regularisation
 #     batch_size             sentences or pairs in an update
@@ -148,10 +148,10 @@ choose_datasets() { # into chosen_datasets: those that --datasets names
     done
 }
 
-set_up() { # DATASET: all that a run on it needs to know
+set_up() { # DATASET NUMBER: all that a run of a row on it needs to know
     epochs="" updates="" interval="" seeds=5
     describe "$1"
-    configure "$1"
+    configure "$1" "${row_names[$2]}"
     seeds="${asked_seeds:-$seeds}"
     [[ -z "$asked_folds" ]] || ((folds <= asked_folds)) || folds="$asked_folds"
     [[ -z "$asked_epochs" ]] || epochs="$asked_epochs" updates=""
@@ -206,7 +206,7 @@ folders_of() { # DATASET: its folder or, one a line, those of its folds
 require_data() {
     local dataset folder input inputs
     for dataset in "${chosen_datasets[@]}"; do
-        set_up "$dataset"
+        set_up "$dataset" 0
         inputs=(input0)
         [[ "$task" == sentence_prediction ]] || inputs+=(input1)
         while IFS= read -r folder; do
@@ -333,12 +333,12 @@ require_same_settings() { # FOLDER LINES...: as the run in it was begun with, if
 list_runs() { # DATASET NUMBER SEED FOLD, a line each; with the first seed of all first
     local dataset number seed fold most=0
     for dataset in "${chosen_datasets[@]}"; do
-        set_up "$dataset"
+        set_up "$dataset" 0
         ((seeds <= most)) || most="$seeds"
     done
     for ((seed = 1; seed <= most; seed++)); do
         for dataset in "${chosen_datasets[@]}"; do
-            set_up "$dataset"
+            set_up "$dataset" 0
             ((seed <= seeds)) || continue
             for number in "${chosen[@]}"; do
                 if ((folds == 0)); then
@@ -357,7 +357,7 @@ run_all() {
     list="$(list_runs)"
     trap 'stop_runs' INT TERM
     while read -r dataset number seed fold; do
-        set_up "$dataset"
+        set_up "$dataset" "$number"
         if ((parallel == 1)) || [[ -n "$dry_run" ]]; then
             (run_once "$dataset" "$number" "$seed" "$fold") </dev/null || exit 1
             continue
@@ -395,7 +395,7 @@ print_table() { # OPTIONS of classification_results.py
         read -r -a papers <<<"${row_papers[number]}"
         first=0
         for dataset in "${datasets[@]}"; do
-            set_up "$dataset"
+            set_up "$dataset" "$number"
             for metric in "${metrics[@]}"; do
                 rows+=(
                     --row "$dataset" "$metric" "${row_names[number]}" "${papers[first]:--}"
