@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_posattn.attention.distance import blocked_keys, distance_matrix, signed_distances
+from fairseq_posattn.attention.fused.support import kernel_obstacle
 from fairseq_posattn.attention.implementations import select_implementation
 from fairseq_posattn.attention.mechanism import Mechanism
 from fairseq_posattn.attention.softmax import (
@@ -68,7 +69,8 @@ def distance_aware_attention(
         key_padding_mask: bool ``[B, Tk]``, True where padded.
         causal: block the keys after each query.
         dropout_p: probability of dropping an adjusted weight, while ``training``.
-        impl: ``auto``, ``sdpa`` (only ``early_add``) or ``reference``.
+        impl: ``auto``, ``triton`` (only ``early_multiply``), ``sdpa`` (only ``early_add``) or
+            ``reference``.
         need_weights: also return the adjusted weights before dropout.
         clip_threshold: T of the mapping ``clip``.
 
@@ -83,7 +85,7 @@ def distance_aware_attention(
             call, or the mapping needs a ``sigmoid_shift``.
     """
     _check_choice("adjustment", adjustment, ADJUSTMENTS)
-    chosen = _select_implementation(impl, adjustment, query.device, need_weights)
+    chosen = _select_implementation(impl, adjustment, query, key, value, need_weights)
     query_length, key_length = query.size(-2), key.size(-2)
     line = rescaled_coefficients(
         signed_distances(query_length, key_length, query.device).abs(),
@@ -93,9 +95,15 @@ def distance_aware_attention(
         clip_threshold=clip_threshold,
         largest=LARGEST_IN_HALF if query.dtype == torch.float16 else LARGEST,
     )  # [H, Tq+Tk-1]
+    dropout = {"dropout_p": dropout_p, "training": training}
+    if chosen == "triton":
+        from fairseq_posattn.attention.fused.distance_aware import fused_distance_aware_attention
+
+        return fused_distance_aware_attention(
+            query, key, value, line, key_padding_mask=key_padding_mask, causal=causal, **dropout
+        )
     coefficients = distance_matrix(line, query_length, key_length)  # [H, Tq, Tk]
     blocked = blocked_keys(query_length, key_length, key_padding_mask, causal, query.device)
-    dropout = {"dropout_p": dropout_p, "training": training}
     if chosen == "sdpa":
         bias = coefficients.to(query.dtype)
         return fused_attention(query, key, value, bias=bias, blocked=blocked, **dropout)
@@ -110,14 +118,19 @@ def distance_aware_attention(
     return softmax_attention(adjusted, value, blocked=blocked, need_weights=need_weights, **dropout)
 
 
-def _select_implementation(requested, adjustment, device, need_weights):
-    obstacle = None
+def _select_implementation(requested, adjustment, query, key, value, need_weights):
+    weights = "cannot return weights" if need_weights else None
+    sdpa = triton = weights
     if adjustment != "early_add":
-        obstacle = f"cannot do {adjustment}, only early_add: it has no other place for coefficients"
-    elif need_weights:
-        obstacle = "cannot return weights"
-    obstacles = {"sdpa": obstacle, "reference": None}
-    best_first = obstacles if device.type == "cuda" else dict(reversed(obstacles.items()))
+        sdpa = f"cannot do {adjustment}, only early_add: it has no other place for coefficients"
+    if adjustment != "early_multiply":
+        triton = f"cannot do {adjustment}, only early_multiply"
+    obstacles = {
+        "triton": triton or kernel_obstacle(requested, "distance_aware", query, key, value),
+        "sdpa": sdpa,
+        "reference": None,
+    }
+    best_first = obstacles if query.device.type == "cuda" else dict(reversed(obstacles.items()))
     return select_implementation(requested, best_first)
 
 

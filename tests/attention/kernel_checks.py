@@ -30,7 +30,7 @@ def twins(*shapes, dtype, scale=1.0, seed=0):
 def assert_as_exact_as_the_reference(kernel, reference, tensors, exact):
     """Outputs and all gradients, against the reference in float64.
 
-    What is allowed is four times the largest error of the reference in the same precision, and two
+    What is allowed is four times the largest error of the reference in the same precision, and four
     roundings of the largest number, for where that error happens to be none. Those of a sum grow as
     the root of its size.
     """
@@ -43,10 +43,36 @@ def assert_as_exact_as_the_reference(kernel, reference, tensors, exact):
     for number, (ours, theirs, rough) in enumerate(zip(*results, strict=True)):
         assert ours.isfinite().all()
         summands = max(1.0, output.numel() / ours.numel())
-        roundings = 2 * torch.finfo(output.dtype).eps * size * math.sqrt(summands)
+        roundings = 4 * torch.finfo(output.dtype).eps * size * math.sqrt(summands)
         allowed = 4 * (rough.double() - theirs).abs().max().item() + roundings
         error = (ours.double() - theirs).abs().max().item()
         assert error <= allowed, f"tensor {number}: error {error:.2e}, allowed {allowed:.2e}"
+
+
+def assert_dropout_repeats_backward(attend, tensors, exact, p):
+    """Given what was kept, read off the context of values that are the identity, all is known.
+
+    Args:
+        attend: the attention, given query, key and value of equally many positions first.
+    """
+    batch, heads, length, features = tensors[0].shape
+    parts = []
+    for first in range(0, length, features):
+        probe = [tensor.detach() for tensor in tensors]
+        probe[2] = torch.zeros_like(probe[2])
+        last = min(first + features, length)
+        probe[2][..., range(first, last), range(last - first)] = 1
+        torch.manual_seed(3)
+        parts.append(attend(*probe, dropout_p=p, impl="triton")[..., : last - first])
+    kept = torch.cat(parts, -1) != 0  # [B, H, T, T]
+
+    _, weights = attend(*exact, need_weights=True)
+    expected = (weights * kept / (1 - p)) @ exact[2]
+    torch.manual_seed(3)
+    output = attend(*tensors, dropout_p=p, impl="triton")
+    torch.testing.assert_close(output.double(), expected, rtol=1e-4, atol=1e-4)
+    for ours, theirs in zip(gradients(output, tensors), gradients(expected, exact), strict=True):
+        torch.testing.assert_close(ours.double(), theirs, rtol=1e-4, atol=1e-4)
 
 
 def assert_frequency(count, trials, probability):

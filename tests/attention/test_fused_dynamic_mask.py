@@ -1,5 +1,6 @@
 """DMAN's kernels against the reference, whose own tests are in test_dynamic_mask.py."""
 
+import math
 from functools import partial
 
 import pytest
@@ -7,6 +8,8 @@ import torch
 from kernel_checks import (
     DEVICE,
     assert_as_exact_as_the_reference,
+    assert_dropout_repeats_backward,
+    assert_frequency,
     padding_of,
     twins,
 )
@@ -136,37 +139,72 @@ def test_gradients_are_the_same_from_run_to_run():
 # Dropout
 
 
-def identity_values(tensors, exact):
-    """Values that make the context the dropped weights themselves: D of T keys."""
-    for values in (tensors, exact):
-        eye = torch.eye(values[2].size(2), values[2].size(3)).to(values[2])
-        values[2] = eye.expand_as(values[2]).clone().requires_grad_()
-
-
 @pytest.mark.parametrize("length", [33, 70])
 def test_dropout_is_the_same_backward_as_forward(length):
-    """The mask is read off the context of values that are the identity, some keys at a time."""
-    p = 0.3
     tensors, exact = inputs(batch=2, queries=length, features=64)
-    padding = padding_of(2, length)
-    options = {"key_padding_mask": padding, "dropout_p": p, "impl": "triton"}
+    assert_dropout_repeats_backward(
+        partial(dynamic_mask_attention, key_padding_mask=padding_of(2, length)),
+        tensors,
+        exact,
+        p=0.3,
+    )
 
-    parts = []
-    for first in range(0, length, 64):
-        probe = [t.detach() for t in tensors]
-        probe[2] = torch.eye(length, device=DEVICE)[:, first : first + 64]
-        probe[2] = torch.nn.functional.pad(probe[2], (0, 64 - probe[2].size(1)))
-        probe[2] = probe[2].expand(2, 2, length, 64)
-        torch.manual_seed(3)
-        parts.append(dynamic_mask_attention(*probe, **options)[..., : length - first])
-    dropped = torch.cat(parts, -1)  # [B, H, T, T]
 
-    query, key, value = exact[:3]
-    _, weights = dynamic_mask_attention(*exact, key_padding_mask=padding, need_weights=True)
-    kept = dropped != 0
-    expected = (weights * kept / (1 - p)) @ value
-    torch.manual_seed(3)
-    output = dynamic_mask_attention(*tensors, **options)
-    torch.testing.assert_close(output.double(), expected, rtol=1e-4, atol=1e-5)
-    for ours, theirs in zip(gradients(output, tensors), gradients(expected, exact), strict=True):
-        torch.testing.assert_close(ours.double(), theirs, rtol=2e-4, atol=2e-5)
+def test_dropout_repeats_from_the_seed_and_only_from_it():
+    tensors, _ = inputs(batch=1, queries=20)
+    outputs = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        outputs.append(dynamic_mask_attention(*tensors, dropout_p=0.5, impl="triton"))
+    assert torch.equal(outputs[0], outputs[1])
+    assert not torch.equal(outputs[0], outputs[2])
+    idle = dynamic_mask_attention(*tensors, dropout_p=0.5, training=False, impl="triton")
+    assert torch.equal(idle, dynamic_mask_attention(*tensors, impl="triton"))
+
+
+def test_dropout_drops_each_weight_by_itself_with_its_probability():
+    """Over heads, rows and columns; and one weight tells nothing of its neighbours."""
+    torch.manual_seed(0)
+    length, heads, p = 64, 8, 0.3
+    shape = (1, heads, length, length)
+    query = torch.zeros(shape, device=DEVICE)
+    value = torch.eye(length, device=DEVICE).expand(shape)
+    zeros = torch.zeros(1, length), torch.zeros(3), torch.zeros(heads)
+    weights = dynamic_mask_attention(
+        query, query, value, *(z.to(DEVICE) for z in zeros), dropout_p=p, impl="triton"
+    )
+    kept = (weights != 0).double().cpu()
+    torch.testing.assert_close(
+        weights[weights != 0].max().item(), 1 / length / (1 - p), rtol=1e-3, atol=0
+    )
+    assert_frequency(kept.sum(), kept.numel(), 1 - p)
+    centred = kept - (1 - p)
+    for dimension in (1, 2, 3):
+        for step in (1, 2, 8, 16):
+            if step < kept.size(dimension):
+                products = centred * centred.roll(step, dimension)
+                error = p * (1 - p) / math.sqrt(kept.numel())
+                assert abs(products.mean()) <= 5 * error
+
+
+@pytest.mark.parametrize("p", [0.0, 0.999999, 1.0])
+def test_dropout_of_nothing_and_of_everything(p):
+    tensors, _ = inputs(batch=1, queries=5)
+    output = dynamic_mask_attention(*tensors, dropout_p=p, impl="triton")
+    expected = dynamic_mask_attention(*tensors, impl="triton") * (p == 0)
+    torch.testing.assert_close(output, expected)
+    assert all(gradient.isfinite().all() for gradient in gradients(output, tensors))
+
+
+# Choices
+
+
+def test_what_the_kernels_cannot_do_is_refused_in_one_line():
+    tensors, exact = inputs(batch=1, queries=3)
+    with pytest.raises(ValueError, match="impl='triton' cannot return weights; choose one of"):
+        dynamic_mask_attention(*tensors, impl="triton", need_weights=True)
+    with pytest.raises(ValueError, match="in one of float16, bfloat16, float32, not float64"):
+        dynamic_mask_attention(*exact, impl="triton")
+    tensors, _ = inputs(batch=1, queries=3, features=129)
+    with pytest.raises(ValueError, match="takes heads of up to 128 features"):
+        dynamic_mask_attention(*tensors, impl="triton")
