@@ -14,6 +14,7 @@ import tarfile
 import zipfile
 import zlib
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 from preparation.errors import DataError
@@ -35,12 +36,12 @@ def open_archive(path):
         raise DataError(f"{path}: no such file or folder")
     if zipfile.is_zipfile(path):
         return Zip(path)
-    opener = _decompressed(path)
+    opener, is_compressed = _decompressed(path)
     with _damage_told(path), opener() as stream:
         start = stream.read(tarfile.BLOCKSIZE)
     if _is_tar(start):
         return Tar(str(path), opener, lambda: _state(path))
-    return SingleFile(path, opener)
+    return SingleFile(path, opener, is_compressed)
 
 
 def check_archive(path):
@@ -194,16 +195,16 @@ class Zip(Archive):
 class SingleFile(Archive):
     """One file, compressed or not, under its own name (without .gz and the like)."""
 
-    def __init__(self, path, opener):
+    def __init__(self, path, opener, is_compressed):
         super().__init__(str(path))
-        self.path, self.opener = path, opener
+        self.path, self.opener, self.is_compressed = path, opener, is_compressed
 
     def label(self, member):
         return self.name
 
     def names(self):
-        compressed = self.path.suffix in (".gz", ".bz2", ".xz")
-        return [self.path.stem if compressed else self.path.name]
+        shortened = self.is_compressed and self.path.suffix in (".gz", ".bz2", ".xz")
+        return [self.path.stem if shortened else self.path.name]
 
     def members(self):
         with _damage_told(self.name), self.opener() as stream:
@@ -214,12 +215,13 @@ class SingleFile(Archive):
 
 
 def _decompressed(path):
+    """What opens a file so that it reads decompressed, and whether it is compressed."""
     with open(path, "rb") as file:
         start = file.read(6)
     for magic, opener in COMPRESSIONS.items():
         if start.startswith(magic):
-            return lambda: opener(path, "rb")
-    return lambda: open(path, "rb")
+            return partial(opener, path, "rb"), True
+    return partial(open, path, "rb"), False
 
 
 @contextmanager

@@ -9,11 +9,11 @@ import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
-from preparation.archives import Archive, check_archive, open_archive
+from preparation.archives import Archive, SingleFile, check_archive, open_archive
 from preparation.errors import DataError
 from preparation.progress import Progress, say
 
-ATTEMPTS = 5  # in a row that bring nothing new, of one mirror
+ATTEMPTS = 4  # in a row that bring nothing new, of one mirror
 TIMEOUT = 60  # seconds without a byte
 BLOCK = 1 << 18
 USER_AGENT = "fairseq-posattn"  # some servers turn away the one that urllib sends
@@ -106,13 +106,14 @@ def _fetch_from(url, part, source, pause):
             break
         fruitless = 0 if _size(part) > before else fruitless + 1
         if fruitless == ATTEMPTS:
-            break  # a server that promises more than there is: what came may be whole
+            break  # a server may promise more than there is: what came may be whole
         say(f"{url}: {problem}; trying again")
         time.sleep(pause * 2**fruitless)
     wrong = _what_is_wrong(part, source)
-    if wrong:
+    if wrong and problem is None:
         part.unlink(missing_ok=True)  # nothing to go on from
-        raise Unavailable(wrong if problem is None else problem)
+    if wrong:
+        raise Unavailable(problem or wrong)
 
 
 def _attempt(url, part, title):
@@ -142,7 +143,7 @@ def _attempt(url, part, title):
                     progress.add(len(block))
     except urllib.error.HTTPError as error:
         if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
-            return "has no more than this"
+            return None  # there is no more than this
         if error.code < 500 and error.code != http.HTTPStatus.TOO_MANY_REQUESTS:
             raise Unavailable(f"{error.code} {error.reason}") from None
         return f"{error.code} {error.reason}"
@@ -177,7 +178,7 @@ def _what_is_wrong(path, source):
     if source.is_archive:
         try:
             archive = open_archive(path)
-            if archive.names() == [path.name]:
+            if isinstance(archive, SingleFile) and not archive.is_compressed:
                 return "not an archive"
             check_archive(path)
         except DataError:

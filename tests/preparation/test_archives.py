@@ -1,0 +1,122 @@
+"""Archives and folders, read alike."""
+
+import bz2
+import lzma
+import os
+
+import pytest
+from packing import gzipped, tarred, zipped
+from preparation.archives import check_archive, open_archive
+from preparation.errors import DataError
+
+FILES = {"data/de/text": b"eins\nzwei\n", "data/en/text": b"one\ntwo\n", "data/README": b"read\n"}
+PACKED = {
+    "plain.tar": tarred(FILES),
+    "text.tgz": tarred(FILES, "gz"),
+    "text.tar.bz2": tarred(FILES, "bz2"),
+    "text.tar.xz": tarred(FILES, "xz"),
+    "text.zip": zipped(FILES),
+}
+
+
+def write(path, content):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return path
+
+
+@pytest.fixture(params=[*PACKED, "misnamed.txt", "folder", "nested"])
+def archive(request, tmp_path):
+    kind = request.param
+    if kind == "folder":
+        for name, content in FILES.items():
+            write(tmp_path / "folder" / name, content)
+        return open_archive(tmp_path / "folder")
+    if kind == "nested":
+        outer = tarred({"texts/text.tgz": PACKED["text.tgz"], "other": b""}, "gz")
+        return open_archive(write(tmp_path / "outer", outer)).nested("text.tgz")
+    return open_archive(write(tmp_path / kind, PACKED.get(kind, PACKED["text.tgz"])))
+
+
+def read(archive, member):
+    with archive.open(member) as stream:
+        return stream.read()
+
+
+def test_all_kinds_are_read_alike(archive):
+    assert sorted(archive.names()) == sorted(FILES)
+    assert {name: stream.read() for name, stream in archive.members()} == FILES
+    assert read(archive, "data/de/text") == b"eins\nzwei\n"
+    assert read(archive, "en/text") == b"one\ntwo\n"
+    assert archive.has("README")
+    assert not archive.has("EADME")  # not a whole name
+
+
+def test_two_members_at_once(archive):
+    with archive.open("de/text") as german, archive.open("en/text") as english:
+        assert list(zip(german, english, strict=True)) == [
+            (b"eins\n", b"one\n"),
+            (b"zwei\n", b"two\n"),
+        ]
+
+
+def test_missing_member_is_one_line(archive):
+    with pytest.raises(DataError) as caught, archive.open("fr/text"):
+        pass
+    assert str(caught.value) == f"{archive.name}: holds no fr/text"
+
+
+@pytest.mark.parametrize("compress", [gzipped, bz2.compress, lzma.compress, bytes])
+def test_single_file_goes_by_its_own_name(tmp_path, compress):
+    suffix = {gzipped: ".gz", bz2.compress: ".bz2", lzma.compress: ".xz", bytes: ""}[compress]
+    archive = open_archive(write(tmp_path / f"text.de{suffix}", compress(b"eins\n")))
+    assert archive.names() == ["text.de"]
+    assert read(archive, "text.de") == b"eins\n"
+
+
+def test_folder_prefers_what_lies_higher(tmp_path):
+    write(tmp_path / "a" / "deeper" / "text", b"deep")
+    write(tmp_path / "z" / "text", b"high")
+    assert read(open_archive(tmp_path), "text") == b"high"
+
+
+@pytest.mark.parametrize("name", ["text.tgz", "text.tar.bz2", "text.tar.xz", "text.zip", "text.gz"])
+def test_cut_off_anywhere_is_found_out(tmp_path, name):
+    """A compressed archive that lacks its end never passes for a whole one."""
+    whole = PACKED.get(name, gzipped(b"eins\nzwei\n"))
+    check_archive(write(tmp_path / "whole", whole))
+    for length in range(1, len(whole), 7):
+        path = write(tmp_path / "cut" / name, whole[:length])
+        try:
+            names = open_archive(path).names()
+            check_archive(path)
+        except DataError as error:
+            assert str(path) in str(error)
+            assert "\n" not in str(error)
+        else:
+            assert names == [name]  # just some file
+
+
+def test_changed_bytes_are_found_out(tmp_path):
+    whole = bytearray(PACKED["text.tgz"])
+    whole[len(whole) // 2] ^= 0xFF
+    with pytest.raises(DataError, match="fetch it again"):
+        check_archive(write(tmp_path / "text.tgz", bytes(whole)))
+
+
+def test_fingerprint_tells_changed_files(tmp_path):
+    text, other = tmp_path / "text", tmp_path / "other"
+    write(text, b"eins\n")
+    write(other, b"one\n")
+    whole, one = (open_archive(tmp_path).fingerprint(*names) for names in ((), ("text",)))
+    assert open_archive(tmp_path).fingerprint() == whole
+    write(other, b"one more\n")
+    assert open_archive(tmp_path).fingerprint() != whole
+    assert open_archive(tmp_path).fingerprint("text") == one
+    os.utime(text, ns=(0, 0))
+    assert open_archive(tmp_path).fingerprint("text") != one
+
+
+def test_nothing_there_is_one_line(tmp_path):
+    with pytest.raises(DataError, match="nowhere: no such file or folder"):
+        open_archive(tmp_path / "nowhere")

@@ -1,0 +1,173 @@
+"""Downloads from a server that breaks off, lies, or serves something else."""
+
+import hashlib
+import random
+
+import pytest
+from packing import gzipped, tarred, zipped
+from preparation.download import Source, fetch, obtain
+from preparation.errors import DataError
+from serving import EVER, Server
+
+# Random, so that it stays long when it is compressed.
+TEXT = random.Random(1).randbytes(30_000)
+ARCHIVE = tarred({"folder/text": TEXT}, "gz")
+OTHER = tarred({"folder/text": b"something else\n"}, "gz")
+
+
+@pytest.fixture(autouse=True)
+def direct(monkeypatch):
+    monkeypatch.setenv("no_proxy", "*")
+
+
+def source(*urls, content=None):
+    sha256 = hashlib.sha256(content).hexdigest() if content else None
+    return Source("text.tgz", urls, sha256)
+
+
+def download(server, folder, *names, **options):
+    urls = [server.url(name) for name in names or ["text.tgz"]]
+    return fetch(source(*urls, **options), folder, pause=0)
+
+
+def failure(server, folder, *names, **options):
+    with pytest.raises(DataError) as caught:
+        download(server, folder, *names, **options)
+    assert not (folder / "text.tgz").exists()
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.fixture
+def serve():
+    """Starts a server that has text.tgz."""
+    servers = []
+
+    def start(**misdeeds):
+        server = Server(**{name.replace("_", "."): todo for name, todo in misdeeds.items()})
+        servers.append(server.__enter__())
+        server.files["text.tgz"] = ARCHIVE
+        return server
+
+    yield start
+    for server in servers:
+        server.__exit__()
+
+
+def test_what_is_there_is_not_fetched_again(serve, tmp_path):
+    server = serve()
+    for _ in range(2):
+        path = download(server, tmp_path)
+        assert path == tmp_path / "text.tgz"
+        assert path.read_bytes() == ARCHIVE
+    assert server.requests == [("text.tgz", 0)]
+    assert list(tmp_path.iterdir()) == [path]  # nothing half-loaded is left
+
+
+def test_goes_on_where_it_broke_off(serve, tmp_path):
+    server = serve(text_tgz=["break", "break"])
+    assert download(server, tmp_path).read_bytes() == ARCHIVE
+    half = len(ARCHIVE) // 2
+    quarter = (len(ARCHIVE) - half) // 2
+    assert [first for _, first in server.requests] == [0, half, half + quarter]
+
+
+def test_starts_over_where_the_server_cannot_go_on(serve, tmp_path):
+    server = serve(text_tgz=["break", "whole"])
+    assert download(server, tmp_path).read_bytes() == ARCHIVE
+    assert [first for _, first in server.requests] == [0, len(ARCHIVE) // 2]
+
+
+def test_goes_on_in_a_later_run(serve, tmp_path):
+    server = serve(text_tgz=["break", 503, 503, 503, 503])
+    assert "503" in failure(server, tmp_path)
+    assert download(server, tmp_path).read_bytes() == ARCHIVE
+    assert server.requests[-1] == ("text.tgz", len(ARCHIVE) // 2)
+
+
+def test_server_that_promises_more_than_there_is(serve, tmp_path):
+    assert download(serve(text_tgz=["overstate"]), tmp_path).read_bytes() == ARCHIVE
+
+
+def test_server_that_promises_more_each_time(serve, tmp_path):
+    server = serve(text_tgz=["overstate", EVER])
+    assert download(server, tmp_path).read_bytes() == ARCHIVE
+
+
+def test_server_that_promises_less_is_found_out(serve, tmp_path):
+    server = serve(text_tgz=["understate", EVER])
+    assert "wrong or damaged file" in failure(server, tmp_path)
+    server.files["mirror"] = ARCHIVE
+    assert download(server, tmp_path, "text.tgz", "mirror").read_bytes() == ARCHIVE
+
+
+@pytest.mark.parametrize(
+    ("served", "complaint"),
+    [
+        (b"<!DOCTYPE html>\n<html>Sign in</html>", "a web page instead of the file"),
+        (b"plain text\n" * 100, "not an archive"),
+        (ARCHIVE[:-100], "wrong or damaged file"),
+        (gzipped(tarred({"text": TEXT})[:20_000]), "wrong or damaged file"),
+        (b"", "the file is empty"),
+    ],
+    ids=["web page", "plain text", "gzip cut off", "tar cut off", "empty"],
+)
+def test_wrong_file_is_refused(serve, tmp_path, served, complaint):
+    server = serve()
+    server.files["first"] = served
+    assert complaint in failure(server, tmp_path, "first")
+    assert not list(tmp_path.iterdir())
+    assert download(server, tmp_path, "first", "text.tgz").read_bytes() == ARCHIVE
+
+
+def test_checksum_decides_where_it_is_known(serve, tmp_path):
+    server = serve()
+    server.files["first"] = OTHER
+    digest = hashlib.sha256(OTHER).hexdigest()
+    assert f"its sha256 is {digest}" in failure(server, tmp_path, "first", content=ARCHIVE)
+    path = download(server, tmp_path, "first", "text.tgz", content=ARCHIVE)
+    assert path.read_bytes() == ARCHIVE
+
+
+@pytest.mark.parametrize(
+    "packed", [zipped({"text": TEXT}), gzipped(TEXT), tarred({"text": TEXT}, "xz")]
+)
+def test_every_kind_of_archive_is_known_by_its_content(serve, tmp_path, packed):
+    server = serve()
+    server.files["other"] = packed
+    assert download(server, tmp_path, "other").read_bytes() == packed
+
+
+def test_missing_from_the_first_mirror(serve, tmp_path):
+    server = serve()
+    assert download(server, tmp_path, "gone", "text.tgz").read_bytes() == ARCHIVE
+    assert server.requests == [("gone", 0), ("text.tgz", 0)]
+
+
+def test_all_mirrors_fail(serve, tmp_path):
+    server = serve(second=[503, EVER])
+    message = failure(server, tmp_path, "gone", "second")
+    assert f"{server.url('gone')}: 404 Not Found" in message
+    assert f"{server.url('second')}: 503 Service Unavailable" in message
+    assert f"fetch it by hand and put it at {tmp_path / 'text.tgz'}" in message
+    assert "--source" in message
+
+
+def test_nobody_listens(tmp_path):
+    with Server() as server:
+        pass
+    assert "refused" in failure(server, tmp_path)
+
+
+def test_obtain_takes_a_file_its_folder_or_what_it_unpacks_to(tmp_path):
+    packed = tmp_path / "packed" / "text.tgz"
+    packed.parent.mkdir()
+    packed.write_bytes(ARCHIVE)
+    unpacked = tmp_path / "unpacked" / "folder" / "text"
+    unpacked.parent.mkdir(parents=True)
+    unpacked.write_bytes(TEXT)
+    for given in (packed, packed.parent, tmp_path / "unpacked", unpacked.parent):
+        with obtain(source(), given, tmp_path / "download").open("text") as stream:
+            assert stream.read() == TEXT
+    with pytest.raises(DataError, match="no such file or folder"):
+        obtain(source(), tmp_path / "nowhere", tmp_path / "download")

@@ -1,0 +1,101 @@
+"""Lines through several processes: in order, in bounded memory, leaving nobody behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from preparation.errors import DataError
+from preparation.parallel import map_lines
+
+SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+@pytest.mark.parametrize("count", [0, 1, 7, 50])
+def test_order_is_kept(jobs, count):
+    offset = 3  # the function need not be one that can be pickled
+    results = map_lines(lambda line: line + offset, range(count), jobs, "adding", chunk=4)
+    assert list(results) == list(range(3, count + 3))
+
+
+def test_work_is_done_elsewhere():
+    assert os.getpid() not in set(map_lines(lambda _: os.getpid(), range(9), 2, "asking", chunk=1))
+
+
+def test_no_more_than_a_few_chunks_are_read_ahead():
+    taken = []
+
+    def numbers():
+        for number in range(10_000):
+            taken.append(number)
+            yield number
+
+    ahead = 0
+    for done, _ in enumerate(map_lines(abs, numbers(), 2, "reading", chunk=10), start=1):
+        ahead = max(ahead, len(taken) - done)
+    assert done == 10_000
+    assert ahead < 10 * (2 * 2 + 1)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_data_error_comes_through(jobs):
+    def refuse(line):
+        if line == 25:
+            raise DataError("text:25: not like this")
+        return line
+
+    with pytest.raises(DataError, match="text:25: not like this"):
+        list(map_lines(refuse, range(100), jobs, "refusing", chunk=5))
+
+
+def test_error_of_the_reader_comes_through():
+    def broken():
+        yield from range(100)
+        raise DataError("text:101: cut off")
+
+    with pytest.raises(DataError, match="text:101"):
+        list(map_lines(abs, broken(), 2, "reading", chunk=5))
+
+
+def test_killed_worker_is_one_line():
+    def die(line):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with pytest.raises(DataError, match="try fewer --jobs"):
+        list(map_lines(die, range(10), 2, "dying", chunk=5))
+
+
+ENDLESS = """
+    import itertools, os, sys
+    from preparation.parallel import map_lines
+
+    def work(line):
+        return os.getpid()
+
+    seen = set()
+    for pid in map_lines(work, itertools.count(), 2, "working", chunk=1):
+        if pid not in seen:
+            seen.add(pid)
+            print(pid, flush=True)
+"""
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGKILL, signal.SIGTERM])
+def test_workers_end_with_the_process_that_started_them(stop):
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(ENDLESS)],
+        env={**os.environ, "PYTHONPATH": str(SCRIPTS)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    workers = {int(process.stdout.readline()) for _ in range(2)}
+    assert process.pid not in workers
+    process.send_signal(stop)
+    # The pipe is at its end once everyone who could write to it is gone, workers included.
+    process.communicate(timeout=60)
+    assert process.returncode

@@ -1,0 +1,174 @@
+"""Stages: what is finished is kept, what is not is redone, and the end is always the same."""
+
+import os
+import threading
+
+import pytest
+from preparation import stages
+from preparation.errors import DataError
+from preparation.stages import Stages
+
+
+def tree(folder):
+    """All files that a user sees, with their contents."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_text()
+        for path in folder.rglob("*")
+        if path.is_file() and path.relative_to(folder).parts[0][0] != "."
+    }
+
+
+class Pipeline:
+    """Three stages, of which each reads what the one before wrote."""
+
+    def __init__(self, dest, word="word", **options):
+        self.dest, self.word, self.options = dest, word, options
+        self.ran = []
+
+    def __call__(self, upper=False, source=None):
+        with Stages(self.dest, **self.options).locked() as stages:
+            stages.run("text", ["text/a", "text/b"], self.write_text, source, word=self.word)
+            stages.run("case", ["case"], self.write_case, upper=upper)
+            stages.run("sums", ["folds"], self.write_sums)
+        return self.ran
+
+    def write_text(self, work):
+        self.ran.append("text")
+        (work / "text/a").write_text(self.word)
+        (work / "text/b").write_text(self.word * 2)
+
+    def write_case(self, work):
+        self.ran.append("case")
+        text = (self.dest / "text/a").read_text() + (self.dest / "text/b").read_text()
+        (work / "case").write_text(text.upper())
+
+    def write_sums(self, work):
+        self.ran.append("sums")
+        for number in range(2):
+            (work / f"folds/{number}").mkdir(parents=True)
+            (work / f"folds/{number}/sum").write_text((self.dest / "case").read_text() * number)
+
+
+WHOLE = {
+    "text/a": "word",
+    "text/b": "wordword",
+    "case": "WORDWORDWORD",
+    "folds/0/sum": "",
+    "folds/1/sum": "WORDWORDWORD",
+}
+
+
+def test_each_stage_is_done_once(tmp_path):
+    assert Pipeline(tmp_path)() == ["text", "case", "sums"]
+    assert tree(tmp_path) == WHOLE
+    assert Pipeline(tmp_path)() == []
+    assert tree(tmp_path) == WHOLE
+
+
+def test_changed_settings_redo_the_stage_and_all_after_it(tmp_path):
+    Pipeline(tmp_path)()
+    assert Pipeline(tmp_path)(upper=True) == ["case", "sums"]
+    assert Pipeline(tmp_path, word="other")(upper=True) == ["text", "case", "sums"]
+    assert tree(tmp_path)["case"] == "OTHEROTHEROTHER"
+
+
+def test_force_redoes_all(tmp_path):
+    Pipeline(tmp_path)()
+    assert Pipeline(tmp_path, force=True)() == ["text", "case", "sums"]
+
+
+@pytest.mark.parametrize("spoil", ["text/b", "case", "folds/1/sum"])
+def test_output_that_is_gone_or_changed_is_made_again(tmp_path, spoil):
+    Pipeline(tmp_path)()
+    (tmp_path / spoil).unlink()
+    assert Pipeline(tmp_path)()
+    assert tree(tmp_path) == WHOLE
+    (tmp_path / spoil).write_text("spoilt")
+    assert Pipeline(tmp_path)()
+    assert tree(tmp_path) == WHOLE
+
+
+def test_other_source_redoes_and_no_source_agrees_with_any(tmp_path):
+    Pipeline(tmp_path)(source=["one"])
+    assert Pipeline(tmp_path)() == []
+    assert Pipeline(tmp_path)(source=["one"]) == []
+    assert Pipeline(tmp_path)(source=["other"]) == ["text", "case", "sums"]
+
+
+def test_part_does_not_replace_the_whole(tmp_path):
+    Pipeline(tmp_path)()
+    with pytest.raises(DataError, match="--limit 5 would replace"):
+        Pipeline(tmp_path, limit=5)()
+    assert tree(tmp_path) == WHOLE
+    assert Pipeline(tmp_path, limit=5, force=True)() == ["text", "case", "sums"]
+    assert Pipeline(tmp_path)() == ["text", "case", "sums"]  # the whole replaces a part
+
+
+def test_failing_stage_leaves_what_was_there(tmp_path):
+    Pipeline(tmp_path)()
+    pipeline = Pipeline(tmp_path, word="other")
+
+    def fail(work):
+        (work / "text/a").write_text("half")
+        raise DataError("bad line")
+
+    pipeline.write_text = fail
+    with pytest.raises(DataError):
+        pipeline()
+    assert tree(tmp_path) == WHOLE
+    assert Pipeline(tmp_path)() == []
+
+
+class Killed(BaseException):
+    """As if the process ended here."""
+
+
+class Countdown:
+    """Makes the n-th change to the file system the last one."""
+
+    def __init__(self, monkeypatch, changes):
+        self.left = changes
+        for name in ("rename", "replace", "unlink", "mkdir", "rmdir"):
+            monkeypatch.setattr(os, name, self.counting(getattr(os, name)))
+
+    def counting(self, function):
+        def count(*arguments, **options):
+            if self.left == 0:
+                raise Killed
+            self.left -= 1
+            return function(*arguments, **options)
+
+        return count
+
+
+def test_killed_anywhere_and_run_again_is_the_same(tmp_path, monkeypatch):
+    """Stopped before each change to the file system in turn, over nothing and over older files."""
+    for older in (False, True):
+        changes, survived = 0, False
+        while not survived:
+            dest = tmp_path / f"{older}-{changes}"
+            if older:
+                Pipeline(dest, word="older")()
+            with monkeypatch.context() as context:
+                Countdown(context, changes)
+                try:
+                    Pipeline(dest)()
+                    survived = True
+                except Killed:
+                    pass
+            Pipeline(dest)()
+            assert tree(dest) == WHOLE
+            changes += 1
+        assert changes > 15  # it was stopped at many points
+
+
+def test_second_run_waits_for_the_first(tmp_path, monkeypatch):
+    waits = threading.Event()
+    monkeypatch.setattr(stages, "say", lambda message: "waiting" in message and waits.set())
+    second = threading.Thread(target=Pipeline(tmp_path), daemon=True)
+    with Stages(tmp_path).locked():
+        second.start()
+        assert waits.wait(timeout=60)
+        assert tree(tmp_path) == {}
+    second.join(timeout=60)
+    assert tree(tmp_path) == WHOLE

@@ -1,0 +1,65 @@
+"""Subwords: the same units as the command lines of subword-nmt make of the same text."""
+
+import io
+import random
+
+import pytest
+from preparation import subwords
+from preparation.subwords import (
+    BytePairEncoder,
+    SentencePieceEncoder,
+    count_words,
+    learn_bpe,
+    train_sentencepiece,
+)
+from subword_nmt.apply_bpe import BPE
+from subword_nmt.learn_bpe import learn_bpe as learn_from_text
+
+
+@pytest.fixture(scope="module")
+def text():
+    """Words made of a few syllables, some rare."""
+    draw = random.Random(1)
+    syllables = ["ein", "und", "zwei", "ö", "the", "er", "@", "&amp;", "7"]
+    words = ["".join(draw.choices(syllables, k=draw.randint(1, 4))) for _ in range(80)]
+    return [" ".join(draw.choices(words, k=draw.randint(0, 9))) for _ in range(200)]
+
+
+@pytest.fixture(scope="module")
+def codes(text, tmp_path_factory):
+    path = tmp_path_factory.mktemp("bpe") / "codes"
+    with open(path, "w", encoding="utf-8") as file:
+        learn_bpe(count_words(text), 60, file)
+    return path
+
+
+def test_counting_words():
+    assert count_words(["a b  a", "", "b a"]) == {"a": 3, "b": 2}
+
+
+def test_merges_are_those_learned_from_text(text, codes):
+    expected = io.StringIO()
+    learn_from_text(io.StringIO("".join(f"{line}\n" for line in text)), expected, 60)
+    assert codes.read_text(encoding="utf-8") == expected.getvalue()
+
+
+def test_units_are_those_of_subword_nmt(text, codes, monkeypatch):
+    with open(codes, encoding="utf-8") as file:
+        reference = BPE(file)
+    encoder = BytePairEncoder(codes)
+    expected = [reference.process_line(line) for line in text]
+    assert [encoder(line) for line in text] == expected
+    assert any("@@ " in line for line in expected)
+    # Forgetting words changes nothing.
+    monkeypatch.setattr(subwords, "REMEMBERED_WORDS", 3)
+    assert [encoder(line) for line in text] == expected
+    assert len(encoder.bpe.cache) < 3 + 9 + 1
+
+
+def test_sentencepiece_pieces_can_be_joined_again(text, tmp_path):
+    train_sentencepiece(text, 40, tmp_path / "pieces")
+    encoder = SentencePieceEncoder(tmp_path / "pieces.model")
+    line = "einund zwei er7"
+    pieces = encoder(line)
+    assert len(pieces.split()) > 3
+    assert pieces.replace(" ", "").replace("▁", " ").strip() == line
