@@ -40,15 +40,17 @@ def prepare(corpus, options):
     downloads = options.dest.parent / "download"
     stages = Stages(options.dest, options.limit, options.force)
     with stages.locked():
-        archive = obtain_any(corpus.alternatives, options.source, downloads)
+        given = (
+            obtain_any(corpus.alternatives, options.source, downloads) if options.source else None
+        )
         vectors = None
         if options.glove:
             vectors = find_vectors(options.glove, downloads, options.glove_dim)
         stages.run(
             "text",
             corpus.texts,
-            partial(_write_text, corpus, options, archive),
-            source=archive.fingerprint(),
+            partial(_write_text, corpus, options, given, downloads),
+            source=given and given.fingerprint(),
             **_settings(options, "seed", "valid_fraction", "cased"),
             flag=corpus.flag and _flag_value(corpus, options),
         )
@@ -75,7 +77,8 @@ def _flag_value(corpus, options):
     return getattr(options, corpus.flag[0].removeprefix("--").replace("-", "_"))
 
 
-def _write_text(corpus, options, archive, work):
+def _write_text(corpus, options, given, downloads, work):
+    archive = given or obtain_any(corpus.alternatives, None, downloads)
     readers = corpus.splits(archive, options)
     folders = [work / text for text in corpus.texts]
     if WHOLE in readers:

@@ -19,9 +19,11 @@ def split_sentences(text):
     found = []
     for line in text.split("\n"):
         for sentence in _sentences_of_line(line):
+            if not sentence:
+                continue
             if found and not any(map(str.isalnum, sentence)):
                 found[-1] = f"{found[-1]} {sentence}"
-            elif sentence:
+            else:
                 found.append(sentence)
     return found
 

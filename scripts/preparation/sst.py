@@ -20,53 +20,41 @@ from preparation.words import treebank_words
 
 FINE = ("very_negative", "negative", "neutral", "positive", "very_positive")
 BINARY = ("negative", "positive")
-FINE_TO_BINARY = {
-    "very_negative": "negative",
-    "negative": "negative",
-    "positive": "positive",
-    "very_positive": "positive",
+NAMES = {  # of the numbered classes; what has none is dropped
+    "sst2": {0: "negative", 1: "negative", 3: "positive", 4: "positive"},
+    "sst5": dict(enumerate(FINE)),
 }
 FILES = {"train": "trees/train.txt", "valid": "trees/dev.txt", "test": "trees/test.txt"}
 TREE_SYMBOLS = re.compile(r"[()]|[^\s()]+")
 
 
-def fine_splits(archive, phrases=False):
-    """Readers of the splits of SST-5, by name; ``phrases`` concerns training only."""
+def splits(archive, names, phrases=False, cased=False):
+    """Readers of train, valid and test, by name.
+
+    Args:
+        names: of the numbered classes; a phrase whose class has none is dropped.
+        phrases: train on phrases too.
+        cased: phrases that differ in capitals alone are different.
+    """
     return {
-        split: partial(examples, archive, member, phrases and split == "train")
+        split: partial(examples, archive, member, names, phrases and split == "train", cased)
         for split, member in FILES.items()
     }
 
 
-def binary_splits(archive, phrases=False):
-    """Readers of the splits of SST-2, by name; ``phrases`` concerns training only."""
-    return {
-        split: partial(without_neutral, read)
-        for split, read in fine_splits(archive, phrases).items()
-    }
-
-
-def without_neutral(read):
-    """The examples that have a side, with the names of SST-2's classes."""
-    for example in read():
-        if example.label != "neutral":
-            yield example._replace(label=FINE_TO_BINARY[example.label])
-
-
-def examples(archive, member, phrases):
+def examples(archive, member, names, phrases, cased):
     """The sentences of one file of trees, and their phrases if they are wanted."""
     seen = set()
     name = archive.label(member)
     with archive.open(member) as stream:
         for number, line in enumerate(read_lines(stream, name), start=1):
             place = f"{name}:{number}"
-            sentence, *rest = labelled_phrases(line, place)
-            seen.add(sentence)
-            yield Example(*_named(sentence), place)
-            for phrase in rest if phrases else ():
-                if phrase not in seen:
-                    seen.add(phrase)
-                    yield Example(*_named(phrase), place)
+            found = labelled_phrases(line, place)
+            for is_phrase, (label, words) in enumerate(found if phrases else found[:1]):
+                key = (names.get(label), words if cased else words.lower())
+                if label in names and not (is_phrase and key in seen):
+                    seen.add(key)
+                    yield Example(names[label], (words,), place)
 
 
 def labelled_phrases(tree, place):
@@ -103,11 +91,6 @@ def labelled_phrases(tree, place):
     return found
 
 
-def _named(phrase):
-    label, words = phrase
-    return FINE[label], (words,)
-
-
 TREES = Source(
     "trainDevTestTrees_PTB.zip",
     ("https://nlp.stanford.edu/sentiment/trainDevTestTrees_PTB.zip",),
@@ -115,12 +98,14 @@ TREES = Source(
 )
 
 
-def _corpus(summary, splits, labels, published):
+def _corpus(name, summary, labels, published):
     return Corpus(
         summary=summary,
         source=f"{TREES.name}, or a folder with trees/{{train,dev,test}}.txt",
         alternatives=((TREES,),),
-        splits=lambda archive, options: splits(archive, options.phrases),
+        splits=lambda archive, options: splits(
+            archive, NAMES[name], options.phrases, options.cased
+        ),
         words=treebank_words,
         labels=lambda options: labels,
         published=lambda options: {
@@ -138,14 +123,14 @@ def _corpus(summary, splits, labels, published):
 
 CORPORA = {
     "sst2": _corpus(
+        "sst2",
         "Stanford Sentiment Treebank, two classes, without neutral sentences",
-        binary_splits,
         BINARY,
         {"train": 6_920, "valid": 872, "test": 1_821},
     ),
     "sst5": _corpus(
+        "sst5",
         "Stanford Sentiment Treebank, five classes",
-        fine_splits,
         FINE,
         {"train": 8_544, "valid": 1_101, "test": 2_210},
     ),

@@ -1,0 +1,32 @@
+"""Data sets as they are published: files in folders and archives, given as ``{name: content}``."""
+
+from packing import gzipped, tarred, zipped
+
+
+def write_folder(folder, files):
+    """Write the files under ``folder``."""
+    for name, content in _in_bytes(files).items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    return folder
+
+
+def write_archive(path, files):
+    """Write an archive of the kind that its name tells: zip, tar.gz or tgz, gz."""
+    files = _in_bytes(files)
+    if path.suffix == ".zip":
+        path.write_bytes(zipped(files))
+    elif path.name.endswith((".tar.gz", ".tgz")):
+        path.write_bytes(tarred(files, "gz"))
+    else:
+        (content,) = files.values()
+        path.write_bytes(gzipped(content))
+    return path
+
+
+def _in_bytes(files):
+    return {
+        name: content.encode() if isinstance(content, str) else content
+        for name, content in files.items()
+    }

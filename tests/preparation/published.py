@@ -1,0 +1,142 @@
+"""Small data sets for classification, in the archives in which the real ones are published."""
+
+import json
+import random
+
+from archive_files import write_archive, write_folder
+
+WORDS = ["a", "the", "film", "camera", "it", "is", "good", "bad", "great"] + [
+    "awful",
+    "works",
+    "fails",
+    ".",
+    ",",
+    "\xe9t\xe9",
+]
+
+
+def publish(name, folder, size=30):
+    """Write data set ``name`` into ``folder``; returns what to give to ``--source``."""
+    text = Text(name)
+    return PUBLISHERS[name](text, folder, size)
+
+
+class Text:
+    def __init__(self, seed):
+        self.generator = random.Random(seed)
+
+    def sentence(self):
+        return " ".join(self.generator.choices(WORDS, k=self.generator.randint(2, 8)))
+
+    def lines(self, size, form):
+        """``size`` lines, each ``form(number)``."""
+        return "".join(f"{form(number)}\n" for number in range(size))
+
+    def tree(self, label):
+        words = self.sentence().split()
+        tree = f"(2 {words.pop()})"
+        for word in reversed(words):
+            tree = f"({label} (2 {word}) {tree})"
+        return tree
+
+
+def _sst(text, folder, size):
+    files = {
+        f"trees/{split}.txt": text.lines(size, lambda number: text.tree(number % 5))
+        for split in ("train", "dev", "test")
+    }
+    return write_archive(folder / "trainDevTestTrees_PTB.zip", files)
+
+
+def _trec(text, folder, size):
+    classes = ["DESC:manner", "ENTY:animal", "ABBR:exp", "HUM:ind", "LOC:city", "NUM:date"]
+    questions = text.lines(size, lambda number: f"{classes[number % 6]} {text.sentence()}")
+    files = dict.fromkeys(("train_5500.label", "TREC_10.label"), questions.encode("iso-8859-1"))
+    return write_folder(folder, files)
+
+
+def _two_files(*names):
+    def publish(text, folder, size):
+        files = {f"data/{name}": text.lines(size, lambda _: text.sentence()) for name in names}
+        return write_archive(folder / "datasmall_NB_ACL12.zip", files)
+
+    return publish
+
+
+def _sick(text, folder, size):
+    header = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n"
+    labels = ["NEUTRAL", "ENTAILMENT", "CONTRADICTION"]
+
+    def row(number):
+        pair = f"{number}\t{text.sentence()}\t{text.sentence()}"
+        return f"{pair}\t{1 + number % 5 * 0.7:.1f}\t{labels[number % 3]}"
+
+    for part in ("train", "trial", "test_annotated"):
+        files = {f"SICK_{part}.txt": header + text.lines(size, row)}
+        write_archive(folder / f"sick_{part}.zip", files)
+    return folder
+
+
+def _zhang(file, classes):
+    def publish(text, folder, size):
+        def row(number):
+            return f'"{1 + number % classes}","{text.sentence()} ""so""","{text.sentence()}"'
+
+        files = {f"{file}/{split}.csv": text.lines(size, row) for split in ("train", "test")}
+        return write_archive(folder / f"{file}.tgz", files)
+
+    return publish
+
+
+def _nli(name, *files):
+    def publish(text, folder, size):
+        labels = ["neutral", "entailment", "contradiction", "-"]
+
+        def pair(number):
+            return json.dumps(
+                {
+                    "gold_label": labels[number % 4],
+                    "sentence1_binary_parse": f"( {text.sentence()} )",
+                    "sentence2_binary_parse": f"( {text.sentence()} )",
+                }
+            )
+
+        content = {f"{name}/{name}_{file}.jsonl": text.lines(size, pair) for file in files}
+        return write_archive(folder / f"{name}.zip", content)
+
+    return publish
+
+
+def _amazon(text, folder, size):
+    def review(rating):
+        body = f"{text.sentence().capitalize()}. {text.sentence().capitalize()}!"
+        return (
+            f"<review>\n<rating>\n{rating}\n</rating>\n"
+            f"<review_text>\n{body}\n</review_text>\n</review>"
+        )
+
+    files = {
+        f"sorted_data_acl/electronics/{side}.review": text.lines(
+            size, lambda number, ratings=ratings: review(ratings[number % 2])
+        )
+        for side, ratings in (("positive", ("4.0", "5.0")), ("negative", ("1.0", "2.0")))
+    }
+    return write_archive(folder / "domain_sentiment_data.tar.gz", files)
+
+
+PUBLISHERS = {
+    "sst2": _sst,
+    "sst5": _sst,
+    "trec": _trec,
+    "cr": _two_files("customerr/custrev.pos", "customerr/custrev.neg"),
+    "mpqa": _two_files("mpqa/mpqa.pos", "mpqa/mpqa.neg"),
+    "subj": _two_files("subj/subj.subjective", "subj/subj.objective"),
+    "sick": _sick,
+    "ag_news": _zhang("ag_news_csv", 4),
+    "yelp_polarity": _zhang("yelp_review_polarity_csv", 2),
+    "yelp_full": _zhang("yelp_review_full_csv", 5),
+    "yahoo_answers": _zhang("yahoo_answers_csv", 10),
+    "snli": _nli("snli_1.0", "train", "dev", "test"),
+    "multinli": _nli("multinli_1.0", "train", "dev_matched", "dev_mismatched"),
+    "amazon_electronics": _amazon,
+}

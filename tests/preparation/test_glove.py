@@ -1,0 +1,112 @@
+"""GloVe's files: what they hold, what is wrong with them, what fairseq gets."""
+
+from collections import Counter
+
+import pytest
+import torch
+from archive_files import write_archive, write_folder
+from fairseq.utils import parse_embedding
+from preparation import glove
+from preparation.archives import open_archive
+from preparation.errors import DataError
+
+VECTORS = "the 0.1 -0.2 1e-05\n, 1 2 3\n. . . 4 5 6\n\xe9t\xe9 7 8 9\n"
+
+
+@pytest.fixture
+def vectors(tmp_path):
+    """An archive with one file of vectors."""
+
+    def vectors(text):
+        return open_archive(write_folder(tmp_path, {"glove.txt": text})), "glove.txt"
+
+    return vectors
+
+
+def test_vectors_of_wanted_words_as_they_are_written(vectors):
+    found, dim = glove.read_vectors(*vectors(VECTORS), {"the", "\xe9t\xe9", "cat", "."})
+    assert found == {"the": "0.1 -0.2 1e-05", "\xe9t\xe9": "7 8 9"}
+    assert dim == 3
+
+
+def test_the_first_vector_of_a_word_counts(vectors):
+    found, _ = glove.read_vectors(*vectors("a 1 2\nb 3 4\na 5 6\n"), {"a"})
+    assert found == {"a": "1 2"}
+
+
+def test_words_of_which_a_part_is_wanted_are_others(vectors):
+    text = "the 1 2\nat name@domain.com 3 4\nat 5 6\n"
+    assert glove.read_vectors(*vectors(text), {"at"}) == ({"at": "5 6"}, 2)
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("cat 1 2", "2 numbers where the first line has 3"),
+        ("cat 1 2 3 4", "4 numbers where the first line has 3"),
+        ("cat", "0 numbers where the first line has 3"),
+        ("cat 1 x 3", "'x' is not a number"),
+        ("cat 1 nan 3", "'nan' is not a number"),
+    ],
+)
+def test_a_line_of_the_wrong_width_is_named(vectors, tmp_path, line, told):
+    with pytest.raises(DataError) as error:
+        glove.read_vectors(*vectors(f"{VECTORS}{line}\n"), {"cat"})
+    assert str(error.value) == f"{tmp_path}/glove.txt:5: {told}"
+
+
+def test_a_file_with_a_header_is_refused(vectors):
+    with pytest.raises(DataError, match="glove.txt:2: 3 numbers where the first line has 1"):
+        glove.read_vectors(*vectors(f"4 3\n{VECTORS}"), {"the"})
+
+
+def test_an_empty_file_is_refused(vectors):
+    with pytest.raises(DataError, match="no vectors"):
+        glove.read_vectors(*vectors(""), {"the"})
+
+
+def test_fairseq_reads_what_is_written(tmp_path):
+    path = tmp_path / "glove.txt"
+    glove.write_embeddings(path, ["the", "cat", "dog"], {"the": "0.1 -0.2 1e-05"}, 3, seed=1)
+    assert path.read_text().startswith("4 3\n")
+    embeddings = parse_embedding(path)
+    assert list(embeddings) == ["<unk>", "the", "cat", "dog"]
+    torch.testing.assert_close(embeddings["the"], torch.tensor([0.1, -0.2, 1e-5]))
+    made_up = torch.stack([embeddings[word] for word in ("<unk>", "cat", "dog")])
+    assert made_up.abs().max() <= 0.05
+    assert made_up.unique().numel() == 9
+
+
+def test_made_up_vectors_are_uniform(tmp_path):
+    words = [str(number) for number in range(2000)]
+    glove.write_embeddings(tmp_path / "glove.txt", words, {}, 10, seed=1)
+    numbers = torch.stack(list(parse_embedding(tmp_path / "glove.txt").values())).flatten()
+    shares = torch.histc(numbers, bins=4, min=-0.05, max=0.05) / numbers.numel()
+    assert (shares - 0.25).abs().max() < 0.02
+
+
+def test_coverage_counts_words_and_their_occurrences():
+    counts = Counter({"the": 6, "cat": 3, "zzz": 1})
+    assert glove.coverage(counts, {"the", "cat"}) == (2, 3, 9, 10)
+
+
+def test_a_zip_of_several_files_gives_the_one_of_the_width(tmp_path):
+    files = {f"glove.6B.{dim}d.txt": "a" + " 1" * dim + "\n" for dim in (50, 300)}
+    path = write_archive(tmp_path / "glove.6B.zip", files)
+    assert glove.find_vectors(path, tmp_path)[1] == "glove.6B.300d.txt"
+    assert glove.find_vectors(path, tmp_path, dim=50)[1] == "glove.6B.50d.txt"
+    with pytest.raises(DataError, match="0 files of 100-dimensional vectors.*--glove-dim"):
+        glove.find_vectors(path, tmp_path, dim=100)
+
+
+def test_a_name_takes_the_download(tmp_path):
+    write_archive(
+        tmp_path / "glove.6B.zip", {"glove.6B.50d.txt": "a 1\n", "glove.6B.100d.txt": "a 1\n"}
+    )
+    archive, member = glove.find_vectors("6B.50d", tmp_path)
+    assert (archive.name, member) == (str(tmp_path / "glove.6B.zip"), "glove.6B.50d.txt")
+
+
+def test_an_unknown_name_is_told_with_the_known_ones(tmp_path):
+    with pytest.raises(DataError, match="--glove 7B.50d: no such file, and none of 6B.50d"):
+        glove.find_vectors("7B.50d", tmp_path)

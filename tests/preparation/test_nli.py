@@ -1,0 +1,83 @@
+"""SNLI and MultiNLI: JSON lines with parses, and SNLI as separate files."""
+
+import json
+
+import pytest
+from archive_files import write_archive, write_folder
+from preparation import nli
+from preparation.archives import open_archive
+from preparation.errors import DataError
+
+
+def pair(label, first, second):
+    keys = ("gold_label", "sentence1_binary_parse", "sentence2_binary_parse")
+    return json.dumps(dict(zip(keys, (label, first, second), strict=True))) + "\n"
+
+
+PAIR = pair("neutral", "( ( A dog ) ( runs . ) )", "( It ( is -LRB- big -RRB- ) )")
+
+
+def read(splits, split="train"):
+    return [(example.label, example.inputs) for example in splits[split]()]
+
+
+def test_words_are_the_leaves_of_the_parses(tmp_path):
+    files = {f"snli_1.0/{name}": PAIR for name in nli.SNLI_FILES.values()}
+    splits = nli.snli_splits(open_archive(write_archive(tmp_path / "snli_1.0.zip", files)))
+    assert read(splits) == [("neutral", ("A dog runs .", "It is -LRB- big -RRB-"))]
+    assert list(splits) == ["train", "valid", "test"]
+
+
+def test_pairs_without_agreement_have_no_class(tmp_path):
+    lines = PAIR + pair("-", "( A dog )", "( A cat )")
+    write_folder(tmp_path, dict.fromkeys(nli.SNLI_FILES.values(), lines))
+    splits = nli.snli_splits(open_archive(tmp_path))
+    assert [label for label, _ in read(splits)] == ["neutral", None]
+
+
+def test_multinli_validates_on_matched_and_tests_on_mismatched(tmp_path):
+    files = {
+        "multinli_1.0/multinli_1.0_train.jsonl": PAIR,
+        "multinli_1.0/multinli_1.0_dev_matched.jsonl": pair("entailment", "( a )", "( b )"),
+        "multinli_1.0/multinli_1.0_dev_mismatched.jsonl": pair("contradiction", "( a )", "( b )"),
+    }
+    archive = open_archive(write_archive(tmp_path / "multinli_1.0.zip", files))
+    splits = nli.json_splits(archive, nli.MULTINLI_FILES)
+    assert read(splits, "valid") == [("entailment", ("a", "b"))]
+    assert read(splits, "test") == [("contradiction", ("a", "b"))]
+
+
+def test_separate_files_and_training_on_the_development_set(tmp_path):
+    for ending, label in (("dev", "neutral"), ("test", "-")):
+        write_folder(
+            tmp_path,
+            {f"s1.{ending}": "A dog .\n", f"s2.{ending}": "It .\n", f"labels.{ending}": label},
+        )
+    splits = nli.snli_splits(open_archive(tmp_path), train_on_dev=True)
+    assert read(splits) == [("neutral", ("A dog .", "It ."))]
+    assert read(splits, "test") == [(None, ("A dog .", "It ."))]
+    with pytest.raises(DataError, match="holds no labels.train"):
+        read(nli.snli_splits(open_archive(tmp_path)))
+
+
+def test_files_of_unequal_length_are_told(tmp_path):
+    files = {"s1.test": "a\nb\n", "s2.test": "c\n", "labels.test": "neutral\nneutral\n"}
+    write_folder(tmp_path, files)
+    with pytest.raises(DataError, match="labels.test has 2, .*s1.test has 2, .*s2.test has 1"):
+        read(nli.snli_splits(open_archive(tmp_path)), "test")
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("no json\n", "no pair in JSON format"),
+        ('{"gold_label": "neutral"}\n', "no pair in JSON format: 'sentence1_binary_parse'"),
+        ("[]\n", "no pair in JSON format"),
+        (pair("maybe", "( a )", "( b )"), "'maybe' is none of contradiction, neutral, entailment"),
+    ],
+)
+def test_a_malformed_line_is_named(tmp_path, line, told):
+    write_folder(tmp_path, {"snli_1.0_train.jsonl": PAIR + line})
+    with pytest.raises(DataError) as error:
+        read(nli.snli_splits(open_archive(tmp_path)))
+    assert str(error.value).startswith(f"{tmp_path}/snli_1.0_train.jsonl:2: {told}")

@@ -1,0 +1,303 @@
+"""The command, from published archives to what stock fairseq's sentence_prediction reads."""
+
+import argparse
+import json
+import logging
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from fairseq import options, tasks, utils
+from fairseq.models.lstm import Embedding
+from fairseq_cli import preprocess as fairseq_preprocess
+from omegaconf import OmegaConf
+from preparation import classification
+from prepare_classification import CORPORA, main
+from published import WORDS, publish
+
+SCRIPT = Path(classification.__file__).parents[1] / "prepare_classification.py"
+CLASSES = {
+    "sst2": 2,
+    "sst5": 5,
+    "trec": 6,
+    "cr": 2,
+    "mpqa": 2,
+    "subj": 2,
+    "sick": 3,
+    "ag_news": 4,
+    "yelp_polarity": 2,
+    "yelp_full": 5,
+    "yahoo_answers": 10,
+    "snli": 3,
+    "multinli": 3,
+    "amazon_electronics": 4,
+}
+
+
+@pytest.fixture
+def fairseq_here(monkeypatch):
+    """fairseq-preprocess in this process, which has imported fairseq already."""
+
+    def preprocess(dest, jobs, tell, **flags):
+        words = ["--destdir", str(dest), "--workers", "1", "--only-source"]
+        words += ["--srcdict", str(flags["srcdict"]), "--testpref", flags["testpref"]]
+        handlers = list(fairseq_preprocess.logger.handlers)
+        fairseq_preprocess.main(options.get_preprocessing_parser().parse_args(words))
+        for handler in set(fairseq_preprocess.logger.handlers) - set(handlers):
+            fairseq_preprocess.logger.removeHandler(handler)
+            handler.close()
+
+    monkeypatch.setattr(classification, "preprocess", preprocess)
+    monkeypatch.setattr(fairseq_preprocess.logger, "level", logging.ERROR)
+
+
+@pytest.fixture
+def vectors(tmp_path):
+    """Vectors of half of the words, and of two more, in GloVe's format."""
+    path = tmp_path / "glove.6B.4d.txt"
+    known = [*WORDS[::2], "unheard-of", "so"]
+    path.write_text("".join(f"{word} 1 2 3 {number}\n" for number, word in enumerate(known)))
+    return path
+
+
+def prepare(name, tmp_path, *words):
+    """Run the command on a generated data set; returns the destination."""
+    source = tmp_path / f"published-{name}"
+    source.mkdir(exist_ok=True)
+    dest = tmp_path / name
+    status = main(
+        [name, "--source", str(publish(name, source)), "--dest", str(dest), "--jobs", "1", *words]
+    )
+    assert status == 0
+    return dest
+
+
+def load(folder, split, num_classes, regression=False):
+    """A split as stock fairseq's task gives it, in the order of the files."""
+    config = OmegaConf.create(
+        {
+            "_name": "sentence_prediction",
+            "data": str(folder),
+            "num_classes": num_classes,
+            "no_shuffle": True,
+            "regression_target": regression,
+            "classification_head_name": "head",
+            "seed": 1,
+            "max_positions": 512,
+        }
+    )
+    default = tasks.TASK_DATACLASS_REGISTRY["sentence_prediction"]()
+    for key in default.__dataclass_fields__:
+        if key not in config:
+            config[key] = getattr(default, key)
+    task = tasks.TASK_REGISTRY["sentence_prediction"].setup_task(argparse.Namespace(**config))
+    return task, task.load_dataset(split)
+
+
+def lines(path):
+    return path.read_text(encoding="utf-8").splitlines()
+
+
+def tree(folder):
+    """The contents of all files that a user sees."""
+    return {
+        path.relative_to(folder): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and not path.name.startswith(".")
+    }
+
+
+def test_every_data_set_is_tried():
+    assert list(CLASSES) == list(CORPORA)
+
+
+@pytest.mark.parametrize("name", CORPORA)
+def test_stock_fairseq_reads_it(name, tmp_path, fairseq_here, vectors, capsys):
+    dest = prepare(name, tmp_path, "--glove", str(vectors), "--min-count", "1")
+    corpus = CORPORA[name]
+    for part, text in zip(corpus.parts, corpus.texts, strict=True):
+        for split in ("train", "valid", "test"):
+            task, dataset = load(dest / part, split, CLASSES[name])
+            read = {kind: lines(dest / text / f"{split}.{kind}") for kind in corpus.kinds}
+            assert len(dataset) == len(read["label"]) > 0
+            assert len(task.label_dictionary) - task.label_dictionary.nspecial - 1 == CLASSES[name]
+            for index in range(len(dataset)):
+                sample = dataset[index]
+                words = " ".join(read[kind][index] for kind in corpus.inputs)
+                known = [word if word in task.dictionary else "<unk>" for word in words.split()]
+                assert task.dictionary.string(sample["net_input.src_tokens"]).split() == known
+                label = task.label_dictionary.string(
+                    sample["target"] + task.label_dictionary.nspecial
+                )
+                assert label == read["label"][index]
+            if corpus.scored:
+                _, dataset = load(dest / part, split, 1, regression=True)
+                scores = [dataset[index]["target"][0] for index in range(len(dataset))]
+                assert scores == pytest.approx([float(score) for score in read["score"]])
+    told = capsys.readouterr().out
+    assert "published" in told
+    assert f"--num-classes {CLASSES[name]} " in told
+
+
+def test_labels_keep_the_order_of_their_numbers(tmp_path, fairseq_here):
+    dest = prepare("sst5", tmp_path)
+    assert [line.split()[0] for line in lines(dest / "label/dict.txt")] == [
+        "very_negative",
+        "negative",
+        "neutral",
+        "positive",
+        "very_positive",
+    ]
+
+
+def test_the_dictionary_of_a_pair_is_shared_and_has_vectors(tmp_path, fairseq_here, vectors):
+    dest = prepare("sick", tmp_path, "--glove", str(vectors))
+    dictionary = (dest / "dict.txt").read_bytes()
+    assert dictionary == (dest / "input0/dict.txt").read_bytes()
+    assert dictionary == (dest / "input1/dict.txt").read_bytes()
+    task, _ = load(dest, "train", 3)
+    embedding = Embedding(len(task.dictionary), 4, task.dictionary.pad())
+    before = embedding.weight.detach().clone()
+    utils.load_embedding(utils.parse_embedding(dest / "glove.txt"), task.dictionary, embedding)
+    for word in WORDS:
+        row = embedding.weight[task.dictionary.index(word)]
+        if word in WORDS[::2]:
+            assert row.tolist() == [1, 2, 3, WORDS[::2].index(word)]
+        else:
+            assert row.abs().max() <= 0.05
+            assert not torch.equal(row, before[task.dictionary.index(word)])
+
+
+def test_the_dictionary_has_unseen_words_only_with_vectors(tmp_path, fairseq_here, vectors):
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "train.txt").write_text("1\tthe film\n2\tthe film\n" * 5)
+    (source / "test.txt").write_text("1\tthe unheard-of mystery\n")
+    command = ["ag_news", "--source", str(source), "--dest", str(tmp_path / "d"), "--jobs", "1"]
+    assert main(command) == 0
+    assert {line.split()[0] for line in lines(tmp_path / "d/dict.txt")} == {"the", "film"}
+    assert main([*command, "--glove", str(vectors)]) == 0
+    words = {line.split()[0] for line in lines(tmp_path / "d/dict.txt")}
+    assert words == {"the", "film", "unheard-of"}
+
+
+def test_examples_without_words_are_left_out_and_named(tmp_path, fairseq_here, capsys):
+    source = tmp_path / "custrev.all"
+    source.write_text("".join(f"{number % 2} sentence {number}\n" for number in range(30)) + "1 \n")
+    assert main(["cr", "--source", str(source), "--dest", str(tmp_path / "cr"), "--jobs", "1"]) == 0
+    assert f"left out, as they have no words: {source}:31\n" in capsys.readouterr().err
+    tested = [line for k in range(10) for line in lines(tmp_path / f"cr/fold{k}/text/test.input0")]
+    assert sorted(tested) == sorted(f"sentence {number}" for number in range(30))
+
+
+def test_counts_are_shown_beside_the_published_ones(tmp_path, fairseq_here, capsys):
+    prepare("snli", tmp_path)
+    told = capsys.readouterr()
+    assert "549,367" in told.out
+    assert "warning: train has 23 examples, not the 549,367 published" in told.err
+    assert "annotators did not agree: 21" in told.err
+
+
+def test_a_quick_look_takes_all_classes(tmp_path, fairseq_here):
+    dest = prepare("cr", tmp_path, "--limit", "20")
+    read = [
+        line
+        for split in ("train", "valid", "test")
+        for line in lines(dest / f"fold0/text/{split}.label")
+    ]
+    assert len(read) == 20
+    assert read.count("positive") == 10
+
+
+def test_seeds_make_other_folds_of_the_same_data(tmp_path, fairseq_here):
+    one = lines(prepare("mpqa", tmp_path) / "fold0/text/test.input0")
+    assert one == lines(prepare("mpqa", tmp_path, "--force") / "fold0/text/test.input0")
+    assert one != lines(prepare("mpqa", tmp_path, "--seed", "2") / "fold0/text/test.input0")
+
+
+@pytest.mark.parametrize(
+    "function", ["write_divided", "write_embeddings", "_binarise_files", "write_dictionary"]
+)
+def test_an_interrupted_run_ends_as_one_that_was_not(
+    function, tmp_path, fairseq_here, vectors, monkeypatch, capsys
+):
+    source = publish("amazon_electronics", tmp_path)
+    command = ["amazon_electronics", "--source", str(source), "--glove", str(vectors)]
+    command += ["--jobs", "1", "--dest"]
+    assert main([*command, str(tmp_path / "whole")]) == 0
+    whole = getattr(classification, function)
+
+    def interrupted(*arguments):
+        whole(*arguments)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(classification, function, interrupted)
+        assert main([*command, str(tmp_path / "resumed")]) == 130
+    assert "interrupted; the same command goes on from here" in capsys.readouterr().err
+    assert main([*command, str(tmp_path / "resumed")]) == 0
+    assert tree(tmp_path / "resumed") == tree(tmp_path / "whole")
+
+
+def test_what_is_done_needs_its_source_no_more(tmp_path, fairseq_here, capsys):
+    dest = prepare("sst2", tmp_path)
+    before = tree(dest)
+    assert main(["sst2", "--dest", str(dest)]) == 0
+    assert "text: done already" in capsys.readouterr().err
+    assert tree(dest) == before
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--source", "nowhere"], "nowhere: no such file or folder"),
+        (["--dest", "a,b"], "--dest a,b: fairseq-preprocess takes no path with a comma"),
+        (["--glove", "nothing"], "--glove nothing: no such file, and none of 6B.50d"),
+    ],
+)
+def test_wrong_options_are_one_line(words, told, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    source = str(publish("sst5", tmp_path))
+    assert main(["sst5", "--source", source, "--dest", "d", *words]) == 1
+    error = capsys.readouterr().err
+    assert f": error: {told}" in error
+    assert error.count("\n") == 1
+
+
+def test_a_vector_of_the_wrong_width_leaves_nothing_half_written(tmp_path, capsys):
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("the 1 2 3\nfilm 1 2\n")
+    source = str(publish("sst5", tmp_path))
+    dest = tmp_path / "d"
+    command = ["sst5", "--source", source, "--dest", str(dest), "--glove", str(vectors)]
+    assert main([*command, "--jobs", "1"]) == 1
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.endswith(f"error: {vectors}:2: 2 numbers where the first line has 3")
+    assert not (dest / "glove.txt").exists()
+    assert not (dest / "dict.txt").exists()
+
+
+@pytest.mark.parametrize("fraction", ["0", "0.6", "x"])
+def test_a_fraction_is_a_fraction(fraction, capsys):
+    with pytest.raises(SystemExit):
+        main(["trec", "--valid-fraction", fraction])
+    assert "is not above 0 and at most 0.5" in capsys.readouterr().err
+
+
+def test_the_script_by_itself(tmp_path, vectors):
+    """With real processes: workers for the text, fairseq-preprocess for the rest."""
+    source = publish("trec", tmp_path / "trec", size=3000)
+    dest = tmp_path / "data-bin"
+    command = [sys.executable, SCRIPT, "trec", "--source", source, "--dest", dest]
+    finished = subprocess.run(
+        [*command, "--jobs", "2", "--glove", vectors], capture_output=True, text=True
+    )
+    assert finished.returncode == 0, finished.stderr
+    assert "train        3,000        5,452\n" in finished.stdout
+    assert "which are" in finished.stderr
+    _, dataset = load(dest, "train", 6)
+    assert len(dataset) == 2700
+    summary = json.loads((dest / "text/summary.json").read_text())
+    assert summary["written"] == {"train": 2700, "valid": 300, "test": 3000}

@@ -1,0 +1,65 @@
+"""Data sets in several files, or in several places."""
+
+import pytest
+from archive_files import write_archive, write_folder
+from preparation.download import Source
+from preparation.errors import DataError
+from preparation.sources import obtain_any
+
+PARTS = tuple(Source(f"{part}.zip", ("file:///nowhere",)) for part in ("one", "two"))
+WHOLE = (Source("whole.zip", ("file:///nowhere",)),)
+
+
+def content(archive, member):
+    with archive.open(member) as stream:
+        return stream.read()
+
+
+def test_downloads_that_are_there_are_one_archive(tmp_path):
+    for part in ("one", "two"):
+        write_archive(tmp_path / f"{part}.zip", {f"{part}.txt": part})
+    archive = obtain_any((PARTS, WHOLE), None, tmp_path)
+    assert archive.names() == ["one.txt", "two.txt"]
+    assert content(archive, "two.txt") == b"two"
+    assert archive.label("two.txt") == f"{tmp_path}/two.zip/two.txt"
+    with pytest.raises(DataError, match="holds no three.txt"):
+        archive.open("three.txt")
+
+
+def test_the_second_way_serves_if_the_first_does_not(tmp_path, monkeypatch):
+    monkeypatch.setattr("preparation.sources.fetch", fetch_nothing_but("whole.zip"))
+    write_archive(tmp_path / "whole.zip", {"all.txt": "x"})
+    assert obtain_any((PARTS, WHOLE), None, tmp_path).names() == ["all.txt"]
+
+
+def test_what_cannot_be_had_in_any_way_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr("preparation.sources.fetch", fetch_nothing_but())
+    with pytest.raises(DataError, match="no one.zip; or else no whole.zip"):
+        obtain_any((PARTS, WHOLE), None, tmp_path)
+
+
+def fetch_nothing_but(*names):
+    def fetch(source, folder):
+        if source.name not in names:
+            raise DataError(f"no {source.name}")
+        return folder / source.name
+
+    return fetch
+
+
+def test_a_users_folder_may_hold_archives_or_what_they_unpack_to(tmp_path):
+    packed, unpacked = tmp_path / "packed", tmp_path / "unpacked"
+    packed.mkdir()
+    for part in ("one", "two"):
+        write_archive(packed / f"{part}.zip", {f"{part}.txt": part})
+    write_folder(unpacked, {"one.txt": "one", "two.txt": "two"})
+    for folder in (packed, unpacked):
+        assert content(obtain_any((WHOLE, PARTS), folder, tmp_path), "one.txt") == b"one"
+
+
+def test_the_fingerprint_changes_with_a_part(tmp_path):
+    for part in ("one", "two"):
+        write_archive(tmp_path / f"{part}.zip", {f"{part}.txt": part})
+    before = obtain_any((PARTS,), tmp_path, tmp_path).fingerprint()
+    write_archive(tmp_path / "two.zip", {"two.txt": "something else"})
+    assert obtain_any((PARTS,), tmp_path, tmp_path).fingerprint() != before

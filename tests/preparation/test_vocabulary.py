@@ -1,0 +1,35 @@
+"""Words of a corpus and dictionaries."""
+
+from collections import Counter
+
+from fairseq.data import Dictionary
+from preparation.vocabulary import choose_words, count_words, write_dictionary
+
+
+def test_words_are_counted_over_files(tmp_path):
+    (tmp_path / "a").write_text("the cat\nthe <sep> dog\n")
+    (tmp_path / "b").write_text("the end\n")
+    assert count_words([tmp_path / "a", tmp_path / "b"]) == Counter(
+        {"the": 3, "cat": 1, "<sep>": 1, "dog": 1, "end": 1}
+    )
+
+
+def test_a_word_needs_occurrences_or_a_vector():
+    train = Counter({"often": 3, "rare": 1, "known": 1})
+    others = Counter({"often": 1, "known": 9, "unseen": 2, "unseen-known": 1})
+    assert choose_words(train, others, {"known", "unseen-known"}, min_count=2) == {
+        "often": 3,
+        "known": 1,
+        "unseen-known": 0,
+    }
+
+
+def test_the_order_is_by_occurrences_then_alphabetical():
+    assert list(choose_words(Counter(b=1, c=2, a=1), {}, set(), 1)) == ["c", "a", "b"]
+
+
+def test_fairseq_reads_the_dictionary_in_its_order(tmp_path):
+    counts = choose_words(Counter({"b": 1, "</s>": 5, "<unk>": 2, "\xe9": 4}), {}, set(), 1)
+    write_dictionary(tmp_path / "dict.txt", counts)
+    dictionary = Dictionary.load(str(tmp_path / "dict.txt"))
+    assert dictionary.symbols[dictionary.nspecial :] == ["\xe9", "b"]
