@@ -78,7 +78,7 @@ def read_vectors(path: str, dictionary: Dictionary, dim: int) -> tuple[list[int]
     if not rows:
         raise UsageError(
             f"--encoder-embed-path {path} has a vector for none of the dictionary's "
-            f"{len(dictionary)} symbols: is it of another language?"
+            f"{len(dictionary)} symbols: is it empty, or of another language?"
         )
     return rows, torch.from_numpy(numpy.stack(vectors))
 

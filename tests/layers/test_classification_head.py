@@ -1,0 +1,42 @@
+import torch
+import torch.nn.functional as F
+
+from fairseq_posattn.layers.classification_head import ClassificationHead, Highway, pair_features
+
+
+def test_pair_features():
+    features = pair_features(torch.tensor([[3.0, 4.0]]), torch.tensor([[1.0, -2.0]]))
+    torch.testing.assert_close(features, torch.tensor([[3.0, 4.0, 1.0, -2.0, 2.0, 6.0, 3.0, -8.0]]))
+
+
+def test_a_highway_goes_between_its_input_and_elu():
+    torch.manual_seed(0)
+    highway, x = Highway(4), torch.randn(3, 4)
+    torch.nn.init.constant_(highway.gate.bias, -100.0)
+    torch.testing.assert_close(highway(x), x)
+    torch.nn.init.constant_(highway.gate.bias, 100.0)
+    torch.testing.assert_close(highway(x), F.elu(highway.map(x)))
+
+
+def test_layers_one_after_another():
+    torch.manual_seed(0)
+    head = ClassificationHead(6, 3, hidden_dim=4, highway_layers=1, dropout=0.5).eval()
+    first, highway, last = (module for module in head.layers if list(module.parameters()))
+    x = torch.randn(2, 6)
+    torch.testing.assert_close(head(x), last(highway(F.elu(first(x)))))
+
+
+def test_parameters():
+    """MPSAN's and MTSA's heads, and a plain affine map."""
+    count = lambda head: sum(parameter.numel() for parameter in head.parameters())  # noqa: E731
+    assert count(ClassificationHead(300, 5)) == 5 * 300 + 5
+    assert count(ClassificationHead(300, 5, hidden_dim=300)) == (300 * 300 + 300) + 5 * 300 + 5
+    with_highway = ClassificationHead(2400, 3, hidden_dim=300, highway_layers=1)
+    assert count(with_highway) == (2400 * 300 + 300) + 2 * (300 * 300 + 300) + 3 * 300 + 3
+
+
+def test_dropout_only_in_training():
+    torch.manual_seed(0)
+    head, x = ClassificationHead(50, 3, dropout=0.5), torch.randn(2, 50)
+    assert not torch.allclose(head(x), head.eval()(x))
+    torch.testing.assert_close(head(x), head.layers[-1](x))

@@ -1,0 +1,70 @@
+import pytest
+import torch
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.layers.sentence_batches import split_documents, words_only
+
+PAD, EOS, SEP = 1, 2, 9
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [
+        [[4, 5, 6, EOS], [7, EOS, PAD, PAD]],
+        [[4, 5, 6, EOS], [PAD, PAD, 7, EOS]],
+        [[4, 5, 6, EOS, PAD], [7, EOS, PAD, PAD, PAD]],
+        [[4, 5, 6], [7, PAD, PAD]],
+    ],
+)
+def test_words_without_their_end_padded_on_the_right(tokens):
+    words = words_only(torch.tensor(tokens), PAD, EOS)
+    assert words.tolist() == [[4, 5, 6], [7, PAD, PAD]]
+
+
+def test_only_the_last_end_of_a_row_is_taken_away():
+    tokens = torch.tensor([[4, EOS, EOS, 5, EOS], [EOS, 6, EOS, EOS, PAD]])
+    words = words_only(tokens, PAD, EOS)
+    assert words.tolist() == [[4, EOS, EOS, 5], [EOS, 6, EOS, PAD]]
+
+
+@pytest.mark.parametrize("empty", [[EOS, PAD, PAD], [PAD, PAD, EOS], [PAD, PAD, PAD]])
+def test_a_row_without_words_is_named(empty):
+    with pytest.raises(UsageError, match="sentence 2 of a batch of 2 has no words") as error:
+        words_only(torch.tensor([[4, 5, EOS], empty]), PAD, EOS)
+    assert "\n" not in str(error.value)
+
+
+def test_documents_are_taken_apart():
+    tokens = torch.tensor(
+        [
+            [4, 5, SEP, 6, SEP, 7, 8],
+            [3, 3, 3, 3, PAD, PAD, PAD],
+            [SEP, 4, SEP, SEP, 5, 6, SEP],
+        ]
+    )
+    split = split_documents(tokens, PAD, SEP)
+    assert split.sentences.tolist() == [
+        [4, 5, PAD, PAD],
+        [6, PAD, PAD, PAD],
+        [7, 8, PAD, PAD],
+        [3, 3, 3, 3],
+        [4, PAD, PAD, PAD],
+        [5, 6, PAD, PAD],
+    ]
+    assert split.document.tolist() == [0, 0, 0, 1, 2, 2]
+    assert split.place.tolist() == [0, 1, 2, 0, 0, 1]
+
+
+def test_vectors_of_sentences_go_where_the_sentences_stood():
+    split = split_documents(torch.tensor([[4, SEP, 5, 6], [7, PAD, PAD, PAD]]), PAD, SEP)
+    vectors = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], requires_grad=True)
+    rows, padding = split.gather(vectors)
+    assert rows.tolist() == [[[1, 2], [3, 4]], [[5, 6], [0, 0]]]
+    assert padding.tolist() == [[False, False], [False, True]]
+    rows.sum().backward()
+    assert vectors.grad.eq(1).all()
+
+
+def test_a_document_without_words_is_refused():
+    with pytest.raises(UsageError, match="sentence separators only"):
+        split_documents(torch.tensor([[4, 5], [SEP, SEP]]), PAD, SEP)
