@@ -89,7 +89,11 @@ def _inputs(data, split, combine, dictionary, needs_pairs):
 
 
 def _load(path, dictionary, combine):
-    return data_utils.load_indexed_dataset(str(path), dictionary, combine=combine)
+    data_utils.logger.disabled = True  # the task will tell what it loads
+    try:
+        return data_utils.load_indexed_dataset(str(path), dictionary, combine=combine)
+    finally:
+        data_utils.logger.disabled = False
 
 
 def check_sentences(inputs, limits, dictionary):

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import forked_commands
 import pytest
+from fairseq.data import Dictionary
 from scipy import stats
 
 from fairseq_posattn import prediction
@@ -18,6 +19,9 @@ from fairseq_posattn.compat import read_checkpoint
 from fairseq_posattn.errors import UsageError
 
 PREDICT = Path(__file__).parents[2] / "scripts" / "predict.py"
+sys.path.append(str(PREDICT.parent))
+import predict  # noqa: E402
+
 TINY = ["--arch", "mpsan_classifier", "--encoder-embed-dim", "16", "--head-dim", "16"]
 TINY += ["--optimizer", "adam", "--lr", "0.01", "--batch-size", "16", "--log-format", "json"]
 TINY += ["--cpu", "--num-workers", "0", "--no-epoch-checkpoints"]
@@ -268,11 +272,12 @@ def test_a_checkpoint_that_classifies_nothing(monkeypatch):
         prediction.load("translation.pt")
 
 
-def test_bad_data_is_one_line(write_sentence_data, splits, user_dir, tmp_path):
+@pytest.mark.parametrize("task", [PAIRS, STOCK], ids=lambda flags: flags[1])
+def test_bad_data_is_one_line(task, write_sentence_data, splits, user_dir, tmp_path):
     lines = {name: list(splits["train"][name]) for name in ("input0", "input1", "label")}
     lines["input1"][4] = ""
     folder = write_sentence_data(tmp_path / "data", {"train": lines, "valid": lines})
-    arguments = [folder, "--user-dir", user_dir, *TINY, *PAIRS, "--num-classes", "3"]
+    arguments = [folder, "--user-dir", user_dir, *TINY, *task, "--num-classes", "3"]
     arguments += ["--criterion", "sentence_classification", "--save-dir", tmp_path / "saved"]
     log = tmp_path / "log"
     assert forked_commands.run("train", arguments, log) == 1
@@ -281,3 +286,14 @@ def test_bad_data_is_one_line(write_sentence_data, splits, user_dir, tmp_path):
         "a sentence needs a word at least"
     )
     assert "Traceback" not in log.read_text()
+
+
+def test_plain_text_is_split_as_the_data_was():
+    sentences, documents = Dictionary(), Dictionary()
+    documents.add_symbol("<sep>")
+    for dictionary, expected in (
+        (sentences, "It is n't good ! Is it ?"),
+        (documents, "It is n't good ! <sep> Is it ?"),
+    ):
+        words = predict.plain_words(SimpleNamespace(dictionary=dictionary))
+        assert words("It isn't good! Is it?") == expected
