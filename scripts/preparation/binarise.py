@@ -1,7 +1,9 @@
 """Binarised data, made by fairseq-preprocess in a process of its own."""
 
+import ctypes
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -48,6 +50,7 @@ def preprocess(dest, jobs, tell=say, **options):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        preexec_fn=_end_with_parent,
     )
     last, shown = "", set()
     try:
@@ -64,3 +67,9 @@ def preprocess(dest, jobs, tell=say, **options):
     if status:
         raise DataError(f"fairseq-preprocess failed: {last}")
     (Path(dest) / "preprocess.log").unlink(missing_ok=True)
+
+
+def _end_with_parent():
+    """Before a process begins: let it end when this one does, even if this one is killed."""
+    set_parent_death_signal = 1
+    ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)

@@ -41,7 +41,7 @@ def add_options(parser):
 
 
 def prepare(options):
-    tokenised = options.source is not None and (options.source / "valid.en").is_file()
+    tokenised = is_tokenised(options.source)
     given = options.source and find_files(options, tokenised)
     with Stages(options.dest, options.limit, options.force).locked() as stages:
         stages.run(
@@ -62,6 +62,11 @@ def prepare(options):
         *("--warmup-updates", 1000, "--criterion", "label_smoothed_cross_entropy"),
         *("--label-smoothing", 0.1, "--max-update", 2500),
     )
+
+
+def is_tokenised(given):
+    """Whether a folder holds text that is ready, which goes by other names than the raw text."""
+    return given is not None and (given / "valid.en").is_file()
 
 
 def find_files(options, tokenised=False):

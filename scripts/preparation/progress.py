@@ -7,6 +7,8 @@ from tqdm import tqdm
 
 tqdm.monitor_interval = 0  # no thread of its own: worker processes are forked
 
+SECONDS_BETWEEN_LINES = 60
+
 
 def say(message):
     """One line to the user."""
@@ -15,7 +17,9 @@ def say(message):
 
 
 class Progress:
-    """A bar while something goes on, if there is a terminal, and one line with its rate at the end.
+    """A bar while something goes on, and one line with its rate at the end.
+
+    Where there is no terminal, for instance in a job's log, a line a minute stands in for the bar.
 
     Args:
         title: what is being done.
@@ -26,7 +30,7 @@ class Progress:
 
     def __init__(self, title, unit="lines", total=None, start=0):
         self.title, self.unit, self.start = title, unit, start
-        self.began = time.monotonic()
+        self.began = self.told = time.monotonic()
         self.bar = tqdm(
             desc=title,
             unit=f" {unit}",
@@ -43,6 +47,9 @@ class Progress:
     def add(self, count):
         self.count += count
         self.bar.update(count)
+        if self.bar.disable and time.monotonic() - self.told > SECONDS_BETWEEN_LINES:
+            self.told = time.monotonic()
+            say(f"{self.title}: {self.count:,} {self.unit} so far")
 
     def __enter__(self):
         return self

@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import shutil
+import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from preparation.errors import DataError
 from preparation.progress import say
 
 RECORD = ".stages.json"
-WORK = ".unfinished"
+WORK = ".unfinished-"
 
 
 class Stages:
@@ -80,8 +81,7 @@ class Stages:
             self.done.append(name)
             return
         self.redo = True  # and so all after it
-        work = self.dest / WORK
-        shutil.rmtree(work, ignore_errors=True)
+        work = self._working_folder()
         for output in outputs:
             (work / output).parent.mkdir(parents=True, exist_ok=True)
         function(work)
@@ -92,6 +92,12 @@ class Stages:
         self.record[name] = {"settings": settings, "outputs": self._states(outputs)}
         self._write_record()
         self.done.append(name)
+
+    def _working_folder(self):
+        """A new folder: what a killed run left behind may still be writing to its own."""
+        for old in self.dest.glob(f"{WORK}*"):
+            shutil.rmtree(old, ignore_errors=True)
+        return Path(tempfile.mkdtemp(prefix=WORK, dir=self.dest))
 
     def _is_same(self, earlier, settings, outputs):
         if settings["source"] is None:

@@ -1,0 +1,147 @@
+"""scripts/prepare_translation.py as it is typed, killed on its way and started again."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import corpora
+import pytest
+from packing import tarred
+
+SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "prepare_translation.py"
+
+
+@pytest.fixture(scope="module")
+def start():
+    """Starts the command for IWSLT14."""
+    environment = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+    }
+
+    def begin(*arguments):
+        return subprocess.Popen(
+            [sys.executable, SCRIPT, "iwslt14", "--bpe-operations", "60", *arguments],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    return begin
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    path = tmp_path_factory.mktemp("source") / "de-en.tgz"
+    path.write_bytes(tarred(corpora.iwslt14(), "gz"))
+    return path
+
+
+@pytest.fixture(scope="module")
+def prepared(start, source, tmp_path_factory):
+    """What a run that nobody stopped made, and what it printed."""
+    dest = tmp_path_factory.mktemp("prepared")
+    process = start("--source", source, "--dest", dest, "--jobs", "2")
+    printed, said = process.communicate(timeout=300)
+    assert process.returncode == 0, said
+    return dest, printed, said
+
+
+def tree(folder):
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and path.name != ".stages.json"
+    }
+
+
+def test_what_is_made(prepared):
+    dest, _, _ = prepared
+    sides = [f"{split}.{side}" for split in ("train", "valid", "test") for side in ("de", "en")]
+    assert set(tree(dest)) == {
+        *(f"text/{side}" for side in sides),
+        *(f"text/bpe.{side}" for side in sides),
+        "text/bpe.codes",
+        "dict.de.txt",
+        "dict.en.txt",
+        *(
+            f"{split}.de-en.{side}.{kind}"
+            for split in ("train", "valid", "test")
+            for side in ("de", "en")
+            for kind in ("bin", "idx")
+        ),
+    }
+    assert (dest / "dict.de.txt").read_text() == (dest / "dict.en.txt").read_text()
+    for side in sides:
+        subwords = (dest / f"text/bpe.{side}").read_text()
+        assert subwords.replace("@@ ", "") == (dest / f"text/{side}").read_text()
+    assert "@@ " in (dest / "text/bpe.train.de").read_text()
+
+
+def test_what_is_said(prepared):
+    dest, printed, said = prepared
+    table = [line.split() for line in printed.splitlines()[1:4]]
+    assert table == [
+        ["train", "398", "160,239"],
+        ["valid", "18", "7,283"],
+        ["test", "10", "6,750"],
+    ]
+    assert f"fairseq-train {dest} " in printed
+    assert "warning: valid has 18 pairs, not the 7,283 published" in said
+    assert re.search(r"^tokenising train: 416 lines, [\d,]+ a second$", said, re.MULTILINE)
+
+
+def test_stopped_in_each_stage_and_run_again_is_the_same(prepared, start, source, tmp_path):
+    dest = tmp_path / "dest"
+    command = ["--source", source, "--dest", dest, "--jobs", "1"]
+    for last_line, stop in (
+        ("tokenising train", signal.SIGKILL),
+        ("counting words", signal.SIGINT),
+        ("splitting valid", signal.SIGKILL),
+        ("Dictionary", signal.SIGKILL),
+    ):
+        process = start(*command)
+        for line in process.stderr:
+            if line.startswith(last_line):
+                break
+        else:
+            pytest.fail(f"it never came to {last_line}")
+        process.send_signal(stop)
+        _, said = process.communicate(timeout=300)
+        assert process.returncode == (130 if stop == signal.SIGINT else -stop)
+        assert "Traceback" not in said
+        assert not (dest / "train.de-en.de.bin").exists()
+    process = start(*command)
+    _, said = process.communicate(timeout=300)
+    assert process.returncode == 0, said
+    assert [line for line in said.splitlines() if "done already" in line] == [
+        "text: done already",
+        "learning merges: done already",
+        "subwords: done already",
+    ]
+    assert tree(dest) == tree(prepared[0])
+
+
+def test_prepared_once_it_needs_no_source(prepared, start):
+    dest, printed, _ = prepared
+    before = {path: path.stat().st_mtime_ns for path in dest.rglob("*") if path.is_file()}
+    process = start("--dest", dest)
+    printed_again, said = process.communicate(timeout=300)
+    assert process.returncode == 0, said
+    assert printed_again == printed
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+def test_failure_is_one_line(start, tmp_path):
+    process = start("--source", tmp_path / "nowhere", "--dest", tmp_path / "dest")
+    printed, said = process.communicate(timeout=300)
+    assert process.returncode == 1
+    assert not printed
+    assert said == f"prepare_translation: error: {tmp_path}/nowhere: no such file or folder\n"
+    assert not (tmp_path / "dest").exists()

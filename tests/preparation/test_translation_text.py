@@ -1,0 +1,333 @@
+"""Tokenised text of the translation data sets, from their published layouts."""
+
+from argparse import Namespace
+from pathlib import Path
+
+import corpora
+import pytest
+from packing import gzipped, tarred, zipped
+from preparation import iwslt14, multi30k, wmt14
+from preparation.errors import DataError
+
+
+def options(source, dest, **others):
+    defaults = {
+        "jobs": 1,
+        "limit": None,
+        "force": False,
+        "bpe_operations": 30,
+        "news_commentary": "v9",
+        "keep_hyphens": False,
+    }
+    return Namespace(source=source, dest=Path(dest), **{**defaults, **others})
+
+
+def unpack(files, folder):
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    return folder
+
+
+def read(folder):
+    return {path.name: path.read_text(encoding="utf-8").splitlines() for path in folder.iterdir()}
+
+
+def refused(write, *arguments):
+    with pytest.raises(DataError) as caught:
+        write(*arguments)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+# --- IWSLT14 -----------------------------------------------------------------------------------
+
+
+def iwslt14_text(source, tmp_path, **others):
+    folder = tmp_path / "text"
+    folder.mkdir(exist_ok=True)
+    chosen = options(source, tmp_path, **others)
+    iwslt14.write_text(*iwslt14.find_files(chosen), folder, chosen.jobs, chosen.limit)
+    return read(folder)
+
+
+@pytest.fixture
+def talks(tmp_path):
+    return unpack(corpora.iwslt14(), tmp_path / "source")
+
+
+def test_iwslt14_takes_titles_and_descriptions_and_no_other_metadata(talks, tmp_path):
+    text = iwslt14_text(talks, tmp_path)
+    assert text["train.en"][:3] == [
+        "al gore : english 0",
+        "ted talk english .",
+        "a man sees a ball .",
+    ]
+    assert text["train.de"][:3] == [
+        "al gore : deutsch 0",
+        "ted talk deutsch .",
+        "ein mann sieht einen ball .",
+    ]
+    everything = "\n".join(line for lines in text.values() for line in lines)
+    for trace in ("http", "technology", "gt ;", "no sentence", "not this one"):
+        assert trace not in everything
+
+
+def test_iwslt14_every_23rd_pair_is_for_validation(talks, tmp_path):
+    text = iwslt14_text(talks, tmp_path)
+    pairs = 400 + 8 * 2  # with titles and descriptions
+    assert len(text["valid.de"]) == len(text["valid.en"]) == pairs // 23
+    assert len(text["train.de"]) == len(text["train.en"]) == pairs - pairs // 23
+    # The 21st sentence: a title and a description come before it.
+    assert text["valid.en"][0] == "a man paints the house ."
+    assert text["train.en"][21:23] == [
+        "a man paints a ball !",
+        "a man paints the house , then more .",
+    ]
+
+
+def test_iwslt14_test_sets_come_in_the_published_order(talks, tmp_path):
+    text = iwslt14_text(talks, tmp_path)
+    assert text["test.en"] == [
+        line
+        for start in range(5)
+        for line in [
+            "a man sees a ball .",
+            "a man sees a ball , then more .",
+            "a man sees a ball &quot; today &quot; .",
+            "a man sees a ball !",
+            "a man sees the house .",
+            "a man sees the house , then more .",
+        ][start : start + 2]
+    ]
+
+
+def test_iwslt14_leaves_out_what_is_too_long_or_too_uneven(tmp_path):
+    files = corpora.iwslt14(pairs=30)
+    german, english = corpora.sentences(30)
+    german[3] = english[3] = "w " * 176
+    german[4] = "w " * 175
+    english[4] = "w " * 117  # 175 / 117 < 1.5
+    german[5] = "eins zwei drei vier"
+    english[5] = "one two"
+    german[6] = ""
+    files["de-en/train.tags.de-en.de"] = corpora.talks(german, "deutsch")
+    files["de-en/train.tags.de-en.en"] = corpora.talks(english, "english")
+    text = iwslt14_text(unpack(files, tmp_path / "source"), tmp_path)
+    assert len(text["train.en"]) + len(text["valid.en"]) == 30 + 2 - 3
+    assert [len(line.split()) for line in text["train.en"]][5] == 117
+
+
+@pytest.mark.parametrize("kind", ["tgz", "zip", "folder of the tgz", "all languages", "IWSLT16"])
+def test_iwslt14_is_found_in_whatever_holds_it(talks, tmp_path, kind):
+    expected = iwslt14_text(talks, tmp_path)
+    files = corpora.iwslt14()
+    packed = tarred(files, "gz")
+    later = {name.replace("IWSLT14", "IWSLT16"): content for name, content in files.items()}
+    folder = unpack(
+        {
+            "tgz": {"any name": packed},
+            "zip": {"any name": zipped(files)},
+            "folder of the tgz": {"de-en.tgz": packed},
+            "all languages": {"any name": tarred({"2014-01/texts/de/en/de-en.tgz": packed}, "gz")},
+            "IWSLT16": later,
+        }[kind],
+        tmp_path / "other",
+    )
+    source = folder / "any name" if (folder / "any name").exists() else folder
+    assert iwslt14_text(source, tmp_path) == expected
+
+
+def test_iwslt14_of_several_years_takes_2014(talks, tmp_path):
+    expected = iwslt14_text(talks, tmp_path)
+    other = corpora.segments(["something else"])
+    unpack({"IWSLT16.TED.dev2010.de-en.de.xml": other}, talks)
+    unpack({"IWSLT16.TED.dev2010.de-en.en.xml": other}, talks)
+    assert iwslt14_text(talks, tmp_path) == expected
+
+
+def test_iwslt14_quick_look(talks, tmp_path):
+    text = iwslt14_text(talks, tmp_path, limit=30)
+    assert {name: len(lines) for name, lines in text.items() if name.endswith("de")} == {
+        "train.de": 30,
+        "valid.de": 1,
+        "test.de": 10,
+    }
+
+
+def test_iwslt14_parallel_work_is_the_same(talks, tmp_path):
+    assert iwslt14_text(talks, tmp_path, jobs=2) == iwslt14_text(talks, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "complaint"),
+    [
+        ("train.tags.de-en.en", b"one\n", "train.tags.de-en.de has 416, {file} has 1;"),
+        ("train.tags.de-en.en", b"", "{file}: the file is empty"),
+        ("train.tags.de-en.en", None, "holds no train.tags.de-en.en"),
+        ("train.tags.de-en.de", b"eins\nGr\xf6\xdfe\n", "{file}:2: not UTF-8: byte 3 is 0xf6"),
+        ("IWSLT14.TED.tst2011.de-en.de.xml", None, "holds no IWSLT14.TED.tst2011.de-en.de.xml"),
+        (
+            "IWSLT14.TED.tst2012.de-en.en.xml",
+            corpora.segments(["one"]),
+            "IWSLT14.TED.tst2012.de-en.de.xml has 2, {file} has 1;",
+        ),
+        ("IWSLT14.TED.tst2012.de-en.en.xml", b"<html>\n", "{file}: holds no <seg id=...>"),
+    ],
+)
+def test_iwslt14_malformed(talks, tmp_path, name, content, complaint):
+    file = talks / "de-en" / name
+    file.unlink()
+    if content is not None:
+        file.write_bytes(content)
+    assert complaint.format(file=file) in refused(iwslt14_text, talks, tmp_path)
+
+
+# --- WMT14 -------------------------------------------------------------------------------------
+
+
+def wmt14_text(source, tmp_path, **others):
+    folder = tmp_path / "text"
+    folder.mkdir(exist_ok=True)
+    chosen = options(source, tmp_path, **others)
+    wmt14.write_text(*wmt14.find_files(chosen), folder, chosen)
+    return read(folder)
+
+
+def wmt14_source(folder, **others):
+    archives = corpora.wmt14(**others)
+    return unpack({name: tarred(files, "gz") for name, files in archives.items()}, folder)
+
+
+def test_wmt14_joins_the_corpora_in_order(tmp_path):
+    text = wmt14_text(wmt14_source(tmp_path / "source"), tmp_path)
+    assert {name: len(lines) for name, lines in text.items()} == {
+        f"{split}.{language}": count
+        for split, count in (("train", 300), ("valid", 7), ("test", 5))
+        for language in ("en", "de")
+    }
+    assert text["train.de"][0] == "Ein Mann sieht einen Ball ."
+    assert text["train.de"][:50] == text["train.de"][:100][:50]
+    assert text["train.en"][100:150] == text["train.en"][50:100]  # where Common Crawl begins
+    assert text["train.en"][200:250] == text["train.en"][150:200]
+    assert text["test.en"][0] == "A man sees two hats , then more ."
+
+
+@pytest.mark.parametrize("kind", ["unpacked", "zip"])
+def test_wmt14_is_found_in_whatever_holds_it(tmp_path, kind):
+    expected = wmt14_text(wmt14_source(tmp_path / "source"), tmp_path)
+    other = tmp_path / "other"
+    for name, files in corpora.wmt14().items():
+        unpack(files if kind == "unpacked" else {name: zipped(files)}, other)
+    assert wmt14_text(other, tmp_path) == expected
+
+
+def test_wmt14_news_commentary_by_option(tmp_path):
+    source = wmt14_source(tmp_path / "source", news_commentary="v12")
+    assert len(wmt14_text(source, tmp_path, news_commentary="v12")["train.en"]) == 300
+    complaint = refused(wmt14_text, source, tmp_path)
+    assert complaint == f"{source}: holds no news-commentary-v9.de-en.en"
+
+
+def test_wmt14_newstests_as_sgml_of_either_direction(tmp_path):
+    """Mirrors pack the sets of the other direction, which are the same sentences."""
+    archives = corpora.wmt14()
+    german, english = corpora.sentences(7, 3)
+    archives["dev.tgz"] = {
+        "dev/newstest2013-src.en.sgm": corpora.segments(english),
+        "dev/newstest2013-ref.de.sgm": corpora.segments(german),
+    }
+    turned = {
+        name.replace("-ref.de", "-src.de").replace("-src.en", "-ref.en"): content
+        for name, content in archives["test-full.tgz"].items()
+    }
+    source = unpack({**archives["dev.tgz"], **turned}, tmp_path / "other")
+    for name in list(archives)[:3]:
+        unpack(archives[name], source)
+    expected = wmt14_text(wmt14_source(tmp_path / "source"), tmp_path)
+    assert wmt14_text(source, tmp_path) == expected
+
+
+def test_wmt14_training_text_is_normalised_and_references_are_not(tmp_path):
+    archives = corpora.wmt14()
+    archives["training-parallel-europarl-v7.tgz"]["training/europarl-v7.de-en.de"] = corpora.lines(
+        ["„US-Präsident.“"] + ["Satz"] * 99
+    )
+    archives["test-full.tgz"]["test-full/newstest2014-deen-ref.de.sgm"] = corpora.segments(
+        ["„US-Präsident’s Haus“"] + ["Satz"] * 4
+    )
+    source = tmp_path / "source"
+    for files in archives.values():
+        unpack(files, source)
+    text = wmt14_text(source, tmp_path)
+    assert text["train.de"][0] == "&quot; US @-@ Präsident &quot; ."
+    assert text["test.de"][0] == "„ US @-@ Präsident &apos; s Haus “"
+    kept = wmt14_text(source, tmp_path, keep_hyphens=True)
+    assert kept["train.de"][0] == "&quot; US-Präsident &quot; ."
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "complaint"),
+    [
+        ("commoncrawl.de-en.de", b"eins\n", "commoncrawl.de-en.en has 100, {file} has 1;"),
+        ("commoncrawl.de-en.de", b"\xff\n", "{file}:1: not UTF-8: byte 1 is 0xff"),
+        ("commoncrawl.de-en.de", None, "holds no commoncrawl.de-en.de"),
+        ("dev/newstest2013.de", b"", "{file}: the file is empty"),
+        ("dev/newstest2013.de", None, "holds none of newstest2013.de, newstest2013-src.de.sgm"),
+    ],
+)
+def test_wmt14_malformed(tmp_path, name, content, complaint):
+    source = tmp_path / "source"
+    for files in corpora.wmt14().values():
+        unpack(files, source)
+    (source / name).unlink()
+    if content is not None:
+        (source / name).write_bytes(content)
+    message = refused(wmt14_text, source, tmp_path)
+    assert complaint.format(file=source / name) in message
+
+
+# --- Multi30k ----------------------------------------------------------------------------------
+
+
+def multi30k_text(source, tmp_path, **others):
+    folder = tmp_path / "text"
+    folder.mkdir(exist_ok=True)
+    chosen = options(source, tmp_path, **others)
+    tokenised = multi30k.is_tokenised(source)
+    files = multi30k.find_files(chosen, tokenised)
+    multi30k.write_text(files, folder, tokenised, chosen.jobs, chosen.limit)
+    return read(folder)
+
+
+def test_multi30k_is_lower_cased_normalised_and_tokenised(tmp_path):
+    packed = {f"{name}.gz": gzipped(text) for name, text in corpora.multi30k().items()}
+    text = multi30k_text(unpack(packed, tmp_path / "source"), tmp_path)
+    assert text["test.de"][:2] == ["ein mann sieht das haus !", "ein mann sieht zwei hüte ."]
+    assert text["valid.en"][3] == "a man sees two hats &quot; today . &quot;"
+    assert {name: len(lines) for name, lines in text.items() if name.endswith("en")} == {
+        "train.en": 60,
+        "valid.en": 5,
+        "test.en": 4,
+    }
+
+
+def test_multi30k_unpacked_and_tokenised_already(tmp_path):
+    packed = {f"{name}.gz": gzipped(text) for name, text in corpora.multi30k().items()}
+    expected = multi30k_text(unpack(packed, tmp_path / "packed"), tmp_path)
+    unpacked = unpack(corpora.multi30k(), tmp_path / "unpacked")
+    assert multi30k_text(unpacked, tmp_path) == expected
+    tokenised = unpack(
+        {name: corpora.lines(text) for name, text in expected.items()}, tmp_path / "tokenised"
+    )
+    assert multi30k_text(tokenised, tmp_path) == expected
+
+
+def test_multi30k_malformed(tmp_path):
+    source = unpack(corpora.multi30k(), tmp_path / "source")
+    (source / "val.de").write_bytes(b"eins\n")
+    message = refused(multi30k_text, source, tmp_path)
+    assert f"{source / 'val.de'} has 1, {source / 'val.en'} has 5" in message
+    (source / "val.de").unlink()
+    assert refused(multi30k_text, source, tmp_path) == f"{source}: holds no val.de"
