@@ -8,19 +8,23 @@
 #     row "C#2" ...
 #     run_recipe "$@"
 #
-# A row is a name, the paper's number ("-" for none) and the flags of fairseq-train that set it
-# apart; a flag has no spaces. Rows with the same flags and settings are one model, trained once, in
-# whatever tables they stand. The settings, alike for all rows:
+# A row is a name, the paper's numbers ("-" for none, one for each of the metrics, with spaces
+# between) and the flags of fairseq-train that set it apart; a flag has no spaces. Rows with the same
+# flags and settings are one model, trained once, in whatever tables they stand. The settings, alike
+# for all rows:
 #
 #     regime                 a name for all of these: the last part of --out's default
 #     corpus                 the last part of --data's default
+#     preparation            the command, of scripts/, that makes it
 #     source, target         its languages
 #     training=(FLAGS)       of fairseq-train: optimiser, schedule, regularisation
 #     max_tokens, batches    an update is so many batches of at most so many tokens
 #     max_update             updates of training
 #     averaged               as many of the last checkpoints are averaged; 1: the last is taken
-#     beam, lenpen           of fairseq-generate
-#     lowercase              yes: BLEU does not tell upper from lower case
+#     decoding=(FLAGS)       of fairseq-generate: beam, length penalty, limits of length
+#     subwords               how words were split: subword_nmt or sentencepiece
+#     scoring=(SCRIPT FLAGS) the script, of scripts/, that scores what was generated
+#     metrics, metric        the names of its numbers that the rows are about, and in words
 #
 # A recipe that looks into its models redefines analyse, and print_table if it prints another table.
 set -euo pipefail
@@ -28,6 +32,7 @@ set -euo pipefail
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)"
 paper="$(basename "$(cd "$(dirname "$0")" && pwd -P)")"
 name="$(basename "$0" .sh)"
+source "$root/examples/share_update.sh"
 
 row_names=() row_papers=() row_flags=()
 row() { # NAME PAPER FLAGS...
@@ -53,17 +58,23 @@ $about
 
     bash examples/$paper/$name.sh [OPTIONS] [-- FLAGS]
 
-    --data FOLDER    binarised data, see below (default: data-bin/$corpus in the checkout)
+    --data FOLDER    binarised data (default: data-bin/$corpus in the checkout), as made by
+                         python scripts/$preparation
     --out FOLDER     checkpoints, translations and results (default: checkpoints/$paper/$regime in
                      the checkout)
     --rows LIST      the rows to run, with commas between (default: all)
+    --steps LIST     of train, average, generate and score, those to do, even if they are done
+                     already (default: all that are not)
     --seed N         (default: $seed); the table shows the mean of all seeds that were run
     --gpus N         GPUs to train on, 0 for the CPU (default: all that are here; 1 with --dry-run)
+    --launcher CMD   a command that trains in the place of fairseq-train, on several machines for
+                     instance: see examples/distributed/README.md
     --max-update N   updates of training (default: $max_update)
     --tiny           the same commands on a small generated corpus with tiny models and few updates,
                      on the CPU, to see that all works; the numbers mean nothing
     --dry-run        print the exact commands and stop
     --table          print the table of what is finished and stop
+    --list           print table, row, metrics and the paper's numbers, with tabs between, and stop
     --help           this text
     -- FLAGS         go to fairseq-train, for every row, after the recipe's own
 
@@ -71,14 +82,14 @@ Rows, with the paper's numbers and the flags that set them apart:
 
 TEXT
     for number in "${!row_names[@]}"; do
-        printf '    %-18s %6s   %s\n' \
+        printf '    %-20s %6s   %s\n' \
             "${row_names[number]}" "${row_papers[number]}" "${row_flags[number]}"
     done
     cat <<TEXT
 
-The data is what
+The data may be another's, if it is what
     fairseq-preprocess --source-lang $source --target-lang $target --joined-dictionary
-writes for train, valid and test, of tokenised text in subwords marked "@@ ".
+writes for train, valid and test, of text in subwords.
 An update is $batches x $max_tokens tokens at most, however many GPUs there are. What is finished is
 not done again, training that was interrupted goes on from its last checkpoint, and recipes with a
 model in common share it if they share --out. Beside the checkpoints of a run, result.json keeps its
@@ -88,7 +99,8 @@ TEXT
 
 # --- Options -----------------------------------------------------------------------------------
 
-data="" out="" rows="" seed=1 gpus="" tiny="" dry_run="" table_only="" extra=()
+data="" out="" rows="" steps="" seed=1 gpus="" launcher="" tiny="" dry_run="" table_only=""
+list_only="" extra=()
 
 read_options() {
     while (($#)); do
@@ -97,7 +109,8 @@ read_options() {
             --tiny) tiny=yes && shift ;;
             --dry-run) dry_run=yes && shift ;;
             --table) table_only=yes && shift ;;
-            --data | --out | --rows | --seed | --gpus | --max-update)
+            --list) list_only=yes && shift ;;
+            --data | --out | --rows | --steps | --seed | --gpus | --launcher | --max-update)
                 [[ -n "${2:-}" ]] || die "$1 needs a value"
                 [[ "$1" != --max-update ]] || asked_updates="$2"
                 [[ "$1" == --max-update ]] || declare -g "${1#--}=$2"
@@ -128,11 +141,33 @@ choose_rows() { # into chosen: the numbers of the rows that --rows names
     done <<<"${rows//,/$'\n'}"
 }
 
+choose_steps() { # those that --steps names must be known
+    local step
+    for step in ${steps//,/ }; do
+        [[ "$step" =~ ^(train|average|generate|score)$ ]] ||
+            die "--steps $steps: there is no step '$step'; the steps are: train, average," \
+                "generate, score"
+    done
+}
+
+wanted() { # STEP: is it to be done
+    [[ -z "$steps" || ",$steps," == *",$1,"* ]]
+}
+
+list_rows() {
+    local number
+    for number in "${!row_names[@]}"; do
+        printf '%s\t%s\t%s\t%s\n' \
+            "$title" "${row_names[number]}" "$metrics" "${row_papers[number]}"
+    done
+}
+
 make_tiny() {
     local side
     title+=" (tiny form: ours mean nothing)"
     max_tokens=1000 batches=1 gpus=0 max_update="${asked_updates:-4}"
-    tiny_flags=(--warmup-updates 2 --num-workers 0) tiny_decoding=(--max-len-b 20 --num-workers 0)
+    tiny_flags=(--warmup-updates 2 --num-workers 0) subwords=subword_nmt
+    tiny_decoding=(--min-len 1 --max-len-b 20 --num-workers 0)
     ((averaged == 1)) || averaged=2
     for side in encoder decoder; do
         tiny_flags+=("--$side-layers" 1 "--$side-attention-heads" 2)
@@ -147,17 +182,21 @@ require_data() {
     local side file
     for side in "$source" "$target"; do
         for file in "dict.$side.txt" {train,valid,test}".$source-$target.$side".{bin,idx}; do
-            [[ -e "$data/$file" ]] || die "--data $data has no $file: it must be $corpus," \
-                "binarised with fairseq-preprocess -s $source -t $target --joined-dictionary"
+            [[ -e "$data/$file" ]] || die "$data has no $file; to make it:" \
+                "python scripts/$preparation${asked_data:+ --dest $data}"
         done
     done
 }
 
 generate_data() { # the quickstart's German-English corpus of numbers
-    local part="$data.part"
+    local part="$data.part" split
     rm -rf "$part"
     run python "$root/examples/quickstart/numbers_corpus.py" "$part" \
         --train 200 --valid 10 --test 10
+    [[ "$source$target" =~ ^(deen|ende)$ ]] || for split in train valid test; do
+        mv "$part/$split.de" "$part/$split.$source"
+        mv "$part/$split.en" "$part/$split.$target"
+    done
     run fairseq-preprocess --source-lang "$source" --target-lang "$target" --joined-dictionary \
         --trainpref "$part/train" --validpref "$part/valid" --testpref "$part/test" \
         --destdir "$part" >"$part.log" 2>&1 ||
@@ -167,16 +206,16 @@ generate_data() { # the quickstart's German-English corpus of numbers
 }
 
 share_out_update() { # among the workers, so that its size does not depend on the machine
-    local workers=$((gpus > 0 ? gpus : 1)) frequency=1 tokens="$max_tokens"
-    if ((workers > batches)); then
-        tokens=$((max_tokens * batches / workers))
-    else
-        frequency=$(((batches + workers - 1) / workers))
-    fi
-    sharing=(--distributed-world-size "$workers" --max-tokens "$tokens" --update-freq "$frequency")
+    local workers=$((gpus > 0 ? gpus : 1)) size frequency
     device=(--cpu)
     ((gpus == 0)) || device=(--fp16)
-    say "an update is $tokens tokens x $frequency batch(es) x $workers worker(s)"
+    if [[ -n "$launcher" ]]; then # which shares it
+        sharing=(--max-tokens "$max_tokens" --update-freq "$batches")
+        return
+    fi
+    share_update "$max_tokens" "$batches" "$workers"
+    sharing=(--distributed-world-size "$workers" --max-tokens "$size" --update-freq "$frequency")
+    describe_update "$max_tokens" "$batches" "$workers" tokens
 }
 
 # --- A row -------------------------------------------------------------------------------------
@@ -197,6 +236,15 @@ run() { # COMMAND...: shown, even where its own output goes into a file; with --
     else
         echo "+ $(show "$@")" >&3
         "$@"
+    fi
+}
+
+run_into() { # FILE COMMAND...: its output goes there, whole or not at all
+    if [[ -n "$dry_run" ]]; then
+        echo "$(show "${@:2}") > $(show "$1")"
+    else
+        run "${@:2}" >"$1.part" || return
+        mv "$1.part" "$1"
     fi
 }
 
@@ -222,7 +270,7 @@ require_same_settings() { # FOLDER LINES...: as the run in it was begun with, if
 }
 
 run_row() { # NUMBER
-    local folder checkpoint languages flags model decoding train average translate record
+    local folder checkpoint languages flags model generation all_settings
     languages=(--source-lang "$source" --target-lang "$target")
     read -r -a flags <<<"${row_flags[$1]}"
     folder="$(run_folder "$1")/seed$seed"
@@ -231,54 +279,80 @@ run_row() { # NUMBER
     model=(
         "${training[@]}" "${flags[@]}" "${tiny_flags[@]}" --max-update "$max_update" "${extra[@]}"
     )
-    decoding=(--beam "$beam" --lenpen "$lenpen" --remove-bpe "${tiny_decoding[@]}")
-    train=(
-        fairseq-train "$data" --user-dir "$plugin" "${languages[@]}" --seed "$seed"
+    generation=("${decoding[@]}" --remove-bpe "$subwords" "${tiny_decoding[@]}")
+    all_settings=(
+        "data $data" "seed $seed" "train ${model[*]}" "tokens $((max_tokens * batches))"
+        "averaged $averaged" "generate ${generation[*]}"
+    )
+    if [[ -n "$dry_run" ]]; then
+        printf '\n# %s\n' "${row_names[$1]}"
+    else
+        mkdir -p "$folder"
+        exec 9<"$folder" # two runs of one model: the second waits
+        ! command -v flock >/dev/null || flock 9
+        require_same_settings "$folder" "${all_settings[@]}"
+    fi
+    if [[ -z "$steps" && -z "$dry_run" && -e "$folder/result.json" ]]; then
+        say "${row_names[$1]} is finished: $folder"
+    else
+        [[ -n "$dry_run" ]] || say "${row_names[$1]}: in $folder"
+        ! wanted train || train_row
+        ((averaged == 1)) || ! wanted average || average_row
+        ! wanted generate || generate_row
+        ! wanted score || score_row
+    fi
+    ! wanted score || analyse "$checkpoint" "$folder"
+}
+
+train_row() {
+    local command=(fairseq-train)
+    [[ -z "$launcher" ]] || read -r -a command <<<"$launcher"
+    command+=(
+        "$data" --user-dir "$plugin" "${languages[@]}" --seed "$seed"
         "${model[@]}" "${sharing[@]}" "${device[@]}"
         --save-dir "$folder" --save-interval-updates "$save_interval"
         --keep-interval-updates "$averaged" --no-epoch-checkpoints --update-epoch-batch-itr True
         --log-format simple --log-interval 100
     )
-    average=(
-        python "$root/scripts/average_checkpoints.py" --inputs "$folder"
+    if [[ -n "$dry_run" ]]; then
+        run "${command[@]}"
+    else
+        run "${command[@]}" 2>&1 | tee -a "$folder/train.log" | progress ||
+            die "training failed: $(tail -n 1 "$folder/train.log") (in $folder/train.log)"
+    fi
+}
+
+average_row() {
+    run python "$root/scripts/average_checkpoints.py" --inputs "$folder" \
         --num-update-checkpoints "$averaged" --output "$checkpoint"
-    )
-    translate=(
+}
+
+generate_row() {
+    local command=(
         fairseq-generate "$data" --user-dir "$plugin" "${languages[@]}" --gen-subset test
-        --path "$checkpoint" "${decoding[@]}" --max-tokens 8192 "${device[@]}"
+        --path "$checkpoint" "${generation[@]}" --max-tokens 8192 "${device[@]}"
         --results-path "$folder"
     )
-    record=(
-        python "$root/examples/recipe_results.py" record "$folder" --gpus "$gpus"
-        ${lowercase:+--lowercase}
-    )
     if [[ -n "$dry_run" ]]; then
-        printf '\n# %s\n' "${row_names[$1]}"
-        run "${train[@]}"
-        ((averaged == 1)) || run "${average[@]}"
-        run "${translate[@]}"
-        run "${record[@]}"
-        analyse "$checkpoint" "$folder"
+        run "${command[@]}"
         return
     fi
+    [[ -e "$checkpoint" ]] || die "there is no $checkpoint yet: --steps train,average makes it"
+    run "${command[@]}" >"$folder/generate.log" 2>&1 ||
+        die "generating failed: $(tail -n 1 "$folder/generate.log") (in $folder/generate.log)"
+}
 
-    mkdir -p "$folder"
-    exec 9<"$folder" # two runs of one model: the second waits
-    ! command -v flock >/dev/null || flock 9
-    require_same_settings "$folder" "data $data" "seed $seed" "train ${model[*]}" \
-        "tokens $((max_tokens * batches))" "averaged $averaged" "generate ${decoding[*]}"
-    if [[ -e "$folder/result.json" ]]; then
-        say "${row_names[$1]} is finished: $folder"
-    else
-        say "${row_names[$1]}: in $folder"
-        run "${train[@]}" 2>&1 | tee -a "$folder/train.log" | progress ||
-            die "training failed: $(tail -n 1 "$folder/train.log") (in $folder/train.log)"
-        ((averaged == 1)) || run "${average[@]}"
-        run "${translate[@]}" >"$folder/generate.log" 2>&1 ||
-            die "translating failed: $(tail -n 1 "$folder/generate.log") (in $folder/generate.log)"
-        run "${record[@]}"
+score_row() {
+    local command=(
+        python "$root/scripts/${scoring[0]}" --generated "$folder/generate-test.txt" --json
+        "${scoring[@]:1}"
+    )
+    # Summaries are scored against the whole references, which the binarised ones may not be.
+    if [[ "$subwords" == sentencepiece && (-n "$dry_run" || -e "$data/text/test.$target") ]]; then
+        command+=(--references "$data/text/test.$target")
     fi
-    analyse "$checkpoint" "$folder"
+    run_into "$folder/score.json" "${command[@]}" || die "scoring failed"
+    run python "$root/examples/recipe_results.py" record "$folder" --metric "$metric"
 }
 
 # --- The table ---------------------------------------------------------------------------------
@@ -288,7 +362,7 @@ print_table() { # OPTIONS of recipe_results.py
     for number in "${!row_names[@]}"; do
         rows+=(--row "${row_names[number]}" "${row_papers[number]}" "$(run_folder "$number")")
     done
-    python "$root/examples/recipe_results.py" table --title "$title" "${rows[@]}" "$@"
+    python "$root/examples/recipe_results.py" table "${about_table[@]}" "${rows[@]}" "$@"
 }
 
 prepare() { # data, folders and the number of GPUs
@@ -297,16 +371,27 @@ prepare() { # data, folders and the number of GPUs
     data="$(cd "$data" && pwd -P)"
     mkdir -p "$out" || die "--out $out cannot be made a folder"
     out="$(cd "$out" && pwd -P)"
+    [[ -z "$launcher" ]] || gpus="${gpus:-1}" # on other machines, for all that is known here
     gpus="${gpus:-$(python -c 'import torch; print(torch.cuda.device_count())')}"
 }
 
 run_recipe() { # OPTIONS...
     local number chosen tiny_flags=() tiny_decoding=() sharing device commands save_interval
-    local plugin="$root/fairseq_posattn"
+    local about_table asked_data plugin="$root/fairseq_posattn"
     read_options "$@"
+    if [[ -n "$list_only" ]]; then
+        list_rows
+        return
+    fi
     choose_rows
+    choose_steps
     [[ -z "$tiny" ]] || make_tiny
     save_interval=$((max_update / 40 > 0 ? max_update / 40 : 1))
+    about_table=(
+        --title "$title" --metrics "$metrics" --data "$corpus" ${tiny:+--tiny}
+        --command "bash examples/$paper/$name.sh"
+    )
+    asked_data="$data"
     out="${out:-$root/checkpoints/$paper/$regime${tiny:+-tiny}}"
     data="${data:-${tiny:+$out/numbers.$source-$target}}"
     data="${data:-$root/data-bin/$corpus}"

@@ -8,6 +8,7 @@ the query (eq. 13): percentages, those of the three layers one after the other."
 
 layers=1,3,6
 [[ " $* " != *" --tiny "* ]] || layers=1
+layer_names="layer ${layers//,/,layer }"
 
 analyse() { # CHECKPOINT FOLDER
     [[ -n "$dry_run" || ! -e "$2/locality.json" ]] || return 0
@@ -15,13 +16,27 @@ analyse() { # CHECKPOINT FOLDER
         --split test --layers "$layers" --windows 1,2,4 --json "$2/locality.json"
 }
 
+table=(
+    "DMAN 1" "76.58 60.43 60.86"
+    "SAN 1" "12.80 40.39 45.55"
+    "DMAN 2" "86.17 75.56 73.89"
+    "SAN 2" "18.73 45.62 52.72"
+    "DMAN 4" "95.09 86.20 85.58"
+    "SAN 4" "30.38 55.17 62.77"
+)
+
 print_table() {
-    local folder
+    local number rows=() folder
     folder="$(run_folder 0)"
-    python "$root/examples/recipe_results.py" locality --title "$title" "$@" \
-        --row "DMAN 1" "76.58 60.43 60.86" "$folder" --row "SAN 1" "12.80 40.39 45.55" "$folder" \
-        --row "DMAN 2" "86.17 75.56 73.89" "$folder" --row "SAN 2" "18.73 45.62 52.72" "$folder" \
-        --row "DMAN 4" "95.09 86.20 85.58" "$folder" --row "SAN 4" "30.38 55.17 62.77" "$folder"
+    for ((number = 0; number < ${#table[@]}; number += 2)); do
+        rows+=(--row "${table[number]}" "${table[number + 1]}" "$folder")
+    done
+    python "$root/examples/recipe_results.py" locality "${about_table[@]}" \
+        --metrics "$layer_names" "${rows[@]}" "$@"
+}
+
+list_rows() {
+    printf "$title\t%s\t$layer_names\t%s\n" "${table[@]}"
 }
 
 iwslt14

@@ -23,10 +23,18 @@ from fairseq import options, tasks
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
+
+
+def trains_on_pairs_of_texts(path):
+    """A recipe over recipe.sh, and not over classification.sh."""
+    sourced = re.search(r'^source .*\)/(.+)"$', path.read_text(), re.MULTILINE)
+    return sourced and '/../recipe.sh"' in (path.parent / sourced[1]).read_text()
+
+
 RECIPES = sorted(
     f"{path.parent.name}/{path.stem}"
     for path in EXAMPLES.glob("*/*.sh")
-    if "\nrun_recipe " in path.read_text()
+    if "\nrun_recipe " in path.read_text() and trains_on_pairs_of_texts(path)
 )
 each_recipe = pytest.mark.parametrize("recipe", RECIPES)
 
@@ -140,7 +148,8 @@ def tiny_out(tmp_path_factory):
 
     def tiny_out(recipe):
         paper, name = recipe.split("/")
-        shared = name if name.startswith(("wmt14", "table6")) else "iwslt14"
+        on_iwslt14 = name.startswith(("iwslt14", "table3", "table4", "table5", "figure"))
+        shared = "iwslt14" if on_iwslt14 else name
         return folder / paper / shared
 
     return tiny_out
@@ -152,24 +161,32 @@ def test_tiny_form(recipe_run, tiny_out, recipe):
     printed = recipe_run(recipe, "--tiny", "--out", out)
     assert "error" not in printed
     table = json.loads((out / f"{Path(recipe).name}.json").read_text())
+    assert table["tiny"]
     rows = {row["row"]: row for row in table["rows"]}
     assert [row for row in rows if f"| {row} " not in printed] == []
+    listed = [line.split("\t") for line in recipe_run(recipe, "--list").splitlines()]
+    assert [line[1] for line in listed] == list(rows)
+    for _, name, metrics, paper in listed:
+        published = ["-" if number is None else number for number in rows[name]["paper"].values()]
+        wanted = [word if word == "-" else float(word) for word in paper.split()]
+        assert published == wanted[: len(published)]
+        assert list(rows[name]["paper"]) == metrics.split(",")[: len(published)]
+        assert list(rows[name]["scores"]) == list(rows[name]["paper"])
+        assert rows[name]["seeds"] == [1]
     if recipe == "dman/table5_locality":
         assert list(rows) == [
             f"{name} {window}" for window in (1, 2, 4) for name in ("DMAN", "SAN")
         ]
         for name in ("DMAN", "SAN"):  # a wider window holds more
-            within = [rows[f"{name} {window}"]["ours"][0] for window in (1, 2, 4)]
+            within = [rows[f"{name} {window}"]["scores"]["layer 1"][0] for window in (1, 2, 4)]
             assert 0 < within[0] < within[1] < within[2] <= 100
         return
     for row in rows.values():
-        (result,) = row["runs"]
-        assert row["ours"] == result["bleu"]
-        assert (result["updates"], result["sentences"]) == (4, 10)
-        assert result["settings"]["seed"] == "1"
-        assert f"ours: {result['metric']}, {result['signature']}\n" in printed
-        assert result["versions"]["torch"] == torch.__version__
-        assert result["hardware"].startswith("CPU: ")
+        assert row["updates"] == 4
+        assert row["data"].endswith(", 10 sentences of the test set")
+        assert f"ours: {row['metric']}, {row['signature']}\n" in printed
+        assert row["versions"]["torch"] == torch.__version__
+        assert row["hardware"].startswith("CPU: ")
 
 
 def test_what_is_finished_is_not_done_again(recipe_run, tiny_out):
@@ -201,7 +218,24 @@ def test_an_interrupted_run_goes_on(recipe_run, tiny_out, tmp_path):
         "@ 2 updates" in (interrupted / "train.log").read_text().rpartition("Loaded checkpoint")[2]
     )
     resumed = json.loads((interrupted / "result.json").read_text())
-    assert {**resumed, "versions": None} == {**uninterrupted, "versions": None}
+    elsewhere = {"versions": None, "date": None}
+    assert {**resumed, **elsewhere} == {**uninterrupted, **elsewhere}
+
+
+def test_steps_alone(recipe_run, tmp_path):
+    """One after the other they come to what a run of all of them comes to."""
+    arguments = ["mtsa/table6_setup1", "--tiny", "--rows", "MTSA", "--out", tmp_path]
+    too_soon = recipe_run(*arguments, "--steps", "generate", exit_code=1)
+    assert_refused(too_soon, "checkpoint_last.pt", "--steps train")
+    for step, made in (
+        ("train", "checkpoint_last.pt"),
+        ("generate", "generate-test.txt"),
+        ("score", "result.json"),
+    ):
+        assert list(tmp_path.glob(f"*/seed1/{made}")) == []
+        recipe_run(*arguments, "--steps", step)
+        assert len(list(tmp_path.glob(f"*/seed1/{made}"))) == 1
+    assert "MTSA is finished" in recipe_run(*arguments)
 
 
 # --- The commands of all rows ------------------------------------------------------------------
@@ -236,8 +270,11 @@ def parsed(words):
 
 @each_recipe
 def test_every_row_is_commands_that_fairseq_takes(recipe_run, corpus, tmp_path, recipe):
-    out = tmp_path / "o u t"
-    rows = commands_by_row(recipe_run(recipe, "--dry-run", "--data", corpus, "--out", out))
+    out, data = tmp_path / "o u t", tmp_path / "data"
+    data.mkdir()
+    for language in ("de", "en", "source", "target"):
+        shutil.copy(corpus / "dict.de.txt", data / f"dict.{language}.txt")
+    rows = commands_by_row(recipe_run(recipe, "--dry-run", "--data", data, "--out", out))
     assert not out.exists()
     assert len(rows) > 0
     settings = []
@@ -269,18 +306,52 @@ def test_table_3_is_the_papers(recipe_run):
     }
 
 
-@pytest.mark.parametrize("gpus", [0, 1, 3, 8, 48])
-def test_an_update_has_the_same_size_on_any_machine(recipe_run, gpus):
-    """24 batches of 12,288 tokens; on 48 GPUs, half a batch each."""
+@pytest.mark.parametrize(
+    "gpus, update_freq, max_tokens",
+    [(0, 24, 12288), (1, 24, 12288), (8, 3, 12288), (16, 2, 9216), (48, 1, 6144), (5, 5, 11796)],
+)
+def test_an_update_has_the_same_size_on_any_machine(recipe_run, gpus, update_freq, max_tokens):
+    """24 batches of 12,288 tokens; 294,900 tokens instead of 294,912 on 5 GPUs."""
     printed = recipe_run("dman/wmt14_base", "--dry-run", "--rows", "DMAN", "--gpus", gpus)
-    train = commands_by_row(printed)["DMAN"][0]
-    size = [
-        int(train[train.index(flag) + 1])
-        for flag in ("--distributed-world-size", "--update-freq", "--max-tokens")
-    ]
-    assert size[0] == max(gpus, 1)
-    assert size[0] * size[1] * size[2] == 24 * 12288
-    assert ("--cpu" in train, "--fp16" in train) == (gpus == 0, gpus > 0)
+    train = parsed(commands_by_row(printed)["DMAN"][0])
+    assert train.distributed_world_size == max(gpus, 1)
+    assert (train.update_freq, train.max_tokens) == ([update_freq], max_tokens)
+    tokens = max(gpus, 1) * update_freq * max_tokens
+    assert f"{max_tokens} tokens = {tokens} tokens" in printed
+    assert ("not 294912" in printed) == (tokens != 24 * 12288)
+    assert (train.cpu, train.fp16) == (gpus == 0, gpus > 0)
+
+
+def test_a_launcher_takes_the_place_of_fairseq_train(recipe_run):
+    """With an update as on one GPU, which it shares."""
+    launcher = ["--launcher", "bash torchrun.sh --nodes 2"]
+    printed = recipe_run("dman/wmt14_base", "--dry-run", "--rows", "DMAN", *launcher)
+    train, *others = commands_by_row(printed)["DMAN"]
+    assert train[:4] == ["bash", "torchrun.sh", "--nodes", "2"]
+    settings = parsed(["fairseq-train", *train[4:]])
+    assert (settings.update_freq, settings.max_tokens, settings.fp16) == ([24], 12288, True)
+    assert [words[0] for words in others] == ["python", "fairseq-generate", "python", "python"]
+
+
+def test_generation_as_published(recipe_run):
+    decoding = {}
+    for recipe in ("iwslt14", "wmt14_base", "wmt14_big", "cnn_dailymail", "gigaword"):
+        steps = ["--rows", "DMAN", "--steps", "generate"]
+        ((command,),) = commands_by_row(recipe_run(f"dman/{recipe}", "--dry-run", *steps)).values()
+        settings = parsed(command)
+        decoding[recipe] = (settings.beam, settings.lenpen, settings.no_repeat_ngram_size)
+        lengths = (settings.min_len, settings.max_len_a, settings.max_len_b)
+        if recipe == "gigaword":
+            assert lengths == (1, 0, 30)
+        if recipe == "cnn_dailymail":
+            assert lengths == (50, 0, 200)
+    assert decoding == {
+        "iwslt14": (5, 1.0, 0),
+        "wmt14_base": (4, 0.6, 0),
+        "wmt14_big": (4, 0.6, 0),
+        "cnn_dailymail": (5, 2.0, 3),
+        "gigaword": (5, 1.0, 3),
+    }
 
 
 # --- What is refused ---------------------------------------------------------------------------
@@ -301,8 +372,12 @@ def assert_refused(printed, *mentions):
         (["--seed"], ["--seed needs a value"]),
         (["--seed", "one"], ["--seed one"]),
         (["--gpus", "-1"], ["--gpus -1"]),
+        (["--steps", "train,test"], ["'test'", "average", "generate"]),
         (["--max-update", "0"], ["--max-update 0"]),
-        (["--data", "not here"], ["not here", "dict.de.txt", "fairseq-preprocess"]),
+        (
+            ["--data", "not here"],
+            ["not here", "dict.de.txt", "prepare_translation.py iwslt14 --dest"],
+        ),
     ],
 )
 def test_refused(recipe_run, tmp_path, arguments, mentions):
@@ -345,29 +420,26 @@ def results(run):
     return results
 
 
-GENERATED = """\
-S-1\td e f
-T-1\tD E F G
-H-1\t-0.5\tD E F G
-D-1\t-0.5\tD E F G
-P-1\t-0.5 -0.5
-S-0\ta b c
-T-0\tA B C D
-H-0\t-0.5\ta B C D
-D-0\t-0.5\ta B C D
-P-0\t-0.5 -0.5
-"""
+SCORED = {
+    "rouge1": 41.234,
+    "rouge2": 18.0,
+    "rougeL": 37.5,
+    "signature": "rouge|f1",
+    "counts": {"scored": 2, "missing": 0, "empty": 0, "skipped": 0},
+}
 
 
 @pytest.fixture
 def finished_run(tmp_path):
-    """The folder of a run whose test set has two sentences, one letter's case wrong."""
+    """The folder of a run that was trained on GPUs, and whose translations were scored."""
     folder = tmp_path / "model" / "seed1"
     folder.mkdir(parents=True)
-    (folder / "generate-test.txt").write_text(GENERATED)
+    (folder / "score.json").write_text(json.dumps(SCORED))
     (folder / "settings").write_text("seed 1\ntrain --arch transformer --lr 1\n")
+    gpu = "capabilities =  9.0  ; total memory = 139.8 GB ; name = NVIDIA H200          "
     (folder / "train.log").write_text(
         "| num. shared model params: 1,234,567 (num. trained: 1,234,567)\n"
+        f"| rank   0: {gpu}\n| rank   1: {gpu}\n| training on 2 devices (GPUs/TPUs)\n"
         "| Saved checkpoint x.pt (epoch 1 @ 10 updates, score 7)\n"
         "| Saved checkpoint x.pt (epoch 2 @ 20 updates, score 6)\n"
     )
@@ -375,48 +447,50 @@ def finished_run(tmp_path):
 
 
 def test_record(results, finished_run):
-    results("record", finished_run, "--lowercase")
+    results("record", finished_run, "--metric", "ROUGE F1")
     result = json.loads((finished_run / "result.json").read_text())
-    assert result["bleu"] == 100
-    assert "case:lc" in result["signature"] and "tok:none" in result["signature"]
-    assert (result["parameters"], result["updates"], result["sentences"]) == (1234567, 20, 2)
+    assert result["scores"] == {"rouge1": 41.23, "rouge2": 18.0, "rougeL": 37.5}
+    assert (result["metric"], result["signature"]) == ("ROUGE F1", "rouge|f1")
+    assert (result["parameters"], result["updates"]) == (1234567, 20)
+    assert result["counts"]["scored"] == 2
     assert result["settings"] == {"seed": "1", "train": "--arch transformer --lr 1"}
-
-    results("record", finished_run)
-    result = json.loads((finished_run / "result.json").read_text())
-    # By hand: 7 of 8 words, 5 of 6 pairs, 3 of 4 triples and 1 of 2 quadruples are right.
-    assert result["bleu"] == round(100 * (7 / 8 * 5 / 6 * 3 / 4 * 1 / 2) ** 0.25, 2)
-    assert "case:mixed" in result["signature"]
+    assert result["hardware"] == "2 x NVIDIA H200"
 
 
 def test_record_of_half_a_translation(results, finished_run):
-    path = finished_run / "generate-test.txt"
-    path.write_text(GENERATED.rpartition("D-0")[0])
-    error = results("record", finished_run, exit_code=1)
-    assert error.splitlines() == [f"recipe_results: error: {path}: 1 hypotheses for 2 references"]
+    scored = {**SCORED, "counts": {"scored": 2, "missing": 1, "empty": 0, "skipped": 0}}
+    (finished_run / "score.json").write_text(json.dumps(scored))
+    error = results("record", finished_run, "--metric", "ROUGE F1", exit_code=1)
+    (line,) = error.splitlines()
+    assert line.startswith(f"recipe_results: error: {finished_run}: 1 of the hypotheses")
     assert not (finished_run / "result.json").exists()
 
 
 def test_table_of_several_seeds(results, finished_run, tmp_path):
-    results("record", finished_run, "--lowercase")
+    results("record", finished_run, "--metric", "ROUGE F1")
     result = json.loads((finished_run / "result.json").read_text())
     other = finished_run.with_name("seed2")
     other.mkdir()
-    (other / "result.json").write_text(json.dumps({**result, "bleu": 97.5}))
+    scores = {"rouge1": 43.23, "rouge2": 18.0, "rougeL": 37.5}
+    again = {**result, "scores": scores, "settings": {"seed": "2"}}
+    (other / "result.json").write_text(json.dumps(again))
     printed = results(
-        *("table", "--title", "Scores", "--output", tmp_path / "table.json"),
-        *("--row", "ours", "98.7", finished_run.parent, "--row", "not run", "-", tmp_path / "no"),
+        *("table", "--title", "Scores", "--metrics", "rouge1,rouge2", "--data", "news"),
+        *("--output", tmp_path / "table.json"),
+        *("--row", "ours", "42.1 18.5", finished_run.parent),
+        *("--row", "not run", "-", tmp_path / "no"),
     )
-    assert printed.splitlines()[:6] == [
+    assert printed.splitlines()[:7] == [
         "",
         "Scores",
         "",
-        "| row     | paper |  ours | runs | parameters |",
-        "|---------|-------|-------|------|------------|",
-        "| ours    |  98.7 | 98.75 |    2 |  1,234,567 |",
+        "| row     |       paper |                      ours | runs | parameters |",
+        "|---------|-------------|---------------------------|------|------------|",
+        # the deviation of 41.23 and 43.23 is the square root of 2
+        "| ours    | 42.10 18.50 | 42.23 ± 1.41 18.00 ± 0.00 |    2 |  1,234,567 |",
+        "| not run |         - - |                         - |    0 |          - |",
     ]
-    rows = json.loads((tmp_path / "table.json").read_text())["rows"]
-    assert [(row["row"], row["paper"], row["ours"], len(row["runs"])) for row in rows] == [
-        ("ours", 98.7, 98.75, 2),
-        ("not run", None, None, 0),
-    ]
+    ours, not_run = json.loads((tmp_path / "table.json").read_text())["rows"]
+    assert ours["scores"] == {"rouge1": [41.23, 43.23], "rouge2": [18.0, 18.0]}
+    assert (ours["seeds"], ours["paper"]) == ([1, 2], {"rouge1": 42.1, "rouge2": 18.5})
+    assert (not_run["scores"], not_run["paper"]) == ({}, {"rouge1": None, "rouge2": None})
