@@ -51,7 +51,7 @@ def run(description, datasets, arguments=None):
     except OSError as error:
         return _fail(parser, f"{error.filename or 'a file'}: {error.strerror or error}")
     except KeyboardInterrupt:
-        say(f"{parser.prog}: interrupted; the same command goes on from here")
+        say(f"{_program(parser)}: interrupted; the same command goes on from here")
         return 130
     return 0
 
@@ -117,5 +117,9 @@ def _source_help(dataset):
 
 
 def _fail(parser, error):
-    sys.stderr.write(f"{parser.prog.removesuffix('.py')}: error: {error}\n")
+    sys.stderr.write(f"{_program(parser)}: error: {error}\n")
     return 1
+
+
+def _program(parser):
+    return parser.prog.removesuffix(".py")

@@ -176,6 +176,7 @@ def _what_is_wrong(path, source):
     if start.startswith((b"<!doctype", b"<html")):
         return "a web page instead of the file"
     if source.is_archive:
+        say(f"checking {source.name}")
         try:
             archive = open_archive(path)
             if isinstance(archive, SingleFile) and not archive.is_compressed:

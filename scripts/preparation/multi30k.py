@@ -4,24 +4,18 @@ Lower-cased, punctuation normalised, tokenised. The release's tokenised files, w
 text, are taken as they are.
 """
 
-from contextlib import ExitStack
 from itertools import islice
 
 from preparation.command import next_command, shown
-from preparation.counts import report_counts
 from preparation.download import Source, obtain
-from preparation.lines import parallel_lines, read_lines
 from preparation.moses import Tokeniser
-from preparation.stages import Stages
 from preparation.translation import (
     SPLITS,
-    PairWriter,
     add_bpe_option,
-    binarise,
-    count_pairs,
-    learn_and_apply_bpe,
     map_pairs,
-    text_files,
+    prepare_pairs,
+    read_pairs,
+    write_pairs,
 )
 
 SUMMARY = "Multi30k German to English: captions of pictures, 29,000 pairs"
@@ -41,20 +35,7 @@ def add_options(parser):
 
 
 def prepare(options):
-    tokenised = is_tokenised(options.source)
-    given = options.source and find_files(options, tokenised)
-    with Stages(options.dest, options.limit, options.force).locked() as stages:
-        stages.run(
-            "text",
-            text_files(LANGUAGES),
-            lambda work: write_text(
-                given or find_files(options), work / "text", tokenised, options.jobs, options.limit
-            ),
-            source=given and [archive.fingerprint(member) for archive, member in given.values()],
-        )
-        learn_and_apply_bpe(stages, LANGUAGES, options.bpe_operations, options.jobs)
-        binarise(stages, *LANGUAGES, options.jobs)
-        report_counts(count_pairs(stages, "en"), PUBLISHED, options.limit, "pairs")
+    prepare_pairs(options, LANGUAGES, find_files, write_text, PUBLISHED)
     next_command(
         *("fairseq-train", shown(options.dest), "--user-dir", "fairseq_posattn"),
         *("--arch", "dman_iwslt_de_en", "--share-all-embeddings", "--max-tokens", 8192),
@@ -69,30 +50,28 @@ def is_tokenised(given):
     return given is not None and (given / "valid.en").is_file()
 
 
-def find_files(options, tokenised=False):
-    """``{(split, language): (archive, member)}``."""
-    files = {}
-    for split in SPLITS:
-        for language in LANGUAGES:
-            member = f"{split if tokenised else RAW_NAMES[split]}.{language}"
-            source = Source(f"{member}.gz", (f"{URL}/{member}.gz",))
-            files[split, language] = (
-                obtain(source, options.source, options.dest / "download"),
-                member,
-            )
-    return files
+def find_files(options):
+    """``{split: [((archive, member), (archive, member))]}``, German and English."""
+    names = {split: split for split in SPLITS} if is_tokenised(options.source) else RAW_NAMES
+    return {
+        split: [tuple(find_side(f"{name}.{language}", options) for language in LANGUAGES)]
+        for split, name in names.items()
+    }
 
 
-def write_text(files, folder, tokenised, jobs, limit):
+def find_side(member, options):
+    source = Source(f"{member}.gz", (f"{URL}/{member}.gz",))
+    return obtain(source, options.source, options.dest / "download"), member
+
+
+def write_text(files, folder, options):
     """Write ``{train,valid,test}.{de,en}``, tokenised and lower-cased."""
     tokenisers = [LowerCasingTokeniser(language) for language in LANGUAGES]
     for split in SPLITS:
-        pairs = islice(read_pairs(files, split), limit)
-        if not tokenised:
-            pairs = map_pairs(tokenisers, pairs, jobs, f"tokenising {split}")
-        with PairWriter(folder / split, LANGUAGES) as writer:
-            for pair in pairs:
-                writer.write(pair)
+        pairs = islice(read_pairs(files[split]), options.limit)
+        if not is_tokenised(options.source):
+            pairs = map_pairs(tokenisers, pairs, options.jobs, f"tokenising {split}")
+        write_pairs(pairs, folder / split, LANGUAGES)
 
 
 class LowerCasingTokeniser:
@@ -103,13 +82,3 @@ class LowerCasingTokeniser:
 
     def __call__(self, line):
         return self.tokeniser(line.strip().lower())
-
-
-def read_pairs(files, split):
-    with ExitStack() as stack:
-        sides = {}
-        for language in LANGUAGES:
-            archive, member = files[split, language]
-            name = archive.label(member)
-            sides[name] = read_lines(stack.enter_context(archive.open(member)), name)
-        yield from parallel_lines(**sides)

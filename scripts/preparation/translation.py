@@ -5,21 +5,60 @@ were learned on both languages together; and ``bpe.{train,valid,test}.{de,en}``,
 """
 
 from contextlib import ExitStack
+from itertools import chain
 
 from preparation.binarise import binarise_pairs
-from preparation.counts import count_lines
-from preparation.lines import read_lines
+from preparation.command import positive
+from preparation.counts import count_lines, report_counts
+from preparation.lines import parallel_lines, read_lines
 from preparation.moses import is_clean
 from preparation.parallel import map_lines
+from preparation.stages import Stages
 from preparation.subwords import BytePairEncoder, count_words, learn_bpe
 
 SPLITS = ("train", "valid", "test")
 
 
+def prepare_pairs(options, languages, find_files, write_text, published, longest=None, **settings):
+    """Go from published files to binarised data.
+
+    Args:
+        options: of the command line.
+        languages: source and target.
+        find_files: called with the options, gives ``{split: [(file, file), ...]}``: for each corpus
+            of a split, in each language, the archive and its member.
+        write_text: called with these files, a folder and the options, writes ``{split}.{language}``
+            to the folder, tokenised.
+        published: counts by split; ``raw`` is that of the training text before it is cleaned.
+        longest: if it is cleaned in subwords, how many of them a side may have.
+        settings: what else the text depends on.
+    """
+    given = options.source and find_files(options)
+    with Stages(options.dest, options.limit, options.force).locked() as stages:
+        stages.run(
+            "text",
+            text_files(languages),
+            lambda work: write_text(given or find_files(options), work / "text", options),
+            source=given and fingerprint(given),
+            **settings,
+        )
+        learn_and_apply_bpe(stages, languages, options.bpe_operations, options.jobs, longest)
+        binarise(stages, *languages, options.jobs)
+        text = options.dest / "text"
+        counts = {split: count_lines(text / f"bpe.{split}.{languages[0]}") for split in SPLITS}
+        if "raw" in published:
+            counts = {"raw": count_lines(text / f"train.{languages[0]}"), **counts}
+        report_counts(counts, published, options.limit, "pairs")
+
+
+def fingerprint(files):
+    """What tells these files from others, for :meth:`Stages.run`."""
+    members = chain.from_iterable(chain.from_iterable(files.values()))
+    return [archive.fingerprint(member) for archive, member in members]
+
+
 def add_bpe_option(parser, default):
     """``--bpe-operations``, for the command line."""
-    from preparation.command import positive
-
     parser.add_argument(
         "--bpe-operations",
         type=positive,
@@ -34,6 +73,22 @@ def text_files(languages, prefix="", splits=SPLITS):
     return [f"text/{prefix}{split}.{language}" for split in splits for language in languages]
 
 
+def read_pairs(corpora, reader=read_lines):
+    """The pairs of all corpora of a split, one after the other.
+
+    Args:
+        corpora: of each, the archive and its member in each language.
+        reader: called with a stream and its name, gives sentences.
+    """
+    for sides in corpora:
+        with ExitStack() as stack:
+            named = {}
+            for archive, member in sides:
+                name = archive.label(member)
+                named[name] = reader(stack.enter_context(archive.open(member)), name)
+            yield from parallel_lines(**named)
+
+
 def map_pairs(functions, pairs, jobs, title):
     """Each side of each pair, by the function of its language."""
 
@@ -45,6 +100,13 @@ def map_pairs(functions, pairs, jobs, title):
 
 def text_file(path):
     return open(path, "w", encoding="utf-8", newline="\n")
+
+
+def write_pairs(pairs, prefix, languages):
+    """Write pairs of lines to ``{prefix}.{language}``."""
+    with PairWriter(prefix, languages) as writer:
+        for pair in pairs:
+            writer.write(pair)
 
 
 class PairWriter:
@@ -99,9 +161,7 @@ def learn_and_apply_bpe(stages, languages, operations, jobs, longest=None):
             pairs = map_pairs(encoders, zip(*plain, strict=True), jobs, f"splitting {split}")
             if longest is not None and split == "train":
                 pairs = (pair for pair in pairs if is_clean(pair, longest))
-            with PairWriter(work / f"text/bpe.{split}", languages) as writer:
-                for pair in pairs:
-                    writer.write(pair)
+            write_pairs(pairs, work / f"text/bpe.{split}", languages)
 
     stages.run("learning merges", ["text/bpe.codes"], learn, operations=operations)
     stages.run("subwords", text_files(languages, "bpe."), apply, longest=longest)
@@ -123,9 +183,3 @@ def binarise(stages, source, target, jobs):
         binarise_pairs(source, target, prefixes, work, jobs, joined_dictionary=True)
 
     stages.run("binarising", outputs, make)
-
-
-def count_pairs(stages, language):
-    """The pairs of each split that were binarised."""
-    text = stages.dest / "text"
-    return {split: count_lines(text / f"bpe.{split}.{language}") for split in SPLITS}

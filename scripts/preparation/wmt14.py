@@ -6,25 +6,20 @@ but for the validation set, which there is a part of the training text. Text is 
 does not grow with it.
 """
 
-from contextlib import ExitStack
-from itertools import chain, islice
+from itertools import islice
 
 from preparation.command import next_command, shown
-from preparation.counts import count_lines, report_counts
 from preparation.download import Source, obtain
 from preparation.errors import DataError
-from preparation.lines import parallel_lines, read_lines
+from preparation.lines import read_lines
 from preparation.moses import Tokeniser
 from preparation.segments import read_segments
-from preparation.stages import Stages
 from preparation.translation import (
-    PairWriter,
     add_bpe_option,
-    binarise,
-    count_pairs,
-    learn_and_apply_bpe,
     map_pairs,
-    text_files,
+    prepare_pairs,
+    read_pairs,
+    write_pairs,
 )
 
 SUMMARY = "WMT14 English to German: news, 4.5 million pairs"
@@ -85,9 +80,11 @@ TEST = Source(
     ),
 )
 
-# Pairs before cleaning, by the News Commentary that is in them
-PUBLISHED_TRAINING = {"v9": 4_520_620, "v12": 4_590_101}
-PUBLISHED = {"valid": 3_000, "test": 3_003}
+# ``raw`` is before cleaning.
+PUBLISHED = {
+    "v9": {"raw": 4_520_620, "valid": 3_000, "test": 3_003},
+    "v12": {"raw": 4_590_101, "valid": 3_000, "test": 3_003},
+}
 LONGEST = 250
 
 
@@ -97,32 +94,27 @@ def add_options(parser):
         "--news-commentary",
         choices=tuple(NEWS_COMMENTARY),
         default="v9",
-        help="the release of 2014 or of 2017 (default: %(default)s)",
+        help="the release of 2014 or that of 2017 (default: %(default)s)",
     )
     parser.add_argument(
         "--keep-hyphens",
         action="store_true",
-        help="do not split a-b into a @-@ b, as the reference text of compound-split BLEU does not",
+        help="leave a-b as it is, for scores that split compounds themselves (default: a @-@ b, "
+        "as in fairseq's example)",
     )
 
 
 def prepare(options):
-    given = options.source and find_files(options)
-    with Stages(options.dest, options.limit, options.force).locked() as stages:
-        stages.run(
-            "text",
-            text_files(LANGUAGES),
-            lambda work: write_text(*(given or find_files(options)), work / "text", options),
-            source=given and fingerprint(*given),
-            keep_hyphens=options.keep_hyphens,
-            news_commentary=options.news_commentary,
-        )
-        learn_and_apply_bpe(stages, LANGUAGES, options.bpe_operations, options.jobs, LONGEST)
-        binarise(stages, *LANGUAGES, options.jobs)
-        before = {"train before cleaning": count_lines(options.dest / "text/train.en")}
-        published = {"train before cleaning": PUBLISHED_TRAINING[options.news_commentary]}
-        counts = before | count_pairs(stages, "en")
-        report_counts(counts, published | PUBLISHED, options.limit, "pairs")
+    prepare_pairs(
+        options,
+        LANGUAGES,
+        find_files,
+        write_text,
+        PUBLISHED[options.news_commentary],
+        LONGEST,
+        keep_hyphens=options.keep_hyphens,
+        news_commentary=options.news_commentary,
+    )
     next_command(
         *("fairseq-train", shown(options.dest), "--user-dir", "fairseq_posattn"),
         *("--arch", "dman_wmt_en_de", "--share-all-embeddings", "--max-tokens", 12288),
@@ -134,78 +126,54 @@ def prepare(options):
 
 
 def find_files(options):
-    """Archive and files of each training corpus, and of the newstests by split."""
-    downloads = options.dest / "download"
-    corpora = find_corpora(options.source, downloads, options.news_commentary)
-    return corpora, find_evaluation(options.source, downloads)
-
-
-def fingerprint(corpora, evaluation):
-    return [archive.fingerprint(*files) for archive, files in [*corpora, *evaluation.values()]]
-
-
-def find_corpora(given, downloads, news_commentary):
-    """``(archive, (English file, German file))`` of each training corpus."""
-    corpora = {
-        "europarl-v7": EUROPARL,
-        "commoncrawl": COMMON_CRAWL,
-        f"news-commentary-{news_commentary}": NEWS_COMMENTARY[news_commentary],
+    """``{split: [((archive, member), (archive, member)), ...]}``, English and German."""
+    news_commentary = NEWS_COMMENTARY[options.news_commentary]
+    return {
+        "train": [
+            find_corpus("europarl-v7.de-en", EUROPARL, options),
+            find_corpus("commoncrawl.de-en", COMMON_CRAWL, options),
+            find_corpus(
+                f"news-commentary-{options.news_commentary}.de-en", news_commentary, options
+            ),
+        ],
+        "valid": [find_newstest("newstest2013", DEVELOPMENT, options)],
+        "test": [find_newstest("newstest2014-deen", TEST, options)],
     }
-    return [
-        (obtain(source, given, downloads), tuple(f"{name}.de-en.{side}" for side in LANGUAGES))
-        for name, source in corpora.items()
-    ]
 
 
-def find_evaluation(given, downloads):
-    """``{split: (archive, (English file, German file))}`` of the newstests."""
-    found = {}
-    for split, source, name in (
-        ("valid", DEVELOPMENT, "newstest2013"),
-        ("test", TEST, "newstest2014-deen"),
-    ):
-        archive = obtain(source, given, downloads)
-        found[split] = archive, tuple(find_side(archive, name, side) for side in LANGUAGES)
-    return found
+def find_corpus(name, source, options):
+    archive = obtain(source, options.source, options.dest / "download")
+    return [(archive, f"{name}.{language}") for language in LANGUAGES]
 
 
-def find_side(archive, name, language):
-    """The file of one language: plain text, or SGML, where it may be source or reference."""
-    files = [f"{name}.{language}", f"{name}-src.{language}.sgm", f"{name}-ref.{language}.sgm"]
+def find_newstest(name, source, options):
+    """Of each language plain text or SGML, in which it may be source or reference."""
+    archive = obtain(source, options.source, options.dest / "download")
     names = {path.rpartition("/")[2] for path in archive.names()}
-    for file in files:
-        if file in names:
-            return file
-    raise DataError(f"{archive.name}: holds none of {', '.join(files)}")
+    sides = []
+    for language in LANGUAGES:
+        forms = [f"{name}.{language}", f"{name}-src.{language}.sgm", f"{name}-ref.{language}.sgm"]
+        found = [form for form in forms if form in names]
+        if not found:
+            raise DataError(f"{archive.name}: holds none of {', '.join(forms)}")
+        sides.append((archive, found[0]))
+    return sides
 
 
-def write_text(corpora, evaluation, folder, options):
+def write_text(files, folder, options):
     """Write ``{train,valid,test}.{en,de}``, tokenised; nothing is left out."""
-    training = chain.from_iterable(read_pairs(*corpus, read_lines) for corpus in corpora)
-    write_split("train", training, True, folder, options)
-    for split, newstest in evaluation.items():
-        # Not normalised, so that the references stay as published.
-        write_split(split, read_pairs(*newstest, read_sentences), False, folder, options)
+    for split, corpora in files.items():
+        # The newstests are not normalised, so that the references stay as published.
+        training = split == "train"
+        pairs = islice(
+            read_pairs(corpora, read_lines if training else read_newstest), options.limit
+        )
+        tokenisers = [Tokeniser(side, training, not options.keep_hyphens) for side in LANGUAGES]
+        pairs = map_pairs(tokenisers, pairs, options.jobs, f"tokenising {split}")
+        write_pairs(pairs, folder / split, LANGUAGES)
 
 
-def write_split(split, pairs, normalise, folder, options):
-    tokenisers = [Tokeniser(side, normalise, not options.keep_hyphens) for side in LANGUAGES]
-    pairs = islice(pairs, options.limit)
-    with PairWriter(folder / split, LANGUAGES) as writer:
-        for pair in map_pairs(tokenisers, pairs, options.jobs, f"tokenising {split}"):
-            writer.write(pair)
-
-
-def read_pairs(archive, members, reader):
-    with ExitStack() as stack:
-        sides = {}
-        for member in members:
-            name = archive.label(member)
-            sides[name] = reader(stack.enter_context(archive.open(member)), name)
-        yield from parallel_lines(**sides)
-
-
-def read_sentences(stream, name):
+def read_newstest(stream, name):
     """The sentences of a newstest, plain or SGML."""
     if name.endswith(".sgm"):
         yield from read_segments(stream, name)

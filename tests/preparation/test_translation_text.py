@@ -48,7 +48,7 @@ def iwslt14_text(source, tmp_path, **others):
     folder = tmp_path / "text"
     folder.mkdir(exist_ok=True)
     chosen = options(source, tmp_path, **others)
-    iwslt14.write_text(*iwslt14.find_files(chosen), folder, chosen.jobs, chosen.limit)
+    iwslt14.write_text(iwslt14.find_files(chosen), folder, chosen)
     return read(folder)
 
 
@@ -148,12 +148,14 @@ def test_iwslt14_of_several_years_takes_2014(talks, tmp_path):
 
 
 def test_iwslt14_quick_look(talks, tmp_path):
-    text = iwslt14_text(talks, tmp_path, limit=30)
+    text = iwslt14_text(talks, tmp_path, limit=12)
     assert {name: len(lines) for name, lines in text.items() if name.endswith("de")} == {
-        "train.de": 30,
-        "valid.de": 1,
+        "train.de": 12,
+        "valid.de": 12,
         "test.de": 10,
     }
+    whole = iwslt14_text(talks, tmp_path)
+    assert all(lines == whole[name][: len(lines)] for name, lines in text.items())
 
 
 def test_iwslt14_parallel_work_is_the_same(talks, tmp_path):
@@ -191,7 +193,7 @@ def wmt14_text(source, tmp_path, **others):
     folder = tmp_path / "text"
     folder.mkdir(exist_ok=True)
     chosen = options(source, tmp_path, **others)
-    wmt14.write_text(*wmt14.find_files(chosen), folder, chosen)
+    wmt14.write_text(wmt14.find_files(chosen), folder, chosen)
     return read(folder)
 
 
@@ -295,9 +297,7 @@ def multi30k_text(source, tmp_path, **others):
     folder = tmp_path / "text"
     folder.mkdir(exist_ok=True)
     chosen = options(source, tmp_path, **others)
-    tokenised = multi30k.is_tokenised(source)
-    files = multi30k.find_files(chosen, tokenised)
-    multi30k.write_text(files, folder, tokenised, chosen.jobs, chosen.limit)
+    multi30k.write_text(multi30k.find_files(chosen), folder, chosen)
     return read(folder)
 
 
