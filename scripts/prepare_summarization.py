@@ -15,5 +15,10 @@ DATASETS = {
     for name, module in {"cnn_dailymail": cnn_dailymail, "gigaword": gigaword}.items()
 }
 
+
+def main(arguments=None):
+    return run(__doc__.partition("\n")[0], DATASETS, arguments)
+
+
 if __name__ == "__main__":
-    sys.exit(run(__doc__.partition("\n")[0], DATASETS))
+    sys.exit(main())

@@ -4,6 +4,7 @@ import io
 import sys
 from collections import Counter
 from contextlib import nullcontext, redirect_stderr
+from pathlib import Path
 
 from preparation.progress import Progress
 
@@ -48,20 +49,28 @@ class BytePairEncoder:
 
 
 def train_sentencepiece(lines, vocabulary_size, prefix, **options):
-    """Train a unigram model on an iterable of lines; makes ``prefix.model`` and ``prefix.vocab``.
+    """Train a model on an iterable of lines; makes ``prefix.model`` and ``prefix.vocab``.
+
+    The same lines make the same files, whatever they are called.
 
     Args:
-        options: of ``SentencePieceTrainer.train``, for instance ``input_sentence_size``.
+        options: of ``SentencePieceTrainer.train``, for instance ``model_type``.
     """
     import sentencepiece
 
+    model = io.BytesIO()  # to a file, it would write the file's name into it
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(lines),
-        model_prefix=str(prefix),
+        model_writer=model,
         vocab_size=vocabulary_size,
         minloglevel=2,
         **options,
     )
+    Path(f"{prefix}.model").write_bytes(model.getvalue())
+    pieces = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+    with open(f"{prefix}.vocab", "w", encoding="utf-8", newline="\n") as vocabulary:
+        for number in range(pieces.get_piece_size()):
+            vocabulary.write(f"{pieces.id_to_piece(number)}\t{pieces.get_score(number):g}\n")
 
 
 class SentencePieceEncoder:

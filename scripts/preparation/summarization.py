@@ -18,7 +18,7 @@ from preparation.translation import PairWriter, map_pairs, text_file, text_files
 
 SIDES = ("source", "target")
 # SentencePiece holds what it learns from in memory, and skips lines of more than 4,192 bytes.
-LEARN_FROM = 1_000_000
+LEARN_FROM = 500_000
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # fairseq's own; SentencePiece has no padding
 SENTENCE_END = re.compile(r"(?<=[.!?]) ")
 

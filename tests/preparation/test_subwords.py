@@ -63,3 +63,14 @@ def test_sentencepiece_pieces_can_be_joined_again(text, tmp_path):
     pieces = encoder(line)
     assert len(pieces.split()) > 3
     assert pieces.replace(" ", "").replace("▁", " ").strip() == line
+
+
+def test_sentencepiece_makes_the_same_files_under_another_name(text, tmp_path):
+    for name in ("one", "another"):
+        train_sentencepiece(text, 40, tmp_path / name, model_type="bpe")
+    assert (tmp_path / "one.model").read_bytes() == (tmp_path / "another.model").read_bytes()
+    assert (tmp_path / "one.vocab").read_bytes() == (tmp_path / "another.vocab").read_bytes()
+    vocabulary = [line.split("\t")[0] for line in (tmp_path / "one.vocab").read_text().splitlines()]
+    assert len(set(vocabulary)) == 40
+    encoder = SentencePieceEncoder(tmp_path / "one.model")
+    assert set(encoder("einund zwei er7").split()) <= set(vocabulary)

@@ -1,0 +1,67 @@
+"""Small summarization data sets in the layouts in which the real ones are published."""
+
+import hashlib
+
+TOPICS = ["storm", "match", "vote", "trial", "fire", "film"]
+PLACES = ["Paris", "Lagos", "Lima", "Oslo", "Perth"]
+COUNTS = {"train": 40, "valid": 6, "test": 5}
+LISTS = {"train": "all_train.txt", "valid": "all_val.txt", "test": "all_test.txt"}
+
+
+def url(number):
+    return f"http://news.example/{number}"
+
+
+def story_name(number):
+    return hashlib.sha1(url(number).encode()).hexdigest()
+
+
+def article(number):
+    topic, place = TOPICS[number % 6], PLACES[number % 5]
+    return [f"{place} (CNN) -- A {topic} hit {place} today.", "", f"The {topic} number {number}"]
+
+
+def highlights(number):
+    return [f"{TOPICS[number % 6]} in {PLACES[number % 5]} on day {number}", "Nobody was hurt ."]
+
+
+def story(number):
+    lines = article(number)
+    for highlight in highlights(number):
+        lines += ["", "@highlight", "", highlight]
+    return "\n".join(lines) + "\n"
+
+
+def split_numbers():
+    """``{split: numbers}``, in the order of the lists, in which stories of all kinds are mixed."""
+    numbers = {}
+    first = 0
+    for split, count in COUNTS.items():
+        numbers[split] = [first + (7 * i) % count for i in range(count)]
+        first += count
+    return numbers
+
+
+def stories():
+    """``{name: content}`` of all stories, half of them under each publisher."""
+    return {
+        f"{'cnn' if number % 2 else 'dailymail'}/stories/{story_name(number)}.story": story(number)
+        for number in range(sum(COUNTS.values()))
+    }
+
+
+def url_lists():
+    """``{name: content}`` of the lists of URLs."""
+    return {
+        LISTS[split]: "".join(f"{url(number)}\n" for number in numbers)
+        for split, numbers in split_numbers().items()
+    }
+
+
+def gigaword(count):
+    """``(articles, titles)``, lines of text."""
+    articles = "".join(
+        f"a {TOPICS[i % 6]} hit <unk> {PLACES[i % 5].lower()} at ##.# gmt , no. {i} .\n"
+        for i in range(count)
+    )
+    return articles, "".join(f"{TOPICS[i % 6]} hits {i}\n" for i in range(count))

@@ -1,0 +1,134 @@
+"""The command, from published archives to what fairseq-train reads."""
+
+import pytest
+import sentencepiece
+import summaries
+from archive_files import write_archive, write_folder
+from fairseq.data import Dictionary, data_utils
+from preparation import cnn_dailymail, summarization
+from prepare_summarization import main
+
+SPLITS = ("train", "valid", "test")
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("source")
+    return write_folder(folder, {**summaries.stories(), **summaries.url_lists()})
+
+
+def prepare(source, dest, *words):
+    return main(
+        ["cnn_dailymail", "--source", str(source), "--dest", str(dest), "--jobs", "1"]
+        + ["--vocabulary-size", "120", "--max-pieces", "30", *words]
+    )
+
+
+@pytest.fixture(scope="module")
+def prepared(source, tmp_path_factory):
+    """What an uninterrupted run makes."""
+    dest = tmp_path_factory.mktemp("prepared")
+    assert prepare(source, dest) == 0
+    return dest
+
+
+def tree(folder):
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and path.name != ".stages.json"
+    }
+
+
+def test_fairseq_reads_the_pieces_and_gives_back_the_text(prepared):
+    dictionary = Dictionary.load(str(prepared / "dict.source.txt"))
+    assert dictionary.symbols == Dictionary.load(str(prepared / "dict.target.txt")).symbols
+    model = sentencepiece.SentencePieceProcessor(model_file=str(prepared / "text/spm.model"))
+    assert {model.id_to_piece(i) for i in range(model.get_piece_size())} <= set(dictionary.symbols)
+    assert len(dictionary) % 8 == 0
+    for split in SPLITS:
+        for side in ("source", "target"):
+            data = data_utils.load_indexed_dataset(
+                str(prepared / f"{split}.source-target.{side}"), dictionary
+            )
+            lines = (prepared / f"text/{split}.{side}").read_text().splitlines()
+            assert len(data) == len(lines) == summaries.COUNTS[split]
+            for tokens, line in zip(data, lines, strict=True):
+                pieces = model.encode(line, out_type=str)
+                assert len(tokens) == min(len(pieces), 30) + 1
+                back = dictionary.string(tokens, "sentencepiece")
+                assert line.startswith(back) and (len(pieces) > 30 or back == line)
+
+
+def test_summaries_are_cut_nowhere_in_the_text(prepared):
+    targets = (prepared / "text/test.target").read_text().splitlines()
+    assert all(line.endswith("Nobody was hurt .") for line in targets)
+
+
+def test_it_says_how_many_there_are_and_what_to_type_next(prepared, source, capsys):
+    assert prepare(source, prepared) == 0
+    told = capsys.readouterr()
+    assert [line.split() for line in told.out.splitlines()[1:4]] == [
+        ["train", "40", "287,113"],
+        ["valid", "6", "13,368"],
+        ["test", "5", "11,490"],
+    ]
+    assert f"fairseq-train {prepared} " in told.out
+    assert "warning: test has 5 pairs, not the 11,490 published" in told.err
+    assert told.err.count("done already") == 4
+
+
+def interrupt(monkeypatch, module, name, after):
+    """Make a function fail as if Ctrl-C were typed at its n-th call."""
+    function, calls = getattr(module, name), []
+
+    def interrupted(*arguments, **options):
+        calls.append(1)
+        if len(calls) > after:
+            raise KeyboardInterrupt
+        return function(*arguments, **options)
+
+    monkeypatch.setattr(module, name, interrupted)
+
+
+def test_interrupted_anywhere_and_run_again_is_the_same(
+    prepared, source, tmp_path, monkeypatch, capsys
+):
+    dest = tmp_path / "dest"
+    for module, name, after in (
+        (cnn_dailymail, "read_story", 10),
+        (cnn_dailymail, "report_incomplete", 1),
+        (summarization, "train_sentencepiece", 0),
+        (summarization, "map_pairs", 1),
+        (summarization, "binarise_pairs", 0),
+    ):
+        with monkeypatch.context() as patch:
+            interrupt(patch, module, name, after)
+            assert prepare(source, dest) == 130, name
+        assert not (dest / "train.source-target.source.bin").exists()
+    assert "interrupted; the same command goes on" in capsys.readouterr().err
+    assert prepare(source, dest) == 0
+    assert tree(dest) == tree(prepared)
+
+
+def test_gigaword_from_its_archive(tmp_path, capsys):
+    files = {}
+    for split, count in (("train", 30), ("dev", 4), ("test", 3)):
+        articles, titles = summaries.gigaword(count)
+        files |= {f"org_data/{split}.src.txt": articles, f"org_data/{split}.tgt.txt": titles}
+    source = write_archive(tmp_path / "ggw_data.zip", files)
+    command = ["gigaword", "--source", str(source), "--dest", str(tmp_path / "dest")]
+    assert main([*command, "--jobs", "1", "--vocabulary-size", "80", "--limit", "20"]) == 0
+    assert "(a quick look: --limit 20)" in capsys.readouterr().out
+    text = tmp_path / "dest/text"
+    assert (text / "train.source").read_text().count(" UNK ") == 20
+    dictionary = Dictionary.load(str(tmp_path / "dest/dict.target.txt"))
+    data = data_utils.load_indexed_dataset(
+        str(tmp_path / "dest/test.source-target.target"), dictionary
+    )
+    assert dictionary.string(data[0], "sentencepiece") == "storm hits 0"
+
+
+def test_gigaword_needs_its_training_set(tmp_path, capsys):
+    assert main(["gigaword", "--source", str(tmp_path), "--splits", "test"]) == 1
+    assert "error: --splits must have train" in capsys.readouterr().err
