@@ -141,7 +141,8 @@ class SentencePairPredictionTask(SentencePredictionTask):
         if self.cfg.regression_target:
             path = os.path.join(self.cfg.data, "label", f"{split}.label")
             with open(path, encoding="utf-8") as lines:
-                return RawLabelDataset([float(line) for line in lines])
+                # --fp16 and --bf16 round what is in float32, and with it the scores
+                return RawLabelDataset([numpy.float64(line) for line in lines])
         labels = self._indexed("label", split, combine, self.label_dictionary)
         classes = StripTokenDataset(labels, self.label_dictionary.eos())
         return OffsetTokensDataset(classes, -self.label_dictionary.nspecial)
