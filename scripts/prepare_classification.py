@@ -9,12 +9,14 @@ takes a published data set from the download to binarised splits and pre-trained
 import argparse
 import sys
 from functools import partial
+from pathlib import Path
 
 from preparation import amazon, nli, polarity, sick, sst, trec, zhang
 from preparation.classification import prepare
 from preparation.command import Dataset, positive, run
 from preparation.glove import DEFAULT_DIM, NAMES
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))  # runs in a checkout, too
 CORPORA = {
     **sst.CORPORA,
     **trec.CORPORA,

@@ -7,6 +7,7 @@ pair is in. Columns are found by the names in the first line.
 
 from functools import partial
 
+from preparation.atomic import writing
 from preparation.corpus import Corpus
 from preparation.download import Source
 from preparation.errors import DataError
@@ -77,6 +78,22 @@ def _example(row, place):
     return Example(label, (row["sentence_A"], row["sentence_B"]), place, score)
 
 
+def write_distributions(folder):
+    """Write the target distribution over the scores 1 to 5 of each pair, from its score."""
+    from torch import tensor
+
+    from fairseq_posattn.criterions.relatedness import target_distribution  # slow to import
+
+    for split in FILES:
+        with (
+            open(folder / f"{split}.score", encoding="utf-8") as scores,
+            writing(folder / f"{split}.distribution") as file,
+        ):
+            for score in scores:
+                shares = target_distribution(tensor(float(score)), 5)
+                file.write(" ".join(f"{share:.4g}" for share in shares.tolist()) + "\n")
+
+
 def _semeval(name):
     address = f"alt.qcri.org/semeval2014/task1/data/uploads/{name}"
     return Source(name, (f"https://{address}", f"http://{address}"))
@@ -103,5 +120,6 @@ CORPORA = {
         published=lambda options: {"train": 4_500, "valid": 500, "test": 4_927},
         pairs=True,
         scored=True,
+        derive=write_distributions,
     )
 }

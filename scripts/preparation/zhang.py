@@ -71,6 +71,11 @@ def tab_examples(archive, member, classes):
             yield _example(line.split("\t"), classes, f"{name}:{number}")
 
 
+def article_words(text):
+    """The words of a published text."""
+    return moses_words(plain_text(text))
+
+
 def plain_text(text):
     """Published text as it was meant: without escapes, character references and HTML's tags."""
     text = text.replace("\\n", " ").replace("\\", " ")
@@ -84,8 +89,7 @@ def _example(row, classes, place):
     number = row[0].strip()
     if not number.isdecimal() or not 1 <= int(number) <= len(classes):
         raise DataError(f"{place}: {number!r} is no class from 1 to {len(classes)}")
-    text = " ".join(plain_text(part) for part in row[1:])
-    return Example(classes[int(number) - 1], (text,), place)
+    return Example(classes[int(number) - 1], (" ".join(row[1:]),), place)
 
 
 def _corpus(name, summary, file, train, test, sha256=None, min_count=5):
@@ -94,7 +98,7 @@ def _corpus(name, summary, file, train, test, sha256=None, min_count=5):
         source=f"{file}, or a folder with train.csv and test.csv",
         alternatives=((Source(file, (f"https://s3.amazonaws.com/fast-ai-nlp/{file}",), sha256),),),
         splits=lambda archive, options: splits(archive, name),
-        words=moses_words,
+        words=article_words,
         labels=lambda options: CLASSES[name],
         published=lambda options: {"train": train, "test": test},
         min_count=min_count,
