@@ -12,7 +12,7 @@
 #
 # A row is a name, the paper's numbers and the flags of fairseq-train that set it apart. The numbers
 # are one for each metric of each data set, in order, "-" for none, with a standard deviation after ±
-# if the paper has it. What configure sets, for a data set, and a row if its settings are others:
+# if the paper has it; "-" alone is for no numbers at all. What configure sets, for a data set, and a row if its settings are others:
 #
 #     training=(FLAGS)       of fairseq-train: optimiser, learning rate, regularisation
 #     batch_size             sentences or pairs in an update
@@ -70,7 +70,8 @@ $about
                      checkout)
     --datasets LIST  the data sets to run on, with commas between (default:
                      $(printf '%s,' "${datasets[@]}" | sed 's/,$//'))
-    --out FOLDER     checkpoints and results (default: checkpoints/$paper/$regime in the checkout)
+    --out FOLDER     checkpoints and results (default: checkpoints/$paper/$regime in the
+                     checkout)
     --rows LIST      the rows to run, with commas between (default: all)
     --seeds N        train each model with the seeds 1 to N (default: as many as the paper); the
                      table has the mean of all that were run
@@ -78,10 +79,11 @@ $about
     --epochs N       of training (default: the paper's epochs or updates)
     --parallel N     train so many models at a time (default: 1)
     --cpu            even where there is a GPU
-    --tiny           the same commands on small generated data sets with tiny models, one epoch, one
+    --tiny           the same commands on small generated data sets with tiny models, few updates, one
                      seed and two folds, on the CPU, to see that all works; the numbers mean nothing
     --dry-run        print the exact commands and stop
     --table          print the table of what is finished and stop
+    --list           print table, row, metrics and the paper's numbers, with tabs between, and stop
     --help           this text
     -- FLAGS         go to fairseq-train, for every row, after the recipe's own
 
@@ -98,14 +100,14 @@ The data sets are what scripts/prepare_classification.py writes. Word vectors ar
 --glove, with as many features as they have, or random ones where there are none.
 What is finished is not done again, training that was interrupted goes on from its last checkpoint,
 and recipes with a model in common share it if they share --out. Beside the checkpoint of a run,
-result.json keeps its scores, settings, seed, versions and hardware; $name.json in --out keeps the
-table.
+result.json keeps its scores, settings, seed, versions and hardware; $name.json in --out keeps
+the table.
 TEXT
 }
 
 # --- Options -----------------------------------------------------------------------------------
 
-asked_datasets="" asked_seeds="" asked_folds="" asked_epochs="" parallel=1 cpu=""
+asked_datasets="" asked_seeds="" asked_folds="" asked_epochs="" parallel=1 cpu="" list_only=""
 
 read_options() {
     local option
@@ -116,6 +118,7 @@ read_options() {
             --cpu) cpu=yes && shift ;;
             --dry-run) dry_run=yes && shift ;;
             --table) table_only=yes && shift ;;
+            --list) list_only=yes && shift ;;
             --data | --out | --rows | --parallel | --datasets | --seeds | --folds | --epochs)
                 [[ -n "${2:-}" ]] || die "$1 needs a value"
                 option="${1#--}"
@@ -176,7 +179,9 @@ set_up() { # DATASET NUMBER: all that a run of a row on it needs to know
 }
 
 set_up_tiny() {
-    batch_size=8 epochs="${asked_epochs:-1}" updates="" seeds="${asked_seeds:-1}"
+    batch_size=8 seeds="${asked_seeds:-1}"
+    [[ -z "$epochs" ]] || epochs="${asked_epochs:-1}"
+    [[ -z "$updates" ]] || updates=4 interval=2
     ((folds <= 2)) || folds=2
 }
 
@@ -260,7 +265,7 @@ run_folder() { # DATASET NUMBER: of a row; it is named by its flags and has a fo
 }
 
 progress_of() { # RUN: of fairseq-train's log, what tells of it
-    sed -nE "s/.* \| valid \| epoch 0*([0-9]+) \| [^|]* \| (.*) \| wps .* num_updates ([0-9]+).*/$(
+    sed -u -nE "s/.* \| valid \| epoch 0*([0-9]+) \| [^|]* \| (.*) \| wps .* num_updates ([0-9]+).*/$(
         sed 's/[&/\]/\\&/g' <<<"$1"
     ): epoch \1, \3 updates: \2/p"
 }
@@ -288,7 +293,7 @@ run_once() { # DATASET NUMBER SEED FOLD: the fold empty if there are none
         --log-format json
     )
     record=(
-        python "$root/examples/classification_results.py" record "$folder" --gpus "$gpus"
+        python "$root/examples/classification_results.py" record "$folder"
     )
     if [[ -n "$dry_run" ]]; then
         printf '\n# %s\n' "$told"
@@ -359,7 +364,7 @@ run_all() {
     while read -r dataset number seed fold; do
         set_up "$dataset" "$number"
         if ((parallel == 1)) || [[ -n "$dry_run" ]]; then
-            (run_once "$dataset" "$number" "$seed" "$fold") </dev/null || exit 1
+            (run_once "$dataset" "$number" "$seed" "$fold") </dev/null
             continue
         fi
         if ((running == parallel)); then
@@ -389,23 +394,36 @@ stop_runs() {
 
 # --- The table ---------------------------------------------------------------------------------
 
-print_table() { # OPTIONS of classification_results.py
-    local dataset number papers rows=() first metric
-    for number in "${!row_names[@]}"; do
-        read -r -a papers <<<"${row_papers[number]}"
-        first=0
-        for dataset in "${datasets[@]}"; do
+each_table_row() { # COMMAND...: with a table's data set, metrics, row, paper's numbers and folder
+    local dataset number papers published metric first=0
+    for dataset in "${datasets[@]}"; do
+        for number in "${!row_names[@]}"; do
             set_up "$dataset" "$number"
-            for metric in "${metrics[@]}"; do
-                rows+=(
-                    --row "$dataset" "$metric" "${row_names[number]}" "${papers[first]:--}"
-                    "$(run_folder "$dataset" "$number")"
-                )
-                first=$((first + 1))
+            read -r -a papers <<<"${row_papers[number]}"
+            published=()
+            for metric in "${!metrics[@]}"; do
+                published+=("${papers[first + metric]:--}")
             done
+            "$@" "$dataset" "$(IFS=, && echo "${metrics[*]}")" "${row_names[number]}" \
+                "${published[*]}" "$(run_folder "$dataset" "$number")"
         done
+        first=$((first + ${#metrics[@]}))
     done
-    python "$root/examples/classification_results.py" table --title "$title" "${rows[@]}" "$@"
+}
+
+list_row() { # as the other recipes' --list
+    printf '%s: %s\t%s\t%s\t%s\n' "$title" "$1" "$3" "$2" "$4"
+}
+
+add_row() {
+    table_rows+=(--row "$@")
+}
+
+print_table() { # OPTIONS of classification_results.py
+    local table_rows=()
+    each_table_row add_row
+    python "$root/examples/classification_results.py" table --title "$title" ${tiny:+--tiny} \
+        --command "bash examples/$paper/$name.sh" "${table_rows[@]}" "$@"
 }
 
 run_recipe() { # OPTIONS...
@@ -414,6 +432,10 @@ run_recipe() { # OPTIONS...
     local updates interval seeds length best vectors
     gpus=0
     read_options "$@"
+    if [[ -n "$list_only" ]]; then
+        each_table_row list_row
+        return
+    fi
     choose_rows
     choose_datasets
     [[ -z "$tiny" ]] || make_tiny

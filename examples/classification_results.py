@@ -3,22 +3,31 @@
 
 classification_results.py record FOLDER     what the run in FOLDER measured: FOLDER/result.json
 classification_results.py table ...         prints the paper's numbers beside ours
+
+The tables that --output keeps are of rows as recipe_results.py has them, one for each data set.
 """
 
 import argparse
 import json
-import platform
 import re
 import sys
-from importlib.metadata import version
+from datetime import date
 from pathlib import Path
 from statistics import mean, stdev
 
-from recipe_results import ResultError, commit, hardware, print_lines, read, write_json
+from recipe_results import (
+    ResultError,
+    gpus_of,
+    hardware,
+    keep,
+    print_lines,
+    read,
+    shown,
+    versions,
+    write_json,
+)
 
-PACKAGES = ["torch", "fairseq-fixed", "numpy"]
 LOWER_IS_BETTER = {"loss", "mse", "rmse", "mae"}
-PER_CENT = {"accuracy", "macro_f1"}
 BOOKKEEPING = {"wps", "wpb", "bsz", "num_updates", "epoch"}
 
 
@@ -30,20 +39,22 @@ def parse_args():
     record = commands.add_parser("record", help="collect what a run measured")
     record.set_defaults(function=record_run)
     record.add_argument("folder", type=Path, help="has settings, train.log and test.log")
-    record.add_argument("--gpus", type=int, default=0, help="GPUs that it was trained on")
     table = commands.add_parser("table", help="print a table for each data set")
     table.set_defaults(function=print_tables)
     table.add_argument("--title", required=True, help="the tables' heading")
+    table.add_argument("--command", help="the command that makes them")
+    table.add_argument("--tiny", action="store_true", help="they mean nothing")
     table.add_argument(
         "--row",
         nargs=5,
         action="append",
         required=True,
-        metavar=("DATASET", "METRIC", "NAME", "PAPER", "FOLDER"),
-        help="a row's numbers for a metric on a data set: the paper's, '-' for none, with its "
-        "standard deviation after ±, and ours in FOLDER/*seed*/result.json",
+        metavar=("DATASET", "METRICS", "NAME", "PAPER", "FOLDER"),
+        help="a row's numbers for some metrics, with commas between, on a data set: the paper's, "
+        "with blanks between, '-' for none, with standard deviations after ±, and ours in "
+        "FOLDER/*seed*/result.json",
     )
-    table.add_argument("--output", type=Path, metavar="FILE", help="keep the table as JSON, too")
+    table.add_argument("--output", type=Path, metavar="FILE", help="keep the tables as JSON, too")
     return parser.parse_args()
 
 
@@ -55,22 +66,19 @@ def record_run(args):
     log = read(args.folder / "train.log")
     settings = dict(line.split(" ", 1) for line in read(args.folder / "settings").splitlines())
     sentences, scores = tested(args.folder / "test.log")
-    parameters = int(only(r"num\. shared model params: ([\d,]+)", log).replace(",", ""))
-    words, features = re.search(r"\(embed_tokens\): Embedding\((\d+), (\d+)", log).groups()
+    parameters = int(last(r"num\. shared model params: ([\d,]+)", log).replace(",", ""))
+    words, features = map(int, last(r"\(embed_tokens\): Embedding\((\d+), (\d+)", log))
     result = {
         "scores": scores,
         "sentences": sentences,
         "validation": best_validation(log, settings["train"]),
         "parameters": parameters,
-        "parameters_without_embeddings": parameters - int(words) * int(features),
-        "updates": int(re.findall(r"num_updates[ =](\d+)", log)[-1]),
+        "parameters without word vectors": parameters - words * features,
+        "updates": int(last(r"num_updates[ =](\d+)", log)),
         "settings": settings,
-        "versions": {
-            "fairseq_posattn": commit(),
-            "python": platform.python_version(),
-            **{package: version(package) for package in PACKAGES},
-        },
-        "hardware": hardware(args.gpus),
+        "versions": versions(),
+        "hardware": gpus_of(log) or hardware(0),
+        "date": date.today().isoformat(),
     }
     write_json(args.folder / "result.json", result)
     told = ", ".join(f"{name} {value:g}" for name, value in scores.items())
@@ -91,7 +99,7 @@ def tested(path):
 
 def best_validation(log, flags):
     """Epoch, updates and metrics of the validation at which the best checkpoint was written."""
-    metric = only(r"--best-checkpoint-metric (\w+)", flags)
+    metric = last(r"--best-checkpoint-metric (\w+)", flags)
     sign = -1 if metric in LOWER_IS_BETTER else 1
     validations = [
         {name: float(value) for name, value in re.findall(r"(\w+) (-?[\d.]+)(?= \||$)", line)}
@@ -107,8 +115,8 @@ def best_validation(log, flags):
     return {"epoch": int(best["epoch"]), "updates": int(best["num_updates"]), "scores": scores}
 
 
-def only(pattern, text):
-    """What a pattern's group matches, where it matches last."""
+def last(pattern, text):
+    """What a pattern's groups match, where it matches last."""
     return re.findall(pattern, text)[-1]
 
 
@@ -117,73 +125,96 @@ def only(pattern, text):
 
 def print_tables(args):
     """The paper's numbers beside mean, standard deviation and best of our runs."""
-    cells = [make_cell(*row) for row in args.row]
-    datasets = list(dict.fromkeys(cell["dataset"] for cell in cells if cell["runs"]))
-    for dataset in datasets:
-        print_table(
-            f"{args.title}: {dataset}", [cell for cell in cells if cell["dataset"] == dataset]
+    rows = [make_row(args, *row) for row in args.row]
+    tables = list(dict.fromkeys(row["table"] for row in rows if "seeds" in row))
+    for table in tables:
+        print_table(table, [row for row in rows if row["table"] == table])
+    if tables:
+        print(
+            "ours: mean and standard deviation on the test set of the checkpoints that are best in "
+            "validation; parameters: without word vectors"
         )
-    if not datasets:
+    else:
         print(f"\n{args.title}: nothing was run yet")
-    if args.output is not None:
-        write_json(args.output, {"title": args.title, "rows": cells})
-        print(f"kept in {args.output}")
+    keep(args, rows)
 
 
-def make_cell(dataset, metric, row, paper, folder):
-    """A row's numbers for a metric on a data set."""
-    runs = [json.loads(read(path)) for path in sorted(Path(folder).glob("*seed*/result.json"))]
-    scores = [run["scores"][metric] for run in runs]
-    number, _, deviation = paper.partition("±")
-    best = min if metric in LOWER_IS_BETTER else max
-    return {
-        "dataset": dataset,
-        "metric": metric,
-        "row": row,
-        "paper": None if number == "-" else float(number),
-        "paper_deviation": float(deviation) if deviation else None,
-        "ours": mean(scores) if scores else None,
-        "deviation": stdev(scores) if len(scores) > 1 else None,
-        "best": best(scores, default=None),
-        "runs": runs,
+def make_row(args, dataset, metrics, name, paper, folder):
+    """A row on a data set; there is no score yet where there was no run."""
+    metrics = metrics.split(",")
+    published = [None if word == "-" else word.split("±") for word in paper.split()]
+    paper = dict(zip(metrics, published, strict=True))
+    runs = read_runs(folder)
+    row = {
+        "table": f"{args.title}: {dataset}",
+        "row": name,
+        "paper": {metric: number and float(number[0]) for metric, number in paper.items()},
+        "paper's deviation": {
+            metric: float(number[1]) for metric, number in paper.items() if number and number[1:]
+        },
+        "scores": {metric: [run["scores"][metric] for run in runs] for metric in metrics if runs},
+        "data": dataset,
+        "command": args.command,
     }
+    if runs:
+        newest = runs[-1]
+        row["metric"] = "test set, checkpoint best in validation by its " + last(
+            r"--best-checkpoint-metric (\w+)", newest["settings"]["train"]
+        )
+        row["data"] += f", {newest['sentences']:,} examples of the test set"
+        row["seeds"] = sorted({int(run["settings"]["seed"]) for run in runs})
+        folds = {int(run["settings"]["fold"]) for run in runs if "fold" in run["settings"]}
+        if folds:
+            row["folds"] = sorted(folds)
+        for key in ("parameters", "parameters without word vectors", "updates"):
+            row[key] = newest[key]
+        for key in ("hardware", "versions", "date"):
+            row[key] = newest[key]
+    return row
 
 
-def print_table(title, cells):
-    """A data set's table: a row has all its metrics."""
-    metrics = list(dict.fromkeys(cell["metric"] for cell in cells))
-    by_row = {}
-    for cell in cells:
-        by_row.setdefault(cell["row"], {})[cell["metric"]] = cell
-    has_paper = any(cell["paper"] is not None for cell in cells)
+def read_runs(folder):
+    """What all seeds and folds have in their result.json, in the order of these."""
+    paths = Path(folder).glob("*seed*/result.json")
+    by_number = sorted(paths, key=lambda path: list(map(int, re.findall(r"\d+", path.parent.name))))
+    return [json.loads(read(path)) for path in by_number]
+
+
+def print_table(title, rows):
+    """A data set's table: of each metric the paper's number, if it has any, ours and our best."""
+    metrics = list(rows[0]["paper"])
+    has_paper = any(number is not None for row in rows for number in row["paper"].values())
     header = ["row"]
     for metric in metrics:
-        header += [f"{metric}: paper"] if has_paper else []
-        header += ["ours" if has_paper else metric, "best"]
+        header += [f"paper's {metric}", "ours", "best"] if has_paper else [metric, "best"]
     lines = [(*header, "runs", "parameters")]
-    for row, of_metrics in by_row.items():
-        line = [row]
+    for row in rows:
+        line = [row["row"]]
         for metric in metrics:
-            cell = of_metrics[metric]
             if has_paper:
-                line.append(shown(metric, cell["paper"], cell["paper_deviation"]))
-            line.append(shown(metric, cell["ours"], cell["deviation"]))
-            line.append(shown(metric, cell["best"]))
-        runs = cell["runs"]
-        size = f"{runs[0]['parameters_without_embeddings'] / 1e6:.2f}m" if runs else "-"
-        lines.append((*line, str(len(runs)), size))
+                line.append(
+                    with_deviation(
+                        metric, row["paper"][metric], row["paper's deviation"].get(metric)
+                    )
+                )
+            line += ours(metric, row["scores"].get(metric, []))
+        runs = len(row["scores"].get(metrics[0], []))
+        size = f"{row['parameters without word vectors']:,}" if runs else "-"
+        lines.append((*line, str(runs), size))
     print_lines(title, lines)
-    print(
-        "ours: mean and standard deviation on the test set of the checkpoints that are best in "
-        "validation; parameters: without word vectors"
-    )
 
 
-def shown(metric, number, deviation=None):
-    if number is None:
-        return "-"
-    digits = 2 if metric in PER_CENT else 4
-    return f"{number:.{digits}f}" + ("" if deviation is None else f" ± {deviation:.{digits}f}")
+def ours(metric, scores):
+    """Mean with standard deviation, and best."""
+    if not scores:
+        return "-", "-"
+    deviation = stdev(scores) if len(scores) > 1 else None
+    best = min(scores) if metric in LOWER_IS_BETTER else max(scores)
+    return with_deviation(metric, mean(scores), deviation), shown(best, metric)
+
+
+def with_deviation(metric, number, deviation):
+    return shown(number, metric) + ("" if deviation is None else f" ± {shown(deviation, metric)}")
 
 
 # -----------------------------------------------------------------------------------------------
