@@ -1,0 +1,113 @@
+"""The page of results is what its script makes of the recipes and of the measured rows."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+PLACE = "<!-- the tables: results_page.py writes them -->\n<!-- end of the tables -->\n"
+ROW = {
+    "table": "DMAN, Table 2: Gigaword",
+    "row": "DMAN",
+    "paper": {"rouge1": 38.28, "rouge2": 19.46, "rougeL": 35.46},
+    "scores": {"rouge1": [38.0, 39.0], "rouge2": [19.0, 19.0], "rougeL": [35.0, 35.0]},
+    "seeds": [1, 2],
+    "metric": "ROUGE F1",
+    "data": "gigaword, 1,951 sentences",
+    "hardware": "2 x GPU",
+    "versions": {"torch": "2.13.0", "fairseq_posattn": None},
+    "parameters": 107000000,
+}
+UNMEASURED = {"table": ROW["table"], "row": "Transformer", "paper": ROW["paper"], "scores": {}}
+
+
+@pytest.fixture
+def results_page(run):
+    """Run results_page.py."""
+
+    def results_page(*arguments, **options):
+        return run(sys.executable, EXAMPLES / "results_page.py", *arguments, **options)
+
+    return results_page
+
+
+@pytest.fixture
+def elsewhere(tmp_path):
+    """Options for a page without tables and without results, and its path and folder."""
+    page, results = tmp_path / "page.md", tmp_path / "results"
+    page.write_text(f"Before\n{PLACE}After\n")
+    results.mkdir()
+    return ["--page", page, "--results", results], page, results
+
+
+def test_the_page_is_up_to_date(results_page):
+    """If not, run examples/results_page.py."""
+    assert "as it should be" in results_page("--check")
+
+
+def test_a_measured_row_stands_beside_the_papers(results_page, elsewhere, tmp_path):
+    options, page, results = elsewhere
+    kept = tmp_path / "gigaword.json"
+    kept.write_text(json.dumps({"tiny": False, "rows": [UNMEASURED, ROW]}))
+    results_page("--add", kept, *options)
+    (file,) = results.iterdir()
+    assert json.loads(file.read_text()) == ROW
+
+    text = page.read_text()
+    assert text.startswith("Before\n") and text.endswith("After\n")
+    heading, _, table = text.partition("### DMAN, Table 2: Gigaword\n")[2].partition("| | ")
+    assert "bash examples/dman/gigaword.sh" in heading
+    # The deviation of 38 and 39 is the square root of a half.
+    assert table.partition("\n\n")[0].splitlines() == [
+        "ROUGE-1 / ROUGE-2 / ROUGE-L: paper | ours | runs | parameters | updates |",
+        "|---|---:|---:|---:|---:|---:|",
+        "| Transformer | 37.57 / 18.90 / 34.69 |  |  |  |  |",
+        "| DMAN | 38.28 / 19.46 / 35.46 | 38.50 ± 0.71 / 19.00 ± 0.00 / 35.00 ± 0.00 | 2 "
+        "| 107,000,000 |  |",
+    ]
+    note = "ROUGE F1; gigaword, 1,951 sentences; seeds 1, 2; 2 x GPU; torch 2.13.0."
+    assert table.partition("\n\n")[2].startswith(note + "\n")
+    assert "as it should be" in results_page(*options)
+    results_page("--check", *options)
+
+
+def test_folds_are_runs_and_a_table_of_no_recipe_has_its_place(results_page, elsewhere):
+    options, page, results = elsewhere
+    scores = {"accuracy": [90.0, 92.0, 94.0, 96.0], "loss": [0.5, 0.4, 0.3, 0.2]}
+    row = {**ROW, "table": "Own", "paper": {"accuracy": None}, "scores": scores, "folds": [0, 1]}
+    (results / "own.json").write_text(json.dumps(row))
+    results_page(*options)
+    table = page.read_text().partition("### Own\n")[2].partition("###")[0]
+    assert "| | accuracy | runs | parameters | updates | also |\n" in table
+    # The deviation is the square root of (9 + 1 + 1 + 9) / 3.
+    assert "| DMAN | 93.00 ± 2.58 | 4 | 107,000,000 |  | loss 0.5, 0.4, 0.3, 0.2 |\n" in table
+    assert "; 2 folds; " in table
+
+
+@pytest.mark.parametrize(
+    "table, mentions",
+    [
+        ({"tiny": True, "rows": [ROW]}, ["tiny"]),
+        ({"rows": [UNMEASURED]}, ["nothing was measured"]),
+        ({"rows": [{**ROW, "seeds": [1, 2, 3]}]}, ["2 values of rouge1 for 3 runs"]),
+        ({"rows": [{key: ROW[key] for key in ROW if key != "hardware"}]}, ["lacks hardware"]),
+    ],
+)
+def test_what_is_not_kept(results_page, elsewhere, tmp_path, table, mentions):
+    options, page, results = elsewhere
+    before = page.read_text()
+    kept = tmp_path / "kept.json"
+    kept.write_text(json.dumps(table))
+    (error,) = results_page("--add", kept, *options, exit_code=1).splitlines()
+    assert error.startswith(f"results_page: error: {kept}: ")
+    assert [mention for mention in mentions if mention not in error] == []
+    assert (list(results.iterdir()), page.read_text()) == ([], before)
+
+
+def test_a_page_out_of_date_is_told_and_left(results_page, elsewhere):
+    options, page, _ = elsewhere
+    before = page.read_text()
+    assert "out of date" in results_page("--check", *options, exit_code=1)
+    assert page.read_text() == before
