@@ -57,6 +57,8 @@ class Stages:
             except BlockingIOError:
                 say(f"waiting for the run that is at work on {self.dest}")
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
+            except OSError:
+                pass  # some network file systems know no locks
             self.record = self._read_record()
             yield self
         finally:
@@ -127,7 +129,10 @@ class Stages:
 
 
 def _state(path):
-    """The sizes and times of a file, or of the files of a folder; None where there is nothing."""
+    """The names and sizes of a file, or of the files of a folder; None where there is nothing.
+
+    Not their times: a folder that was copied is still good.
+    """
     if path.is_dir():
         files = sorted(file for file in path.rglob("*") if file.is_file())
     elif path.exists():
@@ -136,9 +141,8 @@ def _state(path):
         return None
     digest = hashlib.sha256()
     for file in files:
-        status = file.stat()
         name = file.relative_to(path).as_posix()
-        digest.update(f"{name} {status.st_size} {status.st_mtime_ns}\n".encode())
+        digest.update(f"{name} {file.stat().st_size}\n".encode())
     return digest.hexdigest()
 
 

@@ -1,6 +1,7 @@
 """Stages: what is finished is kept, what is not is redone, and the end is always the same."""
 
 import os
+import shutil
 import threading
 
 import pytest
@@ -86,6 +87,12 @@ def test_output_that_is_gone_or_changed_is_made_again(tmp_path, spoil):
     (tmp_path / spoil).write_text("spoilt")
     assert Pipeline(tmp_path)()
     assert tree(tmp_path) == WHOLE
+
+
+def test_copied_folder_is_still_good(tmp_path):
+    Pipeline(tmp_path / "one")()
+    shutil.copytree(tmp_path / "one", tmp_path / "other", copy_function=shutil.copyfile)
+    assert Pipeline(tmp_path / "other")() == []
 
 
 def test_other_source_redoes_and_no_source_agrees_with_any(tmp_path):
