@@ -23,6 +23,7 @@ from preparation.stages import Stages
 from preparation.vocabulary import choose_words, count_words, write_dictionary
 
 EMPTY_SHOWN = 3
+MAX_POSITIONS = 512  # what fairseq's task takes if it is not told otherwise
 
 
 def prepare(corpus, options):
@@ -162,18 +163,31 @@ def _report(corpus, options):
         say(f"left out, as they have no words: {', '.join(empty[:EMPTY_SHOWN])}{more}")
     divided = ", ".join(f"{count:,} for {split}" for split, count in summary["written"].items())
     say(f"written{' in fold0' if corpus.cross_validated else ''}: {divided}")
-    data = shown(options.dest / corpus.parts[0])
     next_command(
         "fairseq-train",
-        data,
-        "--user-dir",
-        "fairseq_posattn",
-        "--task",
-        "sentence_pair_prediction" if corpus.pairs else "sentence_prediction",
-        "--arch",
-        "mpsan_classifier",
-        "--num-classes",
-        len(corpus.labels(options) or summary["labels"]),
-        "--max-positions",
-        max(512, summary["longest"] + 1),
+        shown(options.dest / corpus.parts[0]),
+        *("--user-dir", "fairseq_posattn", "--arch", "mpsan_classifier"),
+        *("--task", "sentence_pair_prediction" if corpus.pairs else "sentence_prediction"),
+        *(corpus.training or _classification_flags(corpus, options, summary)),
+        *_vector_flags(options.dest / "glove.txt"),
+        *_length_flags(summary["longest"]),
+        *("--optimizer", "adam", "--lr", "1e-3", "--batch-size", 64, "--max-epoch", 10),
     )
+
+
+def _classification_flags(corpus, options, summary):
+    classes = len(corpus.labels(options) or summary["labels"])
+    return "--criterion", "sentence_classification", "--num-classes", classes
+
+
+def _vector_flags(path):
+    if not path.exists():
+        return ()
+    with open(path, encoding="utf-8") as file:
+        _, dim = file.readline().split()
+    return "--encoder-embed-path", shown(path), "--encoder-embed-dim", dim
+
+
+def _length_flags(longest):
+    limit = longest + 1  # words, and the end of the sentence
+    return ("--max-positions", limit) if limit > MAX_POSITIONS else ()

@@ -26,6 +26,7 @@ class Corpus:
         pairs: examples are pairs of sentences.
         scored: examples have a real number as well.
         min_count: how often a word without a vector must occur in training to be in the dictionary.
+        training: flags of fairseq-train for what the papers learn of it, if not its classes.
         derive: called with a folder of text, writes more files into it.
         flag: an option of its own, on which the text depends, and its help.
     """
@@ -41,6 +42,7 @@ class Corpus:
     pairs: bool = False
     scored: bool = False
     min_count: int = 1
+    training: tuple = ()
     derive: Callable = lambda folder: None
     flag: tuple | None = None
 

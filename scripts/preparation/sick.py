@@ -120,6 +120,7 @@ CORPORA = {
         published=lambda options: {"train": 4_500, "valid": 500, "test": 4_927},
         pairs=True,
         scored=True,
+        training=("--criterion", "relatedness", "--num-classes", 5),
         derive=write_distributions,
     )
 }
