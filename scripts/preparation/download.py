@@ -3,6 +3,7 @@
 import hashlib
 import http.client
 import re
+import ssl
 import time
 import urllib.error
 import urllib.request
@@ -16,6 +17,7 @@ from preparation.progress import Progress, say
 ATTEMPTS = 4  # in a row that bring nothing new, of one mirror
 TIMEOUT = 60  # seconds without a byte
 BLOCK = 1 << 18
+BROKEN_OFF = (ConnectionError, TimeoutError, ssl.SSLError, http.client.HTTPException)
 USER_AGENT = "fairseq-posattn"  # some servers turn away the one that urllib sends
 
 
@@ -85,6 +87,8 @@ def fetch(source, folder, pause=1.0) -> Path:
             say(f"{url}: {failure}")
             continue
         part.replace(path)
+        for other in folder.glob(f".{source.name}.*.part"):
+            other.unlink()
         return path
     raise DataError(
         f"{source.name} could not be downloaded ({'; '.join(failures)}): "
@@ -149,7 +153,7 @@ def _attempt(url, part, title):
         return f"{error.code} {error.reason}"
     except urllib.error.URLError as error:
         return str(error.reason)
-    except (OSError, http.client.HTTPException) as error:
+    except BROKEN_OFF as error:
         return str(error) or type(error).__name__
     if total is not None and _size(part) < total:
         return f"broke off after {_size(part):,} of {total:,} bytes"

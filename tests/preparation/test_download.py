@@ -1,5 +1,6 @@
 """Downloads from a server that breaks off, lies, or serves something else."""
 
+import errno
 import hashlib
 import random
 
@@ -7,6 +8,7 @@ import pytest
 from packing import gzipped, tarred, zipped
 from preparation.download import Source, fetch, obtain
 from preparation.errors import DataError
+from preparation.progress import Progress
 from serving import EVER, Server
 
 # Random, so that it stays long when it is compressed.
@@ -142,6 +144,24 @@ def test_missing_from_the_first_mirror(serve, tmp_path):
     server = serve()
     assert download(server, tmp_path, "gone", "text.tgz").read_bytes() == ARCHIVE
     assert server.requests == [("gone", 0), ("text.tgz", 0)]
+
+
+def test_nothing_of_another_mirror_is_left(serve, tmp_path):
+    server = serve(first=["break", 503, EVER])
+    server.files["first"] = ARCHIVE
+    download(server, tmp_path, "first", "text.tgz")
+    assert [path.name for path in tmp_path.iterdir()] == ["text.tgz"]
+
+
+def test_full_disk_is_no_fault_of_the_mirror(serve, tmp_path, monkeypatch):
+    def full(progress, count):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Progress, "add", full)
+    server = serve()
+    with pytest.raises(OSError, match="No space left"):
+        download(server, tmp_path, "text.tgz", "mirror")
+    assert server.requests == [("text.tgz", 0)]
 
 
 def test_all_mirrors_fail(serve, tmp_path):
