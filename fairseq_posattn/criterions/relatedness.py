@@ -43,8 +43,8 @@ class Relatedness(SentenceCriterion):
     def measure(self, logits, targets, ids, *, training):
         if training:
             return {}
-        # Ranks need all scores, and what can be summed but not gathered is what all processes
-        # know: a column for each example of the data set, most of them empty.
+        # Ranks need all scores, and fairseq sums what batches and processes log. So there is a
+        # column for each example of the data set, and a batch fills those of its own.
         columns = logits.new_zeros(3, max(map(len, self.task.datasets.values())))
         predicted = expected_score(logits.softmax(-1))
         columns[:, ids] = torch.stack([torch.ones_like(predicted), predicted, targets.float()])
