@@ -7,6 +7,7 @@ sets, "UNK" in the test set: here "UNK" everywhere. Training pairs with an empty
 """
 
 import gzip
+import zlib
 from contextlib import contextmanager
 from itertools import islice
 
@@ -152,8 +153,12 @@ def open_text(archive, name):
         if not name.endswith(".gz"):
             yield stream
             return
-        with gzip.open(stream) as text:
-            yield text
+        try:
+            with gzip.open(stream) as text:
+                yield text
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            place = archive.label(name)
+            raise DataError(f"{place}: damaged or cut off ({error}); fetch it again") from None
 
 
 def normalise(line):

@@ -9,7 +9,8 @@ Measured against ROUGE-1.5.5.pl on the same files, with the first three sentence
 CNN/DailyMail and the first eight words of 1,000 of Gigaword as summaries: every summary's F1 is the
 same in all five digits that ROUGE-1.5.5 prints. The averages differ by up to 0.0001 (of 1): ours is
 the mean, ROUGE-1.5.5's is the mean of 1,000 random resamples, which moves by as much when the files
-are named differently.
+are named differently. Scores by pyrouge's own options are of stemmed words (``-m``): 41.6, 18.7 and
+37.7 instead of 39.7, 18.1 and 36.3 for those articles of CNN/DailyMail.
 """
 
 import os

@@ -79,6 +79,15 @@ def test_both_layouts_give_the_same_packed_and_unpacked(write, tmp_path):
         assert write(source) == expected, source
 
 
+def test_a_file_that_is_cut_off_is_named(write, tmp_path):
+    source = write_folder(tmp_path, org_data())
+    whole = gzipped((source / "org_data/train.src.txt").read_bytes())
+    (source / "org_data/train.src.txt").unlink()
+    (source / "org_data/train.src.txt.gz").write_bytes(whole[:-9])
+    with pytest.raises(DataError, match="train.src.txt.gz: damaged or cut off .*; fetch it again"):
+        write(source)
+
+
 def test_limit_takes_the_first_of_each_split(write, tmp_path):
     source = write_folder(tmp_path, org_data())
     assert write(source, limit=2)["train.target"] == "storm hits 0\nmatch hits 1\n"
