@@ -48,9 +48,6 @@ class MultiQueryPooling(nn.Module):
         queries: M.
         fuse: whether the M vectors become one of C features; otherwise they stay side by side.
 
-    Attributes:
-        output_dim: C, or M C where nothing is fused.
-
     Raises:
         ValueError: there are no queries.
     """
@@ -62,11 +59,10 @@ class MultiQueryPooling(nn.Module):
         self.key_map = glorot_linear(embed_dim, embed_dim)  # W^h, b^h
         self.queries = nn.Parameter(torch.empty(queries, embed_dim))  # Q
         self.fusion = glorot_linear(queries * embed_dim, embed_dim, bias=False) if fuse else None
-        self.output_dim = embed_dim if fuse else queries * embed_dim
         nn.init.xavier_uniform_(self.queries)
 
     def forward(self, hidden: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
-        """``[B, T, C]`` to ``[B, output_dim]``; ``key_padding_mask`` bool ``[B, T]``."""
+        """``[B, T, C]`` to ``[B, C]``, or ``[B, M C]``; ``key_padding_mask`` bool ``[B, T]``."""
         keys = torch.tanh(self.key_map(hidden))  # [B, T, C]
         found = multi_query_attention(
             hidden, keys, self.queries, key_padding_mask=key_padding_mask

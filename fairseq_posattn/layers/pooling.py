@@ -1,7 +1,7 @@
 """From the vectors of a sentence's words to one vector, by the names that users type.
 
 Each is built for C features and called as ``pooling(hidden [B, T, C], key_padding_mask bool
-[B, T])``; it returns ``[B, output_dim]`` and zero where there is nothing but padding.
+[B, T])``; it returns ``[B, C]``, zero where there is nothing but padding.
 """
 
 from torch import Tensor, nn

@@ -155,7 +155,7 @@ class PosAttnClassifierConfig(MechanismConfig):
 
 
 class SequenceEncoder(nn.Module):
-    """A sequence of vectors to one: encoder and pooling.
+    """A sequence of vectors to one: dropout, encoder and pooling.
 
     Args:
         cfg: see :class:`PosAttnClassifierConfig`.
@@ -167,14 +167,15 @@ class SequenceEncoder(nn.Module):
 
     def __init__(self, cfg: Namespace, dim: int):
         super().__init__()
+        self.dropout = nn.Dropout(cfg.dropout)
         self.encoder = ENCODERS[str(cfg.encoder)](cfg, dim)
-        width = self.encoder.output_dim
-        self.pooling = POOLINGS[str(cfg.pooling)](width, cfg.pooling_queries)
-        self.output_dim = getattr(self.pooling, "output_dim", width)
+        self.output_dim = self.encoder.output_dim
+        self.pooling = POOLINGS[str(cfg.pooling)](self.output_dim, cfg.pooling_queries)
 
     def forward(self, vectors: Tensor, key_padding_mask: Tensor) -> Tensor:
         """``[B, T, C]`` to ``[B, output_dim]``; ``key_padding_mask`` bool ``[B, T]``."""
-        return self.pooling(self.encoder(vectors, key_padding_mask), key_padding_mask)
+        hidden = self.encoder(self.dropout(vectors), key_padding_mask)
+        return self.pooling(hidden, key_padding_mask)
 
 
 class SentenceEncoder(FairseqEncoder):
@@ -199,7 +200,6 @@ class SentenceEncoder(FairseqEncoder):
         self.embed_tokens = build_embedding(
             dictionary, dim, cfg.encoder_embed_path, cfg.freeze_embeddings
         )
-        self.dropout = nn.Dropout(cfg.dropout)
         self.words = SequenceEncoder(cfg, dim)
         self.sentences = None
         if cfg.hierarchical:
@@ -241,8 +241,7 @@ class SentenceEncoder(FairseqEncoder):
 
     def _encode_words(self, tokens: Tensor) -> Tensor:
         """``[N, L]``, padded on the right, to ``[N, D]``."""
-        words = self.dropout(self.embed_tokens(tokens))  # [N, L, C]
-        return self.words(words, tokens.eq(self.dictionary.pad()))
+        return self.words(self.embed_tokens(tokens), tokens.eq(self.dictionary.pad()))
 
     def max_positions(self) -> int:
         return self.longest

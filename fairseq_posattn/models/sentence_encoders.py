@@ -44,7 +44,6 @@ class TransformerEncoder(nn.Module):
         layers: of C features.
         positions: whether sinusoids of the positions are added to the words.
         normalize_after: whether a layer norm ends the last layer, which its sublayers do not.
-        dropout: probability of dropping a feature of the words with their positions.
 
     Attributes:
         output_dim: C.
@@ -57,14 +56,12 @@ class TransformerEncoder(nn.Module):
         layers: list[EncoderLayer],
         positions: bool,
         normalize_after: bool,
-        dropout: float,
     ):
         super().__init__()
         self.input_map = glorot_linear(dim, hidden_dim) if dim != hidden_dim else None
         self.layers = nn.ModuleList(layers)
         self.positions = positions
         self.layer_norm = nn.LayerNorm(hidden_dim) if normalize_after else None
-        self.dropout = nn.Dropout(dropout)
         self.output_dim = hidden_dim
 
     def forward(self, words: Tensor, key_padding_mask: Tensor) -> Tensor:
@@ -74,7 +71,7 @@ class TransformerEncoder(nn.Module):
             # The distances of the positions from the first are the positions.
             length, features = x.shape[1:]
             x = x + relative_sinusoids(1, length, features, device=x.device, dtype=x.dtype)
-        x = self.dropout(x).transpose(0, 1)  # [T, B, C]
+        x = x.transpose(0, 1)  # [T, B, C]
         for layer in self.layers:
             x = layer(x, key_padding_mask)
         x = x.transpose(0, 1)
@@ -100,7 +97,6 @@ def build_transformer(cfg: Namespace, dim: int) -> TransformerEncoder:
         [EncoderLayer(build_sublayers(names, cfg, side, place)) for _ in range(cfg.encoder_layers)],
         positions=not (cfg.no_token_positional_embeddings or REPLACE_POSITIONS.intersection(names)),
         normalize_after=cfg.encoder_normalize_before,
-        dropout=cfg.dropout,
     )
 
 

@@ -10,7 +10,7 @@ from fairseq_posattn.errors import UsageError
 # Words that a file lacks start within this, uniformly (MPSAN section "Experiments and Results",
 # MTSA appendix B).
 UNKNOWN_RANGE = 0.05
-# Without a file all are normal, with about the standard deviation of GloVe's.
+# Without a file all are normal, with about the standard deviation of GloVe's 300 features.
 STANDARD_DEVIATION = 0.4
 
 
