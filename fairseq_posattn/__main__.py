@@ -8,19 +8,21 @@ def main():
     parser = argparse.ArgumentParser(
         prog="python -m fairseq_posattn",
         description="Print the directory to hand to fairseq's --user-dir. "
-        "fairseq-train --help leaves out the flags of models; they can be had here.",
+        "fairseq-train --help leaves out the plugin's flags; they can be had here.",
     )
     parser.add_argument(
         "--architectures", action="store_true", help="print the names that --arch takes instead"
     )
     parser.add_argument(
-        "--flags", action="store_true", help="print the flags of the models instead, explained"
+        "--flags",
+        action="store_true",
+        help="print the flags of models, tasks and criterions instead, explained",
     )
     wanted = parser.parse_args()
     if wanted.architectures:
         print("\n".join(architectures()))
     elif wanted.flags:
-        print(model_flags())
+        print(plugin_flags())
     else:
         print(Path(__file__).resolve().parent)
 
@@ -35,18 +37,22 @@ def architectures() -> list[str]:
     ]
 
 
-def model_flags() -> str:
-    """A help text of what each of the plugin's models takes beside fairseq's general flags."""
+def plugin_flags() -> str:
+    """A help text of what the plugin's models, tasks and criterions take beside fairseq's flags."""
+    from fairseq.criterions import CRITERION_REGISTRY
     from fairseq.models import MODEL_REGISTRY
+    from fairseq.tasks import TASK_REGISTRY
 
+    registries = {"arch": MODEL_REGISTRY, "task": TASK_REGISTRY, "criterion": CRITERION_REGISTRY}
     texts = []
-    for name in architectures():
-        if name in MODEL_REGISTRY:
-            parser = argparse.ArgumentParser(
-                prog="fairseq-train", usage=f"fairseq-train ... --arch {name} ...", add_help=False
-            )
-            MODEL_REGISTRY[name].add_args(parser.add_argument_group(f"flags of {name}"))
-            texts.append(parser.format_help())
+    for option, registry in registries.items():
+        for name, registered in registry.items():
+            if registered.__module__.startswith(__package__):
+                parser = argparse.ArgumentParser(
+                    usage=f"fairseq-train ... --{option} {name} ...", add_help=False
+                )
+                registered.add_args(parser.add_argument_group(f"flags of {name}"))
+                texts.append(parser.format_help())
     return "\n".join(texts)
 
 

@@ -15,7 +15,11 @@ def test_an_unknown_mechanism_is_one_line(run, train_arguments, tmp_path):
 
 def test_the_flags_and_architectures_of_the_plugin(run):
     flags = " ".join(run(sys.executable, "-m", "fairseq_posattn", "--flags").split())
-    for text in ("--encoder-sublayers", "learned distances each way", "number of attention heads"):
+    for text in (
+        *("--encoder-sublayers", "learned distances each way", "number of attention heads"),
+        *("--arch posattn_classifier", "--mpsan-masks", "--task sentence_pair_prediction"),
+        *("--criterion relatedness", "flags of rating_regression"),
+    ):
         assert text in flags
     names = run(sys.executable, "-m", "fairseq_posattn", "--architectures").splitlines()
     assert {"posattn_transformer", "dman_iwslt_de_en", "dman_summarization"} <= set(names)
