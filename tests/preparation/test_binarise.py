@@ -1,0 +1,60 @@
+"""How fairseq-preprocess is called; a stand-in plays its part (the real one does end to end)."""
+
+import json
+
+import pytest
+from preparation.binarise import binarise_pairs, preprocess
+from preparation.errors import DataError
+
+
+@pytest.fixture
+def stand_in(tmp_path, monkeypatch):
+    """Makes ``python -m fairseq_cli.preprocess`` run this code, after it noted its arguments."""
+    package = tmp_path / "packages" / "fairseq_cli"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    monkeypatch.setenv("PYTHONPATH", str(package.parent))
+
+    def play(code=""):
+        note = f"import json, sys; json.dump(sys.argv[1:], open({str(tmp_path / 'flags')!r}, 'w'))"
+        (package / "preprocess.py").write_text(f"{note}\n{code}\n")
+        return lambda: json.loads((tmp_path / "flags").read_text())
+
+    return play
+
+
+def test_flags(stand_in, tmp_path):
+    flags = stand_in()
+    prefixes = {"train": "text/bpe.train", "test": "text/bpe.test"}
+    options = {"joined_dictionary": True, "only_source": False, "srcdict": None, "thresholdsrc": 2}
+    binarise_pairs("de", "en", prefixes, tmp_path, 3, **options)
+    assert " ".join(flags()) == (
+        f"--destdir {tmp_path} --workers 3 --source-lang de --target-lang en "
+        "--trainpref text/bpe.train --testpref text/bpe.test --joined-dictionary --thresholdsrc 2"
+    )
+
+
+def test_sizes_are_told_once_and_the_log_goes(stand_in, tmp_path):
+    log = tmp_path / "preprocess.log"
+    stand_in(f"""
+open({str(log)!r}, "w")
+print("INFO:fairseq_cli.preprocess:Namespace(no_progress_bar=False)")
+for side in "de", "en":
+    print(f"INFO:fairseq_cli.preprocess:[{{side}}] Dictionary: 104 types")
+    print(f"INFO:fairseq_cli.preprocess:[{{side}}] /a/b.{{side}}: 9 sents, 81 tokens, 0% ...")
+""")
+    told = []
+    preprocess(tmp_path, 1, tell=told.append)
+    assert told == [
+        "Dictionary: 104 types",
+        "b.de: 9 sents, 81 tokens, 0% ...",
+        "b.en: 9 sents, 81 tokens, 0% ...",
+    ]
+    assert not log.exists()
+
+
+def test_failure_is_its_last_line(stand_in, tmp_path):
+    stand_in("raise FileNotFoundError('text/bpe.train.de')")
+    with pytest.raises(DataError) as caught:
+        preprocess(tmp_path, 1)
+    assert str(caught.value) == ("fairseq-preprocess failed: FileNotFoundError: text/bpe.train.de")
