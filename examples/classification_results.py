@@ -28,6 +28,7 @@ from recipe_results import (
 )
 
 LOWER_IS_BETTER = {"loss", "mse", "rmse", "mae"}
+NUMBER = r"(\w+) (-?[\d.]+(?:e-?\d+)?)(?= \||$)"  # after its name, in fairseq-train's log
 BOOKKEEPING = {"wps", "wpb", "bsz", "num_updates", "epoch"}
 
 
@@ -102,7 +103,7 @@ def best_validation(log, flags):
     metric = last(r"--best-checkpoint-metric (\w+)", flags)
     sign = -1 if metric in LOWER_IS_BETTER else 1
     validations = [
-        {name: float(value) for name, value in re.findall(r"(\w+) (-?[\d.]+)(?= \||$)", line)}
+        {name: float(value) for name, value in re.findall(NUMBER, line)}
         for line in re.findall(r"\| valid \| (epoch .*)", log)
     ]
     # fairseq writes it again when the best value comes again.

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from forked_recipes import environment, recipe_run  # noqa: F401, fixtures
 
 import fairseq_posattn
 
