@@ -277,11 +277,11 @@ run_row() { # NUMBER
     checkpoint="$folder/checkpoint_last.pt"
     ((averaged == 1)) || checkpoint="$folder/average.pt"
     model=(
-        "${training[@]}" "${flags[@]}" "${tiny_flags[@]}" --max-update "$max_update" "${extra[@]}"
+        "${training[@]}" "${flags[@]}" "${tiny_flags[@]}" --max-update "$max_update"
     )
     generation=("${decoding[@]}" --remove-bpe "$subwords" "${tiny_decoding[@]}")
     all_settings=(
-        "data $data" "seed $seed" "train ${model[*]}" "tokens $((max_tokens * batches))"
+        "data $data" "seed $seed" "train ${model[*]} ${extra[*]}" "tokens $((max_tokens * batches))"
         "averaged $averaged" "generate ${generation[*]}"
     )
     if [[ -n "$dry_run" ]]; then
@@ -312,7 +312,7 @@ train_row() {
         "${model[@]}" "${sharing[@]}" "${device[@]}"
         --save-dir "$folder" --save-interval-updates "$save_interval"
         --keep-interval-updates "$averaged" --no-epoch-checkpoints --update-epoch-batch-itr True
-        --log-format simple --log-interval 100
+        --log-format simple --log-interval 100 "${extra[@]}"
     )
     if [[ -n "$dry_run" ]]; then
         run "${command[@]}"
