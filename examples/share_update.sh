@@ -15,4 +15,7 @@ describe_update() { # SIZE BATCHES WORKERS UNIT: what share_update makes of it
     say "an update is $3 worker(s) x $frequency batch(es) (--update-freq) x $size $4 = $all $4$(
         ((all == asked)) || echo ", not $asked: they cannot be shared evenly"
     )"
+    # fairseq takes sentences of up to 1024 tokens, and ends where one is larger than a batch.
+    [[ "$4" != tokens ]] || ((size == $1 || size >= 1024)) ||
+        say "warning: a sentence of more than $size tokens will stop training; use fewer workers"
 }

@@ -243,6 +243,11 @@ def test_an_update_is_shared(nodes, workers, update_freq, max_tokens):
     assert value(command, "--nproc-per-node") == str(workers)
 
 
+def test_batches_may_become_too_small_for_a_sentence():
+    output = finish(start("torchrun.sh", "--dry-run", "--workers", 3, "DATA", "--max-tokens", 2048))
+    assert "warning: a sentence of more than 682 tokens" in output
+
+
 def test_sentences_are_shared_as_tokens_are():
     command = shown("torchrun.sh", "--workers", 4, "DATA", "--batch-size", 64, "--max-tokens", 999)
     flags = ("--batch-size", "--max-tokens", "--update-freq")
