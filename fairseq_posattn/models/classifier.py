@@ -286,8 +286,6 @@ class PosAttnClassifier(FairseqEncoderModel):
         cfg = complete_config(cfg)
         try:
             encoder = SentenceEncoder(cfg, task.source_dictionary)
-        except UsageError:
-            raise
         except ValueError as error:
             raise UsageError(str(error)) from error
         check_when_loading(task)
