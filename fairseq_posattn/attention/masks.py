@@ -23,6 +23,7 @@ These names, joined by ``+``, are what users type: ``past+scaled_distance``.
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
@@ -237,6 +238,36 @@ def masked_softmax_attention(
     return softmax_attention(scores, value, blocked=blocked, **options)
 
 
+@dataclass(frozen=True)
+class DistanceMask:
+    """The masks of several heads as the functions of distance that they are, not laid out.
+
+    Attributes:
+        line: float ``[K, Tq+Tk-1]``, at every distance that occurs
+            (:func:`~fairseq_posattn.attention.distance.signed_distances`).
+        reach: int32 ``[K, 2]``, the least and the greatest distance that lets a key through.
+        query_length, key_length: Tq and Tk.
+    """
+
+    line: Tensor
+    reach: Tensor
+    query_length: int
+    key_length: int
+
+    def with_self(self) -> "DistanceMask":
+        """The same, but that every query sees itself."""
+        line = self.line.clone()
+        line[:, self.query_length - 1] = 0.0
+        least, greatest = self.reach.unbind(-1)
+        reach = torch.stack([least.clamp(max=0), greatest.clamp(min=0)], dim=-1)
+        return replace(self, line=line, reach=reach)
+
+    def matrix(self, dtype: torch.dtype | None = None) -> Tensor:
+        """float ``[K, Tq, Tk]``."""
+        line = self.line.to(dtype or torch.get_default_dtype())
+        return distance_matrix(line, self.query_length, self.key_length)
+
+
 class MaskBank:
     """The masks of several heads, or units, for sentences of any length.
 
@@ -256,6 +287,7 @@ class MaskBank:
         self.names = [name.strip() for name in names]
         self._masks = [_parse_mask(name) for name in self.names]
         self._lines = torch.empty(len(names), 0)  # [K, 2N-1], at distances -(N-1) to N-1
+        self._reach = torch.empty(len(names), 2, dtype=torch.int32)
         self._longest = 0
 
     @classmethod
@@ -281,13 +313,21 @@ class MaskBank:
 
     def __call__(self, query_length: int, key_length: int, *, device, dtype) -> Tensor:
         """float ``[K, Tq, Tk]``; the queries are the last Tq of the Tk positions."""
+        return self.of_distance(query_length, key_length, device=device).matrix(dtype)
+
+    def of_distance(self, query_length: int, key_length: int, *, device) -> DistanceMask:
+        """The masks, not laid out; the queries are the last Tq of the Tk positions."""
         if key_length > self._longest or self._lines.device != device:
             self._extend(max(key_length, self._longest), device)
         start = self._longest - query_length
-        lines = self._lines[:, start : self._longest + key_length - 1]  # [K, Tq+Tk-1]
-        return distance_matrix(lines.to(dtype), query_length, key_length)
+        line = self._lines[:, start : self._longest + key_length - 1]  # [K, Tq+Tk-1]
+        return DistanceMask(line, self._reach, query_length, key_length)
 
     def _extend(self, length: int, device):
         self._longest = 1 << (length - 1).bit_length()
         distances = signed_distances(self._longest, self._longest, device)
         self._lines = torch.stack([mask(distances) for mask in self._masks])
+        seen = self._lines > -math.inf
+        least = distances.where(seen, self._longest).amin(-1)
+        greatest = distances.where(seen, -self._longest).amax(-1)
+        self._reach = torch.stack([least, greatest], dim=-1).int()  # [K, 2]

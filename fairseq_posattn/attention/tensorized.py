@@ -13,9 +13,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_posattn.attention.dot_product import dot_product_attention
+from fairseq_posattn.attention.fused.support import kernel_obstacle
 from fairseq_posattn.attention.implementations import select_implementation
 from fairseq_posattn.attention.masked_dot_product import masked_dot_product_attention
-from fairseq_posattn.attention.masks import MaskBank, masked_softmax_attention
+from fairseq_posattn.attention.masks import DistanceMask, MaskBank, masked_softmax_attention
 from fairseq_posattn.attention.mechanism import Mechanism
 from fairseq_posattn.attention.softmax import open_dead_rows, scaled_scores
 
@@ -34,7 +35,7 @@ def tensorized_attention(
     value: Tensor,
     source_scores: Tensor,
     *,
-    mask: Tensor | None = None,
+    mask: Tensor | DistanceMask | None = None,
     token_scale: str = "log_sigmoid",
     source_scale: str = "identity",
     key_padding_mask: Tensor | None = None,
@@ -54,13 +55,15 @@ def tensorized_attention(
         query: ``[B, H, Tq, D]``.
         key, value: ``[B, H, Tk, D]``.
         source_scores: ``[B, H, Tk, D]``, S, each key's score for each feature.
-        mask: M, float ``[H, Tq, Tk]`` or broadcastable to ``[B, H, Tq, Tk]``: 0, -inf or a penalty.
+        mask: M, float ``[H, Tq, Tk]`` or broadcastable to ``[B, H, Tq, Tk]``: 0, -inf or a penalty;
+            or the function of the distance that it is, which the kernels read faster.
         token_scale, source_scale: sigma_t and sigma_s, ``log_sigmoid`` or ``identity``.
         key_padding_mask: bool ``[B, Tk]``, True where padded.
         dropout_p: probability of dropping a weight of a pair, while ``training``. E and exp(S) are
             dropped apart, each with the square root of the probability of keeping, and only in the
             numerator (appendix A.3).
-        impl: ``auto``, ``sdpa`` (``token_scale="identity"``, no dropout) or ``reference``.
+        impl: ``auto``, ``triton``, ``sdpa`` (``token_scale="identity"``: one call with doubled
+            values; with dropout, which spares the denominator, two) or ``reference``.
         need_weights: also return the token2token weights, E divided by its sum over the keys.
             :func:`source2token_weights` of the source scores are the other half.
 
@@ -78,9 +81,26 @@ def tensorized_attention(
     _check_choice("token_scale", token_scale, SCALES)
     _check_choice("source_scale", source_scale, SCALES)
     dropping = training and dropout_p > 0
-    chosen = _select_implementation(impl, token_scale, dropping, query.device, need_weights)
+    chosen = _select_implementation(impl, token_scale, query, key, value, mask, need_weights)
+    if chosen == "triton":
+        from fairseq_posattn.attention.fused.tensorized import fused_tensorized_attention
+
+        return fused_tensorized_attention(
+            query,
+            key,
+            value,
+            source_scores,
+            mask=mask,
+            token_scale=token_scale,
+            source_scale=source_scale,
+            key_padding_mask=key_padding_mask,
+            dropout_p=dropout_p,
+            training=training,
+        )
     wide = torch.promote_types(query.dtype, torch.float32)
+    mask = mask.matrix(wide) if isinstance(mask, DistanceMask) else mask
     masks = {"mask": mask, "key_padding_mask": key_padding_mask}
+    p = 1 - (1 - dropout_p) ** 0.5 if dropping else 0.0
 
     # Autocast would take the weights to float16, where most of them vanish.
     with torch.autocast(query.device.type, enabled=False):
@@ -88,46 +108,57 @@ def tensorized_attention(
         source = source2token_weights(source, key_padding_mask)  # [B, H, Tk, D]
         source = source.clamp(min=SMALLEST_WEIGHT)
         if chosen == "sdpa":
-            return _fused_tensorized_attention(query, key, value, source, **masks)
+            return _dot_product_form(query, key, value, source, p, **masks)
 
         scores = SCALES[token_scale](scaled_scores(query, key).to(wide))  # [B, H, Tq, Tk]
         denominator, weights = masked_softmax_attention(
             scores, source, need_weights=True, **masks
         )  # [B, H, Tq, D], [B, H, Tq, Tk]
         kept = weights
-        if dropping:
-            p = 1 - (1 - dropout_p) ** 0.5
+        if p > 0:
             kept, source = F.dropout(weights, p), F.dropout(source, p)
         numerator = torch.matmul(kept, source * value)  # [B, H, Tq, D]
         context = _divide(numerator, denominator).to(value.dtype)
     return (context, weights.to(value.dtype)) if need_weights else context
 
 
-def _select_implementation(requested, token_scale, dropping, device, need_weights):
-    obstacle = None
+def _select_implementation(requested, token_scale, query, key, value, mask, need_weights):
+    sdpa = triton = "cannot return weights" if need_weights else None
     if token_scale != "identity":
-        obstacle = f"cannot do token_scale {token_scale!r}, only 'identity'"
-    elif dropping:
-        obstacle = "cannot drop token2token and source2token weights apart"
-    elif need_weights:
-        obstacle = "cannot return weights"
-    obstacles = {"sdpa": obstacle, "reference": None}
-    best_first = obstacles if device.type == "cuda" else dict(reversed(obstacles.items()))
+        sdpa = f"cannot do token_scale {token_scale!r}, only 'identity'"
+    if isinstance(mask, Tensor) and mask.requires_grad:
+        triton = "cannot differentiate the mask"
+    obstacles = {
+        "triton": triton or kernel_obstacle(requested, "tensorized", query, key, value),
+        "sdpa": sdpa,
+        "reference": None,
+    }
+    best_first = obstacles if query.device.type == "cuda" else dict(reversed(obstacles.items()))
     return select_implementation(requested, best_first)
 
 
-def _fused_tensorized_attention(query, key, value, source, *, mask, key_padding_mask):
-    """Dot-product attention with numerator and denominator side by side as its values."""
-    values = torch.cat([source * value, source], dim=-1)  # [B, H, Tk, 2D]
+def _dot_product_form(query, key, value, source, p, *, mask, key_padding_mask):
+    """Dot-product attention to numerator and denominator, side by side as its values.
+
+    Both are divided by the same sum over the keys. Where pairs are dropped, each with probability
+    ``p``, the numerator, which loses them, and the denominator are an attention each.
+    """
     # The weights fit the range of bfloat16, not that of float16.
     dtype = torch.float32 if query.dtype == torch.float16 else query.dtype
-    query, key, values = (tensor.to(dtype) for tensor in (query, key, values))
-    options = {"key_padding_mask": key_padding_mask, "impl": "sdpa"}
-    if mask is None:
-        sums = dot_product_attention(query, key, values, **options)
+
+    def attend(values, dropout_p):
+        tensors = (tensor.to(dtype) for tensor in (query, key, values))
+        options = {"key_padding_mask": key_padding_mask, "dropout_p": dropout_p, "impl": "sdpa"}
+        if mask is None:
+            return dot_product_attention(*tensors, **options).to(source.dtype)
+        return masked_dot_product_attention(*tensors, mask, **options).to(source.dtype)
+
+    if p > 0:
+        numerator = attend(F.dropout(source, p) * value, p)  # [B, H, Tq, D]
+        denominator = attend(source, 0.0)
     else:
-        sums = masked_dot_product_attention(query, key, values, mask, **options)
-    numerator, denominator = sums.to(source.dtype).chunk(2, dim=-1)
+        both = torch.cat([source * value, source], dim=-1)  # [B, H, Tk, 2D]
+        numerator, denominator = attend(both, 0.0).chunk(2, dim=-1)
     return _divide(numerator, denominator).to(value.dtype)
 
 
@@ -337,14 +368,12 @@ class TensorizedAttention(Mechanism):
         scores = SCALES[self.source_scale](self.source_scores(key, value))
         return source2token_weights(scores, key_padding_mask).mean(-1)
 
-    def mask(self, query_length: int, key_length: int, device=None) -> Tensor | None:
-        """What each head may see: float ``[H, Tq, Tk]``, or None for everything."""
+    def mask(self, query_length: int, key_length: int, device=None) -> DistanceMask | None:
+        """What each head may see, or None for everything."""
         if self.masks is None:
             return None
-        mask = self.masks(query_length, key_length, device=device, dtype=torch.float32)
-        if self.include_self:
-            mask.diagonal(key_length - query_length, dim1=-2, dim2=-1).zero_()
-        return mask
+        mask = self.masks.of_distance(query_length, key_length, device=device)
+        return mask.with_self() if self.include_self else mask
 
     def forward(self, hidden, query, key, value, *, key_padding_mask=None, need_weights=False):
         """See :func:`tensorized_attention`; ``hidden`` ``[B, Tq, C]`` is not looked at."""

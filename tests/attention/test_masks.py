@@ -207,6 +207,21 @@ def test_a_bank_first_used_in_inference_mode_serves_training_after():
     torch.testing.assert_close(gradient[0], scaled_distance_mask(3))
 
 
+def test_a_mask_of_the_distance_knows_its_reach():
+    """Queries 2 and 3 of four positions: keys before them, and at most one away."""
+    bank = MaskBank(["past", "window:1", "distance"])
+    bank(9, 9, device=torch.device("cpu"), dtype=torch.float32)  # knows longer sentences
+    mask = bank.of_distance(2, 4, device=torch.device("cpu"))
+    assert mask.reach[:2].tolist() == [[1, mask.reach[0, 1]], [-1, 1]]
+    assert mask.reach[0, 1] >= 3 and mask.reach[2, 0] <= -1 and mask.reach[2, 1] >= 3
+    assert mask.matrix()[0].tolist() == [[0, 0, -inf, -inf], [0, 0, 0, -inf]]
+    assert mask.matrix()[1].tolist() == [[-inf, 0, -inf, 0], [-inf, -inf, 0, -inf]]
+    own = mask.with_self()
+    assert own.reach[:2].tolist() == [[0, mask.reach[0, 1]], [-1, 1]]
+    assert own.matrix()[0].tolist() == [[0, 0, 0, -inf], [0, 0, 0, 0]]
+    assert mask.matrix()[0].tolist() == [[0, 0, -inf, -inf], [0, 0, 0, -inf]]  # as it was
+
+
 def test_a_bank_without_masks_is_refused():
     with pytest.raises(ValueError, match="no masks given"):
         MaskBank([])

@@ -295,7 +295,8 @@ def test_autocast_does_not_narrow_the_weights():
 # Dropout
 
 
-def test_dropout_takes_keys_and_features_apart_and_leaves_the_denominator():
+@pytest.mark.parametrize("token_scale, impl", [("log_sigmoid", "reference"), ("identity", "sdpa")])
+def test_dropout_takes_keys_and_features_apart_and_leaves_the_denominator(token_scale, impl):
     """A lone key's context is its value: over the probability to keep, or dropped.
 
     Its token2token weight is dropped for all features at once, its source2token weight for each.
@@ -303,7 +304,9 @@ def test_dropout_takes_keys_and_features_apart_and_leaves_the_denominator():
     torch.manual_seed(0)
     runs, features, p = 4000, 8, 0.36
     vectors = torch.ones(runs, 1, 1, features)
-    output = tensorized_attention(vectors, vectors, vectors, vectors, dropout_p=p).view(runs, -1)
+    tensors = [vectors] * 4
+    output = tensorized_attention(*tensors, token_scale=token_scale, dropout_p=p, impl=impl)
+    output = output.view(runs, -1)
     kept = output != 0
     torch.testing.assert_close(output[kept], torch.full_like(output[kept], 1 / (1 - p)))
 
@@ -319,13 +322,15 @@ def test_dropout_takes_keys_and_features_apart_and_leaves_the_denominator():
     assert close(features_kept, 0.8 / (1 - 0.2**features), features * int(sentences.sum()))
 
 
-def test_dropout_keeps_the_mean_and_acts_only_in_training():
+@pytest.mark.parametrize("token_scale, impl", [("log_sigmoid", "reference"), ("identity", "sdpa")])
+def test_dropout_keeps_the_mean_and_acts_only_in_training(token_scale, impl):
     torch.manual_seed(0)
     tensors = inputs(batch=1, heads=1, features=2)
-    kept = tensorized_attention(*tensors, dropout_p=0.5, training=False)
-    torch.testing.assert_close(kept, tensorized_attention(*tensors))
+    options = {"mask": PENALTIES, "token_scale": token_scale, "impl": impl}
+    kept = tensorized_attention(*tensors, dropout_p=0.5, training=False, **options)
+    torch.testing.assert_close(kept, tensorized_attention(*tensors, **options))
     many = [tensor.expand(4000, -1, -1, -1) for tensor in tensors]
-    runs = tensorized_attention(*many, dropout_p=0.5)
+    runs = tensorized_attention(*many, dropout_p=0.5, **options)
     # The mean of the runs lies within five standard errors of the undropped context.
     error = 5 * runs.std(0) / math.sqrt(len(runs))
     assert ((runs.mean(0) - kept[0]).abs() <= error).all()
@@ -428,10 +433,6 @@ def test_memory_grows_with_the_pairs_and_not_with_their_features():
             "unknown source_scale 'exp'; choose one of: log_sigmoid, identity",
         ),
         ({"impl": "sdpa"}, "impl='sdpa' cannot do token_scale 'log_sigmoid', only 'identity'"),
-        (
-            {"impl": "sdpa", "token_scale": "identity", "dropout_p": 0.1},
-            "impl='sdpa' cannot drop token2token and source2token weights apart",
-        ),
         (
             {"impl": "sdpa", "token_scale": "identity", "need_weights": True},
             "impl='sdpa' cannot return weights",

@@ -30,6 +30,8 @@ from fairseq_posattn.attention.fused.launch import (
     Dropout,
     block_of,
     blocks_of,
+    line_origin,
+    line_width,
     matrix_precision,
     strides_of,
     with_unit_stride,
@@ -38,8 +40,11 @@ from fairseq_posattn.attention.fused.tile import (
     LOG2_E,
     diagonal_sums,
     kept,
+    load_diagonals,
     load_rows,
+    power_of_two,
     product,
+    reciprocal,
     store_rows,
     unseen_keys,
 )
@@ -62,7 +67,7 @@ def adjusted(dots, row, cell, scale, MECHANISM: tl.constexpr):
         scale: of the dot products, with the logarithm of e to the base 2 in it.
     """
     if MECHANISM == DMAN:
-        mask = cell / (cell + row)
+        mask = cell * reciprocal(cell + row)
         return dots * scale, tl.maximum(mask, MASK_FLOOR)
     else:
         return tl.maximum(dots, 0.0) * scale * cell, 1.0
@@ -76,7 +81,7 @@ def adjusted_backward(gradient, dots, row, cell, scale, MECHANISM: tl.constexpr)
         gradient: of the score, to the base e. scale: of the dot products.
     """
     if MECHANISM == DMAN:
-        inverse = 1.0 / (cell + row)
+        inverse = reciprocal(cell + row)
         # The slope of the mask's logarithm, 1 - sigmoid; none where the floor is met.
         slope = tl.where(cell * inverse > MASK_FLOOR, row * inverse, 0.0)
         return gradient, gradient * slope
@@ -98,30 +103,31 @@ def load_row(query_bias, head_bias, b, h, query, queries, MECHANISM: tl.constexp
 
 
 @triton.jit
-def load_cells(cells, center, count, distance):
-    """The cells of a tile of distances; one beyond the table has its furthest entry."""
-    index = tl.minimum(tl.maximum(distance + center, 0), count - 1)
-    return tl.load(cells + index)
+def lay_out(
+    TABLE, LINE, center, count, origin, width, MECHANISM: tl.constexpr, BLOCK: tl.constexpr
+):
+    """The cells of one head by distance, in float32: entry ``origin`` is distance 0.
 
-
-@triton.jit
-def exponentials(logits, cells, count, BLOCK: tl.constexpr):
-    """DMAN's cells: ``e^p``, in float32."""
+    A distance beyond the table has its furthest entry.
+    """
+    head = tl.program_id(1)
     entry = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    logit = tl.load(logits + entry, mask=entry < count, other=0.0).to(tl.float32)
-    logit = tl.minimum(tl.maximum(logit, -LARGEST_LOGIT), LARGEST_LOGIT)
-    tl.store(cells + entry, tl.exp(logit), mask=entry < count)
+    index = tl.minimum(tl.maximum(entry - origin + center, 0), count - 1)
+    cell = tl.load(TABLE + head * count + index).to(tl.float32)
+    if MECHANISM == DMAN:
+        cell = tl.exp(tl.minimum(tl.maximum(cell, -LARGEST_LOGIT), LARGEST_LOGIT))
+    tl.store(LINE + head * width + entry, cell, mask=entry < width)
 
 
-@triton.jit(do_not_specialize=["queries", "keys", "center", "count", "seed", "threshold"])
+@triton.jit(do_not_specialize=["queries", "keys", "origin", "width", "seed", "threshold"])
 def attend(
-    Q, K, V, CONTEXT, LOG_SUM, QUERY_BIAS, HEAD_BIAS, CELLS, PADDING,  # fmt: skip
-    q_b, q_h, q_t, k_b, k_h, k_t, v_b, v_h, v_t, c_b, c_h, c_t, cells_h,  # fmt: skip
-    heads, queries, keys, center, count, scale, seed, threshold, keep_scale,  # fmt: skip
-    MECHANISM: tl.constexpr, CAUSAL: tl.constexpr, PADDED: tl.constexpr,  # fmt: skip
-    DROPPING: tl.constexpr, HALF: tl.constexpr, PRECISION: tl.constexpr,  # fmt: skip
-    FEATURES: tl.constexpr, BLOCK_D: tl.constexpr,  # fmt: skip
-    BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,  # fmt: skip
+    Q, K, V, CONTEXT, LOG_SUM, QUERY_BIAS, HEAD_BIAS, LINE, PADDING,
+    q_b, q_h, q_t, k_b, k_h, k_t, v_b, v_h, v_t, c_b, c_h, c_t, line_h,
+    heads, queries, keys, origin, width, scale, seed, threshold, keep_scale,
+    MECHANISM: tl.constexpr, CAUSAL: tl.constexpr, PADDED: tl.constexpr,
+    DROPPING: tl.constexpr, HALF: tl.constexpr, PRECISION: tl.constexpr,
+    FEATURES: tl.constexpr, BLOCK_D: tl.constexpr,
+    BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     """The context of a block of queries of one head, and the logarithms (base 2) of its sums."""
     head_index = tl.program_id(1)
@@ -144,7 +150,7 @@ def attend(
         v = load_rows(V + b * v_b + h * v_h, v_t, key, keys, FEATURES, BLOCK_D)
         dots = product(q, tl.trans(k), tl.zeros((BLOCK_Q, BLOCK_K), tl.float32), PRECISION)
         distance = position[:, None] - key[None, :]
-        cell = load_cells(CELLS + h * cells_h, center, count, distance)
+        cell = load_diagonals(LINE + h * line_h + origin, distance)
         score, factor = adjusted(dots, row[:, None], cell, scale * LOG2_E, MECHANISM)
         if HALF and MECHANISM == DMAN:
             # A mask that is small for all keys would take the weights out of float16's range.
@@ -155,11 +161,11 @@ def attend(
 
         larger = tl.maximum(largest, tl.max(score, 1))
         shift = tl.where(larger == float("-inf"), 0.0, larger)  # of rows that saw no key so far
-        weight = tl.exp2(score - shift[:, None]) * factor
-        decay = tl.exp2(largest - shift)
+        weight = power_of_two(score - shift[:, None]) * factor
+        decay = power_of_two(largest - shift)
         total = total * decay + tl.sum(weight, 1)
         if DROPPING:
-            keep = kept(seed, head_index, query, first_key, threshold, BLOCK_K, False)
+            keep = kept(seed, 0, head_index, query, first_key, threshold, BLOCK_K)
             weight = tl.where(keep, weight, 0.0)
         context = product(weight.to(v.dtype), v, context * decay[:, None], PRECISION)
         largest = larger
@@ -179,19 +185,19 @@ def weights_again(dots, row, cell, log_sum, unseen, distance, scale, MECHANISM, 
     score += unseen
     if CAUSAL:
         score = tl.where(distance >= 0, score, float("-inf"))
-    return tl.exp2(score - log_sum) * factor
+    return power_of_two(score - log_sum) * factor
 
 
-@triton.jit(do_not_specialize=["queries", "keys", "center", "count", "seed", "threshold", "width"])
+@triton.jit(do_not_specialize=["queries", "keys", "origin", "width", "seed", "threshold"])
 def differentiate_queries(
-    Q, K, V, CONTEXT, D_CONTEXT, LOG_SUM, DELTA, QUERY_BIAS, HEAD_BIAS, CELLS, PADDING,  # fmt: skip
-    D_Q, D_ROW, D_CELLS,  # fmt: skip
-    q_b, q_h, q_t, k_b, k_h, k_t, v_b, v_h, v_t, c_b, c_h, c_t, g_b, g_h, g_t,  # fmt: skip
-    dq_b, dq_h, dq_t, cells_h,  # fmt: skip
-    heads, queries, keys, center, count, width, scale, seed, threshold, keep_scale,  # fmt: skip
-    MECHANISM: tl.constexpr, CAUSAL: tl.constexpr, PADDED: tl.constexpr,  # fmt: skip
-    DROPPING: tl.constexpr, PRECISION: tl.constexpr,  # fmt: skip
-    FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK: tl.constexpr,  # fmt: skip
+    Q, K, V, CONTEXT, D_CONTEXT, LOG_SUM, DELTA, QUERY_BIAS, HEAD_BIAS, LINE, PADDING,
+    D_Q, D_ROW, D_LINE,
+    q_b, q_h, q_t, k_b, k_h, k_t, v_b, v_h, v_t, c_b, c_h, c_t, g_b, g_h, g_t,
+    dq_b, dq_h, dq_t, line_h,
+    heads, queries, keys, origin, width, scale, seed, threshold, keep_scale,
+    MECHANISM: tl.constexpr, CAUSAL: tl.constexpr, PADDED: tl.constexpr,
+    DROPPING: tl.constexpr, PRECISION: tl.constexpr,
+    FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Gradients of every so many blocks of queries of one head, of its rows and of its distances.
 
@@ -204,9 +210,9 @@ def differentiate_queries(
     queries_before = head_index.to(tl.int64) * queries
     offset = keys - queries
     lane = tl.arange(0, BLOCK)
-    line = D_CELLS + (head_index * tl.num_programs(0) + tl.program_id(0)).to(tl.int64) * width
-    # Distances start where the first query meets the block after the last key.
-    line += tl.cdiv(keys, BLOCK) * BLOCK + tl.maximum(-offset, 0)
+    line = (
+        D_LINE + (head_index * tl.num_programs(0) + tl.program_id(0)).to(tl.int64) * width + origin
+    )
 
     for block in range(tl.program_id(0), tl.cdiv(queries, BLOCK), tl.num_programs(0)):
         first_query = block * BLOCK
@@ -234,14 +240,14 @@ def differentiate_queries(
             dots = product(q, tl.trans(k), tl.zeros((BLOCK, BLOCK), tl.float32), PRECISION)
             d_weight = product(g, tl.trans(v), tl.zeros((BLOCK, BLOCK), tl.float32), PRECISION)
             distance = query[:, None] + offset - key[None, :]
-            cell = load_cells(CELLS + h * cells_h, center, count, distance)
+            cell = load_diagonals(LINE + h * line_h + origin, distance)
             unseen = unseen_keys(PADDING, b, key, keys, PADDED)[None, :]
             weight = weights_again(
                 dots, row[:, None], cell, log_sum[:, None], unseen, distance, scale, MECHANISM,
                 CAUSAL,
             )  # fmt: skip
             if DROPPING:
-                keep = kept(seed, head_index, query, first_key, threshold, BLOCK, False)
+                keep = kept(seed, 0, head_index, query, first_key, threshold, BLOCK)
                 d_weight = tl.where(keep, d_weight * keep_scale, 0.0)
             d_score = weight * (d_weight - delta[:, None])
             d_dots, d_cell = adjusted_backward(d_score, dots, row[:, None], cell, scale, MECHANISM)
@@ -261,19 +267,19 @@ def differentiate_queries(
             tl.store(D_ROW + queries_before + query, d_row, mask=inside)
 
 
-@triton.jit(do_not_specialize=["queries", "keys", "center", "count", "seed", "threshold"])
+@triton.jit(do_not_specialize=["queries", "keys", "origin", "width", "seed", "threshold"])
 def differentiate_keys(
-    Q, K, V, D_CONTEXT, LOG_SUM, DELTA, QUERY_BIAS, HEAD_BIAS, CELLS, PADDING,  # fmt: skip
-    D_K, D_V,  # fmt: skip
-    q_b, q_h, q_t, k_b, k_h, k_t, v_b, v_h, v_t, g_b, g_h, g_t,  # fmt: skip
-    dk_b, dk_h, dk_t, dv_b, dv_h, dv_t, cells_h,  # fmt: skip
-    heads, queries, keys, center, count, scale, seed, threshold, keep_scale,  # fmt: skip
-    MECHANISM: tl.constexpr, CAUSAL: tl.constexpr, PADDED: tl.constexpr,  # fmt: skip
-    DROPPING: tl.constexpr, PRECISION: tl.constexpr,  # fmt: skip
-    FEATURES: tl.constexpr, BLOCK_D: tl.constexpr,  # fmt: skip
-    BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,  # fmt: skip
+    Q, K, V, D_CONTEXT, LOG_SUM, DELTA, QUERY_BIAS, HEAD_BIAS, LINE, PADDING,
+    D_K, D_V,
+    q_b, q_h, q_t, k_b, k_h, k_t, v_b, v_h, v_t, g_b, g_h, g_t,
+    dk_b, dk_h, dk_t, dv_b, dv_h, dv_t, line_h,
+    heads, queries, keys, origin, width, scale, seed, threshold, keep_scale,
+    MECHANISM: tl.constexpr, CAUSAL: tl.constexpr, PADDED: tl.constexpr,
+    DROPPING: tl.constexpr, PRECISION: tl.constexpr,
+    FEATURES: tl.constexpr, BLOCK_D: tl.constexpr,
+    BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    """Gradients of a block of keys of one head and of their values. Tiles lie keys first."""
+    """Gradients of a block of keys of one head and of their values."""
     head_index = tl.program_id(1)
     b, h = (head_index // heads).to(tl.int64), (head_index % heads).to(tl.int64)
     queries_before = head_index.to(tl.int64) * queries
@@ -282,7 +288,7 @@ def differentiate_keys(
     key = first_key + tl.arange(0, BLOCK_K)
     k = load_rows(K + b * k_b + h * k_h, k_t, key, keys, FEATURES, BLOCK_D)
     v = load_rows(V + b * v_b + h * v_h, v_t, key, keys, FEATURES, BLOCK_D)
-    unseen = unseen_keys(PADDING, b, key, keys, PADDED)[:, None]
+    unseen = unseen_keys(PADDING, b, key, keys, PADDED)[None, :]
 
     d_k = tl.zeros((BLOCK_K, BLOCK_D), tl.float32)
     d_v = tl.zeros((BLOCK_K, BLOCK_D), tl.float32)
@@ -297,36 +303,36 @@ def differentiate_keys(
         log_sum = tl.load(LOG_SUM + queries_before + query, mask=inside, other=float("inf"))
         delta = tl.load(DELTA + queries_before + query, mask=inside, other=0.0)
         row = load_row(QUERY_BIAS, HEAD_BIAS, b, h, query, queries, MECHANISM)
-        dots = product(k, tl.trans(q), tl.zeros((BLOCK_K, BLOCK_Q), tl.float32), PRECISION)
-        d_weight = product(v, tl.trans(g), tl.zeros((BLOCK_K, BLOCK_Q), tl.float32), PRECISION)
-        distance = query[None, :] + offset - key[:, None]
-        cell = load_cells(CELLS + h * cells_h, center, count, distance)
+        dots = product(q, tl.trans(k), tl.zeros((BLOCK_Q, BLOCK_K), tl.float32), PRECISION)
+        d_weight = product(g, tl.trans(v), tl.zeros((BLOCK_Q, BLOCK_K), tl.float32), PRECISION)
+        distance = query[:, None] + offset - key[None, :]
+        cell = load_diagonals(LINE + h * line_h + origin, distance)
         weight = weights_again(
-            dots, row[None, :], cell, log_sum[None, :], unseen, distance, scale, MECHANISM, CAUSAL
+            dots, row[:, None], cell, log_sum[:, None], unseen, distance, scale, MECHANISM, CAUSAL
         )
         dropped = weight
         if DROPPING:
-            keep = kept(seed, head_index, query, first_key, threshold, BLOCK_K, True)
+            keep = kept(seed, 0, head_index, query, first_key, threshold, BLOCK_K)
             dropped = tl.where(keep, weight * keep_scale, 0.0)
             d_weight = tl.where(keep, d_weight * keep_scale, 0.0)
-        d_v = product(dropped.to(g.dtype), g, d_v, PRECISION)
-        d_score = weight * (d_weight - delta[None, :])
-        d_dots, _ = adjusted_backward(d_score, dots, row[None, :], cell, scale, MECHANISM)
-        d_k = product(d_dots.to(q.dtype), q, d_k, PRECISION)
+        d_v = product(tl.trans(dropped.to(g.dtype)), g, d_v, PRECISION)
+        d_score = weight * (d_weight - delta[:, None])
+        d_dots, _ = adjusted_backward(d_score, dots, row[:, None], cell, scale, MECHANISM)
+        d_k = product(tl.trans(d_dots.to(q.dtype)), q, d_k, PRECISION)
     store_rows(D_K + b * dk_b + h * dk_h, dk_t, key, keys, d_k * scale, FEATURES, BLOCK_D)
     store_rows(D_V + b * dv_b + h * dv_h, dv_t, key, keys, d_v, FEATURES, BLOCK_D)
 
 
-@triton.jit(do_not_specialize=["queries", "keys", "center", "count", "seed", "threshold"])
+@triton.jit(do_not_specialize=["queries", "keys", "origin", "width", "seed", "threshold"])
 def differentiate_whole(
-    Q, K, V, CONTEXT, D_CONTEXT, LOG_SUM, QUERY_BIAS, HEAD_BIAS, CELLS, PADDING,  # fmt: skip
-    D_Q, D_K, D_V, D_ROW, D_CELLS,  # fmt: skip
-    q_b, q_h, q_t, k_b, k_h, k_t, v_b, v_h, v_t, c_b, c_h, c_t, g_b, g_h, g_t,  # fmt: skip
-    dq_b, dq_h, dq_t, dk_b, dk_h, dk_t, dv_b, dv_h, dv_t, cells_h,  # fmt: skip
-    heads, queries, keys, center, count, scale, seed, threshold, keep_scale,  # fmt: skip
-    MECHANISM: tl.constexpr, CAUSAL: tl.constexpr, PADDED: tl.constexpr,  # fmt: skip
-    DROPPING: tl.constexpr, PRECISION: tl.constexpr,  # fmt: skip
-    FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK: tl.constexpr,  # fmt: skip
+    Q, K, V, CONTEXT, D_CONTEXT, LOG_SUM, QUERY_BIAS, HEAD_BIAS, LINE, PADDING,
+    D_Q, D_K, D_V, D_ROW, D_LINE,
+    q_b, q_h, q_t, k_b, k_h, k_t, v_b, v_h, v_t, c_b, c_h, c_t, g_b, g_h, g_t,
+    dq_b, dq_h, dq_t, dk_b, dk_h, dk_t, dv_b, dv_h, dv_t, line_h,
+    heads, queries, keys, origin, width, scale, seed, threshold, keep_scale,
+    MECHANISM: tl.constexpr, CAUSAL: tl.constexpr, PADDED: tl.constexpr,
+    DROPPING: tl.constexpr, PRECISION: tl.constexpr,
+    FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """All gradients of one head of a sentence that is one tile: the two kernels above in one."""
     head_index = tl.program_id(0)
@@ -344,7 +350,7 @@ def differentiate_whole(
     log_sum = tl.load(LOG_SUM + queries_before + lane, mask=inside, other=float("inf"))
     row = load_row(QUERY_BIAS, HEAD_BIAS, b, h, lane, queries, MECHANISM)
     distance = lane[:, None] + offset - lane[None, :]
-    cell = load_cells(CELLS + h * cells_h, center, count, distance)
+    cell = load_diagonals(LINE + h * line_h + origin, distance)
     unseen = unseen_keys(PADDING, b, lane, keys, PADDED)[None, :]
 
     none = tl.zeros((BLOCK, BLOCK), tl.float32)
@@ -355,7 +361,7 @@ def differentiate_whole(
     )
     dropped = weight
     if DROPPING:
-        keep = kept(seed, head_index, lane, 0, threshold, BLOCK, False)
+        keep = kept(seed, 0, head_index, lane, 0, threshold, BLOCK)
         dropped = tl.where(keep, weight * keep_scale, 0.0)
         d_weight = tl.where(keep, d_weight * keep_scale, 0.0)
     d_score = weight * (d_weight - delta[:, None])
@@ -372,7 +378,7 @@ def differentiate_whole(
     if MECHANISM == DMAN:
         tl.store(D_ROW + queries_before + lane, tl.sum(d_cell, 1), mask=inside)
     lower, upper = diagonal_sums(d_cell, BLOCK)
-    line = D_CELLS + head_index.to(tl.int64) * (2 * BLOCK) + lane
+    line = D_LINE + head_index.to(tl.int64) * (2 * BLOCK) + lane
     tl.store(line, upper)
     tl.store(line + BLOCK, lower)
 
@@ -383,7 +389,7 @@ class Call:
 
     Attributes:
         mechanism: ``DMAN`` or ``DA``.
-        center: entry of the cells that is distance 0.
+        center: entry of the table that is distance 0.
         causal: whether keys after a query are blocked.
         dropout: what to drop.
     """
@@ -405,9 +411,15 @@ class Call:
             "BLOCK_D": block_of(features, 128),
         }
 
-    def numbers(self) -> tuple:
-        """The last arguments before the constants."""
-        return (self.dropout.seed, self.dropout.threshold, self.dropout.keep_scale)
+    def numbers(self, query: Tensor, key: Tensor, line: Tensor) -> tuple:
+        """The arguments between the strides and the constants."""
+        heads, queries, features = query.shape[1:]
+        keys = key.size(2)
+        return (
+            line.stride(0) if line.size(0) > 1 else 0,
+            *(heads, queries, keys, line_origin(queries, keys), line.size(-1), features**-0.5),
+            *(self.dropout.seed, self.dropout.threshold, self.dropout.keep_scale),
+        )
 
 
 class DistanceScoredAttention(torch.autograd.Function):
@@ -421,45 +433,43 @@ class DistanceScoredAttention(torch.autograd.Function):
     @staticmethod
     def forward(ctx, query, key, value, query_bias, head_bias, table, padding, call):
         query, key, value = with_unit_stride(query, key, value)
-        batch, heads, queries, features = query.shape
-        keys = key.size(2)
+        batch, heads, queries, _ = query.shape
         if query_bias is not None:
             query_bias, head_bias = query_bias.contiguous(), head_bias.contiguous()
-        cells = _cells(table, call.mechanism)
         padding = None if padding is None else padding.contiguous()
+        line = _lay_out(table.contiguous(), queries, key.size(2), call)
         context = torch.empty_like(query)
         log_sum = torch.empty(batch, heads, queries, dtype=torch.float32, device=query.device)
-        block_q, block_k, options = forward_tiles(query, keys)
+        block_q, block_k, options = forward_tiles(query, key)
         attend[(blocks_of(queries, block_q), batch * heads)](
-            query, key, value, context, log_sum, query_bias, head_bias, cells, padding,
-            *strides_of(query, key, value, context), _head_stride(cells),
-            heads, queries, keys, call.center, cells.size(-1), features**-0.5, *call.numbers(),
+            query, key, value, context, log_sum, query_bias, head_bias, line, padding,
+            *strides_of(query, key, value, context), *call.numbers(query, key, line),
             HALF=query.dtype == torch.float16, BLOCK_Q=block_q, BLOCK_K=block_k,
             **call.constants(query, padding), **options,
         )  # fmt: skip
         ctx.save_for_backward(
-            query, key, value, context, log_sum, query_bias, head_bias, cells, padding
+            query, key, value, context, log_sum, query_bias, head_bias, line, padding
         )
-        ctx.call, ctx.table_dtype = call, table.dtype
+        ctx.call, ctx.table_shape, ctx.table_dtype = call, table.shape, table.dtype
         return context
 
     @staticmethod
     @once_differentiable
     def backward(ctx, d_context):
-        query, key, value, *_, query_bias, head_bias, cells, _ = ctx.saved_tensors
+        query, key, value, *_, query_bias, head_bias, _, _ = ctx.saved_tensors
         (d_context,) = with_unit_stride(d_context)
         d_qkv = [torch.empty_like(tensor) for tensor in (query, key, value)]
         d_row, d_line, lowest = _launch_backward(ctx, d_context, *d_qkv)
-        # The table's: the same for all sentences, and for all heads where they share one.
-        d_line = d_line.view(query.size(0), query.size(1), *d_line.shape[1:])
-        d_line = d_line.sum((0, 2) if cells.size(0) > 1 else (0, 1, 2))
-        d_line = d_line.view(cells.size(0), -1)
-        d_table = _fold(d_line, lowest, ctx.call.center, cells.size(-1))
+        # One table serves all sentences, and DMAN's all heads.
+        tables, count = ctx.table_shape
+        d_line = d_line.view(query.size(0), query.size(1), -1, d_line.size(-1))
+        d_line = d_line.sum((0, 1, 2) if tables == 1 else (0, 2)).view(tables, -1)
+        d_table = _fold(d_line, lowest, ctx.call.center, count).to(ctx.table_dtype)
         d_query_bias = d_head_bias = None
         if query_bias is not None:
             d_query_bias = d_row.sum(1).to(query_bias.dtype)
             d_head_bias = d_row.sum((0, 2)).to(head_bias.dtype)
-        return *d_qkv, d_query_bias, d_head_bias, d_table.to(ctx.table_dtype), None, None
+        return *d_qkv, d_query_bias, d_head_bias, d_table, None, None
 
 
 def _launch_backward(ctx, d_context, d_query, d_key, d_value):
@@ -469,79 +479,71 @@ def _launch_backward(ctx, d_context, d_query, d_key, d_value):
         those of the rows ``[B, H, Tq]``; those of the cells in parts ``[B * H, parts, L]``, and the
         distance of their first entry.
     """
-    query, key, value, context, log_sum, query_bias, head_bias, cells, padding = ctx.saved_tensors
-    call = ctx.call
-    batch, heads, queries, features = query.shape
+    query, key, value, context, log_sum, query_bias, head_bias, line, padding = ctx.saved_tensors
+    batch, heads, queries, _ = query.shape
     keys = key.size(2)
     wide = {"dtype": torch.float32, "device": query.device}
     d_row = torch.empty(batch, heads, queries, **wide)
-    constants = call.constants(query, padding)
-    lengths = (heads, queries, keys, call.center, cells.size(-1))
+    constants = ctx.call.constants(query, padding)
+    numbers = ctx.call.numbers(query, key, line)
     block, options = backward_tiles(query)
 
     if max(queries, keys) <= block:
         block = block_of(max(queries, keys), block)
         d_line = torch.empty(batch * heads, 1, 2 * block, **wide)
         differentiate_whole[(batch * heads,)](
-            query, key, value, context, d_context, log_sum, query_bias, head_bias, cells, padding,
+            query, key, value, context, d_context, log_sum, query_bias, head_bias, line, padding,
             d_query, d_key, d_value, d_row, d_line,
-            *strides_of(query, key, value, context, d_context, d_query, d_key, d_value),
-            _head_stride(cells), *lengths, features**-0.5, *call.numbers(),
+            *strides_of(query, key, value, context, d_context, d_query, d_key, d_value), *numbers,
             BLOCK=block, **constants, **options,
         )  # fmt: skip
         return d_row, d_line, keys - queries - block
 
     block = block_of(keys, block)
     query_blocks, key_blocks = blocks_of(queries, block), blocks_of(keys, block)
-    parts = min(query_blocks, max(8, blocks_of(PROGRAMS, batch * heads)))
-    lowest = -key_blocks * block - max(queries - keys, 0)
-    width = query_blocks * block + max(keys - queries, 0) - lowest
-    d_line = torch.zeros(batch * heads, parts, width, **wide)
+    parts = min(query_blocks, max(8, blocks_of(2 * PROGRAMS, batch * heads)))
+    d_line = torch.zeros(batch * heads, parts, line.size(-1), **wide)
     delta = torch.empty_like(log_sum)
     differentiate_queries[(parts, batch * heads)](
-        query, key, value, context, d_context, log_sum, delta, query_bias, head_bias, cells,
+        query, key, value, context, d_context, log_sum, delta, query_bias, head_bias, line,
         padding, d_query, d_row, d_line,
-        *strides_of(query, key, value, context, d_context, d_query), _head_stride(cells),
-        *lengths, width, features**-0.5, *call.numbers(), BLOCK=block, **constants, **options,
+        *strides_of(query, key, value, context, d_context, d_query), *numbers,
+        BLOCK=block, **constants, **options,
     )  # fmt: skip
     differentiate_keys[(key_blocks, batch * heads)](
-        query, key, value, d_context, log_sum, delta, query_bias, head_bias, cells, padding,
+        query, key, value, d_context, log_sum, delta, query_bias, head_bias, line, padding,
         d_key, d_value,
-        *strides_of(query, key, value, d_context, d_key, d_value), _head_stride(cells),
-        *lengths, features**-0.5, *call.numbers(), BLOCK_Q=block, BLOCK_K=block,
-        **constants, **options,
+        *strides_of(query, key, value, d_context, d_key, d_value), *numbers,
+        BLOCK_Q=block, BLOCK_K=block, **constants, **options,
     )  # fmt: skip
-    return d_row, d_line, lowest
+    return d_row, d_line, -line_origin(queries, keys)
 
 
-def forward_tiles(query: Tensor, keys: int) -> tuple[int, int, dict]:
+def forward_tiles(query: Tensor, key: Tensor) -> tuple[int, int, dict]:
     """Queries and keys of a tile, and the options of the launch."""
-    block_k, _ = backward_tiles(query)
+    block_k, _ = backward_tiles(query)  # what dropout draws depends on it
     wide = query.size(-1) > 64 or query.dtype == torch.float32
     block_q = block_of(query.size(2), 64 if query.dtype == torch.float32 else 128)
-    return block_q, block_of(keys, block_k), {"num_warps": 8 if wide else 4, "num_stages": 2}
+    options = {"num_warps": 8 if wide else 4, "num_stages": 2}
+    return block_q, block_of(key.size(2), block_k), options
 
 
 def backward_tiles(query: Tensor) -> tuple[int, dict]:
     """Queries, and keys, of a tile, and the options of the launch."""
     wide = query.size(-1) > 64 or query.dtype == torch.float32
-    return 32 if query.dtype == torch.float32 else 64, {
-        "num_warps": 8 if wide else 4,
-        "num_stages": 2,
-    }
+    block = 32 if query.dtype == torch.float32 else 64
+    return block, {"num_warps": 8 if wide else 4, "num_stages": 2}
 
 
-def _cells(table: Tensor, mechanism: int) -> Tensor:
-    table = table.contiguous()
-    if mechanism == DA.value:
-        return table.float()
-    cells = torch.empty(table.shape, dtype=torch.float32, device=table.device)
-    exponentials[(blocks_of(table.numel(), 1024),)](table, cells, table.numel(), BLOCK=1024)
-    return cells
-
-
-def _head_stride(cells: Tensor) -> int:
-    return cells.stride(0) if cells.size(0) > 1 else 0
+def _lay_out(table: Tensor, queries: int, keys: int, call: Call) -> Tensor:
+    """The cells of a table by distance: ``[H or 1, width]``."""
+    origin, width = line_origin(queries, keys), line_width(queries, keys)
+    line = torch.empty(table.size(0), width, dtype=torch.float32, device=table.device)
+    lay_out[(blocks_of(width, 1024), table.size(0))](
+        table, line, call.center, table.size(-1), origin, width,
+        MECHANISM=call.mechanism, BLOCK=1024,
+    )  # fmt: skip
+    return line
 
 
 def _fold(line: Tensor, lowest: int, center: int, count: int) -> Tensor:

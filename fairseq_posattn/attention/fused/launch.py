@@ -3,10 +3,13 @@
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 # Multiprocessors of an H100 or H200, two programs to each: enough programs to fill the chip.
 PROGRAMS = 264
+# What lines of distances reach beyond the sentence, for tiles that do: the largest block.
+MARGIN = 128
 
 
 @dataclass(frozen=True)
@@ -60,3 +63,28 @@ def strides_of(*tensors: Tensor) -> list[int]:
 def with_unit_stride(*tensors: Tensor) -> list[Tensor]:
     """Tensors whose last dimension is contiguous, copied only where it is not."""
     return [tensor if tensor.stride(-1) == 1 else tensor.contiguous() for tensor in tensors]
+
+
+def line_origin(queries: int, keys: int) -> int:
+    """The entry of distance 0 in a line, from the last key's before the first query's on."""
+    return blocks_of(keys, MARGIN) * MARGIN + max(queries - keys, 0)
+
+
+def line_width(queries: int, keys: int) -> int:
+    """Entries of a line: every distance of a tile that holds a query and a key."""
+    after = blocks_of(queries, MARGIN) * MARGIN + max(keys - queries, 0)
+    return line_origin(queries, keys) + after
+
+
+def padded_line(line: Tensor, queries: int, keys: int, beyond: float) -> Tensor:
+    """What a function of the distance is worth where tiles reach.
+
+    Args:
+        line: ``[H, Tq+Tk-1]``, at every distance that occurs, ascending. beyond: at all others.
+
+    Returns:
+        ``[H, line_width]``, float32.
+    """
+    before = line_origin(queries, keys) - (queries - 1)
+    after = line_width(queries, keys) - before - line.size(-1)
+    return F.pad(line.float(), (before, after), value=beyond)

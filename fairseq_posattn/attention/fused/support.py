@@ -69,6 +69,8 @@ def _installation_obstacle() -> str | None:
 
 def _device_obstacle(device: torch.device) -> str | None:
     if device.type == "cuda":
+        if torch.version.hip is not None:
+            return "needs a GPU of NVIDIA's"
         major, minor = torch.cuda.get_device_capability(device)
         if (major, minor) < OLDEST_GPU:
             return f"needs a GPU of compute capability 8.0 or more, not {major}.{minor}"

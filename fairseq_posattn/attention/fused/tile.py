@@ -1,8 +1,4 @@
-"""What the kernels do to one tile of scores: a block of queries by a block of keys, or the reverse.
-
-Positions come as ``[BLOCK, 1]`` or ``[1, BLOCK]``, so that the same lines serve a tile whichever
-way round it lies.
-"""
+"""What the kernels do to one tile of scores: a block of queries by a block of keys."""
 
 import os
 
@@ -17,6 +13,50 @@ INTERPRETED = tl.constexpr(os.environ.get("TRITON_INTERPRET") == "1")
 
 # Random123's Philox passes its authors' tests from seven rounds on.
 PHILOX_ROUNDS = tl.constexpr(7)
+
+
+@triton.jit
+def power_of_two(x):
+    """``2**x``; what float32 holds only with fewer digits counts as zero."""
+    if INTERPRETED:
+        return tl.exp2(x)
+    else:  # one instruction, where exp2 takes four for those numbers
+        return tl.inline_asm_elementwise(
+            "ex2.approx.ftz.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1
+        )
+
+
+@triton.jit
+def reciprocal(x):
+    """``1 / x``, for x whose size and whose reciprocal's is from ``2**-126`` to ``2**126``."""
+    if INTERPRETED:
+        return 1.0 / x
+    else:
+        return tl.inline_asm_elementwise(
+            "rcp.approx.ftz.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1
+        )
+
+
+@triton.jit
+def load_diagonals(line, distance):
+    """A tile with constant diagonals: the entries of ``line`` at these distances.
+
+    ``line`` points at distance 0 and reaches as far as any tile does, which is what spares the
+    bounds: what a thread loads is at fixed offsets from one address. As an instruction of its own
+    it stays out of Triton's software pipeline, which would take it through shared memory.
+    """
+    pointers = line + distance
+    if INTERPRETED:
+        return tl.load(pointers)
+    else:
+        return tl.inline_asm_elementwise(
+            "ld.global.nc.f32 $0, [$1];",
+            "=f,l",
+            [pointers.to(tl.int64)],
+            dtype=tl.float32,
+            is_pure=True,
+            pack=1,
+        )
 
 
 @triton.jit
@@ -72,34 +112,28 @@ def unseen_keys(padding, sentence, positions, keys, PADDED: tl.constexpr):
 
 
 @triton.jit
-def kept(seed, head, query, first_key, threshold, BLOCK_K: tl.constexpr, KEYS_FIRST: tl.constexpr):
+def kept(seed, stream, head, query, first_key, threshold, BLOCK_K: tl.constexpr):
     """Which weights of a tile dropout keeps: each with probability ``threshold / 2**16``.
 
     It depends on the seed and on the positions alone, for one BLOCK_K: the kernels of the backward
     pass draw again what the forward pass drew. A counter's four words of 32 bits serve eight keys.
 
     Args:
-        seed, head, first_key: scalars; ``head`` counts through the batch.
+        seed, stream, head, first_key: scalars; ``head`` counts through the batch, a ``stream`` is
+            for each thing that one seed drops.
         query: ``[BLOCK_Q]``.
 
     Returns:
-        bool ``[BLOCK_Q, BLOCK_K]``, or ``[BLOCK_K, BLOCK_Q]`` where ``KEYS_FIRST``.
+        bool ``[BLOCK_Q, BLOCK_K]``.
     """
-    BLOCK_Q: tl.constexpr = query.shape[0]
     group = first_key + tl.arange(0, BLOCK_K // 8)
-    if KEYS_FIRST:
-        group, query = tl.broadcast(group[:, None], query[None, :])
-    else:
-        group, query = tl.broadcast(group[None, :], query[:, None])
+    group, query = tl.broadcast(group[None, :], query[:, None])
     zero = group * 0
-    a, b, c, d = tl.philox(seed, group, query, zero + head, zero, PHILOX_ROUNDS)
+    a, b, c, d = tl.philox(seed, group, query, zero + head, zero + stream, PHILOX_ROUNDS)
     words = tl.join(tl.join(a, b), tl.join(c, d))
-    halves = tl.join(words & 0xFFFF, words >> 16).to(tl.int32)  # [..., 2, 2, 2]
-    if KEYS_FIRST:
-        halves = tl.reshape(tl.permute(halves, (2, 3, 4, 0, 1)), (BLOCK_K, BLOCK_Q))
-    else:
-        halves = tl.reshape(tl.permute(halves, (0, 2, 3, 4, 1)), (BLOCK_Q, BLOCK_K))
-    return halves < threshold
+    halves = tl.join(words & 0xFFFF, words >> 16).to(tl.int32)  # [BLOCK_Q, BLOCK_K / 8, 2, 2, 2]
+    halves = tl.permute(halves, (0, 2, 3, 4, 1))
+    return tl.reshape(halves, (query.shape[0], BLOCK_K)) < threshold
 
 
 @triton.jit
