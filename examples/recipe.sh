@@ -15,11 +15,12 @@
 #
 #     regime                 a name for all of these: the last part of --out's default
 #     corpus                 the last part of --data's default
-#     preparation            the command, of scripts/, that makes it
+#     preparation            the script, of scripts/, that makes it, and its options
 #     source, target         its languages
 #     training=(FLAGS)       of fairseq-train: optimiser, schedule, regularisation
 #     max_tokens, batches    an update is so many batches of at most so many tokens
 #     max_update             updates of training
+#     save_interval          updates between checkpoints; if not set, 1/40 of these
 #     averaged               as many of the last checkpoints are averaged; 1: the last is taken
 #     decoding=(FLAGS)       of fairseq-generate: beam, length penalty, limits of length
 #     subwords               how words were split: subword_nmt or sentencepiece
@@ -34,6 +35,7 @@ paper="$(basename "$(cd "$(dirname "$0")" && pwd -P)")"
 name="$(basename "$0" .sh)"
 source "$root/examples/share_update.sh"
 
+save_interval=""
 row_names=() row_papers=() row_flags=()
 row() { # NAME PAPER FLAGS...
     row_names+=("$1") row_papers+=("$2") row_flags+=("${*:3}")
@@ -60,6 +62,8 @@ $about
 
     --data FOLDER    binarised data (default: data-bin/$corpus in the checkout), as made by
                          python scripts/$preparation
+    --prepare        make it first, if it is not there yet
+    --source FOLDER  the same, of the published data in this folder, without downloading
     --out FOLDER     checkpoints, translations and results (default: checkpoints/$paper/$regime in
                      the checkout)
     --rows LIST      the rows to run, with commas between (default: all)
@@ -100,7 +104,7 @@ TEXT
 # --- Options -----------------------------------------------------------------------------------
 
 data="" out="" rows="" steps="" seed=1 gpus="" launcher="" tiny="" dry_run="" table_only=""
-list_only="" extra=()
+list_only="" preparing="" published="" extra=()
 
 read_options() {
     while (($#)); do
@@ -110,10 +114,14 @@ read_options() {
             --dry-run) dry_run=yes && shift ;;
             --table) table_only=yes && shift ;;
             --list) list_only=yes && shift ;;
-            --data | --out | --rows | --steps | --seed | --gpus | --launcher | --max-update)
+            --prepare) preparing=yes && shift ;;
+            --data | --out | --rows | --steps | --seed | --gpus | --launcher | --max-update | --source)
                 [[ -n "${2:-}" ]] || die "$1 needs a value"
-                [[ "$1" != --max-update ]] || asked_updates="$2"
-                [[ "$1" == --max-update ]] || declare -g "${1#--}=$2"
+                case "$1" in
+                    --max-update) asked_updates="$2" ;;
+                    --source) preparing=yes published="$2" ;;
+                    *) declare -g "${1#--}=$2" ;;
+                esac
                 shift 2
                 ;;
             --) shift && extra=("$@") && break ;;
@@ -162,10 +170,17 @@ list_rows() {
     done
 }
 
+choose_save_interval() { # such that there are enough checkpoints for the average
+    local most=$((max_update / averaged))
+    save_interval="${save_interval:-$((max_update / 40))}"
+    ((save_interval <= most)) || save_interval="$most"
+    ((save_interval > 0)) || save_interval=1
+}
+
 make_tiny() {
     local side
     title+=" (tiny form: ours mean nothing)"
-    max_tokens=1000 batches=1 gpus=0 max_update="${asked_updates:-4}"
+    max_tokens=1000 batches=1 gpus=0 max_update="${asked_updates:-4}" save_interval=1
     tiny_flags=(--warmup-updates 2 --num-workers 0) subwords=subword_nmt
     tiny_decoding=(--min-len 1 --max-len-b 20 --num-workers 0)
     ((averaged == 1)) || averaged=2
@@ -178,12 +193,19 @@ make_tiny() {
 
 # --- Data and machine --------------------------------------------------------------------------
 
+prepare_data() { # what is finished of it is not done again
+    local words
+    read -r -a words <<<"$preparation"
+    run python "$root/scripts/${words[0]}" "${words[@]:1}" \
+        ${published:+--source "$published"} --dest "$data"
+}
+
 require_data() {
     local side file
     for side in "$source" "$target"; do
         for file in "dict.$side.txt" {train,valid,test}".$source-$target.$side".{bin,idx}; do
             [[ -e "$data/$file" ]] || die "$data has no $file; to make it:" \
-                "python scripts/$preparation${asked_data:+ --dest $data}"
+                "python scripts/$preparation${asked_data:+ --dest $data}, or give --prepare"
         done
     done
 }
@@ -376,7 +398,7 @@ prepare() { # data, folders and the number of GPUs
 }
 
 run_recipe() { # OPTIONS...
-    local number chosen tiny_flags=() tiny_decoding=() sharing device commands save_interval
+    local number chosen tiny_flags=() tiny_decoding=() sharing device commands
     local about_table asked_data plugin="$root/fairseq_posattn"
     read_options "$@"
     if [[ -n "$list_only" ]]; then
@@ -386,7 +408,7 @@ run_recipe() { # OPTIONS...
     choose_rows
     choose_steps
     [[ -z "$tiny" ]] || make_tiny
-    save_interval=$((max_update / 40 > 0 ? max_update / 40 : 1))
+    choose_save_interval
     about_table=(
         --title "$title" --metrics "$metrics" --data "$corpus" ${tiny:+--tiny}
         --command "bash examples/$paper/$name.sh"
@@ -403,6 +425,7 @@ run_recipe() { # OPTIONS...
         print_table
         return
     fi
+    [[ -n "$tiny" || -z "$preparing" ]] || prepare_data || exit 1
     [[ -n "$dry_run" ]] || prepare
     gpus="${gpus:-1}"
     share_out_update

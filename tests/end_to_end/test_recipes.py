@@ -14,8 +14,8 @@ from forked_recipes import EXAMPLES, commands_by_row
 
 def trains_on_pairs_of_texts(path):
     """A recipe over recipe.sh, and not over classification.sh."""
-    sourced = re.search(r'^source .*\)/(.+)"$', path.read_text(), re.MULTILINE)
-    return sourced and '/../recipe.sh"' in (path.parent / sourced[1]).read_text()
+    sourced = re.search(r'^source .*\)/(.+)"$', path.read_text(), re.MULTILINE)[1]
+    return sourced == "../recipe.sh" or '/../recipe.sh"' in (path.parent / sourced).read_text()
 
 
 RECIPES = sorted(
