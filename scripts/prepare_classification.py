@@ -58,7 +58,9 @@ def add_options(corpus, parser):
         "(default: 1; 5 for the Yelp and Yahoo sets)",
     )
     vectors.add_argument(
-        "--cased", action="store_true", help="keep capitals, for vectors such as GloVe's 840B"
+        "--cased",
+        action="store_true",
+        help="keep capitals, for vectors such as GloVe's 840B (default: small letters, for its 6B)",
     )
     division = parser.add_argument_group("division")
     division.add_argument(

@@ -12,7 +12,7 @@ def cross_validation(labels, seed, valid_fraction):
     """The splits of ten-fold cross validation.
 
     Args:
-        labels: class of each example.
+        labels: class of each example, None for none.
         seed: of the shuffle.
         valid_fraction: of what is not tested in a fold, held out for validation.
 
@@ -53,7 +53,7 @@ def stratified_order(labels, seed):
         by_class.setdefault(label, []).append(index)
     generator = random.Random(seed)
     order = []
-    for label in sorted(by_class):
+    for label in sorted(by_class, key=str):
         generator.shuffle(by_class[label])
         order += by_class[label]
     return order

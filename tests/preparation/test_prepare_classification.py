@@ -1,6 +1,7 @@
 """The command, from published archives to what stock fairseq's sentence_prediction reads."""
 
 import argparse
+import dataclasses
 import json
 import logging
 import subprocess
@@ -14,8 +15,10 @@ from fairseq.models.lstm import Embedding
 from fairseq_cli import preprocess as fairseq_preprocess
 from omegaconf import OmegaConf
 from preparation import classification
+from preparation.download import Source
 from prepare_classification import CORPORA, main
 from published import WORDS, publish
+from serving import Server
 
 SCRIPT = Path(classification.__file__).parents[1] / "prepare_classification.py"
 CLASSES = {
@@ -137,6 +140,25 @@ def test_stock_fairseq_reads_it(name, tmp_path, fairseq_here, vectors, capsys):
                 scores = [dataset[index]["target"][0] for index in range(len(dataset))]
                 assert scores == pytest.approx([float(score) for score in read["score"]])
     assert "published" in capsys.readouterr().out
+
+
+def test_it_downloads_what_it_is_not_given(tmp_path, fairseq_here, monkeypatch):
+    archive = publish("sst5", tmp_path)
+    with Server() as server:
+        server.files[archive.name] = archive.read_bytes()
+        source = Source(archive.name, (server.url("moved.zip"), server.url(archive.name)))
+        here = dataclasses.replace(CORPORA["sst5"], alternatives=((source,),))
+        monkeypatch.setitem(CORPORA, "sst5", here)
+        assert main(["sst5", "--dest", str(tmp_path / "data-bin/sst5"), "--jobs", "1"]) == 0
+    assert (tmp_path / "data-bin/download" / archive.name).exists()
+    assert len(lines(tmp_path / "data-bin/sst5/text/train.label")) == 30
+
+
+def test_training_on_the_development_set_holds_out_a_part(tmp_path, fairseq_here):
+    dest = prepare("snli", tmp_path, "--train-on-dev")
+    sizes = {split: len(lines(dest / f"text/{split}.label")) for split in ("train", "valid")}
+    assert sizes["train"] + sizes["valid"] == 23
+    assert sizes["valid"] in (2, 3)
 
 
 def test_labels_keep_the_order_of_their_numbers(tmp_path, fairseq_here):
