@@ -108,3 +108,23 @@ def split_documents(tokens: Tensor, pad: int, separator: int) -> SplitDocuments:
     first = torch.searchsorted(document, torch.arange(batch, device=tokens.device))  # [B]
     place = torch.arange(len(keys), device=tokens.device) - first[document]
     return SplitDocuments(sentences, document, place, batch)
+
+
+def groups_of_like_length(tokens: Tensor, pad: int) -> list[tuple[Tensor, Tensor]]:
+    """Sentences in groups, each padded to its own longest only.
+
+    Those of 16 words or fewer are one group, those of up to 32 the next, of up to 64, and so on.
+
+    Args:
+        tokens: ``[N, L]``, padded on the right.
+
+    Returns:
+        for each group its rows of ``tokens``, ``[G]``, and their tokens, ``[G, L']``.
+    """
+    lengths = tokens.ne(pad).sum(1)  # [N]
+    doublings = lengths.clamp(min=16).log2().ceil()  # [N]
+    groups = []
+    for size in doublings.unique().tolist():
+        rows = (doublings == size).nonzero().squeeze(1)
+        groups.append((rows, tokens[rows, : int(lengths[rows].max())]))
+    return groups

@@ -8,6 +8,7 @@ from argparse import Namespace
 from dataclasses import dataclass, field, fields
 from typing import Optional
 
+import torch
 import torch.nn.functional as F
 from fairseq.dataclass import ChoiceEnum
 from fairseq.models import FairseqEncoder, FairseqEncoderModel, register_model
@@ -23,7 +24,11 @@ from fairseq_posattn.errors import UsageError
 from fairseq_posattn.layers.classification_head import ClassificationHead, pair_features
 from fairseq_posattn.layers.mechanisms import MECHANISMS, MechanismConfig
 from fairseq_posattn.layers.pooling import POOLINGS
-from fairseq_posattn.layers.sentence_batches import split_documents, words_only
+from fairseq_posattn.layers.sentence_batches import (
+    groups_of_like_length,
+    split_documents,
+    words_only,
+)
 from fairseq_posattn.layers.sublayer_list import FEED_FORWARD
 from fairseq_posattn.models.sentence_encoders import ENCODERS
 from fairseq_posattn.models.word_vectors import build_embedding
@@ -236,8 +241,14 @@ class SentenceEncoder(FairseqEncoder):
         if self.sentences is None:
             return self._encode_words(tokens)
         documents = split_documents(tokens, pad, self.separator)
-        vectors, padding = documents.gather(self._encode_words(documents.sentences))
+        vectors, padding = documents.gather(self._encode_groups(documents.sentences))
         return self.sentences(vectors, padding)
+
+    def _encode_groups(self, tokens: Tensor) -> Tensor:
+        """As :meth:`_encode_words`, but one long sentence does not pad all the others."""
+        rows, groups = zip(*groups_of_like_length(tokens, self.dictionary.pad()), strict=True)
+        vectors = torch.cat([self._encode_words(group) for group in groups])
+        return vectors[torch.cat(rows).argsort()]
 
     def _encode_words(self, tokens: Tensor) -> Tensor:
         """``[N, L]``, padded on the right, to ``[N, D]``."""

@@ -2,7 +2,11 @@ import pytest
 import torch
 
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.layers.sentence_batches import split_documents, words_only
+from fairseq_posattn.layers.sentence_batches import (
+    groups_of_like_length,
+    split_documents,
+    words_only,
+)
 
 PAD, EOS, SEP = 1, 2, 9
 
@@ -68,3 +72,15 @@ def test_vectors_of_sentences_go_where_the_sentences_stood():
 def test_a_document_without_words_is_refused():
     with pytest.raises(UsageError, match="sentence separators only"):
         split_documents(torch.tensor([[4, 5], [SEP, SEP]]), PAD, SEP)
+
+
+def test_long_sentences_do_not_pad_short_ones():
+    lengths = [3, 40, 16, 17, 32, 1]
+    tokens = torch.full((len(lengths), 40), PAD)
+    for row, length in zip(tokens, lengths, strict=True):
+        row[:length] = 7
+    groups = groups_of_like_length(tokens, PAD)
+    assert [rows.tolist() for rows, _ in groups] == [[0, 2, 5], [3, 4], [1]]
+    for rows, group in groups:
+        assert group.size(1) == max(lengths[row] for row in rows)
+        assert group.tolist() == tokens[rows, : group.size(1)].tolist()
