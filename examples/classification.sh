@@ -25,6 +25,11 @@
 source "$(dirname "${BASH_SOURCE[0]}")/recipe.sh"
 
 regime=classification
+# What MPSAN and MTSA call multi-head has no feed-forward sublayer; a Transformer's layer has.
+multi_head=(
+    --arch transformer_classifier --encoder-hidden-dim 600 --encoder-attention-heads 8
+    --encoder-ffn-embed-dim 600 --pooling source2token --head-dim 300
+)
 known_datasets=(
     sst2 sst5 trec cr mpqa subj sick ag_news yelp_polarity yelp_full yahoo_answers snli multinli
     amazon_electronics
@@ -35,7 +40,7 @@ describe() { # DATASET: sets what it is
     positions=() # limits of length, where documents are longer than fairseq's 512 tokens
     preparation="" # options of prepare_classification.py
     case "$1" in
-        sst2) classes=2 preparation=--phrases ;;
+        sst2) classes=2 ;;
         sst5) classes=5 preparation=--phrases ;;
         trec) classes=6 ;;
         cr | mpqa | subj) classes=2 folds=10 ;;
@@ -237,15 +242,15 @@ generate_data() {
         die "the data sets could not be generated"
 }
 
-choose_device() {
-    device=(--cpu)
-    if [[ -z "$cpu" ]]; then
-        gpus=1
-        [[ -n "$dry_run" ]] || gpus="$(python -c 'import torch; print(torch.cuda.device_count())')"
-        ((gpus == 0)) || device=() gpus=1
-    fi
-    if ((gpus == 0 && parallel > 1)); then # which would fight for the cores otherwise
-        export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
+choose_device() { # one GPU, or the CPU
+    local gpus=1
+    [[ -n "$dry_run" || -n "$cpu" ]] ||
+        gpus="$(python -c 'import torch; print(torch.cuda.device_count())')"
+    device=(--distributed-world-size 1)
+    if [[ -n "$cpu" ]] || ((gpus == 0)); then
+        device+=(--cpu)
+        # Models side by side would fight for the cores.
+        ((parallel == 1)) || export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
     fi
 }
 
@@ -430,7 +435,6 @@ run_recipe() { # OPTIONS...
     local chosen chosen_datasets tiny_flags=() device commands plugin="$root/fairseq_posattn"
     local task criterion metrics folds positions preparation classes training batch_size epochs
     local updates interval seeds length best vectors
-    gpus=0
     read_options "$@"
     if [[ -n "$list_only" ]]; then
         each_table_row list_row

@@ -66,12 +66,13 @@ def record_run(args):
     """Write ``result.json`` into the folder of a run."""
     log = read(args.folder / "train.log")
     settings = dict(line.split(" ", 1) for line in read(args.folder / "settings").splitlines())
-    sentences, scores = tested(args.folder / "test.log")
+    tested_on, scores = tested(args.folder / "test.log")
     parameters = int(last(r"num\. shared model params: ([\d,]+)", log).replace(",", ""))
     words, features = map(int, last(r"\(embed_tokens\): Embedding\((\d+), (\d+)", log))
     result = {
         "scores": scores,
-        "sentences": sentences,
+        "examples": {"train": examples(settings["data"]), "test": tested_on},
+        "word vectors": features,
         "validation": best_validation(log, settings["train"]),
         "parameters": parameters,
         "parameters without word vectors": parameters - words * features,
@@ -94,8 +95,14 @@ def tested(path):
     numbers = {
         name.removeprefix("test_"): float(value) for name, value in json.loads(found[-1]).items()
     }
-    sentences = int(numbers["bsz"])  # there is one line of all batches
-    return sentences, {name: number for name, number in numbers.items() if name not in BOOKKEEPING}
+    scores = {name: number for name, number in numbers.items() if name not in BOOKKEEPING}
+    return int(numbers["bsz"]), scores  # there is one line of all batches
+
+
+def examples(data):
+    """How many there are in the training set; None if its text is not there."""
+    text = Path(data, "text", "train.label")
+    return len(read(text).splitlines()) if text.exists() else None
 
 
 def best_validation(log, flags):
@@ -162,7 +169,10 @@ def make_row(args, dataset, metrics, name, paper, folder):
         row["metric"] = "test set, checkpoint best in validation by its " + last(
             r"--best-checkpoint-metric (\w+)", newest["settings"]["train"]
         )
-        row["data"] += f", {newest['sentences']:,} examples of the test set"
+        row["data"] += f", {newest['examples']['test']:,} examples of the test set"
+        if newest["examples"]["train"]:
+            row["data"] += f", {newest['examples']['train']:,} of the training set"
+        row["data"] += f", word vectors of {newest['word vectors']} features"
         row["seeds"] = sorted({int(run["settings"]["seed"]) for run in runs})
         folds = {int(run["settings"]["fold"]) for run in runs if "fold" in run["settings"]}
         if folds:

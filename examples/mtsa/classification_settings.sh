@@ -35,9 +35,3 @@ configure() { # DATASET ROW
             ;;
     esac
 }
-
-# What the paper calls multi-head has no feed-forward sublayer; a Transformer's layer has.
-multi_head=(
-    --arch transformer_classifier --encoder-hidden-dim 600 --encoder-attention-heads 8
-    --encoder-ffn-embed-dim 600 --pooling source2token --head-dim 300
-)

@@ -119,12 +119,16 @@ def test_tiny_form_on_each_kind_of_data(compared):
         for result in runs:
             assert result["scores"].keys() == names | {"loss"}
             assert result["validation"]["scores"].keys() == names | {"loss"}
-            assert (result["sentences"], result["updates"]) == (20, 5)
+            assert result["examples"] == {"train": 40, "test": 20}
+            assert result["updates"] == 5
             assert result["hardware"].startswith("CPU: ")
         row = rows[dataset]
         for metric, scores in row["scores"].items():
             assert scores == [result["scores"][metric] for result in runs]
-        assert row["data"] == f"{dataset}, 20 examples of the test set"
+        assert row["data"] == (
+            f"{dataset}, 20 examples of the test set, 40 of the training set, word vectors of 12 "
+            "features"
+        )
         assert row["seeds"] == [1]
         assert f"{row['table']}\n" in printed
     assert rows["cr"]["folds"] == [0, 1]
@@ -296,7 +300,9 @@ def finished_run(tmp_path):
     """The folder of a run, the second of two epochs with the best accuracy being the third."""
     folder = tmp_path / "model" / "seed1"
     folder.mkdir(parents=True)
-    (folder / "settings").write_text("seed 1\ntrain --lr 1 --best-checkpoint-metric accuracy\n")
+    (folder / "settings").write_text(
+        "data nowhere\nseed 1\ntrain --lr 1 --best-checkpoint-metric accuracy\n"
+    )
     (folder / "train.log").write_text(TRAIN_LOG)
     (folder / "test.log").write_text(TEST_LOG)
     return folder
@@ -306,7 +312,8 @@ def test_record(classification_results, finished_run):
     classification_results("record", finished_run)
     result = json.loads((finished_run / "result.json").read_text())
     assert result["scores"] == {"loss": 0.85, "accuracy": 80.6, "macro_f1": 68.18}
-    assert (result["sentences"], result["updates"]) == (500, 312)
+    assert result["examples"] == {"train": None, "test": 500}
+    assert (result["updates"], result["word vectors"]) == (312, 30)
     assert (result["parameters"], result["parameters without word vectors"]) == (5000, 2000)
     assert result["validation"] == {
         "epoch": 3,
