@@ -18,11 +18,11 @@ from fairseq.data import data_utils
 from fairseq.tasks.sentence_prediction import SentencePredictionTask
 from torch import Tensor
 
-from fairseq_posattn.analysis.checkpoint import TrainedModel
-from fairseq_posattn.analysis.checkpoint import load as load_checkpoint
 from fairseq_posattn.criterions.relatedness import expected_score
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.tasks import SentencePairPredictionTask
+from fairseq_posattn.trained_model import TrainedModel
+from fairseq_posattn.trained_model import load as load_checkpoint
 
 
 @dataclass(frozen=True)

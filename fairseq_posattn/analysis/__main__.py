@@ -13,10 +13,15 @@ from fairseq_posattn.analysis import (
     rescaling_matrices,
     sentences,
 )
-from fairseq_posattn.analysis.checkpoint import TrainedModel, load
-from fairseq_posattn.analysis.sublayers import AttentionSublayer, choose, choose_heads
+from fairseq_posattn.analysis.sublayers import (
+    AttentionSublayer,
+    choose,
+    choose_heads,
+    sublayers_of,
+)
 from fairseq_posattn.attention import DistanceAwareAttention, DynamicMaskAttention
 from fairseq_posattn.errors import UsageError
+from fairseq_posattn.trained_model import TrainedModel, load
 
 # What `parameters --plot` shows, and the mechanism that has it.
 PLOTS = {
@@ -221,7 +226,7 @@ def run_parameters(args):
 
 def chosen_sublayers(trained: TrainedModel, args) -> list[AttentionSublayer]:
     side = getattr(args, "side", "encoder")
-    return choose(trained.attention_sublayers(side), args.layers, args.sublayers)
+    return choose(sublayers_of(trained, side), args.layers, args.sublayers)
 
 
 def sublayers_with_plot(sublayers: list[AttentionSublayer], args) -> list[AttentionSublayer]:

@@ -40,7 +40,8 @@ def attention_numbers(
     Args:
         heads: counted from 1.
         sentence: ``[T]``.
-        labels: T names of its tokens.
+        labels: T names of its tokens. A classifier does not see the ``</s>`` at the end: it is then
+            left out.
 
     Returns:
         ``tokens``, and ``sublayers``, of each ``layer``, ``sublayer``, and ``heads``, of each
@@ -49,8 +50,9 @@ def attention_numbers(
     """
     batch = sentence[None]
     measured = measure_batch(encoder, sublayers, batch, lambda call: _of_heads(call, heads))
+    seen = len(measured[0][0]["weights"])
     return {
-        "tokens": list(labels),
+        "tokens": list(labels[:seen]),
         "sublayers": [
             {**sublayer.place, "heads": of_heads}
             for sublayer, of_heads in zip(sublayers, measured, strict=True)

@@ -8,6 +8,9 @@ from torch import nn
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.layers.multihead import MultiheadSelfAttention
+from fairseq_posattn.layers.sublayer_list import parse_sublayers
+from fairseq_posattn.layers.transformer_layer import DecoderLayer, EncoderLayer
+from fairseq_posattn.trained_model import TrainedModel
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,24 @@ def attention_sublayers(layers: Sequence[nn.Module], names: Sequence[str]):
         for name, residual in zip(numbered, layer.sublayers, strict=True)
         if isinstance(residual.sublayer, MultiheadSelfAttention)
     ]
+
+
+def sublayers_of(trained: TrainedModel, side: str) -> list[AttentionSublayer]:
+    """The self-attention sublayers of a model's ``encoder`` or ``decoder``.
+
+    Raises:
+        UsageError: the model's layers are none of this plugin's.
+    """
+    layers = getattr(getattr(trained.model, side, None), "layers", [])
+    if not layers or not all(isinstance(layer, EncoderLayer | DecoderLayer) for layer in layers):
+        raise UsageError(
+            f"{trained.path} is a {type(trained.model).__name__} whose {side} has no sublayers to "
+            "look into: train one with --arch posattn_transformer (its default is the plain "
+            "Transformer) or another of this plugin's"
+        )
+    flag = f"{side}_sublayers"
+    names = parse_sublayers(getattr(trained.config, flag), flag=flag, cross=side == "decoder")
+    return attention_sublayers(layers, names)
 
 
 def choose(

@@ -5,6 +5,7 @@ Nothing here imports fairseq. Shapes are written in these letters: B sentences, 
 """
 
 from fairseq_posattn.attention.adapted import AdaptedAttention, adapted_attention
+from fairseq_posattn.attention.cascaded import SemanticPositionalAttention
 from fairseq_posattn.attention.directional import (
     DirectionalBlock,
     DirectionalSelfAttention,
@@ -36,6 +37,7 @@ from fairseq_posattn.attention.masks import (
     window_mask,
 )
 from fairseq_posattn.attention.mechanism import Mechanism
+from fairseq_posattn.attention.multi_query import MultiQueryPooling, multi_query_attention
 from fairseq_posattn.attention.positional import (
     MultiplePositionalSelfAttention,
     PositionalSelfAttention,
@@ -53,6 +55,7 @@ from fairseq_posattn.attention.tensorized import (
     source2token_pooling,
     tensorized_attention,
 )
+from fairseq_posattn.attention.tensorized_encoder import TensorizedEncoder
 from fairseq_posattn.attention.transformer_xl import (
     TransformerXLAttention,
     transformer_xl_attention,
@@ -68,13 +71,16 @@ __all__ = [
     "GaussianAttention",
     "MaskedDotProductAttention",
     "Mechanism",
+    "MultiQueryPooling",
     "MultiplePositionalSelfAttention",
     "PositionFusion",
     "PositionalSelfAttention",
     "RelativePositionAttention",
+    "SemanticPositionalAttention",
     "Source2TokenPooling",
     "StaticMaskAttention",
     "TensorizedAttention",
+    "TensorizedEncoder",
     "TransformerXLAttention",
     "adapted_attention",
     "additive_attention",
@@ -88,6 +94,7 @@ __all__ = [
     "mask_attention",
     "mask_by_name",
     "masked_dot_product_attention",
+    "multi_query_attention",
     "past_mask",
     "position_fusion",
     "relative_position_attention",

@@ -1,8 +1,13 @@
-import pytest
+from argparse import Namespace
+from types import SimpleNamespace
 
-from fairseq_posattn.analysis.sublayers import choose, choose_heads
+import pytest
+import torch
+
+from fairseq_posattn.analysis.sublayers import choose, choose_heads, sublayers_of
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.layers.multihead import MultiheadSelfAttention
+from fairseq_posattn.trained_model import TrainedModel
 
 
 def places(sublayers):
@@ -61,3 +66,18 @@ def test_choose_heads(build):
     for head in (0, 3):
         with pytest.raises(UsageError, match=f"^--heads {head}: there are heads 1 to 2$"):
             choose_heads(sublayers, [1, head])
+
+
+def test_those_of_a_trained_model_are_named_as_in_its_flags(build):
+    encoder, _ = build("dman,san,ffn")
+    model = SimpleNamespace(encoder=encoder)
+    trained = TrainedModel("best.pt", model, Namespace(encoder_sublayers="dman,san,ffn"), None)
+    assert [found.name for found in sublayers_of(trained, "encoder")] == ["dman", "san"] * 2
+
+
+@pytest.mark.parametrize("side", ["encoder", "decoder"])
+def test_a_model_without_sublayers(side):
+    stock = torch.nn.Transformer(4, 1, 1, 1, 4)  # has an encoder and a decoder of other layers
+    trained = TrainedModel("best.pt", stock, Namespace(), None)
+    with pytest.raises(UsageError, match=f"^best.pt is a Transformer whose {side} has no sub"):
+        sublayers_of(trained, side)

@@ -14,6 +14,8 @@ from classifier_builder import (
     sentences,
 )
 
+from fairseq_posattn.analysis.heatmap import attention_numbers
+from fairseq_posattn.analysis.sublayers import attention_sublayers
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.models.classifier import PosAttnClassifierConfig
 from fairseq_posattn.models.classifier_architectures import ARCHITECTURES
@@ -413,3 +415,13 @@ def test_a_document_of_separators_only_is_one_line():
     model = build("da_transformer_classifier", "--hierarchical")
     with pytest.raises(UsageError, match="document consists of sentence separators only"):
         scores(model, document_tokens([[1]], [[], []]))
+
+
+def test_a_picture_of_its_attention_has_the_words_it_sees():
+    model = build("transformer_classifier").eval()
+    sublayers = attention_sublayers(model.encoder.layers, ["san", "ffn"])
+    sentence = torch.tensor([5, 6, 7, EOS])
+    numbers = attention_numbers(model.encoder, sublayers, [1], sentence, ["a", "b", "c", "</s>"])
+    assert numbers["tokens"] == ["a", "b", "c"]
+    (head,) = numbers["sublayers"][0]["heads"]
+    assert [len(row) for row in head["weights"]] == [3, 3, 3]

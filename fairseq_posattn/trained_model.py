@@ -8,10 +8,7 @@ from fairseq.checkpoint_utils import load_checkpoint_to_cpu
 from fairseq.models import BaseFairseqModel
 from fairseq.tasks import FairseqTask
 
-from fairseq_posattn.analysis.sublayers import AttentionSublayer, attention_sublayers
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.layers.sublayer_list import parse_sublayers
-from fairseq_posattn.layers.transformer_layer import DecoderLayer, EncoderLayer
 
 # Not every implementation returns attention weights: one that was asked for by name may not. And
 # the embeddings are those of the checkpoint, wherever the ones that training started with are.
@@ -30,25 +27,6 @@ class TrainedModel:
     model: BaseFairseqModel
     config: object
     task: FairseqTask
-
-    def attention_sublayers(self, side: str) -> list[AttentionSublayer]:
-        """The self-attention sublayers of the ``encoder`` or the ``decoder``.
-
-        Raises:
-            UsageError: the model's layers are none of this plugin's.
-        """
-        layers = getattr(getattr(self.model, side, None), "layers", [])
-        if not layers or not all(
-            isinstance(layer, EncoderLayer | DecoderLayer) for layer in layers
-        ):
-            raise UsageError(
-                f"{self.path} is a {type(self.model).__name__} whose {side} has no sublayers to "
-                "look into: train one with --arch posattn_transformer (its default is the plain "
-                "Transformer) or another of this plugin's"
-            )
-        flag = f"{side}_sublayers"
-        names = parse_sublayers(getattr(self.config, flag), flag=flag, cross=side == "decoder")
-        return attention_sublayers(layers, names)
 
 
 def load(path: str, data: str | None = None) -> TrainedModel:
