@@ -11,7 +11,7 @@ from pathlib import Path
 from fairseq_cli.train import cli_main
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # runs in a checkout, too
-from fairseq_posattn import data_parallel  # noqa: E402
+import fairseq_posattn  # noqa: E402, F401, mends fairseq, stock models' training too
 
 
 def process_flags():
@@ -26,5 +26,4 @@ def process_flags():
 
 if __name__ == "__main__":
     sys.argv += process_flags()
-    data_parallel.apply()
     cli_main()
