@@ -1,6 +1,5 @@
 # What the recipes of the papers' tables on classification share. A recipe sources this file, chooses
-# settings, lists the rows of its table and hands over to run_recipe, as with recipe.sh, whose parts
-# that do not depend on translation it uses:
+# settings, lists the rows of its table and hands over to run_recipe:
 #
 #     title="MPSAN, Table 6: sentence classification"
 #     about="..."                           for --help
@@ -22,7 +21,7 @@
 #
 # It may change what describe says of the data set, too. The checkpoint with the best value of the
 # first metric on the validation set is measured on the test set, once.
-source "$(dirname "${BASH_SOURCE[0]}")/recipe.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/rows.sh"
 
 regime=classification
 # What MPSAN and MTSA call multi-head has no feed-forward sublayer; a Transformer's layer has.
@@ -73,6 +72,7 @@ $about
 
     --data FOLDER    has a folder of binarised data for each data set (default: data-bin in the
                      checkout)
+    --prepare        make those that are not there yet, with GloVe; this downloads some GB
     --datasets LIST  the data sets to run on, with commas between (default:
                      $(printf '%s,' "${datasets[@]}" | sed 's/,$//'))
     --out FOLDER     checkpoints and results (default: checkpoints/$paper/$regime in the
@@ -112,7 +112,7 @@ TEXT
 
 # --- Options -----------------------------------------------------------------------------------
 
-asked_datasets="" asked_seeds="" asked_folds="" asked_epochs="" parallel=1 cpu="" list_only=""
+asked_datasets="" asked_seeds="" asked_folds="" asked_epochs="" parallel=1 cpu="" preparing=""
 
 read_options() {
     local option
@@ -121,6 +121,7 @@ read_options() {
             --help | -h) usage && exit ;;
             --tiny) tiny=yes && shift ;;
             --cpu) cpu=yes && shift ;;
+            --prepare) preparing=yes && shift ;;
             --dry-run) dry_run=yes && shift ;;
             --table) table_only=yes && shift ;;
             --list) list_only=yes && shift ;;
@@ -213,20 +214,28 @@ folders_of() { # DATASET: its folder or, one a line, those of its folds
     fi
 }
 
-require_data() {
-    local dataset folder input inputs
+what_is_missing() { # DATASET: the first thing that is; nothing if all is there
+    local folder input inputs=(input0 label)
+    [[ "$task" == sentence_prediction ]] || inputs+=(input1)
+    while IFS= read -r folder; do
+        for input in "${inputs[@]}"; do
+            [[ -e "$folder/$input/test.idx" ]] || { echo "$folder/$input" && return; }
+        done
+    done < <(folders_of "$1")
+}
+
+require_data() { # or prepare it
+    local dataset missing prepare
     for dataset in "${chosen_datasets[@]}"; do
         set_up "$dataset" 0
-        inputs=(input0)
-        [[ "$task" == sentence_prediction ]] || inputs+=(input1)
-        while IFS= read -r folder; do
-            for input in "${inputs[@]}"; do
-                [[ -e "$folder/$input/test.idx" && -d "$folder/label" ]] ||
-                    die "$folder has no $input and label; make them with: python" \
-                        "scripts/prepare_classification.py $dataset" \
-                        "${preparation:+$preparation }--glove 6B.300d --dest $data/$dataset"
-            done
-        done < <(folders_of "$dataset")
+        prepare=("$dataset" --glove 6B.300d --dest "$data/$dataset")
+        [[ -z "$preparation" ]] || prepare+=("$preparation")
+        if [[ -n "$preparing" && -n "$(what_is_missing "$dataset")" ]]; then
+            run python "$root/scripts/prepare_classification.py" "${prepare[@]}"
+        fi
+        missing="$(what_is_missing "$dataset")"
+        [[ -z "$missing" ]] || die "there is no data in $missing; to make it: python" \
+            "scripts/prepare_classification.py $(show "${prepare[@]}"), or give --prepare"
         [[ -e "$data/$dataset/glove.txt" ]] ||
             say "$dataset has no glove.txt: its word vectors start at random"
     done
@@ -284,12 +293,12 @@ run_once() { # DATASET NUMBER SEED FOLD: the fold empty if there are none
     model=(
         --task "$task" --num-classes "$classes" "${positions[@]}" --criterion "$criterion"
         "${vectors[@]}" "${training[@]}" --batch-size "$batch_size" "${length[@]}" "${best[@]}"
-        "${flags[@]}" "${tiny_flags[@]}" "${extra[@]}"
+        "${flags[@]}" "${tiny_flags[@]}"
     )
     train=(
         fairseq-train "$binarised" --user-dir "$plugin" --seed "$3" "${model[@]}" "${device[@]}"
         --save-dir "$folder" --no-epoch-checkpoints --update-epoch-batch-itr True --num-workers 0
-        --log-format simple --log-interval 100
+        --log-format simple --log-interval 100 "${extra[@]}"
     )
     test=(
         fairseq-validate "$binarised" --user-dir "$plugin" --task "$task" --num-classes "$classes"
@@ -311,7 +320,8 @@ run_once() { # DATASET NUMBER SEED FOLD: the fold empty if there are none
     mkdir -p "$folder"
     exec 9<"$folder" # two runs of one model: the second waits
     ! command -v flock >/dev/null || flock 9
-    require_same_settings "$folder" "data $binarised" "seed $3" ${4:+"fold $4"} "train ${model[*]}"
+    require_same_settings "$folder" "data $binarised" "seed $3" ${4:+"fold $4"} \
+        "train ${model[*]} ${extra[*]}"
     if [[ -e "$folder/result.json" ]]; then
         say "finished: $told"
         return
@@ -326,16 +336,6 @@ run_once() { # DATASET NUMBER SEED FOLD: the fold empty if there are none
         die "testing failed: $(tail -n 1 "$folder/test.log") (in $folder/test.log)"
     run "${record[@]}" # which tells of them as well
     rm -f "$folder"/checkpoint_last.pt "$folder"/checkpoint_[0-9]*.pt "$folder/trained"
-}
-
-require_same_settings() { # FOLDER LINES...: as the run in it was begun with, if it was
-    local file="$1/settings" settings
-    settings="$(printf '%s\n' "${@:2}")"
-    if [[ -e "$file" && "$(<"$file")" != "$settings" ]] &&
-        compgen -G "$1/*.pt" >/dev/null; then
-        die "$1 was begun with other settings (see $file): remove it or give another --out"
-    fi
-    echo "$settings" >"$file"
 }
 
 # --- All runs ----------------------------------------------------------------------------------
@@ -432,7 +432,7 @@ print_table() { # OPTIONS of classification_results.py
 }
 
 run_recipe() { # OPTIONS...
-    local chosen chosen_datasets tiny_flags=() device commands plugin="$root/fairseq_posattn"
+    local chosen chosen_datasets tiny_flags=() device plugin="$root/fairseq_posattn"
     local task criterion metrics folds positions preparation classes training batch_size epochs
     local updates interval seeds length best vectors
     read_options "$@"
@@ -447,8 +447,7 @@ run_recipe() { # OPTIONS...
     data="${data:-${tiny:+$out/data}}"
     data="${data:-$root/data-bin}"
     if [[ -z "$dry_run" ]]; then
-        commands="$(bash "$root/scripts/environment.sh")"
-        export PATH="$commands:$PATH" PYTHONUTF8=1 # umlauts, whatever the locale
+        enter_environment
     fi
     if [[ -n "$table_only" ]]; then
         print_table

@@ -28,27 +28,13 @@
 #     metrics, metric        the names of its numbers that the rows are about, and in words
 #
 # A recipe that looks into its models redefines analyse, and print_table if it prints another table.
-set -euo pipefail
-
-root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)"
-paper="$(basename "$(cd "$(dirname "$0")" && pwd -P)")"
-name="$(basename "$0" .sh)"
+source "$(dirname "${BASH_SOURCE[0]}")/rows.sh"
 source "$root/examples/share_update.sh"
 
 save_interval=""
-row_names=() row_papers=() row_flags=()
-row() { # NAME PAPER FLAGS...
-    row_names+=("$1") row_papers+=("$2") row_flags+=("${*:3}")
-}
 
 analyse() { # CHECKPOINT FOLDER: what a recipe does with each model that was scored
     :
-}
-
-say() { printf '%s: %s\n' "$name" "$*" >&2; }
-die() {
-    say "error: $*"
-    exit 1
 }
 
 usage() {
@@ -103,8 +89,7 @@ TEXT
 
 # --- Options -----------------------------------------------------------------------------------
 
-data="" out="" rows="" steps="" seed=1 gpus="" launcher="" tiny="" dry_run="" table_only=""
-list_only="" preparing="" published="" extra=()
+steps="" seed=1 gpus="" launcher="" preparing="" published=""
 
 read_options() {
     while (($#)); do
@@ -133,20 +118,6 @@ read_options() {
     max_update="${asked_updates:-$max_update}"
     [[ "$max_update" =~ ^[1-9][0-9]*$ ]] ||
         die "--max-update $max_update: must be a positive whole number"
-}
-
-choose_rows() { # into chosen: the numbers of the rows that --rows names
-    local wanted number
-    chosen=("${!row_names[@]}")
-    [[ -n "$rows" ]] || return 0
-    chosen=()
-    while IFS= read -r wanted; do
-        for number in "${!row_names[@]}"; do
-            [[ "${row_names[number],,}" == "${wanted,,}" ]] && chosen+=("$number") && continue 2
-        done
-        die "--rows $rows: there is no row '$wanted'; the rows are: $(printf '%s, ' \
-            "${row_names[@]:0:${#row_names[@]}-1}")${row_names[-1]}"
-    done <<<"${rows//,/$'\n'}"
 }
 
 choose_steps() { # those that --steps names must be known
@@ -242,25 +213,6 @@ share_out_update() { # among the workers, so that its size does not depend on th
 
 # --- A row -------------------------------------------------------------------------------------
 
-show() { # COMMAND...: as it can be typed
-    local word line=""
-    for word in "$@"; do
-        [[ "$word" =~ ^[A-Za-z0-9_./,:=@%+-]+$ ]] || word="${word@Q}"
-        line+=" $word"
-    done
-    echo "${line# }"
-}
-
-exec 3>&2
-run() { # COMMAND...: shown, even where its own output goes into a file; with --dry-run no more
-    if [[ -n "$dry_run" ]]; then
-        show "$@"
-    else
-        echo "+ $(show "$@")" >&3
-        "$@"
-    fi
-}
-
 run_into() { # FILE COMMAND...: its output goes there, whole or not at all
     if [[ -n "$dry_run" ]]; then
         echo "$(show "${@:2}") > $(show "$1")"
@@ -280,15 +232,6 @@ run_folder() { # NUMBER: of a row; it is named by the values of its flags and ha
         [[ "$word" == --* ]] || values+="-$word"
     done
     echo "$out/${values#-}"
-}
-
-require_same_settings() { # FOLDER LINES...: as the run in it was begun with, if it was
-    local file="$1/settings" settings
-    settings="$(printf '%s\n' "${@:2}")"
-    if [[ -e "$1/checkpoint_last.pt" && "$(<"$file")" != "$settings" ]]; then
-        die "$1 was begun with other settings (see $file): remove it or give another --out"
-    fi
-    echo "$settings" >"$file"
 }
 
 run_row() { # NUMBER
@@ -398,7 +341,7 @@ prepare() { # data, folders and the number of GPUs
 }
 
 run_recipe() { # OPTIONS...
-    local number chosen tiny_flags=() tiny_decoding=() sharing device commands
+    local number chosen tiny_flags=() tiny_decoding=() sharing device
     local about_table asked_data plugin="$root/fairseq_posattn"
     read_options "$@"
     if [[ -n "$list_only" ]]; then
@@ -418,8 +361,7 @@ run_recipe() { # OPTIONS...
     data="${data:-${tiny:+$out/numbers.$source-$target}}"
     data="${data:-$root/data-bin/$corpus}"
     if [[ -z "$dry_run" ]]; then
-        commands="$(bash "$root/scripts/environment.sh")"
-        export PATH="$commands:$PATH" PYTHONUTF8=1 # umlauts, whatever the locale
+        enter_environment
     fi
     if [[ -n "$table_only" ]]; then
         print_table
