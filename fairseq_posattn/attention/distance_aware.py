@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_posattn.attention.distance import blocked_keys, distance_matrix, signed_distances
-from fairseq_posattn.attention.fused.support import kernel_obstacle
+from fairseq_posattn.attention.fused.support import dot_product_obstacle
 from fairseq_posattn.attention.implementations import select_implementation
 from fairseq_posattn.attention.mechanism import Mechanism
 from fairseq_posattn.attention.softmax import (
@@ -126,7 +126,7 @@ def _select_implementation(requested, adjustment, query, key, value, need_weight
     if adjustment != "early_multiply":
         triton = f"cannot do {adjustment}, only early_multiply"
     obstacles = {
-        "triton": triton or kernel_obstacle(requested, "distance_aware", query, key, value),
+        "triton": triton or dot_product_obstacle(requested, "distance_aware", query, key, value),
         "sdpa": sdpa,
         "reference": None,
     }

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_posattn.attention.distance import blocked_keys, distance_matrix, signed_distances
-from fairseq_posattn.attention.fused.support import kernel_obstacle
+from fairseq_posattn.attention.fused.support import dot_product_obstacle
 from fairseq_posattn.attention.implementations import select_implementation
 from fairseq_posattn.attention.mechanism import Mechanism
 from fairseq_posattn.attention.softmax import (
@@ -147,7 +147,7 @@ def dynamic_mask_attention(
 def _select_dynamic(requested, query, key, value, need_weights):
     weights = "cannot return weights" if need_weights else None
     obstacles = {
-        "triton": weights or kernel_obstacle(requested, "dynamic_mask", query, key, value),
+        "triton": weights or dot_product_obstacle(requested, "dynamic_mask", query, key, value),
         "sdpa": weights,
         "reference": None,
     }

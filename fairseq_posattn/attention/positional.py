@@ -13,8 +13,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_posattn.attention.directional import FusionGate, glorot_linear
+from fairseq_posattn.attention.fused.support import kernel_obstacle
 from fairseq_posattn.attention.implementations import select_implementation
-from fairseq_posattn.attention.masks import MaskBank, masked_softmax_attention
+from fairseq_posattn.attention.masks import DistanceMask, MaskBank, masked_softmax_attention
 
 # The four units of the published model.
 MPSAN_MASKS = ("window:2", "window:3", "past+scaled_distance", "future+scaled_distance")
@@ -25,7 +26,7 @@ def additive_attention(
     query_score: Tensor,
     value: Tensor,
     *,
-    mask: Tensor | None = None,
+    mask: Tensor | DistanceMask | None = None,
     constant: float = 5.0,
     key_padding_mask: Tensor | None = None,
     dropout_p: float = 0.0,
@@ -44,11 +45,13 @@ def additive_attention(
         key_score: ``[B, Tk]``, ``U h_i``.
         query_score: ``[B, Tq]``, ``V h_j + b``.
         value: ``[B, Tk, C]``, ``h_i``.
-        mask: float, broadcastable to ``[B, Tq, Tk]``: 0, -inf or a penalty.
+        mask: float, broadcastable to ``[B, Tq, Tk]``: 0, -inf or a penalty. Or the functions of
+            distance that masks are, K of them for the first dimension after the batch, which the
+            kernels read faster.
         constant: c.
         key_padding_mask: bool ``[B, Tk]``, True where padded, with heads too.
         dropout_p: probability of dropping a weight, while ``training``.
-        impl: ``auto`` or ``reference``.
+        impl: ``auto``, ``triton`` or ``reference``.
         need_weights: also return the weights before dropout.
 
     Returns:
@@ -56,9 +59,24 @@ def additive_attention(
         has both zero.
 
     Raises:
-        ValueError: ``impl`` is unknown.
+        ValueError: ``impl`` is unknown or cannot serve this call.
     """
-    select_implementation(impl, {"reference": None})
+    tensors = key_score, query_score, value
+    if _select_implementation(impl, tensors, mask, need_weights) == "triton":
+        from fairseq_posattn.attention.fused.additive import fused_additive_attention
+
+        return fused_additive_attention(
+            *tensors,
+            mask=mask,
+            constant=constant,
+            key_padding_mask=key_padding_mask,
+            dropout_p=dropout_p,
+            training=training,
+        )
+    if isinstance(mask, DistanceMask):
+        matrix = mask.matrix(value.dtype)  # [K, Tq, Tk]
+        ones = [1] * (key_score.dim() - 3)
+        mask = matrix.view(matrix.size(0), *ones, *matrix.shape[1:])
     key_score = (key_score / constant).unsqueeze(-2)  # [B, 1, Tk]
     query_score = (query_score / constant).unsqueeze(-1)  # [B, Tq, 1]
     return masked_softmax_attention(
@@ -69,6 +87,21 @@ def additive_attention(
         dropout_p=dropout_p,
         training=training,
         need_weights=need_weights,
+    )
+
+
+def _select_implementation(requested, tensors, mask, need_weights):
+    triton = "cannot return weights" if need_weights else None
+    if isinstance(mask, Tensor) and mask.requires_grad:
+        triton = "cannot differentiate the mask"
+    key_length = tensors[0].size(-1)
+    obstacles = {
+        "triton": triton or kernel_obstacle(requested, "additive", key_length, *tensors),
+        "reference": None,
+    }
+    on_gpu = tensors[0].device.type == "cuda"
+    return select_implementation(
+        requested, obstacles if on_gpu else dict(reversed(obstacles.items()))
     )
 
 
@@ -136,12 +169,11 @@ class PositionalSelfAttention(nn.Module):
             key_score = key_score + self.key_bias[..., None]
         # Each of the S numbers of a score weighs C / S features: all of them, or one.
         value = hidden.unflatten(-1, (self.scores, -1)).permute(0, 2, 3, 1, 4)  # [B, K, S, T, C/S]
-        mask = self.masks(length, length, device=words.device, dtype=hidden.dtype)  # [K, T, T]
         contexts = additive_attention(
             key_score,
             query_score + self.query_bias[..., None],
             value,
-            mask=mask[:, None],
+            mask=self.masks.of_distance(length, length, device=words.device),
             key_padding_mask=key_padding_mask,
             training=self.training,
             impl=self.impl,

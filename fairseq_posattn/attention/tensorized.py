@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_posattn.attention.dot_product import dot_product_attention
-from fairseq_posattn.attention.fused.support import kernel_obstacle
+from fairseq_posattn.attention.fused.support import dot_product_obstacle
 from fairseq_posattn.attention.implementations import select_implementation
 from fairseq_posattn.attention.masked_dot_product import masked_dot_product_attention
 from fairseq_posattn.attention.masks import DistanceMask, MaskBank, masked_softmax_attention
@@ -129,7 +129,7 @@ def _select_implementation(requested, token_scale, query, key, value, mask, need
     if isinstance(mask, Tensor) and mask.requires_grad:
         triton = "cannot differentiate the mask"
     obstacles = {
-        "triton": triton or kernel_obstacle(requested, "tensorized", query, key, value),
+        "triton": triton or dot_product_obstacle(requested, "tensorized", query, key, value),
         "sdpa": sdpa,
         "reference": None,
     }

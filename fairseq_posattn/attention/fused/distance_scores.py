@@ -520,19 +520,22 @@ def _launch_backward(ctx, d_context, d_query, d_key, d_value):
 
 
 def forward_tiles(query: Tensor, key: Tensor) -> tuple[int, int, dict]:
-    """Queries and keys of a tile, and the options of the launch."""
-    block_k, _ = backward_tiles(query)  # what dropout draws depends on it
-    wide = query.size(-1) > 64 or query.dtype == torch.float32
-    block_q = block_of(query.size(2), 64 if query.dtype == torch.float32 else 128)
-    options = {"num_warps": 8 if wide else 4, "num_stages": 2}
-    return block_q, block_of(key.size(2), block_k), options
+    """Queries and keys of a tile, and the options of the launch.
+
+    What dropout draws depends on the keys of a tile: they are as many in both passes.
+    """
+    largest_k, options = backward_tiles(query)
+    largest_q = 128
+    if query.dtype == torch.float32:
+        largest_q = 32 if query.size(-1) > 64 else 64
+    return block_of(query.size(2), largest_q), block_of(key.size(2), largest_k), options
 
 
 def backward_tiles(query: Tensor) -> tuple[int, dict]:
     """Queries, and keys, of a tile, and the options of the launch."""
-    wide = query.size(-1) > 64 or query.dtype == torch.float32
-    block = 32 if query.dtype == torch.float32 else 64
-    return block, {"num_warps": 8 if wide else 4, "num_stages": 2}
+    single = query.dtype == torch.float32  # multiplied by the ordinary units, from registers
+    warps = 8 if single or query.size(-1) > 64 else 4
+    return 32 if single else 64, {"num_warps": warps, "num_stages": 2}
 
 
 def _lay_out(table: Tensor, queries: int, keys: int, call: Call) -> Tensor:

@@ -26,30 +26,38 @@ OLDEST_GPU = (8, 0)
 
 
 def kernel_obstacle(
-    requested: str, mechanism: str, query: Tensor, key: Tensor, value: Tensor
+    requested: str, mechanism: str, key_length: int, *tensors: Tensor
 ) -> str | None:
-    """Why the kernels cannot serve these tensors, or None where they can.
+    """Why the kernels cannot serve a call, or None where they can.
 
     Args:
         requested: the implementation asked for; ``auto`` is also told where they are no gain.
         mechanism: of ``LEAST_KEYS``.
-        query, key, value: ``[..., T, D]``.
+        tensors: that the scores and the context are made of.
     """
-    if requested == "auto" and key.size(-2) < LEAST_KEYS[mechanism]:
+    if requested == "auto" and key_length < LEAST_KEYS[mechanism]:
         return f"is slower below {LEAST_KEYS[mechanism]} keys"
-    obstacle = _installation_obstacle() or _device_obstacle(query.device)
+    obstacle = _installation_obstacle() or _device_obstacle(tensors[0].device)
     if obstacle is not None:
         return obstacle
-    tensors = (query, key, value)
-    if any(tensor.dtype != query.dtype for tensor in tensors) or query.dtype not in DTYPES:
-        names = ", ".join(str(tensor.dtype).removeprefix("torch.") for tensor in tensors)
-        return f"takes query, key and value in one of float16, bfloat16, float32, not {names}"
-    if query.size(-1) > LARGEST_HEAD or value.size(-1) != query.size(-1):
-        sizes = " and ".join(str(tensor.size(-1)) for tensor in (query, value))
-        return f"takes heads of up to {LARGEST_HEAD} features, as many in values, not {sizes}"
-    if 0 in query.shape or 0 in key.shape:
+    dtypes = {tensor.dtype for tensor in tensors}
+    if len(dtypes) > 1 or not dtypes <= set(DTYPES):
+        names = ", ".join(sorted(str(dtype).removeprefix("torch.") for dtype in dtypes))
+        return f"takes tensors all of float16, bfloat16 or float32, not of {names}"
+    if any(0 in tensor.shape for tensor in tensors):
         return "takes no empty tensors"
     return None
+
+
+def dot_product_obstacle(
+    requested: str, mechanism: str, query: Tensor, key: Tensor, value: Tensor
+) -> str | None:
+    """:func:`kernel_obstacle`, and whether heads ``[B, H, T, D]`` are of a size that is served."""
+    obstacle = kernel_obstacle(requested, mechanism, key.size(-2), query, key, value)
+    if obstacle is None and (query.size(-1) > LARGEST_HEAD or value.size(-1) != query.size(-1)):
+        sizes = " and ".join(str(tensor.size(-1)) for tensor in (query, value))
+        return f"takes heads of up to {LARGEST_HEAD} features, as many in values, not {sizes}"
+    return obstacle
 
 
 def interpreted() -> bool:

@@ -2,18 +2,14 @@
 
 With E the weights of the pairs, ``exp(sigma_t(R) + M)``, and G those of the keys' features,
 ``exp(sigma_s(S))``, the context is ``E (G V) / E G`` (Algorithm 1). What a feature's G is divided
-by cancels: its largest, so that it is at most 1. Of ``log_sigmoid`` scores E is the sigmoid, at most 1
-and kept from vanishing by ``SMALLEST_PAIR``: no running maximum is needed. Of ``identity`` scores
-it is FlashAttention's. Masks that are functions of the distance come as a line for each head, and
-with the distances that let a key through, beyond which no tile is looked at; any other mask is read
-tile by tile.
+by cancels: its largest, so that it is at most 1. Of ``log_sigmoid`` scores E is the sigmoid, at
+most 1 and kept from vanishing by ``SMALLEST_PAIR``: no running maximum is needed. Of ``identity``
+scores it is FlashAttention's.
 
 With N and Z the products of the context N / Z, a loss L has ``dL/dN = dL/dcontext / Z`` and
 ``dL/dZ = -dL/dcontext * context / Z``, and all else follows: no row sum is needed, for E times a
 number gives the same context. Every sum has a fixed order.
 """
-
-import math
 
 import torch
 import triton
@@ -27,14 +23,20 @@ from fairseq_posattn.attention.fused.launch import (
     blocks_of,
     line_origin,
     matrix_precision,
-    padded_line,
     strides_of,
     with_unit_stride,
+)
+from fairseq_posattn.attention.fused.masks import (
+    NONE,
+    kind_of_mask,
+    load_mask,
+    mask_arguments,
+    reachable_keys,
+    reachable_queries,
 )
 from fairseq_posattn.attention.fused.tile import (
     LOG2_E,
     kept,
-    load_diagonals,
     load_rows,
     power_of_two,
     product,
@@ -49,11 +51,6 @@ from fairseq_posattn.attention.masks import DistanceMask
 SMALLEST_PAIR = tl.constexpr(2.0**-36)
 # As in attention/tensorized.py.
 SMALLEST_WEIGHT = tl.constexpr(1e-26)
-
-# Where a mask is.
-NONE = tl.constexpr(0)
-LINE = tl.constexpr(1)
-TILE = tl.constexpr(2)
 
 # What is dropped apart: pairs, and features of keys.
 PAIRS = tl.constexpr(0)
@@ -118,33 +115,6 @@ def weigh_sources(
         v = load_rows(V + b * v_b + h * v_h, v_t, key, keys, FEATURES, BLOCK_D)
         weighed = tl.where(seen, weight * v.to(tl.float32), 0.0)
         store_rows(GV + b * g_b + h * g_h, g_t, key, keys, weighed, FEATURES, BLOCK_D)
-
-
-@triton.jit
-def reachable_keys(REACH, h, first, last, keys, MASK: tl.constexpr, BLOCK: tl.constexpr):
-    """The keys, in whole blocks, that the positions ``first`` to ``last`` of a head may see."""
-    start, end = 0, keys
-    if MASK == LINE:
-        start = tl.maximum(first - tl.load(REACH + 2 * h + 1), 0) // BLOCK * BLOCK
-        end = tl.minimum(tl.maximum(last + 1 - tl.load(REACH + 2 * h), 0), keys)
-    return start, end
-
-
-@triton.jit
-def load_mask(
-    M, b, h, m_b, m_h, m_q, m_k, origin, query, key, queries, keys, MASK: tl.constexpr
-):  # fmt: skip
-    """The mask of a tile: factors of E, or what is added to scores to the base 2."""
-    if MASK == LINE:
-        distance = query[:, None] + (keys - queries) - key[None, :]
-        return load_diagonals(M + h * m_h + origin, distance)
-    elif MASK == TILE:
-        pointers = M + b * m_b + h * m_h
-        pointers += query[:, None].to(tl.int64) * m_q + key[None, :].to(tl.int64) * m_k
-        inside = (query[:, None] < queries) & (key[None, :] < keys)
-        return tl.load(pointers, mask=inside, other=0.0)
-    else:
-        return tl.zeros((query.shape[0], key.shape[0]), tl.float32)
 
 
 @triton.jit
@@ -304,7 +274,6 @@ def differentiate_keys(
     b, h = (head_index // heads).to(tl.int64), (head_index % heads).to(tl.int64)
     first_key = tl.program_id(0) * BLOCK_K
     key = first_key + tl.arange(0, BLOCK_K)
-    offset = keys - queries
     k = load_rows(K + b * k_b + h * k_h, k_t, key, keys, FEATURES, BLOCK_D)
     g = load_rows(G + b * g_b + h * g_h, g_t, key, keys, FEATURES, BLOCK_D)
     gv = load_rows(GV + b * g_b + h * g_h, g_t, key, keys, FEATURES, BLOCK_D)
@@ -313,11 +282,9 @@ def differentiate_keys(
     d_k = tl.zeros((BLOCK_K, BLOCK_D), tl.float32)
     d_gv = tl.zeros((BLOCK_K, BLOCK_D), tl.float32)
     d_g = tl.zeros((BLOCK_K, BLOCK_D), tl.float32)
-    start, end = 0, queries
-    if MASK == LINE:  # queries from the least to the greatest distance after the keys
-        start = tl.maximum(first_key + tl.load(REACH + 2 * h) - offset, 0) // BLOCK_Q * BLOCK_Q
-        end = first_key + BLOCK_K + tl.load(REACH + 2 * h + 1) - offset
-        end = tl.minimum(tl.maximum(end, 0), queries)
+    start, end = reachable_queries(
+        REACH, h, first_key, first_key + BLOCK_K - 1, queries, keys, MASK, BLOCK_Q
+    )
     for first_query in range(start, end, BLOCK_Q):
         query = first_query + tl.arange(0, BLOCK_Q)
         q = load_rows(Q + b * q_b + h * q_h, q_t, query, queries, FEATURES, BLOCK_D)
@@ -390,13 +357,8 @@ class TensorizedKernels(torch.autograd.Function):
             LOG_SIGMOID=scales[1] == "log_sigmoid", BLOCK_K=64, num_warps=8, **constants,
         )  # fmt: skip
 
-        if mask is None:
-            kind, mask_strides = NONE, (0, 0, 0, 0)
-        elif reach is None:
-            kind, mask_strides = TILE, mask.stride()
-        else:
-            kind, mask_strides = LINE, (0, mask.size(-1), 0, 0)
-        constants |= {"LOG_SIGMOID": scales[0] == "log_sigmoid", "MASK": kind.value}
+        kind, mask_strides = kind_of_mask(mask, reach)
+        constants |= {"LOG_SIGMOID": scales[0] == "log_sigmoid", "MASK": kind}
         constants |= {"PRECISION": matrix_precision(query.dtype)}
         constants |= {"VALUE_PRECISION": matrix_precision(query.dtype)}
         numbers = (*mask_strides, heads, queries, key.size(2), line_origin(queries, key.size(2)))
@@ -454,11 +416,15 @@ def tiles(query: Tensor, key: Tensor, backward: bool = False) -> tuple[int, int,
 
     What dropout draws depends on the keys of a tile: they are as many in both passes.
     """
-    largest = 64 if query.dtype == torch.bfloat16 else 32
     many = query.size(-1) > 64
-    block_q = block_of(query.size(2), largest // 2 if backward and many else largest)
-    options = {"num_warps": 8 if many else 4, "num_stages": 2}
-    return block_q, block_of(key.size(2), largest), options
+    largest = 64 if query.dtype == torch.bfloat16 else 32
+    block_k = block_of(key.size(2), largest)
+    options = {"num_warps": 8 if many or backward else 4, "num_stages": 2}
+    if backward and (many or query.dtype == torch.float32):
+        largest //= 2
+    if query.dtype == torch.float32:  # multiplied by the ordinary units, from registers
+        options = {"num_warps": 8, "num_stages": 1}
+    return block_of(query.size(2), largest), block_k, options
 
 
 def fused_tensorized_attention(
@@ -481,23 +447,13 @@ def fused_tensorized_attention(
     """
     # Pairs and sources are dropped apart, each with the root of the probability of keeping.
     dropout = Dropout.draw(1 - (1 - dropout_p) ** 0.5, training)
-    reach = None
-    if mask is not None:
-        queries, keys = query.size(2), key.size(2)
-        multiplies = token_scale == "log_sigmoid"
-        values = mask.line if isinstance(mask, DistanceMask) else mask
-        values = values.float().exp() if multiplies else values.float() * LOG2_E.value
-        if isinstance(mask, DistanceMask):
-            reach = mask.reach
-            mask = padded_line(values, queries, keys, 0.0 if multiplies else -math.inf)
-        else:
-            mask = values.expand(*query.shape[:2], queries, keys)
+    values, reach = mask_arguments(mask, query.shape[:3], key.size(2), token_scale == "log_sigmoid")
     return TensorizedKernels.apply(
         query,
         key,
         value,
         source_scores,
-        mask,
+        values,
         reach,
         key_padding_mask,
         (token_scale, source_scale),

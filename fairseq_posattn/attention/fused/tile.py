@@ -60,31 +60,35 @@ def load_diagonals(line, distance):
 
 
 @triton.jit
-def load_rows(start, stride, rows, length, FEATURES: tl.constexpr, BLOCK_D: tl.constexpr):
-    """Rows of a matrix ``[length, FEATURES]``; zero beyond its edges.
+def tile_of_rows(start, stride, rows, length, first, FEATURES: tl.constexpr, BLOCK_D: tl.constexpr):
+    """Pointers to rows of a matrix ``[length, FEATURES]``, from a feature on, and which are inside.
 
     Args:
-        rows: ``[N]``.
+        rows: ``[N]``. first: feature.
 
     Returns:
-        ``[N, BLOCK_D]``.
+        two ``[N, BLOCK_D]``.
     """
-    features = tl.arange(0, BLOCK_D)
+    features = first + tl.arange(0, BLOCK_D)
     inside = rows[:, None] < length
-    if FEATURES != BLOCK_D:
+    if FEATURES % BLOCK_D != 0:
         inside = inside & (features[None, :] < FEATURES)
-    pointers = start + rows[:, None].to(tl.int64) * stride + features[None, :]
+    return start + rows[:, None].to(tl.int64) * stride + features[None, :], inside
+
+
+@triton.jit
+def load_rows(start, stride, rows, length, FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, first=0):
+    """See :func:`tile_of_rows`; zero beyond the edges."""
+    pointers, inside = tile_of_rows(start, stride, rows, length, first, FEATURES, BLOCK_D)
     return tl.load(pointers, mask=inside, other=0.0)
 
 
 @triton.jit
-def store_rows(start, stride, rows, length, tile, FEATURES: tl.constexpr, BLOCK_D: tl.constexpr):
+def store_rows(
+    start, stride, rows, length, tile, FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, first=0
+):
     """The reverse of :func:`load_rows`."""
-    features = tl.arange(0, BLOCK_D)
-    inside = rows[:, None] < length
-    if FEATURES != BLOCK_D:
-        inside = inside & (features[None, :] < FEATURES)
-    pointers = start + rows[:, None].to(tl.int64) * stride + features[None, :]
+    pointers, inside = tile_of_rows(start, stride, rows, length, first, FEATURES, BLOCK_D)
     tl.store(pointers, tile.to(start.dtype.element_ty), mask=inside)
 
 
