@@ -1,0 +1,335 @@
+"""Time and memory of the attention functions beside plain attention, by length, in one run.
+
+    python benchmarks/attention.py --device cuda --json attention.json --plot attention.png
+    python benchmarks/attention.py --quick
+
+Every mechanism by every implementation that can serve it on this machine, forward alone and as a
+training step (forward and backward), beside PyTorch's ``scaled_dot_product_attention`` without any
+mask: "plain". A batch has as many sentences as make up --tokens. All take turns, round by round:
+what disturbs the machine disturbs all, and a ratio is the median over the rounds of time over
+plain's in the same round. Memory, on a GPU, is what a pass needs at its peak beyond its inputs.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+from pathlib import Path
+
+import machine
+import torch
+import torch.nn.functional as F
+from tqdm import tqdm
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+from fairseq_posattn.attention import (  # noqa: E402
+    additive_attention,
+    distance_aware_attention,
+    dynamic_mask_attention,
+    tensorized_attention,
+)
+from fairseq_posattn.attention.masks import MaskBank  # noqa: E402
+
+MIB = 2**20
+LENGTHS = [32, 64, 128, 256, 512, 1024, 2048, 4096, 8192]
+PASSES = ("forward", "training")
+IMPLEMENTATIONS = ("reference", "sdpa", "triton")
+PLAIN = ("plain", "sdpa")
+
+
+class Inputs:
+    """Random tensors of a batch, which require gradients."""
+
+    def __init__(self, arguments, length):
+        self.heads, self.length = arguments.heads, length
+        self.batch = max(1, arguments.tokens // length)
+        self.device, self.dtype = arguments.device, getattr(torch, arguments.dtype)
+        self.dropout = {"dropout_p": arguments.dropout}
+
+    def make(self, *shape):
+        return torch.randn(shape, device=self.device, dtype=self.dtype, requires_grad=True)
+
+    def vectors(self, number, features):
+        shape = self.batch, self.heads, self.length, features
+        return [self.make(*shape) for _ in range(number)]
+
+    def directions(self):
+        """Half of the heads see the past, half the future."""
+        bank = MaskBank.for_heads(["past", "future"], self.heads, causal=False)
+        return bank.of_distance(self.length, self.length, device=torch.device(self.device))
+
+
+def plain(inputs, features, impl):
+    tensors = inputs.vectors(3, features)
+    return tensors, lambda: F.scaled_dot_product_attention(*tensors, **inputs.dropout)
+
+
+def dman(inputs, features, impl):
+    tensors = inputs.vectors(3, features)
+    tensors += [inputs.make(inputs.batch, inputs.length)]
+    tensors += [inputs.make(2 * inputs.length - 1), inputs.make(inputs.heads)]
+    return tensors, lambda: dynamic_mask_attention(*tensors, impl=impl, **inputs.dropout)
+
+
+def da(inputs, features, impl):
+    tensors = inputs.vectors(3, features) + [inputs.make(inputs.heads), inputs.make(inputs.heads)]
+    return tensors, lambda: distance_aware_attention(*tensors, impl=impl, **inputs.dropout)
+
+
+def mtsa(inputs, features, impl, token_scale="log_sigmoid"):
+    tensors, mask = inputs.vectors(4, features), inputs.directions()
+    options = {"token_scale": token_scale, "impl": impl, **inputs.dropout}
+    return tensors, lambda: tensorized_attention(*tensors, mask=mask, **options)
+
+
+def mtsa_identity(inputs, features, impl):
+    """The form of the published translation runs: no masks."""
+    tensors = inputs.vectors(4, features)
+    options = {"token_scale": "identity", "impl": impl, **inputs.dropout}
+    return tensors, lambda: tensorized_attention(*tensors, **options)
+
+
+def mpsan(inputs, features, impl):
+    shape = inputs.batch, inputs.heads, inputs.length
+    tensors = [inputs.make(*shape), inputs.make(*shape), *inputs.vectors(1, features)]
+    options = {"mask": inputs.directions(), "impl": impl, **inputs.dropout}
+    return tensors, lambda: additive_attention(*tensors, **options)
+
+
+MECHANISMS = {
+    "dman": dman,
+    "da": da,
+    "mtsa": mtsa,
+    "mtsa_identity": mtsa_identity,
+    "mpsan": mpsan,
+}
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(
+        description=__doc__.split("\n\n")[0],
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    parser.add_argument("--mechanisms", nargs="+", choices=MECHANISMS, default=list(MECHANISMS))
+    parser.add_argument(
+        "--implementations", nargs="+", choices=IMPLEMENTATIONS, default=list(IMPLEMENTATIONS)
+    )
+    parser.add_argument("--lengths", nargs="+", type=int, default=LENGTHS, help="of the sentences")
+    parser.add_argument("--tokens", type=int, default=8192, help="in a batch, of all sentences")
+    parser.add_argument("--heads", type=int, default=8)
+    parser.add_argument("--features", type=int, default=64, help="of a head")
+    parser.add_argument("--dropout", type=float, default=0.0, help="probability, plain's too")
+    parser.add_argument(
+        "--device", default="cuda" if torch.cuda.is_available() else "cpu", help="cpu or cuda"
+    )
+    parser.add_argument(
+        "--dtype",
+        choices=["float32", "float16", "bfloat16"],
+        help="precision; default: bfloat16 on a GPU, float32 on a CPU",
+    )
+    parser.add_argument("--rounds", type=int, default=20, help="counted turns of each")
+    parser.add_argument("--warmup", type=int, default=5, help="turns before those")
+    parser.add_argument(
+        "--largest-matrix",
+        type=float,
+        metavar="GIB",
+        help="leave out what makes tensors of all pairs, where one in float32 is larger than this; "
+        "default: 16 on a GPU, 1 on a CPU",
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="lengths 32 and 128, 1024 tokens, 3 rounds: to try it"
+    )
+    parser.add_argument("--json", metavar="FILE", help="also write the results here")
+    parser.add_argument("--plot", metavar="FILE", help="also draw them here, .png or .pdf")
+    arguments = parser.parse_args()
+    if arguments.dtype is None:
+        arguments.dtype = "bfloat16" if arguments.device == "cuda" else "float32"
+    if arguments.largest_matrix is None:
+        arguments.largest_matrix = 16.0 if arguments.device == "cuda" else 1.0
+    if arguments.quick:
+        arguments.lengths, arguments.tokens = [32, 128], 1024
+        arguments.rounds, arguments.warmup = 3, 1
+    if min(arguments.lengths) < 1 or arguments.tokens < 1 or arguments.rounds < 1:
+        parser.error("--lengths, --tokens and --rounds must be 1 or more")
+    return arguments
+
+
+class Contestant:
+    """One mechanism by one implementation at one length, forward alone or as a training step."""
+
+    def __init__(self, name, impl, build, arguments, inputs, training):
+        self.name, self.impl, self.training = name, impl, training
+        self.device, self.seconds, self.peak_mib = arguments.device, [], None
+        self.tensors, self.attend = build(inputs, arguments.features, impl)
+
+    def step(self):
+        if not self.training:
+            with torch.no_grad():
+                self.attend()
+            return
+        for tensor in self.tensors:
+            tensor.grad = None
+        context = self.attend()
+        context.backward(context.detach())
+
+    def take_turn(self) -> float:
+        """Seconds."""
+        if self.device != "cuda":
+            start = machine.now(self.device)
+            self.step()
+            return machine.now(self.device) - start
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        self.step()
+        end.record()
+        end.synchronize()
+        return start.elapsed_time(end) / 1000
+
+    def measure_memory(self):
+        if self.device != "cuda":
+            return
+        for tensor in self.tensors:
+            tensor.grad = None
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        self.step()
+        self.peak_mib = (torch.cuda.max_memory_allocated() - before) / MIB
+
+
+def contestants(arguments, length, training):
+    """Those that can serve the call here; the others, each with the reason."""
+    inputs = Inputs(arguments, length)
+    able = [Contestant(*PLAIN, plain, arguments, inputs, training)]
+    unable = []
+    pairs_gib = inputs.batch * inputs.heads * length**2 * 4 / 2**30
+    for name in arguments.mechanisms:
+        for impl in arguments.implementations:
+            if impl != "triton" and pairs_gib > arguments.largest_matrix:
+                unable.append((name, impl, f"a tensor of all pairs has {pairs_gib:.1f} GiB"))
+                continue
+            contestant = Contestant(name, impl, MECHANISMS[name], arguments, inputs, training)
+            try:
+                contestant.step()
+                able.append(contestant)
+            except (ValueError, torch.OutOfMemoryError) as error:
+                unable.append((name, impl, str(error).splitlines()[0].split(";")[0]))
+    return able, unable
+
+
+def measure(arguments, length, which):
+    """The results of one length and pass, and what could not be measured."""
+    able, unable = contestants(arguments, length, which == "training")
+    for contestant in able:
+        contestant.measure_memory()
+    turns = tqdm(range(arguments.warmup + arguments.rounds), desc=f"{length} {which}", leave=False)
+    for number in turns:
+        for contestant in able:
+            seconds = contestant.take_turn()
+            if number >= arguments.warmup:
+                contestant.seconds.append(seconds)
+    return [result(c, able[0], length, which) for c in able], unable
+
+
+def result(contestant, beside, length, which):
+    ratios = [a / b for a, b in zip(contestant.seconds, beside.seconds, strict=True)]
+    has_memory = contestant.peak_mib is not None
+    return {
+        "mechanism": contestant.name,
+        "implementation": contestant.impl,
+        "length": length,
+        "pass": which,
+        "milliseconds": 1000 * statistics.median(contestant.seconds),
+        "time_ratio": statistics.median(ratios),
+        "peak_mib": contestant.peak_mib,
+        "memory_ratio": contestant.peak_mib / beside.peak_mib if has_memory else None,
+    }
+
+
+def table(results, lengths, which, value, form):
+    """A row for each mechanism and implementation, a column for each length, in Markdown."""
+    chosen = {
+        (r["mechanism"], r["implementation"], r["length"]): r[value]
+        for r in results
+        if r["pass"] == which
+    }
+    rows = list(dict.fromkeys(key[:2] for key in chosen))
+    lines = ["| mechanism | implementation | " + " | ".join(map(str, lengths)) + " |"]
+    lines.append("|---|---|" + "---:|" * len(lengths))
+    for row in rows:
+        cells = [chosen.get((*row, length)) for length in lengths]
+        cells = ["" if cell is None else format(cell, form) for cell in cells]
+        lines.append(f"| {' | '.join([*row, *cells])} |")
+    return "\n".join(lines)
+
+
+def tables(report):
+    """All that was measured, in Markdown."""
+    results, lengths = report["results"], report["lengths"]
+    parts = []
+    for which in PASSES:
+        parts.append(f"{which}, milliseconds")
+        parts.append(table(results, lengths, which, "milliseconds", ".3f"))
+        parts.append(f"{which}, time over plain attention's")
+        parts.append(table(results, lengths, which, "time_ratio", ".2f"))
+        if results[0]["peak_mib"] is not None:
+            parts.append(f"{which}, peak memory in MiB")
+            parts.append(table(results, lengths, which, "peak_mib", ".1f"))
+    return "\n\n".join(parts)
+
+
+def draw(report, path):
+    """Time, and on a GPU memory, of a training step over plain attention's, by length."""
+    from fairseq_posattn.analysis.picture import line_style, new_figure
+
+    values = {"time_ratio": "time over plain attention's"}
+    if report["results"][0]["peak_mib"] is not None:
+        values["memory_ratio"] = "peak memory over plain attention's"
+    figure = new_figure(6.5 * len(values), 4.5)
+    panels = figure.subplots(1, len(values), squeeze=False)[0]
+    training = [r for r in report["results"] if r["pass"] == "training"]
+    names = dict.fromkeys((r["mechanism"], r["implementation"]) for r in training)
+    for panel, (value, label) in zip(panels, values.items(), strict=True):
+        for number, name in enumerate(names):
+            points = [r for r in training if (r["mechanism"], r["implementation"]) == name]
+            lengths, heights = [r["length"] for r in points], [r[value] for r in points]
+            panel.plot(lengths, heights, label=" ".join(name), marker=".", **line_style(number))
+        panel.set_xscale("log", base=2)
+        panel.set_yscale("log")
+        panel.set_xlabel("positions of a sentence")
+        panel.set_ylabel(label)
+    panels[0].legend(fontsize="small")
+    figure.suptitle("Training step, {dtype}, {device}".format(**report))
+    figure.savefig(path, dpi=150)
+
+
+def main():
+    arguments = parse_arguments()
+    torch.manual_seed(1)
+    report = machine.describe(arguments.device, arguments.dtype)
+    for name in ("tokens", "heads", "features", "dropout", "rounds", "lengths"):
+        report[name] = getattr(arguments, name)
+    report["results"] = []
+    reasons = {}
+    for length in arguments.lengths:
+        for which in PASSES:
+            results, unable = measure(arguments, length, which)
+            report["results"] += results
+            for name, impl, reason in unable:
+                reasons.setdefault((name, impl, reason), []).append(length)
+    print(
+        "{device}, {threads} threads, {dtype}, torch {torch}: {tokens} tokens, {heads} heads of "
+        "{features} features, dropout {dropout}\n".format(**report)
+    )
+    print(tables(report))
+    for (name, impl, reason), lengths in reasons.items():
+        lengths = ", ".join(map(str, dict.fromkeys(lengths)))
+        print(f"\nnot measured at {lengths}: {name} by {impl}: {reason}")
+    if arguments.json:
+        Path(arguments.json).write_text(json.dumps(report, indent=2) + "\n")
+    if arguments.plot:
+        draw(report, arguments.plot)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,27 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_every_implementation_that_can_is_measured_and_the_others_are_accounted_for(tmp_path):
+    command = [sys.executable, str(ROOT / "benchmarks" / "attention.py"), "--device", "cpu"]
+    command += ["--lengths", "4", "8", "--tokens", "16", "--heads", "2", "--features", "4", "--rounds", "1", "--warmup", "0"]
+    results, picture = tmp_path / "results.json", tmp_path / "picture.png"
+    command += ["--json", str(results), "--plot", str(picture)]
+    environment = {key: value for key, value in os.environ.items() if key != "TRITON_INTERPRET"}
+    run = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr[-2000:]
+    report = json.loads(results.read_text())
+    measured = {(r["mechanism"], r["implementation"]) for r in report["results"]}
+    assert {("plain", "sdpa"), ("dman", "reference"), ("dman", "sdpa")} <= measured
+    assert not any(implementation == "triton" for _, implementation in measured)
+    assert {(r["length"], r["pass"]) for r in report["results"]} == {
+        (length, which) for length in (4, 8) for which in ("forward", "training")
+    }
+    assert "| dman | reference |" in run.stdout
+    assert "not measured at 4, 8: dman by triton: impl='triton' needs" in run.stdout
+    assert picture.stat().st_size > 0
