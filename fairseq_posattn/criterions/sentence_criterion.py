@@ -16,6 +16,14 @@ class SentenceCriterionConfig(FairseqDataclass):
         default="sentence_classification_head",
         metadata={"help": "name of the classification head to train"},
     )
+    l2: float = field(
+        default=0.0,
+        metadata={
+            "help": "L2 regularisation: to a sentence's loss in training, add so many times half "
+            "the sum of squares of all matrices but the word vectors. (--weight-decay takes in "
+            "word vectors and biases; in fairseq's Adam it is no part of the loss.)"
+        },
+    )
 
 
 @dataclass
@@ -37,9 +45,13 @@ class SentenceCriterion(FairseqCriterion):
     def __init__(self, cfg, task):
         super().__init__(task)
         self.head = cfg.classification_head_name
+        self.l2 = cfg.l2
 
     def forward(self, model, sample, reduce=True):
-        """The summed loss of a batch, the number of its sentences, and what to log."""
+        """The summed loss of a batch, the number of its sentences, and what to log.
+
+        What is logged is the loss without L2's penalty.
+        """
         if self.head not in getattr(model, "classification_heads", {}):
             raise UsageError(
                 f"{type(model).__name__} has no classification head {self.head!r}: train one of "
@@ -59,6 +71,8 @@ class SentenceCriterion(FairseqCriterion):
             "sample_size": targets.numel(),
             **self.measure(logits.detach(), targets, sample["id"], training=model.training),
         }
+        if self.l2 and model.training:
+            loss = loss + targets.numel() * self.l2 / 2 * sum_of_squares(model)
         return loss, targets.numel(), logged
 
     @staticmethod
@@ -79,6 +93,22 @@ class SentenceCriterion(FairseqCriterion):
             ids: numbers of the examples in their data set, [B].
         """
         raise NotImplementedError
+
+
+def sum_of_squares(model):
+    """Of all trained matrices of a model but the word vectors, in float32: L2's penalty, doubled.
+
+    The papers' implementations leave out biases and word vectors, of which most would only shrink:
+    few words are in a batch.
+    """
+    vectors = {
+        id(module.weight) for module in model.modules() if isinstance(module, torch.nn.Embedding)
+    }
+    return sum(
+        parameter.float().square().sum()
+        for parameter in model.parameters()
+        if parameter.requires_grad and parameter.dim() > 1 and id(parameter) not in vectors
+    )
 
 
 def log_mean_loss(logging_outputs, *, divisor=1.0):
