@@ -8,6 +8,7 @@ INSTALL_REQUIRES = [
     "torch>=2.6",
     "fairseq-fixed>=0.12.3.1,<0.13",
     "numpy>=1.26",
+    "regex>=2023.6.3",
     "sacrebleu>=2.3",
     "sacremoses>=0.1",
     "scikit-learn>=1.3",
