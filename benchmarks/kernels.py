@@ -15,6 +15,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 
 os.environ.pop("TRITON_INTERPRET", None)  # compiled, not interpreted
@@ -104,8 +105,9 @@ class Recorder:
         return lambda *args, **options: self.launches.append((self.kernel, args, options))
 
 
-def launches_of(mechanism, dtype, features, length):
-    """Every launch of a training step: (kernel, arguments, options)."""
+@contextmanager
+def recording():
+    """Kernels are noted instead of launched: a list of (kernel, arguments, options)."""
     launches, kernels = [], []
     for module in (distance_scores, tensorized, additive):
         for name, value in list(vars(module).items()):
@@ -113,14 +115,20 @@ def launches_of(mechanism, dtype, features, length):
                 kernels.append((module, name, value))
                 setattr(module, name, Recorder(value, launches))
     try:
-
-        def make(*shape):
-            return torch.randn(shape).to(dtype).requires_grad_()
-
-        MECHANISMS[mechanism](length, features, make).sum().backward()
+        yield launches
     finally:
         for module, name, value in kernels:
             setattr(module, name, value)
+
+
+def launches_of(mechanism, dtype, features, length):
+    """Every launch of a training step."""
+
+    def make(*shape):
+        return torch.randn(shape).to(dtype).requires_grad_()
+
+    with recording() as launches:
+        MECHANISMS[mechanism](length, features, make).sum().backward()
     return launches
 
 

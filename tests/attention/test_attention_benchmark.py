@@ -9,7 +9,8 @@ ROOT = Path(__file__).parents[2]
 
 def test_every_implementation_that_can_is_measured_and_the_others_are_accounted_for(tmp_path):
     command = [sys.executable, str(ROOT / "benchmarks" / "attention.py"), "--device", "cpu"]
-    command += ["--lengths", "4", "8", "--tokens", "16", "--heads", "2", "--features", "4", "--rounds", "1", "--warmup", "0"]
+    command += ["--lengths", "4", "8", "--tokens", "16", "--heads", "2", "--features", "4"]
+    command += ["--rounds", "1", "--warmup", "0"]
     results, picture = tmp_path / "results.json", tmp_path / "picture.png"
     command += ["--json", str(results), "--plot", str(picture)]
     environment = {key: value for key, value in os.environ.items() if key != "TRITON_INTERPRET"}

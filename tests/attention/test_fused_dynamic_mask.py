@@ -203,7 +203,7 @@ def test_what_the_kernels_cannot_do_is_refused_in_one_line():
     tensors, exact = inputs(batch=1, queries=3)
     with pytest.raises(ValueError, match="impl='triton' cannot return weights; choose one of"):
         dynamic_mask_attention(*tensors, impl="triton", need_weights=True)
-    with pytest.raises(ValueError, match="all of float16, bfloat16 or float32, not of float64"):
+    with pytest.raises(ValueError, match="takes float16, bfloat16 or float32, not float64"):
         dynamic_mask_attention(*exact, impl="triton")
     tensors, _ = inputs(batch=1, queries=3, features=129)
     with pytest.raises(ValueError, match="takes heads of up to 128 features"):

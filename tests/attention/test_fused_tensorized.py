@@ -70,9 +70,9 @@ def test_masks_of_the_distance(names, token_scale):
 
 
 @pytest.mark.parametrize("token_scale", SCALES)
-@pytest.mark.parametrize("shape", [(33, 33), (2, 33, 33), (3, 1, 33, 33)])
+@pytest.mark.parametrize("shape", [(2, 33, 33), (3, 1, 20, 20)])
 def test_masks_of_any_kind(shape, token_scale):
-    tensors, exact = inputs(queries=33)
+    tensors, exact = inputs(queries=shape[-1])
     generator = torch.Generator().manual_seed(1)
     mask = torch.randn(shape, generator=generator)
     mask = mask.masked_fill(torch.rand(shape, generator=generator) < 0.3, -torch.inf).to(DEVICE)

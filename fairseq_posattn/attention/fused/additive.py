@@ -35,6 +35,7 @@ from fairseq_posattn.attention.fused.tile import (
     LOG2_E,
     kept,
     load_rows,
+    place,
     power_of_two,
     product,
     store_rows,
@@ -70,10 +71,10 @@ def attend(
     FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     """Some features of the context of a block of queries, and the logarithms of its sums."""
-    head_index = tl.program_id(1)
+    block, head_index = place(tl.cdiv(queries, BLOCK_Q))
     b, h = (head_index // heads).to(tl.int64), (head_index % heads).to(tl.int64)
-    first_feature = tl.program_id(2) * BLOCK_D
-    first_query = tl.program_id(0) * BLOCK_Q
+    first_feature = tl.program_id(1) * BLOCK_D
+    first_query = block * BLOCK_Q
     query = first_query + tl.arange(0, BLOCK_Q)
     queries_before = head_index.to(tl.int64) * queries
     query_score = load_scores(QUERY, queries_before, query, queries, inverse)
@@ -114,23 +115,23 @@ def attend(
         tl.store(LOG_SUM + queries_before + query, log_sum, mask=query < queries)
 
 
-@triton.jit(do_not_specialize=["queries", "keys", "origin", "seed", "threshold"])
+@triton.jit(do_not_specialize=["queries", "keys", "origin", "seed", "threshold", "parts"])
 def differentiate_scores(
     QUERY, KEY, V, CONTEXT, D_CONTEXT, LOG_SUM, M, REACH, PADDING, D_QUERY, D_KEY,
     v_b, v_h, v_t, c_b, c_h, c_t, g_b, g_h, g_t, m_b, m_h, m_q, m_k,
-    heads, heads_per_mask, queries, keys, origin, inverse, seed, threshold, keep_scale,
+    heads, heads_per_mask, queries, keys, origin, inverse, seed, threshold, keep_scale, parts,
     MASK: tl.constexpr, PADDED: tl.constexpr, DROPPING: tl.constexpr, PRECISION: tl.constexpr,
     FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     """Gradients of the queries' scores of every so many blocks, and of all keys' from those."""
-    head_index = tl.program_id(1)
+    part, head_index = place(parts)
     b, h = (head_index // heads).to(tl.int64), (head_index % heads).to(tl.int64)
     queries_before = head_index.to(tl.int64) * queries
-    line = D_KEY + (head_index * tl.num_programs(0) + tl.program_id(0)).to(tl.int64) * keys
+    line = D_KEY + tl.program_id(0).to(tl.int64) * keys
     v_start, g_start = V + b * v_b + h * v_h, D_CONTEXT + b * g_b + h * g_h
     c_start = CONTEXT + b * c_b + h * c_h
     mask_head = h // heads_per_mask
-    for block in range(tl.program_id(0), tl.cdiv(queries, BLOCK_Q), tl.num_programs(0)):
+    for block in range(part, tl.cdiv(queries, BLOCK_Q), parts):
         first_query = block * BLOCK_Q
         query = first_query + tl.arange(0, BLOCK_Q)
         inside = query < queries
@@ -180,11 +181,11 @@ def differentiate_values(
     FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     """Gradients of some features of the values of a block of keys."""
-    head_index = tl.program_id(1)
+    block, head_index = place(tl.cdiv(keys, BLOCK_K))
     b, h = (head_index // heads).to(tl.int64), (head_index % heads).to(tl.int64)
-    first_feature = tl.program_id(2) * BLOCK_D
+    first_feature = tl.program_id(1) * BLOCK_D
     queries_before = head_index.to(tl.int64) * queries
-    first_key = tl.program_id(0) * BLOCK_K
+    first_key = block * BLOCK_K
     key = first_key + tl.arange(0, BLOCK_K)
     key_score = load_scores(KEY, head_index.to(tl.int64) * keys, key, keys, inverse)
     unseen = unseen_keys(PADDING, b, key, keys, PADDED)
@@ -249,7 +250,8 @@ class AdditiveKernels(torch.autograd.Function):
         )
         context = value.new_empty(batch, heads, queries, features)
         log_sum = torch.empty(query_score.shape, dtype=torch.float32, device=value.device)
-        grid = blocks_of(queries, constants["BLOCK_Q"]), batch * heads, blocks_of(features, block_d)
+        blocks = blocks_of(queries, constants["BLOCK_Q"])
+        grid = blocks * batch * heads, blocks_of(features, block_d)
         attend[grid](
             query_score, key_score, value, context, log_sum, mask, reach, padding,
             *strides_of(value, context), *numbers, **constants,
@@ -267,19 +269,17 @@ class AdditiveKernels(torch.autograd.Function):
         keys, features = value.shape[2:]
         constants = ctx.constants
         query_blocks = blocks_of(queries, constants["BLOCK_Q"])
-        parts = min(query_blocks, max(8, blocks_of(2 * PROGRAMS, batch * heads)))
+        parts = min(query_blocks, max(16, PROGRAMS // (batch * heads)))
         d_query = torch.empty_like(log_sum)
         d_key = torch.zeros(batch, heads, parts, keys, dtype=torch.float32, device=value.device)
-        differentiate_scores[(parts, batch * heads)](
+        differentiate_scores[(parts * batch * heads,)](
             query_score, key_score, value, context, d_context, log_sum, mask, reach, padding,
-            d_query, d_key, *strides_of(value, context, d_context), *ctx.numbers, **constants,
+            d_query, d_key, *strides_of(value, context, d_context), *ctx.numbers, parts,
+            **constants,
         )  # fmt: skip
         d_value = torch.empty_like(value)
-        grid = (
-            blocks_of(keys, constants["BLOCK_K"]),
-            batch * heads,
-            blocks_of(features, constants["BLOCK_D"]),
-        )
+        blocks = blocks_of(keys, constants["BLOCK_K"])
+        grid = blocks * batch * heads, blocks_of(features, constants["BLOCK_D"])
         differentiate_values[grid](
             query_score, key_score, d_context, log_sum, mask, reach, padding, d_value,
             *strides_of(d_context, d_value), *ctx.numbers, **constants,
@@ -306,13 +306,14 @@ def fused_additive_attention(
         mask = mask.expand(batch, *heads, queries, keys).reshape(batch, -1, queries, keys)
     query_score, key_score = (s.reshape(batch, -1, s.size(-1)) for s in (query_score, key_score))
     shape = (batch, query_score.size(1), queries)
-    context = AdditiveKernels.apply(
-        query_score,
-        key_score,
-        value.reshape(batch, -1, keys, features),
-        *mask_arguments(mask, shape, keys, multiplies=False),
-        key_padding_mask,
-        constant,
-        Dropout.draw(dropout_p, training),
-    )
+    with torch.cuda.device_of(value):
+        context = AdditiveKernels.apply(
+            query_score,
+            key_score,
+            value.reshape(batch, -1, keys, features),
+            *mask_arguments(mask, shape, keys, multiplies=False),
+            key_padding_mask,
+            constant,
+            Dropout.draw(dropout_p, training),
+        )
     return context.view(batch, *heads, queries, features)

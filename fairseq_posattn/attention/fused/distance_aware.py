@@ -1,5 +1,6 @@
 """DA by kernels: :func:`fairseq_posattn.attention.distance_aware_attention`, fast."""
 
+import torch
 from torch import Tensor
 
 from fairseq_posattn.attention.fused.distance_scores import DA, Call, DistanceScoredAttention
@@ -33,6 +34,7 @@ def fused_distance_aware_attention(
         context ``[B, H, Tq, D]``.
     """
     call = Call(DA.value, query.size(2) - 1, causal, Dropout.draw(dropout_p, training))
-    return DistanceScoredAttention.apply(
-        query, key, value, None, None, coefficients, key_padding_mask, call
-    )
+    with torch.cuda.device_of(query):
+        return DistanceScoredAttention.apply(
+            query, key, value, None, None, coefficients, key_padding_mask, call
+        )

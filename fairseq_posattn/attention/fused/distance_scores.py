@@ -42,6 +42,7 @@ from fairseq_posattn.attention.fused.tile import (
     kept,
     load_diagonals,
     load_rows,
+    place,
     power_of_two,
     product,
     reciprocal,
@@ -102,7 +103,7 @@ def load_row(query_bias, head_bias, b, h, query, queries, MECHANISM: tl.constexp
         return tl.zeros_like(query).to(tl.float32)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["center", "count", "origin", "width"])
 def lay_out(
     TABLE, LINE, center, count, origin, width, MECHANISM: tl.constexpr, BLOCK: tl.constexpr
 ):
@@ -130,9 +131,9 @@ def attend(
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     """The context of a block of queries of one head, and the logarithms (base 2) of its sums."""
-    head_index = tl.program_id(1)
+    block, head_index = place(tl.cdiv(queries, BLOCK_Q))
     b, h = (head_index // heads).to(tl.int64), (head_index % heads).to(tl.int64)
-    first_query = tl.program_id(0) * BLOCK_Q
+    first_query = block * BLOCK_Q
     query = first_query + tl.arange(0, BLOCK_Q)
     position = query + (keys - queries)
     q = load_rows(Q + b * q_b + h * q_h, q_t, query, queries, FEATURES, BLOCK_D)
@@ -188,13 +189,13 @@ def weights_again(dots, row, cell, log_sum, unseen, distance, scale, MECHANISM, 
     return power_of_two(score - log_sum) * factor
 
 
-@triton.jit(do_not_specialize=["queries", "keys", "origin", "width", "seed", "threshold"])
+@triton.jit(do_not_specialize=["queries", "keys", "origin", "width", "seed", "threshold", "parts"])
 def differentiate_queries(
     Q, K, V, CONTEXT, D_CONTEXT, LOG_SUM, DELTA, QUERY_BIAS, HEAD_BIAS, LINE, PADDING,
     D_Q, D_ROW, D_LINE,
     q_b, q_h, q_t, k_b, k_h, k_t, v_b, v_h, v_t, c_b, c_h, c_t, g_b, g_h, g_t,
     dq_b, dq_h, dq_t, line_h,
-    heads, queries, keys, origin, width, scale, seed, threshold, keep_scale,
+    heads, queries, keys, origin, width, scale, seed, threshold, keep_scale, parts,
     MECHANISM: tl.constexpr, CAUSAL: tl.constexpr, PADDED: tl.constexpr,
     DROPPING: tl.constexpr, PRECISION: tl.constexpr,
     FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK: tl.constexpr,
@@ -205,16 +206,14 @@ def differentiate_queries(
     added atomically. As keys go up by a block, the upper diagonals of one tile are the lower ones
     of the next: each entry of the line is touched once for each block of queries.
     """
-    head_index = tl.program_id(1)
+    part, head_index = place(parts)
     b, h = (head_index // heads).to(tl.int64), (head_index % heads).to(tl.int64)
     queries_before = head_index.to(tl.int64) * queries
     offset = keys - queries
     lane = tl.arange(0, BLOCK)
-    line = (
-        D_LINE + (head_index * tl.num_programs(0) + tl.program_id(0)).to(tl.int64) * width + origin
-    )
+    line = D_LINE + tl.program_id(0).to(tl.int64) * width + origin
 
-    for block in range(tl.program_id(0), tl.cdiv(queries, BLOCK), tl.num_programs(0)):
+    for block in range(part, tl.cdiv(queries, BLOCK), parts):
         first_query = block * BLOCK
         query = first_query + lane
         inside = query < queries
@@ -280,11 +279,11 @@ def differentiate_keys(
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     """Gradients of a block of keys of one head and of their values."""
-    head_index = tl.program_id(1)
+    block, head_index = place(tl.cdiv(keys, BLOCK_K))
     b, h = (head_index // heads).to(tl.int64), (head_index % heads).to(tl.int64)
     queries_before = head_index.to(tl.int64) * queries
     offset = keys - queries
-    first_key = tl.program_id(0) * BLOCK_K
+    first_key = block * BLOCK_K
     key = first_key + tl.arange(0, BLOCK_K)
     k = load_rows(K + b * k_b + h * k_h, k_t, key, keys, FEATURES, BLOCK_D)
     v = load_rows(V + b * v_b + h * v_h, v_t, key, keys, FEATURES, BLOCK_D)
@@ -441,7 +440,7 @@ class DistanceScoredAttention(torch.autograd.Function):
         context = torch.empty_like(query)
         log_sum = torch.empty(batch, heads, queries, dtype=torch.float32, device=query.device)
         block_q, block_k, options = forward_tiles(query, key)
-        attend[(blocks_of(queries, block_q), batch * heads)](
+        attend[(blocks_of(queries, block_q) * batch * heads,)](
             query, key, value, context, log_sum, query_bias, head_bias, line, padding,
             *strides_of(query, key, value, context), *call.numbers(query, key, line),
             HALF=query.dtype == torch.float16, BLOCK_Q=block_q, BLOCK_K=block_k,
@@ -464,7 +463,8 @@ class DistanceScoredAttention(torch.autograd.Function):
         tables, count = ctx.table_shape
         d_line = d_line.view(query.size(0), query.size(1), -1, d_line.size(-1))
         d_line = d_line.sum((0, 1, 2) if tables == 1 else (0, 2)).view(tables, -1)
-        d_table = _fold(d_line, lowest, ctx.call.center, count).to(ctx.table_dtype)
+        lengths = query.size(2), key.size(2)
+        d_table = _fold(d_line, lowest, lengths, ctx.call.center, count).to(ctx.table_dtype)
         d_query_bias = d_head_bias = None
         if query_bias is not None:
             d_query_bias = d_row.sum(1).to(query_bias.dtype)
@@ -501,16 +501,16 @@ def _launch_backward(ctx, d_context, d_query, d_key, d_value):
 
     block = block_of(keys, block)
     query_blocks, key_blocks = blocks_of(queries, block), blocks_of(keys, block)
-    parts = min(query_blocks, max(8, blocks_of(2 * PROGRAMS, batch * heads)))
+    parts = min(query_blocks, max(16, PROGRAMS // (batch * heads)))
     d_line = torch.zeros(batch * heads, parts, line.size(-1), **wide)
     delta = torch.empty_like(log_sum)
-    differentiate_queries[(parts, batch * heads)](
+    differentiate_queries[(parts * batch * heads,)](
         query, key, value, context, d_context, log_sum, delta, query_bias, head_bias, line,
         padding, d_query, d_row, d_line,
-        *strides_of(query, key, value, context, d_context, d_query), *numbers,
+        *strides_of(query, key, value, context, d_context, d_query), *numbers, parts,
         BLOCK=block, **constants, **options,
     )  # fmt: skip
-    differentiate_keys[(key_blocks, batch * heads)](
+    differentiate_keys[(key_blocks * batch * heads,)](
         query, key, value, d_context, log_sum, delta, query_bias, head_bias, line, padding,
         d_key, d_value,
         *strides_of(query, key, value, d_context, d_key, d_value), *numbers,
@@ -549,17 +549,20 @@ def _lay_out(table: Tensor, queries: int, keys: int, call: Call) -> Tensor:
     return line
 
 
-def _fold(line: Tensor, lowest: int, center: int, count: int) -> Tensor:
-    """Gradients by distance, from ``lowest`` up, to those of a table's entries.
+def _fold(line: Tensor, lowest: int, lengths: tuple[int, int], center: int, count: int) -> Tensor:
+    """Gradients by distance to those of a table's entries.
 
     Args:
-        line: ``[H or 1, L]``.
+        line: ``[H or 1, L]``. lowest: distance of its first entry.
+        lengths: Tq and Tk; distances that do not occur have none.
         center, count: of the table; distances beyond it share its ends.
     """
-    before = max(-center - lowest, 0)  # entries that share the table's first
-    after = max(lowest + line.size(-1) - (count - center), 0)
+    queries, keys = lengths
+    line = line[:, 1 - queries - lowest : keys - lowest]  # [H or 1, Tq+Tk-1]
+    before = max(queries - 1 - center, 0)  # entries that share the table's first
+    after = max(keys - (count - center), 0)
     inner = line[:, before : line.size(-1) - after]
-    first = max(lowest, -center) + center
+    first = max(center + 1 - queries, 0)
     table = F.pad(inner, (first, count - first - inner.size(-1)))
     if before:
         table[:, 0] += line[:, :before].sum(-1)

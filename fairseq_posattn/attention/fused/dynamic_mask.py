@@ -1,5 +1,6 @@
 """DMAN by kernels: :func:`fairseq_posattn.attention.dynamic_mask_attention`, fast."""
 
+import torch
 from torch import Tensor
 
 from fairseq_posattn.attention.fused.distance_scores import DMAN, Call, DistanceScoredAttention
@@ -24,6 +25,7 @@ def fused_dynamic_mask_attention(
     Logits of the mask count as at most 85 in size: ``h_t W + U`` together, and ``P``.
     """
     call = Call(DMAN.value, distance_bias.size(0) // 2, causal, Dropout.draw(dropout_p, training))
-    return DistanceScoredAttention.apply(
-        query, key, value, query_bias, head_bias, distance_bias[None], key_padding_mask, call
-    )
+    with torch.cuda.device_of(query):
+        return DistanceScoredAttention.apply(
+            query, key, value, query_bias, head_bias, distance_bias[None], key_padding_mask, call
+        )

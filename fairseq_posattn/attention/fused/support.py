@@ -1,10 +1,11 @@
 """Which calls the kernels can serve, and which they should. Imports no Triton.
 
-Nothing below was measured yet: the machine this was written on has no GPU. ``LEAST_KEYS`` says from
-how many keys on ``auto`` takes the kernels, by what can be counted: the reference launches several
-times as many kernels, most of which read or write ``[B, H, Tq, Tk]``, which the kernels here never
-make. They launch less and move less at every length, so ``auto`` takes them at every length. Run
-``python benchmarks/attention.py --device cuda`` and put here what it shows.
+What ``auto`` goes by was counted, not measured: it was written without a GPU. In the narrow types
+the kernels launch less and move less than the reference at every length
+(docs/fused_attention.md). In float32 without TF32 they multiply matrices by the ordinary units of
+the GPU, tile by tile, which is slower than the library that the reference calls: there they gain in
+memory, on long sentences. Once ``python benchmarks/attention.py --device cuda`` has been run, put
+here what it shows.
 """
 
 import functools
@@ -15,7 +16,9 @@ import os
 import torch
 from torch import Tensor
 
-LEAST_KEYS = {"dynamic_mask": 1, "distance_aware": 1, "tensorized": 1, "additive": 1}
+# How many keys make the kernels worth their while: in float32 without TF32, and in all else.
+LEAST_KEYS_IN_FULL = 2048
+LEAST_KEYS = 1
 
 LARGEST_HEAD = 128
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
@@ -25,39 +28,48 @@ OLDEST_TRITON = (3, 3)
 OLDEST_GPU = (8, 0)
 
 
-def kernel_obstacle(
-    requested: str, mechanism: str, key_length: int, *tensors: Tensor
-) -> str | None:
+def kernel_obstacle(requested: str, key_length: int, *tensors: Tensor) -> str | None:
     """Why the kernels cannot serve a call, or None where they can.
 
     Args:
         requested: the implementation asked for; ``auto`` is also told where they are no gain.
-        mechanism: of ``LEAST_KEYS``.
-        tensors: that the scores and the context are made of.
+        key_length: Tk.
+        tensors: that the scores and the context are made of, the values last.
     """
-    if requested == "auto" and key_length < LEAST_KEYS[mechanism]:
-        return f"is slower below {LEAST_KEYS[mechanism]} keys"
+    if requested == "auto" and key_length < _least_keys(tensors[-1].dtype):
+        return "is no gain for so few keys"
     obstacle = _installation_obstacle() or _device_obstacle(tensors[0].device)
     if obstacle is not None:
         return obstacle
-    dtypes = {tensor.dtype for tensor in tensors}
-    if len(dtypes) > 1 or not dtypes <= set(DTYPES):
-        names = ", ".join(sorted(str(dtype).removeprefix("torch.") for dtype in dtypes))
-        return f"takes tensors all of float16, bfloat16 or float32, not of {names}"
+    for tensor in tensors:
+        if tensor.dtype not in DTYPES:
+            return f"takes float16, bfloat16 or float32, not {_name(tensor.dtype)}"
     if any(0 in tensor.shape for tensor in tensors):
         return "takes no empty tensors"
     return None
 
 
-def dot_product_obstacle(
-    requested: str, mechanism: str, query: Tensor, key: Tensor, value: Tensor
-) -> str | None:
+def dot_product_obstacle(requested: str, query: Tensor, key: Tensor, value: Tensor) -> str | None:
     """:func:`kernel_obstacle`, and whether heads ``[B, H, T, D]`` are of a size that is served."""
-    obstacle = kernel_obstacle(requested, mechanism, key.size(-2), query, key, value)
-    if obstacle is None and (query.size(-1) > LARGEST_HEAD or value.size(-1) != query.size(-1)):
+    obstacle = kernel_obstacle(requested, key.size(-2), query, key, value)
+    if obstacle is not None:
+        return obstacle
+    if not query.dtype == key.dtype == value.dtype:
+        names = ", ".join(_name(tensor.dtype) for tensor in (query, key, value))
+        return f"takes query, key and value of one type, not {names}"
+    if query.size(-1) > LARGEST_HEAD or value.size(-1) != query.size(-1):
         sizes = " and ".join(str(tensor.size(-1)) for tensor in (query, value))
         return f"takes heads of up to {LARGEST_HEAD} features, as many in values, not {sizes}"
-    return obstacle
+    return None
+
+
+def _least_keys(dtype: torch.dtype) -> int:
+    in_full = dtype == torch.float32 and not torch.backends.cuda.matmul.allow_tf32
+    return LEAST_KEYS_IN_FULL if in_full else LEAST_KEYS
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def interpreted() -> bool:

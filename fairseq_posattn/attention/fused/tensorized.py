@@ -38,6 +38,7 @@ from fairseq_posattn.attention.fused.tile import (
     LOG2_E,
     kept,
     load_rows,
+    place,
     power_of_two,
     product,
     reciprocal,
@@ -159,9 +160,9 @@ def attend(
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     """The context of a block of queries of one head, and what it was divided by."""
-    head_index = tl.program_id(1)
+    block, head_index = place(tl.cdiv(queries, BLOCK_Q))
     b, h = (head_index // heads).to(tl.int64), (head_index % heads).to(tl.int64)
-    first_query = tl.program_id(0) * BLOCK_Q
+    first_query = block * BLOCK_Q
     query = first_query + tl.arange(0, BLOCK_Q)
     q = load_rows(Q + b * q_b + h * q_h, q_t, query, queries, FEATURES, BLOCK_D)
     numerator = tl.zeros((BLOCK_Q, BLOCK_D), tl.float32)
@@ -214,9 +215,9 @@ def differentiate_queries(
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     """Gradients of a block of queries of one head, and of their numerators and denominators."""
-    head_index = tl.program_id(1)
+    block, head_index = place(tl.cdiv(queries, BLOCK_Q))
     b, h = (head_index // heads).to(tl.int64), (head_index % heads).to(tl.int64)
-    first_query = tl.program_id(0) * BLOCK_Q
+    first_query = block * BLOCK_Q
     query = first_query + tl.arange(0, BLOCK_Q)
     q = load_rows(Q + b * q_b + h * q_h, q_t, query, queries, FEATURES, BLOCK_D)
     c = load_rows(CONTEXT + b * c_b + h * c_h, c_t, query, queries, FEATURES, BLOCK_D)
@@ -270,9 +271,9 @@ def differentiate_keys(
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     """Gradients of a block of keys of one head, of their values and of their source scores."""
-    head_index = tl.program_id(1)
+    block, head_index = place(tl.cdiv(keys, BLOCK_K))
     b, h = (head_index // heads).to(tl.int64), (head_index % heads).to(tl.int64)
-    first_key = tl.program_id(0) * BLOCK_K
+    first_key = block * BLOCK_K
     key = first_key + tl.arange(0, BLOCK_K)
     k = load_rows(K + b * k_b + h * k_h, k_t, key, keys, FEATURES, BLOCK_D)
     g = load_rows(G + b * g_b + h * g_h, g_t, key, keys, FEATURES, BLOCK_D)
@@ -367,7 +368,7 @@ class TensorizedKernels(torch.autograd.Function):
         denominator = torch.empty(query.shape, **wide)
         largest = torch.empty(batch, heads, queries, **wide)
         block_q, block_k, options = tiles(query, key)
-        attend[(blocks_of(queries, block_q), batch * heads)](
+        attend[(blocks_of(queries, block_q) * batch * heads,)](
             query, key, weights, weighed, context, denominator, largest, mask, reach, padding,
             *strides_of(query, key, weights, context, denominator), *numbers,
             BLOCK_Q=block_q, BLOCK_K=block_k, **constants, **options,
@@ -394,13 +395,13 @@ class TensorizedKernels(torch.autograd.Function):
         d_numerator = torch.empty(query.shape, dtype=weights.dtype, device=query.device)
         d_denominator = torch.empty_like(d_numerator)
         block_q, block_k, options = tiles(query, key, backward=True)
-        differentiate_queries[(blocks_of(queries, block_q), batch * heads)](
+        differentiate_queries[(blocks_of(queries, block_q) * batch * heads,)](
             query, key, weights, weighed, context, denominator, largest, mask, reach, padding,
             d_context, d_numerator, d_denominator, d_query,
             *strides_of(query, key, weights, context, denominator, d_context, d_query),
             *ctx.numbers, BLOCK_Q=block_q, BLOCK_K=block_k, **ctx.constants, **options,
         )  # fmt: skip
-        differentiate_keys[(blocks_of(key.size(2), block_k), batch * heads)](
+        differentiate_keys[(blocks_of(key.size(2), block_k) * batch * heads,)](
             query, key, value, source, weights, weighed, largest, largest_source, mask, reach,
             padding, d_numerator, d_denominator, d_key, d_value, d_source,
             *strides_of(query, key, value, source, weights, d_numerator),
@@ -448,14 +449,15 @@ def fused_tensorized_attention(
     # Pairs and sources are dropped apart, each with the root of the probability of keeping.
     dropout = Dropout.draw(1 - (1 - dropout_p) ** 0.5, training)
     values, reach = mask_arguments(mask, query.shape[:3], key.size(2), token_scale == "log_sigmoid")
-    return TensorizedKernels.apply(
-        query,
-        key,
-        value,
-        source_scores,
-        values,
-        reach,
-        key_padding_mask,
-        (token_scale, source_scale),
-        dropout,
-    )
+    with torch.cuda.device_of(query):
+        return TensorizedKernels.apply(
+            query,
+            key,
+            value,
+            source_scores,
+            values,
+            reach,
+            key_padding_mask,
+            (token_scale, source_scale),
+            dropout,
+        )

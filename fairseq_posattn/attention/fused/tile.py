@@ -16,6 +16,17 @@ PHILOX_ROUNDS = tl.constexpr(7)
 
 
 @triton.jit
+def place(blocks):
+    """Which of so many blocks of which head (counted through the batch) a program is for.
+
+    Neighbours share a head: they read the same tensors. One dimension, for the others of a grid may
+    not exceed 65535.
+    """
+    program = tl.program_id(0)
+    return program % blocks, program // blocks
+
+
+@triton.jit
 def power_of_two(x):
     """``2**x``; what float32 holds only with fewer digits counts as zero."""
     if INTERPRETED:

@@ -1,0 +1,128 @@
+"""What a training step of the attention functions launches and moves, counted on any machine.
+
+    python benchmarks/traffic.py
+
+An operation counts where it computes something: on a GPU it is a launch, or a few; a kernel is one.
+Bytes are those of the operands and results of operations on tensors of all pairs,
+``[B, H, Tq, Tk]``, for each pair: what goes through device memory beyond what the length alone
+decides. In bfloat16, parameters too.
+"""
+
+import argparse
+import os
+
+import kernels
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from fairseq_posattn.attention import (
+    additive_attention,
+    distance_aware_attention,
+    dynamic_mask_attention,
+    tensorized_attention,
+)
+from fairseq_posattn.attention.masks import MaskBank
+
+BATCH, HEADS, LENGTH, FEATURES = 2, 2, 128, 16
+PAIRS = BATCH * HEADS * LENGTH * LENGTH
+
+
+class Counter(TorchDispatchMode):
+    """Operations that compute, and the bytes of their operands and results of all pairs."""
+
+    def __init__(self):
+        super().__init__()
+        self.operations = self.bytes = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        results = [r for r in _flat(result) if isinstance(r, torch.Tensor)]
+        operands = [a for a in _flat([*args, *(kwargs or {}).values()]) if torch.is_tensor(a)]
+        is_view = function.is_view or "empty" in str(function) or "detach" in str(function)
+        if not is_view:
+            self.operations += 1
+            for tensor in results + operands:
+                if tensor.numel() >= PAIRS:
+                    self.bytes += min(tensor.numel(), _stored(tensor)) * tensor.element_size()
+        return result
+
+
+def _flat(values):
+    for value in values if isinstance(values, (list, tuple)) else [values]:
+        if isinstance(value, (list, tuple)):
+            yield from _flat(value)
+        else:
+            yield value
+
+
+def _stored(tensor):
+    """Elements that are there at all: an expanded dimension is read from a cache."""
+    return tensor.untyped_storage().nbytes() // tensor.element_size()
+
+
+def make(*shape):
+    return torch.randn(shape).bfloat16().requires_grad_()
+
+
+def vectors(number):
+    return [make(BATCH, HEADS, LENGTH, FEATURES) for _ in range(number)]
+
+
+def mask():
+    bank = MaskBank.for_heads(["past", "future"], HEADS, causal=False)
+    return bank.of_distance(LENGTH, LENGTH, device=torch.device("cpu"))
+
+
+def dman(impl):
+    tensors = *vectors(3), make(BATCH, LENGTH), make(2 * LENGTH - 1), make(HEADS)
+    return lambda: dynamic_mask_attention(*tensors, impl=impl)
+
+
+def da(impl):
+    tensors = *vectors(3), make(HEADS), make(HEADS)
+    return lambda: distance_aware_attention(*tensors, impl=impl)
+
+
+def mtsa(impl):
+    tensors, masks = vectors(4), mask()
+    return lambda: tensorized_attention(*tensors, mask=masks, impl=impl)
+
+
+def mpsan(impl):
+    shape = BATCH, HEADS, LENGTH
+    tensors, masks = (make(*shape), make(*shape), *vectors(1)), mask()
+    return lambda: additive_attention(*tensors, mask=masks, impl=impl)
+
+
+MECHANISMS = {"dman": dman, "da": da, "mtsa": mtsa, "mpsan": mpsan}
+
+
+def count(build, impl):
+    """Operations and bytes for each pair, forward and backward."""
+    attend = build(impl)
+    counts = []
+    with kernels.recording() as launches:
+        with Counter() as counter:
+            context = attend()
+        counts += [counter.operations + len(launches), round(counter.bytes / PAIRS)]
+        launches.clear()
+        gradient = torch.ones_like(context)
+        with Counter() as counter:
+            context.backward(gradient)
+        counts += [counter.operations + len(launches), round(counter.bytes / PAIRS)]
+    return counts
+
+
+def main():
+    argparse.ArgumentParser(description=__doc__.split("\n\n")[0]).parse_args()
+    # Kernels are only noted: no GPU is needed, and nothing is interpreted either.
+    os.environ["TRITON_INTERPRET"] = "1"
+    columns = "mechanism", "implementation", "forward", "bytes a pair", "backward", "bytes a pair"
+    print(f"| {' | '.join(columns)} |\n|---|---|" + "---:|" * 4)
+    for name, build in MECHANISMS.items():
+        for impl in ("reference", "triton"):
+            print(f"| {' | '.join(map(str, [name, impl, *count(build, impl)]))} |")
+
+
+if __name__ == "__main__":
+    main()
