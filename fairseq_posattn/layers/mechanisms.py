@@ -24,9 +24,9 @@ class MechanismConfig(FairseqDataclass):
         default="auto",
         metadata={
             "help": "implementation of the attention functions: 'auto' chooses for each call; "
-            "'reference' is the equations; 'sdpa' PyTorch's fused attention; 'triton' kernels of "
-            "this plugin's for dman, da and mtsa on a GPU. A named one that cannot serve a call is "
-            "an error"
+            "'reference' is the equations; 'sdpa' PyTorch's fused attention; 'triton' kernels for "
+            "dman, da and mtsa on a GPU. A named one is for all attention of the model: where it "
+            "cannot serve a call, that is an error"
         },
     )
     dman_max_distance: int = field(

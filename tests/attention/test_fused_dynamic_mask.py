@@ -150,6 +150,24 @@ def test_dropout_is_the_same_backward_as_forward(length):
     )
 
 
+@pytest.mark.parametrize("queries, keys", [(40, 20), (17, 70)])
+def test_dropout_is_the_same_backward_whatever_the_lengths(queries, keys):
+    """The context is linear in the values: their gradients are known from the weights alone."""
+    tensors, _ = inputs(batch=1, queries=queries, keys=keys, features=keys)
+    probe = [tensor.detach() for tensor in tensors]
+    probe[2] = torch.eye(keys, device=DEVICE).expand_as(probe[2])
+    torch.manual_seed(3)
+    weights = dynamic_mask_attention(*probe, dropout_p=0.5, impl="triton")
+    torch.manual_seed(3)
+    output = dynamic_mask_attention(*tensors, dropout_p=0.5, impl="triton")
+    expected = weights @ tensors[2]
+    torch.testing.assert_close(output, expected)
+    for ours, theirs in zip(
+        gradients(output, tensors[2:3]), gradients(expected, tensors[2:3]), strict=True
+    ):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
 def test_dropout_repeats_from_the_seed_and_only_from_it():
     tensors, _ = inputs(batch=1, queries=20)
     outputs = []

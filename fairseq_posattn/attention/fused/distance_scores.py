@@ -487,9 +487,9 @@ def _launch_backward(ctx, d_context, d_query, d_key, d_value):
     constants = ctx.call.constants(query, padding)
     numbers = ctx.call.numbers(query, key, line)
     block, options = backward_tiles(query)
+    block = block_of(keys, block)  # as in the forward pass
 
     if max(queries, keys) <= block:
-        block = block_of(max(queries, keys), block)
         d_line = torch.empty(batch * heads, 1, 2 * block, **wide)
         differentiate_whole[(batch * heads,)](
             query, key, value, context, d_context, log_sum, query_bias, head_bias, line, padding,
@@ -499,7 +499,6 @@ def _launch_backward(ctx, d_context, d_query, d_key, d_value):
         )  # fmt: skip
         return d_row, d_line, keys - queries - block
 
-    block = block_of(keys, block)
     query_blocks, key_blocks = blocks_of(queries, block), blocks_of(keys, block)
     parts = min(query_blocks, max(16, PROGRAMS // (batch * heads)))
     d_line = torch.zeros(batch * heads, parts, line.size(-1), **wide)
