@@ -1,7 +1,11 @@
 """DMAN's kernels against the reference, whose own tests are in test_dynamic_mask.py."""
 
 import math
+import os
+import subprocess
+import sys
 from functools import partial
+from pathlib import Path
 
 import pytest
 import torch
@@ -226,3 +230,22 @@ def test_what_the_kernels_cannot_do_is_refused_in_one_line():
     tensors, _ = inputs(batch=1, queries=3, features=129)
     with pytest.raises(ValueError, match="takes heads of up to 128 features"):
         dynamic_mask_attention(*tensors, impl="triton")
+
+
+def test_without_a_gpu_auto_is_no_kernel_and_a_kernel_is_an_error():
+    program = (
+        "import sys, torch\n"
+        "from fairseq_posattn.attention import dynamic_mask_attention\n"
+        "x = torch.ones(1, 1, 3, 16)\n"
+        "biases = torch.zeros(1, 3), torch.zeros(5), torch.zeros(1)\n"
+        "dynamic_mask_attention(x, x, x, *biases)\n"
+        "assert 'triton' not in sys.modules\n"
+        "dynamic_mask_attention(x, x, x, *biases, impl='triton')\n"
+    )
+    environment = {key: value for key, value in os.environ.items() if key != "TRITON_INTERPRET"}
+    environment["PYTHONPATH"] = str(Path(__file__).parents[2])
+    run = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True
+    )
+    message = "ValueError: impl='triton' needs a GPU, not cpu; choose one of: auto, reference, sdpa"
+    assert run.stderr.splitlines()[-1] == message

@@ -1,4 +1,6 @@
-"""Which calls the kernels can serve, and which they should. Imports no Triton.
+"""Which calls the kernels can serve, and which they should.
+
+Triton is imported only where it is to run.
 
 What ``auto`` goes by was counted, not measured: it was written without a GPU. In the narrow types
 the kernels launch less and move less than the reference at every length
@@ -9,7 +11,6 @@ here what it shows.
 """
 
 import functools
-import importlib.metadata
 import importlib.util
 import os
 
@@ -38,7 +39,7 @@ def kernel_obstacle(requested: str, key_length: int, *tensors: Tensor) -> str | 
     """
     if requested == "auto" and key_length < _least_keys(tensors[-1].dtype):
         return "is no gain for so few keys"
-    obstacle = _installation_obstacle() or _device_obstacle(tensors[0].device)
+    obstacle = _device_obstacle(tensors[0].device) or _installation_obstacle()
     if obstacle is not None:
         return obstacle
     for tensor in tensors:
@@ -81,9 +82,11 @@ def interpreted() -> bool:
 def _installation_obstacle() -> str | None:
     if importlib.util.find_spec("triton") is None:
         return "needs Triton, which is not installed (pip install triton)"
-    version = importlib.metadata.version("triton")
-    if tuple(int(part) for part in version.split(".")[:2]) < OLDEST_TRITON:
-        return f"needs Triton {'.'.join(map(str, OLDEST_TRITON))} or newer, not {version}"
+    import triton
+
+    if tuple(int(part) for part in triton.__version__.split(".")[:2]) < OLDEST_TRITON:
+        oldest = ".".join(map(str, OLDEST_TRITON))
+        return f"needs Triton {oldest} or newer, not {triton.__version__}"
     return None
 
 
