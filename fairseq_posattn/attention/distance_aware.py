@@ -126,7 +126,8 @@ def _select_implementation(requested, adjustment, query, key, value, need_weight
     if adjustment != "early_multiply":
         triton = f"cannot do {adjustment}, only early_multiply"
     obstacles = {
-        "triton": triton or dot_product_obstacle(requested, query, key, value),
+        "triton": triton
+        or dot_product_obstacle("distance-aware attention", requested, query, key, value),
         "sdpa": sdpa,
         "reference": None,
     }

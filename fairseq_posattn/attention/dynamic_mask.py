@@ -147,7 +147,8 @@ def dynamic_mask_attention(
 def _select_dynamic(requested, query, key, value, need_weights):
     weights = "cannot return weights" if need_weights else None
     obstacles = {
-        "triton": weights or dot_product_obstacle(requested, query, key, value),
+        "triton": weights
+        or dot_product_obstacle("dynamic mask attention", requested, query, key, value),
         "sdpa": weights,
         "reference": None,
     }

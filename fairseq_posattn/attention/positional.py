@@ -96,7 +96,7 @@ def _select_implementation(requested, tensors, mask, need_weights):
         triton = "cannot differentiate the mask"
     key_length = tensors[0].size(-1)
     obstacles = {
-        "triton": triton or kernel_obstacle(requested, key_length, *tensors),
+        "triton": triton or kernel_obstacle("additive attention", requested, key_length, *tensors),
         "reference": None,
     }
     on_gpu = tensors[0].device.type == "cuda"

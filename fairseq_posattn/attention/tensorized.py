@@ -129,7 +129,8 @@ def _select_implementation(requested, token_scale, query, key, value, mask, need
     if isinstance(mask, Tensor) and mask.requires_grad:
         triton = "cannot differentiate the mask"
     obstacles = {
-        "triton": triton or dot_product_obstacle(requested, query, key, value),
+        "triton": triton
+        or dot_product_obstacle("tensorized attention", requested, query, key, value),
         "sdpa": sdpa,
         "reference": None,
     }

@@ -10,6 +10,7 @@ of keys, as in FlashAttention (Dao, 2023, "FlashAttention-2").
 - ``tensorized.py``: MTSA. ``additive.py``: MPSAN.
 - ``launch.py``: what every launch works out first.
 - ``support.py``: which calls the kernels can serve, and which they should.
+- ``trial.py``: whether they agree with the reference on the GPU at hand.
 
-Only ``support.py`` may be imported where Triton is not installed.
+Only ``support.py`` and ``trial.py`` may be imported where Triton is not installed.
 """

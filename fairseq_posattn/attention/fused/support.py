@@ -17,6 +17,8 @@ import os
 import torch
 from torch import Tensor
 
+from fairseq_posattn.attention.fused.trial import trial_obstacle
+
 # How many keys make the kernels worth their while: in float32 without TF32, and in all else.
 LEAST_KEYS_IN_FULL = 2048
 LEAST_KEYS = 1
@@ -29,11 +31,15 @@ OLDEST_TRITON = (3, 3)
 OLDEST_GPU = (8, 0)
 
 
-def kernel_obstacle(requested: str, key_length: int, *tensors: Tensor) -> str | None:
+def kernel_obstacle(
+    mechanism: str, requested: str, key_length: int, *tensors: Tensor
+) -> str | None:
     """Why the kernels cannot serve a call, or None where they can.
 
     Args:
-        requested: the implementation asked for; ``auto`` is also told where they are no gain.
+        mechanism: a name of :data:`~fairseq_posattn.attention.fused.trial.TRIALS`.
+        requested: the implementation asked for; ``auto`` is also told where they are no gain, or
+            do not agree with the reference.
         key_length: Tk.
         tensors: that the scores and the context are made of, the values last.
     """
@@ -47,21 +53,22 @@ def kernel_obstacle(requested: str, key_length: int, *tensors: Tensor) -> str | 
             return f"takes float16, bfloat16 or float32, not {_name(tensor.dtype)}"
     if any(0 in tensor.shape for tensor in tensors):
         return "takes no empty tensors"
+    if requested == "auto" and tensors[0].is_cuda:
+        return trial_obstacle(mechanism, tensors[-1].dtype, tensors[-1].device)
     return None
 
 
-def dot_product_obstacle(requested: str, query: Tensor, key: Tensor, value: Tensor) -> str | None:
+def dot_product_obstacle(
+    mechanism: str, requested: str, query: Tensor, key: Tensor, value: Tensor
+) -> str | None:
     """:func:`kernel_obstacle`, and whether heads ``[B, H, T, D]`` are of a size that is served."""
-    obstacle = kernel_obstacle(requested, key.size(-2), query, key, value)
-    if obstacle is not None:
-        return obstacle
     if not query.dtype == key.dtype == value.dtype:
         names = ", ".join(_name(tensor.dtype) for tensor in (query, key, value))
         return f"takes query, key and value of one type, not {names}"
     if query.size(-1) > LARGEST_HEAD or value.size(-1) != query.size(-1):
         sizes = " and ".join(str(tensor.size(-1)) for tensor in (query, value))
         return f"takes heads of up to {LARGEST_HEAD} features, as many in values, not {sizes}"
-    return None
+    return kernel_obstacle(mechanism, requested, key.size(-2), query, key, value)
 
 
 def _least_keys(dtype: torch.dtype) -> int:
