@@ -182,7 +182,7 @@ def draw(report, path):
         axes.grid(alpha=0.3)
     memory.legend()
     figure.suptitle(
-        "{sentences} sentences, {features} features, {dtype}: {device}, {threads} threads, "
+        "{sentences} sentences, {features} features, {dtype}: {device}, threads: {threads}, "
         "torch {torch}, {date}".format(**report),
         fontsize=9,
     )
