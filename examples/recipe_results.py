@@ -291,7 +291,7 @@ def read(path):
 
 
 def write_json(path, content):
-    part = path.with_name(path.name + ".part")
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")  # recipes may share a folder
     part.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     part.replace(path)
 
