@@ -70,8 +70,11 @@ def test_killed_worker_is_one_line():
 
 
 ENDLESS = """
-    import itertools, os, sys
+    import itertools, os, signal
     from preparation.parallel import map_lines
+
+    # What runs in the background of a shell is told to ignore Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def work(line):
         return os.getpid()
@@ -93,9 +96,12 @@ def test_workers_end_with_the_process_that_started_them(stop):
         stderr=subprocess.DEVNULL,
         text=True,
     )
-    workers = {int(process.stdout.readline()) for _ in range(2)}
-    assert process.pid not in workers
-    process.send_signal(stop)
-    # The pipe is at its end once everyone who could write to it is gone, workers included.
-    process.communicate(timeout=60)
+    try:
+        workers = {int(process.stdout.readline()) for _ in range(2)}
+        assert process.pid not in workers
+        process.send_signal(stop)
+        # The pipe is at its end once everyone who could write to it is gone, workers included.
+        process.communicate(timeout=60)
+    finally:
+        process.kill()
     assert process.returncode
