@@ -8,4 +8,5 @@ epochs, no longer than 3 without a better validation. The settings are no paper'
 paper's numbers."
 
 regime=compare
+datasets=("${known_datasets[@]}")
 run_recipe "$@"

@@ -7,6 +7,7 @@ if it has heads, 200 features within a feed-forward sublayer, and every head a l
 CPU trains in minutes, and that differ in their mechanism more than in their size."
 
 regime=compare_small
+datasets=("${known_datasets[@]}")
 size=(
     --encoder-hidden-dim 0 --encoder-attention-heads 2 --encoder-ffn-embed-dim 200 --head-dim 50
     --cnn-widths 3,5 # which any even number of features is divided by

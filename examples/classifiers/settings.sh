@@ -1,7 +1,6 @@
 # What the comparisons of all classifiers share.
 source "$(dirname "${BASH_SOURCE[0]}")/../classification.sh"
 
-datasets=("${known_datasets[@]}")
 size=() # flags that make all models as large as each other, if any
 configure() { # DATASET ROW
     training=(--optimizer adam --lr 1e-3 --lr-scheduler fixed --clip-norm 5 --patience 3)
