@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 from setuptools import find_packages, setup
@@ -28,11 +29,14 @@ TEST_REQUIRES = [
 ]
 
 ROOT = Path(__file__).parent
+VERSION = re.search(
+    r'__version__ = "(.+)"', (ROOT / "fairseq_posattn" / "__init__.py").read_text(encoding="utf-8")
+)[1]
 readme = ROOT / "README.md"
 
 setup(
     name="fairseq-posattn",
-    version="0.1.0",
+    version=VERSION,
     description="Position-aware attention mechanisms as a plugin for fairseq",
     long_description=readme.read_text(encoding="utf-8") if readme.exists() else "",
     long_description_content_type="text/markdown",
@@ -45,6 +49,7 @@ setup(
         "summarization": SUMMARIZATION_REQUIRES,
         "test": TEST_REQUIRES + ANALYSIS_REQUIRES + SUMMARIZATION_REQUIRES,
     },
+    entry_points={"console_scripts": ["posattn = fairseq_posattn.command_line:main"]},
     packages=find_packages(include=["fairseq_posattn", "fairseq_posattn.*"]),
     classifiers=[
         "Development Status :: 4 - Beta",

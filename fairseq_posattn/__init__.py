@@ -1,21 +1,16 @@
 """Position-aware and locality-aware attention for fairseq.
 
-This is the module that ``--user-dir`` imports. It first makes fairseq work on today's PyTorch
-(:mod:`fairseq_posattn.compat`), mends it (:mod:`~fairseq_posattn.data_parallel`,
-:mod:`~fairseq_posattn.repeated_ngrams`) and then registers what the plugin adds. Where fairseq is
-not installed, :mod:`fairseq_posattn.attention` works all the same.
+This is the module that ``--user-dir`` imports: it registers the plugin with the fairseq that is
+loaded then. Imported where fairseq is not loaded it does nothing, so that
+:mod:`fairseq_posattn.attention` costs no more than PyTorch; a program that wants fairseq afterwards
+calls :func:`fairseq_posattn.plugin.register`.
 """
 
-from importlib.util import find_spec
+import sys
 
-if find_spec("fairseq") is not None:
-    from fairseq_posattn import compat, data_parallel, errors, repeated_ngrams
+__version__ = "0.2.0.dev0"
 
-    compat.apply()
-    data_parallel.apply()
-    repeated_ngrams.apply()
-    errors.install_hook()
+if "fairseq" in sys.modules:
+    from fairseq_posattn.plugin import register
 
-    import fairseq_posattn.criterions
-    import fairseq_posattn.models
-    import fairseq_posattn.tasks  # noqa: F401, these register
+    register()

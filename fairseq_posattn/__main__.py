@@ -3,10 +3,12 @@
 import argparse
 from pathlib import Path
 
+from fairseq_posattn.plugin import register
 
-def main():
+
+def main(arguments: list[str] | None = None, prog: str = "python -m fairseq_posattn"):
     parser = argparse.ArgumentParser(
-        prog="python -m fairseq_posattn",
+        prog=prog,
         description="Print the directory to hand to fairseq's --user-dir. "
         "fairseq-train --help leaves out the plugin's flags; they can be had here.",
     )
@@ -18,7 +20,7 @@ def main():
         action="store_true",
         help="print the flags of models, tasks and criterions instead, explained",
     )
-    wanted = parser.parse_args()
+    wanted = parser.parse_args(arguments)
     if wanted.architectures:
         print("\n".join(architectures()))
     elif wanted.flags:
@@ -29,6 +31,7 @@ def main():
 
 def architectures() -> list[str]:
     """The plugin's models and their named architectures."""
+    register()
     from fairseq.models import ARCH_MODEL_REGISTRY
 
     plugin = __package__
@@ -39,6 +42,7 @@ def architectures() -> list[str]:
 
 def plugin_flags() -> str:
     """A help text of what the plugin's models, tasks and criterions take beside fairseq's flags."""
+    register()
     from fairseq.criterions import CRITERION_REGISTRY
     from fairseq.models import MODEL_REGISTRY
     from fairseq.tasks import TASK_REGISTRY

@@ -3,12 +3,15 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairseq import checkpoint_utils, utils
-from fairseq.checkpoint_utils import load_checkpoint_to_cpu
-from fairseq.models import BaseFairseqModel
-from fairseq.tasks import FairseqTask
-
 from fairseq_posattn.errors import UsageError
+from fairseq_posattn.plugin import register
+
+register()  # before the first import of fairseq, which it quiets
+
+from fairseq import checkpoint_utils, utils  # noqa: E402
+from fairseq.checkpoint_utils import load_checkpoint_to_cpu  # noqa: E402
+from fairseq.models import BaseFairseqModel  # noqa: E402
+from fairseq.tasks import FairseqTask  # noqa: E402
 
 # Not every implementation returns attention weights: one that was asked for by name may not. And
 # the embeddings are those of the checkpoint, wherever the ones that training started with are.

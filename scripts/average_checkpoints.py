@@ -15,8 +15,9 @@ from pathlib import Path
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # runs in a checkout, too
-from fairseq_posattn.compat import read_checkpoint  # noqa: E402, I001, it quiets fairseq's import
+from fairseq_posattn import mends  # noqa: E402, I001, it quiets fairseq's import
 from fairseq_posattn.errors import UsageError  # noqa: E402
+from fairseq_posattn.mends.checkpoint_reading import read_checkpoint  # noqa: E402
 from fairseq import checkpoint_utils  # noqa: E402
 
 PATTERNS = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\.pt"}
@@ -138,6 +139,7 @@ def require_same_shapes(path, weights, first_path, first_weights):
 
 def main():
     args = parse_args()
+    mends.apply()
     try:
         paths = chosen_checkpoints(args)
         state = average_checkpoints(paths)

@@ -49,9 +49,9 @@ def positive(text: str) -> int:
 positive.__name__ = "positive number"
 
 
-def build_parser() -> argparse.ArgumentParser:
+def build_parser(prog: str | None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m fairseq_posattn.analysis",
+        prog=prog or "python -m fairseq_posattn.analysis",
         description="Look into a trained model. Layers, heads and lines are counted from 1.",
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -275,11 +275,11 @@ def write(numbers: dict, draw, args):
         picture.write_json({"checkpoint": args.checkpoint, **numbers}, args.json)
 
 
-def main(arguments: list[str] | None = None):
-    args = build_parser().parse_args(arguments)
+def main(arguments: list[str] | None = None, prog: str | None = None):
+    logging.root.setLevel(logging.WARNING)  # fairseq tells what it reads, matplotlib all its fonts
+    args = build_parser(prog).parse_args(arguments)
     args.run(args)
 
 
 if __name__ == "__main__":
-    logging.root.setLevel(logging.WARNING)  # fairseq tells what it reads, matplotlib all its fonts
     main()

@@ -9,6 +9,9 @@ from fairseq.data import Dictionary
 
 from fairseq_posattn.analysis.sublayers import attention_sublayers
 from fairseq_posattn.models import PosAttnTransformer
+from fairseq_posattn.plugin import register
+
+register()
 
 
 @pytest.fixture

@@ -8,7 +8,9 @@ from fairseq.criterions import CRITERION_DATACLASS_REGISTRY, CRITERION_REGISTRY
 from fairseq.logging import metrics
 from torch import nn
 
-import fairseq_posattn  # noqa: F401, registers
+from fairseq_posattn.plugin import register
+
+register()
 
 
 class GivenLogits(nn.Module):

@@ -6,8 +6,10 @@ import pytest
 from fairseq import options, tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
-import fairseq_posattn  # noqa: F401, registers
 from fairseq_posattn.data.row_checks import check_when_loading
+from fairseq_posattn.plugin import register
+
+register()
 
 PAIRS = {
     "input0": ["a dog runs", "two men sit", "it rains"],

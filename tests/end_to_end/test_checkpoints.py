@@ -16,8 +16,8 @@ import pytest
 import torch
 from fairseq import checkpoint_utils, hub_utils
 
-from fairseq_posattn.compat import read_checkpoint
 from fairseq_posattn.errors import UsageError
+from fairseq_posattn.mends.checkpoint_reading import read_checkpoint
 
 AVERAGE = Path(__file__).parents[2] / "scripts" / "average_checkpoints.py"
 

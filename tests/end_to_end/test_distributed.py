@@ -19,7 +19,7 @@ import forked_commands
 import pytest
 import torch
 
-from fairseq_posattn.compat import read_checkpoint
+from fairseq_posattn.mends.checkpoint_reading import read_checkpoint
 
 DISTRIBUTED = Path(__file__).parents[2] / "examples" / "distributed"
 WORKER = DISTRIBUTED / "worker.py"

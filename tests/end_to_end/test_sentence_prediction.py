@@ -15,8 +15,8 @@ from fairseq.data import Dictionary
 from scipy import stats
 
 from fairseq_posattn import prediction
-from fairseq_posattn.compat import read_checkpoint
 from fairseq_posattn.errors import UsageError
+from fairseq_posattn.mends.checkpoint_reading import read_checkpoint
 
 PREDICT = Path(__file__).parents[2] / "scripts" / "predict.py"
 sys.path.append(str(PREDICT.parent))

@@ -7,7 +7,9 @@ from fairseq import models, options
 from fairseq.data import Dictionary
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
-import fairseq_posattn  # noqa: F401, registers
+from fairseq_posattn.plugin import register
+
+register()
 
 TINY = [
     f"--{side}-{option}"

@@ -4,7 +4,9 @@ import torch
 from fairseq import options, tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
-import fairseq_posattn  # noqa: F401, registers
+from fairseq_posattn.plugin import register
+
+register()
 
 PAIRS = {
     "input0": ["a dog runs", "two men sit", "it rains"],

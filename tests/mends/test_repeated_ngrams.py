@@ -4,7 +4,7 @@ import pytest
 import torch
 from fairseq.ngram_repeat_block import NGramRepeatBlock
 
-from fairseq_posattn import repeated_ngrams
+from fairseq_posattn.mends import repeated_ngrams
 
 EOS, PAD, VOCABULARY = 2, 1, 9
 

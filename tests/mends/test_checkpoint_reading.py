@@ -1,29 +1,23 @@
-"""fairseq on today's PyTorch: what may be in a checkpoint, what is refused, what is mended."""
+"""What may be in a checkpoint, what is refused, and what cannot be read."""
 
 import argparse
-import errno
-import importlib.util
 import io
 import os
 import shutil
-import subprocess
-import sys
 import zipfile
-from pathlib import Path
 
 import numpy
 import pytest
 import torch
 from fairseq import checkpoint_utils
-from fairseq.data import data_utils
 from fairseq.distributed import utils as distributed_utils
-from fairseq.file_io import PathManager
 from omegaconf import OmegaConf
 
-from fairseq_posattn import compat
+from fairseq_posattn import mends
 from fairseq_posattn.errors import UsageError
+from fairseq_posattn.mends import checkpoint_reading
 
-USER_DIR = Path(compat.__file__).parent
+mends.apply()
 
 
 def saved(tmp_path, **entries):
@@ -56,7 +50,7 @@ def with_pickle(path, edit):
     ids=lambda written: type(written).__name__,
 )
 def test_types_in_checkpoints_are_read(tmp_path, written):
-    read = compat.read_checkpoint(saved(tmp_path, written=written))["written"]
+    read = checkpoint_reading.read_checkpoint(saved(tmp_path, written=written))["written"]
     assert type(read) is type(written)
     assert read == written
 
@@ -64,7 +58,7 @@ def test_types_in_checkpoints_are_read(tmp_path, written):
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
 def test_arrays_in_checkpoints_are_read(tmp_path, dtype):
     array = numpy.arange(4).astype(dtype)  # --eval-bleu's counts of n-grams
-    read = compat.read_checkpoint(saved(tmp_path, array=array))["array"]
+    read = checkpoint_reading.read_checkpoint(saved(tmp_path, array=array))["array"]
     assert read.dtype == array.dtype
     assert read.tolist() == [0, 1, 2, 3]
 
@@ -78,7 +72,7 @@ def test_checkpoints_of_either_numpy_are_read(tmp_path, core):
         with_pickle(path, lambda pickle, name=name: pickle.replace(name, b"numpy.X.multiarray"))
     name = f"numpy.{core}.multiarray".encode()
     with_pickle(path, lambda pickle: pickle.replace(b"numpy.X.multiarray", name))
-    state = compat.read_checkpoint(path)
+    state = checkpoint_reading.read_checkpoint(path)
     assert state["number"] == 1.5
     assert state["array"].tolist() == [1, 2]
 
@@ -131,7 +125,7 @@ class Call:
 @pytest.mark.parametrize(
     "load",
     [
-        compat.read_checkpoint,
+        checkpoint_reading.read_checkpoint,
         checkpoint_utils.load_checkpoint_to_cpu,
         checkpoint_utils.load_ema_from_checkpoint,
         lambda path: checkpoint_utils.load_model_ensemble_and_task([path]),
@@ -191,7 +185,7 @@ def test_a_damaged_checkpoint_is_reported_in_one_line_or_read(tmp_path):
             damaged[position] ^= flipped
             path.write_bytes(damaged)
             try:
-                compat.read_checkpoint(path)
+                checkpoint_reading.read_checkpoint(path)
             except UsageError as error:
                 refusals += 1
                 assert str(error).startswith(str(path)), position
@@ -230,88 +224,7 @@ def test_an_error_that_is_not_the_files_comes_through(tmp_path):
         checkpoint_utils.load_checkpoint_to_cpu(str(path))
 
 
-# --- What is mended ----------------------------------------------------------------------------
-
-
-def test_a_copy_that_fails_leaves_the_old_checkpoint(tmp_path, monkeypatch):
-    new, old = tmp_path / "checkpoint_1_2.pt", tmp_path / "checkpoint_last.pt"
-    new.write_bytes(b"new" * 100)
-    old.write_bytes(b"old" * 100)
-
-    def full_disk(source, destination):
-        Path(destination).write_bytes(Path(source).read_bytes()[:10])
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(destination))
-
-    with monkeypatch.context() as patched:
-        patched.setattr(shutil, "copyfile", full_disk)
-        with pytest.raises(OSError, match="No space left"):
-            PathManager.copy(str(new), str(old), overwrite=True)
-    assert old.read_bytes() == b"old" * 100
-
-    assert PathManager.copy(str(new), str(old), overwrite=True)
-    assert old.read_bytes() == b"new" * 100
-    assert sorted(path.name for path in tmp_path.iterdir()) == [new.name, old.name]
-
-
-@pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 20, 100])
-@pytest.mark.parametrize("limit", [{"max_tokens": 64}, {"max_sentences": 16}])
-@pytest.mark.parametrize("as_list", [False, True])
-def test_every_sentence_is_in_one_batch(size, limit, as_list):
-    order = numpy.random.default_rng(0).permutation(size)
-    lengths = numpy.full(size, 4)
-    batches = data_utils.batch_by_size(
-        list(order) if as_list else order,
-        num_tokens_fn=lambda index: lengths[index],
-        num_tokens_vec=lengths,
-        required_batch_size_multiple=8,
-        **limit,
-    )
-    assert [index for batch in batches for index in batch] == list(order)
-    assert all(0 < len(batch) <= 16 for batch in batches)
-    assert all(len(batch) % 8 == 0 for batch in batches[:-1])
-
-
-# --- Importing ---------------------------------------------------------------------------------
-
-
-def test_applying_again_changes_nothing():
-    """Neither does a second copy of the package under another name."""
-    places = [(checkpoint_utils, "load_checkpoint_to_cpu"), (PathManager, "copy")]
-    before = [getattr(*place) for place in places]
-    safe = set(torch.serialization.get_safe_globals())
-    compat.apply()
-    spec = importlib.util.spec_from_file_location("another_copy", compat.__file__)
-    another_copy = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(another_copy)
-    another_copy.apply()
-    assert [getattr(*place) for place in places] == before
-    assert set(torch.serialization.get_safe_globals()) == safe
-
-
 def test_an_unsafe_pytorch_is_named(monkeypatch):
     monkeypatch.setattr(torch, "__version__", "2.5.1+cu124")
     with pytest.raises(ImportError, match=r"needs PyTorch 2\.6 or newer, not 2\.5\.1\+cu124"):
-        compat.apply()
-
-
-def test_importing_prints_nothing_and_works_in_every_way():
-    """As a package first, then as fairseq does it, by either spelling of the path."""
-    program = f"""
-import fairseq_posattn
-print("imported", flush=True)
-from argparse import Namespace
-from fairseq import utils
-for path in ({str(USER_DIR)!r}, {str(USER_DIR)!r} + "/", "fairseq_posattn"):
-    utils.import_user_module(Namespace(user_dir=path))
-    assert "posattn_transformer" in __import__("fairseq.models").models.ARCH_MODEL_REGISTRY
-"""
-    finished = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=USER_DIR.parent,
-        env={**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"},
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
-    assert finished.returncode == 0, finished.stdout
-    assert finished.stdout.startswith("imported\n"), finished.stdout  # then fairseq's own remarks
+        checkpoint_reading.apply()

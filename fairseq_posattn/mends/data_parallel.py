@@ -1,4 +1,4 @@
-"""What fairseq gets wrong, without a word, when several processes train one model.
+"""What goes wrong, without a word, when several processes train one model.
 
 - A checkpoint counts the batches that *each process* took of the epoch. Resumed on another number
   of processes, a run takes batches again that it has had, or skips some, or fails.
@@ -8,28 +8,18 @@
   gradients by the number of tokens.
 """
 
-import functools
-
 from fairseq.data.iterators import EpochBatchIterator
 from fairseq.tasks.fairseq_task import FairseqTask
 from fairseq.trainer import Trainer
 
+from fairseq_posattn.mends.patching import patch
+
 
 def apply():
-    """Mend fairseq; calling it again changes nothing."""
-    _replace(EpochBatchIterator, "state_dict", _count_batches)
-    _replace(EpochBatchIterator, "load_state_dict", _as_far_through_the_epoch)
-    _replace(FairseqTask, "train_step", _ignore_all_of_it)
-    _replace(Trainer, "train_step", _missing_batches_first)
-
-
-def _replace(owner, name, wrapper):
-    """Replace the method ``owner.name`` by ``wrapper(method)`` once."""
-    original = getattr(owner, name)
-    if not hasattr(original, "wrapped_by_fairseq_posattn"):
-        wrapped = functools.wraps(original)(wrapper(original))
-        wrapped.wrapped_by_fairseq_posattn = True
-        setattr(owner, name, wrapped)
+    patch(EpochBatchIterator, "state_dict", _count_batches)
+    patch(EpochBatchIterator, "load_state_dict", _as_far_through_the_epoch)
+    patch(FairseqTask, "train_step", _ignore_all_of_it)
+    patch(Trainer, "train_step", _missing_batches_first)
 
 
 def _count_batches(state_dict):

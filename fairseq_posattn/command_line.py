@@ -1,0 +1,57 @@
+"""``posattn``: the commands of the installed package, each loaded only when it is given."""
+
+import sys
+from importlib import import_module
+
+from fairseq_posattn import __version__
+from fairseq_posattn.errors import UsageError
+
+# Name: the module, whose main(arguments, prog) does the work and returns the exit status, and a
+# line for --help.
+COMMANDS = {
+    "analysis": ("fairseq_posattn.analysis.__main__", "look into a trained model"),
+    "user-dir": ("fairseq_posattn.__main__", "the directory for fairseq's --user-dir; flags"),
+}
+
+
+def usage() -> str:
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:{width}}  {about}" for name, (_, about) in COMMANDS.items()]
+    return "\n".join(
+        [
+            "usage: posattn COMMAND ...",
+            "",
+            "Position-aware attention for fairseq. Each command explains itself with --help:",
+            "",
+            *lines,
+            "",
+            "Training and translating are fairseq's own commands:",
+            '  fairseq-train DATA --user-dir "$(posattn user-dir)" --arch dman_iwslt_de_en ...',
+        ]
+    )
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run ``posattn``; returns the exit status."""
+    name, *rest = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    if name in ("-h", "--help"):
+        print(usage())
+        return 0
+    if name == "--version":
+        print(f"posattn {__version__}")
+        return 0
+    if name not in COMMANDS:
+        known = ", ".join(COMMANDS)
+        print(f"posattn: error: there is no command {name!r}; there are: {known}", file=sys.stderr)
+        return 2
+    try:
+        return import_module(COMMANDS[name][0]).main(rest, prog=f"posattn {name}") or 0
+    except UsageError as error:
+        print(f"posattn {name}: error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,36 @@
+"""What fairseq needs on today's PyTorch, and what it gets wrong: one file a defect.
+
+Each file says what it mends and has ``apply()``, which goes through :mod:`~.patching` and so may be
+called again. :data:`MENDS` is the whole list.
+"""
+
+from fairseq_posattn.mends.quiet import quietly
+
+with quietly():
+    import fairseq.checkpoint_utils  # noqa: F401, the first import of fairseq warns
+
+from fairseq_posattn.mends import (
+    bfloat16,
+    checkpoint_copies,
+    checkpoint_reading,
+    data_parallel,
+    finished_runs,
+    last_batch,
+    repeated_ngrams,
+)
+
+MENDS = (
+    checkpoint_reading,
+    checkpoint_copies,
+    finished_runs,
+    last_batch,
+    bfloat16,
+    data_parallel,
+    repeated_ngrams,
+)
+
+
+def apply():
+    """Mend fairseq; calling it again changes nothing."""
+    for mend in MENDS:
+        mend.apply()

@@ -1,0 +1,28 @@
+"""The last batch of a split, which fairseq leaves out unless its size is a multiple of eight."""
+
+import numpy
+from fairseq.data import data_utils
+
+from fairseq_posattn.mends.patching import patch
+
+
+def apply():
+    patch(data_utils, "batch_by_size", _keep_last_batch)
+
+
+def _keep_last_batch(batch_by_size):
+    """fairseq drops a last batch that is no multiple of --required-batch-size-multiple (8).
+
+    So up to 7 sentences of a test set would be neither translated nor scored.
+    """
+
+    def batch_all(indices, *args, **kwargs):
+        if not isinstance(indices, numpy.ndarray):
+            indices = numpy.fromiter(indices, dtype=numpy.int64)
+        if len(indices) == 0:
+            return []
+        batches = list(batch_by_size(indices, *args, **kwargs))
+        left_out = indices[sum(map(len, batches)) :]
+        return [*batches, left_out] if len(left_out) else batches
+
+    return batch_all

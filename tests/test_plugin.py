@@ -1,0 +1,95 @@
+"""Importing and registering the plugin."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fairseq_posattn
+from fairseq_posattn.plugin import register
+
+register()
+
+import torch  # noqa: E402
+from fairseq import checkpoint_utils  # noqa: E402
+from fairseq.file_io import PathManager  # noqa: E402
+
+from fairseq_posattn import mends  # noqa: E402
+
+USER_DIR = Path(fairseq_posattn.__file__).parent
+
+
+def output_of(program):
+    finished = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=USER_DIR.parent,
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"},
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    assert finished.returncode == 0, finished.stdout
+    return finished.stdout
+
+
+def test_registering_again_changes_nothing():
+    places = [(checkpoint_utils, "load_checkpoint_to_cpu"), (PathManager, "copy")]
+    before = [getattr(*place) for place in places]
+    safe = set(torch.serialization.get_safe_globals())
+    register()
+    assert [getattr(*place) for place in places] == before
+    assert set(torch.serialization.get_safe_globals()) == safe
+
+
+def test_a_patch_by_another_copy_of_the_package_is_not_laid_on_top():
+    wrapped = PathManager.copy
+    source = Path(mends.checkpoint_copies.__file__).read_text()
+    exec(compile(source, "another_copy", "exec"), another := {"__name__": "another_copy"})
+    another["apply"]()
+    assert PathManager.copy is wrapped
+
+
+@pytest.mark.parametrize("spelling", [str(USER_DIR), f"{USER_DIR}/", "fairseq_posattn"])
+def test_user_dir_registers_and_prints_nothing(spelling):
+    output = output_of(f"""
+from argparse import Namespace
+import fairseq.models, fairseq.utils
+print("imported", flush=True)
+fairseq.utils.import_user_module(Namespace(user_dir={spelling!r}))
+assert "posattn_transformer" in fairseq.models.ARCH_MODEL_REGISTRY
+print("registered")
+""")
+    assert output.partition("imported\n")[2] == "registered\n"
+
+
+def test_imported_after_fairseq_it_registers():
+    output_of("""
+import fairseq.models
+import fairseq_posattn
+assert "posattn_transformer" in fairseq.models.ARCH_MODEL_REGISTRY
+""")
+
+
+def test_a_program_that_imports_fairseq_afterwards_registers():
+    output = output_of("""
+import fairseq_posattn
+from fairseq_posattn import plugin
+plugin.register()
+import fairseq.models
+assert "posattn_transformer" in fairseq.models.ARCH_MODEL_REGISTRY
+""")
+    assert output == ""
+
+
+def test_the_attention_alone_is_light():
+    """It loads nothing of fairseq and changes no hook."""
+    output_of("""
+import sys
+hook = sys.excepthook
+import fairseq_posattn.attention
+loaded = [name for name in sys.modules if name.partition(".")[0] in ("fairseq", "fairseq_cli")]
+assert not loaded, loaded
+assert sys.excepthook is hook
+""")
