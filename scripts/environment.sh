@@ -10,7 +10,8 @@
 #     .venv           in the checkout; made if it is not there yet
 # One that is made comes from $PYTHON or else the first suitable Python on the PATH, and shares the
 # torch of that Python if it has one. Packages that are there already stay as they are; what is
-# missing is installed in the versions of requirements.txt. Where nothing is missing, nothing is done.
+# missing is installed in the versions of requirements.txt, the project itself by a link to this
+# checkout. Where nothing is missing, nothing is done.
 set -euo pipefail
 trap 'exit 130' INT TERM # after whatever is running has ended
 
@@ -159,5 +160,9 @@ if [[ -n "$missing" ]]; then
     install_missing "${missing[@]}"
 elif is_ours; then
     note "$environment"
+fi
+# The project itself, as it stands in this checkout, unless the environment has one already.
+if ! (cd / && "$python" -c 'import fairseq_posattn' && [[ -x "$environment/bin/posattn" ]]) 2>/dev/null; then
+    install "fairseq_posattn from $root" --quiet --no-deps --no-build-isolation --editable "$root"
 fi
 echo "$environment/bin"

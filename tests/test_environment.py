@@ -196,6 +196,14 @@ class TestPlugin:
         (line,) = result.stdout.splitlines()
         assert (Path(line) / "__init__.py").is_file()
 
+    def test_the_environment_has_the_command_and_the_package_everywhere(self, tmp_path):
+        commands = [[Path(sys.prefix, "bin/posattn"), "user-dir"], [sys.executable, "-m"]]
+        commands[1].append("fairseq_posattn")
+        for command in commands:
+            result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+            (line,) = result.stdout.splitlines()
+            assert (Path(line) / "plugin.py").is_file()
+
     def test_import_is_silent_and_can_be_repeated(self):
         program = """
 from argparse import Namespace
