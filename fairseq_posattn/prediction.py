@@ -14,15 +14,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from fairseq.data import data_utils  # noqa: E402, I001, after the plugin, which quiets it
-from fairseq.tasks.sentence_prediction import SentencePredictionTask  # noqa: E402
 from torch import Tensor
 
-from fairseq_posattn.criterions.relatedness import expected_score  # noqa: E402
 from fairseq_posattn.errors import UsageError
+from fairseq_posattn.plugin import register
+
+register()  # before the first import of fairseq, which it quiets
+
+from fairseq.data import data_utils  # noqa: E402
+from fairseq.tasks.sentence_prediction import SentencePredictionTask  # noqa: E402
+
+from fairseq_posattn.criterions.relatedness import expected_score  # noqa: E402
 from fairseq_posattn.tasks import SentencePairPredictionTask  # noqa: E402
-from fairseq_posattn.trained_model import TrainedModel
-from fairseq_posattn.trained_model import load as load_checkpoint
+from fairseq_posattn.trained_model import TrainedModel  # noqa: E402
+from fairseq_posattn.trained_model import load as load_checkpoint  # noqa: E402
 
 
 @dataclass(frozen=True)

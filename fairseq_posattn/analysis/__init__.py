@@ -4,3 +4,7 @@
 made in two steps, by two functions of one file: the numbers, as plain lists and dictionaries that
 ``--json`` writes as they are, and a drawing of nothing but these.
 """
+
+from fairseq_posattn.plugin import register
+
+register()  # before the first import of fairseq, which it quiets
