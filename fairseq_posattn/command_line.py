@@ -10,6 +10,7 @@ from fairseq_posattn.errors import UsageError
 # line for --help.
 COMMANDS = {
     "analysis": ("fairseq_posattn.analysis.__main__", "look into a trained model"),
+    "prepare": ("fairseq_posattn.preparation.__main__", "published data sets to binarised data"),
     "user-dir": ("fairseq_posattn.__main__", "the directory for fairseq's --user-dir; flags"),
 }
 

@@ -122,7 +122,7 @@ def predict(args):
 
 def plain_words(predictor):
     """How prepare_classification.py makes words of plain text."""
-    from preparation import words
+    from fairseq_posattn.preparation.text import words
 
     is_document = SENTENCE_SEPARATOR in predictor.dictionary
     return words.document_words if is_document else words.moses_words

@@ -1,108 +1,18 @@
 #!/usr/bin/env python3
-"""Prepare sentences, pairs and documents with labels for fairseq's sentence_prediction.
+"""Prepares sentences, pairs and documents with labels for fairseq's sentence_prediction.
 
     python scripts/prepare_classification.py sst5 --glove 6B.300d
 
-takes a published data set from the download to binarised splits and pre-trained vectors of words.
+does, in the checkout, what ``posattn prepare classification`` does anywhere.
 """
 
-import argparse
 import sys
-from functools import partial
 from pathlib import Path
 
-from preparation import amazon, nli, polarity, sick, sst, trec, zhang
-from preparation.classification import prepare
-from preparation.command import Dataset, positive, run
-from preparation.glove import DEFAULT_DIM, NAMES
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
 
-sys.path.append(str(Path(__file__).resolve().parents[1]))  # runs in a checkout, too
-CORPORA = {
-    **sst.CORPORA,
-    **trec.CORPORA,
-    **polarity.CORPORA,
-    **sick.CORPORA,
-    **zhang.CORPORA,
-    **nli.CORPORA,
-    **amazon.CORPORA,
-}
-
-
-def add_options(corpus, parser):
-    """The options beside those that all preparations share."""
-    if corpus.flag:
-        name, told = corpus.flag
-        parser.add_argument(name, action="store_true", help=told)
-    vectors = parser.add_argument_group("words")
-    vectors.add_argument(
-        "--glove",
-        metavar="VECTORS",
-        help="pre-trained vectors: a file in GloVe's format, or a zip or folder of such, or, to "
-        f"download them, a name: {', '.join(NAMES)}. glove.txt in --dest gets a vector for each "
-        "word of the dictionary, for --encoder-embed-path; a word that has none gets one that is "
-        "uniform in +-0.05. Words that only validation or test have are then in the dictionary "
-        "if they have a vector",
-    )
-    vectors.add_argument(
-        "--glove-dim",
-        type=positive,
-        metavar="N",
-        default=DEFAULT_DIM,
-        help="which vectors to take if --glove holds several files (default: %(default)s)",
-    )
-    vectors.add_argument(
-        "--min-count",
-        type=positive,
-        metavar="N",
-        help="how often a word without a vector must occur in training to be in the dictionary "
-        "(default: 1; 5 for the Yelp and Yahoo sets)",
-    )
-    vectors.add_argument(
-        "--cased",
-        action="store_true",
-        help="keep capitals, for vectors such as GloVe's 840B (default: small letters, for its 6B)",
-    )
-    division = parser.add_argument_group("division")
-    division.add_argument(
-        "--seed",
-        type=int,
-        metavar="N",
-        default=1,
-        help="of what is held out, of folds and of made-up vectors (default: %(default)s)",
-    )
-    division.add_argument(
-        "--valid-fraction",
-        type=fraction,
-        metavar="X",
-        default=0.1,
-        help="of the training set, each class alike, held out for validation where no validation "
-        "set is published (default: %(default)s)",
-    )
-
-
-def fraction(text):
-    """The type of ``--valid-fraction``."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0
-    if not 0 < value <= 0.5:
-        raise argparse.ArgumentTypeError(f"{text!r} is not above 0 and at most 0.5")
-    return value
-
-
-def main(arguments=None):
-    datasets = {
-        name: Dataset(
-            summary=corpus.summary,
-            prepare=partial(prepare, corpus),
-            source=corpus.source,
-            add_options=partial(add_options, corpus),
-        )
-        for name, corpus in CORPORA.items()
-    }
-    return run(__doc__.partition("\n")[0], datasets, arguments)
-
+from fairseq_posattn.preparation.__main__ import prepare  # noqa: E402
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(prepare("classification", data_bin=ROOT / "data-bin"))

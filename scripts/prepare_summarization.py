@@ -1,24 +1,19 @@
 #!/usr/bin/env python3
 """Prepares summarization data for fairseq-train: text, SentencePiece, binarised data.
 
-python scripts/prepare_summarization.py cnn_dailymail
-python scripts/prepare_summarization.py gigaword --source FOLDER --dest data-bin/gigaword
+    python scripts/prepare_summarization.py cnn_dailymail
+    python scripts/prepare_summarization.py gigaword --source FOLDER --dest data-bin/gigaword
+
+does, in the checkout, what ``posattn prepare summarization`` does anywhere.
 """
 
 import sys
+from pathlib import Path
 
-from preparation import cnn_dailymail, gigaword
-from preparation.command import Dataset, run
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
 
-DATASETS = {
-    name: Dataset(module.SUMMARY, module.prepare, module.SOURCE_HELP, module.add_options)
-    for name, module in {"cnn_dailymail": cnn_dailymail, "gigaword": gigaword}.items()
-}
-
-
-def main(arguments=None):
-    return run(__doc__.partition("\n")[0], DATASETS, arguments)
-
+from fairseq_posattn.preparation.__main__ import prepare  # noqa: E402
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(prepare("summarization", data_bin=ROOT / "data-bin"))

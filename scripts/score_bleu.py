@@ -15,11 +15,15 @@ computed; each form has its own under "forms". Everything is in percent.
 """
 
 import sys
+from pathlib import Path
 
-from preparation.lines import read_lines
-from preparation.progress import say
-from scoring.bleu import FORMS, bleu, looks_tokenised
-from scoring.command import describe, make_parser, run
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # runs in a checkout, too
+
+from scoring.bleu import FORMS, bleu, looks_tokenised  # noqa: E402
+from scoring.command import describe, make_parser, run  # noqa: E402
+
+from fairseq_posattn.preparation.pipeline.progress import say  # noqa: E402
+from fairseq_posattn.preparation.text.lines import read_lines  # noqa: E402
 
 
 def parser():

@@ -12,10 +12,14 @@ average is the plain mean, where ROUGE-1.5.5 prints the mean of 1,000 random res
 import os
 import sys
 from importlib.metadata import version
+from pathlib import Path
 
-from preparation.command import positive
-from scoring.command import describe, make_parser, run
-from scoring.rouge import rouge, rouge_by_files2rouge
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # runs in a checkout, too
+
+from scoring.command import describe, make_parser, run  # noqa: E402
+from scoring.rouge import rouge, rouge_by_files2rouge  # noqa: E402
+
+from fairseq_posattn.preparation.command import positive  # noqa: E402
 
 
 def parser():

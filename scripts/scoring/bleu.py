@@ -14,7 +14,7 @@ compound-split         of the tokens with words taken apart at hyphens, as on WM
 import re
 from dataclasses import dataclass
 
-from preparation.errors import DataError
+from fairseq_posattn.errors import UsageError
 
 FORMS = ("sacrebleu", "tokenised", "tokenised-lowercase", "compound-split")
 HYPHENATED = re.compile(r"(\S)-(\S)")
@@ -79,7 +79,7 @@ def looks_tokenised(lines):
 
 def _as_many(raw_references, references):
     if len(raw_references) != len(references):
-        raise DataError(
+        raise UsageError(
             f"{len(raw_references):,} raw references for {len(references):,} sentences that are "
             "scored: there must be one for each"
         )

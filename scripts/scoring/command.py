@@ -5,8 +5,7 @@ import json
 import sys
 from pathlib import Path
 
-from preparation.errors import DataError
-
+from fairseq_posattn.errors import UsageError
 from scoring.pairs import from_files, from_generated
 from scoring.subwords import MARKS
 
@@ -73,7 +72,7 @@ def run(parser, score, arguments=None):
     options = parser.parse_args(arguments)
     try:
         result, lines = score(read_pairs(parser, options), options)
-    except DataError as error:
+    except UsageError as error:
         return _fail(parser, error)
     except OSError as error:
         return _fail(parser, f"{error.filename or 'a file'}: {error.strerror or error}")

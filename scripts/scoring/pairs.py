@@ -3,9 +3,8 @@
 import re
 from dataclasses import dataclass
 
-from preparation.errors import DataError
-from preparation.lines import read_lines
-
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.preparation.text.lines import read_lines
 from scoring.subwords import remove_marks
 
 GENERATED = re.compile(r"([THD])-(\d+)\t(.*)")
@@ -47,11 +46,11 @@ def from_files(hypotheses, references, marks="auto"):
         marks: of subwords, see :func:`scoring.subwords.remove_marks`.
 
     Raises:
-        DataError: one has more lines than the other.
+        UsageError: one has more lines than the other.
     """
     written, wanted = _read(hypotheses), _read(references)
     if len(written) != len(wanted):
-        raise DataError(
+        raise UsageError(
             f"{hypotheses} has {len(written):,} lines, {references} has {len(wanted):,}: "
             "each hypothesis needs its reference on the same line, an empty line if there is none"
         )
@@ -71,21 +70,21 @@ def from_generated(path, references=None, marks="auto"):
         marks: as in :func:`from_files`.
 
     Raises:
-        DataError: there are no hypotheses, or there is none to score them against.
+        UsageError: there are no hypotheses, or there is none to score them against.
     """
     written, wanted = read_generated(path)
     if not written:
-        raise DataError(
+        raise UsageError(
             f"{path}: no hypotheses; lines such as H-0<TAB>-0.5<TAB>text, which fairseq-generate "
             "prints, are wanted (plain text goes in with --hypotheses and --references)"
         )
     if references is not None:
         wanted = dict(enumerate(_read(references)))
     elif not wanted:
-        raise DataError(f"{path}: no references (lines T-0 and so on); give them as --references")
+        raise UsageError(f"{path}: no references (lines T-0 and so on); give them as --references")
     unwanted = written.keys() - wanted.keys()
     if unwanted:
-        raise DataError(
+        raise UsageError(
             f"{references or path}: no reference for hypothesis {min(unwanted)} of {path}"
         )
     numbers = sorted(wanted)
@@ -101,7 +100,7 @@ def read_generated(path):
     """``{number: best hypothesis}`` and ``{number: reference}`` of what fairseq-generate printed.
 
     Raises:
-        DataError: a hypothesis has no score.
+        UsageError: a hypothesis has no score.
     """
     best = {"H": {}, "D": {}}
     references = {}
@@ -120,7 +119,7 @@ def read_generated(path):
             except ValueError:
                 tab = ""
             if not tab:
-                raise DataError(f"{path}:{place}: no score between {kind}-{number} and its text")
+                raise UsageError(f"{path}:{place}: no score between {kind}-{number} and its text")
             if number not in best[kind] or candidate[0] > best[kind][number][0]:
                 best[kind][number] = candidate
     hypotheses = best["D"] or best["H"]

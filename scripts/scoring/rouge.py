@@ -22,8 +22,8 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
-from preparation.errors import DataError
-from preparation.parallel import map_lines
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.preparation.pipeline.parallel import map_lines
 
 METRICS = {"rouge1": "rouge1", "rouge2": "rouge2", "rougeL": "rougeLsum"}  # ours: rouge-score's
 AVERAGE = re.compile(r"ROUGE-([12L]) Average_F: ([\d.]+)")
@@ -75,12 +75,12 @@ def rouge_by_files2rouge(pairs, eos="."):
     """The same by the real files2rouge, which must be installed and set up.
 
     Raises:
-        DataError: it is not, or fails.
+        UsageError: it is not, or fails.
     """
     folders = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     command = shutil.which("files2rouge", path=folders)
     if command is None:
-        raise DataError(
+        raise UsageError(
             "there is no command files2rouge: https://github.com/pltrdy/files2rouge says how to "
             "install it; --implementation rouge-score needs neither it nor Perl"
         )
@@ -100,5 +100,5 @@ def rouge_by_files2rouge(pairs, eos="."):
         )
     found = {f"rouge{name}": 100 * float(f1) for name, f1 in AVERAGE.findall(run.stdout)}
     if run.returncode or found.keys() != METRICS.keys():
-        raise DataError(f"files2rouge failed: {run.stdout.strip().rpartition(chr(10))[2]}")
+        raise UsageError(f"files2rouge failed: {run.stdout.strip().rpartition(chr(10))[2]}")
     return found

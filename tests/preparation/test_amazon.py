@@ -4,9 +4,10 @@ import json
 
 import pytest
 from archive_files import write_archive, write_folder
-from preparation import amazon
-from preparation.archives import open_archive
-from preparation.errors import DataError
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.preparation.corpora import amazon
+from fairseq_posattn.preparation.pipeline.archives import open_archive
 
 
 def review(rating, text):
@@ -73,12 +74,12 @@ def test_a_seeded_draw_from_json_lines(tmp_path, monkeypatch):
 )
 def test_a_malformed_review_is_named_with_its_line(tmp_path, text, told):
     write_folder(tmp_path, {"electronics/positive.review": text})
-    with pytest.raises(DataError) as error:
+    with pytest.raises(UsageError) as error:
         read(tmp_path)
     assert str(error.value) == f"{tmp_path}/electronics/positive.review:{told}"
 
 
 def test_an_archive_without_reviews_is_told(tmp_path):
     write_folder(tmp_path, {"books/positive.review": review("5.0", "A book")})
-    with pytest.raises(DataError, match="holds neither electronics/positive.review"):
+    with pytest.raises(UsageError, match="holds neither electronics/positive.review"):
         read(tmp_path)

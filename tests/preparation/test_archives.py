@@ -6,8 +6,9 @@ import os
 
 import pytest
 from packing import gzipped, tarred, zipped
-from preparation.archives import check_archive, open_archive
-from preparation.errors import DataError
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.preparation.pipeline.archives import check_archive, open_archive
 
 FILES = {"data/de/text": b"eins\nzwei\n", "data/en/text": b"one\ntwo\n", "data/README": b"read\n"}
 PACKED = {
@@ -61,7 +62,7 @@ def test_two_members_at_once(archive):
 
 
 def test_missing_member_is_one_line(archive):
-    with pytest.raises(DataError) as caught, archive.open("fr/text"):
+    with pytest.raises(UsageError) as caught, archive.open("fr/text"):
         pass
     assert str(caught.value) == f"{archive.name}: holds no fr/text"
 
@@ -90,7 +91,7 @@ def test_cut_off_anywhere_is_found_out(tmp_path, name):
         try:
             names = open_archive(path).names()
             check_archive(path)
-        except DataError as error:
+        except UsageError as error:
             assert str(path) in str(error)
             assert "\n" not in str(error)
         else:
@@ -100,7 +101,7 @@ def test_cut_off_anywhere_is_found_out(tmp_path, name):
 def test_changed_bytes_are_found_out(tmp_path):
     whole = bytearray(PACKED["text.tgz"])
     whole[len(whole) // 2] ^= 0xFF
-    with pytest.raises(DataError, match="fetch it again"):
+    with pytest.raises(UsageError, match="fetch it again"):
         check_archive(write(tmp_path / "text.tgz", bytes(whole)))
 
 
@@ -118,5 +119,5 @@ def test_fingerprint_tells_changed_files(tmp_path):
 
 
 def test_nothing_there_is_one_line(tmp_path):
-    with pytest.raises(DataError, match="nowhere: no such file or folder"):
+    with pytest.raises(UsageError, match="nowhere: no such file or folder"):
         open_archive(tmp_path / "nowhere")

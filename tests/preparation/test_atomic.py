@@ -1,7 +1,8 @@
 """Files that appear whole or not at all."""
 
 import pytest
-from preparation.atomic import writing
+
+from fairseq_posattn.preparation.pipeline.atomic import writing
 
 
 def test_file_appears_when_it_is_whole(tmp_path):

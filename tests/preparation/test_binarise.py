@@ -3,8 +3,9 @@
 import json
 
 import pytest
-from preparation.binarise import binarise_pairs, preprocess
-from preparation.errors import DataError
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.preparation.pipeline.binarise import binarise_pairs, preprocess
 
 
 @pytest.fixture
@@ -55,6 +56,6 @@ for side in "de", "en":
 
 def test_failure_is_its_last_line(stand_in, tmp_path):
     stand_in("raise FileNotFoundError('text/bpe.train.de')")
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(UsageError) as caught:
         preprocess(tmp_path, 1)
     assert str(caught.value) == ("fairseq-preprocess failed: FileNotFoundError: text/bpe.train.de")

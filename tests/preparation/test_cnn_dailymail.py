@@ -3,11 +3,12 @@ import argparse
 import pytest
 import summaries
 from archive_files import write_archive, write_folder
-from preparation import cnn_dailymail
-from preparation.cnn_dailymail import write_text
-from preparation.download import Source
-from preparation.errors import DataError
 from serving import Server
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.preparation.corpora import cnn_dailymail
+from fairseq_posattn.preparation.corpora.cnn_dailymail import write_text
+from fairseq_posattn.preparation.pipeline.download import Source
 
 SPLITS = ("train", "valid", "test")
 
@@ -95,14 +96,14 @@ def test_parquet_files_give_the_same_in_the_order_of_rows(write, tmp_path):
     assert found == write(packed(stories))
 
     (folder / "test-00000-of-00001.parquet").write_bytes(b"no parquet")
-    with pytest.raises(DataError, match="test-00000-of-00001.parquet: not a whole parquet file"):
+    with pytest.raises(UsageError, match="test-00000-of-00001.parquet: not a whole parquet file"):
         write(folder)
     (folder / "test-00000-of-00001.parquet").unlink()
-    with pytest.raises(DataError, match="holds no test-00000-of-00001.parquet"):
+    with pytest.raises(UsageError, match="holds no test-00000-of-00001.parquet"):
         write(folder)
     wrong = pyarrow.table({"article": ["a"], "summary": ["b"]})
     parquet.write_table(wrong, folder / "test-00000-of-00001.parquet")
-    with pytest.raises(DataError, match="has no column 'highlights'"):
+    with pytest.raises(UsageError, match="has no column 'highlights'"):
         write(folder)
 
 
@@ -110,7 +111,7 @@ def test_without_pyarrow_parquet_files_are_refused_in_one_line(write, tmp_path, 
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     for name in ("train", "validation", "test"):
         (tmp_path / f"{name}-0.parquet").write_bytes(b"")
-    with pytest.raises(DataError, match="train-0.parquet: .* pip install pyarrow$"):
+    with pytest.raises(UsageError, match="train-0.parquet: .* pip install pyarrow$"):
         write(tmp_path)
 
 
@@ -140,7 +141,7 @@ def test_missing_stories_are_warned_of(write, tmp_path, capsys):
 
 def test_a_split_without_any_story_is_an_error_that_names_the_way_out(write, tmp_path):
     folder = packed(tmp_path, **{"all_val.txt": "http://news.example/unheard-of\n"})
-    with pytest.raises(DataError, match="holds no story for valid, of 1 .* --split-by-name"):
+    with pytest.raises(UsageError, match="holds no story for valid, of 1 .* --split-by-name"):
         write(folder)
 
 
@@ -155,7 +156,7 @@ def test_split_by_name_takes_each_story_once_and_always_alike(write, tmp_path):
 
 
 def test_an_empty_list_is_an_error_that_names_it(write, tmp_path):
-    with pytest.raises(DataError, match="all_val.txt: the file is empty"):
+    with pytest.raises(UsageError, match="all_val.txt: the file is empty"):
         write(packed(tmp_path, **{"all_val.txt": ""}))
 
 
@@ -163,7 +164,7 @@ def test_bad_encoding_is_an_error_that_names_story_and_line(write, tmp_path):
     folder = write_folder(tmp_path / "source", {**summaries.stories(), **summaries.url_lists()})
     story = next(folder.rglob("*.story"))
     story.write_bytes(b"good\n\nb\xe4d\n")
-    with pytest.raises(DataError, match=f"{story.name}:3: not UTF-8"):
+    with pytest.raises(UsageError, match=f"{story.name}:3: not UTF-8"):
         write(folder)
 
 
@@ -207,7 +208,7 @@ def test_what_is_not_given_is_downloaded(write, server, tmp_path):
 
 def test_without_lists_it_says_what_to_do(write, server, tmp_path):
     unpacked = write_folder(tmp_path / "unpacked", summaries.stories())
-    with pytest.raises(DataError, match="all_train.txt could not be .* or try --split-by-name"):
+    with pytest.raises(UsageError, match="all_train.txt could not be .* or try --split-by-name"):
         write(unpacked)
 
 

@@ -1,10 +1,12 @@
 """The command line that the preparations have in common."""
 
 import os
+from pathlib import Path
 
 import pytest
-from preparation.command import ROOT, Dataset, run
-from preparation.errors import DataError
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.preparation.command import Dataset, run
 
 
 @pytest.fixture
@@ -28,7 +30,7 @@ def command():
 def test_options_and_their_defaults(command, tmp_path):
     status, options = command("trec")
     assert status == 0
-    assert options.dest == ROOT / "data-bin" / "trec"
+    assert options.dest == Path("data-bin/trec")
     assert options.source is None
     assert options.limit is None
     assert not options.force
@@ -48,7 +50,7 @@ def test_bad_options_are_told(command, arguments, capsys):
 @pytest.mark.parametrize(
     ("error", "status", "line"),
     [
-        (DataError("text:2: bad"), 1, "error: text:2: bad"),
+        (UsageError("text:2: bad"), 1, "error: text:2: bad"),
         (FileNotFoundError(2, "No such file", "text"), 1, "error: text: No such file"),
         (OSError(28, "No space left on device"), 1, "error: a file: No space left on device"),
         (KeyboardInterrupt(), 130, "interrupted; the same command goes on from here"),

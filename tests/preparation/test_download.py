@@ -6,10 +6,11 @@ import random
 
 import pytest
 from packing import gzipped, tarred, zipped
-from preparation.download import Source, fetch, obtain
-from preparation.errors import DataError
-from preparation.progress import Progress
 from serving import EVER, Server
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.preparation.pipeline.download import Source, fetch, obtain
+from fairseq_posattn.preparation.pipeline.progress import Progress
 
 # Random, so that it stays long when it is compressed.
 TEXT = random.Random(1).randbytes(30_000)
@@ -33,7 +34,7 @@ def download(server, folder, *names, **options):
 
 
 def failure(server, folder, *names, **options):
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(UsageError) as caught:
         download(server, folder, *names, **options)
     assert not (folder / "text.tgz").exists()
     assert "\n" not in str(caught.value)
@@ -189,5 +190,5 @@ def test_obtain_takes_a_file_its_folder_or_what_it_unpacks_to(tmp_path):
     for given in (packed, packed.parent, tmp_path / "unpacked", unpacked.parent):
         with obtain(source(), given, tmp_path / "download").open("text") as stream:
             assert stream.read() == TEXT
-    with pytest.raises(DataError, match="no such file or folder"):
+    with pytest.raises(UsageError, match="no such file or folder"):
         obtain(source(), tmp_path / "nowhere", tmp_path / "download")

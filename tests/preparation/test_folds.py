@@ -3,7 +3,8 @@
 from collections import Counter
 
 import pytest
-from preparation import folds
+
+from fairseq_posattn.preparation.pipeline import folds
 
 LABELS = ["a"] * 61 + ["b"] * 37 + ["c"] * 5
 

@@ -4,8 +4,9 @@ import pytest
 import summaries
 from archive_files import write_archive, write_folder
 from packing import gzipped
-from preparation.errors import DataError
-from preparation.gigaword import find_files, write_text
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.preparation.corpora.gigaword import find_files, write_text
 
 SPLITS = ("train", "valid", "test")
 
@@ -84,7 +85,7 @@ def test_a_file_that_is_cut_off_is_named(write, tmp_path):
     whole = gzipped((source / "org_data/train.src.txt").read_bytes())
     (source / "org_data/train.src.txt").unlink()
     (source / "org_data/train.src.txt.gz").write_bytes(whole[:-9])
-    with pytest.raises(DataError, match="train.src.txt.gz: damaged or cut off .*; fetch it again"):
+    with pytest.raises(UsageError, match="train.src.txt.gz: damaged or cut off .*; fetch it again"):
         write(source)
 
 
@@ -113,7 +114,7 @@ def test_training_pairs_with_an_empty_side_are_left_out_and_others_kept(write, t
 def test_a_missing_test_set_is_an_error_that_names_the_way_out(write, tmp_path):
     source = write_folder(tmp_path, org_data())
     (source / "org_data/test.tgt.txt").unlink()
-    with pytest.raises(DataError, match="holds neither test.src.txt .* --splits train valid does"):
+    with pytest.raises(UsageError, match="holds neither test.src.txt .* --splits train valid does"):
         write(source)
     assert set(write(source, splits=("train", "valid"))) == {
         f"{split}.{side}" for split in ("train", "valid") for side in ("source", "target")
@@ -131,6 +132,6 @@ def test_a_missing_test_set_is_an_error_that_names_the_way_out(write, tmp_path):
 def test_malformed_files_are_named(write, tmp_path, name, content, message):
     source = write_folder(tmp_path, org_data())
     (source / "org_data" / name).write_bytes(content)
-    with pytest.raises(DataError, match=message) as error:
+    with pytest.raises(UsageError, match=message) as error:
         write(source)
     assert "\n" not in str(error.value)

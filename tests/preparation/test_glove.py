@@ -6,9 +6,10 @@ import pytest
 import torch
 from archive_files import write_archive, write_folder
 from fairseq.utils import parse_embedding
-from preparation import glove
-from preparation.archives import open_archive
-from preparation.errors import DataError
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.preparation.pipeline.archives import open_archive
+from fairseq_posattn.preparation.text import glove
 
 VECTORS = "the 0.1 -0.2 1e-05\n, 1 2 3\n. . . 4 5 6\n\xe9t\xe9 7 8 9\n"
 
@@ -50,18 +51,18 @@ def test_words_of_which_a_part_is_wanted_are_others(vectors):
     ],
 )
 def test_a_line_of_the_wrong_width_is_named(vectors, tmp_path, line, told):
-    with pytest.raises(DataError) as error:
+    with pytest.raises(UsageError) as error:
         glove.read_vectors(*vectors(f"{VECTORS}{line}\n"), {"cat"})
     assert str(error.value) == f"{tmp_path}/glove.txt:5: {told}"
 
 
 def test_a_file_with_a_header_is_refused(vectors):
-    with pytest.raises(DataError, match="glove.txt:2: 3 numbers where the first line has 1"):
+    with pytest.raises(UsageError, match="glove.txt:2: 3 numbers where the first line has 1"):
         glove.read_vectors(*vectors(f"4 3\n{VECTORS}"), {"the"})
 
 
 def test_an_empty_file_is_refused(vectors):
-    with pytest.raises(DataError, match="no vectors"):
+    with pytest.raises(UsageError, match="no vectors"):
         glove.read_vectors(*vectors(""), {"the"})
 
 
@@ -95,7 +96,7 @@ def test_a_zip_of_several_files_gives_the_one_of_the_width(tmp_path):
     path = write_archive(tmp_path / "glove.6B.zip", files)
     assert glove.find_vectors(path, tmp_path)[1] == "glove.6B.300d.txt"
     assert glove.find_vectors(path, tmp_path, dim=50)[1] == "glove.6B.50d.txt"
-    with pytest.raises(DataError, match="0 files of 100-dimensional vectors.*--glove-dim"):
+    with pytest.raises(UsageError, match="0 files of 100-dimensional vectors.*--glove-dim"):
         glove.find_vectors(path, tmp_path, dim=100)
 
 
@@ -108,5 +109,5 @@ def test_a_name_takes_the_download(tmp_path):
 
 
 def test_an_unknown_name_is_told_with_the_known_ones(tmp_path):
-    with pytest.raises(DataError, match="--glove 7B.50d: no such file, and none of 6B.50d"):
+    with pytest.raises(UsageError, match="--glove 7B.50d: no such file, and none of 6B.50d"):
         glove.find_vectors("7B.50d", tmp_path)

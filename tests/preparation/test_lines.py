@@ -3,8 +3,9 @@
 import io
 
 import pytest
-from preparation.errors import DataError
-from preparation.lines import parallel_lines, read_lines
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.preparation.text.lines import parallel_lines, read_lines
 
 
 def lines(content, **options):
@@ -29,13 +30,13 @@ def test_other_encodings():
 
 
 def test_wrong_encoding_names_file_line_and_byte():
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(UsageError) as caught:
         lines(b"eins\nGr\xf6\xdfe\n")
     assert str(caught.value) == "text.de:2: not UTF-8: byte 3 is 0xf6"
 
 
 def test_empty_file():
-    with pytest.raises(DataError, match="text.de: the file is empty"):
+    with pytest.raises(UsageError, match="text.de: the file is empty"):
         lines(b"")
     assert lines(b"", allow_empty=True) == []
     assert lines(b"\n") == [""]
@@ -58,6 +59,6 @@ def test_lines_that_belong_together():
 )
 def test_unequal_counts_are_told(german, english, third, told):
     sides = {"de": ["x"] * german, "en": ["x"] * english, "fr": ["x"] * third}
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(UsageError) as caught:
         list(parallel_lines(**sides))
     assert str(caught.value).startswith(f"line counts differ: {told};")

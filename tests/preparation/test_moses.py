@@ -1,7 +1,8 @@
 """Tokenised text as the Moses scripts make it. Expected lines are those of the Perl scripts."""
 
 import pytest
-from preparation.moses import Tokeniser, is_clean
+
+from fairseq_posattn.preparation.text.moses import Tokeniser, is_clean
 
 
 @pytest.mark.parametrize(

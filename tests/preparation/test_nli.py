@@ -4,9 +4,10 @@ import json
 
 import pytest
 from archive_files import write_archive, write_folder
-from preparation import nli
-from preparation.archives import open_archive
-from preparation.errors import DataError
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.preparation.corpora import nli
+from fairseq_posattn.preparation.pipeline.archives import open_archive
 
 
 def pair(label, first, second):
@@ -56,14 +57,14 @@ def test_separate_files_and_training_on_the_development_set(tmp_path):
     splits = nli.snli_splits(open_archive(tmp_path), train_on_dev=True)
     assert read(splits) == [("neutral", ("A dog .", "It ."))]
     assert read(splits, "test") == [(None, ("A dog .", "It ."))]
-    with pytest.raises(DataError, match="holds no labels.train"):
+    with pytest.raises(UsageError, match="holds no labels.train"):
         read(nli.snli_splits(open_archive(tmp_path)))
 
 
 def test_files_of_unequal_length_are_told(tmp_path):
     files = {"s1.test": "a\nb\n", "s2.test": "c\n", "labels.test": "neutral\nneutral\n"}
     write_folder(tmp_path, files)
-    with pytest.raises(DataError, match="labels.test has 2, .*s1.test has 2, .*s2.test has 1"):
+    with pytest.raises(UsageError, match="labels.test has 2, .*s1.test has 2, .*s2.test has 1"):
         read(nli.snli_splits(open_archive(tmp_path)), "test")
 
 
@@ -78,6 +79,6 @@ def test_files_of_unequal_length_are_told(tmp_path):
 )
 def test_a_malformed_line_is_named(tmp_path, line, told):
     write_folder(tmp_path, {"snli_1.0_train.jsonl": PAIR + line})
-    with pytest.raises(DataError) as error:
+    with pytest.raises(UsageError) as error:
         read(nli.snli_splits(open_archive(tmp_path)))
     assert str(error.value).startswith(f"{tmp_path}/snli_1.0_train.jsonl:2: {told}")

@@ -8,8 +8,9 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from preparation.errors import DataError
-from preparation.parallel import map_lines
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.preparation.pipeline.parallel import map_lines
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 
@@ -45,19 +46,19 @@ def test_no_more_than_a_few_chunks_are_read_ahead():
 def test_data_error_comes_through(jobs):
     def refuse(line):
         if line == 25:
-            raise DataError("text:25: not like this")
+            raise UsageError("text:25: not like this")
         return line
 
-    with pytest.raises(DataError, match="text:25: not like this"):
+    with pytest.raises(UsageError, match="text:25: not like this"):
         list(map_lines(refuse, range(100), jobs, "refusing", chunk=5))
 
 
 def test_error_of_the_reader_comes_through():
     def broken():
         yield from range(100)
-        raise DataError("text:101: cut off")
+        raise UsageError("text:101: cut off")
 
-    with pytest.raises(DataError, match="text:101"):
+    with pytest.raises(UsageError, match="text:101"):
         list(map_lines(abs, broken(), 2, "reading", chunk=5))
 
 
@@ -65,13 +66,13 @@ def test_killed_worker_is_one_line():
     def die(line):
         os.kill(os.getpid(), signal.SIGKILL)
 
-    with pytest.raises(DataError, match="try fewer --jobs"):
+    with pytest.raises(UsageError, match="try fewer --jobs"):
         list(map_lines(die, range(10), 2, "dying", chunk=5))
 
 
 ENDLESS = """
     import itertools, os, signal
-    from preparation.parallel import map_lines
+    from fairseq_posattn.preparation.pipeline.parallel import map_lines
 
     # What runs in the background of a shell is told to ignore Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -2,9 +2,10 @@
 
 import pytest
 from archive_files import write_archive, write_folder
-from preparation import polarity
-from preparation.archives import open_archive
-from preparation.errors import DataError
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.preparation.corpora import polarity
+from fairseq_posattn.preparation.pipeline.archives import open_archive
 
 
 def read(archive, dataset):
@@ -54,11 +55,11 @@ def test_one_file_with_numbers(tmp_path):
 @pytest.mark.parametrize("line", ["2 bad .", "bad .", "-1 bad ."])
 def test_a_line_without_its_number_is_named(tmp_path, line):
     write_folder(tmp_path, {"custrev.all": f"1 good .\n{line}\n"})
-    with pytest.raises(DataError, match="custrev.all:2: .* stands where 0 or 1"):
+    with pytest.raises(UsageError, match="custrev.all:2: .* stands where 0 or 1"):
         read(tmp_path, "cr")
 
 
 def test_missing_files_are_told(tmp_path):
     write_folder(tmp_path, {"mpqa.pos": "is right\n"})
-    with pytest.raises(DataError, match="holds neither mpqa.neg and mpqa.pos or mpqa.all"):
+    with pytest.raises(UsageError, match="holds neither mpqa.neg and mpqa.pos or mpqa.all"):
         read(tmp_path, "mpqa")

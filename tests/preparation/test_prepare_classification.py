@@ -6,6 +6,7 @@ import json
 import logging
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,13 +15,16 @@ from fairseq import options, tasks, utils
 from fairseq.models.lstm import Embedding
 from fairseq_cli import preprocess as fairseq_preprocess
 from omegaconf import OmegaConf
-from preparation import classification
-from preparation.download import Source
-from prepare_classification import CORPORA, main
 from published import WORDS, publish
 from serving import Server
 
-SCRIPT = Path(classification.__file__).parents[1] / "prepare_classification.py"
+from fairseq_posattn.preparation import classification
+from fairseq_posattn.preparation.__main__ import CORPORA, KINDS, of_corpus
+from fairseq_posattn.preparation.__main__ import prepare as prepare_of_kind
+from fairseq_posattn.preparation.pipeline.download import Source
+
+SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "prepare_classification.py"
+main = partial(prepare_of_kind, "classification")
 CLASSES = {
     "sst2": 2,
     "sst5": 5,
@@ -148,7 +152,7 @@ def test_it_downloads_what_it_is_not_given(tmp_path, fairseq_here, monkeypatch):
         server.files[archive.name] = archive.read_bytes()
         source = Source(archive.name, (server.url("moved.zip"), server.url(archive.name)))
         here = dataclasses.replace(CORPORA["sst5"], alternatives=((source,),))
-        monkeypatch.setitem(CORPORA, "sst5", here)
+        monkeypatch.setitem(KINDS["classification"][1], "sst5", of_corpus(here))
         assert main(["sst5", "--dest", str(tmp_path / "data-bin/sst5"), "--jobs", "1"]) == 0
     assert (tmp_path / "data-bin/download" / archive.name).exists()
     assert len(lines(tmp_path / "data-bin/sst5/text/train.label")) == 30

@@ -1,14 +1,19 @@
 """The command, from published archives to what fairseq-train reads."""
 
+from functools import partial
+
 import pytest
 import sentencepiece
 import summaries
 from archive_files import write_archive, write_folder
 from fairseq.data import Dictionary, data_utils
-from preparation import cnn_dailymail, summarization
-from prepare_summarization import main
+
+from fairseq_posattn.preparation import summarization
+from fairseq_posattn.preparation.__main__ import prepare as prepare_of_kind
+from fairseq_posattn.preparation.corpora import cnn_dailymail
 
 SPLITS = ("train", "valid", "test")
+main = partial(prepare_of_kind, "summarization")
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +25,7 @@ def source(tmp_path_factory):
 def prepare(source, dest, *words):
     return main(
         ["cnn_dailymail", "--source", str(source), "--dest", str(dest), "--jobs", "1"]
-        + ["--vocabulary-size", "120", "--max-pieces", "30", *words]
+        + ["--vocabulary-size", "120", "--max-pieces", "30", *words],
     )
 
 

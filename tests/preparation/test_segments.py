@@ -3,8 +3,9 @@
 import io
 
 import pytest
-from preparation.errors import DataError
-from preparation.segments import read_segments
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.preparation.text.segments import read_segments
 
 
 def segments(text):
@@ -20,18 +21,18 @@ def test_only_segments_are_read():
   <hl><seg id=3>drei</seg></hl>
 </doc></srcset></mteval>
 """
-    with pytest.raises(DataError, match="set.xml:6: "):
+    with pytest.raises(UsageError, match="set.xml:6: "):
         segments(text)
     text = text.replace("<hl>", "").replace("</hl>", "")
     assert segments(text) == ["Eins & zwei.", "“It's” R&amp;D", "drei"]
 
 
 def test_segment_that_does_not_end_is_one_line():
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(UsageError) as caught:
         segments('<seg id="1">eins</seg>\n<seg id="2">zwei\n')
     assert str(caught.value) == "set.xml:2: not <seg id=...> ... </seg> on one line"
 
 
 def test_file_without_segments():
-    with pytest.raises(DataError, match="set.xml: holds no <seg id=...>"):
+    with pytest.raises(UsageError, match="set.xml: holds no <seg id=...>"):
         segments("<html>moved</html>\n")

@@ -1,7 +1,8 @@
 """The rule that parts documents into sentences."""
 
 import pytest
-from preparation.sentences import split_sentences
+
+from fairseq_posattn.preparation.text.sentences import split_sentences
 
 
 @pytest.mark.parametrize(

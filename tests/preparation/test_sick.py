@@ -2,9 +2,10 @@
 
 import pytest
 from archive_files import write_archive, write_folder
-from preparation import sick
-from preparation.archives import open_archive
-from preparation.errors import DataError
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.preparation.corpora import sick
+from fairseq_posattn.preparation.pipeline.archives import open_archive
 
 HEADER = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment"
 FILES = {
@@ -49,7 +50,7 @@ def test_the_file_of_all_parts_with_its_own_columns(tmp_path):
 )
 def test_a_malformed_row_is_named(tmp_path, row, told):
     write_folder(tmp_path, {**FILES, "SICK_train.txt": f"{FILES['SICK_train.txt']}{row}\n"})
-    with pytest.raises(DataError) as error:
+    with pytest.raises(UsageError) as error:
         read(tmp_path)
     assert str(error.value) == f"{tmp_path}/SICK_train.txt:3: {told}"
 
@@ -57,7 +58,7 @@ def test_a_malformed_row_is_named(tmp_path, row, told):
 def test_missing_columns_are_named(tmp_path):
     write_folder(tmp_path, {"SICK_train.txt": "pair_ID\tsentence_A\n1\tA kid\n"})
     with pytest.raises(
-        DataError,
+        UsageError,
         match="SICK_train.txt:1: the columns relatedness_score, sentence_B, entailment_judgment",
     ):
         read(tmp_path)

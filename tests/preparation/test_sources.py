@@ -2,9 +2,10 @@
 
 import pytest
 from archive_files import write_archive, write_folder
-from preparation.download import Source
-from preparation.errors import DataError
-from preparation.sources import obtain_any
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.preparation.pipeline.download import Source
+from fairseq_posattn.preparation.pipeline.sources import obtain_any
 
 PARTS = tuple(Source(f"{part}.zip", ("file:///nowhere",)) for part in ("one", "two"))
 WHOLE = (Source("whole.zip", ("file:///nowhere",)),)
@@ -22,26 +23,28 @@ def test_downloads_that_are_there_are_one_archive(tmp_path):
     assert archive.names() == ["one.txt", "two.txt"]
     assert content(archive, "two.txt") == b"two"
     assert archive.label("two.txt") == f"{tmp_path}/two.zip/two.txt"
-    with pytest.raises(DataError, match="holds no three.txt"):
+    with pytest.raises(UsageError, match="holds no three.txt"):
         archive.open("three.txt")
 
 
 def test_the_second_way_serves_if_the_first_does_not(tmp_path, monkeypatch):
-    monkeypatch.setattr("preparation.sources.fetch", fetch_nothing_but("whole.zip"))
+    monkeypatch.setattr(
+        "fairseq_posattn.preparation.pipeline.sources.fetch", fetch_nothing_but("whole.zip")
+    )
     write_archive(tmp_path / "whole.zip", {"all.txt": "x"})
     assert obtain_any((PARTS, WHOLE), None, tmp_path).names() == ["all.txt"]
 
 
 def test_what_cannot_be_had_in_any_way_is_told(tmp_path, monkeypatch):
-    monkeypatch.setattr("preparation.sources.fetch", fetch_nothing_but())
-    with pytest.raises(DataError, match="no one.zip; or else no whole.zip"):
+    monkeypatch.setattr("fairseq_posattn.preparation.pipeline.sources.fetch", fetch_nothing_but())
+    with pytest.raises(UsageError, match="no one.zip; or else no whole.zip"):
         obtain_any((PARTS, WHOLE), None, tmp_path)
 
 
 def fetch_nothing_but(*names):
     def fetch(source, folder):
         if source.name not in names:
-            raise DataError(f"no {source.name}")
+            raise UsageError(f"no {source.name}")
         return folder / source.name
 
     return fetch

@@ -2,9 +2,10 @@
 
 import pytest
 from archive_files import write_folder
-from preparation import sst
-from preparation.archives import open_archive
-from preparation.errors import DataError
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.preparation.corpora import sst
+from fairseq_posattn.preparation.pipeline.archives import open_archive
 
 GOOD = "(4 (2 It) (4 (3 really) (4 (4 works) (2 .))))"
 BAD = "(0 (2 it) (1 (1 fails) (2 .)))"
@@ -92,7 +93,7 @@ def test_a_sentence_that_occurs_twice_stays_twice(read):
     ],
 )
 def test_what_is_no_tree_is_named_with_its_line(read, tmp_path, tree, told):
-    with pytest.raises(DataError) as error:
+    with pytest.raises(UsageError) as error:
         read(GOOD, tree)
     assert str(error.value).startswith(f"{tmp_path}/trees/train.txt:2: ")
     assert told in str(error.value)

@@ -5,9 +5,10 @@ import shutil
 import threading
 
 import pytest
-from preparation import stages
-from preparation.errors import DataError
-from preparation.stages import Stages
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.preparation.pipeline import stages
+from fairseq_posattn.preparation.pipeline.stages import Stages
 
 
 def tree(folder):
@@ -104,7 +105,7 @@ def test_other_source_redoes_and_no_source_agrees_with_any(tmp_path):
 
 def test_part_does_not_replace_the_whole(tmp_path):
     Pipeline(tmp_path)()
-    with pytest.raises(DataError, match="--limit 5 would replace"):
+    with pytest.raises(UsageError, match="--limit 5 would replace"):
         Pipeline(tmp_path, limit=5)()
     assert tree(tmp_path) == WHOLE
     assert Pipeline(tmp_path, limit=5, force=True)() == ["text", "case", "sums"]
@@ -117,10 +118,10 @@ def test_failing_stage_leaves_what_was_there(tmp_path):
 
     def fail(work):
         (work / "text/a").write_text("half")
-        raise DataError("bad line")
+        raise UsageError("bad line")
 
     pipeline.write_text = fail
-    with pytest.raises(DataError):
+    with pytest.raises(UsageError):
         pipeline()
     assert tree(tmp_path) == WHOLE
     assert Pipeline(tmp_path)() == []

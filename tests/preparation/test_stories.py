@@ -1,9 +1,10 @@
 import io
 
 import pytest
-from preparation.errors import DataError
-from preparation.stories import read_story, summary
 from scoring.rouge import sentences
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.preparation.text.stories import read_story, summary
 
 STORY = """\
 LONDON, England (CNN) -- Harry\tPotter star  turns 18.\r
@@ -76,5 +77,5 @@ def test_what_a_story_lacks_is_empty(text, expected):
 
 
 def test_bad_encoding_is_told_with_its_line():
-    with pytest.raises(DataError, match="x.story:3: not UTF-8"):
+    with pytest.raises(UsageError, match="x.story:3: not UTF-8"):
         read_story(io.BytesIO(b"one\n\nb\xe4d\n"), "x.story")

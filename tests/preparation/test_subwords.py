@@ -4,16 +4,17 @@ import io
 import random
 
 import pytest
-from preparation import subwords
-from preparation.subwords import (
+from subword_nmt.apply_bpe import BPE
+from subword_nmt.learn_bpe import learn_bpe as learn_from_text
+
+from fairseq_posattn.preparation.text import subwords
+from fairseq_posattn.preparation.text.subwords import (
     BytePairEncoder,
     SentencePieceEncoder,
     count_words,
     learn_bpe,
     train_sentencepiece,
 )
-from subword_nmt.apply_bpe import BPE
-from subword_nmt.learn_bpe import learn_bpe as learn_from_text
 
 
 @pytest.fixture(scope="module")

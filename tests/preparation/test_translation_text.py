@@ -6,8 +6,9 @@ from pathlib import Path
 import corpora
 import pytest
 from packing import gzipped, tarred, zipped
-from preparation import iwslt14, multi30k, wmt14
-from preparation.errors import DataError
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.preparation.corpora import iwslt14, multi30k, wmt14
 
 
 def options(source, dest, **others):
@@ -35,7 +36,7 @@ def read(folder):
 
 
 def refused(write, *arguments):
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(UsageError) as caught:
         write(*arguments)
     assert "\n" not in str(caught.value)
     return str(caught.value)

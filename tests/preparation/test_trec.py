@@ -2,9 +2,10 @@
 
 import pytest
 from archive_files import write_folder
-from preparation import trec
-from preparation.archives import open_archive
-from preparation.errors import DataError
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.preparation.corpora import trec
+from fairseq_posattn.preparation.pipeline.archives import open_archive
 
 TRAIN = "DESC:manner How did serfdom develop ?\nLOC:city Which city is a sister\xf0city ?\n"
 
@@ -36,16 +37,16 @@ def test_classes_are_coarse_unless_they_are_to_be_fine(read):
 def test_the_form_with_digits(read):
     files = {"train.txt": "0 How ?\n5 How many ?\n", "test.txt": "3 Who ?\n"}
     assert read(files) == [("DESC", "How ?"), ("NUM", "How many ?")]
-    with pytest.raises(DataError, match="train.txt:1: '0' names no fine class; leave out --fine"):
+    with pytest.raises(UsageError, match="train.txt:1: '0' names no fine class; leave out --fine"):
         read(files, fine=True)
 
 
 @pytest.mark.parametrize("label", ["NOPE:x", "6", "How"])
 def test_an_unknown_class_is_named_with_its_line(read, label):
-    with pytest.raises(DataError, match=f"train_5500.label:2: '{label}' is no class of TREC"):
+    with pytest.raises(UsageError, match=f"train_5500.label:2: '{label}' is no class of TREC"):
         read(published(f"LOC:city Where ?\n{label} did ?\n"))
 
 
 def test_a_folder_without_the_files_is_told(read):
-    with pytest.raises(DataError, match="holds none of train_5500.label, train.txt"):
+    with pytest.raises(UsageError, match="holds none of train_5500.label, train.txt"):
         read({"else.txt": "x"})

@@ -1,7 +1,13 @@
 """Text to words."""
 
 import pytest
-from preparation.words import document_words, moses_words, spaced_words, treebank_words
+
+from fairseq_posattn.preparation.text.words import (
+    document_words,
+    moses_words,
+    spaced_words,
+    treebank_words,
+)
 
 
 @pytest.mark.parametrize(

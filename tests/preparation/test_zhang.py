@@ -2,9 +2,10 @@
 
 import pytest
 from archive_files import write_archive, write_folder
-from preparation import zhang
-from preparation.archives import open_archive
-from preparation.errors import DataError
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.preparation.corpora import zhang
+from fairseq_posattn.preparation.pipeline.archives import open_archive
 
 
 def read(archive, dataset="ag_news", split="train"):
@@ -68,12 +69,12 @@ def test_the_plain_form(tmp_path):
 )
 def test_a_malformed_row_is_named(tmp_path, row, told):
     write_folder(tmp_path, {"train.csv": f'"1","a","b"\n{row}\n"1","c","d"\n'})
-    with pytest.raises(DataError) as error:
+    with pytest.raises(UsageError) as error:
         read(tmp_path)
     assert str(error.value).startswith(f"{tmp_path}/train.csv:2: {told}")
 
 
 def test_a_quotation_mark_that_is_never_closed(tmp_path):
     write_folder(tmp_path, {"train.csv": '"1","a","b"\n"1","a","b\n'})
-    with pytest.raises(DataError, match="train.csv:2: not in CSV format"):
+    with pytest.raises(UsageError, match="train.csv:2: not in CSV format"):
         read(tmp_path)

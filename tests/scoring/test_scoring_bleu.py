@@ -4,10 +4,11 @@ import math
 import pytest
 import sacrebleu
 import score_bleu
-from preparation.errors import DataError
 from scoring.bleu import FORMS, bleu, detokenise, looks_tokenised, split_compounds
 from scoring.command import run
 from scoring.pairs import Pairs
+
+from fairseq_posattn.errors import UsageError
 
 # Moses tokens: a hyphen, a quotation and an apostrophe are set apart or escaped.
 TOKENISED = Pairs(
@@ -75,7 +76,7 @@ def test_sacrebleu_is_of_running_text():
 
 
 def test_raw_references_must_be_as_many():
-    with pytest.raises(DataError, match="1 raw references for 2 sentences"):
+    with pytest.raises(UsageError, match="1 raw references for 2 sentences"):
         bleu(TOKENISED, "sacrebleu", "en", ["one"])
 
 

@@ -1,7 +1,8 @@
 import pytest
-from preparation.errors import DataError
 from scoring.pairs import from_files, from_generated
 from scoring.subwords import find_marks, remove_marks
+
+from fairseq_posattn.errors import UsageError
 
 # Out of order, with two hypotheses of sentence 0, none of 2 and an empty one of 3.
 GENERATED = """\
@@ -80,7 +81,7 @@ def test_text_keeps_its_tabs_and_its_unicode_line_separators(write):
     ],
 )
 def test_what_is_no_output_is_refused(write, text, message):
-    with pytest.raises(DataError, match=message) as error:
+    with pytest.raises(UsageError, match=message) as error:
         from_generated(write("out", text))
     assert "\n" not in str(error.value)
 
@@ -92,13 +93,13 @@ def test_plain_files_go_line_by_line(write):
 
 
 def test_plain_files_of_unequal_length_are_refused_with_both_counts(write):
-    with pytest.raises(DataError, match="hyp has 1 lines, .*ref has 2"):
+    with pytest.raises(UsageError, match="hyp has 1 lines, .*ref has 2"):
         from_files(write("hyp", "a\n"), write("ref", "A\nB\n"))
 
 
 def test_bad_encoding_is_told_with_its_line(write, tmp_path):
     (tmp_path / "hyp").write_bytes(b"good\nb\xe4d\n")
-    with pytest.raises(DataError, match="hyp:2: not UTF-8"):
+    with pytest.raises(UsageError, match="hyp:2: not UTF-8"):
         from_files(tmp_path / "hyp", write("ref", "A\nB\n"))
 
 

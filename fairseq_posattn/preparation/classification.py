@@ -1,0 +1,204 @@
+"""From a published data set to what fairseq's sentence_prediction reads, the same way for all.
+
+A destination holds ``input0``, for pairs ``input1``, and ``label``: the binarised splits, each with
+a dictionary, that of the inputs shared. Where examples have real numbers, ``label/{split}.label``
+holds them for ``--regression-target``. The words are in ``text/{split}.{input0,input1,label}``,
+vectors for them in ``glove.txt``. Of a cross-validated data set, ``fold0`` to ``fold9`` hold all
+that but the vectors, which are beside them.
+"""
+
+import shutil
+from collections import Counter
+from functools import partial
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.preparation.command import next_command, shown
+from fairseq_posattn.preparation.labelled_text import (
+    SPLITS,
+    WHOLE,
+    read_summary,
+    write_divided,
+    write_splits,
+)
+from fairseq_posattn.preparation.pipeline.binarise import preprocess
+from fairseq_posattn.preparation.pipeline.counts import report_counts
+from fairseq_posattn.preparation.pipeline.progress import say
+from fairseq_posattn.preparation.pipeline.sources import obtain_any
+from fairseq_posattn.preparation.pipeline.stages import Stages
+from fairseq_posattn.preparation.text.glove import (
+    coverage,
+    find_vectors,
+    read_vectors,
+    write_embeddings,
+)
+from fairseq_posattn.preparation.text.vocabulary import choose_words, count_words, write_dictionary
+
+EMPTY_SHOWN = 3
+MAX_POSITIONS = 512  # what fairseq's task takes if it is not told otherwise
+
+
+def prepare(corpus, options):
+    """Do all of it.
+
+    Args:
+        corpus: a :class:`~fairseq_posattn.preparation.corpus.Corpus`.
+        options: the parsed command line.
+
+    Raises:
+        UsageError: the data cannot be had or used.
+    """
+    if "," in str(options.dest):
+        raise UsageError(f"--dest {options.dest}: fairseq-preprocess takes no path with a comma")
+    downloads = options.dest.parent / "download"
+    stages = Stages(options.dest, options.limit, options.force)
+    with stages.locked():
+        given = (
+            obtain_any(corpus.alternatives, options.source, downloads) if options.source else None
+        )
+        vectors = None
+        if options.glove:
+            vectors = find_vectors(options.glove, downloads, options.glove_dim)
+        stages.run(
+            "text",
+            corpus.texts,
+            partial(_write_text, corpus, options, given, downloads),
+            source=given and given.fingerprint(),
+            **_settings(options, "seed", "valid_fraction", "cased"),
+            flag=corpus.flag and _flag_value(corpus, options),
+        )
+        stages.run(
+            "vocabulary",
+            ["dict.txt", "glove.txt"] if vectors else ["dict.txt"],
+            partial(_write_vocabulary, corpus, options, vectors),
+            vectors=[vectors[0].fingerprint(vectors[1]), vectors[1]] if vectors else None,
+            **_settings(options, "seed", "min_count"),
+        )
+        stages.run(
+            "binarised data",
+            [f"{part}/{kind}" for part in corpus.parts for kind in (*corpus.inputs, "label")],
+            partial(_binarise, corpus, options),
+        )
+    _report(corpus, options)
+
+
+def _settings(options, *names):
+    return {name: getattr(options, name) for name in names}
+
+
+def _flag_value(corpus, options):
+    return getattr(options, corpus.flag[0].removeprefix("--").replace("-", "_"))
+
+
+def _write_text(corpus, options, given, downloads, work):
+    archive = given or obtain_any(corpus.alternatives, None, downloads)
+    readers = corpus.splits(archive, options)
+    folders = [work / text for text in corpus.texts]
+    if WHOLE in readers:
+        write_divided(readers[WHOLE], folders, corpus, options)
+    else:
+        write_splits(readers, *folders, corpus, options)
+    for folder in folders:
+        corpus.derive(folder)
+
+
+def _write_vocabulary(corpus, options, vectors, work):
+    folder = options.dest / corpus.texts[0]
+    counts = {
+        split: count_words(folder / f"{split}.{kind}" for kind in corpus.inputs) for split in SPLITS
+    }
+    training, others = counts["train"], counts["valid"] + counts["test"]
+    if corpus.cross_validated:  # in some fold each example is trained on
+        training, others = training + others, Counter()
+    known, dim = read_vectors(*vectors, training.keys() | others.keys()) if vectors else ({}, 0)
+    words = choose_words(training, others, known, options.min_count or corpus.min_count)
+    write_dictionary(work / "dict.txt", words)
+    if vectors:
+        write_embeddings(work / "glove.txt", words, known, dim, options.seed)
+        types, of_types, tokens, of_tokens = coverage(training, known)
+        say(
+            f"vectors of {dim} dimensions: for {types:,} of {of_types:,} words in training "
+            f"({types / of_types:.1%}), which are {tokens / of_tokens:.1%} of its running words; "
+            f"for {len(words.keys() - training.keys()):,} words that are in validation or test only"
+        )
+
+
+def _binarise(corpus, options, work):
+    summary = read_summary(options.dest / corpus.texts[0])
+    labels = corpus.labels(options) or sorted(summary["labels"])
+    write_dictionary(work / "labels.txt", {name: summary["labels"].get(name, 0) for name in labels})
+    folders = list(zip(corpus.parts, corpus.texts, strict=True))
+    for kinds, dictionary in (
+        (corpus.inputs, options.dest / "dict.txt"),
+        (("label",), work / "labels.txt"),
+    ):
+        targets = {
+            options.dest / text / f"{split}.{kind}": work / part / kind / split
+            for part, text in folders
+            for kind in kinds
+            for split in SPLITS
+        }
+        tell = _say_nothing if corpus.cross_validated or kinds == ("label",) else say
+        _binarise_files(targets, dictionary, options.jobs, work / "scratch", tell)
+    for part, text in folders if corpus.scored else ():
+        for split in SPLITS:
+            scores = options.dest / text / f"{split}.score"
+            shutil.copyfile(scores, work / part / "label" / f"{split}.label")
+
+
+def _binarise_files(targets, dictionary, jobs, scratch, tell):
+    """Binarise many files in one run of fairseq-preprocess, which starts slowly.
+
+    Args:
+        targets: for each text file the path that its binarised form gets, without its endings.
+    """
+    files = ",".join(map(str, targets))
+    preprocess(scratch, jobs, tell, only_source=True, srcdict=dictionary, testpref=files)
+    for number, target in enumerate(targets.values()):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        for ending in ("bin", "idx"):
+            (scratch / f"test{number or ''}.{ending}").rename(f"{target}.{ending}")
+        shutil.copyfile(dictionary, target.parent / "dict.txt")
+
+
+def _say_nothing(_):
+    pass
+
+
+def _report(corpus, options):
+    summary = read_summary(options.dest / corpus.texts[0])
+    report_counts(summary["read"], corpus.published(options), options.limit, "examples")
+    if summary["unlabelled"]:
+        say(f"left out, as their annotators did not agree: {summary['unlabelled']:,}")
+    if empty := summary["empty"]:
+        more = f" and {len(empty) - EMPTY_SHOWN:,} more" if len(empty) > EMPTY_SHOWN else ""
+        say(f"left out, as they have no words: {', '.join(empty[:EMPTY_SHOWN])}{more}")
+    divided = ", ".join(f"{count:,} for {split}" for split, count in summary["written"].items())
+    say(f"written{' in fold0' if corpus.cross_validated else ''}: {divided}")
+    next_command(
+        "fairseq-train",
+        shown(options.dest / corpus.parts[0]),
+        *("--user-dir", "fairseq_posattn", "--arch", "mpsan_classifier"),
+        *("--task", "sentence_pair_prediction" if corpus.pairs else "sentence_prediction"),
+        *(corpus.training or _classification_flags(corpus, options, summary)),
+        *_vector_flags(options.dest / "glove.txt"),
+        *_length_flags(summary["longest"]),
+        *("--optimizer", "adam", "--lr", "1e-3", "--batch-size", 64, "--max-epoch", 10),
+    )
+
+
+def _classification_flags(corpus, options, summary):
+    classes = len(corpus.labels(options) or summary["labels"])
+    return "--criterion", "sentence_classification", "--num-classes", classes
+
+
+def _vector_flags(path):
+    if not path.exists():
+        return ()
+    with open(path, encoding="utf-8") as file:
+        _, dim = file.readline().split()
+    return "--encoder-embed-path", shown(path), "--encoder-embed-dim", dim
+
+
+def _length_flags(longest):
+    limit = longest + 1  # words, and the end of the sentence
+    return ("--max-positions", limit) if limit > MAX_POSITIONS else ()

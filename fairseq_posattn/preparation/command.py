@@ -1,0 +1,131 @@
+"""The command line that all preparations have in common."""
+
+import argparse
+import os
+import shlex
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.preparation.pipeline.progress import say
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A data set that a command prepares.
+
+    Attributes:
+        summary: one line for ``--help``.
+        prepare: does it, given the parsed options (source, dest, jobs, force, limit and its own).
+        source: what ``--source`` may hold, for ``--help``.
+        add_options: adds its own options to its parser.
+    """
+
+    summary: str
+    prepare: Callable
+    source: str
+    add_options: Callable = lambda parser: None
+
+
+def run(description, datasets, arguments=None, prog=None, data_bin=Path("data-bin")):
+    """Prepare the data set that the command line names; returns the exit status.
+
+    Args:
+        description: of the command, for ``--help``.
+        datasets: ``{name: Dataset}``.
+        arguments: of the command line.
+        prog: what to call the command.
+        data_bin: the folder of all data sets, each of which is in it under its name.
+    """
+    parser = make_parser(description, datasets, prog, data_bin)
+    options = parser.parse_args(arguments)
+    name = options.dataset
+    if options.dest is None:
+        options.dest = data_bin / name
+    try:
+        datasets[name].prepare(options)
+    except UsageError as error:
+        return _fail(parser, error)
+    except OSError as error:
+        return _fail(parser, f"{error.filename or 'a file'}: {error.strerror or error}")
+    except KeyboardInterrupt:
+        say(f"{_program(parser)}: interrupted; the same command goes on from here")
+        return 130
+    return 0
+
+
+def make_parser(description, datasets, prog, data_bin):
+    """The parser, with a subcommand for each data set."""
+    parser = argparse.ArgumentParser(
+        prog=prog,
+        description=description,
+        epilog="'%(prog)s DATASET --help' tells of the options. What is finished is not done "
+        "again, and a run that was stopped goes on where it was.",
+    )
+    commands = parser.add_subparsers(dest="dataset", metavar="DATASET", required=True)
+    for name, dataset in datasets.items():
+        command = commands.add_parser(name, help=dataset.summary, description=dataset.summary)
+        command.add_argument("--source", type=Path, metavar="PATH", help=_source_help(dataset))
+        command.add_argument(
+            "--dest",
+            type=Path,
+            metavar="FOLDER",
+            help=f"where the data goes; readable text is then in its text/ "
+            f"(default: {_escaped(shown(data_bin / name))})",
+        )
+        command.add_argument(
+            "--jobs",
+            type=positive,
+            metavar="N",
+            default=len(os.sched_getaffinity(0)),
+            help="processes (default: %(default)s, the cores that there are)",
+        )
+        command.add_argument(
+            "--force", action="store_true", help="do it again, all but finished downloads"
+        )
+        command.add_argument(
+            "--limit",
+            type=positive,
+            metavar="N",
+            help="take only the first N examples of each split, for a quick look",
+        )
+        dataset.add_options(command)
+    return parser
+
+
+def positive(text):
+    """The type of options that count something."""
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive whole number")
+    return int(text)
+
+
+def next_command(*words):
+    """Print the command to type next, ready to be copied."""
+    print("next:\n    " + " ".join(shlex.quote(str(word)) for word in words))
+
+
+def shown(path):
+    """A path as short as it can be typed from here."""
+    path = Path(path)
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
+def _escaped(path):
+    """A path as argparse takes it in a help text."""
+    return str(path).replace("%", "%%")
+
+
+def _source_help(dataset):
+    return f"{dataset.source} (default: download it)"
+
+
+def _fail(parser, error):
+    sys.stderr.write(f"{_program(parser)}: error: {error}\n")
+    return 1
+
+
+def _program(parser):
+    return parser.prog.removesuffix(".py")

@@ -1,0 +1,1 @@
+"""The data sets, a file a publication."""

@@ -1,0 +1,166 @@
+"""Gigaword's sentences and headlines (Graff et al., 2003), as Rush et al. (2015) tokenised them.
+
+The archive has been published in two layouts: ``org_data/{train,dev,test}.{src,tgt}.txt`` and
+``sumdata/``, where the test set is ``Giga/input.txt`` with ``Giga/task1_ref0.txt``. Text is
+tokenised and lower-cased, digits are "#", and rare words are "<unk>" in the training and validation
+sets, "UNK" in the test set: here "UNK" everywhere. Training pairs with an empty side are left out.
+"""
+
+import gzip
+import zlib
+from contextlib import contextmanager
+from itertools import islice
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.preparation.pipeline.counts import report_counts
+from fairseq_posattn.preparation.pipeline.download import Source, obtain
+from fairseq_posattn.preparation.pipeline.progress import Progress, say
+from fairseq_posattn.preparation.pipeline.stages import Stages
+from fairseq_posattn.preparation.summarization import (
+    SIDES,
+    add_vocabulary_options,
+    binarise,
+    count_summaries,
+    to_pieces,
+    training_command,
+)
+from fairseq_posattn.preparation.text.lines import parallel_lines, read_lines
+from fairseq_posattn.preparation.translation import SPLITS, PairWriter, text_files
+
+SUMMARY = "Gigaword: sentences and headlines, 4.0 million pairs"
+SOURCE_HELP = (
+    "ggw_data.zip or summary.tar.gz, or a folder with what either unpacks to "
+    "(org_data/train.src.txt ... or sumdata/train/train.article.txt ...)"
+)
+
+HUB = "https://huggingface.co/datasets"
+ARCHIVE = Source(
+    "ggw_data.zip",
+    (
+        f"{HUB}/Harvard/gigaword/resolve/main/data/ggw_data.zip",
+        f"{HUB}/Harvard/gigaword/resolve/e45e01b2da13842bb3df1b12dc046910147b3d82/data/ggw_data.zip",
+    ),
+)
+FILES = {  # of each split, in the layouts that there are
+    "train": (("train.src.txt", "train.tgt.txt"), ("train.article.txt", "train.title.txt")),
+    "valid": (
+        ("dev.src.txt", "dev.tgt.txt"),
+        ("valid.article.filter.txt", "valid.title.filter.txt"),
+    ),
+    "test": (
+        ("test.src.txt", "test.tgt.txt"),
+        ("Giga/input.txt", "Giga/task1_ref0.txt"),
+        ("input.txt", "task1_ref0.txt"),
+    ),
+}
+PUBLISHED = {"train": 3_803_957, "valid": 189_651, "test": 1_951}
+
+
+def add_options(parser):
+    add_vocabulary_options(parser)
+    parser.add_argument(
+        "--splits",
+        nargs="+",
+        choices=SPLITS,
+        default=SPLITS,
+        metavar="SPLIT",
+        help="only these, where the source lacks one (default: train valid test)",
+    )
+
+
+def prepare(options):
+    if "train" not in options.splits:
+        raise UsageError("--splits must have train, from which the pieces are learned")
+    splits = [split for split in SPLITS if split in options.splits]
+    given = options.source and find_files(options, splits)
+    with Stages(options.dest, options.limit, options.force).locked() as stages:
+        stages.run(
+            "text",
+            text_files(SIDES, splits=splits),
+            lambda work: write_text(
+                *(given or find_files(options, splits)), work / "text", options.limit
+            ),
+            source=given and fingerprint(*given),
+        )
+        to_pieces(stages, splits, options)
+        binarise(stages, splits, options.jobs)
+        report_counts(count_summaries(stages, splits), PUBLISHED, options.limit, "pairs")
+    training_command(options.dest, "8e-4", max_tokens=12288, update_freq=12)
+
+
+def find_files(options, splits):
+    """The archive, and in it the files of the two sides of each split."""
+    archive = obtain(ARCHIVE, options.source, options.dest / "download")
+    names = archive.names()
+    return archive, {split: find_pair(archive.name, names, split) for split in splits}
+
+
+def fingerprint(archive, files):
+    return archive.fingerprint(*(name for pair in files.values() for name in pair))
+
+
+def find_pair(place, names, split):
+    """The files of the two sides of a split, gzipped ones included.
+
+    Raises:
+        UsageError: there are none.
+    """
+    for files in FILES[split]:
+        found = [
+            min((name for name in names if is_called(name, file)), key=len, default=None)
+            for file in files
+        ]
+        if all(found):
+            return found
+    wanted = " nor ".join(files[0] for files in FILES[split][:2])
+    rest = " ".join(other for other in SPLITS if other != split)
+    mend = "" if split == "train" else f"; --splits {rest} does without"
+    raise UsageError(f"{place}: holds neither {wanted} with its other side{mend}")
+
+
+def is_called(name, file):
+    """Whether a file of the archive is the one that is wanted. DUC's have the same names."""
+    return f"/{name}".removesuffix(".gz").endswith(f"/{file}") and "DUC" not in name
+
+
+def write_text(archive, files, folder, limit):
+    """Write ``{train,valid,test}.{source,target}``."""
+    for split, pair in files.items():
+        seen = 0
+        with PairWriter(folder / split, SIDES) as writer, Progress(f"reading {split}") as progress:
+            for texts in islice(read_pairs(archive, pair), limit):
+                if split != "train" or all(texts):
+                    writer.write(texts)
+                seen += 1
+                progress.add(1)
+        if writer.count < seen:
+            say(f"{split}: {seen - writer.count:,} pairs with an empty side left out")
+
+
+def read_pairs(archive, files):
+    with open_text(archive, files[0]) as source, open_text(archive, files[1]) as target:
+        labels = [archive.label(file) for file in files]
+        lines = [
+            map(normalise, read_lines(side, label))
+            for side, label in zip((source, target), labels, strict=True)
+        ]
+        yield from parallel_lines(**dict(zip(labels, lines, strict=True)))
+
+
+@contextmanager
+def open_text(archive, name):
+    with archive.open(name) as stream:
+        if not name.endswith(".gz"):
+            yield stream
+            return
+        try:
+            with gzip.open(stream) as text:
+                yield text
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            place = archive.label(name)
+            raise UsageError(f"{place}: damaged or cut off ({error}); fetch it again") from None
+
+
+def normalise(line):
+    """Tokens with single spaces between, and one name for rare words."""
+    return " ".join("UNK" if word == "<unk>" else word for word in line.split())

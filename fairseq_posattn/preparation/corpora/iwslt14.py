@@ -1,0 +1,127 @@
+"""IWSLT14 German to English: TED talks (Cettolo et al., 2014), as fairseq's example prepares them.
+
+Tokenised, pairs of 1 to 175 tokens whose lengths differ by no more than a factor of 1.5,
+lower-cased; every 23rd pair is for validation; five sets of the campaigns are the test set.
+"""
+
+import re
+from itertools import islice
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.preparation.command import next_command, shown
+from fairseq_posattn.preparation.pipeline.download import Source, obtain
+from fairseq_posattn.preparation.pipeline.progress import say
+from fairseq_posattn.preparation.text.lines import read_lines
+from fairseq_posattn.preparation.text.moses import Tokeniser, is_clean
+from fairseq_posattn.preparation.text.segments import read_segments
+from fairseq_posattn.preparation.translation import (
+    PairWriter,
+    add_bpe_option,
+    map_pairs,
+    prepare_pairs,
+    read_pairs,
+    write_pairs,
+)
+
+SUMMARY = "IWSLT14 German to English: TED talks, 160,239 pairs"
+SOURCE_HELP = "de-en.tgz, or a folder that holds it or what it unpacks to (train.tags.de-en.de ...)"
+
+LANGUAGES = ("de", "en")
+ARCHIVE = Source(
+    "de-en.tgz",
+    (
+        "https://dl.fbaipublicfiles.com/fairseq/data/iwslt14/de-en.tgz",
+        "http://dl.fbaipublicfiles.com/fairseq/data/iwslt14/de-en.tgz",
+    ),
+)
+TEST_SETS = ("TED.dev2010", "TEDX.dev2012", "TED.tst2010", "TED.tst2011", "TED.tst2012")
+PUBLISHED = {"train": 160_239, "valid": 7_283, "test": 6_750}
+LONGEST = 175
+VALID_EVERY = 23
+
+# Of what is told of a talk, only its title and description are in the two languages.
+METADATA = re.compile(r"\s*</?(url|talkid|keywords|speaker|reviewer|translator|doc)\b[^>]*>")
+MARKS = re.compile(r"</?(title|description)>")
+
+
+def add_options(parser):
+    add_bpe_option(parser, 10_000)
+
+
+def prepare(options):
+    prepare_pairs(options, LANGUAGES, find_files, write_text, PUBLISHED)
+    next_command(
+        *("fairseq-train", shown(options.dest), "--user-dir", "fairseq_posattn"),
+        *("--arch", "dman_iwslt_de_en", "--share-all-embeddings", "--max-tokens", 4096),
+        *("--optimizer", "adam", "--lr", "1e-3", "--lr-scheduler", "inverse_sqrt"),
+        *("--warmup-updates", 4000, "--criterion", "label_smoothed_cross_entropy"),
+        *("--label-smoothing", 0.1, "--max-update", 50_000),
+    )
+
+
+def find_files(options):
+    """``{split: [((archive, member), (archive, member)), ...]}``, German and English.
+
+    The pairs for validation are among the training pairs.
+    """
+    archive = obtain(ARCHIVE, options.source, options.dest / "download")
+    if archive.has(ARCHIVE.name):  # in the archive of all languages
+        archive = archive.nested(ARCHIVE.name)
+    names = archive.names()
+    training = [f"train.tags.de-en.{language}" for language in LANGUAGES]
+    tests = [
+        [find_set(archive, names, test_set, language) for language in LANGUAGES]
+        for test_set in TEST_SETS
+    ]
+    return {
+        "train": [[(archive, member) for member in training]],
+        "test": [[(archive, member) for member in members] for members in tests],
+    }
+
+
+def find_set(archive, names, test_set, language):
+    """The file of an evaluation set; they were published again under the names of later years."""
+    wanted = re.compile(rf"(?:.*/)?IWSLT(\d\d)\.{re.escape(test_set)}\.de-en\.{language}\.xml")
+    found = sorted(filter(None, map(wanted.fullmatch, names)), key=lambda match: match[1])
+    if not found:
+        raise UsageError(f"{archive.name}: holds no IWSLT14.{test_set}.de-en.{language}.xml")
+    if found[0][1] != "14":
+        say(f"{found[0][0]} stands in for that of IWSLT14")
+    return found[0][0]
+
+
+def write_text(files, folder, options):
+    """Write ``{train,valid,test}.{de,en}``, tokenised and lower-cased."""
+    tokenisers = [Tokeniser(language) for language in LANGUAGES]
+    pairs = read_pairs(files["train"], spoken_lines)
+    pairs = map_pairs(tokenisers, pairs, options.jobs, "tokenising train")
+    clean = (lower(pair) for pair in pairs if is_clean(pair, LONGEST))
+    split_off_validation(clean, folder, options.limit)
+    pairs = islice(read_pairs(files["test"], read_segments), options.limit)
+    pairs = map_pairs(tokenisers, pairs, options.jobs, "tokenising test")
+    write_pairs(map(lower, pairs), folder / "test", LANGUAGES)
+
+
+def split_off_validation(pairs, folder, limit):
+    """Write every 23rd pair to ``valid``, the others to ``train``."""
+    with (
+        PairWriter(folder / "train", LANGUAGES) as train,
+        PairWriter(folder / "valid", LANGUAGES) as valid,
+    ):
+        for number, pair in enumerate(pairs, start=1):
+            side = valid if number % VALID_EVERY == 0 else train
+            if side.count != limit:
+                side.write(pair)
+            elif train.count == valid.count == limit:
+                break
+
+
+def lower(pair):
+    return tuple(line.lower() for line in pair)
+
+
+def spoken_lines(stream, name):
+    """The lines of a training file without what only describes a talk."""
+    for line in read_lines(stream, name):
+        if not METADATA.match(line):
+            yield MARKS.sub("", line)

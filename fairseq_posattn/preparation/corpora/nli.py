@@ -1,0 +1,141 @@
+"""Natural language inference: SNLI (Bowman et al., 2015) and MultiNLI (Williams et al., 2018).
+
+The archives hold a JSON object a line, with the sentences parsed: their words are the leaves. Pairs
+on which the annotators did not agree, labelled ``-``, have no class. MultiNLI's test sets have no
+labels: its matched development set is for validation, the mismatched one for testing. SNLI is also
+read as ``s1.train``, ``s2.train``, ``labels.train``, and so on for ``dev`` and ``test``, in tokens.
+"""
+
+import json
+from contextlib import ExitStack
+from functools import partial
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.preparation.corpus import Corpus
+from fairseq_posattn.preparation.example import Example
+from fairseq_posattn.preparation.pipeline.download import Source
+from fairseq_posattn.preparation.text.lines import parallel_lines, read_lines
+from fairseq_posattn.preparation.text.words import treebank_words
+
+LABELS = ("contradiction", "neutral", "entailment")
+NO_AGREEMENT = "-"
+SNLI_FILES = {
+    "train": "snli_1.0_train.jsonl",
+    "valid": "snli_1.0_dev.jsonl",
+    "test": "snli_1.0_test.jsonl",
+}
+MULTINLI_FILES = {
+    "train": "multinli_1.0_train.jsonl",
+    "valid": "multinli_1.0_dev_matched.jsonl",
+    "test": "multinli_1.0_dev_mismatched.jsonl",
+}
+SEPARATE_FILES = {"train": "train", "valid": "dev", "test": "test"}
+
+
+def snli_splits(archive, train_on_dev=False):
+    """Readers of the splits, by name; of dev (as train) and test only, if so asked."""
+    if archive.has("s1.test"):
+        readers = {
+            split: partial(separate_examples, archive, ending)
+            for split, ending in SEPARATE_FILES.items()
+        }
+    else:
+        readers = json_splits(archive, SNLI_FILES)
+    if train_on_dev:
+        return {"train": readers["valid"], "test": readers["test"]}
+    return readers
+
+
+def json_splits(archive, files):
+    """Readers of the splits, by name."""
+    return {split: partial(json_examples, archive, member) for split, member in files.items()}
+
+
+def json_examples(archive, member):
+    name = archive.label(member)
+    with archive.open(member) as stream:
+        for number, line in enumerate(read_lines(stream, name), start=1):
+            place = f"{name}:{number}"
+            try:
+                pair = json.loads(line)
+                label = pair["gold_label"]
+                parses = (pair["sentence1_binary_parse"], pair["sentence2_binary_parse"])
+            except (ValueError, KeyError, TypeError) as error:
+                raise UsageError(f"{place}: no pair in JSON format: {error}") from None
+            yield Example(_known(label, place), tuple(map(leaves, parses)), place)
+
+
+def separate_examples(archive, ending):
+    members = [f"{kind}.{ending}" for kind in ("labels", "s1", "s2")]
+    names = [archive.label(member) for member in members]
+    with ExitStack() as open_files:
+        sides = {
+            name: read_lines(open_files.enter_context(archive.open(member)), name)
+            for name, member in zip(names, members, strict=True)
+        }
+        for number, (label, *pair) in enumerate(parallel_lines(**sides), start=1):
+            place = f"{names[0]}:{number}"
+            yield Example(_known(label.strip(), place), tuple(pair), place)
+
+
+def leaves(parse):
+    """The words of a binary parse such as ``( ( The dog ) ( runs . ) )``."""
+    return " ".join(symbol for symbol in parse.split() if symbol not in "()")
+
+
+def _known(label, place):
+    if label == NO_AGREEMENT:
+        return None
+    if label not in LABELS:
+        raise UsageError(f"{place}: {label!r} is none of {', '.join(LABELS)}")
+    return label
+
+
+SNLI = Source(
+    "snli_1.0.zip",
+    ("https://nlp.stanford.edu/projects/snli/snli_1.0.zip",),
+    "afb3d70a5af5d8de0d9d81e2637e0fb8c22d1235c2749d83125ca43dab0dbd3e",
+)
+MULTINLI = Source(
+    "multinli_1.0.zip",
+    ("https://cims.nyu.edu/~sbowman/multinli/multinli_1.0.zip",),
+    "049f507b9e36b1fcb756cfd5aeb3b7a0cfcb84bf023793652987f7e7e0957822",
+)
+
+
+def _corpus(summary, source, archive, splits, published, flag=None):
+    return Corpus(
+        summary=summary,
+        source=source,
+        alternatives=((archive,),),
+        splits=splits,
+        words=treebank_words,
+        labels=lambda options: LABELS,
+        published=lambda options: published,
+        pairs=True,
+        flag=flag,
+    )
+
+
+CORPORA = {
+    "snli": _corpus(
+        "SNLI, pairs, three classes",
+        f"{SNLI.name}, or a folder with its files, or with s1.train, s2.train, labels.train and "
+        "the same of dev and test",
+        SNLI,
+        lambda archive, options: snli_splits(archive, options.train_on_dev),
+        {"train": 549_367, "valid": 9_842, "test": 9_824},
+        flag=(
+            "--train-on-dev",
+            "train on the development set, for want of the training set; part of it is held out "
+            "for validation",
+        ),
+    ),
+    "multinli": _corpus(
+        "MultiNLI, pairs, three classes; validation matched, test mismatched",
+        f"{MULTINLI.name}, or a folder with its files",
+        MULTINLI,
+        lambda archive, options: json_splits(archive, MULTINLI_FILES),
+        {"train": 392_702, "valid": 9_815, "test": 9_832},
+    ),
+}

@@ -1,0 +1,122 @@
+"""SICK (Marelli et al., 2014): pairs of sentences, their relatedness from 1 to 5, their entailment.
+
+SemEval's files are ``SICK_train.txt``, ``SICK_trial.txt`` for validation and
+``SICK_test_annotated.txt``; its authors' one file ``SICK.txt`` names the part of SemEval that a
+pair is in. Columns are found by the names in the first line.
+"""
+
+from functools import partial
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.preparation.corpus import Corpus
+from fairseq_posattn.preparation.example import Example
+from fairseq_posattn.preparation.pipeline.atomic import writing
+from fairseq_posattn.preparation.pipeline.download import Source
+from fairseq_posattn.preparation.text.lines import read_lines
+from fairseq_posattn.preparation.text.words import moses_words
+
+LABELS = ("CONTRADICTION", "NEUTRAL", "ENTAILMENT")
+FILES = {
+    "train": "SICK_train.txt",
+    "valid": "SICK_trial.txt",
+    "test": "SICK_test_annotated.txt",
+}
+TOGETHER = "SICK.txt"
+PARTS = {"train": "TRAIN", "valid": "TRIAL", "test": "TEST"}
+ENTAILMENT_COLUMNS = ("entailment_judgment", "entailment_label")
+
+
+def splits(archive):
+    """Readers of train, valid and test, by name."""
+    if archive.has(TOGETHER) and not archive.has(FILES["train"]):
+        return {split: partial(examples, archive, TOGETHER, part) for split, part in PARTS.items()}
+    return {split: partial(examples, archive, member) for split, member in FILES.items()}
+
+
+def examples(archive, member, part=None):
+    """The pairs of one file; only those of one part of SemEval, if it is named."""
+    name = archive.label(member)
+    with archive.open(member) as stream:
+        lines = read_lines(stream, name)
+        columns = _columns(next(lines), name, part)
+        for number, line in enumerate(lines, start=2):
+            place = f"{name}:{number}"
+            fields = line.split("\t")
+            if len(fields) != len(columns):
+                raise UsageError(
+                    f"{place}: {len(fields)} fields where the first line names {len(columns)}"
+                )
+            row = dict(zip(columns, fields, strict=True))
+            if part is None or row["SemEval_set"].strip() == part:
+                yield _example(row, place)
+
+
+def _columns(header, name, part):
+    columns = header.split("\t")
+    needed = {"sentence_A", "sentence_B", "relatedness_score"} | (
+        {"SemEval_set"} if part else set()
+    )
+    missing = sorted(needed - set(columns))
+    if not any(column in columns for column in ENTAILMENT_COLUMNS):
+        missing.append(ENTAILMENT_COLUMNS[0])
+    if missing:
+        raise UsageError(f"{name}:1: the columns {', '.join(missing)} are not named")
+    return columns
+
+
+def _example(row, place):
+    label = next(row[name] for name in ENTAILMENT_COLUMNS if name in row).strip()
+    if label not in LABELS:
+        raise UsageError(f"{place}: {label!r} is none of {', '.join(LABELS)}")
+    told = row["relatedness_score"].strip()
+    try:
+        score = float(told)
+    except ValueError:
+        score = float("nan")
+    if not 1 <= score <= 5:
+        raise UsageError(f"{place}: the relatedness {told!r} is no number from 1 to 5")
+    return Example(label, (row["sentence_A"], row["sentence_B"]), place, score)
+
+
+def write_distributions(folder):
+    """Write, for each score, the distribution over 1 to 5 that ``relatedness`` learns from it."""
+    for split in FILES:
+        with (
+            open(folder / f"{split}.score", encoding="utf-8") as scores,
+            writing(folder / f"{split}.distribution") as file,
+        ):
+            for score in scores:
+                shares = (max(0.0, 1 - abs(float(score) - whole)) for whole in range(1, 6))
+                file.write(" ".join(f"{share:.4g}" for share in shares) + "\n")
+
+
+def _semeval(name):
+    address = f"alt.qcri.org/semeval2014/task1/data/uploads/{name}"
+    return Source(name, (f"https://{address}", f"http://{address}"))
+
+
+CORPORA = {
+    "sick": Corpus(
+        summary="SICK, pairs: relatedness from 1 to 5, and entailment",
+        source="a folder with SICK_train.txt, SICK_trial.txt and SICK_test_annotated.txt, or with "
+        "SemEval's zips of them; or SICK.zip",
+        alternatives=(
+            tuple(map(_semeval, ("sick_train.zip", "sick_trial.zip", "sick_test_annotated.zip"))),
+            (  # its authors', some pairs fewer than SemEval's
+                Source(
+                    "SICK.zip",
+                    ("https://zenodo.org/records/2787612/files/SICK.zip",),
+                    "da272af924399fc2de4889ed55383e38822c10d16c4a949a89d597d09a0b7912",
+                ),
+            ),
+        ),
+        splits=lambda archive, options: splits(archive),
+        words=moses_words,
+        labels=lambda options: LABELS,
+        published=lambda options: {"train": 4_500, "valid": 500, "test": 4_927},
+        pairs=True,
+        scored=True,
+        training=("--criterion", "relatedness", "--num-classes", 5),
+        derive=write_distributions,
+    )
+}

@@ -1,0 +1,95 @@
+"""TREC question classification (Li and Roth, 2002).
+
+``train_5500.label`` and ``TREC_10.label``, in ISO-8859-1: a question a line after its class, coarse
+and fine, such as ``DESC:manner``. Also read is a form with digits for the coarse classes:
+``train.txt`` and ``test.txt``, or ``TREC.train.all`` and ``TREC.test.all``. There is no validation
+set: one is held out of the training set.
+"""
+
+from functools import partial
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.preparation.corpus import Corpus
+from fairseq_posattn.preparation.example import Example
+from fairseq_posattn.preparation.pipeline.download import Source
+from fairseq_posattn.preparation.text.lines import read_lines
+from fairseq_posattn.preparation.text.words import treebank_words
+
+COARSE = ("DESC", "ENTY", "ABBR", "HUM", "LOC", "NUM")
+FILES = {
+    "train": ("train_5500.label", "train.txt", "TREC.train.all"),
+    "test": ("TREC_10.label", "test.txt", "TREC.test.all"),
+}
+
+
+def splits(archive, fine=False):
+    """Readers of train and test, by name."""
+    return {
+        split: partial(examples, archive, archive_member(archive, names), fine)
+        for split, names in FILES.items()
+    }
+
+
+def archive_member(archive, names):
+    """The first of some names that an archive holds.
+
+    Raises:
+        UsageError: it holds none.
+    """
+    for name in names:
+        if archive.has(name):
+            return name
+    raise UsageError(f"{archive.name}: holds none of {', '.join(names)}")
+
+
+def examples(archive, member, fine):
+    name = archive.label(member)
+    with archive.open(member) as stream:
+        lines = read_lines(stream, name, encoding="iso-8859-1")
+        for number, line in enumerate(lines, start=1):
+            place = f"{name}:{number}"
+            label, _, question = line.strip().partition(" ")
+            yield Example(class_name(label, fine, place), (question,), place)
+
+
+def class_name(label, fine, place):
+    """The class as it is called in the dictionary of labels.
+
+    Raises:
+        UsageError: it is none of TREC's.
+    """
+    coarse, colon, _ = label.partition(":")
+    if label.isdigit() and int(label) < len(COARSE):
+        coarse = COARSE[int(label)]
+    if coarse not in COARSE:
+        raise UsageError(
+            f"{place}: {label!r} is no class of TREC ({', '.join(COARSE)}, each with :fine)"
+        )
+    if fine and not colon:
+        raise UsageError(f"{place}: {label!r} names no fine class; leave out --fine")
+    return label if fine else coarse
+
+
+FOLDERS = ("https://cogcomp.seas.upenn.edu/Data/QA/QC", "http://cogcomp.org/Data/QA/QC")
+SHA256 = {
+    "train_5500.label": "9e4c8bdcaffb96ed61041bd64b564183d52793a8e91d84fc3a8646885f466ec3",
+    "TREC_10.label": "033f22c028c2bbba9ca682f68ffe204dc1aa6e1cf35dd6207f2d4ca67f0d0e8e",
+}
+
+CORPORA = {
+    "trec": Corpus(
+        summary="TREC questions, six classes",
+        source="a folder with train_5500.label and TREC_10.label",
+        alternatives=(
+            tuple(
+                Source(name, tuple(f"{folder}/{name}" for folder in FOLDERS), digest, False)
+                for name, digest in SHA256.items()
+            ),
+        ),
+        splits=lambda archive, options: splits(archive, options.fine),
+        words=treebank_words,
+        labels=lambda options: None if options.fine else COARSE,
+        published=lambda options: {"train": 5_452, "test": 500},
+        flag=("--fine", "the fine classes, such as NUM:date, instead of the six coarse ones"),
+    )
+}

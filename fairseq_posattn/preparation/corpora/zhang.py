@@ -1,0 +1,122 @@
+"""AG News, Yelp reviews and Yahoo! Answers as Zhang, Zhao and LeCun (2015) split them.
+
+Each archive holds ``train.csv`` and ``test.csv``: the number of the class, then one to three texts,
+which are joined, all in quotation marks; a mark inside is doubled, a line break is written ``\\n``.
+Also read is a plain form, ``train.txt`` and ``test.txt``: the number of the class, a tab, the text.
+There is no validation set: one is held out of the training set.
+"""
+
+import csv
+import html
+import re
+from functools import partial
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.preparation.corpus import Corpus
+from fairseq_posattn.preparation.example import Example
+from fairseq_posattn.preparation.pipeline.download import Source
+from fairseq_posattn.preparation.text.lines import read_lines
+from fairseq_posattn.preparation.text.words import moses_words
+
+CLASSES = {
+    "ag_news": ("World", "Sports", "Business", "Sci/Tech"),
+    "yelp_polarity": ("negative", "positive"),
+    "yelp_full": ("1", "2", "3", "4", "5"),
+    "yahoo_answers": (
+        "Society_&_Culture",
+        "Science_&_Mathematics",
+        "Health",
+        "Education_&_Reference",
+        "Computers_&_Internet",
+        "Sports",
+        "Business_&_Finance",
+        "Entertainment_&_Music",
+        "Family_&_Relationships",
+        "Politics_&_Government",
+    ),
+}
+# AG News lost the ampersands of many character references: " #39;s", " quot;", "#36;5 million".
+HALF_REFERENCE = re.compile(r"(?<!&)\b(?:amp|lt|gt|quot|nbsp);|(?<!&)#\d{2,4};")
+MARKUP = re.compile(r"</?[a-z]+(?:\s[^<>]*)?/?>", re.IGNORECASE)
+
+
+def splits(archive, dataset):
+    """Readers of train and test, by name."""
+    read, ending = (csv_examples, "csv") if archive.has("train.csv") else (tab_examples, "txt")
+    return {
+        split: partial(read, archive, f"{split}.{ending}", CLASSES[dataset])
+        for split in ("train", "test")
+    }
+
+
+def csv_examples(archive, member, classes):
+    csv.field_size_limit(1 << 30)
+    name = archive.label(member)
+    with archive.open(member) as stream:
+        rows = csv.reader(read_lines(stream, name), strict=True)
+        while True:
+            try:
+                row = next(rows)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                raise UsageError(f"{name}:{rows.line_num}: not in CSV format: {error}") from None
+            yield _example(row, classes, f"{name}:{rows.line_num}")
+
+
+def tab_examples(archive, member, classes):
+    name = archive.label(member)
+    with archive.open(member) as stream:
+        for number, line in enumerate(read_lines(stream, name), start=1):
+            yield _example(line.split("\t"), classes, f"{name}:{number}")
+
+
+def article_words(text):
+    """The words of a published text."""
+    return moses_words(plain_text(text))
+
+
+def plain_text(text):
+    """Published text as it was meant: without escapes, character references and HTML's tags."""
+    text = text.replace("\\n", " ").replace("\\", " ")
+    text = HALF_REFERENCE.sub(lambda half: f"&{half[0]}", text)
+    return MARKUP.sub(" ", html.unescape(html.unescape(text)))
+
+
+def _example(row, classes, place):
+    if len(row) < 2:
+        raise UsageError(f"{place}: a row without a text")
+    number = row[0].strip()
+    if not number.isdecimal() or not 1 <= int(number) <= len(classes):
+        raise UsageError(f"{place}: {number!r} is no class from 1 to {len(classes)}")
+    return Example(classes[int(number) - 1], (" ".join(row[1:]),), place)
+
+
+def _corpus(name, summary, file, train, test, sha256=None, min_count=5):
+    return Corpus(
+        summary=f"{summary}, {len(CLASSES[name])} classes",
+        source=f"{file}, or a folder with train.csv and test.csv",
+        alternatives=((Source(file, (f"https://s3.amazonaws.com/fast-ai-nlp/{file}",), sha256),),),
+        splits=lambda archive, options: splits(archive, name),
+        words=article_words,
+        labels=lambda options: CLASSES[name],
+        published=lambda options: {"train": train, "test": test},
+        min_count=min_count,
+    )
+
+
+CORPORA = {
+    "ag_news": _corpus("ag_news", "AG News", "ag_news_csv.tgz", 120_000, 7_600, min_count=1),
+    "yelp_polarity": _corpus(
+        "yelp_polarity",
+        "Yelp reviews",
+        "yelp_review_polarity_csv.tgz",
+        560_000,
+        38_000,
+        "528f22e286cad085948acbc3bea7e58188416546b0e364d0ae4ca0ce666abe35",
+    ),
+    "yelp_full": _corpus("yelp_full", "Yelp reviews", "yelp_review_full_csv.tgz", 650_000, 50_000),
+    "yahoo_answers": _corpus(
+        "yahoo_answers", "Yahoo! Answers", "yahoo_answers_csv.tgz", 1_400_000, 60_000
+    ),
+}

@@ -1,0 +1,148 @@
+"""Labelled examples as text files: tokenised, divided into splits, checked."""
+
+import json
+from collections import Counter
+from contextlib import ExitStack
+from functools import partial
+from itertools import islice
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.preparation.pipeline import folds
+from fairseq_posattn.preparation.pipeline.atomic import writing
+from fairseq_posattn.preparation.pipeline.parallel import map_lines
+
+SPLITS = ("train", "valid", "test")
+WHOLE = "all"  # the one "split" of a data set that is published without any
+SUMMARY = "summary.json"
+
+
+class TextFiles:
+    """``{split}.{input0,input1,label,score}`` of one folder, open for writing.
+
+    An example without a word, which no model can read, is left out and noted. So is one without a
+    class.
+
+    Args:
+        folder: where the files go; it is made.
+        kinds: endings of the files: the inputs, ``label`` and perhaps ``score``.
+    """
+
+    def __init__(self, folder, kinds):
+        self.folder, self.kinds = folder, kinds
+        self.open_files = ExitStack()
+        self.read, self.written, self.labels = Counter(), Counter(), Counter()
+        self.empty, self.unlabelled, self.longest = [], 0, 0
+
+    def __enter__(self):
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.files = {
+            (split, kind): self.open_files.enter_context(writing(self.folder / f"{split}.{kind}"))
+            for split in SPLITS
+            for kind in self.kinds
+        }
+        return self
+
+    def __exit__(self, kind, *error):
+        self.open_files.__exit__(kind, *error)
+        if kind is None:
+            self._finish()
+
+    def write(self, example, split, published):
+        """Write one example to ``split``; it was published as part of ``published``."""
+        if example.label is None:
+            self.unlabelled += 1
+            return
+        self.read[published] += 1
+        if not all(example.inputs):
+            self.empty.append(example.place)
+            return
+        self.written[split] += 1
+        self.labels[example.label] += split == "train"
+        self.longest = max(self.longest, *(text.count(" ") + 1 for text in example.inputs))
+        values = (*example.inputs, example.label, example.score)
+        for kind, value in zip(self.kinds, values, strict=False):
+            self.files[split, kind].write(f"{value}\n")
+
+    def _finish(self):
+        for split in SPLITS:
+            if not self.written[split]:
+                raise UsageError(f"there is no example for {split}: give a larger --limit, or none")
+        summary = {
+            "read": self.read,
+            "written": {split: self.written[split] for split in SPLITS},
+            "labels": self.labels,
+            "empty": self.empty,
+            "unlabelled": self.unlabelled,
+            "longest": self.longest,
+        }
+        with writing(self.folder / SUMMARY) as file:
+            json.dump(summary, file)
+
+
+def read_summary(folder):
+    """What :class:`TextFiles` counted.
+
+    That is: examples ``read`` of each published split and ``written`` to each split, occurrences
+    of each of the ``labels`` in training, places of the ``empty`` examples, number of the
+    ``unlabelled`` ones, words of the ``longest`` input.
+    """
+    return json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
+
+
+def write_splits(readers, folder, corpus, options):
+    """Tokenise published splits; what is missing for validation is held out of the training set.
+
+    Args:
+        readers: functions that give examples, by the name of their split.
+    """
+    with TextFiles(folder, corpus.kinds) as files:
+        for published, read in readers.items():
+            valid = frozenset()
+            if published == "train" and "valid" not in readers:
+                labels = [example.label for example in _limited(read(), options)]
+                valid = folds.held_out(labels, options.seed, options.valid_fraction)
+            examples = _limited(read(), options)
+            tokenised = _tokenise_all(examples, published, corpus, options)
+            for index, example in enumerate(tokenised):
+                files.write(example, "valid" if index in valid else published, published)
+
+
+def write_divided(read, folders, corpus, options):
+    """Tokenise a data set that is published whole, and divide it: into ten folds, or into tenths.
+
+    Args:
+        read: gives all examples.
+        folders: one, or one for each fold.
+    """
+    examples = list(read())
+    if options.limit is not None:
+        labels = [example.label for example in examples]
+        chosen = folds.stratified_sample(labels, options.seed, options.limit)
+        examples = [examples[index] for index in sorted(chosen)]
+    if len(examples) < folds.FOLDS:
+        raise UsageError(f"{len(examples)} examples are too few to divide: give a larger --limit")
+    labels = [example.label for example in examples]
+    if corpus.cross_validated:
+        divisions = folds.cross_validation(labels, options.seed, options.valid_fraction)
+    else:
+        divisions = [folds.tenths(labels, options.seed)]
+    tokenised = list(_tokenise_all(examples, "all", corpus, options))
+    for folder, division in zip(folders, divisions, strict=True):
+        split_of = {index: split for split, indices in division.items() for index in indices}
+        with TextFiles(folder, corpus.kinds) as files:
+            for index, example in enumerate(tokenised):
+                files.write(example, split_of[index], WHOLE)
+
+
+def _limited(examples, options):
+    return islice(examples, options.limit)
+
+
+def _tokenise_all(examples, split, corpus, options):
+    function = partial(_tokenise, words=corpus.words, cased=options.cased)
+    return map_lines(function, examples, options.jobs, f"tokenising {split}")
+
+
+def _tokenise(example, words, cased):
+    texts = map(words, example.inputs)
+    return example._replace(inputs=tuple(text if cased else text.lower() for text in texts))

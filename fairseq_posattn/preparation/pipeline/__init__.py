@@ -1,0 +1,1 @@
+"""What every preparation stands on: downloads, archives, stages, processes."""

@@ -1,0 +1,75 @@
+"""Binarised data, made by fairseq-preprocess in a process of its own."""
+
+import ctypes
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.preparation.pipeline.progress import say
+
+TOLD = re.compile(r"\[\w+\] (?:.*/)?(.*(?:types|sents, .*))$")
+
+
+def binarise_pairs(source, target, prefixes, dest, jobs, **options):
+    """Binarise ``{split}.{source,target}`` of each split.
+
+    Args:
+        source, target: languages.
+        prefixes: maps ``train``, ``valid``, ``test`` to files without ``.{language}``.
+        options: flags of fairseq-preprocess: ``joined_dictionary=True`` is ``--joined-dictionary``.
+    """
+    files = {f"{split}pref": prefix for split, prefix in prefixes.items()}
+    preprocess(dest, jobs, source_lang=source, target_lang=target, **files, **options)
+
+
+def preprocess(dest, jobs, tell=say, **options):
+    """Run fairseq-preprocess.
+
+    Args:
+        tell: called with what it says of the sizes of dictionaries and data.
+
+    Raises:
+        UsageError: it fails; ends with the last line that it said.
+    """
+    flags = []
+    for name, value in options.items():
+        if value is False or value is None:
+            continue
+        flags.append(f"--{name.replace('_', '-')}")
+        if value is not True:
+            flags.append(str(value))
+    command = [sys.executable, "-m", "fairseq_cli.preprocess", "--destdir", str(dest)]
+    process = subprocess.Popen(
+        [*command, "--workers", str(jobs), *flags],
+        env={**os.environ, "PYTHONWARNINGS": "ignore", "PYTHONUNBUFFERED": "1"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        preexec_fn=_end_with_parent,
+    )
+    last, shown = "", set()
+    try:
+        for line in process.stdout:
+            last = line.strip() or last
+            if (told := TOLD.search(line)) and told[1] not in shown:
+                shown.add(told[1])
+                tell(told[1])
+    finally:
+        if process.poll() is None and sys.exc_info()[0]:
+            process.kill()
+        status = process.wait()
+        process.stdout.close()
+    if status:
+        raise UsageError(f"fairseq-preprocess failed: {last}")
+    (Path(dest) / "preprocess.log").unlink(missing_ok=True)
+
+
+def _end_with_parent():
+    """Before a process begins: let it end when this one does, even if this one is killed."""
+    set_parent_death_signal = 1
+    ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)

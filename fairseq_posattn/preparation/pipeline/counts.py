@@ -1,0 +1,34 @@
+"""How many examples each split has, beside how many were published."""
+
+from fairseq_posattn.preparation.pipeline.progress import say
+
+
+def report_counts(counts, published, limit=None, what="lines"):
+    """Print a table, and a warning for each split that differs from what was published.
+
+    Args:
+        counts: ``{split: number}``.
+        published: the same for the splits whose size is known.
+        limit: of a quick look, for which counts differ by design.
+        what: is counted.
+    """
+    width = max(map(len, ["split", *counts]))
+    print(f"{'split':<{width}} {what:>12} {'published':>12}")
+    for split, count in counts.items():
+        known = f"{published[split]:,}" if split in published else "-"
+        print(f"{split:<{width}} {count:>12,} {known:>12}")
+    if limit is not None:
+        print(f"(a quick look: --limit {limit})")
+        return
+    for split, count in counts.items():
+        if published.get(split, count) != count:
+            say(
+                f"warning: {split} has {count:,} {what}, not the {published[split]:,} published: "
+                "scores cannot stand beside published ones"
+            )
+
+
+def count_lines(path):
+    """Lines of a file."""
+    with open(path, "rb") as file:
+        return sum(1 for _ in file)

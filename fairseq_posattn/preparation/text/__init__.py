@@ -1,0 +1,1 @@
+"""Text, from lines to words, subwords and vocabularies."""
