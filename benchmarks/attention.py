@@ -11,7 +11,6 @@ plain's in the same round. Memory, on a GPU, is what a pass needs at its peak be
 """
 
 import argparse
-import json
 import statistics
 import sys
 from pathlib import Path
@@ -30,6 +29,7 @@ from fairseq_posattn.attention import (  # noqa: E402
     tensorized_attention,
 )
 from fairseq_posattn.attention.masks import MaskBank  # noqa: E402
+from fairseq_posattn.files import output_file, write_json  # noqa: E402
 
 MIB = 2**20
 LENGTHS = [32, 64, 128, 256, 512, 1024, 2048, 4096, 8192]
@@ -140,8 +140,12 @@ def parse_arguments():
     parser.add_argument(
         "--quick", action="store_true", help="lengths 32 and 128, 1024 tokens, 3 rounds: to try it"
     )
-    parser.add_argument("--json", metavar="FILE", help="also write the results here")
-    parser.add_argument("--plot", metavar="FILE", help="also draw them here, .png or .pdf")
+    parser.add_argument(
+        "--json", type=output_file, metavar="FILE", help="also write the results here"
+    )
+    parser.add_argument(
+        "--plot", type=output_file, metavar="FILE", help="also draw them here, .png or .pdf"
+    )
     arguments = parser.parse_args()
     if arguments.dtype is None:
         arguments.dtype = "bfloat16" if arguments.device == "cuda" else "float32"
@@ -280,7 +284,7 @@ def tables(report):
 
 def draw(report, path):
     """Time, and on a GPU memory, of a training step over plain attention's, by length."""
-    from fairseq_posattn.analysis.picture import line_style, new_figure
+    from fairseq_posattn.analysis.picture import line_style, new_figure, write_picture
 
     values = {"time_ratio": "time over plain attention's"}
     if report["results"][0]["peak_mib"] is not None:
@@ -300,7 +304,7 @@ def draw(report, path):
         panel.set_ylabel(label)
     panels[0].legend(fontsize="small")
     figure.suptitle("Training step, {dtype}, {device}".format(**report))
-    figure.savefig(path, dpi=150)
+    write_picture(figure, path)
 
 
 def main():
@@ -326,7 +330,7 @@ def main():
         lengths = ", ".join(map(str, dict.fromkeys(lengths)))
         print(f"\nnot measured at {lengths}: {name} by {impl}: {reason}")
     if arguments.json:
-        Path(arguments.json).write_text(json.dumps(report, indent=2) + "\n")
+        write_json(arguments.json, report, indent=2)
     if arguments.plot:
         draw(report, arguments.plot)
 

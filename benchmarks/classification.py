@@ -10,7 +10,6 @@ have in common.
 """
 
 import argparse
-import json
 import logging
 import statistics
 import warnings
@@ -27,6 +26,7 @@ from fairseq.data import Dictionary  # noqa: E402
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: E402
 
 import fairseq_posattn  # noqa: E402, F401, registers
+from fairseq_posattn.files import output_file, write_json  # noqa: E402
 from fairseq_posattn.models.classifier_architectures import ARCHITECTURES  # noqa: E402
 
 CLASSES = 5
@@ -67,7 +67,9 @@ def parse_arguments():
     parser.add_argument(
         "--dtype", choices=["float32", "float16", "bfloat16"], default="float32", help="precision"
     )
-    parser.add_argument("--json", metavar="FILE", help="also write the results here")
+    parser.add_argument(
+        "--json", type=output_file, metavar="FILE", help="also write the results here"
+    )
     return parser.parse_args()
 
 
@@ -188,9 +190,7 @@ def main():
             "({time_ratio_lowest:.2f} to {time_ratio_highest:.2f})".format(**row)
         )
     if arguments.json:
-        with open(arguments.json, "w") as file:
-            json.dump(report, file, indent=2)
-            file.write("\n")
+        write_json(arguments.json, report, indent=2)
 
 
 if __name__ == "__main__":

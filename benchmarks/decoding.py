@@ -9,7 +9,6 @@ batch, on the same random sentences.
 """
 
 import argparse
-import json
 import logging
 import statistics
 
@@ -17,6 +16,8 @@ import machine
 import torch
 import translation_pairs as pairs
 from fairseq.sequence_generator import SequenceGenerator
+
+from fairseq_posattn.files import write_json
 
 
 def parse_arguments():
@@ -87,9 +88,7 @@ def main():
             "{batches}; {time_ratio_lowest:.2f} to {time_ratio_highest:.2f})".format(**pair)
         )
     if arguments.json:
-        with open(arguments.json, "w") as file:
-            json.dump(report, file, indent=2)
-            file.write("\n")
+        write_json(arguments.json, report, indent=2)
 
 
 if __name__ == "__main__":

@@ -35,6 +35,7 @@ from fairseq_posattn.attention import (  # noqa: E402
 from fairseq_posattn.attention.convolution import NGramConvolutions  # noqa: E402
 from fairseq_posattn.attention.recurrent import BiLSTM  # noqa: E402
 from fairseq_posattn.attention.tensorized_encoder import TensorizedEncoder  # noqa: E402
+from fairseq_posattn.files import output_file, write_json  # noqa: E402
 
 MIB = 2**20
 HEADS = 4
@@ -97,8 +98,12 @@ def parse_arguments():
         help="a mechanism's longer sentences are left out where they would probably need more, "
         "by the square of the length (default: 12)",
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write what was measured here")
-    parser.add_argument("--picture", type=Path, metavar="FILE", help="draw it here (png, svg, pdf)")
+    parser.add_argument(
+        "--json", type=output_file, metavar="FILE", help="write what was measured here"
+    )
+    parser.add_argument(
+        "--picture", type=output_file, metavar="FILE", help="draw it here (png, svg, pdf)"
+    )
     parser.add_argument("--draw", type=Path, metavar="JSON", help="only draw an earlier --json")
     parser.add_argument("--point", nargs=2, help=argparse.SUPPRESS)  # one point, in this process
     return parser.parse_args()
@@ -158,12 +163,10 @@ def measure_all(arguments):
 
 
 def draw(report, path):
-    import matplotlib
+    from fairseq_posattn.analysis.picture import new_figure, write_picture
 
-    matplotlib.use("agg")
-    from matplotlib import pyplot
-
-    figure, (memory, time) = pyplot.subplots(1, 2, figsize=(10, 4), layout="constrained")
+    figure = new_figure(10, 4)
+    memory, time = figure.subplots(1, 2)
     for name in dict.fromkeys(point["mechanism"] for point in report["points"]):
         points = [point for point in report["points"] if point["mechanism"] == name]
         lengths = [point["length"] for point in points]
@@ -186,7 +189,7 @@ def draw(report, path):
         "torch {torch}, {date}".format(**report),
         fontsize=9,
     )
-    figure.savefig(path, dpi=150)
+    write_picture(figure, path)
 
 
 def print_table(report):
@@ -208,7 +211,7 @@ def main():
     report = json.loads(arguments.draw.read_text()) if arguments.draw else measure_all(arguments)
     print_table(report)
     if arguments.json:
-        arguments.json.write_text(json.dumps(report, indent=1) + "\n")
+        write_json(arguments.json, report, indent=1)
     if arguments.picture:
         draw(report, arguments.picture)
 

@@ -9,13 +9,14 @@ label-smoothed loss, the backward pass and a step of Adam.
 """
 
 import argparse
-import json
 import logging
 import statistics
 
 import machine
 import torch
 import translation_pairs as pairs
+
+from fairseq_posattn.files import write_json
 
 
 def parse_arguments():
@@ -87,9 +88,7 @@ def main():
             )
         )
     if arguments.json:
-        with open(arguments.json, "w") as file:
-            json.dump(report, file, indent=2)
-            file.write("\n")
+        write_json(arguments.json, report, indent=2)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from fairseq.data import Dictionary  # noqa: E402
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: E402
 
 import fairseq_posattn  # noqa: E402, F401, registers
+from fairseq_posattn.files import output_file  # noqa: E402
 
 
 @dataclass
@@ -76,7 +77,9 @@ def add_arguments(parser):
         default="float32",
         help="precision (default: float32)",
     )
-    parser.add_argument("--json", metavar="FILE", help="also write the results here")
+    parser.add_argument(
+        "--json", type=output_file, metavar="FILE", help="also write the results here"
+    )
 
 
 def dictionary(size: int) -> Dictionary:

@@ -5,6 +5,7 @@ one; what had that name stays until then. Symbolic links are followed, permissio
 what is no regular file (a device, a named pipe) is written into, never replaced.
 """
 
+import argparse
 import errno
 import fcntl
 import json
@@ -64,8 +65,13 @@ def write_text(path: StrPath, text: str) -> None:
 
 
 def write_json(path: StrPath, content: Any, **options: Any) -> None:
-    """Write a JSON file; ``options`` are those of :func:`json.dumps`."""
-    write_text(path, json.dumps(content, ensure_ascii=False, **options) + "\n")
+    """Write a JSON file; ``options`` are those of :func:`json.dumps`.
+
+    Raises:
+        ValueError: there is a NaN or an infinity in it, which JSON has not.
+    """
+    text = json.dumps(content, ensure_ascii=False, allow_nan=False, **options)
+    write_text(path, text + "\n")
 
 
 def check_writable(path: StrPath, option: str = "") -> None:
@@ -85,6 +91,15 @@ def check_writable(path: StrPath, option: str = "") -> None:
         raise UsageError(f"{named}: there is no such folder; make it first")
     if not os.access(path if os.path.exists(path) else target.parent, os.W_OK):
         raise UsageError(f"{named} cannot be written: {os.strerror(errno.EACCES)}")
+
+
+def output_file(text: str) -> str:
+    """The type of options of argparse that name a file to write; see :func:`check_writable`."""
+    try:
+        check_writable(text)
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    return text
 
 
 def _status(path: StrPath) -> os.stat_result | None:

@@ -1,5 +1,6 @@
 """Files that are whole or not there, whatever the name stands for."""
 
+import argparse
 import os
 import resource
 import stat
@@ -10,7 +11,7 @@ import threading
 import pytest
 
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.files import check_writable, write_json, write_text, writing
+from fairseq_posattn.files import check_writable, output_file, write_json, write_text, writing
 
 
 def test_a_file_has_its_name_when_it_is_whole(tmp_path):
@@ -27,6 +28,9 @@ def test_bytes_and_json(tmp_path):
         file.write(b"\0\r\n")
     assert (tmp_path / "bytes").read_bytes() == b"\0\r\n"
     write_json(tmp_path / "json", {"ö": 1}, indent=1)
+    assert (tmp_path / "json").read_text(encoding="utf-8") == '{\n "ö": 1\n}\n'
+    with pytest.raises(ValueError):
+        write_json(tmp_path / "json", {"number": float("nan")})
     assert (tmp_path / "json").read_text(encoding="utf-8") == '{\n "ö": 1\n}\n'
 
 
@@ -123,6 +127,15 @@ def test_a_missing_folder_is_named(tmp_path):
         write_text(path, "text")
     with pytest.raises(UsageError, match=f"^--json {path}: there is no such folder; make it first"):
         check_writable(path, "--json")
+
+
+def test_an_option_that_names_a_folder_ends_before_the_work(tmp_path, capsys):
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--json", type=output_file)
+    assert parser.parse_args(["--json", str(tmp_path / "new")]).json == str(tmp_path / "new")
+    with pytest.raises(SystemExit):
+        parser.parse_args(["--json", str(tmp_path)])
+    assert f"--json: {tmp_path} is a folder: name a file in it" in capsys.readouterr().err
 
 
 def test_what_can_be_written_passes_the_check(tmp_path):

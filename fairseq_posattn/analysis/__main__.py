@@ -21,6 +21,7 @@ from fairseq_posattn.analysis.sublayers import (
 )
 from fairseq_posattn.attention import DistanceAwareAttention, DynamicMaskAttention
 from fairseq_posattn.errors import UsageError
+from fairseq_posattn.files import check_writable, write_json
 from fairseq_posattn.trained_model import TrainedModel, load
 
 # What `parameters --plot` shows, and the mechanism that has it.
@@ -176,7 +177,7 @@ def add_json(parser):
 
 
 def run_locality(args):
-    picture.check_output("--json", args.json)
+    check_json(args)
     trained = load(args.checkpoint, args.data)
     sublayers = chosen_sublayers(trained, args)
     texts = list(read_sentences(trained, args).values())
@@ -184,7 +185,7 @@ def run_locality(args):
     rows = locality.locality_rows(sublayers, args.windows, attention)
     if args.json:
         numbers = {"checkpoint": args.checkpoint, "sentences": len(texts), "rows": rows}
-        picture.write_json(numbers, args.json)
+        write_json(args.json, numbers)
     print(f"% of attention within the window, mean of {len(texts)} sentences")
     print(locality.locality_table(rows))
 
@@ -264,7 +265,12 @@ def check_outputs(args):
     if not (args.output or args.json):
         raise UsageError("nothing to write: name a picture with --output, or a file with --json")
     picture.check_picture("--output", args.output)
-    picture.check_output("--json", args.json)
+    check_json(args)
+
+
+def check_json(args):
+    if args.json:
+        check_writable(args.json, "--json")
 
 
 def write(numbers: dict, draw, args):
@@ -272,7 +278,7 @@ def write(numbers: dict, draw, args):
     if args.output:
         picture.write_picture(draw(numbers), args.output)
     if args.json:
-        picture.write_json({"checkpoint": args.checkpoint, **numbers}, args.json)
+        write_json(args.json, {"checkpoint": args.checkpoint, **numbers})
 
 
 def main(arguments: list[str] | None = None, prog: str | None = None):

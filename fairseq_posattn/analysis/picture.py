@@ -1,11 +1,10 @@
 """What the figures share: matplotlib, which is optional, colours, and files that are whole."""
 
 import io
-import json
-import os
 from pathlib import Path
 
 from fairseq_posattn.errors import UsageError
+from fairseq_posattn.files import check_writable, writing
 
 SUFFIXES = (".png", ".pdf")
 DOTS_PER_INCH = 150
@@ -40,21 +39,13 @@ def new_figure(width: float, height: float):
     return figure
 
 
-def check_output(option: str, path: str | None, suffixes=None):
-    """Raise UsageError if a file cannot be written there, before there is anything to write."""
-    if path is None:
-        return
-    if suffixes and Path(path).suffix.lower() not in suffixes:
-        raise UsageError(f"{option} {path}: the name must end in {' or '.join(suffixes)}")
-    if not Path(path).resolve().parent.is_dir():
-        raise UsageError(f"{option} {path}: there is no such folder; make it first")
-
-
 def check_picture(option: str, path: str | None):
-    """As :func:`check_output`; also, that there is something to draw with."""
-    check_output(option, path, SUFFIXES)
+    """Raise UsageError if a picture cannot be drawn or written, before there is one to write."""
     if path is None:
         return
+    if Path(path).suffix.lower() not in SUFFIXES:
+        raise UsageError(f"{option} {path}: the name must end in {' or '.join(SUFFIXES)}")
+    check_writable(path, option)
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
@@ -65,24 +56,9 @@ def check_picture(option: str, path: str | None):
 
 
 def write_picture(figure, path: str):
-    """As the suffix says; the file is whole or not there."""
+    """As the suffix says."""
     memory = io.BytesIO()
     kind = Path(path).suffix[1:].lower()
     figure.savefig(memory, format=kind, dpi=DOTS_PER_INCH, bbox_inches="tight")
-    _write(memory.getvalue(), path)
-
-
-def write_json(numbers: dict, path: str):
-    """The numbers of a table or a figure; the file is whole or not there."""
-    text = json.dumps(numbers, ensure_ascii=False, allow_nan=False)
-    _write(f"{text}\n".encode(), path)
-
-
-def _write(data: bytes, path: str):
-    unfinished = Path(f"{path}.tmp")
-    try:
-        unfinished.write_bytes(data)
-        os.replace(unfinished, path)
-    except OSError as error:
-        unfinished.unlink(missing_ok=True)
-        raise UsageError(f"{path} cannot be written: {error.strerror}") from error
+    with writing(path, binary=True) as file:
+        file.write(memory.getvalue())

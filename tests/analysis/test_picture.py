@@ -1,4 +1,3 @@
-import json
 import sys
 
 import pytest
@@ -15,9 +14,9 @@ def test_only_suffixes_that_can_be_drawn(tmp_path, name):
 
 
 def test_the_folder_must_be_there(tmp_path):
-    path = str(tmp_path / "missing" / "numbers.json")
-    with pytest.raises(UsageError, match=f"^--json {path}: there is no such folder"):
-        picture.check_output("--json", path)
+    path = str(tmp_path / "missing" / "figure.png")
+    with pytest.raises(UsageError, match=f"^--output {path}: there is no such folder"):
+        picture.check_picture("--output", path)
 
 
 def test_without_matplotlib(tmp_path, monkeypatch):
@@ -37,23 +36,11 @@ def test_pictures_are_what_their_names_say(tmp_path, suffix, start):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_numbers_are_written_whole_or_not_at_all(tmp_path):
-    path = tmp_path / "numbers.json"
-    picture.write_json({"word": "für", "numbers": [1.5, None]}, str(path))
-    assert json.loads(path.read_text(encoding="utf-8")) == {"word": "für", "numbers": [1.5, None]}
-    before = path.read_bytes()
-    with pytest.raises(ValueError):
-        picture.write_json({"number": float("nan")}, str(path))  # which JSON has not
-    assert path.read_bytes() == before
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_place_that_cannot_be_written(tmp_path):
-    folder = tmp_path / "numbers.json"
-    folder.mkdir()
-    with pytest.raises(UsageError, match=f"^{folder} cannot be written: Is a directory$"):
-        picture.write_json({}, str(folder))
-    assert list(tmp_path.iterdir()) == [folder]
+def test_a_picture_may_go_through_a_link(tmp_path):
+    (tmp_path / "link.png").symlink_to("figure.png")
+    picture.write_picture(picture.new_figure(1, 1), str(tmp_path / "link.png"))
+    assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "link.png").is_symlink()
 
 
 def test_each_line_looks_different():
