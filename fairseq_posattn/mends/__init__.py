@@ -16,10 +16,12 @@ from fairseq_posattn.mends import (
     data_parallel,
     finished_runs,
     last_batch,
+    literal_settings,
     repeated_ngrams,
 )
 
 MENDS = (
+    literal_settings,
     checkpoint_reading,
     checkpoint_copies,
     finished_runs,
