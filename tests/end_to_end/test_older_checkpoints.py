@@ -1,0 +1,76 @@
+"""Checkpoints of an older version: they translate and predict as they did, and train on.
+
+``tests/fixtures/make_checkpoints.py`` says how they were made.
+"""
+
+import runpy
+import shutil
+from pathlib import Path
+
+import forked_commands
+import pytest
+
+from fairseq_posattn import prediction
+from fairseq_posattn.mends.checkpoint_reading import read_checkpoint
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+MAKE = runpy.run_path(str(FIXTURES / "make_checkpoints.py"), run_name="make_checkpoints")
+
+
+def translations(path, user_dir, log):
+    options = ["--path", path, "--user-dir", user_dir, "--cpu", "--batch-size", "8"]
+    arguments = [FIXTURES / "translation" / "data", *options]
+    assert forked_commands.run("generate", arguments, log) == 0, log.read_text()
+    return MAKE["hypotheses"](log.read_text())
+
+
+def labels(path, data):
+    sentences = (FIXTURES / "classification" / "sentences.txt").read_text().splitlines()
+    predictions = prediction.load(path, data, device="cpu")(sentences)
+    return [predicted.label for predicted in predictions]
+
+
+def test_translates_as_it_did(user_dir, tmp_path):
+    folder = FIXTURES / "translation"
+    expected = (folder / "translations.txt").read_text()
+    assert translations(folder / "checkpoint.pt", user_dir, tmp_path / "log") == expected
+
+
+def test_predicts_as_it_did():
+    folder = FIXTURES / "classification"
+    expected = (folder / "labels.txt").read_text().split()
+    assert labels(folder / "checkpoint.pt", folder / "data") == expected
+
+
+@pytest.mark.parametrize("started", ["--restore-file", "--save-dir"])
+@pytest.mark.parametrize(
+    "name, flags, epoch, updates",
+    [("translation", "TRANSLATION", 55, 600), ("classification", "CLASSIFICATION", 38, 300)],
+)
+def test_trains_on(user_dir, tmp_path, name, flags, epoch, updates, started):
+    """From its optimizer and its place in the data. Small steps: it still does what it learnt."""
+    folder = FIXTURES / name
+    path, save_dir = folder / "checkpoint.pt", tmp_path / "saved"
+    options = ["--save-dir", save_dir, "--max-update", updates + 9, "--lr", "1e-5"]
+    if started == "--restore-file":
+        options += ["--restore-file", path]
+    else:
+        save_dir.mkdir()
+        shutil.copy(path, save_dir / "checkpoint_last.pt")
+    log = tmp_path / "log"
+    arguments = [folder / "data", "--user-dir", user_dir, *MAKE[flags], *options]
+    assert forked_commands.run("train", arguments, log) == 0, log.read_text()
+    assert f"(epoch {epoch} @ {updates} updates)" in log.read_text()
+
+    old, new = read_checkpoint(path), read_checkpoint(save_dir / "checkpoint_last.pt")
+    assert new["optimizer_history"][-1]["num_updates"] == updates + 9
+    assert new["last_optimizer_state"]["state"][0]["step"] == updates + 9
+    assert new["extra_state"]["train_iterator"]["epoch"] == epoch + 1
+    changes = [(new["model"][key] - weight).abs().max() for key, weight in old["model"].items()]
+    assert 0 < max(changes) < 1e-3
+    last = save_dir / "checkpoint_last.pt"
+    if name == "translation":
+        found = translations(last, user_dir, tmp_path / "log of generate")
+        assert found == (folder / "translations.txt").read_text()
+    else:
+        assert labels(last, folder / "data") == (folder / "labels.txt").read_text().split()
