@@ -138,6 +138,7 @@ TYPES = {
     torch.bfloat16: "bf16",
     torch.bool: "i1",
     torch.int32: "i32",
+    torch.int64: "i64",
 }
 
 

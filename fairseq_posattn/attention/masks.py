@@ -317,8 +317,9 @@ class MaskBank:
 
     def of_distance(self, query_length: int, key_length: int, *, device) -> DistanceMask:
         """The masks, not laid out; the queries are the last Tq of the Tk positions."""
-        if key_length > self._longest or self._lines.device != device:
-            self._extend(max(key_length, self._longest), device)
+        longest = max(query_length, key_length, self._longest)
+        if longest > self._longest or self._lines.device != device:
+            self._extend(longest, device)
         start = self._longest - query_length
         line = self._lines[:, start : self._longest + key_length - 1]  # [K, Tq+Tk-1]
         return DistanceMask(line, self._reach, query_length, key_length)

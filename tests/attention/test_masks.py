@@ -222,6 +222,17 @@ def test_a_mask_of_the_distance_knows_its_reach():
     assert mask.matrix()[0].tolist() == [[0, 0, -inf, -inf], [0, 0, 0, -inf]]  # as it was
 
 
+@pytest.mark.parametrize("known", [1, 9])
+def test_more_queries_than_keys_are_the_last_positions_too(known):
+    """Four queries of two keys: the first two stand before the first key."""
+    bank = MaskBank(["past", "window:1"])
+    options = {"device": torch.device("cpu"), "dtype": torch.float32}
+    bank(known, known, **options)
+    past, window = bank(4, 2, **options)
+    assert past.tolist() == [[-inf, -inf], [-inf, -inf], [-inf, -inf], [0, -inf]]
+    assert window.tolist() == [[-inf, -inf], [0, -inf], [-inf, 0], [0, -inf]]
+
+
 def test_a_bank_without_masks_is_refused():
     with pytest.raises(ValueError, match="no masks given"):
         MaskBank([])

@@ -34,12 +34,12 @@ from fairseq_posattn.attention.fused.masks import (
 from fairseq_posattn.attention.fused.tile import (
     LOG2_E,
     kept,
+    key_bounds,
     load_rows,
     place,
     power_of_two,
     product,
     store_rows,
-    unseen_keys,
 )
 from fairseq_posattn.attention.masks import DistanceMask
 
@@ -52,21 +52,21 @@ def load_scores(SCORES, before, positions, length, inverse):
 
 
 @triton.jit
-def additive_scores(query_score, key_score, mask, unseen, MASK: tl.constexpr):
+def additive_scores(query_score, key_score, mask, bounds, MASK: tl.constexpr):
     """The scores of a tile, to the base 2, and the slope of ELU."""
     x = query_score[:, None] + key_score[None, :]
     slope = tl.where(x > 0.0, 1.0, power_of_two(tl.minimum(x, 0.0) * LOG2_E))
-    score = (tl.maximum(x, 0.0) + (slope - 1.0)) * LOG2_E + unseen[None, :]
+    score = (tl.maximum(x, 0.0) + (slope - 1.0)) * LOG2_E
     if MASK != NONE:
         score += mask
-    return score, slope
+    return tl.minimum(score, bounds[None, :]), slope
 
 
-@triton.jit(do_not_specialize=["queries", "keys", "origin", "seed", "threshold"])
+@triton.jit(do_not_specialize=["queries", "keys", "origin", "threshold"])
 def attend(
     QUERY, KEY, V, CONTEXT, LOG_SUM, M, REACH, PADDING,
     v_b, v_h, v_t, c_b, c_h, c_t, m_b, m_h, m_q, m_k,
-    heads, heads_per_mask, queries, keys, origin, inverse, seed, threshold, keep_scale,
+    heads, heads_per_mask, queries, keys, origin, inverse, SEED, threshold, keep_scale,
     MASK: tl.constexpr, PADDED: tl.constexpr, DROPPING: tl.constexpr, PRECISION: tl.constexpr,
     FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
@@ -92,15 +92,15 @@ def attend(
         mask = load_mask(
             M, b, mask_head, m_b, m_h, m_q, m_k, origin, query, key, queries, keys, MASK
         )
-        unseen = unseen_keys(PADDING, b, key, keys, PADDED)
-        score, _ = additive_scores(query_score, key_score, mask, unseen, MASK)
+        bounds = key_bounds(PADDING, b, key, keys, PADDED)
+        score, _ = additive_scores(query_score, key_score, mask, bounds, MASK)
         larger = tl.maximum(largest, tl.max(score, 1))
         shift = tl.where(larger == float("-inf"), 0.0, larger)
         weight = power_of_two(score - shift[:, None])
         decay = power_of_two(largest - shift)
         total = total * decay + tl.sum(weight, 1)
         if DROPPING:
-            keep = kept(seed, 0, head_index, query, first_key, threshold, BLOCK_K)
+            keep = kept(SEED, 0, head_index, query, first_key, threshold, BLOCK_K)
             weight = tl.where(keep, weight, 0.0)
         v = load_rows(v_start, v_t, key, keys, FEATURES, BLOCK_D, first_feature)
         context = product(weight.to(v.dtype), v, context * decay[:, None], PRECISION)
@@ -115,11 +115,11 @@ def attend(
         tl.store(LOG_SUM + queries_before + query, log_sum, mask=query < queries)
 
 
-@triton.jit(do_not_specialize=["queries", "keys", "origin", "seed", "threshold", "parts"])
+@triton.jit(do_not_specialize=["queries", "keys", "origin", "threshold", "parts"])
 def differentiate_scores(
     QUERY, KEY, V, CONTEXT, D_CONTEXT, LOG_SUM, M, REACH, PADDING, D_QUERY, D_KEY,
     v_b, v_h, v_t, c_b, c_h, c_t, g_b, g_h, g_t, m_b, m_h, m_q, m_k,
-    heads, heads_per_mask, queries, keys, origin, inverse, seed, threshold, keep_scale, parts,
+    heads, heads_per_mask, queries, keys, origin, inverse, SEED, threshold, keep_scale, parts,
     MASK: tl.constexpr, PADDED: tl.constexpr, DROPPING: tl.constexpr, PRECISION: tl.constexpr,
     FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
@@ -153,8 +153,8 @@ def differentiate_scores(
             mask = load_mask(
                 M, b, mask_head, m_b, m_h, m_q, m_k, origin, query, key, queries, keys, MASK
             )
-            unseen = unseen_keys(PADDING, b, key, keys, PADDED)
-            score, slope = additive_scores(query_score, key_score, mask, unseen, MASK)
+            bounds = key_bounds(PADDING, b, key, keys, PADDED)
+            score, slope = additive_scores(query_score, key_score, mask, bounds, MASK)
             weight = power_of_two(score - log_sum[:, None])
             d_weight = tl.zeros((BLOCK_Q, BLOCK_K), tl.float32)
             for first_feature in range(0, FEATURES, BLOCK_D):
@@ -162,7 +162,7 @@ def differentiate_scores(
                 v = load_rows(v_start, v_t, key, keys, FEATURES, BLOCK_D, first_feature)
                 d_weight = product(g, tl.trans(v), d_weight, PRECISION)
             if DROPPING:
-                keep = kept(seed, 0, head_index, query, first_key, threshold, BLOCK_K)
+                keep = kept(SEED, 0, head_index, query, first_key, threshold, BLOCK_K)
                 d_weight = tl.where(keep, d_weight * keep_scale, 0.0)
             d_x = weight * (d_weight - delta[:, None]) * slope
             d_query += tl.sum(d_x, 1)
@@ -172,11 +172,11 @@ def differentiate_scores(
         tl.store(D_QUERY + queries_before + query, d_query * inverse, mask=inside)
 
 
-@triton.jit(do_not_specialize=["queries", "keys", "origin", "seed", "threshold"])
+@triton.jit(do_not_specialize=["queries", "keys", "origin", "threshold"])
 def differentiate_values(
     QUERY, KEY, D_CONTEXT, LOG_SUM, M, REACH, PADDING, D_V,
     g_b, g_h, g_t, dv_b, dv_h, dv_t, m_b, m_h, m_q, m_k,
-    heads, heads_per_mask, queries, keys, origin, inverse, seed, threshold, keep_scale,
+    heads, heads_per_mask, queries, keys, origin, inverse, SEED, threshold, keep_scale,
     MASK: tl.constexpr, PADDED: tl.constexpr, DROPPING: tl.constexpr, PRECISION: tl.constexpr,
     FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
@@ -188,7 +188,7 @@ def differentiate_values(
     first_key = block * BLOCK_K
     key = first_key + tl.arange(0, BLOCK_K)
     key_score = load_scores(KEY, head_index.to(tl.int64) * keys, key, keys, inverse)
-    unseen = unseen_keys(PADDING, b, key, keys, PADDED)
+    bounds = key_bounds(PADDING, b, key, keys, PADDED)
     g_start = D_CONTEXT + b * g_b + h * g_h
     d_v = tl.zeros((BLOCK_K, BLOCK_D), tl.float32)
     mask_head = h // heads_per_mask
@@ -203,10 +203,10 @@ def differentiate_values(
         mask = load_mask(
             M, b, mask_head, m_b, m_h, m_q, m_k, origin, query, key, queries, keys, MASK
         )
-        score, _ = additive_scores(query_score, key_score, mask, unseen, MASK)
+        score, _ = additive_scores(query_score, key_score, mask, bounds, MASK)
         weight = power_of_two(score - log_sum[:, None])
         if DROPPING:
-            keep = kept(seed, 0, head_index, query, first_key, threshold, BLOCK_K)
+            keep = kept(SEED, 0, head_index, query, first_key, threshold, BLOCK_K)
             weight = tl.where(keep, weight * keep_scale, 0.0)
         g = load_rows(g_start, g_t, query, queries, FEATURES, BLOCK_D, first_feature)
         d_v = product(tl.trans(weight.to(g.dtype)), g, d_v, PRECISION)
@@ -314,6 +314,6 @@ def fused_additive_attention(
             *mask_arguments(mask, shape, keys, multiplies=False),
             key_padding_mask,
             constant,
-            Dropout.draw(dropout_p, training),
+            Dropout.draw(dropout_p, training, value.device),
         )
     return context.view(batch, *heads, queries, features)

@@ -33,7 +33,9 @@ def fused_distance_aware_attention(
     Returns:
         context ``[B, H, Tq, D]``.
     """
-    call = Call(DA.value, query.size(2) - 1, causal, Dropout.draw(dropout_p, training))
+    call = Call(
+        DA.value, query.size(2) - 1, causal, Dropout.draw(dropout_p, training, query.device)
+    )
     with torch.cuda.device_of(query):
         return DistanceScoredAttention.apply(
             query, key, value, None, None, coefficients, key_padding_mask, call

@@ -40,6 +40,7 @@ from fairseq_posattn.attention.fused.tile import (
     LOG2_E,
     diagonal_sums,
     kept,
+    key_bounds,
     load_diagonals,
     load_rows,
     place,
@@ -47,7 +48,6 @@ from fairseq_posattn.attention.fused.tile import (
     product,
     reciprocal,
     store_rows,
-    unseen_keys,
 )
 
 DMAN = tl.constexpr(0)
@@ -120,11 +120,11 @@ def lay_out(
     tl.store(LINE + head * width + entry, cell, mask=entry < width)
 
 
-@triton.jit(do_not_specialize=["queries", "keys", "origin", "width", "seed", "threshold"])
+@triton.jit(do_not_specialize=["queries", "keys", "origin", "width", "threshold"])
 def attend(
     Q, K, V, CONTEXT, LOG_SUM, QUERY_BIAS, HEAD_BIAS, LINE, PADDING,
     q_b, q_h, q_t, k_b, k_h, k_t, v_b, v_h, v_t, c_b, c_h, c_t, line_h,
-    heads, queries, keys, origin, width, scale, seed, threshold, keep_scale,
+    heads, queries, keys, origin, width, scale, SEED, threshold, keep_scale,
     MECHANISM: tl.constexpr, CAUSAL: tl.constexpr, PADDED: tl.constexpr,
     DROPPING: tl.constexpr, HALF: tl.constexpr, PRECISION: tl.constexpr,
     FEATURES: tl.constexpr, BLOCK_D: tl.constexpr,
@@ -156,7 +156,7 @@ def attend(
         if HALF and MECHANISM == DMAN:
             # A mask that is small for all keys would take the weights out of float16's range.
             score, factor = score + tl.log2(factor), 1.0
-        score += unseen_keys(PADDING, b, key, keys, PADDED)[None, :]
+        score = tl.minimum(score, key_bounds(PADDING, b, key, keys, PADDED)[None, :])
         if CAUSAL:
             score = tl.where(distance >= 0, score, float("-inf"))
 
@@ -166,7 +166,7 @@ def attend(
         decay = power_of_two(largest - shift)
         total = total * decay + tl.sum(weight, 1)
         if DROPPING:
-            keep = kept(seed, 0, head_index, query, first_key, threshold, BLOCK_K)
+            keep = kept(SEED, 0, head_index, query, first_key, threshold, BLOCK_K)
             weight = tl.where(keep, weight, 0.0)
         context = product(weight.to(v.dtype), v, context * decay[:, None], PRECISION)
         largest = larger
@@ -180,22 +180,22 @@ def attend(
 
 
 @triton.jit
-def weights_again(dots, row, cell, log_sum, unseen, distance, scale, MECHANISM, CAUSAL):
+def weights_again(dots, row, cell, log_sum, bounds, distance, scale, MECHANISM, CAUSAL):
     """The normalised weights of a tile, before dropout."""
     score, factor = adjusted(dots, row, cell, scale * LOG2_E, MECHANISM)
-    score += unseen
+    score = tl.minimum(score, bounds)
     if CAUSAL:
         score = tl.where(distance >= 0, score, float("-inf"))
     return power_of_two(score - log_sum) * factor
 
 
-@triton.jit(do_not_specialize=["queries", "keys", "origin", "width", "seed", "threshold", "parts"])
+@triton.jit(do_not_specialize=["queries", "keys", "origin", "width", "threshold", "parts"])
 def differentiate_queries(
     Q, K, V, CONTEXT, D_CONTEXT, LOG_SUM, DELTA, QUERY_BIAS, HEAD_BIAS, LINE, PADDING,
     D_Q, D_ROW, D_LINE,
     q_b, q_h, q_t, k_b, k_h, k_t, v_b, v_h, v_t, c_b, c_h, c_t, g_b, g_h, g_t,
     dq_b, dq_h, dq_t, line_h,
-    heads, queries, keys, origin, width, scale, seed, threshold, keep_scale, parts,
+    heads, queries, keys, origin, width, scale, SEED, threshold, keep_scale, parts,
     MECHANISM: tl.constexpr, CAUSAL: tl.constexpr, PADDED: tl.constexpr,
     DROPPING: tl.constexpr, PRECISION: tl.constexpr,
     FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK: tl.constexpr,
@@ -240,13 +240,13 @@ def differentiate_queries(
             d_weight = product(g, tl.trans(v), tl.zeros((BLOCK, BLOCK), tl.float32), PRECISION)
             distance = query[:, None] + offset - key[None, :]
             cell = load_diagonals(LINE + h * line_h + origin, distance)
-            unseen = unseen_keys(PADDING, b, key, keys, PADDED)[None, :]
+            bounds = key_bounds(PADDING, b, key, keys, PADDED)[None, :]
             weight = weights_again(
-                dots, row[:, None], cell, log_sum[:, None], unseen, distance, scale, MECHANISM,
+                dots, row[:, None], cell, log_sum[:, None], bounds, distance, scale, MECHANISM,
                 CAUSAL,
             )  # fmt: skip
             if DROPPING:
-                keep = kept(seed, 0, head_index, query, first_key, threshold, BLOCK)
+                keep = kept(SEED, 0, head_index, query, first_key, threshold, BLOCK)
                 d_weight = tl.where(keep, d_weight * keep_scale, 0.0)
             d_score = weight * (d_weight - delta[:, None])
             d_dots, d_cell = adjusted_backward(d_score, dots, row[:, None], cell, scale, MECHANISM)
@@ -266,13 +266,13 @@ def differentiate_queries(
             tl.store(D_ROW + queries_before + query, d_row, mask=inside)
 
 
-@triton.jit(do_not_specialize=["queries", "keys", "origin", "width", "seed", "threshold"])
+@triton.jit(do_not_specialize=["queries", "keys", "origin", "width", "threshold"])
 def differentiate_keys(
     Q, K, V, D_CONTEXT, LOG_SUM, DELTA, QUERY_BIAS, HEAD_BIAS, LINE, PADDING,
     D_K, D_V,
     q_b, q_h, q_t, k_b, k_h, k_t, v_b, v_h, v_t, g_b, g_h, g_t,
     dk_b, dk_h, dk_t, dv_b, dv_h, dv_t, line_h,
-    heads, queries, keys, origin, width, scale, seed, threshold, keep_scale,
+    heads, queries, keys, origin, width, scale, SEED, threshold, keep_scale,
     MECHANISM: tl.constexpr, CAUSAL: tl.constexpr, PADDED: tl.constexpr,
     DROPPING: tl.constexpr, PRECISION: tl.constexpr,
     FEATURES: tl.constexpr, BLOCK_D: tl.constexpr,
@@ -287,7 +287,7 @@ def differentiate_keys(
     key = first_key + tl.arange(0, BLOCK_K)
     k = load_rows(K + b * k_b + h * k_h, k_t, key, keys, FEATURES, BLOCK_D)
     v = load_rows(V + b * v_b + h * v_h, v_t, key, keys, FEATURES, BLOCK_D)
-    unseen = unseen_keys(PADDING, b, key, keys, PADDED)[None, :]
+    bounds = key_bounds(PADDING, b, key, keys, PADDED)[None, :]
 
     d_k = tl.zeros((BLOCK_K, BLOCK_D), tl.float32)
     d_v = tl.zeros((BLOCK_K, BLOCK_D), tl.float32)
@@ -307,11 +307,11 @@ def differentiate_keys(
         distance = query[:, None] + offset - key[None, :]
         cell = load_diagonals(LINE + h * line_h + origin, distance)
         weight = weights_again(
-            dots, row[:, None], cell, log_sum[:, None], unseen, distance, scale, MECHANISM, CAUSAL
+            dots, row[:, None], cell, log_sum[:, None], bounds, distance, scale, MECHANISM, CAUSAL
         )
         dropped = weight
         if DROPPING:
-            keep = kept(seed, 0, head_index, query, first_key, threshold, BLOCK_K)
+            keep = kept(SEED, 0, head_index, query, first_key, threshold, BLOCK_K)
             dropped = tl.where(keep, weight * keep_scale, 0.0)
             d_weight = tl.where(keep, d_weight * keep_scale, 0.0)
         d_v = product(tl.trans(dropped.to(g.dtype)), g, d_v, PRECISION)
@@ -322,13 +322,13 @@ def differentiate_keys(
     store_rows(D_V + b * dv_b + h * dv_h, dv_t, key, keys, d_v, FEATURES, BLOCK_D)
 
 
-@triton.jit(do_not_specialize=["queries", "keys", "origin", "width", "seed", "threshold"])
+@triton.jit(do_not_specialize=["queries", "keys", "origin", "width", "threshold"])
 def differentiate_whole(
     Q, K, V, CONTEXT, D_CONTEXT, LOG_SUM, QUERY_BIAS, HEAD_BIAS, LINE, PADDING,
     D_Q, D_K, D_V, D_ROW, D_LINE,
     q_b, q_h, q_t, k_b, k_h, k_t, v_b, v_h, v_t, c_b, c_h, c_t, g_b, g_h, g_t,
     dq_b, dq_h, dq_t, dk_b, dk_h, dk_t, dv_b, dv_h, dv_t, line_h,
-    heads, queries, keys, origin, width, scale, seed, threshold, keep_scale,
+    heads, queries, keys, origin, width, scale, SEED, threshold, keep_scale,
     MECHANISM: tl.constexpr, CAUSAL: tl.constexpr, PADDED: tl.constexpr,
     DROPPING: tl.constexpr, PRECISION: tl.constexpr,
     FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK: tl.constexpr,
@@ -350,17 +350,17 @@ def differentiate_whole(
     row = load_row(QUERY_BIAS, HEAD_BIAS, b, h, lane, queries, MECHANISM)
     distance = lane[:, None] + offset - lane[None, :]
     cell = load_diagonals(LINE + h * line_h + origin, distance)
-    unseen = unseen_keys(PADDING, b, lane, keys, PADDED)[None, :]
+    bounds = key_bounds(PADDING, b, lane, keys, PADDED)[None, :]
 
     none = tl.zeros((BLOCK, BLOCK), tl.float32)
     dots = product(q, tl.trans(k), none, PRECISION)
     d_weight = product(g, tl.trans(v), none, PRECISION)
     weight = weights_again(
-        dots, row[:, None], cell, log_sum[:, None], unseen, distance, scale, MECHANISM, CAUSAL
+        dots, row[:, None], cell, log_sum[:, None], bounds, distance, scale, MECHANISM, CAUSAL
     )
     dropped = weight
     if DROPPING:
-        keep = kept(seed, 0, head_index, lane, 0, threshold, BLOCK)
+        keep = kept(SEED, 0, head_index, lane, 0, threshold, BLOCK)
         dropped = tl.where(keep, weight * keep_scale, 0.0)
         d_weight = tl.where(keep, d_weight * keep_scale, 0.0)
     d_score = weight * (d_weight - delta[:, None])
@@ -455,10 +455,11 @@ class DistanceScoredAttention(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx, d_context):
-        query, key, value, *_, query_bias, head_bias, _, _ = ctx.saved_tensors
+        saved = ctx.saved_tensors  # read once: where they are computed again, reading uses them up
+        query, key, value, *_, query_bias, head_bias, _, _ = saved
         (d_context,) = with_unit_stride(d_context)
         d_qkv = [torch.empty_like(tensor) for tensor in (query, key, value)]
-        d_row, d_line, lowest = _launch_backward(ctx, d_context, *d_qkv)
+        d_row, d_line, lowest = _launch_backward(ctx.call, saved, d_context, *d_qkv)
         # One table serves all sentences, and DMAN's all heads.
         tables, count = ctx.table_shape
         d_line = d_line.view(query.size(0), query.size(1), -1, d_line.size(-1))
@@ -472,20 +473,20 @@ class DistanceScoredAttention(torch.autograd.Function):
         return *d_qkv, d_query_bias, d_head_bias, d_table, None, None
 
 
-def _launch_backward(ctx, d_context, d_query, d_key, d_value):
+def _launch_backward(call, saved, d_context, d_query, d_key, d_value):
     """Fill the gradients of query, key and value.
 
     Returns:
         those of the rows ``[B, H, Tq]``; those of the cells in parts ``[B * H, parts, L]``, and the
         distance of their first entry.
     """
-    query, key, value, context, log_sum, query_bias, head_bias, line, padding = ctx.saved_tensors
+    query, key, value, context, log_sum, query_bias, head_bias, line, padding = saved
     batch, heads, queries, _ = query.shape
     keys = key.size(2)
     wide = {"dtype": torch.float32, "device": query.device}
     d_row = torch.empty(batch, heads, queries, **wide)
-    constants = ctx.call.constants(query, padding)
-    numbers = ctx.call.numbers(query, key, line)
+    constants = call.constants(query, padding)
+    numbers = call.numbers(query, key, line)
     block, options = backward_tiles(query)
     block = block_of(keys, block)  # as in the forward pass
 

@@ -24,7 +24,12 @@ def fused_dynamic_mask_attention(
 
     Logits of the mask count as at most 85 in size: ``h_t W + U`` together, and ``P``.
     """
-    call = Call(DMAN.value, distance_bias.size(0) // 2, causal, Dropout.draw(dropout_p, training))
+    call = Call(
+        DMAN.value,
+        distance_bias.size(0) // 2,
+        causal,
+        Dropout.draw(dropout_p, training, query.device),
+    )
     with torch.cuda.device_of(query):
         return DistanceScoredAttention.apply(
             query, key, value, query_bias, head_bias, distance_bias[None], key_padding_mask, call

@@ -6,6 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from fairseq_posattn.attention.fused.support import tf32_allowed
+
 # Multiprocessors of an H100 or H200, two programs to each: enough programs to fill the chip.
 PROGRAMS = 264
 # What lines of distances reach beyond the sentence, for tiles that do: the largest block.
@@ -20,23 +22,23 @@ class Dropout:
 
     Attributes:
         dropping: whether anything is dropped at all.
-        seed: of the counter-based generator, from PyTorch's; ``torch.manual_seed`` repeats it.
+        seed: of the counter-based generator, int64 in the device's memory, from PyTorch's generator
+            there: ``torch.manual_seed`` repeats it, and a CUDA graph draws it anew at each replay.
         threshold: ``2**16`` times the probability of keeping.
         keep_scale: what is kept is multiplied by this.
     """
 
     dropping: bool = False
-    seed: int = 2**32
+    seed: Tensor | None = None
     threshold: int = 2**16
     keep_scale: float = 1.0
 
     @classmethod
-    def draw(cls, probability: float, training: bool) -> "Dropout":
+    def draw(cls, probability: float, training: bool, device: torch.device) -> "Dropout":
         if not training or probability <= 0:
             return cls()
         threshold = round((1 - probability) * 2**16)
-        # From the generator of the CPU: reading one on the GPU would wait for it. Always an int64.
-        seed = int(torch.randint(2**32, 2**62, ()))
+        seed = torch.randint(2**62, (1,), device=device)
         return cls(True, seed, threshold, 2**16 / threshold if threshold else 0.0)
 
 
@@ -51,8 +53,7 @@ def blocks_of(length: int, block: int) -> int:
 
 def matrix_precision(dtype: torch.dtype) -> str:
     """How float32 matrices are multiplied: in full, unless PyTorch is told that TF32 will do."""
-    narrow = dtype != torch.float32 or torch.backends.cuda.matmul.allow_tf32
-    return "tf32" if narrow else "ieee"
+    return "tf32" if dtype != torch.float32 or tf32_allowed() else "ieee"
 
 
 def strides_of(*tensors: Tensor) -> list[int]:

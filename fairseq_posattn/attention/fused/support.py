@@ -72,8 +72,16 @@ def dot_product_obstacle(
 
 
 def _least_keys(dtype: torch.dtype) -> int:
-    in_full = dtype == torch.float32 and not torch.backends.cuda.matmul.allow_tf32
+    in_full = dtype == torch.float32 and not tf32_allowed()
     return LEAST_KEYS_IN_FULL if in_full else LEAST_KEYS
+
+
+def tf32_allowed() -> bool:
+    """Whether PyTorch is told to multiply float32 matrices in TF32 on a GPU."""
+    matmul = torch.backends.cuda.matmul
+    # Since PyTorch 2.9 this says so however it was told; who told it so may no longer read the old.
+    precision = getattr(matmul, "fp32_precision", None)
+    return matmul.allow_tf32 if precision is None else precision == "tf32"
 
 
 def _name(dtype: torch.dtype) -> str:

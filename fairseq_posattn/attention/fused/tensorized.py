@@ -37,21 +37,24 @@ from fairseq_posattn.attention.fused.masks import (
 from fairseq_posattn.attention.fused.tile import (
     LOG2_E,
     kept,
+    key_bounds,
     load_rows,
     place,
     power_of_two,
     product,
     reciprocal,
     store_rows,
-    unseen_keys,
 )
 from fairseq_posattn.attention.masks import DistanceMask
 
 # A pair's sigmoid below this counts as this: it shows only to a query all of whose keys have scores
 # below -25.
 SMALLEST_PAIR = tl.constexpr(2.0**-36)
-# As in attention/tensorized.py.
+# As in attention/tensorized.py: a source's weight over the largest. Sources' weights are kept times
+# BALANCE, which cancels: where pairs and sources are all at their least, neither the sum of their
+# products nor a gradient over it leaves float32, loss scales included.
 SMALLEST_WEIGHT = tl.constexpr(1e-26)
+BALANCE = tl.constexpr(2.0**43)
 
 # What is dropped apart: pairs, and features of keys.
 PAIRS = tl.constexpr(0)
@@ -60,7 +63,7 @@ SOURCES = tl.constexpr(1)
 
 @triton.jit
 def source_weight(scores, largest, seen, LOG_SIGMOID: tl.constexpr):
-    """``exp(sigma_s(S))`` over its largest, and the slope of its logarithm, in float32.
+    """``exp(sigma_s(S))`` over its largest, balanced, and the slope of its logarithm, in float32.
 
     Args:
         scores: ``[N, BLOCK_D]``. largest: of ``sigma_s(S)``, ``[1, BLOCK_D]``. seen: ``[N, 1]``.
@@ -71,7 +74,7 @@ def source_weight(scores, largest, seen, LOG_SIGMOID: tl.constexpr):
         scores = log_sigmoid(scores)
     weight = tl.exp(tl.minimum(scores - largest, 0.0))
     slope = tl.where(weight > SMALLEST_WEIGHT, slope, 0.0)
-    return tl.where(seen, tl.maximum(weight, SMALLEST_WEIGHT), 0.0), slope
+    return tl.where(seen, tl.maximum(weight, SMALLEST_WEIGHT) * BALANCE, 0.0), slope
 
 
 @triton.jit
@@ -79,11 +82,11 @@ def log_sigmoid(x):
     return tl.minimum(x, 0.0) - tl.log(1.0 + tl.exp(-tl.abs(x)))
 
 
-@triton.jit(do_not_specialize=["keys", "seed", "threshold"])
+@triton.jit(do_not_specialize=["keys", "threshold"])
 def weigh_sources(
     V, S, PADDING, LARGEST, G, GV,
     v_b, v_h, v_t, s_b, s_h, s_t, g_b, g_h, g_t,
-    heads, keys, seed, threshold, keep_scale,
+    heads, keys, SEED, threshold, keep_scale,
     LOG_SIGMOID: tl.constexpr, PADDED: tl.constexpr, DROPPING: tl.constexpr,
     FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
@@ -98,8 +101,8 @@ def weigh_sources(
         scores = scores.to(tl.float32)
         if LOG_SIGMOID:
             scores = log_sigmoid(scores)
-        unseen = unseen_keys(PADDING, b, key, keys, PADDED)
-        scores = tl.where(unseen[:, None] == 0.0, scores, float("-inf"))
+        bounds = key_bounds(PADDING, b, key, keys, PADDED)
+        scores = tl.minimum(scores, bounds[:, None])
         largest = tl.maximum(largest, tl.max(scores, 0))
     largest = tl.where(largest == float("-inf"), 0.0, largest)
     tl.store(LARGEST + head_index.to(tl.int64) * BLOCK_D + feature, largest)
@@ -107,11 +110,11 @@ def weigh_sources(
     for first_key in range(0, keys, BLOCK_K):
         key = first_key + tl.arange(0, BLOCK_K)
         scores = load_rows(S + b * s_b + h * s_h, s_t, key, keys, FEATURES, BLOCK_D)
-        seen = unseen_keys(PADDING, b, key, keys, PADDED)[:, None] == 0.0
+        seen = key_bounds(PADDING, b, key, keys, PADDED)[:, None] > 0.0
         weight, _ = source_weight(scores.to(tl.float32), largest[None, :], seen, LOG_SIGMOID)
         store_rows(G + b * g_b + h * g_h, g_t, key, keys, weight, FEATURES, BLOCK_D)
         if DROPPING:
-            keep = kept(seed, SOURCES, head_index, key, 0, threshold, BLOCK_D)
+            keep = kept(SEED, SOURCES, head_index, key, 0, threshold, BLOCK_D)
             weight = tl.where(keep, weight * keep_scale, 0.0)
         v = load_rows(V + b * v_b + h * v_h, v_t, key, keys, FEATURES, BLOCK_D)
         weighed = tl.where(seen, weight * v.to(tl.float32), 0.0)
@@ -119,7 +122,7 @@ def weigh_sources(
 
 
 @triton.jit
-def pair_weights(dots, mask, unseen, scale, largest, MASK: tl.constexpr, LOG_SIGMOID: tl.constexpr):
+def pair_weights(dots, mask, bounds, scale, largest, MASK: tl.constexpr, LOG_SIGMOID: tl.constexpr):
     """E of a tile, and the slope of its logarithm.
 
     Args:
@@ -129,31 +132,41 @@ def pair_weights(dots, mask, unseen, scale, largest, MASK: tl.constexpr, LOG_SIG
         power = power_of_two(tl.minimum(dots * (-scale * LOG2_E), 100.0))
         sigmoid = reciprocal(1.0 + power)
         slope = tl.where(sigmoid > SMALLEST_PAIR, power * sigmoid, 0.0)
-        weight = tl.where(unseen == 0.0, tl.maximum(sigmoid, SMALLEST_PAIR), 0.0)
+        weight = tl.where(bounds > 0.0, tl.maximum(sigmoid, SMALLEST_PAIR), 0.0)
         if MASK != NONE:
             weight *= mask
         return weight, slope
     else:
-        score = pair_scores(dots, mask, unseen, scale, MASK)
+        score = pair_scores(dots, mask, bounds, scale, MASK)
         # A row that sees no key has -inf for its largest.
         shift = tl.where(largest == float("-inf"), 0.0, largest)
         return power_of_two(score - shift[:, None]), 1.0
 
 
 @triton.jit
-def pair_scores(dots, mask, unseen, scale, MASK: tl.constexpr):
+def pair_gradients(d_weight, weight, slope, MASK: tl.constexpr, LOG_SIGMOID: tl.constexpr):
+    """Gradients of a tile's scaled dot products, given those of E."""
+    gradient = d_weight * weight * slope
+    if LOG_SIGMOID and MASK != NONE:
+        # A source that a mask hides may outweigh what is seen by more than float32 holds.
+        gradient = tl.where(weight > 0.0, gradient, 0.0)
+    return gradient
+
+
+@triton.jit
+def pair_scores(dots, mask, bounds, scale, MASK: tl.constexpr):
     """The scores of a tile, to the base 2, where they are exponentiated as they are."""
-    score = dots * (scale * LOG2_E) + unseen
+    score = dots * (scale * LOG2_E)
     if MASK != NONE:
         score += mask
-    return score
+    return tl.minimum(score, bounds)
 
 
-@triton.jit(do_not_specialize=["queries", "keys", "origin", "seed", "threshold"])
+@triton.jit(do_not_specialize=["queries", "keys", "origin", "threshold"])
 def attend(
     Q, K, G, GV, CONTEXT, DENOMINATOR, LARGEST, M, REACH, PADDING,
     q_b, q_h, q_t, k_b, k_h, k_t, g_b, g_h, g_t, c_b, c_h, c_t, d_b, d_h, d_t,
-    m_b, m_h, m_q, m_k, heads, queries, keys, origin, scale, seed, threshold, keep_scale,
+    m_b, m_h, m_q, m_k, heads, queries, keys, origin, scale, SEED, threshold, keep_scale,
     LOG_SIGMOID: tl.constexpr, MASK: tl.constexpr, PADDED: tl.constexpr,
     DROPPING: tl.constexpr, PRECISION: tl.constexpr, VALUE_PRECISION: tl.constexpr,
     FEATURES: tl.constexpr, BLOCK_D: tl.constexpr,
@@ -177,11 +190,11 @@ def attend(
         gv = load_rows(GV + b * g_b + h * g_h, g_t, key, keys, FEATURES, BLOCK_D)
         dots = product(q, tl.trans(k), tl.zeros((BLOCK_Q, BLOCK_K), tl.float32), PRECISION)
         mask = load_mask(M, b, h, m_b, m_h, m_q, m_k, origin, query, key, queries, keys, MASK)
-        unseen = unseen_keys(PADDING, b, key, keys, PADDED)[None, :]
+        bounds = key_bounds(PADDING, b, key, keys, PADDED)[None, :]
         if LOG_SIGMOID:
-            weight, _ = pair_weights(dots, mask, unseen, scale, largest, MASK, True)
+            weight, _ = pair_weights(dots, mask, bounds, scale, largest, MASK, True)
         else:
-            score = pair_scores(dots, mask, unseen, scale, MASK)
+            score = pair_scores(dots, mask, bounds, scale, MASK)
             larger = tl.maximum(largest, tl.max(score, 1))
             shift = tl.where(larger == float("-inf"), 0.0, larger)
             weight = power_of_two(score - shift[:, None])
@@ -189,7 +202,7 @@ def attend(
             numerator, denominator, largest = numerator * decay, denominator * decay, larger
         denominator = product(weight.to(g.dtype), g, denominator, VALUE_PRECISION)
         if DROPPING:
-            keep = kept(seed, PAIRS, head_index, query, first_key, threshold, BLOCK_K)
+            keep = kept(SEED, PAIRS, head_index, query, first_key, threshold, BLOCK_K)
             weight = tl.where(keep, weight, 0.0)
         numerator = product(weight.to(g.dtype), gv, numerator, VALUE_PRECISION)
 
@@ -202,13 +215,13 @@ def attend(
         tl.store(LARGEST + row, largest, mask=query < queries)
 
 
-@triton.jit(do_not_specialize=["queries", "keys", "origin", "seed", "threshold"])
+@triton.jit(do_not_specialize=["queries", "keys", "origin", "threshold"])
 def differentiate_queries(
     Q, K, G, GV, CONTEXT, DENOMINATOR, LARGEST, M, REACH, PADDING,
     D_CONTEXT, D_NUMERATOR, D_DENOMINATOR, D_Q,
     q_b, q_h, q_t, k_b, k_h, k_t, g_b, g_h, g_t, c_b, c_h, c_t, d_b, d_h, d_t,
     dc_b, dc_h, dc_t, dq_b, dq_h, dq_t,
-    m_b, m_h, m_q, m_k, heads, queries, keys, origin, scale, seed, threshold, keep_scale,
+    m_b, m_h, m_q, m_k, heads, queries, keys, origin, scale, SEED, threshold, keep_scale,
     LOG_SIGMOID: tl.constexpr, MASK: tl.constexpr, PADDED: tl.constexpr,
     DROPPING: tl.constexpr, PRECISION: tl.constexpr, VALUE_PRECISION: tl.constexpr,
     FEATURES: tl.constexpr, BLOCK_D: tl.constexpr,
@@ -244,26 +257,26 @@ def differentiate_queries(
         none = tl.zeros((BLOCK_Q, BLOCK_K), tl.float32)
         dots = product(q, tl.trans(k), none, PRECISION)
         mask = load_mask(M, b, h, m_b, m_h, m_q, m_k, origin, query, key, queries, keys, MASK)
-        unseen = unseen_keys(PADDING, b, key, keys, PADDED)[None, :]
-        weight, slope = pair_weights(dots, mask, unseen, scale, largest, MASK, LOG_SIGMOID)
+        bounds = key_bounds(PADDING, b, key, keys, PADDED)[None, :]
+        weight, slope = pair_weights(dots, mask, bounds, scale, largest, MASK, LOG_SIGMOID)
         d_weight = product(d_n, tl.trans(gv), none, VALUE_PRECISION)
         if DROPPING:
-            keep = kept(seed, PAIRS, head_index, query, first_key, threshold, BLOCK_K)
+            keep = kept(SEED, PAIRS, head_index, query, first_key, threshold, BLOCK_K)
             d_weight = tl.where(keep, d_weight, 0.0)
         d_weight = product(d_d, tl.trans(g), d_weight, VALUE_PRECISION)
-        d_dots = d_weight * weight * slope
+        d_dots = pair_gradients(d_weight, weight, slope, MASK, LOG_SIGMOID)
         d_q = product(d_dots.to(k.dtype), k, d_q, PRECISION)
     store_rows(D_Q + b * dq_b + h * dq_h, dq_t, query, queries, d_q * scale, FEATURES, BLOCK_D)
 
 
-@triton.jit(do_not_specialize=["queries", "keys", "origin", "seed", "threshold"])
+@triton.jit(do_not_specialize=["queries", "keys", "origin", "threshold"])
 def differentiate_keys(
     Q, K, V, S, G, GV, LARGEST, LARGEST_SOURCE, M, REACH, PADDING,
     D_NUMERATOR, D_DENOMINATOR, D_K, D_V, D_S,
     q_b, q_h, q_t, k_b, k_h, k_t, v_b, v_h, v_t, s_b, s_h, s_t,
     g_b, g_h, g_t, d_b, d_h, d_t, dk_b, dk_h, dk_t, dv_b, dv_h, dv_t,
     ds_b, ds_h, ds_t,
-    m_b, m_h, m_q, m_k, heads, queries, keys, origin, scale, seed, threshold, keep_scale,
+    m_b, m_h, m_q, m_k, heads, queries, keys, origin, scale, SEED, threshold, keep_scale,
     LOG_SIGMOID: tl.constexpr, MASK: tl.constexpr, PADDED: tl.constexpr,
     SOURCE_LOG_SIGMOID: tl.constexpr,
     DROPPING: tl.constexpr, PRECISION: tl.constexpr, VALUE_PRECISION: tl.constexpr,
@@ -278,7 +291,7 @@ def differentiate_keys(
     k = load_rows(K + b * k_b + h * k_h, k_t, key, keys, FEATURES, BLOCK_D)
     g = load_rows(G + b * g_b + h * g_h, g_t, key, keys, FEATURES, BLOCK_D)
     gv = load_rows(GV + b * g_b + h * g_h, g_t, key, keys, FEATURES, BLOCK_D)
-    unseen = unseen_keys(PADDING, b, key, keys, PADDED)
+    bounds = key_bounds(PADDING, b, key, keys, PADDED)
 
     d_k = tl.zeros((BLOCK_K, BLOCK_D), tl.float32)
     d_gv = tl.zeros((BLOCK_K, BLOCK_D), tl.float32)
@@ -298,15 +311,15 @@ def differentiate_keys(
         none = tl.zeros((BLOCK_Q, BLOCK_K), tl.float32)
         dots = product(q, tl.trans(k), none, PRECISION)
         mask = load_mask(M, b, h, m_b, m_h, m_q, m_k, origin, query, key, queries, keys, MASK)
-        weight, slope = pair_weights(dots, mask, unseen[None, :], scale, largest, MASK, LOG_SIGMOID)
+        weight, slope = pair_weights(dots, mask, bounds[None, :], scale, largest, MASK, LOG_SIGMOID)
         d_weight = product(d_n, tl.trans(gv), none, VALUE_PRECISION)
         dropped = weight
         if DROPPING:
-            keep = kept(seed, PAIRS, head_index, query, first_key, threshold, BLOCK_K)
+            keep = kept(SEED, PAIRS, head_index, query, first_key, threshold, BLOCK_K)
             d_weight = tl.where(keep, d_weight, 0.0)
             dropped = tl.where(keep, weight, 0.0)
         d_weight = product(d_d, tl.trans(g), d_weight, VALUE_PRECISION)
-        d_dots = d_weight * weight * slope
+        d_dots = pair_gradients(d_weight, weight, slope, MASK, LOG_SIGMOID)
         d_gv = product(tl.trans(dropped.to(g.dtype)), d_n, d_gv, VALUE_PRECISION)
         d_g = product(tl.trans(weight.to(g.dtype)), d_d, d_g, VALUE_PRECISION)
         d_k = product(tl.trans(d_dots.to(q.dtype)), q, d_k, PRECISION)
@@ -318,10 +331,10 @@ def differentiate_keys(
     largest_source = tl.load(
         LARGEST_SOURCE + head_index.to(tl.int64) * BLOCK_D + tl.arange(0, BLOCK_D)
     )
-    seen = unseen[:, None] == 0.0
+    seen = bounds[:, None] > 0.0
     weight, slope = source_weight(s, largest_source[None, :], seen, SOURCE_LOG_SIGMOID)
     if DROPPING:
-        keep = kept(seed, SOURCES, head_index, key, 0, threshold, BLOCK_D)
+        keep = kept(SEED, SOURCES, head_index, key, 0, threshold, BLOCK_D)
         d_gv = tl.where(keep, d_gv * keep_scale, 0.0)
     d_v = d_gv * weight
     d_s = tl.where(seen, (d_gv * v + d_g) * weight * slope, 0.0)
@@ -447,7 +460,7 @@ def fused_tensorized_attention(
     see them as equal. Of masks as tensors there is no gradient.
     """
     # Pairs and sources are dropped apart, each with the root of the probability of keeping.
-    dropout = Dropout.draw(1 - (1 - dropout_p) ** 0.5, training)
+    dropout = Dropout.draw(1 - (1 - dropout_p) ** 0.5, training, query.device)
     values, reach = mask_arguments(mask, query.shape[:3], key.size(2), token_scale == "log_sigmoid")
     with torch.cuda.device_of(query):
         return TensorizedKernels.apply(

@@ -113,29 +113,29 @@ def product(a, b, total, PRECISION: tl.constexpr):
 
 
 @triton.jit
-def unseen_keys(padding, sentence, positions, keys, PADDED: tl.constexpr):
-    """0 for keys to be seen, -inf for padding and for what is beyond the last key.
+def key_bounds(padding, sentence, positions, keys, PADDED: tl.constexpr):
+    """What scores may be at most: -inf for padding and for what is beyond the last key, else inf.
 
-    Added to the scores it costs nothing: the multiplication that scales them adds as well.
+    The smaller of the two is never what padding holds, not even where that is no number.
     """
     unseen = positions >= keys
     if PADDED:
         unseen = unseen | (
             tl.load(padding + sentence * keys + positions, mask=positions < keys, other=1) != 0
         )
-    return tl.where(unseen, float("-inf"), 0.0)
+    return tl.where(unseen, float("-inf"), float("inf"))
 
 
 @triton.jit
-def kept(seed, stream, head, query, first_key, threshold, BLOCK_K: tl.constexpr):
+def kept(SEED, stream, head, query, first_key, threshold, BLOCK_K: tl.constexpr):
     """Which weights of a tile dropout keeps: each with probability ``threshold / 2**16``.
 
     It depends on the seed and on the positions alone, for one BLOCK_K: the kernels of the backward
     pass draw again what the forward pass drew. A counter's four words of 32 bits serve eight keys.
 
     Args:
-        seed, stream, head, first_key: scalars; ``head`` counts through the batch, a ``stream`` is
-            for each thing that one seed drops.
+        SEED: pointer to it. stream, head, first_key: scalars; ``head`` counts through the batch, a
+            ``stream`` is for each thing that one seed drops.
         query: ``[BLOCK_Q]``.
 
     Returns:
@@ -144,7 +144,7 @@ def kept(seed, stream, head, query, first_key, threshold, BLOCK_K: tl.constexpr)
     group = first_key + tl.arange(0, BLOCK_K // 8)
     group, query = tl.broadcast(group[None, :], query[:, None])
     zero = group * 0
-    a, b, c, d = tl.philox(seed, group, query, zero + head, zero + stream, PHILOX_ROUNDS)
+    a, b, c, d = tl.philox(tl.load(SEED), group, query, zero + head, zero + stream, PHILOX_ROUNDS)
     words = tl.join(tl.join(a, b), tl.join(c, d))
     halves = tl.join(words & 0xFFFF, words >> 16).to(tl.int32)  # [BLOCK_Q, BLOCK_K / 8, 2, 2, 2]
     halves = tl.permute(halves, (0, 2, 3, 4, 1))

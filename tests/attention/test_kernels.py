@@ -1,0 +1,136 @@
+"""What is asked of the kernels of every mechanism alike."""
+
+import pytest
+import torch
+from kernel_checks import DEVICE, twins
+from reference import gradients
+from torch.utils.checkpoint import checkpoint
+
+from fairseq_posattn.attention import (
+    additive_attention,
+    distance_aware_attention,
+    dynamic_mask_attention,
+    tensorized_attention,
+)
+
+pytest.importorskip("triton")
+
+from fairseq_posattn.attention.fused import additive, distance_scores, tensorized  # noqa: E402
+
+BATCH, HEADS, FEATURES = 2, 2, 16
+
+
+def vectors(length, number):
+    return [(BATCH, HEADS, length, FEATURES)] * number
+
+
+# Of each: the function and the shapes of its tensors.
+KERNELS = {
+    "dman": (
+        dynamic_mask_attention,
+        lambda n: [*vectors(n, 3), (BATCH, n), (2 * n - 1,), (HEADS,)],
+    ),
+    "da": (distance_aware_attention, lambda n: [*vectors(n, 3), (HEADS,), (HEADS,)]),
+    "mtsa": (tensorized_attention, lambda n: vectors(n, 4)),
+    "mpsan": (additive_attention, lambda n: [*[(BATCH, HEADS, n)] * 2, *vectors(n, 1)]),
+}
+
+
+def call(name, length, dtype=torch.float32):
+    """The function, told to take its kernels, and inputs."""
+    function, shapes = KERNELS[name]
+    tensors, _ = twins(*shapes(length), dtype=dtype)
+    return lambda *args, **options: function(*args, impl="triton", **options), tensors
+
+
+@pytest.mark.parametrize("length", [20, 40])
+@pytest.mark.parametrize("name", KERNELS)
+def test_gradients_are_the_same_through_a_checkpoint(name, length):
+    """Of 33 positions or more the backward pass has several tiles; of fewer one."""
+    attend, tensors = call(name, length)
+    expected = gradients(attend(*tensors), tensors)
+    output = checkpoint(attend, *tensors, use_reentrant=False)
+    for ours, theirs in zip(gradients(output, tensors), expected, strict=True):
+        assert torch.equal(ours, theirs)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_no_number_in_the_keys_of_padding_reaches_what_is_seen(name):
+    attend, tensors = call(name, 20)
+    padding = (torch.arange(20, device=DEVICE) >= 17).expand(BATCH, -1)
+    expected = attend(*tensors, key_padding_mask=padding)
+    with torch.no_grad():
+        key = tensors[0] if name == "mpsan" else tensors[1]
+        key.movedim(2, 0)[17:] = torch.nan
+    torch.testing.assert_close(attend(*tensors, key_padding_mask=padding), expected)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_launch_again_drops_by_the_seed_that_then_lies_in_memory(name, monkeypatch):
+    """As a CUDA graph launches: the arguments stay, and the seed's memory holds another."""
+    launches = []
+
+    class Launcher:
+        def __init__(self, kernel):
+            self.kernel = kernel
+
+        def __getitem__(self, grid):
+            def launch(*args, **options):
+                launches.append(lambda: self.kernel[grid](*args, **options))
+                launches[-1]()
+                seeds.extend(a for a in args if torch.is_tensor(a) and a.dtype == torch.int64)
+
+            return launch
+
+    seeds = []
+    for module in (distance_scores, tensorized, additive):
+        for kernel in ("attend", "weigh_sources"):
+            if hasattr(module, kernel):
+                monkeypatch.setattr(module, kernel, Launcher(getattr(module, kernel)))
+    attend, tensors = call(name, 20)
+    context = attend(*[tensor.detach() for tensor in tensors], dropout_p=0.5)
+    first = context.clone()
+    for change in (0, 1):
+        seeds[0] += change
+        for launch in launches:
+            launch()
+        assert torch.equal(context, first) == (change == 0)
+
+
+@pytest.fixture
+def tf32():
+    """As PyTorch is told since 2.9; whoever did may no longer ask for ``allow_tf32``."""
+    matmul = torch.backends.cuda.matmul
+    before = matmul.fp32_precision
+    matmul.fp32_precision = "tf32"
+    yield
+    matmul.fp32_precision = before
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_float32_is_served_where_tf32_is_allowed(name, tf32):
+    attend, tensors = call(name, 20)
+    function = KERNELS[name][0]
+    assert attend(*tensors).isfinite().all()
+    assert function(*tensors).isfinite().all()
+
+
+@pytest.mark.parametrize("token_scale", ["log_sigmoid", "identity"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_gradients_of_mtsa_are_finite_where_all_weights_are_at_their_least(dtype, token_scale):
+    """A key that no query sees is far above all others, and the scores of pairs far below zero.
+
+    With a loss scale of 2^15; float16 itself does not hold what comes of that here.
+    """
+    attend, tensors = call("mtsa", 20, dtype)
+    with torch.no_grad():
+        tensors[0].fill_(30.0)
+        tensors[1].fill_(-30.0)
+        tensors[3].fill_(-200.0)
+        tensors[3][:, :, -1] = 200.0
+    past = torch.ones(20, 20, dtype=torch.bool).tril(-1)
+    mask = torch.zeros(20, 20).masked_fill(~past, -torch.inf).to(DEVICE)
+    output = attend(*tensors, mask=mask, token_scale=token_scale)
+    scaled = (2.0**15 * output.float()).sum()
+    for gradient in torch.autograd.grad(scaled, tensors):
+        assert gradient.float().isfinite().all()
