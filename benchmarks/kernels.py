@@ -26,13 +26,15 @@ from triton.backends.compiler import GPUTarget  # noqa: E402
 from triton.compiler import ASTSource  # noqa: E402
 from triton.runtime.jit import JITFunction  # noqa: E402
 
-from fairseq_posattn.attention.fused import additive, distance_scores, tensorized  # noqa: E402
-from fairseq_posattn.attention.fused.additive import fused_additive_attention  # noqa: E402
-from fairseq_posattn.attention.fused.distance_aware import (  # noqa: E402
+from fairseq_posattn.attention.kernels import distance_scores  # noqa: E402
+from fairseq_posattn.attention.kernels import mpsan as mpsan_kernels  # noqa: E402
+from fairseq_posattn.attention.kernels import mtsa as mtsa_kernels  # noqa: E402
+from fairseq_posattn.attention.kernels.da import (  # noqa: E402
     fused_distance_aware_attention,
 )
-from fairseq_posattn.attention.fused.dynamic_mask import fused_dynamic_mask_attention  # noqa: E402
-from fairseq_posattn.attention.fused.tensorized import fused_tensorized_attention  # noqa: E402
+from fairseq_posattn.attention.kernels.dman import fused_dynamic_mask_attention  # noqa: E402
+from fairseq_posattn.attention.kernels.mpsan import fused_additive_attention  # noqa: E402
+from fairseq_posattn.attention.kernels.mtsa import fused_tensorized_attention  # noqa: E402
 from fairseq_posattn.attention.masks import MaskBank  # noqa: E402
 
 # KiB of shared memory that one program can have.
@@ -109,7 +111,7 @@ class Recorder:
 def recording():
     """Kernels are noted instead of launched: a list of (kernel, arguments, options)."""
     launches, kernels = [], []
-    for module in (distance_scores, tensorized, additive):
+    for module in (distance_scores, mtsa_kernels, mpsan_kernels):
         for name, value in list(vars(module).items()):
             if isinstance(value, JITFunction):
                 kernels.append((module, name, value))

@@ -14,7 +14,7 @@ from fairseq_posattn.analysis.collect import AttentionCall, collect
 from fairseq_posattn.analysis.picture import line_style, new_figure
 from fairseq_posattn.analysis.sublayers import AttentionSublayer
 from fairseq_posattn.attention import DynamicMaskAttention
-from fairseq_posattn.attention.dynamic_mask import MASK_FLOOR, distance_line
+from fairseq_posattn.attention.dman import MASK_FLOOR, distance_line
 
 MOST_COLUMNS = 3
 

@@ -4,19 +4,17 @@ Nothing here imports fairseq. Shapes are written in these letters: B sentences, 
 (Tq queries, Tk keys), D features of one head, C = H * D.
 """
 
-from fairseq_posattn.attention.adapted import AdaptedAttention, adapted_attention
-from fairseq_posattn.attention.cascaded import SemanticPositionalAttention
-from fairseq_posattn.attention.directional import (
+from fairseq_posattn.attention.cspan import SemanticPositionalAttention
+from fairseq_posattn.attention.da import (
+    DistanceAwareAttention,
+    distance_aware_attention,
+)
+from fairseq_posattn.attention.disan import (
     DirectionalBlock,
     DirectionalSelfAttention,
     directional_attention,
 )
-from fairseq_posattn.attention.distance_aware import (
-    DistanceAwareAttention,
-    distance_aware_attention,
-)
-from fairseq_posattn.attention.dot_product import DotProductAttention, dot_product_attention
-from fairseq_posattn.attention.dynamic_mask import (
+from fairseq_posattn.attention.dman import (
     DynamicMaskAttention,
     StaticMaskAttention,
     dynamic_mask_attention,
@@ -24,7 +22,7 @@ from fairseq_posattn.attention.dynamic_mask import (
     static_mask,
 )
 from fairseq_posattn.attention.gaussian import GaussianAttention, gaussian_attention
-from fairseq_posattn.attention.masked_dot_product import (
+from fairseq_posattn.attention.masked import (
     MaskedDotProductAttention,
     masked_dot_product_attention,
 )
@@ -37,25 +35,27 @@ from fairseq_posattn.attention.masks import (
     window_mask,
 )
 from fairseq_posattn.attention.mechanism import Mechanism
-from fairseq_posattn.attention.multi_query import MultiQueryPooling, multi_query_attention
-from fairseq_posattn.attention.positional import (
+from fairseq_posattn.attention.mpsan import (
     MultiplePositionalSelfAttention,
     PositionalSelfAttention,
     PositionFusion,
     additive_attention,
     position_fusion,
 )
-from fairseq_posattn.attention.relative import (
-    RelativePositionAttention,
-    relative_position_attention,
-)
-from fairseq_posattn.attention.tensorized import (
+from fairseq_posattn.attention.mtsa import (
     Source2TokenPooling,
     TensorizedAttention,
     source2token_pooling,
     tensorized_attention,
 )
-from fairseq_posattn.attention.tensorized_encoder import TensorizedEncoder
+from fairseq_posattn.attention.mtsa_encoder import TensorizedEncoder
+from fairseq_posattn.attention.multi_query import MultiQueryPooling, multi_query_attention
+from fairseq_posattn.attention.rpr import (
+    RelativePositionAttention,
+    relative_position_attention,
+)
+from fairseq_posattn.attention.san import DotProductAttention, dot_product_attention
+from fairseq_posattn.attention.tener import AdaptedAttention, adapted_attention
 from fairseq_posattn.attention.transformer_xl import (
     TransformerXLAttention,
     transformer_xl_attention,

@@ -8,7 +8,7 @@ networks (Yang et al., 2016).
 import torch
 from torch import Tensor, nn
 
-from fairseq_posattn.attention.directional import glorot_linear
+from fairseq_posattn.attention.disan import glorot_linear
 from fairseq_posattn.attention.softmax import softmax_attention
 
 

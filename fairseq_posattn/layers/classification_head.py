@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fairseq_posattn.attention.directional import glorot_linear
+from fairseq_posattn.attention.disan import glorot_linear
 
 
 def pair_features(first: Tensor, second: Tensor) -> Tensor:

@@ -12,8 +12,8 @@ from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 
 from fairseq_posattn import attention
 from fairseq_posattn.attention import Mechanism
-from fairseq_posattn.attention.distance_aware import ADJUSTMENTS, MAPPINGS
-from fairseq_posattn.attention.tensorized import SCALES
+from fairseq_posattn.attention.da import ADJUSTMENTS, MAPPINGS
+from fairseq_posattn.attention.mtsa import SCALES
 
 
 @dataclass

@@ -16,9 +16,9 @@ from fairseq.utils import get_available_activation_fns
 from omegaconf import II
 from torch import Tensor, nn
 
-from fairseq_posattn.attention.cascaded import FUSIONS as CSPAN_FUSIONS
-from fairseq_posattn.attention.positional import FUSIONS as MPSAN_FUSIONS
-from fairseq_posattn.attention.positional import MPSAN_MASKS
+from fairseq_posattn.attention.cspan import FUSIONS as CSPAN_FUSIONS
+from fairseq_posattn.attention.mpsan import FUSIONS as MPSAN_FUSIONS
+from fairseq_posattn.attention.mpsan import MPSAN_MASKS
 from fairseq_posattn.data.row_checks import check_when_loading
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.layers.classification_head import ClassificationHead, pair_features

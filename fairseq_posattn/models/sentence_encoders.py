@@ -12,12 +12,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_posattn.attention import DirectionalSelfAttention, MultiplePositionalSelfAttention
-from fairseq_posattn.attention.cascaded import SemanticPositionalAttention
-from fairseq_posattn.attention.convolution import NGramConvolutions
-from fairseq_posattn.attention.directional import glorot_linear
-from fairseq_posattn.attention.recurrent import BiLSTM
+from fairseq_posattn.attention.bilstm import BiLSTM
+from fairseq_posattn.attention.cnn import NGramConvolutions
+from fairseq_posattn.attention.cspan import SemanticPositionalAttention
+from fairseq_posattn.attention.disan import glorot_linear
+from fairseq_posattn.attention.mtsa_encoder import TensorizedEncoder
 from fairseq_posattn.attention.sinusoid import relative_sinusoids
-from fairseq_posattn.attention.tensorized_encoder import TensorizedEncoder
 from fairseq_posattn.layers.mechanisms import REPLACE_POSITIONS, Place, build_mtsa
 from fairseq_posattn.layers.sublayer_list import parse_sublayers
 from fairseq_posattn.layers.transformer_layer import EncoderLayer

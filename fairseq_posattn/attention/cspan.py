@@ -1,0 +1,117 @@
+"""CSPAN's cascade: self attention over meanings, a Bi-LSTM for their order, and their sum.
+
+Jiang et al., 2020, "Cascaded Semantic and Positional Self-Attention Network for Document
+Classification", eq. 4 to 9 and Figure 2. Nothing is projected: query, key and value are the same.
+"""
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from fairseq_posattn.attention.bilstm import BiLSTM
+from fairseq_posattn.attention.rpr import RelativePositionAttention
+from fairseq_posattn.attention.san import dot_product_attention
+from fairseq_posattn.attention.sinusoid import relative_sinusoids
+
+# Table 5 and Figure 2: (a) without positions, (b) positions added to the words, (c) relative
+# positions in the attention, (d) the Bi-LSTM beside the attention, (e) the Bi-LSTM after it.
+FUSIONS = ("none", "position", "relative_position", "parallel", "cascaded")
+
+
+def unprojected_attention(
+    x: Tensor, key_padding_mask: Tensor | None = None, impl: str = "auto"
+) -> Tensor:
+    """``softmax(X X' / sqrt(C)) X`` (eq. 4 before the layer norm).
+
+    Args:
+        x: ``[B, T, C]``.
+        key_padding_mask: bool ``[B, T]``, True where padded.
+        impl: see :func:`~fairseq_posattn.attention.san.dot_product_attention`.
+
+    Returns:
+        ``[B, T, C]``.
+    """
+    x = x.unsqueeze(1)  # [B, 1, T, C]: one head
+    return dot_product_attention(x, x, x, key_padding_mask=key_padding_mask, impl=impl).squeeze(1)
+
+
+class SemanticPositionalAttention(nn.Module):
+    """CSPAN before its pooling.
+
+    ``S = LN(attention(D))``, ``P = LN(attention(BiLSTM(S)))``, ``S + P``, where D are the words.
+    The Bi-LSTM has C / 2 features each way, so that the two can be added.
+
+    Args:
+        embed_dim: C.
+        layers: of the Bi-LSTM; 1 in the base model, 3 in the big one.
+        fusion: how meanings and positions meet, one of ``FUSIONS``. ``cascaded`` is the model;
+            ``parallel`` gives the words, not S, to the Bi-LSTM. The others have no Bi-LSTM and end
+            at S.
+        residual: whether S is added to P (eq. 9). Without it P is the result (Table 3).
+        max_distance: of the relative positions, beyond which they are the same.
+        dropout: probability of dropping a feature between layers of the Bi-LSTM and of S and P.
+        impl: see :func:`unprojected_attention`.
+
+    Attributes:
+        output_dim: C.
+
+    Raises:
+        ValueError: the fusion's name is unknown, or the features cannot be halved for a Bi-LSTM.
+    """
+
+    def __init__(
+        self,
+        embed_dim: int,
+        layers: int = 1,
+        fusion: str = "cascaded",
+        residual: bool = True,
+        max_distance: int = 16,
+        dropout: float = 0.0,
+        impl: str = "auto",
+    ):
+        super().__init__()
+        if fusion not in FUSIONS:
+            raise ValueError(f"unknown fusion {fusion!r}; known: {', '.join(FUSIONS)}")
+        self.fusion = fusion
+        self.residual = residual
+        self.dropout = dropout
+        self.impl = impl
+        self.output_dim = embed_dim
+        self.semantic_norm = nn.LayerNorm(embed_dim)
+        self.relative = self.lstm = self.positional_norm = None
+        if fusion == "relative_position":
+            self.relative = RelativePositionAttention(embed_dim, 1, max_distance, impl=impl)
+        if fusion in ("parallel", "cascaded"):
+            self.lstm = BiLSTM(embed_dim, embed_dim, layers, dropout)
+            self.positional_norm = nn.LayerNorm(embed_dim)
+
+    def forward(self, words: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
+        """``[B, T, C]``, padded on the right if at all, to ``[B, T, C]``.
+
+        Args:
+            key_padding_mask: bool ``[B, T]``, True where padded.
+        """
+        semantic = self.semantic_norm(self._attend_to_words(words, key_padding_mask))  # S
+        semantic = F.dropout(semantic, self.dropout, self.training)
+        if self.lstm is None:
+            return semantic
+        ordered = self.lstm(semantic if self.fusion == "cascaded" else words, key_padding_mask)
+        positional = self.positional_norm(
+            unprojected_attention(ordered, key_padding_mask, self.impl)
+        )  # P
+        positional = F.dropout(positional, self.dropout, self.training)
+        return semantic + positional if self.residual else positional
+
+    def _attend_to_words(self, words, key_padding_mask):
+        if self.relative is not None:
+            head = words.unsqueeze(1)  # [B, 1, T, C]
+            return self.relative(
+                words, head, head, head, key_padding_mask=key_padding_mask
+            ).squeeze(1)
+        if self.fusion == "position":
+            length, features = words.shape[1:]
+            # The distances of the positions from the first are the positions.
+            positions = relative_sinusoids(
+                1, length, features, device=words.device, dtype=words.dtype
+            )
+            words = words + positions  # [T, C]
+        return unprojected_attention(words, key_padding_mask, self.impl)

@@ -1,0 +1,319 @@
+"""MPSAN by kernels: :func:`fairseq_posattn.attention.additive_attention`, fast.
+
+The score of a pair is ``ELU(x) + M``, ``x = (U h_i + V h_j + b) / c``: a sum of two numbers where
+others have a dot product. Values may have any number of features, which are taken some at a time,
+each time with the weights made again. The forward pass is FlashAttention's. In the backward pass
+each program takes blocks of queries in turn and adds what the keys' scores get to a line of its
+own. Every sum has a fixed order.
+"""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from fairseq_posattn.attention.kernels.launch import (
+    PROGRAMS,
+    Dropout,
+    block_of,
+    blocks_of,
+    line_origin,
+    matrix_precision,
+    strides_of,
+    with_unit_stride,
+)
+from fairseq_posattn.attention.kernels.masks import (
+    NONE,
+    kind_of_mask,
+    load_mask,
+    mask_arguments,
+    reachable_keys,
+    reachable_queries,
+)
+from fairseq_posattn.attention.kernels.tile import (
+    LOG2_E,
+    kept,
+    key_bounds,
+    load_rows,
+    place,
+    power_of_two,
+    product,
+    store_rows,
+)
+from fairseq_posattn.attention.masks import DistanceMask
+
+
+@triton.jit
+def load_scores(SCORES, before, positions, length, inverse):
+    """``U h_i / c`` or ``(V h_j + b) / c``, in float32."""
+    scores = tl.load(SCORES + before + positions, mask=positions < length, other=0.0)
+    return scores.to(tl.float32) * inverse
+
+
+@triton.jit
+def additive_scores(query_score, key_score, mask, bounds, MASK: tl.constexpr):
+    """The scores of a tile, to the base 2, and the slope of ELU."""
+    x = query_score[:, None] + key_score[None, :]
+    slope = tl.where(x > 0.0, 1.0, power_of_two(tl.minimum(x, 0.0) * LOG2_E))
+    score = (tl.maximum(x, 0.0) + (slope - 1.0)) * LOG2_E
+    if MASK != NONE:
+        score += mask
+    return tl.minimum(score, bounds[None, :]), slope
+
+
+@triton.jit(do_not_specialize=["queries", "keys", "origin", "threshold"])
+def attend(
+    QUERY, KEY, V, CONTEXT, LOG_SUM, M, REACH, PADDING,
+    v_b, v_h, v_t, c_b, c_h, c_t, m_b, m_h, m_q, m_k,
+    heads, heads_per_mask, queries, keys, origin, inverse, SEED, threshold, keep_scale,
+    MASK: tl.constexpr, PADDED: tl.constexpr, DROPPING: tl.constexpr, PRECISION: tl.constexpr,
+    FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    """Some features of the context of a block of queries, and the logarithms of its sums."""
+    block, head_index = place(tl.cdiv(queries, BLOCK_Q))
+    b, h = (head_index // heads).to(tl.int64), (head_index % heads).to(tl.int64)
+    first_feature = tl.program_id(1) * BLOCK_D
+    first_query = block * BLOCK_Q
+    query = first_query + tl.arange(0, BLOCK_Q)
+    queries_before = head_index.to(tl.int64) * queries
+    query_score = load_scores(QUERY, queries_before, query, queries, inverse)
+    v_start = V + b * v_b + h * v_h
+
+    context = tl.zeros((BLOCK_Q, BLOCK_D), tl.float32)
+    total = tl.zeros((BLOCK_Q,), tl.float32)
+    largest = tl.full((BLOCK_Q,), float("-inf"), tl.float32)
+    first = first_query + keys - queries
+    mask_head = h // heads_per_mask
+    start, end = reachable_keys(REACH, mask_head, first, first + BLOCK_Q - 1, keys, MASK, BLOCK_K)
+    for first_key in range(start, end, BLOCK_K):
+        key = first_key + tl.arange(0, BLOCK_K)
+        key_score = load_scores(KEY, head_index.to(tl.int64) * keys, key, keys, inverse)
+        mask = load_mask(
+            M, b, mask_head, m_b, m_h, m_q, m_k, origin, query, key, queries, keys, MASK
+        )
+        bounds = key_bounds(PADDING, b, key, keys, PADDED)
+        score, _ = additive_scores(query_score, key_score, mask, bounds, MASK)
+        larger = tl.maximum(largest, tl.max(score, 1))
+        shift = tl.where(larger == float("-inf"), 0.0, larger)
+        weight = power_of_two(score - shift[:, None])
+        decay = power_of_two(largest - shift)
+        total = total * decay + tl.sum(weight, 1)
+        if DROPPING:
+            keep = kept(SEED, 0, head_index, query, first_key, threshold, BLOCK_K)
+            weight = tl.where(keep, weight, 0.0)
+        v = load_rows(v_start, v_t, key, keys, FEATURES, BLOCK_D, first_feature)
+        context = product(weight.to(v.dtype), v, context * decay[:, None], PRECISION)
+        largest = larger
+
+    dead = total == 0.0
+    context = context * (keep_scale / tl.where(dead, 1.0, total))[:, None]
+    c_start = CONTEXT + b * c_b + h * c_h
+    store_rows(c_start, c_t, query, queries, context, FEATURES, BLOCK_D, first_feature)
+    log_sum = tl.where(dead, float("inf"), largest + tl.log2(tl.where(dead, 1.0, total)))
+    if first_feature == 0:
+        tl.store(LOG_SUM + queries_before + query, log_sum, mask=query < queries)
+
+
+@triton.jit(do_not_specialize=["queries", "keys", "origin", "threshold", "parts"])
+def differentiate_scores(
+    QUERY, KEY, V, CONTEXT, D_CONTEXT, LOG_SUM, M, REACH, PADDING, D_QUERY, D_KEY,
+    v_b, v_h, v_t, c_b, c_h, c_t, g_b, g_h, g_t, m_b, m_h, m_q, m_k,
+    heads, heads_per_mask, queries, keys, origin, inverse, SEED, threshold, keep_scale, parts,
+    MASK: tl.constexpr, PADDED: tl.constexpr, DROPPING: tl.constexpr, PRECISION: tl.constexpr,
+    FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    """Gradients of the queries' scores of every so many blocks, and of all keys' from those."""
+    part, head_index = place(parts)
+    b, h = (head_index // heads).to(tl.int64), (head_index % heads).to(tl.int64)
+    queries_before = head_index.to(tl.int64) * queries
+    line = D_KEY + tl.program_id(0).to(tl.int64) * keys
+    v_start, g_start = V + b * v_b + h * v_h, D_CONTEXT + b * g_b + h * g_h
+    c_start = CONTEXT + b * c_b + h * c_h
+    mask_head = h // heads_per_mask
+    for block in range(part, tl.cdiv(queries, BLOCK_Q), parts):
+        first_query = block * BLOCK_Q
+        query = first_query + tl.arange(0, BLOCK_Q)
+        inside = query < queries
+        query_score = load_scores(QUERY, queries_before, query, queries, inverse)
+        log_sum = tl.load(LOG_SUM + queries_before + query, mask=inside, other=float("inf"))
+        delta = tl.zeros((BLOCK_Q,), tl.float32)
+        for first_feature in range(0, FEATURES, BLOCK_D):
+            g = load_rows(g_start, g_t, query, queries, FEATURES, BLOCK_D, first_feature)
+            c = load_rows(c_start, c_t, query, queries, FEATURES, BLOCK_D, first_feature)
+            delta += tl.sum(g.to(tl.float32) * c.to(tl.float32), 1)
+        d_query = tl.zeros((BLOCK_Q,), tl.float32)
+        first = first_query + keys - queries
+        start, end = reachable_keys(
+            REACH, mask_head, first, first + BLOCK_Q - 1, keys, MASK, BLOCK_K
+        )
+        for first_key in range(start, end, BLOCK_K):
+            key = first_key + tl.arange(0, BLOCK_K)
+            key_score = load_scores(KEY, head_index.to(tl.int64) * keys, key, keys, inverse)
+            mask = load_mask(
+                M, b, mask_head, m_b, m_h, m_q, m_k, origin, query, key, queries, keys, MASK
+            )
+            bounds = key_bounds(PADDING, b, key, keys, PADDED)
+            score, slope = additive_scores(query_score, key_score, mask, bounds, MASK)
+            weight = power_of_two(score - log_sum[:, None])
+            d_weight = tl.zeros((BLOCK_Q, BLOCK_K), tl.float32)
+            for first_feature in range(0, FEATURES, BLOCK_D):
+                g = load_rows(g_start, g_t, query, queries, FEATURES, BLOCK_D, first_feature)
+                v = load_rows(v_start, v_t, key, keys, FEATURES, BLOCK_D, first_feature)
+                d_weight = product(g, tl.trans(v), d_weight, PRECISION)
+            if DROPPING:
+                keep = kept(SEED, 0, head_index, query, first_key, threshold, BLOCK_K)
+                d_weight = tl.where(keep, d_weight * keep_scale, 0.0)
+            d_x = weight * (d_weight - delta[:, None]) * slope
+            d_query += tl.sum(d_x, 1)
+            before = tl.load(line + key, mask=key < keys, other=0.0)
+            tl.store(line + key, before + tl.sum(d_x, 0) * inverse, mask=key < keys)
+        tl.debug_barrier()  # the next block of queries may read by another thread
+        tl.store(D_QUERY + queries_before + query, d_query * inverse, mask=inside)
+
+
+@triton.jit(do_not_specialize=["queries", "keys", "origin", "threshold"])
+def differentiate_values(
+    QUERY, KEY, D_CONTEXT, LOG_SUM, M, REACH, PADDING, D_V,
+    g_b, g_h, g_t, dv_b, dv_h, dv_t, m_b, m_h, m_q, m_k,
+    heads, heads_per_mask, queries, keys, origin, inverse, SEED, threshold, keep_scale,
+    MASK: tl.constexpr, PADDED: tl.constexpr, DROPPING: tl.constexpr, PRECISION: tl.constexpr,
+    FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    """Gradients of some features of the values of a block of keys."""
+    block, head_index = place(tl.cdiv(keys, BLOCK_K))
+    b, h = (head_index // heads).to(tl.int64), (head_index % heads).to(tl.int64)
+    first_feature = tl.program_id(1) * BLOCK_D
+    queries_before = head_index.to(tl.int64) * queries
+    first_key = block * BLOCK_K
+    key = first_key + tl.arange(0, BLOCK_K)
+    key_score = load_scores(KEY, head_index.to(tl.int64) * keys, key, keys, inverse)
+    bounds = key_bounds(PADDING, b, key, keys, PADDED)
+    g_start = D_CONTEXT + b * g_b + h * g_h
+    d_v = tl.zeros((BLOCK_K, BLOCK_D), tl.float32)
+    mask_head = h // heads_per_mask
+    start, end = reachable_queries(
+        REACH, mask_head, first_key, first_key + BLOCK_K - 1, queries, keys, MASK, BLOCK_Q
+    )
+    for first_query in range(start, end, BLOCK_Q):
+        query = first_query + tl.arange(0, BLOCK_Q)
+        inside = query < queries
+        query_score = load_scores(QUERY, queries_before, query, queries, inverse)
+        log_sum = tl.load(LOG_SUM + queries_before + query, mask=inside, other=float("inf"))
+        mask = load_mask(
+            M, b, mask_head, m_b, m_h, m_q, m_k, origin, query, key, queries, keys, MASK
+        )
+        score, _ = additive_scores(query_score, key_score, mask, bounds, MASK)
+        weight = power_of_two(score - log_sum[:, None])
+        if DROPPING:
+            keep = kept(SEED, 0, head_index, query, first_key, threshold, BLOCK_K)
+            weight = tl.where(keep, weight * keep_scale, 0.0)
+        g = load_rows(g_start, g_t, query, queries, FEATURES, BLOCK_D, first_feature)
+        d_v = product(tl.trans(weight.to(g.dtype)), g, d_v, PRECISION)
+    dv_start = D_V + b * dv_b + h * dv_h
+    store_rows(dv_start, dv_t, key, keys, d_v, FEATURES, BLOCK_D, first_feature)
+
+
+class AdditiveKernels(torch.autograd.Function):
+    """The kernels as one function of scores ``[B, H, T]`` and values ``[B, H, Tk, D]``.
+
+    ``mask`` and ``reach`` are those of :func:`mask_arguments`, perhaps for fewer heads: each mask
+    then serves equally many, one after another.
+    """
+
+    @staticmethod
+    def forward(ctx, query_score, key_score, value, mask, reach, padding, constant, dropout):
+        (value,) = with_unit_stride(value)
+        query_score, key_score = query_score.contiguous(), key_score.contiguous()
+        padding = None if padding is None else padding.contiguous()
+        batch, heads, queries = query_score.shape
+        keys, features = value.shape[2:]
+        kind, mask_strides = kind_of_mask(mask, reach)
+        heads_per_mask = 1 if reach is None else heads // mask.size(0)
+        block_d = block_of(features, 64)
+        block = 32 if value.dtype == torch.float32 else 64
+        constants = {
+            "MASK": kind,
+            "PADDED": padding is not None,
+            "DROPPING": dropout.dropping,
+            "PRECISION": matrix_precision(value.dtype),
+            "FEATURES": features,
+            "BLOCK_D": block_d,
+            "BLOCK_Q": block_of(queries, block),
+            "BLOCK_K": block_of(keys, block),
+            "num_warps": 4,
+            "num_stages": 2,
+        }
+        numbers = (
+            *(*mask_strides, heads, heads_per_mask, queries, keys, line_origin(queries, keys)),
+            *(1 / constant, dropout.seed, dropout.threshold, dropout.keep_scale),
+        )
+        context = value.new_empty(batch, heads, queries, features)
+        log_sum = torch.empty(query_score.shape, dtype=torch.float32, device=value.device)
+        blocks = blocks_of(queries, constants["BLOCK_Q"])
+        grid = blocks * batch * heads, blocks_of(features, block_d)
+        attend[grid](
+            query_score, key_score, value, context, log_sum, mask, reach, padding,
+            *strides_of(value, context), *numbers, **constants,
+        )  # fmt: skip
+        ctx.save_for_backward(query_score, key_score, value, context, log_sum, mask, reach, padding)
+        ctx.constants, ctx.numbers = constants, numbers
+        return context
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, d_context):
+        query_score, key_score, value, context, log_sum, mask, reach, padding = ctx.saved_tensors
+        (d_context,) = with_unit_stride(d_context)
+        batch, heads, queries = query_score.shape
+        keys, features = value.shape[2:]
+        constants = ctx.constants
+        query_blocks = blocks_of(queries, constants["BLOCK_Q"])
+        parts = min(query_blocks, max(16, PROGRAMS // (batch * heads)))
+        d_query = torch.empty_like(log_sum)
+        d_key = torch.zeros(batch, heads, parts, keys, dtype=torch.float32, device=value.device)
+        differentiate_scores[(parts * batch * heads,)](
+            query_score, key_score, value, context, d_context, log_sum, mask, reach, padding,
+            d_query, d_key, *strides_of(value, context, d_context), *ctx.numbers, parts,
+            **constants,
+        )  # fmt: skip
+        d_value = torch.empty_like(value)
+        blocks = blocks_of(keys, constants["BLOCK_K"])
+        grid = blocks * batch * heads, blocks_of(features, constants["BLOCK_D"])
+        differentiate_values[grid](
+            query_score, key_score, d_context, log_sum, mask, reach, padding, d_value,
+            *strides_of(d_context, d_value), *ctx.numbers, **constants,
+        )  # fmt: skip
+        d_query, d_key = d_query.to(query_score.dtype), d_key.sum(2).to(key_score.dtype)
+        return d_query, d_key, d_value, None, None, None, None, None
+
+
+def fused_additive_attention(
+    key_score: Tensor,
+    query_score: Tensor,
+    value: Tensor,
+    *,
+    mask: Tensor | DistanceMask | None,
+    constant: float,
+    key_padding_mask: Tensor | None,
+    dropout_p: float,
+    training: bool,
+) -> Tensor:
+    """See the function of the same arguments; returns the context ``[B, ..., Tq, C]``."""
+    batch, *heads, queries = query_score.shape
+    keys, features = value.shape[-2:]
+    if isinstance(mask, Tensor):
+        mask = mask.expand(batch, *heads, queries, keys).reshape(batch, -1, queries, keys)
+    query_score, key_score = (s.reshape(batch, -1, s.size(-1)) for s in (query_score, key_score))
+    shape = (batch, query_score.size(1), queries)
+    with torch.cuda.device_of(value):
+        context = AdditiveKernels.apply(
+            query_score,
+            key_score,
+            value.reshape(batch, -1, keys, features),
+            *mask_arguments(mask, shape, keys, multiplies=False),
+            key_padding_mask,
+            constant,
+            Dropout.draw(dropout_p, training, value.device),
+        )
+    return context.view(batch, *heads, queries, features)

@@ -1,0 +1,307 @@
+"""MPSAN: additive self attention under several positional masks at once, and their fusion.
+
+Dai et al., 2020, "Multiple Positional Self-Attention Network for Text Classification", eq. 1 to 7,
+15 and 16. A mask unit is an affine map of its own with ELU after it, and attention under its own
+mask (:mod:`fairseq_posattn.attention.masks`, which also maps the paper's forward and backward); a
+fusion makes one sequence of what the units found.
+"""
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from fairseq_posattn.attention.disan import FusionGate, glorot_linear
+from fairseq_posattn.attention.implementations import select_implementation
+from fairseq_posattn.attention.kernels.support import kernel_obstacle
+from fairseq_posattn.attention.masks import DistanceMask, MaskBank, masked_softmax_attention
+
+# The four units of the published model.
+MPSAN_MASKS = ("window:2", "window:3", "past+scaled_distance", "future+scaled_distance")
+
+
+def additive_attention(
+    key_score: Tensor,
+    query_score: Tensor,
+    value: Tensor,
+    *,
+    mask: Tensor | DistanceMask | None = None,
+    constant: float = 5.0,
+    key_padding_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    training: bool = True,
+    impl: str = "auto",
+    need_weights: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Softmax over the keys of ``ELU((U h_i + V h_j + b) / c) + M_ij``, times values (eq. 6, 7).
+
+    With heads, or units, all four tensors have them after the batch: ``[B, H, ...]``. The
+    multi-dimensional score of Table 4 is this function with every feature a head: ``U h_i`` is
+    ``[B, C, Tk]``, ``V h_j + b`` is ``[B, C, Tq]``, the values are ``[B, C, Tk, 1]``. It keeps C
+    times as many numbers for its backward pass, B * C * Tq * Tk of them twice.
+
+    Args:
+        key_score: ``[B, Tk]``, ``U h_i``.
+        query_score: ``[B, Tq]``, ``V h_j + b``.
+        value: ``[B, Tk, C]``, ``h_i``.
+        mask: float, broadcastable to ``[B, Tq, Tk]``: 0, -inf or a penalty. Or the functions of
+            distance that masks are, K of them for the first dimension after the batch, which the
+            kernels read faster.
+        constant: c.
+        key_padding_mask: bool ``[B, Tk]``, True where padded, with heads too.
+        dropout_p: probability of dropping a weight, while ``training``.
+        impl: ``auto``, ``triton`` or ``reference``.
+        need_weights: also return the weights before dropout.
+
+    Returns:
+        context ``[B, Tq, C]``, or ``(context, weights [B, Tq, Tk])``. A query that may see no key
+        has both zero.
+
+    Raises:
+        ValueError: ``impl`` is unknown or cannot serve this call.
+    """
+    tensors = key_score, query_score, value
+    if _select_implementation(impl, tensors, mask, need_weights) == "triton":
+        from fairseq_posattn.attention.kernels.mpsan import fused_additive_attention
+
+        return fused_additive_attention(
+            *tensors,
+            mask=mask,
+            constant=constant,
+            key_padding_mask=key_padding_mask,
+            dropout_p=dropout_p,
+            training=training,
+        )
+    if isinstance(mask, DistanceMask):
+        matrix = mask.matrix(value.dtype)  # [K, Tq, Tk]
+        ones = [1] * (key_score.dim() - 3)
+        mask = matrix.view(matrix.size(0), *ones, *matrix.shape[1:])
+    key_score = (key_score / constant).unsqueeze(-2)  # [B, 1, Tk]
+    query_score = (query_score / constant).unsqueeze(-1)  # [B, Tq, 1]
+    return masked_softmax_attention(
+        F.elu(key_score + query_score),  # [B, Tq, Tk]
+        value,
+        mask=mask,
+        key_padding_mask=key_padding_mask,
+        dropout_p=dropout_p,
+        training=training,
+        need_weights=need_weights,
+    )
+
+
+def _select_implementation(requested, tensors, mask, need_weights):
+    triton = "cannot return weights" if need_weights else None
+    if isinstance(mask, Tensor) and mask.requires_grad:
+        triton = "cannot differentiate the mask"
+    key_length = tensors[0].size(-1)
+    obstacles = {
+        "triton": triton or kernel_obstacle("additive attention", requested, key_length, *tensors),
+        "reference": None,
+    }
+    on_gpu = tensors[0].device.type == "cuda"
+    return select_implementation(
+        requested, obstacles if on_gpu else dict(reversed(obstacles.items()))
+    )
+
+
+class PositionalSelfAttention(nn.Module):
+    """K mask units over the same words, worked out together (eq. 1 and 7).
+
+    Args:
+        embed_dim: C, features of a word and, as in the paper, of a unit.
+        masks: their names, see :func:`fairseq_posattn.attention.masks.mask_by_name`.
+        multi_dimensional: whether a score is a vector, a number for each feature (Table 4's M-D).
+        impl: see :func:`additive_attention`.
+
+    Raises:
+        ValueError: a mask's name is unknown.
+    """
+
+    def __init__(
+        self,
+        embed_dim: int,
+        masks: Sequence[str] = MPSAN_MASKS,
+        multi_dimensional: bool = False,
+        impl: str = "auto",
+    ):
+        super().__init__()
+        self.masks = MaskBank(masks)
+        self.units = len(masks)
+        self.scores = embed_dim if multi_dimensional else 1  # S, numbers in a score
+        self.impl = impl
+        self.hidden_map = nn.Linear(embed_dim, self.units * embed_dim)  # W_h, b_h
+        self.key_weight = nn.Parameter(torch.empty(self.units, self.scores, embed_dim))  # U
+        self.query_weight = nn.Parameter(torch.empty(self.units, self.scores, embed_dim))  # V
+        self.query_bias = nn.Parameter(torch.empty(self.units, self.scores))  # b
+        # Vectors of scores have two biases for the one of eq. 6, which is their sum: with one, a
+        # model of two such units has 1.08m parameters, where the paper counts 1.09m.
+        key_bias = nn.Parameter(torch.empty(self.units, self.scores)) if multi_dimensional else None
+        self.register_parameter("key_bias", key_bias)
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        hidden_weights = self.hidden_map.weight.chunk(self.units)
+        for weight in (*hidden_weights, *self.key_weight, *self.query_weight):
+            nn.init.xavier_uniform_(weight)
+        for bias in (self.hidden_map.bias, self.query_bias, self.key_bias):
+            if bias is not None:
+                nn.init.zeros_(bias)
+
+    def forward(
+        self, words: Tensor, key_padding_mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Every unit's context of every word, and the features h that it was drawn from.
+
+        Args:
+            words: ``[B, T, C]``.
+            key_padding_mask: bool ``[B, T]``, True where padded.
+
+        Returns:
+            contexts ``[B, K, T, C]`` and hidden ``[B, K, T, C]``.
+        """
+        batch, length, dim = words.shape
+        hidden = F.elu(self.hidden_map(words)).view(batch, length, self.units, dim)  # [B, T, K, C]
+        score_weight = torch.cat([self.key_weight, self.query_weight], dim=1)  # [K, 2S, C]
+        scores = torch.einsum("btkc,ksc->bkst", hidden, score_weight)
+        key_score, query_score = scores.chunk(2, dim=2)  # [B, K, S, T] each
+        if self.key_bias is not None:
+            key_score = key_score + self.key_bias[..., None]
+        # Each of the S numbers of a score weighs C / S features: all of them, or one.
+        value = hidden.unflatten(-1, (self.scores, -1)).permute(0, 2, 3, 1, 4)  # [B, K, S, T, C/S]
+        contexts = additive_attention(
+            key_score,
+            query_score + self.query_bias[..., None],
+            value,
+            mask=self.masks.of_distance(length, length, device=words.device),
+            key_padding_mask=key_padding_mask,
+            training=self.training,
+            impl=self.impl,
+        )
+        return contexts.transpose(2, 3).flatten(3), hidden.transpose(1, 2)
+
+
+def position_fusion(contexts: Tensor, words: Tensor, logits: Tensor) -> Tensor:
+    """Sum contexts and words, weighted by a softmax over them for each feature (eq. 15, 16).
+
+    Args:
+        contexts: ``[B, K, T, C]``, one of each mask unit.
+        words: ``[B, T, C]``.
+        logits: ``[B, K+1, T, C]``, ``W_P w + b_P``; the last group is the words'.
+
+    Returns:
+        ``[B, T, C]``.
+    """
+    groups = torch.cat([contexts, words.unsqueeze(1)], dim=1)  # [B, K+1, T, C]
+    wide = torch.promote_types(logits.dtype, torch.float32)
+    weights = torch.softmax(logits, dim=1, dtype=wide).to(groups.dtype)  # [B, K+1, T, C]
+    return (weights * groups).sum(1)  # [B, T, C]
+
+
+class PositionFusion(nn.Module):
+    """MPSAN's tokens-position-weight, TPW: see :func:`position_fusion`.
+
+    Args:
+        embed_dim: C.
+        units: K.
+
+    Attributes:
+        output_dim: C.
+    """
+
+    def __init__(self, embed_dim: int, units: int):
+        super().__init__()
+        self.groups = units + 1
+        self.map = glorot_linear(embed_dim, self.groups * embed_dim)  # W_P, b_P
+        self.output_dim = embed_dim
+
+    def forward(self, contexts: Tensor, hidden: Tensor, words: Tensor) -> Tensor:
+        """``[B, K, T, C]`` and ``[B, T, C]`` to ``[B, T, C]``; ``hidden`` is not looked at."""
+        logits = self.map(words).unflatten(-1, (self.groups, -1)).transpose(1, 2)  # [B, K+1, T, C]
+        return position_fusion(contexts, words, logits)
+
+
+class GateFusion(nn.Module):
+    """Table 3's FG: DiSAN's fusion gate in every unit, their outputs side by side.
+
+    Args:
+        embed_dim: C.
+        units: K.
+
+    Attributes:
+        output_dim: K C.
+    """
+
+    def __init__(self, embed_dim: int, units: int):
+        super().__init__()
+        self.gates = nn.ModuleList(FusionGate(embed_dim) for _ in range(units))
+        self.output_dim = units * embed_dim
+
+    def forward(self, contexts: Tensor, hidden: Tensor, words: Tensor) -> Tensor:
+        """``[B, K, T, C]`` and ``[B, K, T, C]`` to ``[B, T, K C]``; ``words`` is not looked at."""
+        units = zip(self.gates, hidden.unbind(1), contexts.unbind(1), strict=True)
+        return torch.cat([gate(h, s) for gate, h, s in units], dim=-1)
+
+
+class SumFusion(nn.Module):
+    """No fusion layer (Table 5): the sum of the units, which is how the paper's silence is read.
+
+    Args:
+        embed_dim: C.
+        units: K.
+
+    Attributes:
+        output_dim: C.
+    """
+
+    def __init__(self, embed_dim: int, units: int):
+        super().__init__()
+        self.output_dim = embed_dim
+
+    def forward(self, contexts: Tensor, hidden: Tensor, words: Tensor) -> Tensor:
+        """``[B, K, T, C]`` to ``[B, T, C]``; ``hidden`` and ``words`` are not looked at."""
+        return contexts.sum(1)
+
+
+FUSIONS = {"position": PositionFusion, "gate": GateFusion, "sum": SumFusion}
+
+
+class MultiplePositionalSelfAttention(nn.Module):
+    """MPSAN before its pooling: mask units, dropout, fusion.
+
+    Args:
+        embed_dim: C.
+        masks: a name for each unit, see :func:`fairseq_posattn.attention.masks.mask_by_name`.
+        fusion: ``position``, ``gate`` or ``sum``.
+        multi_dimensional, impl: see :class:`PositionalSelfAttention`.
+        dropout: probability of dropping a feature of a unit's context before the fusion.
+
+    Attributes:
+        output_dim: C, or K C where the fusion is ``gate``.
+
+    Raises:
+        ValueError: a mask's or the fusion's name is unknown.
+    """
+
+    def __init__(
+        self,
+        embed_dim: int,
+        masks: Sequence[str] = MPSAN_MASKS,
+        fusion: str = "position",
+        multi_dimensional: bool = False,
+        dropout: float = 0.0,
+        impl: str = "auto",
+    ):
+        super().__init__()
+        if fusion not in FUSIONS:
+            raise ValueError(f"unknown fusion {fusion!r}; known: {', '.join(FUSIONS)}")
+        self.attention = PositionalSelfAttention(embed_dim, masks, multi_dimensional, impl)
+        self.dropout = dropout
+        self.fusion = FUSIONS[fusion](embed_dim, len(masks))
+        self.output_dim = self.fusion.output_dim
+
+    def forward(self, words: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
+        """``[B, T, C]`` to ``[B, T, output_dim]``; ``key_padding_mask`` bool ``[B, T]``."""
+        contexts, hidden = self.attention(words, key_padding_mask)
+        contexts = F.dropout(contexts, self.dropout, self.training)
+        return self.fusion(contexts, hidden, words)

@@ -1,0 +1,124 @@
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from reference import attention_by_position, gradients, leaves
+
+from fairseq_posattn.attention.cspan import (
+    FUSIONS,
+    SemanticPositionalAttention,
+    unprojected_attention,
+)
+
+PADDING = torch.tensor(
+    [[False, False, False, False, False], [False, False, False, True, True], [True] * 5]
+)
+
+
+def by_position(x, padding):
+    """Eq. 4: query, key and value are the same."""
+    head = x.unsqueeze(1)
+    return attention_by_position(
+        head, head, head, lambda b, h, i, j: None if padding[b, j] else 0.0
+    ).squeeze(1)
+
+
+def test_equals_the_equation():
+    (x,) = leaves((3, 5, 4))
+    output, expected = unprojected_attention(x, PADDING), by_position(x, PADDING)
+    torch.testing.assert_close(output, expected)
+    (ours,), (theirs,) = gradients(output, [x]), gradients(expected, [x])
+    torch.testing.assert_close(ours, theirs)
+
+
+def test_a_small_case_by_hand():
+    """Two orthogonal words of length sqrt(log 3 * sqrt(2)): three quarters are a word's own."""
+    length = math.sqrt(math.log(3) * math.sqrt(2))
+    x = torch.eye(2)[None] * length
+    expected = torch.tensor([[[0.75, 0.25], [0.25, 0.75]]]) * length
+    torch.testing.assert_close(unprojected_attention(x), expected)
+
+
+def model(fusion="cascaded", **options):
+    torch.manual_seed(0)
+    module = SemanticPositionalAttention(4, fusion=fusion, **options).double()
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.3)
+    return module
+
+
+def norm(layer_norm, x):
+    return F.layer_norm(x, (4,), layer_norm.weight, layer_norm.bias)
+
+
+def real(x):
+    """Without the padded positions, whose values nobody looks at."""
+    return x[~PADDING]
+
+
+@pytest.mark.parametrize("residual", [True, False])
+@pytest.mark.parametrize("fusion", ["cascaded", "parallel"])
+def test_meaning_and_position(fusion, residual):
+    """Eq. 4 to 9, (e) and (d) of Table 5; without the residual Table 3's second row."""
+    module = model(fusion, residual=residual)
+    (words,) = leaves((3, 5, 4))
+    semantic = norm(module.semantic_norm, by_position(words, PADDING))
+    ordered = module.lstm(semantic if fusion == "cascaded" else words, PADDING)
+    positional = norm(module.positional_norm, by_position(ordered, PADDING))
+    expected = semantic + positional if residual else positional
+    torch.testing.assert_close(real(module(words, PADDING)), real(expected))
+
+
+def test_meaning_alone():
+    """Table 5 (a)."""
+    module = model("none")
+    (words,) = leaves((3, 5, 4))
+    expected = norm(module.semantic_norm, by_position(words, PADDING))
+    torch.testing.assert_close(real(module(words, PADDING)), real(expected))
+
+
+def test_positions_added_to_the_words():
+    """Table 5 (b), with eq. 1 and 2."""
+    module = model("position")
+    (words,) = leaves((3, 5, 4))
+    positions = torch.zeros(5, 4, dtype=torch.float64)
+    for t in range(5):
+        for i in range(2):
+            positions[t, 2 * i] = math.sin(t / 10000 ** (2 * i / 4))
+            positions[t, 2 * i + 1] = math.cos(t / 10000 ** (2 * i / 4))
+    expected = norm(module.semantic_norm, by_position(words + positions, PADDING))
+    torch.testing.assert_close(real(module(words, PADDING)), real(expected))
+
+
+def test_relative_positions_in_the_attention():
+    """Table 5 (c): with embeddings of zero it is (a)."""
+    module, plain = model("relative_position", max_distance=2), model("none")
+    plain.load_state_dict(module.state_dict(), strict=False)
+    (words,) = leaves((3, 5, 4))
+    assert not torch.allclose(module(words, PADDING), plain(words, PADDING))
+    for table in (module.relative.key_embedding, module.relative.value_embedding):
+        torch.nn.init.zeros_(table)
+    torch.testing.assert_close(module(words, PADDING), plain(words, PADDING))
+
+
+@pytest.mark.parametrize("fusion", FUSIONS)
+def test_padding_changes_nothing(fusion):
+    module = model(fusion)
+    (words,) = leaves((3, 5, 4))
+    alone = module(words[1:2, :3])
+    torch.testing.assert_close(module(words, PADDING)[1, :3], alone[0])
+
+
+def test_dropout_only_in_training():
+    module = model(dropout=0.5)
+    (words,) = leaves((3, 5, 4))
+    dropped, idle = module(words, PADDING), module.eval()(words, PADDING)
+    assert not torch.allclose(dropped, idle)
+    torch.testing.assert_close(module(words, PADDING), idle)
+
+
+def test_unknown_fusion():
+    with pytest.raises(ValueError, match="unknown fusion 'sum'; known: none, position"):
+        SemanticPositionalAttention(4, fusion="sum")

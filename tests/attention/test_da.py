@@ -1,0 +1,393 @@
+import math
+
+import pytest
+import torch
+from reference import gradients, leaves
+
+from fairseq_posattn.attention.da import (
+    ADJUSTMENTS,
+    MAPPINGS,
+    DistanceAwareAttention,
+    distance_aware_attention,
+    rescaled_coefficients,
+)
+
+# Rows: no padding, right, left, and nothing but padding.
+PADDING = torch.tensor(
+    [
+        [False, False, False, False, False],
+        [False, False, False, True, True],
+        [True, False, False, False, False],
+        [True, True, True, True, True],
+    ]
+)
+THRESHOLD = 0.8
+
+
+def inputs(batch=4, heads=3, queries=5, keys=5, features=3, dtype=torch.float64):
+    """query, key, value, distance_weight, sigmoid_shift."""
+    shapes = (
+        (batch, heads, queries, features),
+        (batch, heads, keys, features),
+        (batch, heads, keys, features),
+        (heads,),
+        (heads,),
+    )
+    return leaves(*shapes, dtype=dtype)
+
+
+def coefficient(mapping, x, v):
+    """f of section 4.3 as it is printed."""
+    if mapping == "clip":
+        return torch.minimum(x, torch.tensor(THRESHOLD, dtype=x.dtype))
+    if mapping == "linear":
+        return x + v
+    if mapping == "exponential":
+        return torch.exp(x)
+    if mapping == "sigmoid":
+        return 1 / (1 + torch.exp(-x))
+    return (1 + torch.exp(v)) / (1 + torch.exp(v - x))
+
+
+def attention_by_loops(query, key, value, w, v, mapping, adjustment, padding, causal):
+    """Eq. 6 and section 4.4, one query at a time; also the adjusted weights."""
+    batch, heads, queries, features = query.shape
+    keys = key.size(2)
+    contexts = torch.zeros(batch, heads, queries, value.size(3), dtype=torch.float64)
+    weights = torch.zeros(batch, heads, queries, keys, dtype=torch.float64)
+    for b in range(batch):
+        for h in range(heads):
+            for i in range(queries):
+                position = i + keys - queries
+                seen = [j for j in range(keys) if not padding[b, j]]
+                if causal:
+                    seen = [j for j in seen if j <= position]
+                if not seen:
+                    continue
+                dots = [(query[b, h, i] * key[b, h, j]).sum() for j in seen]
+                fs = [coefficient(mapping, w[h] * abs(position - j), v[h]) for j in seen]
+                if adjustment == "early_multiply":
+                    scores = [
+                        max(dot, 0 * dot) * f / math.sqrt(features)
+                        for dot, f in zip(dots, fs, strict=True)
+                    ]
+                elif adjustment == "early_add":
+                    scores = [
+                        dot / math.sqrt(features) + f for dot, f in zip(dots, fs, strict=True)
+                    ]
+                else:
+                    scores = [dot / math.sqrt(features) for dot in dots]
+                total = sum(score.exp() for score in scores)
+                row = [score.exp() / total for score in scores]
+                if adjustment == "late_add":
+                    row = [weight + f for weight, f in zip(row, fs, strict=True)]
+                if adjustment == "late_multiply":
+                    row = [weight * f for weight, f in zip(row, fs, strict=True)]
+                for j, weight in zip(seen, row, strict=True):
+                    weights[b, h, i, j] = weight
+                    contexts[b, h, i] = contexts[b, h, i] + weight * value[b, h, j]
+    return contexts, weights
+
+
+def used(tensors, mapping):
+    """The inputs that a mapping looks at."""
+    return tensors if mapping in ("linear", "learnable_sigmoid") else tensors[:4]
+
+
+def check_gradients(output, expected, tensors):
+    for ours, theirs in zip(gradients(output, tensors), gradients(expected, tensors), strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("adjustment", ADJUSTMENTS)
+@pytest.mark.parametrize("mapping", MAPPINGS)
+def test_equals_the_equation(mapping, adjustment, causal):
+    tensors = inputs()
+    context, weights = distance_aware_attention(
+        *tensors,
+        mapping=mapping,
+        adjustment=adjustment,
+        key_padding_mask=PADDING,
+        causal=causal,
+        need_weights=True,
+        clip_threshold=THRESHOLD,
+    )
+    expected, expected_weights = attention_by_loops(*tensors, mapping, adjustment, PADDING, causal)
+    torch.testing.assert_close(context, expected)
+    torch.testing.assert_close(weights, expected_weights)
+    check_gradients(context, expected, used(tensors, mapping))
+
+
+@pytest.mark.parametrize("heads", [1, 4])
+def test_any_number_of_heads(heads):
+    tensors = inputs(batch=1, heads=heads, queries=3, keys=3)
+    output = distance_aware_attention(*tensors)
+    expected, _ = attention_by_loops(
+        *tensors, "learnable_sigmoid", "early_multiply", PADDING[:1], False
+    )
+    torch.testing.assert_close(output, expected)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("padded", [False, True])
+def test_sdpa_does_early_add(padded, causal):
+    tensors = inputs()
+    padding = PADDING if padded else torch.zeros_like(PADDING)
+    output = distance_aware_attention(
+        *tensors,
+        adjustment="early_add",
+        key_padding_mask=padding if padded else None,
+        causal=causal,
+        impl="sdpa",
+    )
+    expected, _ = attention_by_loops(*tensors, "learnable_sigmoid", "early_add", padding, causal)
+    torch.testing.assert_close(output, expected)
+    check_gradients(output, expected, tensors)
+
+
+@pytest.mark.parametrize("adjustment", ADJUSTMENTS)
+def test_a_query_without_keys_gets_zero_and_gives_no_gradient(adjustment):
+    tensors = inputs()
+    output = distance_aware_attention(*tensors, adjustment=adjustment, key_padding_mask=PADDING)
+    assert output[3].eq(0).all()
+    for gradient in gradients(output[3:], tensors):
+        assert gradient.eq(0).all()
+
+
+def test_one_query_equals_the_last_of_all():
+    query, key, value, w, v = inputs(batch=1)
+    for causal in (False, True):
+        whole = distance_aware_attention(query, key, value, w, v, causal=causal)
+        last = distance_aware_attention(query[:, :, -1:], key, value, w, v, causal=causal)
+        torch.testing.assert_close(last, whole[:, :, -1:])
+
+
+@pytest.mark.parametrize("adjustment", ADJUSTMENTS)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_lower_precision_errs_by_its_own_rounding(dtype, adjustment):
+    tensors = inputs(dtype=dtype)
+    exact = [tensor.detach().double().requires_grad_() for tensor in tensors]
+    options = {"adjustment": adjustment, "key_padding_mask": PADDING}
+    output = distance_aware_attention(*tensors, **options)
+    expected = distance_aware_attention(*exact, **options)
+    assert output.dtype == dtype
+    for ours, theirs in zip(
+        (output, *gradients(output, tensors)),
+        (expected, *gradients(expected, exact)),
+        strict=True,
+    ):
+        tolerance = 8 * torch.finfo(dtype).eps * (1 + theirs.abs().max().item())
+        torch.testing.assert_close(ours.double(), theirs, rtol=0, atol=tolerance)
+
+
+# The function of distance
+
+
+def coefficients(mapping, w, v, distances, dtype=torch.float64):
+    w, v = (torch.tensor([number], dtype=dtype) for number in (w, v))
+    return rescaled_coefficients(torch.tensor(distances), w, v, mapping=mapping, clip_threshold=4.0)
+
+
+def test_coefficients_by_hand():
+    distances = [0, 1, 2, 4]
+    assert coefficients("clip", 1.5, 9.0, distances).tolist() == [[0.0, 1.5, 3.0, 4.0]]
+    assert coefficients("linear", -2.0, 1.0, distances).tolist() == [[1.0, -1.0, -3.0, -7.0]]
+    # Powers of two: exp(log(2) d), and v = 0, where eq. 5 is 2 / (1 + 2 ** -d).
+    powers = coefficients("exponential", math.log(2), 9.0, distances)
+    torch.testing.assert_close(powers, torch.tensor([[1.0, 2.0, 4.0, 16.0]]).double())
+    halves = coefficients("sigmoid", math.log(2), 9.0, distances)
+    torch.testing.assert_close(halves, torch.tensor([[1 / 2, 2 / 3, 4 / 5, 16 / 17]]).double())
+    doubled = coefficients("learnable_sigmoid", math.log(2), 0.0, distances)
+    torch.testing.assert_close(doubled, 2 * halves)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+def test_the_learnable_sigmoid_has_the_papers_five_properties(dtype):
+    """Section 3.2: f(0) = 1, f -> 0 or 1 + exp(v), a tunable scale, monotone."""
+    v = torch.linspace(-12, 12, 10_001).to(dtype)
+    distances = torch.cat([torch.arange(50), torch.tensor([100_000])])
+    near = rescaled_coefficients(distances, torch.full_like(v, -0.5), v)
+    far = rescaled_coefficients(distances, torch.full_like(v, 0.5), v)
+    assert near[:, 0].eq(1).all() and far[:, 0].eq(1).all()
+    assert near[:, -1].eq(0).all()
+    torch.testing.assert_close(far[:, -1], 1 + v.to(far.dtype).exp())
+    # As monotone as rounding lets it be.
+    ulp = 4 * torch.finfo(near.dtype).eps
+    assert (near.diff() <= ulp * near[:, 1:]).all()
+    assert (far.diff() >= -ulp * far[:, 1:]).all()
+
+
+def test_the_learnable_sigmoid_is_precise_in_float32():
+    """A difference of two softplus, or 1 + sigmoid(v) expm1(-x), would lose digits here."""
+    v = torch.tensor([-40.0, -3.0, 0.0, 3.0, 20.0, 40.0, 80.0])
+    distances = torch.arange(200)
+    for slope in (-0.7, -0.01, 0.01, 0.2):
+        w = torch.full_like(v, slope)
+        ours = rescaled_coefficients(distances, w, v)
+        x = w.double()[:, None] * distances
+        exact = (1 + v.double()[:, None].exp()) / (1 + (v.double()[:, None] - x).exp())
+        torch.testing.assert_close(ours.double(), exact, rtol=2e-5, atol=1e-37)
+
+
+@pytest.mark.parametrize("adjustment", ["early_multiply", "early_add"])
+@pytest.mark.parametrize("mapping", MAPPINGS)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+def test_finite_for_any_parameter_at_any_distance(dtype, mapping, adjustment):
+    extremes = torch.tensor([1e-5, 0.1, 12.0, 6e4] if dtype == torch.float16 else [0.1, 12.0, 3e38])
+    extremes = torch.cat([-extremes, torch.zeros(1), extremes]).to(dtype)
+    shifts = extremes if mapping in ("linear", "learnable_sigmoid") else extremes[:1]
+    for pairs in torch.cartesian_prod(extremes, shifts).split(9):
+        w, v = (column.clone().requires_grad_() for column in pairs.unbind(1))
+        heads, keys = len(pairs), 100_001
+        tensors = leaves((1, heads, 1, 2), (1, heads, keys, 2), (1, heads, keys, 2), dtype=dtype)
+        output = distance_aware_attention(
+            *tensors, w, v, mapping=mapping, adjustment=adjustment, clip_threshold=3e4
+        )
+        assert output.isfinite().all()
+        output.sum().backward()
+        for tensor in used([*tensors, w, v], mapping):
+            assert tensor.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+def test_gradients_between_equal_scores_carry_the_coefficient_and_stay_finite(dtype):
+    """Where two keys share a query, the gradient of their scores is multiplied by f alone."""
+    query, key, value, _, _ = inputs(batch=1, heads=1, dtype=dtype)
+    with torch.no_grad():
+        query.fill_(1.0)
+        key.fill_(1.0)
+    w = torch.full((1,), 100.0, dtype=dtype, requires_grad=True)
+    tensors = [query, key, value, w]
+    output = distance_aware_attention(*tensors, None, mapping="exponential")
+    _, key_gradient, *_ = found = gradients(output, tensors)
+    assert key_gradient.abs().max() > 100
+    assert all(gradient.isfinite().all() for gradient in found)
+
+
+def test_a_gradient_beyond_half_precision_ends_where_it_ends():
+    w = torch.full((1,), 1e-5, dtype=torch.float16, requires_grad=True)
+    rescaled_coefficients(torch.arange(100_001), w, torch.zeros_like(w)).sum().backward()
+    assert w.grad.item() == torch.finfo(torch.float16).max
+
+
+# Choices
+
+
+@pytest.mark.parametrize(
+    "choice, message",
+    [
+        ({"mapping": "tanh"}, f"unknown mapping 'tanh'; choose one of: {', '.join(MAPPINGS)}"),
+        (
+            {"adjustment": "late"},
+            f"unknown adjustment 'late'; choose one of: {', '.join(ADJUSTMENTS)}",
+        ),
+        ({"impl": "sdpa"}, "impl='sdpa' cannot do early_multiply, only early_add"),
+        (
+            {"impl": "sdpa", "adjustment": "early_add", "need_weights": True},
+            "impl='sdpa' cannot return weights",
+        ),
+        ({"impl": "flash"}, "no implementation 'flash' here; choose one of: auto"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_in_one_line(choice, message):
+    with pytest.raises(ValueError) as error:
+        distance_aware_attention(*inputs(), **choice)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_mapping_with_two_parameters_needs_both():
+    query, key, value, w, _ = inputs()
+    with pytest.raises(ValueError, match="mapping 'linear' needs sigmoid_shift"):
+        distance_aware_attention(query, key, value, w, None, mapping="linear")
+
+
+def test_module_refuses_unknown_names_when_it_is_built():
+    with pytest.raises(ValueError, match="unknown mapping 'cubic'; choose one of: clip, linear"):
+        DistanceAwareAttention(2, mapping="cubic")
+    with pytest.raises(ValueError, match="unknown adjustment 'none'; choose one of: late_add"):
+        DistanceAwareAttention(2, adjustment="none")
+
+
+# Module
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("adjustment", ADJUSTMENTS)
+@pytest.mark.parametrize("mapping", MAPPINGS)
+def test_module_gives_the_equation_its_learned_parameters(mapping, adjustment, causal):
+    module = DistanceAwareAttention(
+        3, mapping=mapping, adjustment=adjustment, clip_threshold=THRESHOLD, causal=causal
+    ).double()
+    query, key, value, w, v = inputs()
+    with torch.no_grad():
+        module.distance_weight.copy_(w)
+        if module.sigmoid_shift is not None:
+            module.sigmoid_shift.copy_(v)
+    output, weights = module(None, query, key, value, key_padding_mask=PADDING, need_weights=True)
+    expected, expected_weights = attention_by_loops(
+        query, key, value, w, v, mapping, adjustment, PADDING, causal
+    )
+    torch.testing.assert_close(output, expected)
+    torch.testing.assert_close(weights, expected_weights)
+
+
+@pytest.mark.parametrize("mapping", MAPPINGS)
+def test_every_parameter_of_the_module_learns_in_time(mapping):
+    """v has no gradient while w is 0, and only then."""
+    torch.manual_seed(0)
+    module = DistanceAwareAttention(3, mapping=mapping).double()
+    query, key, value = inputs()[:3]
+    module(None, query, key, value).square().sum().backward()
+    for name, parameter in module.named_parameters():
+        assert parameter.grad.ne(0).all(), name
+
+
+def test_the_module_has_two_parameters_a_head():
+    assert sum(p.numel() for p in DistanceAwareAttention(16).parameters()) == 32
+    assert sum(p.numel() for p in DistanceAwareAttention(16, mapping="sigmoid").parameters()) == 16
+
+
+@pytest.mark.parametrize("mapping", ["linear", "exponential", "learnable_sigmoid"])
+def test_at_the_start_a_token_is_neither_near_nor_far_from_itself(mapping):
+    module = DistanceAwareAttention(4, mapping=mapping)
+    assert module.coefficients(torch.arange(3))[:, 0].tolist() == [1.0] * 4
+
+
+@pytest.mark.parametrize("adjustment", ADJUSTMENTS)
+def test_dropout_scales_what_it_keeps_and_only_in_training(adjustment):
+    torch.manual_seed(0)
+    module = DistanceAwareAttention(1, adjustment=adjustment, dropout=0.5).double()
+    (vectors,) = leaves((1, 1, 4, 2))
+    kept = module.eval()(None, vectors, vectors, vectors)
+    undropped = distance_aware_attention(
+        vectors,
+        vectors,
+        vectors,
+        module.distance_weight,
+        module.sigmoid_shift,
+        adjustment=adjustment,
+    )
+    torch.testing.assert_close(kept, undropped)
+    module.train()
+    runs = torch.stack([module(None, vectors, vectors, vectors) for _ in range(2000)])
+    # The mean of the runs lies within five standard errors of the undropped context.
+    error = 5 * runs.std(0) / math.sqrt(len(runs))
+    assert ((runs.mean(0) - kept).abs() <= error).all()
+
+
+def test_the_coefficients_are_never_laid_out_for_each_sentence():
+    """Of the size [B, H, T, T] autograd keeps only the scores, and the weights."""
+    tensors = inputs(batch=2, heads=3, queries=16, keys=16)
+    storages = set()
+
+    def pack(tensor):
+        if tensor.numel() == 2 * 3 * 16 * 16:
+            storages.add(tensor.untyped_storage().data_ptr())
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        output = distance_aware_attention(*tensors)
+    output.sum().backward()
+    assert len(storages) == 2

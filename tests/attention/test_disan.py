@@ -1,0 +1,202 @@
+import math
+
+import pytest
+import torch
+from reference import gradients, leaves
+
+from fairseq_posattn.attention.disan import (
+    DirectionalSelfAttention,
+    FusionGate,
+    directional_attention,
+)
+from fairseq_posattn.attention.masks import future_mask, mask_by_name, past_mask
+
+# Rows: no padding, right, left, and nothing but padding.
+PADDING = torch.tensor(
+    [
+        [False, False, False, False, False],
+        [False, False, False, True, True],
+        [True, False, False, False, False],
+        [True, True, True, True, True],
+    ]
+)
+
+
+def inputs(queries=5, keys=5, features=3, dtype=torch.float64):
+    """key_score, query_score and value, the scores where tanh bends."""
+    shapes = ((4, keys, features), (4, queries, features), (4, keys, features))
+    return leaves(*shapes, dtype=dtype, scale=4.0)
+
+
+def by_position(key_score, query_score, value, mask, padding, constant=5.0):
+    """MTSA's eq. 6 and a softmax for each feature: i is the key and j the query."""
+    batch, queries, features = query_score.shape
+    numbers = []
+    for b in range(batch):
+        for j in range(queries):
+            for d in range(features):
+                weights = {}
+                for i in range(value.size(1)):
+                    if padding[b, i] or mask[j, i] == -math.inf:
+                        continue
+                    z = (key_score[b, i, d] + query_score[b, j, d]) / constant
+                    weights[i] = torch.exp(constant * torch.tanh(z) + mask[j, i])
+                number = sum(weight * value[b, i, d] for i, weight in weights.items())
+                total = sum(weights.values())
+                numbers.append(number / total if weights else value.new_zeros(()))
+    return torch.stack(numbers).view(batch, queries, features)
+
+
+def assert_same_with_gradients(output, expected, tensors):
+    torch.testing.assert_close(output, expected)
+    for ours, theirs in zip(gradients(output, tensors), gradients(expected, tensors), strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("name", ["past", "future", "window:1+scaled_distance", "distance"])
+@pytest.mark.parametrize("constant", [2.0, 5.0])
+def test_equals_the_equation(name, constant):
+    tensors = inputs()
+    mask = mask_by_name(name, 5, dtype=torch.float64)
+    output = directional_attention(*tensors, mask=mask, constant=constant, key_padding_mask=PADDING)
+    assert_same_with_gradients(output, by_position(*tensors, mask, PADDING, constant), tensors)
+
+
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("queries", [1, 2, 5])
+def test_without_a_mask(queries, padded):
+    tensors = inputs(queries=queries)
+    output = directional_attention(*tensors, key_padding_mask=PADDING if padded else None)
+    padding = PADDING if padded else torch.zeros_like(PADDING)
+    assert_same_with_gradients(
+        output, by_position(*tensors, torch.zeros(queries, 5), padding), tensors
+    )
+
+
+def test_every_feature_chooses_for_itself():
+    """Feature 0 looks at the first token and feature 1 at the second: scores are 5 and -5."""
+    key_score = torch.tensor([[[100.0, -100.0], [-100.0, 100.0]]])
+    value = torch.tensor([[[1.0, 2.0], [3.0, 4.0]]])
+    _, weights = directional_attention(key_score, torch.zeros(1, 1, 2), value, need_weights=True)
+    chosen = 1 / (1 + math.exp(-10))
+    torch.testing.assert_close(
+        weights[0, :, 0], torch.tensor([[chosen, 1 - chosen], [1 - chosen, chosen]])
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_a_query_that_sees_nothing_gets_zero_and_gives_no_gradient(dtype):
+    tensors = inputs(dtype=dtype)
+    output = directional_attention(*tensors, mask=future_mask(5), key_padding_mask=PADDING)
+    dead = torch.zeros(4, 5, dtype=torch.bool)
+    dead[:, -1] = dead[3] = True
+    dead[1, 2:] = True  # padded on the right: no future
+    assert output[dead].eq(0).all() and output[~dead].ne(0).all()
+    assert all(gradient.eq(0).all() for gradient in gradients(output[dead], tensors))
+    assert all(gradient.isfinite().all() for gradient in gradients(output, tensors))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_lower_precision_errs_by_its_own_rounding(dtype):
+    tensors = inputs(dtype=dtype)
+    exact = [tensor.detach().double().requires_grad_() for tensor in tensors]
+    output = directional_attention(*tensors, mask=past_mask(5), key_padding_mask=PADDING)
+    expected = directional_attention(*exact, mask=past_mask(5), key_padding_mask=PADDING)
+    assert output.dtype == dtype
+    # A score of up to c is rounded before it is raised to a power, which makes the error c times
+    # that of the numbers themselves.
+    rounding = 8 * 5 * torch.finfo(dtype).eps
+    for ours, theirs in zip(
+        (output, *gradients(output, tensors)),
+        (expected, *gradients(expected, exact)),
+        strict=True,
+    ):
+        tolerance = rounding * (1 + theirs.abs().max().item())
+        torch.testing.assert_close(ours.double(), theirs, rtol=0, atol=tolerance)
+
+
+def test_weights_are_those_of_the_context():
+    tensors = inputs()
+    context, weights = directional_attention(
+        *tensors,
+        mask=past_mask(5),
+        key_padding_mask=PADDING,
+        need_weights=True,
+        dropout_p=0.5,
+        training=False,
+    )
+    torch.testing.assert_close(torch.einsum("bcqk,bkc->bqc", weights, tensors[2]), context)
+    assert weights[:, :, past_mask(5).isinf()].eq(0).all()
+    assert weights.masked_select(PADDING[:, None, None]).eq(0).all()
+
+
+def test_an_unknown_implementation_is_refused():
+    with pytest.raises(ValueError, match="no implementation 'sdpa' here; choose one of: auto, re"):
+        directional_attention(*inputs(), impl="sdpa")
+
+
+def test_a_gate_chooses_for_each_feature():
+    gate = FusionGate(2)
+    with torch.no_grad():
+        gate.map.weight.zero_()
+        gate.map.bias.copy_(torch.tensor([100.0, -100.0]))  # open for h in the first feature
+    fused = gate(torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0]))
+    torch.testing.assert_close(fused, torch.tensor([1.0, 4.0]))
+
+
+def test_a_gate_sees_both_sides():
+    gate = FusionGate(2).double()
+    hidden, context = leaves((3, 2), (3, 2))
+    of_context, of_hidden = gate.map.weight.split(2, dim=1)
+    gates = torch.sigmoid(context @ of_context.T + hidden @ of_hidden.T + gate.map.bias)
+    torch.testing.assert_close(gate(hidden, context), gates * hidden + (1 - gates) * context)
+
+
+def test_the_two_directions():
+    module = DirectionalSelfAttention(4, 3).double().eval()
+    (words,) = leaves((4, 5, 4))
+    output = module(words, PADDING)
+    assert output.shape == (4, 5, 6) and module.output_dim == 6
+    for block, mask, half in zip(
+        module.blocks, (past_mask(5), future_mask(5)), output.split(3, dim=-1), strict=True
+    ):
+        h = torch.nn.functional.elu(words @ block.hidden_map.weight.T + block.hidden_map.bias)
+        context = by_position(
+            h @ block.key_map.weight.T,
+            h @ block.query_map.weight.T + block.query_map.bias,
+            h,
+            mask,
+            PADDING,
+        )
+        torch.testing.assert_close(half, block.gate(h, context))
+
+
+def test_padding_changes_nothing():
+    module = DirectionalSelfAttention(4, 3, dropout=0.5).double().eval()
+    sentence, garbage = leaves((1, 5, 4), (1, 7, 4))
+    alone = module(sentence)
+    for before, after in ((0, 7), (7, 0), (3, 4)):
+        padded = torch.cat([garbage[:, :before], sentence, garbage[:, before:]], dim=1)
+        padding = torch.tensor([[True] * before + [False] * 5 + [True] * after])
+        output = module(padded, padding)
+        torch.testing.assert_close(output[:, before : before + 5], alone)
+
+
+def test_drops_only_scores_and_only_in_training():
+    (words,) = leaves((1, 3, 4), dtype=torch.float32)
+    block = DirectionalSelfAttention(4, 3, dropout=1.0).blocks[0]
+    h = torch.nn.functional.elu(block.hidden_map(words))
+    # With nothing left of the scores, a token looks at all before it alike.
+    context = torch.stack([h[0, 0] * 0, h[0, 0], (h[0, 0] + h[0, 1]) / 2])[None]
+    torch.testing.assert_close(block(words), block.gate(h, context))
+    block.eval()
+    assert not torch.allclose(block(words)[0, 2], block.gate(h, context)[0, 2])
+
+
+def test_parameters_are_as_many_as_published():
+    """MPSAN's Table 1 counts 1.8m for DiSAN: two directions, pooling, ELU layer, five classes."""
+    encoder = DirectionalSelfAttention(300, 300)
+    pooling = [torch.nn.Linear(600, 600) for _ in range(2)]
+    head = [torch.nn.Linear(600, 300), torch.nn.Linear(300, 5)]
+    model = torch.nn.ModuleList([encoder, *pooling, *head])
+    assert round(sum(p.numel() for p in model.parameters()) / 1e6, 1) == 1.8

@@ -1,0 +1,173 @@
+import pytest
+import torch
+from reference import attention_by_position, gradients, leaves
+
+from fairseq_posattn.attention.masked import (
+    MaskedDotProductAttention,
+    masked_dot_product_attention,
+)
+from fairseq_posattn.attention.masks import mask_by_name
+from fairseq_posattn.attention.san import dot_product_attention
+
+IMPLEMENTATIONS = ["reference", "sdpa"]
+
+# Rows: no padding, right, left, and nothing but padding.
+PADDING = torch.tensor(
+    [
+        [False, False, False, False, False],
+        [False, False, False, True, True],
+        [True, False, False, False, False],
+        [True, True, True, True, True],
+    ]
+)
+
+
+def inputs(batch=4, heads=3, queries=5, keys=5, features=3, dtype=torch.float64):
+    shapes = ((batch, heads, queries, features), *[(batch, heads, keys, features)] * 2)
+    return leaves(*shapes, dtype=dtype)
+
+
+def log_factor(name, distance):
+    """What a mask adds where the query is ``distance`` positions after the key."""
+    blocked = {"past": distance <= 0, "future": distance >= 0}.get(name.split("+")[0])
+    if name == "window:2":
+        blocked = distance == 0 or abs(distance) > 2
+    if blocked:
+        return None
+    return -abs(distance) if name.endswith("distance") else 0.0
+
+
+def by_position(query, key, value, names, padding):
+    offset = key.size(2) - query.size(2)
+
+    def allowed(b, h, i, j):
+        return None if padding[b, j] else log_factor(names[h], i + offset - j)
+
+    return attention_by_position(query, key, value, allowed)
+
+
+@pytest.mark.parametrize("impl", IMPLEMENTATIONS)
+@pytest.mark.parametrize("queries", [1, 3, 5])
+@pytest.mark.parametrize(
+    "names", [["past"], ["future", "past+distance"], ["past", "window:2", "distance"]]
+)
+def test_equals_the_equation(impl, queries, names):
+    tensors = inputs(heads=2 * len(names), queries=queries)
+    heads = [name for name in names for _ in range(2)]
+    module = MaskedDotProductAttention(len(heads), names, impl=impl)
+    output = module(None, *tensors, key_padding_mask=PADDING)
+    expected = by_position(*tensors, heads, PADDING)
+    torch.testing.assert_close(output, expected)
+    for ours, theirs in zip(gradients(output, tensors), gradients(expected, tensors), strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("impl", IMPLEMENTATIONS)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_a_query_that_sees_nothing_gets_zero_and_gives_no_gradient(impl, dtype):
+    tensors = inputs(heads=2, dtype=dtype)
+    module = MaskedDotProductAttention(2, ["past", "future"], impl=impl)
+    output = module(None, *tensors, key_padding_mask=PADDING)
+    dead = torch.zeros(4, 2, 5, dtype=torch.bool)
+    dead[:, 0, 0] = dead[:, 1, -1] = dead[3] = True
+    dead[1, 1, 2:] = True  # padded on the right: no future
+    dead[2, 0, 1] = True  # padded on the left: no past
+    assert output[dead].eq(0).all() and output[~dead].ne(0).all()
+    assert all(gradient.eq(0).all() for gradient in gradients(output[dead], tensors))
+    assert all(gradient.isfinite().all() for gradient in gradients(output, tensors))
+
+
+@pytest.mark.parametrize("impl", IMPLEMENTATIONS)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_lower_precision_errs_by_its_own_rounding(impl, dtype):
+    tensors = inputs(heads=2, dtype=dtype)
+    exact = [tensor.detach().double().requires_grad_() for tensor in tensors]
+    module = MaskedDotProductAttention(2, ["past+scaled_distance", "window:2"], impl=impl)
+    output = module(None, *tensors, key_padding_mask=PADDING)
+    expected = module(None, *exact, key_padding_mask=PADDING)
+    assert output.dtype == dtype
+    rounding = 8 * torch.finfo(dtype).eps
+    for ours, theirs in zip(
+        (output, *gradients(output, tensors)),
+        (expected, *gradients(expected, exact)),
+        strict=True,
+    ):
+        tolerance = rounding * (1 + theirs.abs().max().item())
+        torch.testing.assert_close(ours.double(), theirs, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("impl", IMPLEMENTATIONS)
+def test_padding_changes_nothing(impl):
+    (sentence,) = leaves((1, 4, 5, 3))
+    module = MaskedDotProductAttention(4, ["past+scaled_distance", "window:2"], impl=impl)
+    alone = module(None, sentence, sentence, sentence)
+    (garbage,) = leaves((1, 4, 7, 3), seed=9)
+    for before, after in ((0, 7), (7, 0), (3, 4)):
+        padded = torch.cat([garbage[:, :, :before], sentence, garbage[:, :, before:]], dim=2)
+        padding = torch.tensor([[True] * before + [False] * 5 + [True] * after])
+        output = module(None, padded, padded, padded, key_padding_mask=padding)
+        torch.testing.assert_close(output[:, :, before : before + 5], alone)
+
+
+@pytest.mark.parametrize("impl", IMPLEMENTATIONS)
+def test_decoding_step_by_step_equals_the_whole(impl):
+    query, key, value = inputs(batch=1, heads=2, queries=5)
+    module = MaskedDotProductAttention(2, ["past", "past+window:2"], causal=True, impl=impl)
+    whole = module(None, query, key, value)
+    for length in range(1, 6):
+        newest = module(
+            None,
+            query[:, :, length - 1 : length],
+            key[:, :, :length],
+            value[:, :, :length],
+        )
+        torch.testing.assert_close(newest, whole[:, :, length - 1 : length])
+
+
+@pytest.mark.parametrize("impl", IMPLEMENTATIONS)
+def test_a_mask_of_zeros_is_plain_attention(impl):
+    tensors = inputs()
+    mask = torch.zeros(5, 5)
+    output = masked_dot_product_attention(*tensors, mask, key_padding_mask=PADDING, impl=impl)
+    plain = dot_product_attention(*tensors, key_padding_mask=PADDING, impl=impl)
+    torch.testing.assert_close(output, plain)
+
+
+def test_weights_are_those_of_the_context():
+    tensors = inputs(heads=2)
+    module = MaskedDotProductAttention(2, ["past", "window:2"], dropout=0.5).eval()
+    context, weights = module(None, *tensors, key_padding_mask=PADDING, need_weights=True)
+    torch.testing.assert_close(torch.matmul(weights, tensors[2]), context)
+    assert weights.masked_select(PADDING[:, None, None, :]).eq(0).all()
+    for head, name in enumerate(("past", "window:2")):
+        assert weights[:, head][:, mask_by_name(name, 5).isinf()].eq(0).all()
+
+
+def test_drops_only_in_training():
+    tensors = inputs(heads=2)
+    module = MaskedDotProductAttention(2, ["distance"], dropout=0.9)
+    assert not torch.equal(module(None, *tensors), module(None, *tensors))
+    module.eval()
+    assert torch.equal(module(None, *tensors), module(None, *tensors))
+
+
+@pytest.mark.parametrize(
+    ("heads", "names", "causal", "message"),
+    [
+        (3, ["past", "future"], False, "3 heads cannot be shared out evenly among 2 masks: past, "),
+        (4, [], False, "4 heads cannot be shared out evenly among 0 masks"),
+        (2, ["past", "later"], False, "mask 'later': unknown part 'later'; known: past, future, "),
+        (2, ["past", "future"], True, "mask 'future' looks ahead, .* choose 'past' or a sum with"),
+        (2, ["window:2"], True, "mask 'window:2' looks ahead, .* as in 'past.window:3'"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(heads, names, causal, message):
+    with pytest.raises(ValueError, match=message) as error:
+        MaskedDotProductAttention(heads, names, causal=causal)
+    assert "\n" not in str(error.value)
+
+
+def test_sdpa_cannot_return_weights():
+    module = MaskedDotProductAttention(3, ["past"], impl="sdpa")
+    with pytest.raises(ValueError, match="impl='sdpa' cannot return weights"):
+        module(None, *inputs(), need_weights=True)

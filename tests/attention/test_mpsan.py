@@ -1,0 +1,329 @@
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from reference import gradients, leaves
+from torch import nn
+
+from fairseq_posattn.attention.masks import mask_by_name, past_mask
+from fairseq_posattn.attention.mpsan import (
+    MPSAN_MASKS,
+    MultiplePositionalSelfAttention,
+    PositionalSelfAttention,
+    additive_attention,
+    position_fusion,
+)
+
+# Rows: no padding, right, left, and nothing but padding.
+PADDING = torch.tensor(
+    [
+        [False, False, False, False, False],
+        [False, False, False, True, True],
+        [True, False, False, False, False],
+        [True, True, True, True, True],
+    ]
+)
+
+
+def inputs(queries=5, keys=5, features=3, dtype=torch.float64):
+    """key_score, query_score, value, and a mask with everything in it."""
+    tensors = leaves((4, keys), (4, queries), (4, keys, features), dtype=dtype, scale=4.0)
+    mask = mask_by_name("past+scaled_distance", keys, dtype=dtype)[-queries:]
+    return tensors, mask
+
+
+def by_position(key_score, query_score, value, mask, padding, constant=5.0):
+    """Eq. 6 and 7: i is the key and j the query."""
+    rows = []
+    for b in range(value.size(0)):
+        for j in range(query_score.size(1)):
+            total, row = 0.0, torch.zeros_like(value[b, 0])
+            for i in range(value.size(1)):
+                if padding[b, i] or mask[j, i] == -math.inf:
+                    continue
+                z = (key_score[b, i] + query_score[b, j]) / constant
+                score = z if z > 0 else torch.exp(z) - 1
+                weight = torch.exp(score + mask[j, i])
+                row, total = row + weight * value[b, i], total + weight
+            rows.append(row / total if torch.is_tensor(total) else row)
+    return torch.stack(rows).view(value.size(0), query_score.size(1), value.size(2))
+
+
+def assert_same_with_gradients(output, expected, tensors):
+    torch.testing.assert_close(output, expected)
+    for ours, theirs in zip(gradients(output, tensors), gradients(expected, tensors), strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize(("queries", "keys"), [(5, 5), (1, 5), (3, 5)])
+@pytest.mark.parametrize("constant", [1.0, 5.0])
+def test_equals_the_equation(queries, keys, constant):
+    tensors, mask = inputs(queries, keys)
+    output = additive_attention(*tensors, mask=mask, constant=constant, key_padding_mask=PADDING)
+    expected = by_position(*tensors, mask, PADDING, constant)
+    assert_same_with_gradients(output, expected, tensors)
+
+
+@pytest.mark.parametrize("padded", [False, True])
+def test_without_a_mask(padded):
+    tensors, _ = inputs()
+    output = additive_attention(*tensors, key_padding_mask=PADDING if padded else None)
+    padding = PADDING if padded else torch.zeros_like(PADDING)
+    expected = by_position(*tensors, torch.zeros(5, 5), padding)
+    assert_same_with_gradients(output, expected, tensors)
+
+
+def test_the_constant_is_five_by_default():
+    tensors, _ = inputs()
+    torch.testing.assert_close(
+        additive_attention(*tensors), additive_attention(*tensors, constant=5.0)
+    )
+
+
+def test_scores_by_hand():
+    """Before the softmax: ELU((1 + 4) / 5) = 1 and ELU((-9 + 4) / 5) = e^-1 - 1."""
+    key_score, query_score = torch.tensor([[1.0, -9.0]]), torch.tensor([[4.0]])
+    _, weights = additive_attention(
+        key_score, query_score, torch.zeros(1, 2, 1), mask=torch.zeros(1, 2), need_weights=True
+    )
+    assert torch.log(weights[0, 0, 0] / weights[0, 0, 1]).item() == pytest.approx(2 - math.exp(-1))
+
+
+def test_heads_are_apart_and_have_their_own_masks():
+    key_score, query_score, value = tensors = leaves((4, 3, 5), (4, 3, 5), (4, 3, 5, 2))
+    masks = torch.stack([mask_by_name(name, 5) for name in ("past", "window:2", "distance")])
+    output = additive_attention(*tensors, mask=masks, key_padding_mask=PADDING)
+    expected = [
+        by_position(key_score[:, h], query_score[:, h], value[:, h], masks[h], PADDING)
+        for h in range(3)
+    ]
+    assert_same_with_gradients(output, torch.stack(expected, dim=1), tensors)
+
+
+def test_multi_dimensional_scores_are_features_as_heads():
+    """Table 4's M-D: eq. 6 with a score, and eq. 5 with a softmax, for each feature."""
+    key_score, query_score, value = leaves((4, 5, 3), (4, 5, 3), (4, 5, 3))
+    output = additive_attention(
+        key_score.transpose(1, 2),
+        query_score.transpose(1, 2),
+        value.transpose(1, 2).unsqueeze(-1),
+        mask=past_mask(5),
+        key_padding_mask=PADDING,
+    )
+    scores = F.elu((key_score[:, None] + query_score[:, :, None]) / 5)  # [B, Tq, Tk, C]
+    seen = past_mask(5).eq(0)[None, :, :, None] & ~PADDING[:, None, :, None]
+    exponentials = scores.exp() * seen
+    weights = exponentials / exponentials.sum(2, keepdim=True).clamp(min=1e-300)
+    expected = (weights * value[:, None]).sum(2)  # [B, Tq, C]
+    torch.testing.assert_close(output.squeeze(-1).transpose(1, 2), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_a_query_that_sees_nothing_gets_zero_and_gives_no_gradient(dtype):
+    tensors, mask = inputs(dtype=dtype)
+    output, weights = additive_attention(
+        *tensors, mask=mask, key_padding_mask=PADDING, need_weights=True
+    )
+    dead = torch.zeros(4, 5, dtype=torch.bool)
+    dead[:, 0] = dead[3] = True
+    dead[2, 1] = True  # padded on the left: no past
+    assert output[dead].eq(0).all() and weights[dead].eq(0).all()
+    assert output[~dead].ne(0).all()
+    assert all(gradient.eq(0).all() for gradient in gradients(output[dead], tensors))
+    assert all(gradient.isfinite().all() for gradient in gradients(output, tensors))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_lower_precision_errs_by_its_own_rounding(dtype):
+    tensors, mask = inputs(dtype=dtype)
+    exact = [tensor.detach().double().requires_grad_() for tensor in tensors]
+    output = additive_attention(*tensors, mask=mask, key_padding_mask=PADDING)
+    expected = additive_attention(*exact, mask=mask.double(), key_padding_mask=PADDING)
+    assert output.dtype == dtype
+    rounding = 8 * torch.finfo(dtype).eps
+    for ours, theirs in zip(
+        (output, *gradients(output, tensors)),
+        (expected, *gradients(expected, exact)),
+        strict=True,
+    ):
+        tolerance = rounding * (1 + theirs.abs().max().item())
+        torch.testing.assert_close(ours.double(), theirs, rtol=0, atol=tolerance)
+
+
+def test_weights_are_those_of_the_context():
+    tensors, mask = inputs()
+    context, weights = additive_attention(
+        *tensors,
+        mask=mask,
+        key_padding_mask=PADDING,
+        need_weights=True,
+        dropout_p=0.5,
+        training=False,
+    )
+    torch.testing.assert_close(torch.matmul(weights, tensors[2]), context)
+    assert weights.masked_select(PADDING[:, None]).eq(0).all()
+    assert weights[:, mask.isinf()].eq(0).all()
+
+
+def test_a_learned_mask_learns():
+    tensors, _ = inputs()
+    (mask,) = leaves((5, 5), seed=3)
+    output = additive_attention(*tensors, mask=mask)
+    no_padding = torch.zeros_like(PADDING)
+    assert_same_with_gradients(output, by_position(*tensors, mask, no_padding), [*tensors, mask])
+
+
+def test_an_unknown_implementation_is_refused():
+    tensors, _ = inputs()
+    with pytest.raises(ValueError, match="no implementation 'sdpa' here; choose one of: auto, re"):
+        additive_attention(*tensors, impl="sdpa")
+
+
+def perturbed(module):
+    """The module in float64 and evaluation, with every parameter away from where it starts."""
+    for parameter, values in zip(
+        module.parameters(), leaves(*(p.shape for p in module.parameters()), seed=5), strict=True
+    ):
+        parameter.data = values.detach() * 0.7
+    return module.double().eval()
+
+
+@pytest.mark.parametrize("multi_dimensional", [False, True])
+def test_every_unit_equals_the_equations(multi_dimensional):
+    """Eq. 1, 6 and 7, one unit after the other, one score after the other."""
+    names, dim = ("past+distance", "window:2", "future"), 4
+    module = perturbed(PositionalSelfAttention(dim, names, multi_dimensional))
+    (words,) = leaves((4, 5, dim))
+    contexts, hidden = module(words, PADDING)
+    assert contexts.shape == hidden.shape == (4, 3, 5, dim)
+    for unit, name in enumerate(names):
+        rows = slice(unit * dim, (unit + 1) * dim)
+        h = F.elu(words @ module.hidden_map.weight[rows].T + module.hidden_map.bias[rows])
+        torch.testing.assert_close(hidden[:, unit], h)
+        mask = mask_by_name(name, 5)
+        expected = []
+        for score in range(dim if multi_dimensional else 1):
+            bias = module.query_bias[unit, score]
+            if multi_dimensional:
+                bias = bias + module.key_bias[unit, score]
+            key_score = (h * module.key_weight[unit, score]).sum(-1)
+            query_score = (h * module.query_weight[unit, score]).sum(-1) + bias
+            value = h[..., [score]] if multi_dimensional else h
+            expected.append(by_position(key_score, query_score, value, mask, PADDING))
+        torch.testing.assert_close(contexts[:, unit], torch.cat(expected, dim=-1))
+
+
+def test_a_unit_starts_as_the_paper_says():
+    module = PositionalSelfAttention(50, ("past", "future"))
+    bound = math.sqrt(6 / (50 + 50))  # Xavier, of each unit's own map
+    for weight in module.hidden_map.weight.detach().chunk(2):
+        assert weight.abs().max() <= bound
+        assert weight.std().item() == pytest.approx(bound / math.sqrt(3), rel=0.1)
+    assert module.hidden_map.bias.eq(0).all() and module.query_bias.eq(0).all()
+
+
+def test_position_fusion_by_hand():
+    """Two units and the words, one token with two features; each feature has its own weights."""
+    contexts = torch.tensor([[1.0, 10.0], [2.0, 20.0]]).view(1, 2, 1, 2)
+    words = torch.tensor([5.0, 50.0]).view(1, 1, 2)
+    even, words_only = 0.0, 100.0
+    logits = torch.tensor([[even, even], [even, even], [even, words_only]]).view(1, 3, 1, 2)
+    output = position_fusion(contexts, words, logits)
+    torch.testing.assert_close(output.flatten(), torch.tensor([8 / 3, 50.0]))
+
+
+def test_position_fusion_equals_the_equation():
+    contexts, words, logits = tensors = leaves((2, 3, 5, 4), (2, 5, 4), (2, 4, 5, 4))
+    output = position_fusion(*tensors)
+    expected = torch.zeros_like(words)
+    for feature in range(4):
+        exponentials = [logits[:, group, :, feature].exp() for group in range(4)]
+        groups = [*(contexts[:, unit, :, feature] for unit in range(3)), words[:, :, feature]]
+        weighted = sum(e * s for e, s in zip(exponentials, groups, strict=True))
+        expected = expected + (weighted / sum(exponentials))[..., None] * torch.eye(4)[feature]
+    assert_same_with_gradients(output, expected, tensors)
+
+
+def test_fusions_of_a_model():
+    (words,) = leaves((4, 5, 6))
+    for fusion, features in (("position", 6), ("gate", 12), ("sum", 6)):
+        module = MultiplePositionalSelfAttention(6, ("past", "future"), fusion)
+        module = perturbed(module)
+        contexts, hidden = module.attention(words, PADDING)
+        output = module(words, PADDING)
+        assert output.shape == (4, 5, features) and module.output_dim == features
+        if fusion == "sum":
+            expected = contexts[:, 0] + contexts[:, 1]
+        elif fusion == "gate":
+            gates = zip(module.fusion.gates, hidden.unbind(1), contexts.unbind(1), strict=True)
+            expected = torch.cat([gate(h, s) for gate, h, s in gates], dim=-1)
+        else:
+            logits = module.fusion.map(words)  # groups one after the other
+            logits = torch.stack(logits.split(6, dim=-1), dim=1)
+            expected = position_fusion(contexts, words, logits)
+        torch.testing.assert_close(output, expected)
+
+
+@pytest.mark.parametrize("fusion", ["position", "gate", "sum"])
+@pytest.mark.parametrize("multi_dimensional", [False, True])
+def test_padding_changes_nothing(fusion, multi_dimensional):
+    module = MultiplePositionalSelfAttention(
+        6, fusion=fusion, multi_dimensional=multi_dimensional, dropout=0.5
+    )
+    module = perturbed(module)
+    sentence, garbage = leaves((1, 5, 6), (1, 7, 6))
+    alone = module(sentence)
+    for before, after in ((0, 7), (7, 0), (3, 4)):
+        padded = torch.cat([garbage[:, :before], sentence, garbage[:, before:]], dim=1)
+        padding = torch.tensor([[True] * before + [False] * 5 + [True] * after])
+        output = module(padded, padding)
+        torch.testing.assert_close(output[:, before : before + 5], alone)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_a_model_in_half_precision_is_finite(dtype):
+    module = MultiplePositionalSelfAttention(6).to(dtype)
+    (words,) = leaves((4, 5, 6), dtype=dtype)
+    output = module(words, PADDING)
+    assert output.dtype == dtype and output.isfinite().all()
+    output.sum().backward()
+    assert words.grad.isfinite().all()
+    assert all(parameter.grad.isfinite().all() for parameter in module.parameters())
+
+
+def test_dropout_lies_between_units_and_fusion():
+    (words,) = leaves((2, 5, 6), dtype=torch.float32)
+    module = MultiplePositionalSelfAttention(6, fusion="sum", dropout=1.0)
+    assert module(words).eq(0).all()
+    assert module.eval()(words).ne(0).any()
+
+
+@pytest.mark.parametrize(
+    ("masks", "fusion", "multi_dimensional", "published"),
+    [
+        (("past", "future"), "position", False, 0.73),  # Table 3
+        (MPSAN_MASKS, "position", False, 1.09),
+        (("past", "future"), "gate", False, 1.45),
+        (MPSAN_MASKS, "gate", False, 4.33),
+        (("past", "future"), "position", True, 1.09),  # Table 4
+        (MPSAN_MASKS, "position", True, 1.81),
+    ],
+)
+def test_parameters_are_as_many_as_published(masks, fusion, multi_dimensional, published):
+    """Millions, with what a sentence classifier of five classes puts after it."""
+    encoder = MultiplePositionalSelfAttention(300, masks, fusion, multi_dimensional)
+    pooling = [nn.Linear(encoder.output_dim, encoder.output_dim) for _ in range(2)]
+    head = [nn.Linear(encoder.output_dim, 300), nn.Linear(300, 5)]
+    model = nn.ModuleList([encoder, *pooling, *head])
+    assert round(sum(p.numel() for p in model.parameters()) / 1e6, 2) == published
+
+
+def test_an_unknown_fusion_is_refused():
+    with pytest.raises(ValueError, match="unknown fusion 'max'; known: position, gate, sum"):
+        MultiplePositionalSelfAttention(6, fusion="max")
+
+
+def test_an_unknown_mask_is_refused():
+    with pytest.raises(ValueError, match="mask 'left': unknown part 'left'; known: past, future, "):
+        MultiplePositionalSelfAttention(6, masks=["left"])

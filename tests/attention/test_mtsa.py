@@ -1,0 +1,699 @@
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from reference import gradients, leaves
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from fairseq_posattn.attention.mtsa import (
+    HeadwiseFusionGate,
+    HeadwiseLinear,
+    Source2TokenPooling,
+    TensorizedAttention,
+    source2token_pooling,
+    source2token_weights,
+    tensorized_attention,
+)
+
+INF = math.inf
+SCALES = ["log_sigmoid", "identity"]
+
+# Rows: no padding, right, left, and nothing but padding.
+PADDING = torch.tensor(
+    [
+        [False, False, False, False, False],
+        [False, False, False, True, True],
+        [True, False, False, False, False],
+        [True, True, True, True, True],
+    ]
+)
+PAST = torch.tensor(
+    [
+        [-INF, -INF, -INF, -INF, -INF],
+        [0, -INF, -INF, -INF, -INF],
+        [0, 0, -INF, -INF, -INF],
+        [0, 0, 0, -INF, -INF],
+        [0, 0, 0, 0, -INF],
+    ]
+)
+FUTURE = PAST.t()
+PENALTIES = torch.tensor([[-abs(i - j) / 4 for j in range(5)] for i in range(5)])
+
+TRANSLATION = {
+    "masks": (),
+    "token_scale": "identity",
+    "source": "value",
+    "source_layers": 1,
+    "source_bias": 5.0,
+    "divide_source": True,
+    "source_scale": "log_sigmoid",
+}
+
+
+def inputs(batch=4, heads=2, queries=5, keys=5, features=3, dtype=torch.float64):
+    """query, key, value, source_scores."""
+    return leaves(
+        (batch, heads, queries, features),
+        (batch, heads, keys, features),
+        (batch, heads, keys, features),
+        (batch, heads, keys, features),
+        dtype=dtype,
+    )
+
+
+def scaled(scores, scale):
+    return torch.log(torch.sigmoid(scores)) if scale == "log_sigmoid" else scores
+
+
+def tensorized_by_loops(
+    query, key, value, source, mask=None, token="identity", source_scale="identity", padding=None
+):
+    """Eq. 8 and 10 to 12: the probabilities of one pair are a vector, one for each feature."""
+    batch, heads, queries, features = query.shape
+    contexts = torch.zeros(batch, heads, queries, features, dtype=torch.float64)
+    for b in range(batch):
+        for h in range(heads):
+            for j in range(queries):
+                scores = []
+                for i in range(key.size(2)):
+                    penalty = 0.0 if mask is None else mask[h][j][i].item()
+                    if penalty == -INF or (padding is not None and padding[b, i]):
+                        continue
+                    pair = (key[b, h, i] * query[b, h, j]).sum() / math.sqrt(features)
+                    score = scaled(pair, token) + scaled(source[b, h, i], source_scale) + penalty
+                    scores.append((i, score))
+                if scores:
+                    total = sum(score.exp() for _, score in scores)
+                    contexts[b, h, j] = sum(
+                        score.exp() / total * value[b, h, i] for i, score in scores
+                    )
+    return contexts
+
+
+def check_gradients(output, expected, tensors):
+    for ours, theirs in zip(gradients(output, tensors), gradients(expected, tensors), strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+MASKS = {
+    "none": None,
+    "directions": torch.stack([PAST, FUTURE]),
+    "penalties": torch.stack([PENALTIES, PENALTIES + PAST]),
+}
+
+
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("source_scale", SCALES)
+@pytest.mark.parametrize("token_scale", SCALES)
+def test_equals_the_tensor_of_probabilities(token_scale, source_scale, mask):
+    tensors = inputs()
+    output = tensorized_attention(
+        *tensors,
+        mask=MASKS[mask],
+        token_scale=token_scale,
+        source_scale=source_scale,
+        key_padding_mask=PADDING,
+    )
+    expected = tensorized_by_loops(*tensors, MASKS[mask], token_scale, source_scale, PADDING)
+    torch.testing.assert_close(output, expected)
+    check_gradients(output, expected, tensors)
+
+
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("source_scale", SCALES)
+def test_sdpa_equals_it_with_the_identity(source_scale, mask, padded):
+    tensors = inputs()
+    padding = PADDING if padded else None
+    output = tensorized_attention(
+        *tensors,
+        mask=MASKS[mask],
+        token_scale="identity",
+        source_scale=source_scale,
+        key_padding_mask=padding,
+        impl="sdpa",
+    )
+    expected = tensorized_by_loops(*tensors, MASKS[mask], "identity", source_scale, padding)
+    torch.testing.assert_close(output, expected)
+    check_gradients(output, expected, tensors)
+
+
+@pytest.mark.parametrize("heads", [1, 3])
+def test_any_number_of_heads(heads):
+    tensors = inputs(batch=1, heads=heads, queries=3, keys=3)
+    output = tensorized_attention(*tensors, token_scale="identity")
+    torch.testing.assert_close(output, tensorized_by_loops(*tensors))
+
+
+@pytest.mark.parametrize("impl", ["reference", "sdpa"])
+def test_a_query_without_keys_gets_zero_and_gives_no_gradient(impl):
+    tensors = inputs()
+    output = tensorized_attention(
+        *tensors, mask=PAST, token_scale="identity", key_padding_mask=PADDING, impl=impl
+    )
+    dead = torch.cat([output[3].flatten(), output[:, :, 0].flatten(), output[2, :, 1].flatten()])
+    assert dead.eq(0).all()
+    for gradient in gradients(dead, tensors):
+        assert gradient.eq(0).all()
+
+
+@pytest.mark.parametrize("token_scale", SCALES)
+def test_the_weights_of_tokens_are_normalised_over_the_keys_seen(token_scale):
+    query, key, value, source = inputs()
+    _, weights = tensorized_attention(
+        query,
+        key,
+        value,
+        source,
+        mask=FUTURE,
+        token_scale=token_scale,
+        key_padding_mask=PADDING,
+        need_weights=True,
+        dropout_p=0.5,
+        training=False,
+    )
+    # With equal source scores the weights of the tokens are all there is.
+    plain = tensorized_attention(
+        query,
+        key,
+        value,
+        torch.zeros_like(source),
+        mask=FUTURE,
+        token_scale=token_scale,
+        key_padding_mask=PADDING,
+    )
+    torch.testing.assert_close(torch.matmul(weights, value), plain)
+    seen = (FUTURE == 0) & ~PADDING[:, None, None, :]
+    assert weights.masked_select(~seen).eq(0).all()
+    torch.testing.assert_close(weights.sum(-1), seen.any(-1).expand(4, 2, 5).double())
+
+
+# Precision
+
+
+@pytest.mark.parametrize(
+    "token_scale, impl", [*((s, "reference") for s in SCALES), ("identity", "sdpa")]
+)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_lower_precision_errs_by_its_own_rounding(dtype, token_scale, impl):
+    tensors = inputs(dtype=dtype)
+    exact = [tensor.detach().double().requires_grad_() for tensor in tensors]
+    options = {
+        "mask": MASKS["directions"],
+        "token_scale": token_scale,
+        "key_padding_mask": PADDING,
+    }
+    output = tensorized_attention(*tensors, impl=impl, **options)
+    expected = tensorized_attention(*exact, impl="reference", **options)
+    assert output.dtype == dtype
+    for ours, theirs in zip(
+        (output, *gradients(output, tensors)),
+        (expected, *gradients(expected, exact)),
+        strict=True,
+    ):
+        tolerance = 8 * torch.finfo(dtype).eps * (1 + theirs.abs().max().item())
+        torch.testing.assert_close(ours.double(), theirs, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize(
+    "token_scale, impl", [*((s, "reference") for s in SCALES), ("identity", "sdpa")]
+)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_keys_far_below_one_that_is_not_seen_keep_their_weights(dtype, token_scale, impl):
+    """The source score of the last key, which no query sees, is 50 above the others'."""
+    query, key, value, source = inputs(batch=1, dtype=dtype)
+    with torch.no_grad():
+        source[:, :, -1] += 50
+    tensors = [query, key, value, source]
+    output = tensorized_attention(*tensors, mask=PAST, token_scale=token_scale, impl=impl)
+    exact = [tensor.detach().double().requires_grad_() for tensor in tensors]
+    expected = tensorized_by_loops(*exact, [PAST, PAST], token_scale)
+    for ours, theirs in zip(
+        (output, *gradients(output, tensors)),
+        (expected, *gradients(expected, exact)),
+        strict=True,
+    ):
+        tolerance = 8 * torch.finfo(dtype).eps * (1 + theirs.abs().max().item())
+        torch.testing.assert_close(ours.double(), theirs, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize(
+    "token_scale, impl", [*((s, "reference") for s in SCALES), ("identity", "sdpa")]
+)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("distance", [200, 20_000])
+def test_beyond_all_range_a_context_is_still_a_mean_of_what_is_seen(
+    dtype, token_scale, impl, distance
+):
+    query, key, value, source = inputs(batch=1, dtype=dtype)
+    with torch.no_grad():
+        source[:, :, -1] += distance
+        query *= 30
+    tensors = [query, key, value, source]
+    output = tensorized_attention(*tensors, mask=PAST, token_scale=token_scale, impl=impl)
+    slack = 4 * torch.finfo(dtype).eps
+    for j in range(1, 5):
+        seen = value[:, :, :j]
+        assert (output[:, :, j] >= seen.amin(2) - slack * seen.abs().amax(2)).all()
+        assert (output[:, :, j] <= seen.amax(2) + slack * seen.abs().amax(2)).all()
+    assert all(gradient.isfinite().all() for gradient in gradients(output, tensors))
+
+
+def test_scores_of_tokens_that_are_all_very_low_still_differ():
+    """sigmoid(-200) is 0 in float32; the weights, 1 : exp(1), are not."""
+    query = torch.tensor([[[[1.0]]]])
+    key = torch.tensor([[[[-201.0], [-200.0]]]])
+    value = torch.tensor([[[[0.0], [1.0]]]])
+    output = tensorized_attention(query, key, value, torch.zeros_like(value))
+    torch.testing.assert_close(output.item(), 1 / (1 + math.exp(-1)))
+
+
+def test_what_is_padded_may_score_anything():
+    query, key, value, source = inputs(batch=1, dtype=torch.float32)
+    with torch.no_grad():
+        key[:, :, -2:] = 1e4
+        source[:, :, -2:] = 1e30
+    padding = torch.tensor([[False, False, False, True, True]])
+    tensors = [query, key, value, source]
+    output = tensorized_attention(*tensors, key_padding_mask=padding)
+    alone = tensorized_attention(query, *(tensor[:, :, :3] for tensor in tensors[1:]))
+    torch.testing.assert_close(output, alone)
+    assert all(gradient.isfinite().all() for gradient in gradients(output, tensors))
+
+
+def test_autocast_does_not_narrow_the_weights():
+    query, key, value, source = inputs(batch=1, dtype=torch.float32)
+    with torch.no_grad():
+        source[:, :, -1] += 50
+    expected = tensorized_attention(query, key, value, source, mask=PAST)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        output = tensorized_attention(query, key, value, source, mask=PAST)
+    torch.testing.assert_close(output, expected)
+
+
+# Dropout
+
+
+@pytest.mark.parametrize("token_scale, impl", [("log_sigmoid", "reference"), ("identity", "sdpa")])
+def test_dropout_takes_keys_and_features_apart_and_leaves_the_denominator(token_scale, impl):
+    """A lone key's context is its value: over the probability to keep, or dropped.
+
+    Its token2token weight is dropped for all features at once, its source2token weight for each.
+    """
+    torch.manual_seed(0)
+    runs, features, p = 4000, 8, 0.36
+    vectors = torch.ones(runs, 1, 1, features)
+    tensors = [vectors] * 4
+    output = tensorized_attention(*tensors, token_scale=token_scale, dropout_p=p, impl=impl)
+    output = output.view(runs, -1)
+    kept = output != 0
+    torch.testing.assert_close(output[kept], torch.full_like(output[kept], 1 / (1 - p)))
+
+    def close(frequency, probability, trials):
+        return abs(frequency - probability) <= 5 * math.sqrt(
+            probability * (1 - probability) / trials
+        )
+
+    # sqrt(1 - p) is 0.8: a sentence is dropped whole with 0.2, or loses all features by chance.
+    sentences = kept.any(1)
+    assert close(sentences.double().mean().item(), 0.8 * (1 - 0.2**features), runs)
+    features_kept = kept[sentences].double().mean().item()
+    assert close(features_kept, 0.8 / (1 - 0.2**features), features * int(sentences.sum()))
+
+
+@pytest.mark.parametrize("token_scale, impl", [("log_sigmoid", "reference"), ("identity", "sdpa")])
+def test_dropout_keeps_the_mean_and_acts_only_in_training(token_scale, impl):
+    torch.manual_seed(0)
+    tensors = inputs(batch=1, heads=1, features=2)
+    options = {"mask": PENALTIES, "token_scale": token_scale, "impl": impl}
+    kept = tensorized_attention(*tensors, dropout_p=0.5, training=False, **options)
+    torch.testing.assert_close(kept, tensorized_attention(*tensors, **options))
+    many = [tensor.expand(4000, -1, -1, -1) for tensor in tensors]
+    runs = tensorized_attention(*many, dropout_p=0.5, **options)
+    # The mean of the runs lies within five standard errors of the undropped context.
+    error = 5 * runs.std(0) / math.sqrt(len(runs))
+    assert ((runs.mean(0) - kept[0]).abs() <= error).all()
+
+
+# Memory
+
+
+class _Sizes(TorchDispatchMode):
+    """The elements of the largest tensor that any operation makes."""
+
+    largest = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        for tensor in result if isinstance(result, (tuple, list)) else [result]:
+            if isinstance(tensor, torch.Tensor):
+                self.largest = max(self.largest, tensor.numel())
+        return result
+
+
+def saved_bytes(attend, tensors):
+    """What autograd keeps between the forward and the backward pass, each storage once."""
+    storages = {}
+
+    def pack(tensor):
+        storage = tensor.untyped_storage()
+        storages[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        output = attend(*tensors)
+    output.sum().backward()
+    return sum(storages.values())
+
+
+def directions(length):
+    past = torch.zeros(length, length).masked_fill(
+        torch.ones(length, length, dtype=torch.bool).triu(), -INF
+    )
+    return torch.stack([past, past.t()])
+
+
+def by_tensor(query, key, value, source, mask):
+    """Eq. 10 to 12 as they are printed, with the tensor of scores."""
+    pairs = F.logsigmoid(query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))) + mask
+    scores = pairs[..., None] + source[:, :, None]  # [B, H, Tq, Tk, D]
+    probabilities = scores.masked_fill(mask[..., None] == -INF, -1e9).softmax(-2)
+    return (probabilities * value[:, :, None]).sum(-2)
+
+
+@pytest.mark.parametrize(
+    "token_scale, impl", [*((s, "reference") for s in SCALES), ("identity", "sdpa")]
+)
+def test_no_tensor_of_every_pair_and_feature_is_made(token_scale, impl):
+    batch, heads, length, features = 2, 2, 32, 16
+    tensors = inputs(batch, heads, length, length, features, dtype=torch.float32)
+    padding = torch.zeros(batch, length, dtype=torch.bool)
+    with _Sizes() as sizes:
+        output = tensorized_attention(
+            *tensors,
+            mask=directions(length),
+            token_scale=token_scale,
+            key_padding_mask=padding,
+            dropout_p=0.0 if impl == "sdpa" else 0.1,
+            impl=impl,
+        )
+        output.sum().backward()
+    # The largest are one number for each pair, or those of each token and feature, twice.
+    assert sizes.largest <= batch * heads * length * max(length, 2 * features)
+
+
+def test_memory_grows_with_the_pairs_and_not_with_their_features():
+    """Figure 1(a): what training keeps, against the tensor of probabilities."""
+
+    def kept(attend, length, features):
+        tensors = inputs(1, 2, length, length, features, dtype=torch.float32)
+        return saved_bytes(lambda *t: attend(*t, mask=directions(length)), tensors)
+
+    # One number for each pair, or for each token and feature, is four bytes.
+    for length, features in ((32, 8), (64, 8), (128, 8), (32, 64), (128, 64)):
+        pairs, tokens = 2 * length * length, 2 * length * features
+        assert kept(tensorized_attention, length, features) <= 4 * (6 * pairs + 12 * tokens)
+    assert kept(by_tensor, 128, 64) >= 4 * 2 * 128 * 128 * 64
+    assert kept(tensorized_attention, 128, 64) < kept(by_tensor, 128, 64) / 4
+
+
+# Choices
+
+
+@pytest.mark.parametrize(
+    "choice, message",
+    [
+        (
+            {"token_scale": "tanh"},
+            "unknown token_scale 'tanh'; choose one of: log_sigmoid, identity",
+        ),
+        (
+            {"source_scale": "exp"},
+            "unknown source_scale 'exp'; choose one of: log_sigmoid, identity",
+        ),
+        ({"impl": "sdpa"}, "impl='sdpa' cannot do token_scale 'log_sigmoid', only 'identity'"),
+        (
+            {"impl": "sdpa", "token_scale": "identity", "need_weights": True},
+            "impl='sdpa' cannot return weights",
+        ),
+        ({"impl": "flash"}, "no implementation 'flash' here; choose one of: auto"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_in_one_line(choice, message):
+    with pytest.raises(ValueError) as error:
+        tensorized_attention(*inputs(), **choice)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "choice, message",
+    [
+        ({"num_heads": 3}, "3 heads cannot be shared out evenly among 2 masks: past, future"),
+        ({"masks": ["before"]}, "mask 'before': unknown part 'before'; known: past, future"),
+        ({"causal": True}, "mask 'future' looks ahead, which a decoder's self attention cannot"),
+        ({"token_scale": "exp"}, "unknown token_scale 'exp'; choose one of: log_sigmoid, identity"),
+        ({"source_scale": "exp"}, "unknown source_scale 'exp'; choose one of:"),
+        ({"source": "query"}, "unknown source 'query'; choose one of: key, value"),
+        ({"source_layers": 3}, "source_layers 3: choose 0, 1 or 2"),
+    ],
+)
+def test_module_refuses_in_one_line_when_it_is_built(choice, message):
+    with pytest.raises(ValueError) as error:
+        TensorizedAttention(**{"num_heads": 4, "head_dim": 2, **choice})
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+# Modules
+
+
+def affine(x, weight, bias):
+    """One head's affine map, a position at a time."""
+    return torch.stack([x[t] @ weight + bias[0] for t in range(len(x))])
+
+
+def source_by_loops(module, key, value):
+    """Eq. 9, or the published runs' forms of it."""
+    source = key if module.source == "key" else value
+    rows = []
+    for b in range(source.size(0)):
+        for h in range(source.size(1)):
+            x = source[b, h]
+            if module.source_hidden is not None:
+                x = affine(x, module.source_hidden.weight[h], module.source_hidden.bias[h])
+                x = x.clamp(min=0)
+            rows.append(affine(x, module.source_output.weight[h], module.source_output.bias[h]))
+    scores = torch.stack(rows).view_as(source)
+    return scores / math.sqrt(source.size(-1)) if module.divide_source else scores
+
+
+def randomise(module):
+    for parameter, random in zip(
+        module.parameters(), leaves(*(p.shape for p in module.parameters()), seed=9), strict=True
+    ):
+        parameter.data.copy_(random)
+
+
+@pytest.mark.parametrize(
+    "options, mask",
+    [
+        ({}, MASKS["directions"]),
+        ({"source": "value", "include_self": True}, [PAST.tril(), FUTURE.triu()]),
+        (TRANSLATION, None),
+        ({"masks": ["past", "window:1"]}, None),
+        ({"masks": (), "causal": True}, None),
+        ({"masks": ["past"], "causal": True}, [PAST, PAST]),
+    ],
+)
+def test_module_is_the_equation_with_its_parameters(options, mask):
+    module = TensorizedAttention(2, 3, **options).double()
+    randomise(module)
+    query, key, value, _ = inputs()
+    if options.get("include_self"):
+        eye = torch.eye(5, dtype=torch.bool)
+        mask = [PAST.masked_fill(eye, 0.0), FUTURE.masked_fill(eye, 0.0)]
+    if options.get("masks") == ["past", "window:1"]:
+        window = [[0.0 if abs(i - j) == 1 else -INF for j in range(5)] for i in range(5)]
+        mask = [PAST, torch.tensor(window)]
+    if options.get("causal") and not options["masks"]:
+        mask = [PAST.masked_fill(torch.eye(5, dtype=torch.bool), 0.0)] * 2
+    expected = tensorized_by_loops(
+        query,
+        key,
+        value,
+        source_by_loops(module, key, value),
+        mask,
+        module.token_scale,
+        module.source_scale,
+        PADDING,
+    )
+    output = module(None, query, key, value, key_padding_mask=PADDING)
+    torch.testing.assert_close(output, expected)
+    check_gradients(output, expected, [query, key, value, *module.parameters()])
+
+
+def test_fusion_gate_by_hand():
+    """With zero maps the gate is one half; a bias opens it for the value or the context."""
+    gate = HeadwiseFusionGate(num_heads=2, head_dim=1)
+    gate.gate.weight.data.zero_()
+    gate.gate.bias.data.copy_(torch.tensor([[[0.0]], [[100.0]]]))
+    value = torch.tensor([[[[1.0]], [[2.0]]]])
+    context = torch.tensor([[[[3.0]], [[4.0]]]])
+    assert gate(value, context).flatten().tolist() == [2.0, 2.0]
+
+
+def test_fusion_gate_chooses_between_a_querys_own_value_and_its_context():
+    module = TensorizedAttention(2, 3, fusion_gate=True).double()
+    randomise(module)
+    query, key, value, _ = inputs()
+    output = module(None, query, key, value, key_padding_mask=PADDING)
+    context, weights = TensorizedAttention.forward(
+        _without_gate(module), None, query, key, value, key_padding_mask=PADDING, need_weights=True
+    )
+    gate = module.fusion_gate.gate
+    for h in range(2):
+        both = torch.cat([value[:, h], context[:, h]], dim=-1)
+        g = torch.sigmoid(both @ gate.weight[h] + gate.bias[h])
+        torch.testing.assert_close(output[:, h], g * value[:, h] + (1 - g) * context[:, h])
+
+
+def _without_gate(module):
+    twin = TensorizedAttention(2, 3).double()
+    twin.load_state_dict(
+        {name: p for name, p in module.state_dict().items() if "fusion_gate" not in name}
+    )
+    return twin
+
+
+@pytest.mark.parametrize("masks", [(), ("past",)])
+def test_one_query_equals_the_last_of_all(masks):
+    module = TensorizedAttention(2, 3, masks=masks, causal=True, fusion_gate=True).double()
+    query, key, value, _ = inputs()
+    for length in range(1, 6):
+        whole = module(None, query, key, value)[:, :, length - 1 : length]
+        newest = module(
+            None,
+            query[:, :, length - 1 : length],
+            key[:, :, :length],
+            value[:, :, :length],
+        )
+        torch.testing.assert_close(newest, whole)
+
+
+def test_every_parameter_is_used():
+    for options in ({"fusion_gate": True}, TRANSLATION):
+        module = TensorizedAttention(2, 3, **options).double()
+        query, key, value, _ = inputs()
+        module(None, query, key, value).square().sum().backward()
+        for name, parameter in module.named_parameters():
+            assert parameter.grad is not None and parameter.grad.abs().sum() > 0, name
+
+
+def test_source_weights_of_tokens_are_averaged_over_features():
+    module = TensorizedAttention(2, 3).double()
+    _, key, value, _ = inputs()
+    weights = module.token_source_weights(key, value, PADDING)
+    scores = source_by_loops(module, key, value)
+    expected = torch.zeros_like(weights)
+    for b in range(3):
+        seen = [t for t in range(5) if not PADDING[b, t]]
+        for h in range(2):
+            exponentials = {t: scores[b, h, t].exp() for t in seen}
+            total = sum(exponentials.values())
+            for t in seen:
+                expected[b, h, t] = (exponentials[t] / total).mean()
+    torch.testing.assert_close(weights, expected)
+
+
+def count(*modules):
+    return sum(p.numel() for module in modules for p in module.parameters())
+
+
+def test_parameters_of_the_published_models():
+    """Table 6: 61.58M parameters against 61.38M. Table 3: the SNLI model has 2.9m, 2.5m without
+    source2token scores or without queries and keys, 1.8m without either and the gate."""
+    base_encoder = [TensorizedAttention(8, 64, **TRANSLATION) for _ in range(6)]
+    assert count(*base_encoder) == 6 * 8 * (64 * 64 + 64) == 199_680
+    snli = TensorizedAttention(2, 300, source="value", fusion_gate=True)
+    gate = count(snli.fusion_gate)
+    source = count(snli) - gate
+    queries_and_keys = 2 * 2 * 300 * 300
+    whole = (
+        2 * (300 * 300 + 300)  # values from word vectors
+        + queries_and_keys
+        + count(snli)
+        + count(Source2TokenPooling(600))
+        + (2400 * 300 + 300)
+        + 2 * (300 * 300 + 300)  # highway
+        + (300 * 3 + 3)
+    )
+    assert round(whole / 1e6, 1) == 2.9
+    assert round((whole - source) / 1e6, 1) == 2.5
+    assert round((whole - queries_and_keys) / 1e6, 1) == 2.5
+    assert round((whole - source - queries_and_keys - gate) / 1e6, 1) == 1.8
+
+
+def test_headwise_linear_maps_every_head_by_itself():
+    linear = HeadwiseLinear(3, 2, 4, bias=5.0)
+    assert linear.bias.eq(5).all()
+    assert count(linear) == 3 * (2 * 4 + 4)
+    # Glorot uniform for each head's matrix, not for the stack.
+    assert linear.weight.abs().max() <= math.sqrt(6 / (2 + 4))
+    (x,) = leaves((2, 3, 5, 2), dtype=torch.float32)
+    for h in range(3):
+        torch.testing.assert_close(linear(x)[:, h], x[:, h] @ linear.weight[h] + 5)
+
+
+# Source2token pooling
+
+
+def test_pooling_equals_the_equation():
+    hidden, scores = leaves((4, 5, 3), (4, 5, 3))
+    expected = torch.zeros(4, 3, dtype=torch.float64)
+    for b in range(4):
+        for c in range(3):
+            seen = [t for t in range(5) if not PADDING[b, t]]
+            if seen:
+                total = sum(scores[b, t, c].exp() for t in seen)
+                expected[b, c] = sum(scores[b, t, c].exp() / total * hidden[b, t, c] for t in seen)
+    pooled, weights = source2token_pooling(
+        hidden, scores, key_padding_mask=PADDING, need_weights=True
+    )
+    torch.testing.assert_close(pooled, expected)
+    check_gradients(pooled, expected, [hidden, scores])
+    torch.testing.assert_close((weights * hidden).sum(1), expected)
+    assert weights[PADDING].eq(0).all()
+
+
+def test_pooling_of_nothing_is_zero():
+    hidden, scores = leaves((4, 5, 3), (4, 5, 3))
+    pooled = source2token_pooling(hidden, scores, key_padding_mask=PADDING)
+    assert pooled[3].eq(0).all()
+    assert all(gradient.eq(0).all() for gradient in gradients(pooled[3], [hidden, scores]))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_pooling_in_lower_precision(dtype):
+    hidden, scores = leaves((4, 5, 3), (4, 5, 3), dtype=dtype)
+    exact = [tensor.detach().double() for tensor in (hidden, scores)]
+    pooled = source2token_pooling(hidden, scores, key_padding_mask=PADDING)
+    expected = source2token_pooling(*exact, key_padding_mask=PADDING)
+    assert pooled.dtype == dtype
+    eps = torch.finfo(dtype).eps
+    torch.testing.assert_close(pooled.double(), expected, rtol=eps, atol=eps)
+
+
+def test_pooling_module_scores_by_two_maps():
+    module = Source2TokenPooling(3).double()
+    (hidden,) = leaves((4, 5, 3))
+    inner = hidden @ module.hidden.weight.t() + module.hidden.bias
+    inner = torch.where(inner > 0, inner, inner.exp() - 1)
+    scores = inner @ module.output.weight.t() + module.output.bias
+    expected = source2token_pooling(hidden, scores, key_padding_mask=PADDING)
+    torch.testing.assert_close(module(hidden, PADDING), expected)
+    pooled, weights = module(hidden, PADDING, need_weights=True)
+    torch.testing.assert_close(pooled, expected)
+    torch.testing.assert_close(weights, source2token_weights(scores, PADDING))
+    assert count(Source2TokenPooling(600)) == 2 * (600 * 600 + 600)

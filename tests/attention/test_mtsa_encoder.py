@@ -1,0 +1,89 @@
+import pytest
+import torch
+import torch.nn.functional as F
+from reference import leaves
+
+from fairseq_posattn.attention import TensorizedAttention
+from fairseq_posattn.attention.mtsa_encoder import TensorizedEncoder
+
+PADDING = torch.tensor([[False, False, False, False], [False, False, False, True]])
+
+
+def encoder(token2token=True, **options):
+    torch.manual_seed(0)
+    options = {"source": "value", "activation": F.elu, "fusion_gate": True, **options}
+    module = TensorizedEncoder(3, 4, 2, TensorizedAttention(2, 2, **options), token2token).double()
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.3)
+    return module
+
+
+def by_position(module, words, length, sees):
+    """One sentence from the equations: values, scores, gate, head by head and pair by pair.
+
+    ``sees(head, query, key)``.
+    """
+    attention = module.attention
+    value = F.elu(words[:length] @ module.value_map.weight.T + module.value_map.bias)
+    heads = []
+    for head, v in enumerate(value.chunk(2, dim=-1)):
+
+        def affine(linear, x, head=head):
+            return x @ linear.weight[head] + linear.bias[head, 0]
+
+        query, key = torch.zeros_like(v), torch.zeros_like(v)
+        if module.query_map is not None:
+            query, key = affine(module.query_map, v), affine(module.key_map, v)
+        source = torch.zeros_like(v)
+        if attention.source_output is not None:
+            source = affine(attention.source_output, F.elu(affine(attention.source_hidden, v)))
+        contexts = []
+        for j in range(length):
+            numerator, denominator = torch.zeros_like(v[0]), torch.zeros_like(v[0])
+            for i in range(length):
+                if sees(head, j, i):
+                    pair = torch.sigmoid(key[i] @ query[j] / 2**0.5)  # exp of its logarithm
+                    weight = pair * torch.exp(source[i])
+                    numerator, denominator = numerator + weight * v[i], denominator + weight
+            context = torch.where(denominator > 0, numerator / denominator, 0.0)
+            gate = torch.sigmoid(affine(attention.fusion_gate.gate, torch.cat([v[j], context])))
+            contexts.append(gate * v[j] + (1 - gate) * context)
+        heads.append(torch.stack(contexts))
+    return torch.cat(heads, dim=-1)
+
+
+def past_and_future(head, query, key):
+    return key < query if head == 0 else key > query
+
+
+@pytest.mark.parametrize(
+    ("options", "sees"),
+    [
+        ({}, past_and_future),
+        ({"masks": ()}, lambda head, query, key: True),
+        ({"token2token": False}, past_and_future),
+        ({"source_layers": 0}, past_and_future),
+    ],
+)
+def test_equals_the_equations(options, sees):
+    """Table 3: the model, without masks, without token2token, without source2token."""
+    module = encoder(**options)
+    (words,) = leaves((2, 4, 3))
+    output = module(words, PADDING)
+    for row, length in enumerate([4, 3]):
+        expected = by_position(module, words[row], length, sees)
+        torch.testing.assert_close(output[row, :length], expected)
+
+
+def test_without_attention_it_is_the_values():
+    """Table 3, without the proposed modules."""
+    module = TensorizedEncoder(3, 4, 2, attention=None)
+    words = torch.randn(2, 4, 3)
+    torch.testing.assert_close(module(words, PADDING), F.elu(module.value_map(words)))
+    assert sum(parameter.numel() for parameter in module.parameters()) == 3 * 4 + 4
+
+
+def test_heads_that_do_not_divide_the_features_are_refused():
+    with pytest.raises(ValueError, match="5 features cannot be divided among 2 heads"):
+        TensorizedEncoder(3, 5, 2, attention=None)

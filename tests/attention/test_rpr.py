@@ -1,0 +1,257 @@
+import math
+
+import pytest
+import torch
+from reference import gradients, leaves
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from fairseq_posattn.attention.rpr import (
+    RelativePositionAttention,
+    relative_position_attention,
+)
+
+# Rows: no padding, right, left, and nothing but padding.
+PADDING = torch.tensor(
+    [
+        [False, False, False, False, False],
+        [False, False, False, True, True],
+        [True, False, False, False, False],
+        [True, True, True, True, True],
+    ]
+)
+
+
+def inputs(
+    batch=4, heads=3, queries=5, keys=5, features=3, clip=2, per_head=False, dtype=torch.float64
+):
+    """query, key, value, key_embedding, value_embedding."""
+    table = (2 * clip + 1, features)
+    table = (heads, *table) if per_head else table
+    shapes = (
+        (batch, heads, queries, features),
+        (batch, heads, keys, features),
+        (batch, heads, keys, features),
+        table,
+        table,
+    )
+    return leaves(*shapes, dtype=dtype)
+
+
+def by_position(query, key, value, key_embedding, value_embedding, padding, causal=False):
+    """Eq. 3 and 4, a vector for each pair of positions."""
+    batch, heads, queries, features = query.shape
+    clip = key_embedding.size(-2) // 2
+    offset = key.size(2) - queries
+    key_embedding = key_embedding.expand(heads, -1, -1)
+    value_embedding = value_embedding.expand(heads, -1, -1)
+    rows = []
+    for b in range(batch):
+        for h in range(heads):
+            for i in range(queries):
+                row = torch.zeros_like(value[b, h, 0])
+                total = 0.0
+                for j in range(key.size(2)):
+                    if padding[b, j] or (causal and j > i + offset):
+                        continue
+                    label = max(-clip, min(clip, j - (i + offset))) + clip
+                    edge = key[b, h, j] + key_embedding[h, label]
+                    weight = torch.exp(torch.dot(query[b, h, i], edge) / math.sqrt(features))
+                    row = row + weight * (value[b, h, j] + value_embedding[h, label])
+                    total = total + weight
+                rows.append(row / total if torch.is_tensor(total) else row)
+    return torch.stack(rows).view(batch, heads, queries, features)
+
+
+def assert_same_with_gradients(output, expected, tensors):
+    torch.testing.assert_close(output, expected)
+    for ours, theirs in zip(gradients(output, tensors), gradients(expected, tensors), strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(
+    ("heads", "clip", "per_head"), [(1, 2, False), (3, 1, True), (3, 0, False), (2, 9, True)]
+)
+def test_equals_the_equation(heads, clip, per_head, causal):
+    tensors = inputs(heads=heads, clip=clip, per_head=per_head)
+    output = relative_position_attention(*tensors, key_padding_mask=PADDING, causal=causal)
+    expected = by_position(*tensors, PADDING, causal)
+    assert_same_with_gradients(output, expected, tensors)
+
+
+@pytest.mark.parametrize(("queries", "keys"), [(1, 1), (1, 5), (2, 5), (4, 5)])
+def test_queries_are_the_last_positions(queries, keys):
+    tensors = inputs(batch=1, queries=queries, keys=keys)
+    padding = torch.zeros(1, keys, dtype=torch.bool)
+    for causal in (False, True):
+        output = relative_position_attention(*tensors, causal=causal)
+        assert_same_with_gradients(output, by_position(*tensors, padding, causal), tensors)
+
+
+def test_a_key_embedding_can_point_at_the_token_before():
+    nothing = torch.zeros(1, 1, 4, 1)
+    value = torch.tensor([1.0, 2.0, 3.0, 4.0]).view(1, 1, 4, 1)
+    before = torch.tensor([[100.0], [0.0], [0.0]])  # s - t = -1, 0, 1
+    context = relative_position_attention(nothing + 1, nothing, value, before, before * 0)
+    # The first token has none before it, and looks at all alike. The third and the fourth token are
+    # pointed at every earlier one: distances beyond k share the embedding of k.
+    torch.testing.assert_close(context.flatten(), torch.tensor([2.5, 1.0, 1.5, 2.0]))
+
+
+def test_a_value_embedding_tells_where_a_query_looked():
+    nothing = torch.zeros(1, 1, 3, 1)
+    where = torch.tensor([[-1.0], [0.0], [1.0]])  # s - t = -1, 0, 1
+    context = relative_position_attention(nothing, nothing, nothing, where * 0, where)
+    torch.testing.assert_close(context.flatten(), torch.tensor([2 / 3, 0.0, -2 / 3]))
+
+
+def test_a_query_without_keys_gets_zero_and_gives_no_gradient():
+    tensors = inputs()
+    output, weights = relative_position_attention(
+        *tensors, key_padding_mask=PADDING, need_weights=True
+    )
+    assert output[3].eq(0).all() and weights[3].eq(0).all()
+    for gradient in gradients(output[3:], tensors):
+        assert gradient.eq(0).all()
+
+
+def test_padding_changes_nothing():
+    (sentence,) = leaves((1, 3, 4, 3))
+    tables = inputs(clip=1)[3:]
+    alone = relative_position_attention(sentence, sentence, sentence, *tables)
+    for left in (0, 1, 2):
+        padded = torch.nn.functional.pad(sentence, (0, 0, left, 2 - left), value=9.0)
+        padding = torch.ones(1, 6, dtype=torch.bool)
+        padding[:, left : left + 4] = False
+        output = relative_position_attention(
+            padded, padded, padded, *tables, key_padding_mask=padding
+        )
+        torch.testing.assert_close(output[:, :, left : left + 4], alone)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_lower_precision_errs_by_its_own_rounding(dtype):
+    tensors = inputs(dtype=dtype)
+    exact = [tensor.detach().double().requires_grad_() for tensor in tensors]
+    output = relative_position_attention(*tensors, key_padding_mask=PADDING)
+    expected = relative_position_attention(*exact, key_padding_mask=PADDING)
+    assert output.dtype == dtype
+    rounding = 8 * torch.finfo(dtype).eps
+    for ours, theirs in zip(
+        (output, *gradients(output, tensors)),
+        (expected, *gradients(expected, exact)),
+        strict=True,
+    ):
+        tolerance = rounding * (1 + theirs.abs().max().item())
+        torch.testing.assert_close(ours.double(), theirs, rtol=0, atol=tolerance)
+
+
+def test_scores_that_overflow_half_precision_before_scaling():
+    vectors = torch.full((1, 1, 3, 64), 35.0, dtype=torch.float16)
+    table = vectors[0, 0]
+    assert torch.matmul(vectors, vectors.transpose(-2, -1)).isinf().all()
+    assert relative_position_attention(vectors, vectors, vectors, table, table).isfinite().all()
+
+
+def test_weights_are_those_of_the_context():
+    tensors = inputs(clip=1)
+    context, weights = relative_position_attention(
+        *tensors, key_padding_mask=PADDING, need_weights=True, dropout_p=0.5, training=False
+    )
+    torch.testing.assert_close(
+        context,
+        relative_position_attention(*tensors, key_padding_mask=PADDING),
+    )
+    assert weights.masked_select(PADDING[:, None, None, :]).eq(0).all()
+    alive = ~PADDING.all(-1)
+    torch.testing.assert_close(weights[alive].sum(-1), torch.ones(3, 3, 5, dtype=torch.float64))
+
+
+def test_dropout_drops_a_key_and_its_position_together():
+    """Values and value embeddings cancel, so what is left of any choice of weights is zero."""
+    torch.manual_seed(0)
+    query, key, value, table, _ = inputs(batch=1, clip=0)
+    value = torch.ones_like(value)
+    opposite = -torch.ones_like(table)
+    output = relative_position_attention(query, key, value, table, opposite, dropout_p=0.5)
+    torch.testing.assert_close(output, torch.zeros_like(output))
+
+
+def test_dropout_scales_what_it_keeps():
+    torch.manual_seed(0)
+    tensors = inputs(batch=1, heads=1, features=2)
+    kept = relative_position_attention(*tensors)
+    runs = torch.stack(
+        [relative_position_attention(*tensors, dropout_p=0.5) for _ in range(1000)]
+    ).detach()
+    # The mean of the runs lies within five standard errors of the undropped context.
+    error = 5 * runs.std(0) / math.sqrt(len(runs))
+    assert ((runs.mean(0) - kept).abs() <= error).all()
+
+
+class LargestTensor(TorchDispatchMode):
+    """Remembers how many elements the largest tensor had that any operation returned."""
+
+    elements = 0
+
+    def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
+        output = function(*arguments, **(keywords or {}))
+        for tensor in output if isinstance(output, (list, tuple)) else [output]:
+            if torch.is_tensor(tensor):
+                self.elements = max(self.elements, tensor.numel())
+        return output
+
+
+def test_no_tensor_has_a_query_a_key_and_a_feature_dimension():
+    tensors = inputs(batch=2, heads=2, queries=12, keys=12, features=8, clip=3)
+    with LargestTensor() as largest:
+        relative_position_attention(*tensors, causal=True).sum().backward()
+    assert largest.elements <= 2 * 2 * 12 * 24
+
+
+def test_tables_must_have_a_middle_and_the_same_length():
+    query, key, value, key_embedding, value_embedding = inputs()
+    with pytest.raises(ValueError, match="tables of 4 and 5 relative positions; both need 2k"):
+        relative_position_attention(query, key, value, key_embedding[1:], value_embedding)
+    with pytest.raises(ValueError, match="tables of 5 and 3 relative positions"):
+        relative_position_attention(query, key, value, key_embedding, value_embedding[1:-1])
+
+
+def test_sdpa_is_refused_with_its_reason():
+    with pytest.raises(ValueError, match="impl='sdpa' cannot add relative positions to the values"):
+        relative_position_attention(*inputs(), impl="sdpa")
+
+
+@pytest.mark.parametrize("per_head", [False, True])
+def test_module_gives_the_equation_its_learned_parameters(per_head):
+    torch.manual_seed(0)
+    module = RelativePositionAttention(9, 3, max_distance=2, per_head=per_head, causal=True)
+    module = module.double()
+    query, key, value, *_ = inputs()
+    output = module(None, query, key, value, key_padding_mask=PADDING)
+    expected = by_position(
+        query, key, value, module.key_embedding, module.value_embedding, PADDING, causal=True
+    )
+    assert_same_with_gradients(output, expected, [query, key, value, *module.parameters()])
+    assert sum(p.numel() for p in module.parameters()) == 2 * 5 * 3 * (3 if per_head else 1)
+
+
+def test_one_query_of_the_module_equals_the_last_of_all():
+    torch.manual_seed(0)
+    module = RelativePositionAttention(6, 2, max_distance=1, causal=True).double()
+    query, key, value, *_ = inputs(heads=2)
+    whole = module(None, query, key, value)
+    for length in range(1, 6):
+        newest = module(
+            None, query[:, :, length - 1 : length], key[:, :, :length], value[:, :, :length]
+        )
+        torch.testing.assert_close(newest[:, :, 0], whole[:, :, length - 1])
+
+
+def test_module_drops_weights_only_while_training():
+    torch.manual_seed(0)
+    module = RelativePositionAttention(embed_dim=9, num_heads=3, dropout=0.5).double()
+    query, key, value, *_ = inputs()
+    kept = module.eval()(None, query, key, value)
+    torch.testing.assert_close(module(None, query, key, value), kept)
+    assert not torch.allclose(module.train()(None, query, key, value), kept)
