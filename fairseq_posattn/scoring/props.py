@@ -1,0 +1,170 @@
+"""Semantic roles as text: the props format of the CoNLL-2005 shared task, and tags a word.
+
+A props file has a line a word, columns parted by blanks, a blank line after each sentence. The
+first column is a predicate's lemma, or ``-``; then comes a column for each predicate, in order,
+with its arguments in brackets: ``(A0*`` opens one, ``*)`` closes one, ``(A0*)`` is one of a word.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fairseq_posattn.errors import UsageError
+
+OUTSIDE, BEGINS, CONTINUES = "O", "B-", "I-"
+BRACKETS = re.compile(r"((?:\([^()*\s]+)*)\*((?:[^()*\s]*\))*)")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Words ``start`` to ``end``, both included, counted from 0, and their label."""
+
+    label: str
+    start: int
+    end: int
+
+
+@dataclass
+class Proposition:
+    """A predicate, the place of its word in the sentence, and its pieces from left to right."""
+
+    predicate: str
+    place: int
+    pieces: list[Piece] = field(default_factory=list)
+
+
+@dataclass
+class Sentence:
+    """A sentence of ``length`` words; ``line`` is where it starts in its file, from 1."""
+
+    length: int
+    propositions: list[Proposition]
+    line: int = 0
+
+
+# --- Tags a word ---------------------------------------------------------------------------------
+
+
+def pieces_of_tags(tags: Sequence[str]) -> list[Piece]:
+    """The pieces that any sequence of ``B-X``, ``I-X`` and ``O`` says.
+
+    A piece starts at a B-, or at an I- that follows O or starts the sentence; it ends before the
+    next B- or O. Its label is that of its first tag, whatever the I- tags in it say.
+    """
+    starts = [
+        place
+        for place, tag in enumerate(tags)
+        if tag.startswith(BEGINS)
+        or tag.startswith(CONTINUES)
+        and (place == 0 or tags[place - 1] == OUTSIDE)
+    ]
+    pieces = []
+    for start in starts:
+        end = start
+        while end + 1 < len(tags) and tags[end + 1].startswith(CONTINUES):
+            end += 1
+        pieces.append(Piece(tags[start][len(BEGINS) :], start, end))
+    return pieces
+
+
+def tags_of_pieces(pieces: Iterable[Piece], length: int) -> list[str]:
+    """A tag for each of ``length`` words.
+
+    Raises:
+        ValueError: two pieces share a word.
+    """
+    tags = [OUTSIDE] * length
+    for piece in pieces:
+        if any(tag != OUTSIDE for tag in tags[piece.start : piece.end + 1]):
+            raise ValueError(f"{piece.label} at words {piece.start} to {piece.end} lies on another")
+        tags[piece.start] = BEGINS + piece.label
+        for place in range(piece.start + 1, piece.end + 1):
+            tags[place] = CONTINUES + piece.label
+    return tags
+
+
+# --- Files ---------------------------------------------------------------------------------------
+
+
+def read_props(path: str | Path) -> list[Sentence]:
+    """The sentences of a props file; several blank lines count as one.
+
+    Raises:
+        UsageError: a line has too many or too few columns, brackets do not match, or the file is
+            not text; the message names file and line.
+    """
+    try:
+        lines = Path(path).read_text(encoding="utf-8").split("\n")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is not text in UTF-8: {error.reason}") from error
+    return [_sentence(path, first, rows) for first, rows in _blocks(lines)]
+
+
+def write_props(sentences: Iterable[Sentence]) -> Iterator[str]:
+    """The lines of a props file, each with its line end."""
+    for sentence in sentences:
+        columns = [["-"] * sentence.length]
+        for proposition in sentence.propositions:
+            columns[0][proposition.place] = proposition.predicate
+            columns.append(_bracketed(proposition.pieces, sentence.length))
+        for row in zip(*columns, strict=True):
+            yield "\t".join(row) + "\n"
+        yield "\n"
+
+
+def _bracketed(pieces: Iterable[Piece], length: int) -> list[str]:
+    opened, closed = [""] * length, [""] * length
+    for piece in pieces:
+        opened[piece.start] += f"({piece.label}"
+        closed[piece.end] += ")"
+    return [f"{left}*{right}" for left, right in zip(opened, closed, strict=True)]
+
+
+def _blocks(lines: Sequence[str]) -> Iterator[tuple[int, list[list[str]]]]:
+    """The columns of each sentence's lines, and the number of its first line."""
+    rows: list[list[str]] = []
+    for number, line in enumerate([*lines, ""], start=1):
+        columns = line.split()
+        if columns:
+            rows.append(columns)
+        elif rows:
+            yield number - len(rows), rows
+            rows = []
+
+
+def _sentence(path: str | Path, first: int, rows: list[list[str]]) -> Sentence:
+    predicates = [(place, row[0]) for place, row in enumerate(rows) if row[0] != "-"]
+    for number, row in enumerate(rows, start=first):
+        if len(row) != len(predicates) + 1:
+            raise UsageError(
+                f"{path}:{number}: there should be {len(predicates) + 1} columns, one and another "
+                f"for each predicate of the sentence, not {len(row)}"
+            )
+    propositions = [
+        Proposition(predicate, place, _pieces(path, first, [row[column] for row in rows]))
+        for column, (place, predicate) in enumerate(predicates, start=1)
+    ]
+    return Sentence(len(rows), propositions, first)
+
+
+def _pieces(path: str | Path, first: int, cells: list[str]) -> list[Piece]:
+    """The pieces of a column, by their start, the longer one of two first."""
+    open_pieces: list[tuple[str, int]] = []
+    pieces = []
+    for place, cell in enumerate(cells):
+        brackets = BRACKETS.fullmatch(cell)
+        if not brackets:
+            raise UsageError(f"{path}:{first + place}: {cell} is no cell such as *, (A0* or *)")
+        open_pieces += [(label, place) for label in brackets[1].split("(")[1:]]
+        for closing in brackets[2].split(")")[:-1]:
+            if not open_pieces:
+                raise UsageError(f"{path}:{first + place}: {cell} closes what was not opened")
+            label, start = open_pieces.pop()
+            if closing not in ("", label):
+                raise UsageError(f"{path}:{first + place}: {cell} closes {closing}, not {label}")
+            pieces.append(Piece(label, start, place))
+    if open_pieces:
+        label, start = open_pieces[-1]
+        raise UsageError(f"{path}:{first + start}: ({label}* is never closed in its sentence")
+    return sorted(pieces, key=lambda piece: (piece.start, -piece.end))

@@ -1,0 +1,140 @@
+"""AUC, MRR and nDCG of ranked candidates, as the evaluation of MIND (Wu et al., 2020) has them.
+
+The means are over impressions, each weighing the same. Of candidates with equal scores the later
+one ranks first, as a stable sort by rising score, reversed, has it.
+"""
+
+import json
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from fairseq_posattn.errors import UsageError
+
+METRICS = ("auc", "mrr", "ndcg5", "ndcg10")
+
+
+@dataclass(frozen=True)
+class Impression:
+    """What was shown at once: for each candidate 1 if it was clicked, 0 if not, and its score."""
+
+    name: str
+    labels: Sequence[int]
+    scores: Sequence[float]
+
+
+def ranking(scores: Sequence[float]) -> list[int]:
+    """The candidates, by their numbers from 0, the best first."""
+    return sorted(range(len(scores)), key=scores.__getitem__)[::-1]
+
+
+def auc(labels: Sequence[int], scores: Sequence[float]) -> float:
+    """How likely a clicked candidate scores higher than an unclicked one; equals count half."""
+    unclicked = sorted(score for label, score in zip(labels, scores, strict=True) if not label)
+    clicked = [score for label, score in zip(labels, scores, strict=True) if label]
+    below = sum(bisect_left(unclicked, score) + bisect_right(unclicked, score) for score in clicked)
+    return below / 2 / (len(clicked) * len(unclicked))
+
+
+def mrr(labels: Sequence[int], scores: Sequence[float]) -> float:
+    """The mean of 1/rank over all clicked candidates, not of the first one alone."""
+    ranks = enumerate(ranking(scores), start=1)
+    return sum(1 / rank for rank, candidate in ranks if labels[candidate]) / sum(labels)
+
+
+def ndcg(labels: Sequence[int], scores: Sequence[float], k: int) -> float:
+    """The discounted gain of the first ``k``, of that of the best order."""
+    ranked = [labels[candidate] for candidate in ranking(scores)]
+    return _gain(ranked[:k]) / _gain(sorted(labels, reverse=True)[:k])
+
+
+def _gain(labels: Iterable[int]) -> float:
+    return sum((2**label - 1) / math.log2(rank + 1) for rank, label in enumerate(labels, start=1))
+
+
+def score(impression: Impression) -> dict[str, float] | None:
+    """All metrics of an impression; None where a click or a non-click is missing."""
+    labels, scores = impression.labels, impression.scores
+    if not 0 < sum(labels) < len(labels):
+        return None
+    return {
+        "auc": auc(labels, scores),
+        "mrr": mrr(labels, scores),
+        "ndcg5": ndcg(labels, scores, 5),
+        "ndcg10": ndcg(labels, scores, 10),
+    }
+
+
+def mean_scores(impressions: Iterable[Impression]) -> dict[str, float]:
+    """The means, as fractions, and how many impressions were ``scored`` and ``skipped``.
+
+    An impression without a click, or with nothing but clicks, has no AUC and is left out.
+    """
+    sums, counts = dict.fromkeys(METRICS, 0.0), {"scored": 0, "skipped": 0}
+    for impression in impressions:
+        found = score(impression)
+        counts["scored" if found else "skipped"] += 1
+        for name, value in (found or {}).items():
+            sums[name] += value
+    scored = counts["scored"]
+    means = {name: total / scored if scored else 0.0 for name, total in sums.items()}
+    return {**means, **counts}
+
+
+# --- Files ---------------------------------------------------------------------------------------
+
+
+def read_scores(lines: Iterable[str], name: str) -> Iterator[Impression]:
+    """Impressions from lines of three columns with TABs between: name, labels and scores as JSON.
+
+    Args:
+        name: of the file, for the messages.
+
+    Raises:
+        UsageError: a line is not of this form, a label is not 0 or 1, a score is not finite, or
+            there are not as many of one as of the other.
+    """
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            try:
+                yield _impression(line.rstrip("\n").split("\t"))
+            except ValueError as error:
+                raise UsageError(f"{name}:{number}: {error}") from error
+
+
+def _impression(columns: list[str]) -> Impression:
+    if len(columns) != 3:
+        raise ValueError(f"{len(columns)} columns; there should be 3, with TABs between")
+    labels, scores = (
+        _numbers(column, what)
+        for column, what in zip(columns[1:], ("labels", "scores"), strict=True)
+    )
+    if len(labels) != len(scores):
+        raise ValueError(f"{len(labels)} labels, but {len(scores)} scores")
+    for label in labels:
+        if label not in (0, 1):
+            raise ValueError(f"the label {label}; there are 0 and 1")
+    for value in scores:
+        if not math.isfinite(value):
+            raise ValueError(f"the score {value} is not finite")
+    return Impression(columns[0], [int(label) for label in labels], scores)
+
+
+def _numbers(text: str, what: str) -> list[float]:
+    try:
+        numbers = json.loads(text)
+    except ValueError:
+        numbers = None
+    if not isinstance(numbers, list) or not all(type(n) in (int, float) for n in numbers):
+        shown = text if len(text) < 60 else text[:57] + "..."
+        raise ValueError(f"the {what} should be a JSON list of numbers, not {shown}")
+    return numbers
+
+
+def submission_line(name: str, scores: Sequence[float]) -> str:
+    """A line of the ``prediction.txt`` that MIND takes: ranks from 1, in the candidates' order."""
+    ranks = [0] * len(scores)
+    for rank, candidate in enumerate(ranking(scores), start=1):
+        ranks[candidate] = rank
+    return f"{name} [{','.join(map(str, ranks))}]\n"

@@ -1,0 +1,149 @@
+"""Precision, recall and F1 of semantic roles, as srl-eval.pl of CoNLL-2005 has them.
+
+An argument is correct if the same predicate has one of the same type in the same pieces. ``C-X``
+continues the last argument of type X. The predicate itself, V, is left out.
+"""
+
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.scoring.props import Piece, Proposition, Sentence
+
+CONTINUATION = "C-"
+PREDICATE = "V"
+
+Spans = tuple[tuple[int, int], ...]
+
+
+@dataclass
+class Counts:
+    """Arguments found rightly, found wrongly and not found, by type, and whole propositions."""
+
+    correct: Counter[str] = field(default_factory=Counter)
+    excess: Counter[str] = field(default_factory=Counter)
+    missed: Counter[str] = field(default_factory=Counter)
+    propositions: int = 0
+    complete: int = 0
+
+    def __iadd__(self, other: "Counts") -> "Counts":
+        self.correct += other.correct
+        self.excess += other.excess
+        self.missed += other.missed
+        self.propositions += other.propositions
+        self.complete += other.complete
+        return self
+
+    def scores(self) -> dict[str, float]:
+        """``precision``, ``recall``, ``f1`` and ``complete``, in per cent; 0 where undefined."""
+        totals = (self.correct.total(), self.excess.total(), self.missed.total())
+        complete = _per_cent(self.complete, self.propositions)
+        return {**_scores(*totals), "complete": complete}
+
+    def by_type(self) -> dict[str, dict[str, float]]:
+        """The counts and scores of each type of argument."""
+        table = {}
+        for label in sorted({*self.correct, *self.excess, *self.missed}):
+            found = self.correct[label], self.excess[label], self.missed[label]
+            names = ("correct", "excess", "missed")
+            table[label] = {**dict(zip(names, found, strict=True)), **_scores(*found)}
+        return table
+
+
+def arguments(pieces: Iterable[Piece]) -> list[tuple[str, Spans]]:
+    """The arguments that pieces, from left to right, make up: a type and the spans of its pieces.
+
+    ``C-X`` joins the last argument of type X before it; where there is none it starts one. The
+    predicate is not among them.
+    """
+    found: list[tuple[str, list[tuple[int, int]]]] = []
+    last: dict[str, list[tuple[int, int]]] = {}
+    for piece in pieces:
+        continues = piece.label.startswith(CONTINUATION)
+        label = piece.label.removeprefix(CONTINUATION) if continues else piece.label
+        if not (continues and label in last):
+            last[label] = []
+            found.append((label, last[label]))
+        last[label].append((piece.start, piece.end))
+    return [(label, tuple(spans)) for label, spans in found if label != PREDICATE]
+
+
+def compare_propositions(gold: Iterable[Piece], predicted: Iterable[Piece]) -> Counts:
+    """The counts of one predicate's pieces, each from left to right."""
+    wanted, found = Counter(arguments(gold)), Counter(arguments(predicted))
+    counts = Counts(
+        correct=_by_label(wanted & found),
+        excess=_by_label(found - wanted),
+        missed=_by_label(wanted - found),
+        propositions=1,
+    )
+    counts.complete = int(not counts.excess and not counts.missed)
+    return counts
+
+
+def compare(gold: Sequence[Sentence], predicted: Sequence[Sentence], names=("gold", "predicted")):
+    """The counts of whole files, predicates being matched by their places.
+
+    A gold predicate that the prediction lacks, or gives another lemma, has all its arguments
+    missed; a predicted one that gold lacks is ignored. Both warn, once each.
+
+    Args:
+        names: of the two files, for the messages.
+
+    Returns:
+        :class:`Counts`.
+
+    Raises:
+        UsageError: there are not as many sentences, or one is not as long.
+    """
+    if len(gold) != len(predicted):
+        raise UsageError(
+            f"{names[1]} has {len(predicted)} sentences, but {names[0]} has {len(gold)}"
+        )
+    counts, lacking, ignored = Counts(), 0, 0
+    for wanted, found in zip(gold, predicted, strict=True):
+        if wanted.length != found.length:
+            raise UsageError(
+                f"{names[1]}:{found.line}: a sentence of {found.length} words, but it has "
+                f"{wanted.length} at {names[0]}:{wanted.line}"
+            )
+        by_place = {proposition.place: proposition for proposition in found.propositions}
+        for proposition in wanted.propositions:
+            same = by_place.pop(proposition.place, None)
+            if same is None or same.predicate != proposition.predicate:
+                lacking += 1
+                same = Proposition(proposition.predicate, proposition.place)
+            counts += compare_propositions(proposition.pieces, same.pieces)
+        ignored += len(by_place)
+    if lacking:
+        warnings.warn(
+            f"{names[1]} lacks {lacking} predicates of {names[0]}, or has other lemmas for them: "
+            "all their arguments count as missed",
+            stacklevel=2,
+        )
+    if ignored:
+        warnings.warn(
+            f"{names[1]} has {ignored} predicates that {names[0]} has not: they are ignored",
+            stacklevel=2,
+        )
+    return counts
+
+
+def _by_label(found: Counter[tuple[str, Spans]]) -> Counter[str]:
+    labels: Counter[str] = Counter()
+    for (label, _), count in found.items():
+        labels[label] += count
+    return labels
+
+
+def _scores(correct: int, excess: int, missed: int) -> dict[str, float]:
+    precision = _per_cent(correct, correct + excess)
+    recall = _per_cent(correct, correct + missed)
+    f1 = 2 * precision * recall / (precision + recall) if correct else 0.0
+    return {"precision": precision, "recall": recall, "f1": f1}
+
+
+def _per_cent(part: int, whole: int) -> float:
+    return 100 * part / whole if whole else 0.0

@@ -1,0 +1,111 @@
+import pytest
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.scoring.props import (
+    Piece,
+    Proposition,
+    Sentence,
+    pieces_of_tags,
+    read_props,
+    tags_of_pieces,
+    write_props,
+)
+
+HATS = """\
+-     (A0*   (A1*)
+-     *)     *
+love  (V*)   *
+-     (A1*)  *
+fit   *      (V*)
+
+
+-  \t
+"""
+
+
+@pytest.fixture
+def props(tmp_path):
+    def write(text):
+        path = tmp_path / "gold.props"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def test_columns_are_propositions(props):
+    first, second = read_props(props(HATS))
+    love, fit = first.propositions
+    assert (love.predicate, love.place) == ("love", 2)
+    assert love.pieces == [Piece("A0", 0, 1), Piece("V", 2, 2), Piece("A1", 3, 3)]
+    assert (fit.predicate, fit.place) == ("fit", 4)
+    assert fit.pieces == [Piece("A1", 0, 0), Piece("V", 4, 4)]
+    assert (second.length, second.propositions, second.line) == (1, [], 8)
+
+
+def test_what_is_written_is_read_again(props, tmp_path):
+    sentences = read_props(props(HATS))
+    again = tmp_path / "again.props"
+    again.write_text("".join(write_props(sentences)))
+    read = read_props(again)
+    assert [s.propositions for s in read] == [s.propositions for s in sentences]
+    assert [s.length for s in read] == [5, 1]
+
+
+def test_a_cell_may_close_and_open_several():
+    text = "".join(
+        write_props([Sentence(3, [Proposition("do", 1, [Piece("A0", 0, 2), Piece("V", 1, 1)])])])
+    )
+    assert text == "-\t(A0*\ndo\t(V*)\n-\t*)\n\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("love (A0*\n- *\n", r"props:1: \(A0\* is never closed"),
+        ("love *)\n", r"props:1: \*\) closes what was not opened"),
+        ("- \nlove (A0*A1)\n", r"props:1: there should be 2 columns, .*, not 1"),
+        ("love (A0*A1)\n", r"props:1: \(A0\*A1\) closes A1, not A0"),
+        ("love A0\n", r"props:1: A0 is no cell"),
+        ("love *\n\n- * *\n", r"props:3: there should be 1 columns, .*, not 3"),
+    ],
+)
+def test_a_mistake_names_file_and_line(props, text, message):
+    with pytest.raises(UsageError, match=message):
+        read_props(props(text))
+
+
+def test_another_encoding_is_one_line(tmp_path):
+    path = tmp_path / "latin.props"
+    path.write_bytes("caf\xe9 *\n".encode("latin-1"))
+    with pytest.raises(UsageError, match="latin.props is not text in UTF-8"):
+        read_props(path)
+
+
+# --- Tags ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("tags", "pieces"),
+    [
+        ("O O", []),
+        ("B-A0 I-A0 O B-V", [("A0", 0, 1), ("V", 3, 3)]),
+        ("B-A0 B-A0", [("A0", 0, 0), ("A0", 1, 1)]),
+        ("I-A1 I-A0 O I-V", [("A1", 0, 1), ("V", 3, 3)]),  # the first tag's label
+        ("B-A0 I-C-A1 O", [("A0", 0, 1)]),
+        ("B-C-A1 I-C-A1", [("C-A1", 0, 1)]),
+        ("", []),
+    ],
+)
+def test_any_tags_can_be_read(tags, pieces):
+    assert pieces_of_tags(tags.split()) == [Piece(*piece) for piece in pieces]
+
+
+def test_tags_and_pieces_say_the_same():
+    tags = ["B-A0", "I-A0", "B-V", "O", "B-C-A0", "B-AM-TMP", "I-AM-TMP"]
+    assert tags_of_pieces(pieces_of_tags(tags), len(tags)) == tags
+
+
+def test_pieces_that_share_a_word_have_no_tags():
+    with pytest.raises(ValueError, match="A1 at words 1 to 2 lies on another"):
+        tags_of_pieces([Piece("A0", 0, 1), Piece("A1", 1, 2)], 3)

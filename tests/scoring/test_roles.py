@@ -1,0 +1,104 @@
+"""Hand-made propositions, each with the counts that the shared task's script gives it."""
+
+import pytest
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.scoring.props import Proposition, Sentence, pieces_of_tags
+from fairseq_posattn.scoring.roles import arguments, compare, compare_propositions
+
+
+def pieces(tags):
+    return pieces_of_tags(tags.split())
+
+
+def sentence(*propositions, length=4):
+    return Sentence(
+        length, [Proposition(lemma, place, pieces(tags)) for lemma, place, tags in propositions]
+    )
+
+
+@pytest.mark.parametrize(
+    ("tags", "expected"),
+    [
+        ("B-A0 B-V B-A1", [("A0", ((0, 0),)), ("A1", ((2, 2),))]),
+        ("B-A1 B-V B-C-A1", [("A1", ((0, 0), (2, 2)))]),
+        ("B-C-A1 B-V B-C-A1", [("A1", ((0, 0), (2, 2)))]),  # without a head: starts one
+        ("B-A1 B-A1 B-C-A1", [("A1", ((0, 0),)), ("A1", ((1, 1), (2, 2)))]),  # the last one
+        ("B-V B-C-V B-A1", [("A1", ((2, 2),))]),
+        ("B-R-A0 B-A0 O", [("R-A0", ((0, 0),)), ("A0", ((1, 1),))]),
+    ],
+)
+def test_pieces_make_arguments(tags, expected):
+    assert arguments(pieces(tags)) == expected
+
+
+@pytest.mark.parametrize(
+    ("gold", "predicted", "counts"),
+    [
+        ("B-A0 B-V B-A1 I-A1", "B-A0 B-V B-A1 I-A1", (2, 0, 0, 1)),
+        ("B-A0 B-V B-A1 I-A1", "B-A0 B-V B-A1 O", (1, 1, 1, 0)),  # another end
+        ("B-A0 B-V O O", "B-A1 B-V O O", (0, 1, 1, 0)),  # another type
+        ("B-A0 B-V O O", "B-A0 O B-V O", (1, 0, 0, 1)),  # V does not count
+        ("B-A1 O B-C-A1 B-V", "B-A1 I-A1 I-A1 B-V", (0, 1, 1, 0)),  # the whole span as one
+        ("B-A1 O B-C-A1 B-V", "B-A1 O B-A1 B-V", (0, 2, 1, 0)),  # two for one
+        ("B-A1 O B-A1 B-V", "B-A1 O B-C-A1 B-V", (0, 1, 2, 0)),
+        ("O B-V O O", "O B-V O O", (0, 0, 0, 1)),
+        ("O B-V O O", "O B-V B-A1 O", (0, 1, 0, 0)),
+    ],
+)
+def test_counts(gold, predicted, counts):
+    found = compare_propositions(pieces(gold), pieces(predicted))
+    totals = (found.correct.total(), found.excess.total(), found.missed.total(), found.complete)
+    assert totals == counts
+
+
+def test_scores_are_per_cent_of_all():
+    gold = [sentence(("a", 1, "B-A0 B-V B-A1 O")), sentence(("b", 0, "B-V B-A1 O B-AM-TMP"))]
+    predicted = [sentence(("a", 1, "B-A0 B-V B-A1 O")), sentence(("b", 0, "B-V B-A1 I-A1 O"))]
+    counts = compare(gold, predicted)
+    assert counts.scores() == {
+        "precision": pytest.approx(200 / 3),
+        "recall": 50.0,
+        "f1": pytest.approx(400 / 7),
+        "complete": 50.0,
+    }
+    assert counts.by_type()["A1"] == {
+        "correct": 1,
+        "excess": 1,
+        "missed": 1,
+        "precision": 50.0,
+        "recall": 50.0,
+        "f1": 50.0,
+    }
+
+
+def test_nothing_to_find_is_zero():
+    assert set(compare([sentence()], [sentence()]).scores().values()) == {0.0}
+
+
+def test_a_missing_predicate_misses_its_arguments_and_a_foreign_one_is_ignored():
+    gold = [sentence(("a", 1, "B-A0 B-V O O"), ("b", 2, "O B-A1 B-V O"))]
+    predicted = [sentence(("a", 1, "B-A0 B-V O O"), ("c", 3, "B-A1 O O B-V"))]
+    with pytest.warns() as warned:
+        counts = compare(gold, predicted)
+    assert [str(w.message).split(":")[0] for w in warned] == [
+        "predicted lacks 1 predicates of gold, or has other lemmas for them",
+        "predicted has 1 predicates that gold has not",
+    ]
+    scores = counts.scores()
+    assert (scores["precision"], scores["recall"], scores["complete"]) == (100.0, 50.0, 50.0)
+
+
+def test_another_lemma_is_another_predicate():
+    gold, predicted = [sentence(("a", 1, "B-A0 B-V O O"))], [sentence(("x", 1, "B-A0 B-V O O"))]
+    with pytest.warns(UserWarning, match="other lemmas"):
+        counts = compare(gold, predicted)
+    assert (counts.correct.total(), counts.excess.total(), counts.missed.total()) == (0, 0, 1)
+
+
+def test_unlike_files_are_one_line():
+    with pytest.raises(UsageError, match="p.props has 0 sentences, but g.props has 1"):
+        compare([sentence()], [], names=("g.props", "p.props"))
+    longer = Sentence(5, [], line=7)
+    with pytest.raises(UsageError, match=r"p:7: a sentence of 5 words, but it has 4 at g:0"):
+        compare([sentence()], [longer], names=("g", "p"))
