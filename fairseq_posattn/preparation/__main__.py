@@ -2,68 +2,26 @@
 
 import argparse
 import sys
-from functools import partial
 from pathlib import Path
 
-from fairseq_posattn.preparation import classification_options
-from fairseq_posattn.preparation.classification import prepare as prepare_classification
-from fairseq_posattn.preparation.command import Dataset, run
-from fairseq_posattn.preparation.corpora import (
-    amazon,
-    cnn_dailymail,
-    gigaword,
-    iwslt14,
-    multi30k,
-    nli,
-    polarity,
-    sick,
-    sst,
-    trec,
-    wmt14,
-    zhang,
-)
+from fairseq_posattn.preparation import classification, corpora, summarization, translation
+from fairseq_posattn.preparation.command import Kind, run
 
-CORPORA = {
-    **sst.CORPORA,
-    **trec.CORPORA,
-    **polarity.CORPORA,
-    **sick.CORPORA,
-    **zhang.CORPORA,
-    **nli.CORPORA,
-    **amazon.CORPORA,
-}
-
-
-def of_corpus(corpus):
-    return Dataset(
-        summary=corpus.summary,
-        prepare=partial(prepare_classification, corpus),
-        source=corpus.source,
-        add_options=partial(classification_options.add, corpus),
-    )
-
-
-def _of_module(module):
-    return Dataset(module.SUMMARY, module.prepare, module.SOURCE_HELP, module.add_options)
-
-
-# Name: a line for --help, and the data sets by name.
 KINDS = {
-    "translation": (
+    "translation": Kind(
         "Prepares translation data for fairseq-train: text, subwords, binarised data.",
-        {
-            "iwslt14": _of_module(iwslt14),
-            "wmt14_en_de": _of_module(wmt14),
-            "multi30k": _of_module(multi30k),
-        },
+        corpora.TRANSLATION,
+        translation,
     ),
-    "summarization": (
+    "summarization": Kind(
         "Prepares summarization data for fairseq-train: text, SentencePiece, binarised data.",
-        {"cnn_dailymail": _of_module(cnn_dailymail), "gigaword": _of_module(gigaword)},
+        corpora.SUMMARIZATION,
+        summarization,
     ),
-    "classification": (
-        "Prepare sentences, pairs and documents with labels for fairseq's sentence_prediction.",
-        {name: of_corpus(corpus) for name, corpus in CORPORA.items()},
+    "classification": Kind(
+        "Prepares sentences, pairs and documents with labels for fairseq's sentence_prediction.",
+        corpora.CLASSIFICATION,
+        classification,
     ),
 }
 
@@ -77,8 +35,7 @@ def prepare(kind, arguments=None, prog=None, data_bin="data-bin"):
         prog: what to call the command.
         data_bin: where data sets go that are given no ``--dest``.
     """
-    description, datasets = KINDS[kind]
-    return run(description, datasets, arguments, prog, Path(data_bin))
+    return run(KINDS[kind], arguments, prog, Path(data_bin))
 
 
 def main(arguments=None, prog="python -m fairseq_posattn.preparation"):
@@ -88,8 +45,8 @@ def main(arguments=None, prog="python -m fairseq_posattn.preparation"):
         epilog=f"'{prog} KIND --help' lists the data sets of a kind.",
     )
     kinds = parser.add_subparsers(dest="kind", metavar="KIND", required=True)
-    for name, (description, datasets) in KINDS.items():
-        kinds.add_parser(name, add_help=False, help=f"{description} {', '.join(datasets)}")
+    for name, kind in KINDS.items():
+        kinds.add_parser(name, add_help=False, help=f"{kind.summary} {', '.join(kind.corpora)}")
     options, rest = parser.parse_known_args(arguments)
     return prepare(options.kind, rest, f"{prog} {options.kind}")
 

@@ -12,7 +12,9 @@ from collections import Counter
 from functools import partial
 
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.command import next_command, shown
+from fairseq_posattn.preparation import manifest
+from fairseq_posattn.preparation.classification_options import add_options  # noqa: F401, of the kind
+from fairseq_posattn.preparation.command import next_recipe, shown
 from fairseq_posattn.preparation.labelled_text import (
     SPLITS,
     WHOLE,
@@ -34,14 +36,13 @@ from fairseq_posattn.preparation.text.glove import (
 from fairseq_posattn.preparation.text.vocabulary import choose_words, count_words, write_dictionary
 
 EMPTY_SHOWN = 3
-MAX_POSITIONS = 512  # what fairseq's task takes if it is not told otherwise
 
 
 def prepare(corpus, options):
     """Do all of it.
 
     Args:
-        corpus: a :class:`~fairseq_posattn.preparation.corpus.Corpus`.
+        corpus: a :class:`.corpus.ClassificationCorpus`.
         options: the parsed command line.
 
     Raises:
@@ -64,7 +65,7 @@ def prepare(corpus, options):
             partial(_write_text, corpus, options, given, downloads),
             source=given and given.fingerprint(),
             **_settings(options, "seed", "valid_fraction", "cased"),
-            flag=corpus.flag and _flag_value(corpus, options),
+            flag=corpus.flag and corpus.flag.is_given(options),
         )
         stages.run(
             "vocabulary",
@@ -78,15 +79,12 @@ def prepare(corpus, options):
             [f"{part}/{kind}" for part in corpus.parts for kind in (*corpus.inputs, "label")],
             partial(_binarise, corpus, options),
         )
+        manifest.stage(stages, corpus, lower=not options.cased, parts=corpus.parts)
     _report(corpus, options)
 
 
 def _settings(options, *names):
     return {name: getattr(options, name) for name in names}
-
-
-def _flag_value(corpus, options):
-    return getattr(options, corpus.flag[0].removeprefix("--").replace("-", "_"))
 
 
 def _write_text(corpus, options, given, downloads, work):
@@ -124,7 +122,7 @@ def _write_vocabulary(corpus, options, vectors, work):
 
 def _binarise(corpus, options, work):
     summary = read_summary(options.dest / corpus.texts[0])
-    labels = corpus.labels(options) or sorted(summary["labels"])
+    labels = corpus.labels or sorted(summary["labels"])
     write_dictionary(work / "labels.txt", {name: summary["labels"].get(name, 0) for name in labels})
     folders = list(zip(corpus.parts, corpus.texts, strict=True))
     for kinds, dictionary in (
@@ -166,7 +164,7 @@ def _say_nothing(_):
 
 def _report(corpus, options):
     summary = read_summary(options.dest / corpus.texts[0])
-    report_counts(summary["read"], corpus.published(options), options.limit, "examples")
+    report_counts(summary["read"], corpus.published, options.limit, "examples")
     if summary["unlabelled"]:
         say(f"left out, as their annotators did not agree: {summary['unlabelled']:,}")
     if empty := summary["empty"]:
@@ -174,31 +172,6 @@ def _report(corpus, options):
         say(f"left out, as they have no words: {', '.join(empty[:EMPTY_SHOWN])}{more}")
     divided = ", ".join(f"{count:,} for {split}" for split, count in summary["written"].items())
     say(f"written{' in fold0' if corpus.cross_validated else ''}: {divided}")
-    next_command(
-        "fairseq-train",
-        shown(options.dest / corpus.parts[0]),
-        *("--user-dir", "fairseq_posattn", "--arch", "mpsan_classifier"),
-        *("--task", "sentence_pair_prediction" if corpus.pairs else "sentence_prediction"),
-        *(corpus.training or _classification_flags(corpus, options, summary)),
-        *_vector_flags(options.dest / "glove.txt"),
-        *_length_flags(summary["longest"]),
-        *("--optimizer", "adam", "--lr", "1e-3", "--batch-size", 64, "--max-epoch", 10),
-    )
-
-
-def _classification_flags(corpus, options, summary):
-    classes = len(corpus.labels(options) or summary["labels"])
-    return "--criterion", "sentence_classification", "--num-classes", classes
-
-
-def _vector_flags(path):
-    if not path.exists():
-        return ()
-    with open(path, encoding="utf-8") as file:
-        _, dim = file.readline().split()
-    return "--encoder-embed-path", shown(path), "--encoder-embed-dim", dim
-
-
-def _length_flags(longest):
-    limit = longest + 1  # words, and the end of the sentence
-    return ("--max-positions", limit) if limit > MAX_POSITIONS else ()
+    if options.dest.name == corpus.name:  # where a recipe finds it
+        data = ("--datasets", corpus.name, "--data", shown(options.dest.parent))
+        next_recipe(corpus, *data)

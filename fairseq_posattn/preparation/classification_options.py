@@ -6,11 +6,8 @@ from fairseq_posattn.preparation.command import positive
 from fairseq_posattn.preparation.text.glove import DEFAULT_DIM, NAMES
 
 
-def add(corpus, parser):
+def add_options(corpus, parser):
     """Add them to the parser of ``corpus``."""
-    if corpus.flag:
-        name, told = corpus.flag
-        parser.add_argument(name, action="store_true", help=told)
     vectors = parser.add_argument_group("words")
     vectors.add_argument(
         "--glove",

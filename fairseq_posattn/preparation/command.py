@@ -4,48 +4,45 @@ import argparse
 import os
 import shlex
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.pipeline.progress import say
 
 
 @dataclass(frozen=True)
-class Dataset:
-    """A data set that a command prepares.
+class Kind:
+    """Data sets that are prepared alike.
 
     Attributes:
         summary: one line for ``--help``.
-        prepare: does it, given the parsed options (source, dest, jobs, force, limit and its own).
-        source: what ``--source`` may hold, for ``--help``.
-        add_options: adds its own options to its parser.
+        corpora: by name.
+        module: has ``prepare(corpus, options)`` and ``add_options(corpus, parser)``.
     """
 
     summary: str
-    prepare: Callable
-    source: str
-    add_options: Callable = lambda parser: None
+    corpora: dict
+    module: ModuleType
 
 
-def run(description, datasets, arguments=None, prog=None, data_bin=Path("data-bin")):
+def run(kind, arguments=None, prog=None, data_bin=Path("data-bin")):
     """Prepare the data set that the command line names; returns the exit status.
 
     Args:
-        description: of the command, for ``--help``.
-        datasets: ``{name: Dataset}``.
+        kind: the :class:`Kind` of data sets to choose from.
         arguments: of the command line.
         prog: what to call the command.
         data_bin: the folder of all data sets, each of which is in it under its name.
     """
-    parser = make_parser(description, datasets, prog, data_bin)
+    parser = make_parser(kind, prog, data_bin)
     options = parser.parse_args(arguments)
     name = options.dataset
     if options.dest is None:
         options.dest = data_bin / name
     try:
-        datasets[name].prepare(options)
+        kind.module.prepare(kind.corpora[name].chosen(options), options)
     except UsageError as error:
         return _fail(parser, error)
     except OSError as error:
@@ -56,18 +53,23 @@ def run(description, datasets, arguments=None, prog=None, data_bin=Path("data-bi
     return 0
 
 
-def make_parser(description, datasets, prog, data_bin):
+def make_parser(kind, prog, data_bin):
     """The parser, with a subcommand for each data set."""
     parser = argparse.ArgumentParser(
         prog=prog,
-        description=description,
+        description=kind.summary,
         epilog="'%(prog)s DATASET --help' tells of the options. What is finished is not done "
         "again, and a run that was stopped goes on where it was.",
     )
     commands = parser.add_subparsers(dest="dataset", metavar="DATASET", required=True)
-    for name, dataset in datasets.items():
-        command = commands.add_parser(name, help=dataset.summary, description=dataset.summary)
-        command.add_argument("--source", type=Path, metavar="PATH", help=_source_help(dataset))
+    for name, corpus in kind.corpora.items():
+        command = commands.add_parser(name, help=corpus.summary, description=corpus.summary)
+        command.add_argument(
+            "--source",
+            type=Path,
+            metavar="PATH",
+            help=f"{corpus.source} (default: download it)",
+        )
         command.add_argument(
             "--dest",
             type=Path,
@@ -91,7 +93,9 @@ def make_parser(description, datasets, prog, data_bin):
             metavar="N",
             help="take only the first N examples of each split, for a quick look",
         )
-        dataset.add_options(command)
+        if corpus.flag:
+            command.add_argument(corpus.flag.name, action="store_true", help=corpus.flag.help)
+        kind.module.add_options(corpus, command)
     return parser
 
 
@@ -102,8 +106,9 @@ def positive(text):
     return int(text)
 
 
-def next_command(*words):
-    """Print the command to type next, ready to be copied."""
+def next_recipe(corpus, *options):
+    """Print the command that trains on what was prepared, ready to be copied."""
+    words = ["posattn", "recipe", corpus.recipe, *options]
     print("next:\n    " + " ".join(shlex.quote(str(word)) for word in words))
 
 
@@ -116,10 +121,6 @@ def shown(path):
 def _escaped(path):
     """A path as argparse takes it in a help text."""
     return str(path).replace("%", "%%")
-
-
-def _source_help(dataset):
-    return f"{dataset.source} (default: download it)"
 
 
 def _fail(parser, error):

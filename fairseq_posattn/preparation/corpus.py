@@ -1,50 +1,110 @@
-"""What is particular to a data set for classification."""
+"""What a data set says of itself, once: for its preparation, for recipes and for prediction."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fairseq_posattn.preparation.pipeline import folds
 
 INPUTS = ("input0", "input1")
+SPLITS = ("train", "valid", "test")
+SIDES = ("source", "target")  # of summaries
 
 
 @dataclass(frozen=True)
-class Corpus:
-    """A data set for classification, from its publication to words.
+class Flag:
+    """An option of one data set that has no value.
 
     Attributes:
+        name: as it is typed.
+        help: what it does.
+    """
+
+    name: str
+    help: str
+
+    def is_given(self, options):
+        return getattr(options, self.name.removeprefix("--").replace("-", "_"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Corpus:
+    """What all data sets say.
+
+    Attributes:
+        name: as it is typed.
         summary: one line for ``--help``.
         source: what ``--source`` may hold, for ``--help``.
-        alternatives: the ways in which it is published; see :func:`sources.obtain_any`.
+        word_rule: what makes words of a text, by its name.
+        published: how many examples each split has, where that is known.
+        recipe: what trains on it, as ``posattn recipe`` takes it.
+        metrics: by which its models are compared.
+        flag: an option of its own.
+        changes: of the parsed options, the fields that are other than they are here.
+    """
+
+    name: str
+    summary: str
+    source: str
+    word_rule: str
+    published: dict
+    recipe: str
+    metrics: tuple
+    flag: Flag | None = None
+    changes: Callable = lambda options: {}
+
+    def chosen(self, options):
+        """The corpus as the options of a command line have it."""
+        return replace(self, **self.changes(options))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassificationCorpus(Corpus):
+    """Sentences, pairs of sentences or documents with labels.
+
+    Attributes:
+        alternatives: the ways in which it is published; see
+            :func:`~fairseq_posattn.preparation.pipeline.sources.obtain_any`.
         splits: of an archive and the parsed options, functions that give examples, by the name of
             their split: train, valid and test; train and test; or all.
-        words: tokenises a text.
-        labels: of the options, the classes in the order of their numbers; None: those that there
-            are, in alphabetical order.
-        published: of the options, how many examples each split has where that is known.
+        labels: the classes in the order of their numbers; None: those that there are, in
+            alphabetical order.
         cross_validated: scores are means of ten folds.
         pairs: examples are pairs of sentences.
         scored: examples have a real number as well.
+        scores: how many whole numbers the scores are shared between where they, and not the
+            classes, are what the papers learn; 0 where the classes are.
+        longest: words of a document that models read; None where texts are short enough.
         min_count: how often a word without a vector must occur in training to be in the dictionary.
-        training: flags of fairseq-train for what the papers learn of it, if not its classes.
         derive: called with a folder of text, writes more files into it.
-        flag: an option of its own, on which the text depends, and its help.
     """
 
-    summary: str
-    source: str
     alternatives: tuple
     splits: Callable
-    words: Callable
-    labels: Callable
-    published: Callable
+    labels: tuple | None
+    metrics: tuple = ("accuracy",)
     cross_validated: bool = False
     pairs: bool = False
     scored: bool = False
+    scores: int = 0
+    longest: int | None = None
     min_count: int = 1
-    training: tuple = ()
     derive: Callable = lambda folder: None
-    flag: tuple | None = None
+
+    subwords = None
+    sides = ()
+
+    @property
+    def task(self):
+        return "sentence_pair_prediction" if self.pairs else "sentence_prediction"
+
+    @property
+    def criterion(self):
+        return "relatedness" if self.scores else "sentence_classification"
+
+    @property
+    def num_classes(self):
+        """For ``--num-classes``; None where the labels are those that there are."""
+        return self.scores or (self.labels and len(self.labels))
 
     @property
     def inputs(self):
@@ -64,3 +124,58 @@ class Corpus:
     def texts(self):
         """The folders of text that belong to :attr:`parts`."""
         return [f"{part}/text".removeprefix("./") for part in self.parts]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairCorpus(Corpus):
+    """Pairs of texts of which one is made of the other: translations, or summaries.
+
+    Attributes:
+        sides: the endings of their files: languages, or ``source`` and ``target``.
+        find_files: of the parsed options, the published files, downloaded if need be.
+        fingerprint: of these files, something that changes when they do.
+        write_text: of these files, a folder and the options: writes ``{split}.{side}``.
+        lower: its text is in small letters.
+        splits: of the options, those that there are.
+        settings: of the options, what the text depends on beside its source.
+        add_options: adds its own options to a parser.
+    """
+
+    sides: tuple
+    find_files: Callable
+    fingerprint: Callable
+    write_text: Callable
+    lower: bool = False
+    splits: Callable = lambda options: SPLITS
+    settings: Callable = lambda options: {}
+    add_options: Callable = lambda parser: None
+
+    task = "translation"
+    criterion = "label_smoothed_cross_entropy"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslationCorpus(PairCorpus):
+    """Sentences and their translations.
+
+    Attributes:
+        bpe_operations: byte-pair merges that are learned.
+        longest: if training pairs are cleaned in subwords, how many of them a side may have.
+    """
+
+    bpe_operations: int
+    longest: int | None = None
+    metrics: tuple = ("bleu",)
+
+    subwords = "subword_nmt"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SummarizationCorpus(PairCorpus):
+    """Texts and their summaries."""
+
+    word_rule: str = "spaces"
+    sides: tuple = SIDES
+    metrics: tuple = ("rouge1", "rouge2", "rougeL")
+
+    subwords = "sentencepiece"

@@ -7,9 +7,10 @@ from functools import partial
 from itertools import islice
 
 from fairseq_posattn.errors import UsageError
+from fairseq_posattn.files import writing
 from fairseq_posattn.preparation.pipeline import folds
-from fairseq_posattn.preparation.pipeline.atomic import writing
 from fairseq_posattn.preparation.pipeline.parallel import map_lines
+from fairseq_posattn.preparation.text.words import PUBLISHED
 
 SPLITS = ("train", "valid", "test")
 WHOLE = "all"  # the one "split" of a data set that is published without any
@@ -139,7 +140,7 @@ def _limited(examples, options):
 
 
 def _tokenise_all(examples, split, corpus, options):
-    function = partial(_tokenise, words=corpus.words, cased=options.cased)
+    function = partial(_tokenise, words=PUBLISHED[corpus.word_rule], cased=options.cased)
     return map_lines(function, examples, options.jobs, f"tokenising {split}")
 
 

@@ -9,28 +9,51 @@ import re
 from itertools import islice
 from math import ceil
 
-from fairseq_posattn.preparation.command import next_command, positive, shown
-from fairseq_posattn.preparation.pipeline.binarise import binarise_pairs
-from fairseq_posattn.preparation.pipeline.counts import count_lines
-from fairseq_posattn.preparation.pipeline.progress import say
-from fairseq_posattn.preparation.text.subwords import SentencePieceEncoder, train_sentencepiece
-from fairseq_posattn.preparation.translation import (
-    PairWriter,
+from fairseq_posattn.preparation import manifest
+from fairseq_posattn.preparation.command import next_recipe, positive, shown
+from fairseq_posattn.preparation.corpus import SIDES
+from fairseq_posattn.preparation.pairs import (
     map_pairs,
+    run_text,
     text_file,
     text_files,
     text_lines,
+    write_pairs,
 )
+from fairseq_posattn.preparation.pipeline.binarise import binarise_pairs
+from fairseq_posattn.preparation.pipeline.counts import count_lines, report_counts
+from fairseq_posattn.preparation.pipeline.progress import say
+from fairseq_posattn.preparation.pipeline.stages import Stages
+from fairseq_posattn.preparation.text.subwords import SentencePieceEncoder, train_sentencepiece
 
-SIDES = ("source", "target")
 # SentencePiece holds what it learns from in memory, and skips lines of more than 4,192 bytes.
 LEARN_FROM = 500_000
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # fairseq's own; SentencePiece has no padding
 SENTENCE_END = re.compile(r"(?<=[.!?]) ")
 
 
-def add_vocabulary_options(parser):
-    """The options of the vocabulary, for the command line."""
+def prepare(corpus, options):
+    """Go from published files to binarised data.
+
+    Args:
+        corpus: a :class:`.corpus.SummarizationCorpus`.
+        options: of the command line.
+    """
+    splits = corpus.splits(options)
+    given = options.source and corpus.find_files(options)
+    with Stages(options.dest, options.limit, options.force).locked() as stages:
+        run_text(corpus, stages, options, given)
+        to_pieces(stages, splits, options)
+        binarise(stages, splits, options.jobs)
+        manifest.stage(stages, corpus, lower=corpus.lower)
+        targets = {split: options.dest / f"text/spm.{split}.target" for split in splits}
+        counts = {split: count_lines(path) for split, path in targets.items()}
+        report_counts(counts, corpus.published, options.limit, "pairs")
+    next_recipe(corpus, "--data", shown(options.dest))
+
+
+def add_options(corpus, parser):
+    """The options of its vocabulary, and its own."""
     parser.add_argument(
         "--vocabulary-size",
         type=positive,
@@ -46,6 +69,7 @@ def add_vocabulary_options(parser):
         help="cut what is longer; with the end mark, dman_summarization has 512 positions "
         "(default: %(default)s)",
     )
+    corpus.add_options(parser)
 
 
 def to_pieces(stages, splits, options):
@@ -85,9 +109,7 @@ def to_pieces(stages, splits, options):
             pairs = map_pairs(
                 [encode] * 2, zip(*plain, strict=True), options.jobs, f"splitting {split}"
             )
-            with PairWriter(work / f"text/spm.{split}", SIDES) as writer:
-                for pair in pairs:
-                    writer.write(pair)
+            write_pairs(pairs, work / f"text/spm.{split}", SIDES)
 
     stages.run(
         "learning pieces",
@@ -128,20 +150,3 @@ def write_dictionary(vocabulary, path):
     made_up = [f"madeupword{number:04}" for number in range(-(len(SPECIAL) + len(pieces)) % 8)]
     with text_file(path) as file:
         file.writelines(f"{piece} 1\n" for piece in pieces + made_up)
-
-
-def count_summaries(stages, splits):
-    """The pairs of each split that were binarised."""
-    return {split: count_lines(stages.dest / f"text/spm.{split}.target") for split in splits}
-
-
-def training_command(dest, learning_rate, max_tokens, update_freq):
-    """Print how DMAN is trained on it (Fan et al., 2021, section 3.1.2)."""
-    next_command(
-        *("fairseq-train", shown(dest), "--user-dir", "fairseq_posattn"),
-        *("--arch", "dman_summarization", "--share-all-embeddings", "--max-tokens", max_tokens),
-        *("--optimizer", "adam", "--adam-betas", "(0.9, 0.98)", "--lr", learning_rate),
-        *("--lr-scheduler", "inverse_sqrt", "--warmup-updates", 8000, "--fp16"),
-        *("--criterion", "label_smoothed_cross_entropy", "--label-smoothing", 0.1),
-        *("--clip-norm", 0.1, "--update-freq", update_freq, "--max-update", 50_000),
-    )

@@ -4,136 +4,57 @@ The text folder then holds ``{train,valid,test}.{de,en}``, tokenised; ``bpe.code
 were learned on both languages together; and ``bpe.{train,valid,test}.{de,en}``, in subwords.
 """
 
-from contextlib import ExitStack
-from itertools import chain
-
-from fairseq_posattn.preparation.command import positive
+from fairseq_posattn.preparation import manifest
+from fairseq_posattn.preparation.command import next_recipe, positive, shown
+from fairseq_posattn.preparation.corpus import SPLITS
+from fairseq_posattn.preparation.pairs import (
+    map_pairs,
+    run_text,
+    text_file,
+    text_files,
+    text_lines,
+    write_pairs,
+)
 from fairseq_posattn.preparation.pipeline.binarise import binarise_pairs
 from fairseq_posattn.preparation.pipeline.counts import count_lines, report_counts
-from fairseq_posattn.preparation.pipeline.parallel import map_lines
 from fairseq_posattn.preparation.pipeline.stages import Stages
-from fairseq_posattn.preparation.text.lines import parallel_lines, read_lines
 from fairseq_posattn.preparation.text.moses import is_clean
 from fairseq_posattn.preparation.text.subwords import BytePairEncoder, count_words, learn_bpe
 
-SPLITS = ("train", "valid", "test")
 
-
-def prepare_pairs(options, languages, find_files, write_text, published, longest=None, **settings):
+def prepare(corpus, options):
     """Go from published files to binarised data.
 
     Args:
+        corpus: a :class:`.corpus.TranslationCorpus`.
         options: of the command line.
-        languages: source and target.
-        find_files: called with the options, gives ``{split: [(file, file), ...]}``: for each corpus
-            of a split, in each language, the archive and its member.
-        write_text: called with these files, a folder and the options, writes ``{split}.{language}``
-            to the folder, tokenised.
-        published: counts by split; ``raw`` is that of the training text before it is cleaned.
-        longest: if it is cleaned in subwords, how many of them a side may have.
-        settings: what else the text depends on.
     """
-    given = options.source and find_files(options)
+    given = options.source and corpus.find_files(options)
     with Stages(options.dest, options.limit, options.force).locked() as stages:
-        stages.run(
-            "text",
-            text_files(languages),
-            lambda work: write_text(given or find_files(options), work / "text", options),
-            source=given and fingerprint(given),
-            **settings,
+        run_text(corpus, stages, options, given)
+        learn_and_apply_bpe(
+            stages, corpus.sides, options.bpe_operations, options.jobs, corpus.longest
         )
-        learn_and_apply_bpe(stages, languages, options.bpe_operations, options.jobs, longest)
-        binarise(stages, *languages, options.jobs)
+        binarise(stages, *corpus.sides, options.jobs)
+        manifest.stage(stages, corpus, lower=corpus.lower)
         text = options.dest / "text"
-        counts = {split: count_lines(text / f"bpe.{split}.{languages[0]}") for split in SPLITS}
-        if "raw" in published:
-            counts = {"raw": count_lines(text / f"train.{languages[0]}"), **counts}
-        report_counts(counts, published, options.limit, "pairs")
+        counts = {split: count_lines(text / f"bpe.{split}.{corpus.sides[0]}") for split in SPLITS}
+        if "raw" in corpus.published:
+            counts = {"raw": count_lines(text / f"train.{corpus.sides[0]}"), **counts}
+        report_counts(counts, corpus.published, options.limit, "pairs")
+    next_recipe(corpus, "--data", shown(options.dest))
 
 
-def fingerprint(files):
-    """What tells these files from others, for :meth:`Stages.run`."""
-    members = chain.from_iterable(chain.from_iterable(files.values()))
-    return [archive.fingerprint(member) for archive, member in members]
-
-
-def add_bpe_option(parser, default):
-    """``--bpe-operations``, for the command line."""
+def add_options(corpus, parser):
+    """The options of its subwords, and its own."""
     parser.add_argument(
         "--bpe-operations",
         type=positive,
         metavar="N",
-        default=default,
+        default=corpus.bpe_operations,
         help="byte-pair merges, learned on both languages together (default: %(default)s)",
     )
-
-
-def text_files(languages, prefix="", splits=SPLITS):
-    """``text/{split}.{language}``, relative to the destination."""
-    return [f"text/{prefix}{split}.{language}" for split in splits for language in languages]
-
-
-def read_pairs(corpora, reader=read_lines):
-    """The pairs of all corpora of a split, one after the other.
-
-    Args:
-        corpora: of each, the archive and its member in each language.
-        reader: called with a stream and its name, gives sentences.
-    """
-    for sides in corpora:
-        with ExitStack() as stack:
-            named = {}
-            for archive, member in sides:
-                name = archive.label(member)
-                named[name] = reader(stack.enter_context(archive.open(member)), name)
-            yield from parallel_lines(**named)
-
-
-def map_pairs(functions, pairs, jobs, title):
-    """Each side of each pair, by the function of its language."""
-
-    def apply(pair):
-        return tuple(function(line) for function, line in zip(functions, pair, strict=True))
-
-    return map_lines(apply, pairs, jobs, title)
-
-
-def text_file(path):
-    return open(path, "w", encoding="utf-8", newline="\n")
-
-
-def write_pairs(pairs, prefix, languages):
-    """Write pairs of lines to ``{prefix}.{language}``."""
-    with PairWriter(prefix, languages) as writer:
-        for pair in pairs:
-            writer.write(pair)
-
-
-class PairWriter:
-    """Writes pairs of lines to ``{prefix}.{language}`` for each language, and counts them."""
-
-    def __init__(self, prefix, languages):
-        self.paths = [f"{prefix}.{language}" for language in languages]
-        self.count = 0
-        self.stack = ExitStack()
-
-    def __enter__(self):
-        self.files = [self.stack.enter_context(text_file(path)) for path in self.paths]
-        return self
-
-    def write(self, pair):
-        for file, line in zip(self.files, pair, strict=True):
-            file.write(f"{line}\n")
-        self.count += 1
-
-    def __exit__(self, *exception):
-        self.stack.close()
-
-
-def text_lines(path):
-    """The lines of a text file that was made here."""
-    with open(path, "rb") as stream:
-        yield from read_lines(stream, path)
+    corpus.add_options(parser)
 
 
 def learn_and_apply_bpe(stages, languages, operations, jobs, longest=None):

@@ -7,7 +7,7 @@ from serving import Server
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.corpora import cnn_dailymail
-from fairseq_posattn.preparation.corpora.cnn_dailymail import write_text
+from fairseq_posattn.preparation.corpora.cnn_dailymail import find_files, write_text
 from fairseq_posattn.preparation.pipeline.download import Source
 
 SPLITS = ("train", "valid", "test")
@@ -22,7 +22,8 @@ def write(tmp_path):
         options |= {"split_by_name": False, **given}
         folder = tmp_path / "text"
         folder.mkdir(exist_ok=True)
-        write_text(argparse.Namespace(**options), folder)
+        chosen = argparse.Namespace(**options)
+        write_text(find_files(chosen), folder, chosen)
         return read(folder)
 
     return write

@@ -2,11 +2,13 @@
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.command import Dataset, run
+from fairseq_posattn.preparation import corpora
+from fairseq_posattn.preparation.command import Kind, run
 
 
 @pytest.fixture
@@ -15,13 +17,16 @@ def command():
     seen = []
 
     def start(*arguments, error=None):
-        def prepare(options):
+        def prepare(corpus, options):
             seen.append(options)
             if error:
                 raise error
 
-        add = lambda parser: parser.add_argument("--seed", type=int, default=1)  # noqa: E731
-        status = run("Prepares.", {"trec": Dataset("Questions", prepare, "a file", add)}, arguments)
+        def add_options(corpus, parser):
+            parser.add_argument("--seed", type=int, default=1)
+
+        module = SimpleNamespace(prepare=prepare, add_options=add_options)
+        status = run(Kind("Prepares.", {"trec": corpora.CLASSIFICATION["trec"]}, module), arguments)
         return status, seen[-1]
 
     return start

@@ -43,10 +43,12 @@ def write(tmp_path):
     """Write the text of a source; returns ``{name: text}``."""
 
     def write(source, splits=SPLITS, limit=None):
-        options = argparse.Namespace(source=source, dest=tmp_path / "dest")
+        options = argparse.Namespace(
+            source=source, dest=tmp_path / "dest", splits=splits, limit=limit
+        )
         folder = tmp_path / "text"
         folder.mkdir(exist_ok=True)
-        write_text(*find_files(options, splits), folder, limit)
+        write_text(find_files(options), folder, options)
         return {path.name: path.read_text() for path in folder.iterdir()}
 
     return write

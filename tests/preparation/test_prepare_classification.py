@@ -19,8 +19,8 @@ from published import WORDS, publish
 from serving import Server
 
 from fairseq_posattn.preparation import classification
-from fairseq_posattn.preparation.__main__ import CORPORA, KINDS, of_corpus
 from fairseq_posattn.preparation.__main__ import prepare as prepare_of_kind
+from fairseq_posattn.preparation.corpora import CLASSIFICATION as CORPORA
 from fairseq_posattn.preparation.pipeline.download import Source
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "prepare_classification.py"
@@ -152,7 +152,7 @@ def test_it_downloads_what_it_is_not_given(tmp_path, fairseq_here, monkeypatch):
         server.files[archive.name] = archive.read_bytes()
         source = Source(archive.name, (server.url("moved.zip"), server.url(archive.name)))
         here = dataclasses.replace(CORPORA["sst5"], alternatives=((source,),))
-        monkeypatch.setitem(KINDS["classification"][1], "sst5", of_corpus(here))
+        monkeypatch.setitem(CORPORA, "sst5", here)
         assert main(["sst5", "--dest", str(tmp_path / "data-bin/sst5"), "--jobs", "1"]) == 0
     assert (tmp_path / "data-bin/download" / archive.name).exists()
     assert len(lines(tmp_path / "data-bin/sst5/text/train.label")) == 30
@@ -303,30 +303,10 @@ def test_a_vector_of_the_wrong_width_leaves_nothing_half_written(tmp_path, capsy
     assert not (dest / "dict.txt").exists()
 
 
-@pytest.mark.parametrize(
-    ("name", "flags"),
-    [
-        ("sst5", "--task sentence_prediction --criterion sentence_classification --num-classes 5"),
-        ("sick", "--task sentence_pair_prediction --criterion relatedness --num-classes 5"),
-        ("snli", "--task sentence_pair_prediction --criterion sentence_classification"),
-    ],
-)
-def test_the_next_command_is_for_its_task(name, flags, tmp_path, fairseq_here, vectors, capsys):
-    dest = prepare(name, tmp_path, "--glove", str(vectors))
+def test_the_next_command_is_the_recipe(tmp_path, fairseq_here, capsys):
+    prepare("sick", tmp_path)
     told = capsys.readouterr().out.splitlines()[-1]
-    assert f"fairseq-train {dest} --user-dir fairseq_posattn --arch mpsan_classifier" in told
-    assert flags in told
-    assert f"--encoder-embed-path {dest}/glove.txt --encoder-embed-dim 4" in told
-    assert "--max-positions" not in told
-
-
-def test_the_next_command_takes_the_longest_document(tmp_path, fairseq_here, capsys):
-    source = tmp_path / "source"
-    source.mkdir()
-    for split in ("train", "test"):
-        (source / f"{split}.txt").write_text(f"1\t{'word ' * 700}\n2\tword\n")
-    assert main(["ag_news", "--source", str(source), "--dest", str(tmp_path / "d")]) == 0
-    assert "--max-positions 701" in capsys.readouterr().out
+    assert told.strip() == f"posattn recipe mpsan/table7_sick --datasets sick --data {tmp_path}"
 
 
 @pytest.mark.parametrize("fraction", ["0", "0.6", "x"])

@@ -70,6 +70,7 @@ def test_what_is_made(prepared):
         *(f"text/{side}" for side in sides),
         *(f"text/bpe.{side}" for side in sides),
         "text/bpe.codes",
+        "preparation.json",
         "dict.de.txt",
         "dict.en.txt",
         *(
@@ -94,7 +95,7 @@ def test_what_is_said(prepared):
         ["valid", "18", "7,283"],
         ["test", "10", "6,750"],
     ]
-    assert f"fairseq-train {dest} " in printed
+    assert f"posattn recipe dman/iwslt14 --data {dest}\n" in printed
     assert "warning: valid has 18 pairs, not the 7,283 published" in said
     assert re.search(r"^tokenising train: 416 lines, [\d,]+ a second$", said, re.MULTILINE)
 

@@ -3,8 +3,11 @@
 import pytest
 
 from fairseq_posattn.preparation.text.words import (
+    PUBLISHED,
+    RULES,
     document_words,
     moses_words,
+    plain_text,
     spaced_words,
     treebank_words,
 )
@@ -61,3 +64,51 @@ def test_sentences_of_a_document_are_separated():
 
 def test_no_text_can_make_a_separator_of_its_own():
     assert "<sep>" not in document_words("this <sep> and <SEP>").split()
+
+
+@pytest.mark.parametrize(
+    ("published", "meant"),
+    [
+        (r"one\ntwo", "one two"),
+        ("a second\\team", "a second team"),
+        (r"she said \"hi\"", 'she said  "hi "'),
+        ("it #39;s 5 #36; at AT&amp;T", "it 's 5 $ at AT&T"),
+        ("&lt;b&gt;Bold&lt;/b&gt; <br />text", " Bold   text"),
+        ("a < b and number #12 and C#39", "a < b and number #12 and C#39"),
+    ],
+)
+def test_escapes_references_and_markup_are_undone(published, meant):
+    assert plain_text(published) == meant
+
+
+PARTED = [
+    "A witty , seductive movie .",
+    "It does n't have -LRB- any -RRB- of it",
+    "K 19 stays afloat as decent drama/action flick",
+    "The man is playing football..",
+    "Mr. Smith 's film",
+    "",
+]
+
+
+@pytest.mark.parametrize("name", ["treebank", "spaced"])
+def test_what_is_parted_already_is_read_as_it_was_published(name):
+    assert [RULES[name](text) for text in PARTED] == [PUBLISHED[name](text) for text in PARTED]
+
+
+@pytest.mark.parametrize("name", ["treebank", "spaced"])
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("A witty, seductive movie.", "A witty , seductive movie ."),
+        ("It's not what I'd call good!", "It 's not what I 'd call good !"),
+        ("I don't know", "I do n't know"),
+    ],
+)
+def test_plain_text_is_parted(name, text, words):
+    assert RULES[name](text) == words
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_every_rule_leaves_parted_words_with_single_spaces_alone(name):
+    assert RULES[name]("a good film , and short .") == "a good film , and short ."

@@ -29,21 +29,6 @@ def test_csv_in_its_archive(tmp_path):
     assert read(archive, split="test") == [("Sci/Tech", "A chip Small")]
 
 
-@pytest.mark.parametrize(
-    ("published", "meant"),
-    [
-        (r"one\ntwo", "one two"),
-        ("a second\\team", "a second team"),
-        (r"she said \"hi\"", 'she said  "hi "'),
-        ("it #39;s 5 #36; at AT&amp;T", "it 's 5 $ at AT&T"),
-        ("&lt;b&gt;Bold&lt;/b&gt; <br />text", " Bold   text"),
-        ("a < b and number #12 and C#39", "a < b and number #12 and C#39"),
-    ],
-)
-def test_escapes_references_and_markup_are_undone(published, meant):
-    assert zhang.plain_text(published) == meant
-
-
 def test_yahoos_empty_fields_and_numbers_of_classes(tmp_path):
     write_folder(
         tmp_path, {"train.csv": '"10","why ?","","because"\n', "test.csv": '"1","","",""\n'}

@@ -1,1 +1,25 @@
 """The data sets, a file a publication."""
+
+from fairseq_posattn.preparation.corpora import (
+    amazon,
+    cnn_dailymail,
+    gigaword,
+    iwslt14,
+    multi30k,
+    nli,
+    polarity,
+    sick,
+    sst,
+    trec,
+    wmt14,
+    zhang,
+)
+
+
+def _by_name(*modules):
+    return {corpus.name: corpus for module in modules for corpus in module.CORPORA}
+
+
+TRANSLATION = _by_name(iwslt14, wmt14, multi30k)
+SUMMARIZATION = _by_name(cnn_dailymail, gigaword)
+CLASSIFICATION = _by_name(sst, trec, polarity, sick, zhang, nli, amazon)

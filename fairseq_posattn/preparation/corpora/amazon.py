@@ -13,11 +13,10 @@ import re
 from functools import partial
 
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.corpus import Corpus
+from fairseq_posattn.preparation.corpus import ClassificationCorpus, Flag
 from fairseq_posattn.preparation.example import Example
 from fairseq_posattn.preparation.pipeline.download import Source
 from fairseq_posattn.preparation.text.lines import read_lines
-from fairseq_posattn.preparation.text.words import document_words
 
 RATINGS = ("1", "2", "3", "4", "5")
 BINARY = ("negative", "positive")
@@ -129,20 +128,24 @@ HE_AND_MCAULEY = _source(
 )
 BLITZER = _source("www.cs.jhu.edu/~mdredze/datasets/sentiment/domain_sentiment_data.tar.gz")
 
-CORPORA = {
-    "amazon_electronics": Corpus(
+CORPORA = (
+    ClassificationCorpus(
+        name="amazon_electronics",
         summary="reviews of electronics on Amazon: documents with ratings from 1 to 5",
         source=f"{HE_AND_MCAULEY.name}, of which {DRAWN:,} reviews are drawn; or {BLITZER.name}, "
         "or a folder with electronics/{positive,negative}.review",
         alternatives=((HE_AND_MCAULEY,), (BLITZER,)),
         splits=lambda archive, options: splits(archive, options.seed, options.binary),
-        words=document_words,
-        labels=lambda options: BINARY if options.binary else RATINGS,
-        published=lambda options: {} if options.binary else {"all": DRAWN},
+        word_rule="documents",
+        labels=RATINGS,
+        published={"all": DRAWN},
+        recipe="da_transformer/table3_documents",
         scored=True,
-        flag=(
+        longest=512,
+        flag=Flag(
             "--binary",
             "the classes negative (1, 2) and positive (4, 5) instead of the ratings",
         ),
-    )
-}
+        changes=lambda options: {"labels": BINARY, "published": {}} if options.binary else {},
+    ),
+)

@@ -12,29 +12,13 @@ from itertools import islice
 from pathlib import PurePosixPath
 
 from fairseq_posattn.errors import UsageError
+from fairseq_posattn.preparation.corpus import SIDES, SPLITS, Flag, SummarizationCorpus
+from fairseq_posattn.preparation.pairs import PairWriter
 from fairseq_posattn.preparation.pipeline.archives import open_archive
-from fairseq_posattn.preparation.pipeline.counts import report_counts
 from fairseq_posattn.preparation.pipeline.download import Source, fetch
 from fairseq_posattn.preparation.pipeline.progress import Progress, say
-from fairseq_posattn.preparation.pipeline.stages import Stages
-from fairseq_posattn.preparation.summarization import (
-    SIDES,
-    add_vocabulary_options,
-    binarise,
-    count_summaries,
-    to_pieces,
-    training_command,
-)
 from fairseq_posattn.preparation.text.lines import read_lines
 from fairseq_posattn.preparation.text.stories import clean, read_story, summary
-from fairseq_posattn.preparation.translation import SPLITS, PairWriter, text_files
-
-SUMMARY = "CNN/DailyMail: news articles and their highlights, 311,971 pairs"
-SOURCE_HELP = (
-    "a folder with cnn_stories.tgz and dailymail_stories.tgz, or what they unpack to, and with "
-    "all_train.txt, all_val.txt and all_test.txt; or a folder with the parquet files of version "
-    "3.0.0"
-)
 
 HUB = "https://huggingface.co/datasets"
 UPLOADS = (
@@ -80,41 +64,10 @@ PARQUET = {
     "valid": [_parquet("validation-00000-of-00001.parquet")],
     "test": [_parquet("test-00000-of-00001.parquet")],
 }
-PUBLISHED = {"train": 287_113, "valid": 13_368, "test": 11_490}
 
 
-def add_options(parser):
-    add_vocabulary_options(parser)
-    parser.add_argument(
-        "--split-by-name",
-        action="store_true",
-        help="do without the lists of URLs: 8 in 10 stories are for training, by their names; for "
-        "a quick look at stories that you have",
-    )
-
-
-def prepare(options):
-    source = options.source and open_archive(options.source).fingerprint()
-    by_name = options.split_by_name
-    with Stages(options.dest, options.limit, options.force).locked() as stages:
-        stages.run(
-            "text",
-            text_files(SIDES),
-            lambda work: write_text(options, work / "text"),
-            source=source,
-            by_name=by_name,
-        )
-        to_pieces(stages, SPLITS, options)
-        binarise(stages, SPLITS, options.jobs)
-        published = {} if by_name else PUBLISHED
-        report_counts(count_summaries(stages, SPLITS), published, options.limit, "pairs")
-    training_command(options.dest, "1e-3", max_tokens=8192, update_freq=32)
-
-
-def write_text(options, folder):
+def write_text(where, folder, options):
     """Write ``{train,valid,test}.{source,target}``."""
-    downloads = options.dest / "download"
-    where = options.source or download(downloads)
     parquet = find_parquet(where)
     if parquet:
         write_parquet(parquet, folder, options.limit)
@@ -123,11 +76,17 @@ def write_text(options, folder):
     if options.split_by_name:
         split = split_by_name(archive)
     else:
-        split = {part: read_list(*place) for part, place in find_lists(archive, downloads).items()}
+        lists = find_lists(archive, options.dest / "download")
+        split = {part: read_list(*place) for part, place in lists.items()}
     write_stories(archive, split, folder, options.limit)
 
 
 # --- Where it is -------------------------------------------------------------------------------
+
+
+def find_files(options):
+    """The folder or file that holds all of it."""
+    return options.source or download(options.dest / "download")
 
 
 def download(folder):
@@ -295,3 +254,26 @@ def parquet_rows(paths):
         except ArrowException as error:
             reason = str(error).partition("\n")[0]
             raise UsageError(f"{path}: not a whole parquet file ({reason})") from None
+
+
+CORPORA = (
+    SummarizationCorpus(
+        name="cnn_dailymail",
+        summary="CNN/DailyMail: news articles and their highlights, 311,971 pairs",
+        source="a folder with cnn_stories.tgz and dailymail_stories.tgz, or what they unpack to, "
+        "and with all_train.txt, all_val.txt and all_test.txt; or a folder with the parquet files "
+        "of version 3.0.0",
+        published={"train": 287_113, "valid": 13_368, "test": 11_490},
+        recipe="dman/cnn_dailymail",
+        find_files=find_files,
+        fingerprint=lambda where: open_archive(where).fingerprint(),
+        write_text=write_text,
+        settings=lambda options: {"by_name": options.split_by_name},
+        flag=Flag(
+            "--split-by-name",
+            "do without the lists of URLs: 8 in 10 stories are for training, by their names; for a "
+            "quick look at stories that you have",
+        ),
+        changes=lambda options: {"published": {}} if options.split_by_name else {},
+    ),
+)

@@ -12,26 +12,11 @@ from contextlib import contextmanager
 from itertools import islice
 
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.pipeline.counts import report_counts
+from fairseq_posattn.preparation.corpus import SIDES, SPLITS, SummarizationCorpus
+from fairseq_posattn.preparation.pairs import PairWriter
 from fairseq_posattn.preparation.pipeline.download import Source, obtain
 from fairseq_posattn.preparation.pipeline.progress import Progress, say
-from fairseq_posattn.preparation.pipeline.stages import Stages
-from fairseq_posattn.preparation.summarization import (
-    SIDES,
-    add_vocabulary_options,
-    binarise,
-    count_summaries,
-    to_pieces,
-    training_command,
-)
 from fairseq_posattn.preparation.text.lines import parallel_lines, read_lines
-from fairseq_posattn.preparation.translation import SPLITS, PairWriter, text_files
-
-SUMMARY = "Gigaword: sentences and headlines, 4.0 million pairs"
-SOURCE_HELP = (
-    "ggw_data.zip or summary.tar.gz, or a folder with what either unpacks to "
-    "(org_data/train.src.txt ... or sumdata/train/train.article.txt ...)"
-)
 
 HUB = "https://huggingface.co/datasets"
 ARCHIVE = Source(
@@ -53,11 +38,9 @@ FILES = {  # of each split, in the layouts that there are
         ("input.txt", "task1_ref0.txt"),
     ),
 }
-PUBLISHED = {"train": 3_803_957, "valid": 189_651, "test": 1_951}
 
 
 def add_options(parser):
-    add_vocabulary_options(parser)
     parser.add_argument(
         "--splits",
         nargs="+",
@@ -68,34 +51,21 @@ def add_options(parser):
     )
 
 
-def prepare(options):
+def splits(options):
     if "train" not in options.splits:
         raise UsageError("--splits must have train, from which the pieces are learned")
-    splits = [split for split in SPLITS if split in options.splits]
-    given = options.source and find_files(options, splits)
-    with Stages(options.dest, options.limit, options.force).locked() as stages:
-        stages.run(
-            "text",
-            text_files(SIDES, splits=splits),
-            lambda work: write_text(
-                *(given or find_files(options, splits)), work / "text", options.limit
-            ),
-            source=given and fingerprint(*given),
-        )
-        to_pieces(stages, splits, options)
-        binarise(stages, splits, options.jobs)
-        report_counts(count_summaries(stages, splits), PUBLISHED, options.limit, "pairs")
-    training_command(options.dest, "8e-4", max_tokens=12288, update_freq=12)
+    return [split for split in SPLITS if split in options.splits]
 
 
-def find_files(options, splits):
+def find_files(options):
     """The archive, and in it the files of the two sides of each split."""
     archive = obtain(ARCHIVE, options.source, options.dest / "download")
     names = archive.names()
-    return archive, {split: find_pair(archive.name, names, split) for split in splits}
+    return archive, {split: find_pair(archive.name, names, split) for split in splits(options)}
 
 
-def fingerprint(archive, files):
+def fingerprint(found):
+    archive, files = found
     return archive.fingerprint(*(name for pair in files.values() for name in pair))
 
 
@@ -123,12 +93,13 @@ def is_called(name, file):
     return f"/{name}".removesuffix(".gz").endswith(f"/{file}") and "DUC" not in name
 
 
-def write_text(archive, files, folder, limit):
+def write_text(found, folder, options):
     """Write ``{train,valid,test}.{source,target}``."""
+    archive, files = found
     for split, pair in files.items():
         seen = 0
         with PairWriter(folder / split, SIDES) as writer, Progress(f"reading {split}") as progress:
-            for texts in islice(read_pairs(archive, pair), limit):
+            for texts in islice(read_pairs(archive, pair), options.limit):
                 if split != "train" or all(texts):
                     writer.write(texts)
                 seen += 1
@@ -164,3 +135,20 @@ def open_text(archive, name):
 def normalise(line):
     """Tokens with single spaces between, and one name for rare words."""
     return " ".join("UNK" if word == "<unk>" else word for word in line.split())
+
+
+CORPORA = (
+    SummarizationCorpus(
+        name="gigaword",
+        summary="Gigaword: sentences and headlines, 4.0 million pairs",
+        source="ggw_data.zip or summary.tar.gz, or a folder with what either unpacks to "
+        "(org_data/train.src.txt ... or sumdata/train/train.article.txt ...)",
+        published={"train": 3_803_957, "valid": 189_651, "test": 1_951},
+        recipe="dman/gigaword",
+        find_files=find_files,
+        fingerprint=fingerprint,
+        write_text=write_text,
+        splits=splits,
+        add_options=add_options,
+    ),
+)

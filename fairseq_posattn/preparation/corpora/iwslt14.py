@@ -8,23 +8,19 @@ import re
 from itertools import islice
 
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.command import next_command, shown
+from fairseq_posattn.preparation.corpus import TranslationCorpus
+from fairseq_posattn.preparation.pairs import (
+    PairWriter,
+    fingerprint,
+    map_pairs,
+    read_pairs,
+    write_pairs,
+)
 from fairseq_posattn.preparation.pipeline.download import Source, obtain
 from fairseq_posattn.preparation.pipeline.progress import say
 from fairseq_posattn.preparation.text.lines import read_lines
 from fairseq_posattn.preparation.text.moses import Tokeniser, is_clean
 from fairseq_posattn.preparation.text.segments import read_segments
-from fairseq_posattn.preparation.translation import (
-    PairWriter,
-    add_bpe_option,
-    map_pairs,
-    prepare_pairs,
-    read_pairs,
-    write_pairs,
-)
-
-SUMMARY = "IWSLT14 German to English: TED talks, 160,239 pairs"
-SOURCE_HELP = "de-en.tgz, or a folder that holds it or what it unpacks to (train.tags.de-en.de ...)"
 
 LANGUAGES = ("de", "en")
 ARCHIVE = Source(
@@ -35,28 +31,12 @@ ARCHIVE = Source(
     ),
 )
 TEST_SETS = ("TED.dev2010", "TEDX.dev2012", "TED.tst2010", "TED.tst2011", "TED.tst2012")
-PUBLISHED = {"train": 160_239, "valid": 7_283, "test": 6_750}
 LONGEST = 175
 VALID_EVERY = 23
 
 # Of what is told of a talk, only its title and description are in the two languages.
 METADATA = re.compile(r"\s*</?(url|talkid|keywords|speaker|reviewer|translator|doc)\b[^>]*>")
 MARKS = re.compile(r"</?(title|description)>")
-
-
-def add_options(parser):
-    add_bpe_option(parser, 10_000)
-
-
-def prepare(options):
-    prepare_pairs(options, LANGUAGES, find_files, write_text, PUBLISHED)
-    next_command(
-        *("fairseq-train", shown(options.dest), "--user-dir", "fairseq_posattn"),
-        *("--arch", "dman_iwslt_de_en", "--share-all-embeddings", "--max-tokens", 4096),
-        *("--optimizer", "adam", "--lr", "1e-3", "--lr-scheduler", "inverse_sqrt"),
-        *("--warmup-updates", 4000, "--criterion", "label_smoothed_cross_entropy"),
-        *("--label-smoothing", 0.1, "--max-update", 50_000),
-    )
 
 
 def find_files(options):
@@ -125,3 +105,22 @@ def spoken_lines(stream, name):
     for line in read_lines(stream, name):
         if not METADATA.match(line):
             yield MARKS.sub("", line)
+
+
+CORPORA = (
+    TranslationCorpus(
+        name="iwslt14",
+        summary="IWSLT14 German to English: TED talks, 160,239 pairs",
+        source="de-en.tgz, or a folder that holds it or what it unpacks to "
+        "(train.tags.de-en.de ...)",
+        sides=LANGUAGES,
+        word_rule="moses-escaped",
+        lower=True,
+        published={"train": 160_239, "valid": 7_283, "test": 6_750},
+        recipe="dman/iwslt14",
+        find_files=find_files,
+        fingerprint=fingerprint,
+        write_text=write_text,
+        bpe_operations=10_000,
+    ),
+)

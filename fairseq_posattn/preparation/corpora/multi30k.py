@@ -6,43 +6,15 @@ text, are taken as they are.
 
 from itertools import islice
 
-from fairseq_posattn.preparation.command import next_command, shown
+from fairseq_posattn.preparation.corpus import SPLITS, TranslationCorpus
+from fairseq_posattn.preparation.pairs import fingerprint, map_pairs, read_pairs, write_pairs
 from fairseq_posattn.preparation.pipeline.download import Source, obtain
-from fairseq_posattn.preparation.text.moses import Tokeniser
-from fairseq_posattn.preparation.translation import (
-    SPLITS,
-    add_bpe_option,
-    map_pairs,
-    prepare_pairs,
-    read_pairs,
-    write_pairs,
-)
-
-SUMMARY = "Multi30k German to English: captions of pictures, 29,000 pairs"
-SOURCE_HELP = (
-    "a folder with {train,val,test_2016_flickr}.{de,en}.gz, as published, or these unpacked; or "
-    "with {train,valid,test}.{de,en}, tokenised and lower-cased already"
-)
+from fairseq_posattn.preparation.text.moses import RULES
 
 LANGUAGES = ("de", "en")
 URL = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"
 RAW_NAMES = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
-PUBLISHED = {"train": 29_000, "valid": 1_014, "test": 1_000}
-
-
-def add_options(parser):
-    add_bpe_option(parser, 10_000)
-
-
-def prepare(options):
-    prepare_pairs(options, LANGUAGES, find_files, write_text, PUBLISHED)
-    next_command(
-        *("fairseq-train", shown(options.dest), "--user-dir", "fairseq_posattn"),
-        *("--arch", "dman_iwslt_de_en", "--share-all-embeddings", "--max-tokens", 8192),
-        *("--optimizer", "adam", "--lr", "1e-3", "--lr-scheduler", "inverse_sqrt"),
-        *("--warmup-updates", 1000, "--criterion", "label_smoothed_cross_entropy"),
-        *("--label-smoothing", 0.1, "--max-update", 2500),
-    )
+WORD_RULE = "lowered-normalised-moses-escaped"
 
 
 def is_tokenised(given):
@@ -66,7 +38,7 @@ def find_side(member, options):
 
 def write_text(files, folder, options):
     """Write ``{train,valid,test}.{de,en}``, tokenised and lower-cased."""
-    tokenisers = [LowerCasingTokeniser(language) for language in LANGUAGES]
+    tokenisers = [RULES[WORD_RULE](language) for language in LANGUAGES]
     for split in SPLITS:
         pairs = islice(read_pairs(files[split]), options.limit)
         if not is_tokenised(options.source):
@@ -74,11 +46,20 @@ def write_text(files, folder, options):
         write_pairs(pairs, folder / split, LANGUAGES)
 
 
-class LowerCasingTokeniser:
-    """As the release's tokenised files were made: lower-cased before anything else."""
-
-    def __init__(self, language):
-        self.tokeniser = Tokeniser(language, normalise=True)
-
-    def __call__(self, line):
-        return self.tokeniser(line.strip().lower())
+CORPORA = (
+    TranslationCorpus(
+        name="multi30k",
+        summary="Multi30k German to English: captions of pictures, 29,000 pairs",
+        source="a folder with {train,val,test_2016_flickr}.{de,en}.gz, as published, or these "
+        "unpacked; or with {train,valid,test}.{de,en}, tokenised and lower-cased already",
+        sides=LANGUAGES,
+        word_rule=WORD_RULE,
+        lower=True,
+        published={"train": 29_000, "valid": 1_014, "test": 1_000},
+        recipe="multi30k/run",
+        find_files=find_files,
+        fingerprint=fingerprint,
+        write_text=write_text,
+        bpe_operations=10_000,
+    ),
+)

@@ -11,11 +11,10 @@ from contextlib import ExitStack
 from functools import partial
 
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.corpus import Corpus
+from fairseq_posattn.preparation.corpus import ClassificationCorpus, Flag
 from fairseq_posattn.preparation.example import Example
 from fairseq_posattn.preparation.pipeline.download import Source
 from fairseq_posattn.preparation.text.lines import parallel_lines, read_lines
-from fairseq_posattn.preparation.text.words import treebank_words
 
 LABELS = ("contradiction", "neutral", "entailment")
 NO_AGREEMENT = "-"
@@ -103,39 +102,35 @@ MULTINLI = Source(
 )
 
 
-def _corpus(summary, source, archive, splits, published, flag=None):
-    return Corpus(
-        summary=summary,
-        source=source,
-        alternatives=((archive,),),
-        splits=splits,
-        words=treebank_words,
-        labels=lambda options: LABELS,
-        published=lambda options: published,
+CORPORA = (
+    ClassificationCorpus(
+        name="snli",
+        summary="SNLI, pairs, three classes",
+        source=f"{SNLI.name}, or a folder with its files, or with s1.train, s2.train, labels.train "
+        "and the same of dev and test",
+        alternatives=((SNLI,),),
+        splits=lambda archive, options: snli_splits(archive, options.train_on_dev),
+        word_rule="treebank",
+        labels=LABELS,
+        published={"train": 549_367, "valid": 9_842, "test": 9_824},
+        recipe="mtsa/table1_snli",
         pairs=True,
-        flag=flag,
-    )
-
-
-CORPORA = {
-    "snli": _corpus(
-        "SNLI, pairs, three classes",
-        f"{SNLI.name}, or a folder with its files, or with s1.train, s2.train, labels.train and "
-        "the same of dev and test",
-        SNLI,
-        lambda archive, options: snli_splits(archive, options.train_on_dev),
-        {"train": 549_367, "valid": 9_842, "test": 9_824},
-        flag=(
+        flag=Flag(
             "--train-on-dev",
             "train on the development set, for want of the training set; part of it is held out "
             "for validation",
         ),
     ),
-    "multinli": _corpus(
-        "MultiNLI, pairs, three classes; validation matched, test mismatched",
-        f"{MULTINLI.name}, or a folder with its files",
-        MULTINLI,
-        lambda archive, options: json_splits(archive, MULTINLI_FILES),
-        {"train": 392_702, "valid": 9_815, "test": 9_832},
+    ClassificationCorpus(
+        name="multinli",
+        summary="MultiNLI, pairs, three classes; validation matched, test mismatched",
+        source=f"{MULTINLI.name}, or a folder with its files",
+        alternatives=((MULTINLI,),),
+        splits=lambda archive, options: json_splits(archive, MULTINLI_FILES),
+        word_rule="treebank",
+        labels=LABELS,
+        published={"train": 392_702, "valid": 9_815, "test": 9_832},
+        recipe="mtsa/table2_multinli",
+        pairs=True,
     ),
-}
+)

@@ -10,11 +10,10 @@ before each sentence: ``custrev.all``, ``mpqa.all``, ``subj.all``.
 from functools import partial
 
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.corpus import Corpus
+from fairseq_posattn.preparation.corpus import ClassificationCorpus
 from fairseq_posattn.preparation.example import Example
 from fairseq_posattn.preparation.pipeline.download import Source
 from fairseq_posattn.preparation.text.lines import read_lines
-from fairseq_posattn.preparation.text.words import spaced_words
 
 # Of each data set: its classes, in the order of their numbers; the file of each; the file of all.
 LAYOUTS = {
@@ -109,34 +108,36 @@ def _single(name):
 
 
 def _corpus(name, summary, source, alternatives, published):
-    return Corpus(
+    return ClassificationCorpus(
+        name=name,
         summary=f"{summary}, two classes, ten folds",
         source=source,
         alternatives=alternatives,
         splits=lambda archive, options: splits(archive, name),
-        words=spaced_words,
-        labels=lambda options: LAYOUTS[name][0],
-        published=lambda options: {"all": published},
+        word_rule="spaced",
+        labels=LAYOUTS[name][0],
+        published={"all": published},
+        recipe="mpsan/table6_sentences",
         cross_validated=True,
     )
 
 
-CORPORA = {
-    "cr": _corpus(
+CORPORA = (
+    _corpus(
         "cr",
         "customer reviews",
         f"{TOGETHER.name}, or a folder with custrev.pos and custrev.neg, or custrev.all",
         ((TOGETHER,), (_single("custrev.all"),)),
         3_775,
     ),
-    "mpqa": _corpus(
+    _corpus(
         "mpqa",
         "polarity of the phrases of MPQA",
         f"{TOGETHER.name}, or a folder with mpqa.pos and mpqa.neg, or mpqa.all",
         ((TOGETHER,), (_single("mpqa.pos"), _single("mpqa.neg"))),
         10_606,
     ),
-    "subj": _corpus(
+    _corpus(
         "subj",
         "subjectivity of sentences about films",
         f"{CORNELL.name} or {TOGETHER.name}, or a folder with quote.tok.gt9.5000 and "
@@ -144,4 +145,4 @@ CORPORA = {
         ((CORNELL,), (TOGETHER,), (_single("subj.all"),)),
         10_000,
     ),
-}
+)

@@ -8,12 +8,11 @@ pair is in. Columns are found by the names in the first line.
 from functools import partial
 
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.corpus import Corpus
+from fairseq_posattn.files import writing
+from fairseq_posattn.preparation.corpus import ClassificationCorpus
 from fairseq_posattn.preparation.example import Example
-from fairseq_posattn.preparation.pipeline.atomic import writing
 from fairseq_posattn.preparation.pipeline.download import Source
 from fairseq_posattn.preparation.text.lines import read_lines
-from fairseq_posattn.preparation.text.words import moses_words
 
 LABELS = ("CONTRADICTION", "NEUTRAL", "ENTAILMENT")
 FILES = {
@@ -21,6 +20,7 @@ FILES = {
     "valid": "SICK_trial.txt",
     "test": "SICK_test_annotated.txt",
 }
+SCORES = 5  # whole numbers that relatedness is shared between
 TOGETHER = "SICK.txt"
 PARTS = {"train": "TRAIN", "valid": "TRIAL", "test": "TEST"}
 ENTAILMENT_COLUMNS = ("entailment_judgment", "entailment_label")
@@ -86,7 +86,7 @@ def write_distributions(folder):
             writing(folder / f"{split}.distribution") as file,
         ):
             for score in scores:
-                shares = (max(0.0, 1 - abs(float(score) - whole)) for whole in range(1, 6))
+                shares = (max(0.0, 1 - abs(float(score) - whole)) for whole in range(1, SCORES + 1))
                 file.write(" ".join(f"{share:.4g}" for share in shares) + "\n")
 
 
@@ -95,8 +95,9 @@ def _semeval(name):
     return Source(name, (f"https://{address}", f"http://{address}"))
 
 
-CORPORA = {
-    "sick": Corpus(
+CORPORA = (
+    ClassificationCorpus(
+        name="sick",
         summary="SICK, pairs: relatedness from 1 to 5, and entailment",
         source="a folder with SICK_train.txt, SICK_trial.txt and SICK_test_annotated.txt, or with "
         "SemEval's zips of them; or SICK.zip",
@@ -111,12 +112,14 @@ CORPORA = {
             ),
         ),
         splits=lambda archive, options: splits(archive),
-        words=moses_words,
-        labels=lambda options: LABELS,
-        published=lambda options: {"train": 4_500, "valid": 500, "test": 4_927},
+        word_rule="moses",
+        labels=LABELS,
+        published={"train": 4_500, "valid": 500, "test": 4_927},
+        recipe="mpsan/table7_sick",
+        metrics=("pearson", "spearman", "mse"),
         pairs=True,
         scored=True,
-        training=("--criterion", "relatedness", "--num-classes", 5),
+        scores=SCORES,
         derive=write_distributions,
-    )
-}
+    ),
+)

@@ -12,11 +12,10 @@ import re
 from functools import partial
 
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.corpus import Corpus
+from fairseq_posattn.preparation.corpus import ClassificationCorpus, Flag
 from fairseq_posattn.preparation.example import Example
 from fairseq_posattn.preparation.pipeline.download import Source
 from fairseq_posattn.preparation.text.lines import read_lines
-from fairseq_posattn.preparation.text.words import treebank_words
 
 FINE = ("very_negative", "negative", "neutral", "positive", "very_positive")
 BINARY = ("negative", "positive")
@@ -99,39 +98,39 @@ TREES = Source(
 
 
 def _corpus(name, summary, labels, published):
-    return Corpus(
+    sentences = {split: published[split] for split in ("valid", "test")}
+    return ClassificationCorpus(
+        name=name,
         summary=summary,
         source=f"{TREES.name}, or a folder with trees/{{train,dev,test}}.txt",
         alternatives=((TREES,),),
         splits=lambda archive, options: splits(
             archive, NAMES[name], options.phrases, options.cased
         ),
-        words=treebank_words,
-        labels=lambda options: labels,
-        published=lambda options: {
-            split: count
-            for split, count in published.items()
-            if split != "train" or not options.phrases
-        },
-        flag=(
+        word_rule="treebank",
+        labels=labels,
+        published=published,
+        recipe="mpsan/table1_sst",
+        flag=Flag(
             "--phrases",
             "train on every labelled phrase of the trees as well, once for each class it was "
             "given; validation and test stay whole sentences",
         ),
+        changes=lambda options: {"published": sentences} if options.phrases else {},
     )
 
 
-CORPORA = {
-    "sst2": _corpus(
+CORPORA = (
+    _corpus(
         "sst2",
         "Stanford Sentiment Treebank, two classes, without neutral sentences",
         BINARY,
         {"train": 6_920, "valid": 872, "test": 1_821},
     ),
-    "sst5": _corpus(
+    _corpus(
         "sst5",
         "Stanford Sentiment Treebank, five classes",
         FINE,
         {"train": 8_544, "valid": 1_101, "test": 2_210},
     ),
-}
+)

@@ -9,11 +9,10 @@ set: one is held out of the training set.
 from functools import partial
 
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.corpus import Corpus
+from fairseq_posattn.preparation.corpus import ClassificationCorpus, Flag
 from fairseq_posattn.preparation.example import Example
 from fairseq_posattn.preparation.pipeline.download import Source
 from fairseq_posattn.preparation.text.lines import read_lines
-from fairseq_posattn.preparation.text.words import treebank_words
 
 COARSE = ("DESC", "ENTY", "ABBR", "HUM", "LOC", "NUM")
 FILES = {
@@ -76,8 +75,9 @@ SHA256 = {
     "TREC_10.label": "033f22c028c2bbba9ca682f68ffe204dc1aa6e1cf35dd6207f2d4ca67f0d0e8e",
 }
 
-CORPORA = {
-    "trec": Corpus(
+CORPORA = (
+    ClassificationCorpus(
+        name="trec",
         summary="TREC questions, six classes",
         source="a folder with train_5500.label and TREC_10.label",
         alternatives=(
@@ -87,9 +87,11 @@ CORPORA = {
             ),
         ),
         splits=lambda archive, options: splits(archive, options.fine),
-        words=treebank_words,
-        labels=lambda options: None if options.fine else COARSE,
-        published=lambda options: {"train": 5_452, "test": 500},
-        flag=("--fine", "the fine classes, such as NUM:date, instead of the six coarse ones"),
-    )
-}
+        word_rule="treebank",
+        labels=COARSE,
+        published={"train": 5_452, "test": 500},
+        recipe="mpsan/table6_sentences",
+        flag=Flag("--fine", "the fine classes, such as NUM:date, instead of the six coarse ones"),
+        changes=lambda options: {"labels": None} if options.fine else {},
+    ),
+)

@@ -9,25 +9,12 @@ does not grow with it.
 from itertools import islice
 
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.command import next_command, shown
+from fairseq_posattn.preparation.corpus import Flag, TranslationCorpus
+from fairseq_posattn.preparation.pairs import fingerprint, map_pairs, read_pairs, write_pairs
 from fairseq_posattn.preparation.pipeline.download import Source, obtain
 from fairseq_posattn.preparation.text.lines import read_lines
 from fairseq_posattn.preparation.text.moses import Tokeniser
 from fairseq_posattn.preparation.text.segments import read_segments
-from fairseq_posattn.preparation.translation import (
-    add_bpe_option,
-    map_pairs,
-    prepare_pairs,
-    read_pairs,
-    write_pairs,
-)
-
-SUMMARY = "WMT14 English to German: news, 4.5 million pairs"
-SOURCE_HELP = (
-    "a folder that holds the published archives (training-parallel-europarl-v7.tgz, "
-    "training-parallel-commoncrawl.tgz, training-parallel-nc-v9.tgz, dev.tgz, test-full.tgz), "
-    "or what they unpack to"
-)
 
 LANGUAGES = ("en", "de")
 STATMT = "https://www.statmt.org"
@@ -80,48 +67,13 @@ TEST = Source(
     ),
 )
 
-# ``raw`` is before cleaning.
-PUBLISHED = {
-    "v9": {"raw": 4_520_620, "valid": 3_000, "test": 3_003},
-    "v12": {"raw": 4_590_101, "valid": 3_000, "test": 3_003},
-}
-LONGEST = 250
-
 
 def add_options(parser):
-    add_bpe_option(parser, 32_764)
     parser.add_argument(
         "--news-commentary",
         choices=tuple(NEWS_COMMENTARY),
         default="v9",
         help="the release of 2014 or that of 2017 (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--keep-hyphens",
-        action="store_true",
-        help="leave a-b as it is, for scores that split compounds themselves (default: a @-@ b, "
-        "as in fairseq's example)",
-    )
-
-
-def prepare(options):
-    prepare_pairs(
-        options,
-        LANGUAGES,
-        find_files,
-        write_text,
-        PUBLISHED[options.news_commentary],
-        LONGEST,
-        keep_hyphens=options.keep_hyphens,
-        news_commentary=options.news_commentary,
-    )
-    next_command(
-        *("fairseq-train", shown(options.dest), "--user-dir", "fairseq_posattn"),
-        *("--arch", "dman_wmt_en_de", "--share-all-embeddings", "--max-tokens", 12288),
-        *("--optimizer", "adam", "--adam-betas", "(0.9, 0.98)", "--lr", "1e-3"),
-        *("--lr-scheduler", "inverse_sqrt", "--warmup-updates", 8000, "--fp16"),
-        *("--criterion", "label_smoothed_cross_entropy", "--label-smoothing", 0.1),
-        *("--update-freq", 8, "--max-update", 80_000),
     )
 
 
@@ -180,3 +132,46 @@ def read_newstest(stream, name):
     else:
         for line in read_lines(stream, name):
             yield line.replace("’", "'")
+
+
+def settings(options):
+    return {"keep_hyphens": options.keep_hyphens, "news_commentary": options.news_commentary}
+
+
+def changes(options):
+    word_rule = {"word_rule": "moses-escaped"} if options.keep_hyphens else {}
+    return {"published": published(options.news_commentary), **word_rule}
+
+
+def published(news_commentary):
+    """How many pairs there are, ``raw`` before cleaning."""
+    raw = {"v9": 4_520_620, "v12": 4_590_101}[news_commentary]
+    return {"raw": raw, "valid": 3_000, "test": 3_003}
+
+
+CORPORA = (
+    TranslationCorpus(
+        name="wmt14_en_de",
+        summary="WMT14 English to German: news, 4.5 million pairs",
+        source="a folder that holds the published archives (training-parallel-europarl-v7.tgz, "
+        "training-parallel-commoncrawl.tgz, training-parallel-nc-v9.tgz, dev.tgz, test-full.tgz), "
+        "or what they unpack to",
+        sides=LANGUAGES,
+        word_rule="moses-escaped-hyphens",
+        published=published("v9"),
+        recipe="dman/wmt14_base",
+        find_files=find_files,
+        fingerprint=fingerprint,
+        write_text=write_text,
+        settings=settings,
+        add_options=add_options,
+        bpe_operations=32_764,
+        longest=250,
+        flag=Flag(
+            "--keep-hyphens",
+            "leave a-b as it is, for scores that split compounds themselves (default: a @-@ b, as "
+            "in fairseq's example)",
+        ),
+        changes=changes,
+    ),
+)

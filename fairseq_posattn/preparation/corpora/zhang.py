@@ -7,16 +7,13 @@ There is no validation set: one is held out of the training set.
 """
 
 import csv
-import html
-import re
 from functools import partial
 
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.corpus import Corpus
+from fairseq_posattn.preparation.corpus import ClassificationCorpus
 from fairseq_posattn.preparation.example import Example
 from fairseq_posattn.preparation.pipeline.download import Source
 from fairseq_posattn.preparation.text.lines import read_lines
-from fairseq_posattn.preparation.text.words import moses_words
 
 CLASSES = {
     "ag_news": ("World", "Sports", "Business", "Sci/Tech"),
@@ -35,9 +32,6 @@ CLASSES = {
         "Politics_&_Government",
     ),
 }
-# AG News lost the ampersands of many character references: " #39;s", " quot;", "#36;5 million".
-HALF_REFERENCE = re.compile(r"(?<!&)\b(?:amp|lt|gt|quot|nbsp);|(?<!&)#\d{2,4};")
-MARKUP = re.compile(r"</?[a-z]+(?:\s[^<>]*)?/?>", re.IGNORECASE)
 
 
 def splits(archive, dataset):
@@ -71,18 +65,6 @@ def tab_examples(archive, member, classes):
             yield _example(line.split("\t"), classes, f"{name}:{number}")
 
 
-def article_words(text):
-    """The words of a published text."""
-    return moses_words(plain_text(text))
-
-
-def plain_text(text):
-    """Published text as it was meant: without escapes, character references and HTML's tags."""
-    text = text.replace("\\n", " ").replace("\\", " ")
-    text = HALF_REFERENCE.sub(lambda half: f"&{half[0]}", text)
-    return MARKUP.sub(" ", html.unescape(html.unescape(text)))
-
-
 def _example(row, classes, place):
     if len(row) < 2:
         raise UsageError(f"{place}: a row without a text")
@@ -93,21 +75,24 @@ def _example(row, classes, place):
 
 
 def _corpus(name, summary, file, train, test, sha256=None, min_count=5):
-    return Corpus(
+    return ClassificationCorpus(
+        name=name,
         summary=f"{summary}, {len(CLASSES[name])} classes",
         source=f"{file}, or a folder with train.csv and test.csv",
         alternatives=((Source(file, (f"https://s3.amazonaws.com/fast-ai-nlp/{file}",), sha256),),),
         splits=lambda archive, options: splits(archive, name),
-        words=article_words,
-        labels=lambda options: CLASSES[name],
-        published=lambda options: {"train": train, "test": test},
+        word_rule="articles",
+        labels=CLASSES[name],
+        published={"train": train, "test": test},
+        recipe="cspan/table2_documents",
+        longest=512,
         min_count=min_count,
     )
 
 
-CORPORA = {
-    "ag_news": _corpus("ag_news", "AG News", "ag_news_csv.tgz", 120_000, 7_600, min_count=1),
-    "yelp_polarity": _corpus(
+CORPORA = (
+    _corpus("ag_news", "AG News", "ag_news_csv.tgz", 120_000, 7_600, min_count=1),
+    _corpus(
         "yelp_polarity",
         "Yelp reviews",
         "yelp_review_polarity_csv.tgz",
@@ -115,8 +100,6 @@ CORPORA = {
         38_000,
         "528f22e286cad085948acbc3bea7e58188416546b0e364d0ae4ca0ce666abe35",
     ),
-    "yelp_full": _corpus("yelp_full", "Yelp reviews", "yelp_review_full_csv.tgz", 650_000, 50_000),
-    "yahoo_answers": _corpus(
-        "yahoo_answers", "Yahoo! Answers", "yahoo_answers_csv.tgz", 1_400_000, 60_000
-    ),
-}
+    _corpus("yelp_full", "Yelp reviews", "yelp_review_full_csv.tgz", 650_000, 50_000),
+    _corpus("yahoo_answers", "Yahoo! Answers", "yahoo_answers_csv.tgz", 1_400_000, 60_000),
+)

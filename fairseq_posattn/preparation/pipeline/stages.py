@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.pipeline.atomic import writing
+from fairseq_posattn.files import writing
 from fairseq_posattn.preparation.pipeline.progress import say
 
 RECORD = ".stages.json"

@@ -10,8 +10,8 @@ from math import isfinite
 from pathlib import Path
 
 from fairseq_posattn.errors import UsageError
+from fairseq_posattn.files import writing
 from fairseq_posattn.preparation.pipeline.archives import open_archive
-from fairseq_posattn.preparation.pipeline.atomic import writing
 from fairseq_posattn.preparation.pipeline.download import Source, fetch
 from fairseq_posattn.preparation.pipeline.progress import Progress
 

@@ -5,6 +5,8 @@ The tokeniser is sacremoses, which agrees with ``tokenizer.perl``, and its norma
 and one of its rules depends on that.
 """
 
+from functools import partial
+
 import regex
 
 LONGEST_WORD = 1000  # characters; clean-corpus-n.perl drops pairs with longer ones
@@ -40,6 +42,24 @@ class Tokeniser:
             return_str=True,
             escape=self.escape,
         )
+
+
+class LowerCasingTokeniser:
+    """Lower-cases before anything else, and normalises: so were Multi30k's files made."""
+
+    def __init__(self, language):
+        self.tokeniser = Tokeniser(language, normalise=True)
+
+    def __call__(self, line):
+        return self.tokeniser(line.strip().lower())
+
+
+# By name, what makes a tokeniser for a language.
+RULES = {
+    "moses-escaped": Tokeniser,
+    "moses-escaped-hyphens": partial(Tokeniser, split_hyphens=True),
+    "lowered-normalised-moses-escaped": LowerCasingTokeniser,
+}
 
 
 def is_clean(pair, longest, ratio=1.5):

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from fairseq_posattn.preparation.pipeline.atomic import writing
+from fairseq_posattn.files import writing
 from fairseq_posattn.preparation.text.lines import read_lines
 
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # every dictionary of fairseq has them already

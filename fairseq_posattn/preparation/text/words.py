@@ -1,8 +1,10 @@
-"""Text to words: one function for each kind of published text.
+"""Text to words: a rule for each kind of published text, known by its name.
 
 All write what is shortened as the Penn Treebank does (``do n't``, ``it 's``), and so does GloVe.
+``PUBLISHED`` holds the rules for text as it was published, ``RULES`` for text that anybody types.
 """
 
+import html
 import re
 from functools import cache, partial
 
@@ -18,6 +20,14 @@ BRACKETS = {
     "-RCB-": "}",
 }
 SEPARATOR = " <sep> "
+# AG News lost the ampersands of many character references: " #39;s", " quot;", "#36;5 million".
+HALF_REFERENCE = re.compile(r"(?<!&)\b(?:amp|lt|gt|quot|nbsp);|(?<!&)#\d{2,4};")
+MARKUP = re.compile(r"</?[a-z]+(?:\s[^<>]*)?/?>", re.IGNORECASE)
+_CLITIC = r"(?:n't|'(?:s|re|ve|m|ll|d))"
+MARK_ALONE = re.compile(
+    rf"(?<!\S)(?:[.,;:!?]+|``|''|--|-[LR][RSC]B-|[()\"]|{_CLITIC})(?!\S)", re.IGNORECASE
+)
+MARK_AT_WORD = re.compile(rf"\w(?:[.,;:!?]|{_CLITIC})(?!\S)", re.IGNORECASE)
 # "don 't" and "do n 't" for "do n't", as Moses and some of the published files have it
 _join_negations = partial(re.compile(r" ?(n) ('t)(?!\S)", re.IGNORECASE).sub, r" \1\2")
 _part_clitics = partial(
@@ -34,7 +44,7 @@ def treebank_words(text):
 
 def spaced_words(text):
     """The words of text with spaces around its marks, where only short forms may be unparted."""
-    return _part_clitics(_join_negations(" ".join(text.split()))).strip()
+    return _part_clitics(_join_negations(spaces(text))).strip()
 
 
 def moses_words(text):
@@ -45,6 +55,47 @@ def moses_words(text):
 def document_words(text):
     """The words of a plain text, with ``<sep>`` between its sentences."""
     return SEPARATOR.join(filter(None, map(moses_words, split_sentences(text))))
+
+
+def article_words(text):
+    """The words of plain text with the escapes and markup of Zhang et al.'s files."""
+    return moses_words(plain_text(text))
+
+
+def plain_text(text):
+    """Text without escapes, character references and HTML's tags."""
+    text = text.replace("\\n", " ").replace("\\", " ")
+    text = HALF_REFERENCE.sub(lambda half: f"&{half[0]}", text)
+    return MARKUP.sub(" ", html.unescape(html.unescape(text)))
+
+
+def parted(rule):
+    """A rule for text whose marks are parted from its words, that takes plain text as well.
+
+    Plain is what has a mark at the end of a word and none that stands alone: Moses parts it.
+    """
+
+    def words(text):
+        is_plain = MARK_AT_WORD.search(text) and not MARK_ALONE.search(text)
+        return moses_words(text) if is_plain else rule(text)
+
+    return words
+
+
+def spaces(text):
+    """The words of text that is in words already."""
+    return " ".join(text.split())
+
+
+PUBLISHED = {
+    "spaces": spaces,
+    "treebank": treebank_words,
+    "spaced": spaced_words,
+    "moses": moses_words,
+    "documents": document_words,
+    "articles": article_words,
+}
+RULES = {**PUBLISHED, "treebank": parted(treebank_words), "spaced": parted(spaced_words)}
 
 
 @cache

@@ -1,0 +1,97 @@
+"""Pairs of lines, of a text and its translation or summary, from archives to text files."""
+
+from contextlib import ExitStack
+from itertools import chain
+
+from fairseq_posattn.preparation.corpus import SPLITS
+from fairseq_posattn.preparation.pipeline.parallel import map_lines
+from fairseq_posattn.preparation.text.lines import parallel_lines, read_lines
+
+
+def run_text(corpus, stages, options, given):
+    """The stage that writes the text of all splits of a :class:`.corpus.PairCorpus`.
+
+    Args:
+        given: the published files, if the user named them.
+    """
+    stages.run(
+        "text",
+        text_files(corpus.sides, splits=corpus.splits(options)),
+        lambda work: corpus.write_text(given or corpus.find_files(options), work / "text", options),
+        source=given and corpus.fingerprint(given),
+        **corpus.settings(options),
+    )
+
+
+def fingerprint(files):
+    """What tells these files from others, for :meth:`Stages.run`."""
+    members = chain.from_iterable(chain.from_iterable(files.values()))
+    return [archive.fingerprint(member) for archive, member in members]
+
+
+def text_files(sides, prefix="", splits=SPLITS):
+    """``text/{split}.{side}``, relative to the destination."""
+    return [f"text/{prefix}{split}.{side}" for split in splits for side in sides]
+
+
+def read_pairs(corpora, reader=read_lines):
+    """The pairs of all corpora of a split, one after the other.
+
+    Args:
+        corpora: of each, the archive and its member in each language.
+        reader: called with a stream and its name, gives sentences.
+    """
+    for sides in corpora:
+        with ExitStack() as stack:
+            named = {}
+            for archive, member in sides:
+                name = archive.label(member)
+                named[name] = reader(stack.enter_context(archive.open(member)), name)
+            yield from parallel_lines(**named)
+
+
+def map_pairs(functions, pairs, jobs, title):
+    """Each side of each pair, by the function of its language."""
+
+    def apply(pair):
+        return tuple(function(line) for function, line in zip(functions, pair, strict=True))
+
+    return map_lines(apply, pairs, jobs, title)
+
+
+def text_file(path):
+    return open(path, "w", encoding="utf-8", newline="\n")
+
+
+def write_pairs(pairs, prefix, languages):
+    """Write pairs of lines to ``{prefix}.{language}``."""
+    with PairWriter(prefix, languages) as writer:
+        for pair in pairs:
+            writer.write(pair)
+
+
+class PairWriter:
+    """Writes pairs of lines to ``{prefix}.{language}`` for each language, and counts them."""
+
+    def __init__(self, prefix, languages):
+        self.paths = [f"{prefix}.{language}" for language in languages]
+        self.count = 0
+        self.stack = ExitStack()
+
+    def __enter__(self):
+        self.files = [self.stack.enter_context(text_file(path)) for path in self.paths]
+        return self
+
+    def write(self, pair):
+        for file, line in zip(self.files, pair, strict=True):
+            file.write(f"{line}\n")
+        self.count += 1
+
+    def __exit__(self, *exception):
+        self.stack.close()
+
+
+def text_lines(path):
+    """The lines of a text file that was made here."""
+    with open(path, "rb") as stream:
+        yield from read_lines(stream, path)

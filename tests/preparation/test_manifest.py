@@ -1,0 +1,76 @@
+"""What is told, beside binarised data, of how it was made."""
+
+import json
+
+import pytest
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.preparation import corpora, manifest
+from fairseq_posattn.preparation.manifest import Manifest, read
+from fairseq_posattn.preparation.pipeline.stages import Stages
+from fairseq_posattn.preparation.text import moses, words
+
+
+def made(corpus, dest, *, before=True, **options):
+    with Stages(dest).locked() as stages:
+        if before:
+            stages.run("text", [], lambda work: None, corpus=corpus.name)
+        manifest.stage(stages, corpus, lower=True, **options)
+
+
+def test_what_is_written_is_read(tmp_path):
+    made(corpora.CLASSIFICATION["cr"], tmp_path, parts=["fold0", "fold1"])
+    for fold in ("fold0", "fold1"):
+        told = read(tmp_path / fold)
+        assert told.versions["sacremoses"]
+        assert told == Manifest("cr", "sentence_prediction", "spaced", True, versions=told.versions)
+    made(corpora.TRANSLATION["iwslt14"], tmp_path)
+    told = read(tmp_path)
+    assert (told.languages, told.subwords) == (("de", "en"), "subword_nmt")
+
+
+def test_who_made_an_older_folder_is_not_known(tmp_path):
+    made(corpora.CLASSIFICATION["cr"], tmp_path, before=False)
+    assert read(tmp_path).versions == {}
+
+
+def test_older_folders_have_none(tmp_path):
+    assert read(tmp_path) is None
+    assert read(tmp_path / "nowhere") is None
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"[]",
+        b"null",
+        b"\xff\x00",
+        b"{" * 100_000,
+        b'{"corpus": "cr"}',
+        b'{"corpus": 1, "task": "t", "word_rule": "w"}',
+        b'{"corpus": "c", "task": "t", "word_rule": "w", "languages": [1]}',
+        b'{"corpus": "c", "task": "t", "word_rule": "w", "versions": {"a": null}}',
+    ],
+)
+def test_what_is_no_manifest_is_one_line_that_names_it(tmp_path, content):
+    (tmp_path / manifest.NAME).write_bytes(content)
+    with pytest.raises(UsageError) as told:
+        read(tmp_path)
+    assert str(told.value).startswith(f"{tmp_path / manifest.NAME}: ")
+    assert "\n" not in str(told.value)
+    assert len(str(told.value)) < 300
+
+
+def test_a_later_project_may_tell_more(tmp_path):
+    made(corpora.CLASSIFICATION["cr"], tmp_path)
+    path = tmp_path / manifest.NAME
+    told = json.loads(path.read_text())
+    path.write_text(json.dumps({**told, "colour": "green"}))
+    assert read(tmp_path).corpus == "cr"
+
+
+def test_every_corpus_names_a_rule_that_there_is():
+    for corpus in (*corpora.CLASSIFICATION.values(), *corpora.SUMMARIZATION.values()):
+        assert corpus.word_rule in words.RULES
+    for corpus in corpora.TRANSLATION.values():
+        assert corpus.word_rule in moses.RULES
