@@ -50,13 +50,19 @@ def plugin_flags() -> str:
     registries = {"arch": MODEL_REGISTRY, "task": TASK_REGISTRY, "criterion": CRITERION_REGISTRY}
     texts = []
     for option, registry in registries.items():
-        for name, registered in registry.items():
-            if registered.__module__.startswith(__package__):
-                parser = argparse.ArgumentParser(
-                    usage=f"fairseq-train ... --{option} {name} ...", add_help=False
-                )
-                registered.add_args(parser.add_argument_group(f"flags of {name}"))
-                texts.append(parser.format_help())
+        ours = {
+            name: registered
+            for name, registered in registry.items()
+            if registered.__module__.startswith(__package__)
+        }
+        for name, registered in ours.items():
+            if registered.__base__ in ours.values():
+                continue  # a named architecture, whose flags are its model's
+            parser = argparse.ArgumentParser(
+                usage=f"fairseq-train ... --{option} {name} ...", add_help=False
+            )
+            registered.add_args(parser.add_argument_group(f"flags of {name}"))
+            texts.append(parser.format_help())
     return "\n".join(texts)
 
 

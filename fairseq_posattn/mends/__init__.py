@@ -18,6 +18,7 @@ from fairseq_posattn.mends import (
     last_batch,
     literal_settings,
     repeated_ngrams,
+    settings_objects,
 )
 
 MENDS = (
@@ -29,6 +30,7 @@ MENDS = (
     bfloat16,
     data_parallel,
     repeated_ngrams,
+    settings_objects,
 )
 
 

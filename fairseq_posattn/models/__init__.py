@@ -1,11 +1,16 @@
 """fairseq models and their named architectures; importing this package registers them."""
 
 from fairseq_posattn.models import classifier_architectures, seq2seq_architectures
+from fairseq_posattn.models.architectures import register_architectures
 from fairseq_posattn.models.classifier import PosAttnClassifier, PosAttnClassifierConfig
 from fairseq_posattn.models.seq2seq import PosAttnTransformer, PosAttnTransformerConfig
 
-seq2seq_architectures.register()
-classifier_architectures.register()
+register_architectures(
+    PosAttnTransformer, PosAttnTransformerConfig, seq2seq_architectures.ARCHITECTURES
+)
+register_architectures(
+    PosAttnClassifier, PosAttnClassifierConfig, classifier_architectures.ARCHITECTURES
+)
 
 __all__ = [
     "PosAttnClassifier",

@@ -5,7 +5,7 @@ them, and a head: each by name.
 """
 
 from argparse import Namespace
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Optional
 
 import torch
@@ -30,6 +30,7 @@ from fairseq_posattn.layers.sentence_batches import (
     words_only,
 )
 from fairseq_posattn.layers.sublayer_list import FEED_FORWARD
+from fairseq_posattn.models.architectures import all_options
 from fairseq_posattn.models.sentence_encoders import ENCODERS
 from fairseq_posattn.models.word_vectors import build_embedding
 
@@ -294,7 +295,9 @@ class PosAttnClassifier(FairseqEncoderModel):
         Raises:
             UsageError: the options contradict each other, or a file does not serve.
         """
-        cfg = complete_config(cfg)
+        cfg = all_options(cfg, PosAttnClassifierConfig)
+        if not isinstance(cfg.max_positions, int):  # built without a config of its task
+            cfg.max_positions = task.max_positions()
         try:
             encoder = SentenceEncoder(cfg, task.source_dictionary)
         except ValueError as error:
@@ -348,10 +351,3 @@ class PosAttnClassifier(FairseqEncoderModel):
         """Probabilities of the classes, or their logarithms, in float32: ``[B, classes]``."""
         normalise = F.log_softmax if log_probs else F.softmax
         return normalise(net_output[0].float(), dim=-1)
-
-
-def complete_config(cfg) -> Namespace:
-    """All options of :class:`PosAttnClassifierConfig`, those missing at their defaults."""
-    given = dict(cfg) if hasattr(cfg, "keys") else vars(cfg)
-    defaults = {option.name: option.default for option in fields(PosAttnClassifierConfig)}
-    return Namespace(**{**defaults, **given})

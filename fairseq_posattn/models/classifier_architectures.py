@@ -1,14 +1,8 @@
 """Named architectures of ``posattn_classifier``: the papers' sizes.
 
-A flag given by the user goes before what is written here. All start from word vectors of 300
+What the user gives goes before what is written here. All start from word vectors of 300
 features.
 """
-
-from functools import partial
-
-from fairseq.models import ARCH_MODEL_REGISTRY, register_model_architecture
-
-from fairseq_posattn.models.seq2seq_architectures import apply_preset
 
 # DA-Transformer's experiments: one layer, 16 heads of 16 features (section 4.1).
 TRANSFORMER = {
@@ -55,10 +49,3 @@ ARCHITECTURES = {
         "dropout": 0.3,
     },
 }
-
-
-def register():
-    """Make the architectures known to ``--arch``; calling it again changes nothing."""
-    for name, preset in ARCHITECTURES.items():
-        if name not in ARCH_MODEL_REGISTRY:
-            register_model_architecture("posattn_classifier", name)(partial(apply_preset, preset))

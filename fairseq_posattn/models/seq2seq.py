@@ -1,6 +1,5 @@
 """``posattn_transformer``: fairseq's Transformer with layers given as lists of sublayers."""
 
-from argparse import Namespace
 from dataclasses import dataclass, field, fields, make_dataclass, replace
 
 import torch
@@ -31,6 +30,7 @@ from fairseq_posattn.layers.multihead import (
 )
 from fairseq_posattn.layers.sublayer_list import CROSS, FEED_FORWARD, parse_sublayers
 from fairseq_posattn.layers.transformer_layer import DecoderLayer, EncoderLayer, Residual
+from fairseq_posattn.models.architectures import all_options
 
 # The options of fairseq's own Transformer that this one serves, by the names of their flags.
 STOCK_OPTIONS = (
@@ -123,13 +123,7 @@ def nested_config(cfg) -> TransformerConfig:
         cfg: a :class:`PosAttnTransformerConfig` or any namespace or mapping of its options, with
             options missing where they have their defaults.
     """
-    given = dict(cfg) if hasattr(cfg, "keys") else vars(cfg)
-    defaults = {option.name: option.default for option in fields(PosAttnTransformerConfig)}
-    flat = {**defaults, **given}
-    for name, value in flat.items():
-        if isinstance(value, str) and value.startswith("${model."):
-            flat[name] = flat[value.removeprefix("${model.").removesuffix("}")]
-    return TransformerConfig.from_namespace(Namespace(**flat))
+    return TransformerConfig.from_namespace(all_options(cfg, PosAttnTransformerConfig))
 
 
 def wrap_layer(layer: nn.Module, cfg: TransformerConfig) -> nn.Module:

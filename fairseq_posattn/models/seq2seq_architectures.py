@@ -1,11 +1,7 @@
 """Named architectures of ``posattn_transformer``: the papers' sizes and regularisation.
 
-A flag given by the user goes before what is written here.
+What the user gives goes before what is written here.
 """
-
-from functools import partial
-
-from fairseq.models import ARCH_MODEL_REGISTRY, register_model_architecture
 
 
 def sizes(embed_dim: int, ffn_embed_dim: int, heads: int) -> dict[str, int]:
@@ -61,17 +57,3 @@ ARCHITECTURES = {
     "mtsa_transformer_wmt_en_de": {**MTSA_ENCODER, **STOCK_WMT},
     "mtsa_transformer_summarization": {**MTSA_ENCODER, **SUMMARIZATION},
 }
-
-
-def apply_preset(preset: dict, args):
-    """Give ``args`` what it lacks of ``preset``."""
-    for name, value in preset.items():
-        if getattr(args, name, None) is None:
-            setattr(args, name, value)
-
-
-def register():
-    """Make the architectures known to ``--arch``; calling it again changes nothing."""
-    for name, preset in ARCHITECTURES.items():
-        if name not in ARCH_MODEL_REGISTRY:
-            register_model_architecture("posattn_transformer", name)(partial(apply_preset, preset))

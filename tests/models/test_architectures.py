@@ -1,0 +1,140 @@
+"""A named architecture is the same model, however it is asked for."""
+
+import argparse
+import contextlib
+import functools
+from types import SimpleNamespace
+
+import pytest
+from conftest import dictionary
+from fairseq import models, options
+from fairseq.dataclass import FairseqDataclass
+from fairseq.dataclass.initialize import add_defaults
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.models import MODEL_DATACLASS_REGISTRY
+from omegaconf import OmegaConf
+from torch._subclasses import FakeTensorMode
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.models import PosAttnClassifierConfig, PosAttnTransformerConfig
+from fairseq_posattn.models.classifier_architectures import ARCHITECTURES as CLASSIFIERS
+from fairseq_posattn.models.seq2seq_architectures import ARCHITECTURES as TRANSFORMERS
+
+WORDS = dictionary(20)
+ALL = [*TRANSFORMERS, *CLASSIFIERS]
+
+
+def task():
+    return SimpleNamespace(
+        source_dictionary=WORDS, target_dictionary=WORDS, max_positions=lambda: 512
+    )
+
+
+def task_and_criterion(arch):
+    if arch in CLASSIFIERS:
+        return "sentence_prediction", "sentence_classification"
+    return "translation", "cross_entropy"
+
+
+def from_arch_flag(arch, **given):
+    """``fairseq-train --arch NAME``."""
+    flags = [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]
+    task, criterion = task_and_criterion(arch)
+    flags = ["data", "--task", task, "--criterion", criterion, "--arch", arch, *flags]
+    args = options.parse_args_and_arch(options.get_training_parser(), flags)
+    return convert_namespace_to_omegaconf(args).model
+
+
+def from_yaml(arch, **given):
+    """``fairseq-hydra-train`` with ``model: {_name: NAME}``, as fairseq completes that."""
+    task, criterion = ({"_name": name} for name in task_and_criterion(arch))
+    settings = {"task": {**task, "data": "data"}, "criterion": criterion}
+    cfg = OmegaConf.create({"model": {"_name": arch, **given}, **settings})
+    add_defaults(cfg)
+    return OmegaConf.create(OmegaConf.to_container(cfg.model, resolve=True, enum_to_str=True))
+
+
+WAYS = {
+    "yaml": from_yaml,
+    "mapping": lambda arch, **given: OmegaConf.create({"_name": arch, **given}),
+    "namespace": lambda arch, **given: argparse.Namespace(arch=arch, **given),
+    "object": lambda arch, **given: MODEL_DATACLASS_REGISTRY[arch](_name=arch, **given),
+}
+
+
+def build(cfg, from_checkpoint=False):
+    """Translation models without contents: they are large."""
+    name = getattr(cfg, "_name", None) or cfg.arch
+    with contextlib.nullcontext() if name in CLASSIFIERS else FakeTensorMode():
+        return models.build_model(cfg, task(), from_checkpoint)
+
+
+def structure(model):
+    """Every module by name, what it says of itself, and all parameters' shapes."""
+    parameters = {name: tuple(p.shape) for name, p in model.named_parameters()}
+    return {name: module.extra_repr() for name, module in model.named_modules()}, parameters
+
+
+def settings(cfg):
+    """What a model was built with, all but its name."""
+    return {
+        name: settings(value) if isinstance(value, FairseqDataclass) else value
+        for name, value in vars(cfg).items()
+        if name not in ("arch", "_name")
+    }
+
+
+@functools.cache
+def of_the_flag(arch):
+    model = build(from_arch_flag(arch))
+    return structure(model), settings(model.cfg)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("arch", ALL)
+def test_every_way_builds_the_model_of_the_flag(arch, way):
+    found = build(WAYS[way](arch))
+    assert (structure(found), settings(found.cfg)) == of_the_flag(arch)
+
+
+@pytest.mark.parametrize("arch", ALL)
+def test_a_checkpoint_builds_it_again(arch):
+    model = build(from_arch_flag(arch), from_checkpoint=True)
+    assert (structure(model), settings(model.cfg)) == of_the_flag(arch)
+
+
+@pytest.mark.parametrize("way", ["arch", *WAYS])
+@pytest.mark.parametrize("arch", ["dman_iwslt_de_en", "dman_classifier"])
+def test_what_is_given_goes_before_the_preset(arch, way):
+    """Also where it equals what the model without a preset has."""
+    cfg = {"arch": from_arch_flag, **WAYS}[way](
+        arch, encoder_sublayers="san,ffn", dropout=0.1, encoder_ffn_embed_dim=24
+    )
+    model = build(cfg)
+    layers = model.encoder.layers
+    assert [len(layer.sublayers) for layer in layers] == [2] * len(layers)
+    assert layers[0].sublayers[0].dropout.p == 0.1
+    assert layers[0].sublayers[1].sublayer.fc1.out_features == 24
+
+
+def test_a_flag_that_the_preset_has_set_already_changes_nothing():
+    flags = ["--encoder-normalize-before", "--decoder-normalize-before"]
+    flags = ["data", "--arch", "dman_iwslt_de_en", *flags]
+    args = options.parse_args_and_arch(options.get_training_parser(), flags)
+    model = build(convert_namespace_to_omegaconf(args).model)
+    assert (structure(model), settings(model.cfg)) == of_the_flag("dman_iwslt_de_en")
+
+
+@pytest.mark.parametrize("arch", ALL)
+def test_presets_change_something_and_nothing_unknown(arch):
+    preset = {**TRANSFORMERS, **CLASSIFIERS}[arch]
+    config = PosAttnClassifierConfig if arch in CLASSIFIERS else PosAttnTransformerConfig
+    assert set(preset) <= set(config.__dataclass_fields__)
+    assert issubclass(MODEL_DATACLASS_REGISTRY[arch], config)
+    assert any(getattr(config(), name) != value for name, value in preset.items())
+
+
+@pytest.mark.parametrize("wrap", [lambda cfg: cfg, OmegaConf.structured])
+def test_another_models_defaults_are_not_taken_for_given(wrap):
+    with pytest.raises(UsageError, match="cannot be a PosAttnTransformerConfig"):
+        build(wrap(PosAttnTransformerConfig(_name="dman_iwslt_de_en")))
