@@ -1,8 +1,8 @@
 # The settings of the DMAN paper (section 3.1) and of its published training scripts.
 #
 # All rows of a table are trained alike, the Transformer too, whose number the paper takes from
-# others. The norms before each sublayer, the dropouts and the shared embeddings are those of the
-# dman_* architectures, given as flags for the sake of the Transformer. The paper does not say which
+# others. The norms before each sublayer and the dropouts are those of the dman_* architectures, given
+# as flags for the sake of the Transformer; the embeddings were shared. The paper does not say which
 # checkpoints it scores; here the last five are averaged, 1/40 of the training apart.
 source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
 

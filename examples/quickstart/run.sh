@@ -103,7 +103,7 @@ logged fairseq-preprocess \
 
 headline "3/4 Train: fairseq-train"
 model=(
-    --user-dir "$root/fairseq_posattn" --arch dman_iwslt_de_en
+    --user-dir "$root/fairseq_posattn" --arch dman_iwslt_de_en --share-all-embeddings
     --encoder-layers 2 --encoder-embed-dim 64 --encoder-ffn-embed-dim 128
     --decoder-layers 2 --decoder-embed-dim 64 --decoder-ffn-embed-dim 128
     --dropout 0.1

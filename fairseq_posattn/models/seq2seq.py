@@ -373,9 +373,8 @@ class PosAttnTransformer(TransformerModelBase):
         cfg = nested_config(cfg)
         if cfg.share_all_embeddings and task.source_dictionary != task.target_dictionary:
             raise UsageError(
-                "this architecture shares all embeddings, but source and target have different "
-                "dictionaries: binarise with fairseq-preprocess --joined-dictionary, or start from "
-                "--arch posattn_transformer, which shares none unless told to"
+                "--share-all-embeddings: source and target have different dictionaries; binarise "
+                "with fairseq-preprocess --joined-dictionary, or leave the flag out"
             )
         try:
             return super().build_model(cfg, task)

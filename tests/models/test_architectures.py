@@ -103,6 +103,13 @@ def test_a_checkpoint_builds_it_again(arch):
     assert (structure(model), settings(model.cfg)) == of_the_flag(arch)
 
 
+def test_an_older_checkpoint_shares_embeddings_as_it_says():
+    """When the presets still shared them, the saved settings said so."""
+    saved = OmegaConf.merge(from_arch_flag("dman_wmt_en_de"), {"share_all_embeddings": True})
+    model = build(saved, from_checkpoint=True)
+    assert model.encoder.embed_tokens is model.decoder.embed_tokens
+
+
 @pytest.mark.parametrize("way", ["arch", *WAYS])
 @pytest.mark.parametrize("arch", ["dman_iwslt_de_en", "dman_classifier"])
 def test_what_is_given_goes_before_the_preset(arch, way):

@@ -8,6 +8,7 @@ from omegaconf import OmegaConf
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.layers.mechanisms import MECHANISMS
 from fairseq_posattn.models.seq2seq import STOCK_OPTIONS, PosAttnTransformerConfig
+from fairseq_posattn.models.seq2seq_architectures import ARCHITECTURES
 
 PAD, EOS = 1, 2
 JOINT = "--share-all-embeddings"
@@ -27,7 +28,7 @@ def parameters(model):
 )
 def test_parameters_of_the_papers_table_1(build_model, arch, words, millions):
     with torch.device("meta"):
-        model = build_model(arch, tiny=False, words=words)
+        model = build_model(arch, JOINT, tiny=False, words=words)
     assert parameters(model) == pytest.approx(millions * 1e6, rel=0.02)
 
 
@@ -42,7 +43,6 @@ def test_summarization_preset(build_model):
         "FeedForward",
     ]
     assert model.max_positions() == (512, 512)
-    assert model.encoder.embed_tokens is model.decoder.embed_tokens
     assert model.encoder.embed_positions.weight.shape == (512 + PAD + 1, 768)
 
 
@@ -366,7 +366,17 @@ def test_wrong_flags_are_one_line(build_model, flags, complaint):
 
 def test_two_dictionaries_cannot_share_embeddings(build_model):
     with pytest.raises(UsageError, match="fairseq-preprocess --joined-dictionary"):
-        build_model("dman_iwslt_de_en", words=20, target_words=30)
+        build_model("dman_iwslt_de_en", JOINT, words=20, target_words=30)
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_a_preset_shares_embeddings_only_when_told_to(build_model, arch):
+    """So it trains on two dictionaries, too."""
+    model = build_model(arch, words=20, target_words=30)
+    assert scores(model, sentences(6, 4), sentences(5, 5, words=30)).shape == (2, 5, 30)
+    shared = build_model(arch, JOINT, words=20)
+    assert shared.encoder.embed_tokens is shared.decoder.embed_tokens
+    assert shared.decoder.output_projection.weight is shared.decoder.embed_tokens.weight
 
 
 def test_an_implementation_that_cannot_serve_is_an_error(build_model):
