@@ -51,6 +51,7 @@ setup(
     },
     entry_points={"console_scripts": ["posattn = fairseq_posattn.command_line:main"]},
     packages=find_packages(include=["fairseq_posattn", "fairseq_posattn.*"]),
+    package_data={"fairseq_posattn.scoring": ["wordnet_exceptions.txt"]},
     classifiers=[
         "Development Status :: 4 - Beta",
         "Environment :: Console",

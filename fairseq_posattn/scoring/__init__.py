@@ -1,1 +1,4 @@
-"""Scores of what models give: text, classes, roles and rankings. Imports no PyTorch."""
+"""Scores of what models give: text, classes, roles and rankings. Imports no PyTorch.
+
+``posattn score bleu`` and ``posattn score rouge`` are its commands.
+"""

@@ -1,10 +1,10 @@
 import io
 
 import pytest
-from scoring.rouge import sentences
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.text.stories import read_story, summary
+from fairseq_posattn.scoring.rouge import sentences
 
 STORY = """\
 LONDON, England (CNN) -- Harry\tPotter star  turns 18.\r

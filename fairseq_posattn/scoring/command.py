@@ -1,19 +1,39 @@
-"""The command line that both scores have in common."""
+"""The command line that all scores have in common."""
 
 import argparse
 import json
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from fairseq_posattn.errors import UsageError
-from scoring.pairs import from_files, from_generated
-from scoring.subwords import MARKS
+from fairseq_posattn.preparation.pipeline.progress import say
+from fairseq_posattn.scoring.pairs import Pairs, from_files, from_generated
+from fairseq_posattn.scoring.subwords import MARKS
 
 
-def make_parser(description):
+@dataclass(frozen=True)
+class Result:
+    """What a score found.
+
+    Attributes:
+        numbers: by name, as ``--json`` prints them, with their signatures.
+        lines: the same to read.
+        warnings: what makes them mean something else than they seem to, a line each.
+    """
+
+    numbers: dict[str, Any]
+    lines: list[str]
+    warnings: list[str]
+
+
+def make_parser(description, prog=None):
     """A parser with the options that say what is scored."""
     parser = argparse.ArgumentParser(
-        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog=prog,
+        description=description,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
         "--generated",
@@ -52,7 +72,7 @@ def read_pairs(parser, options):
 
 
 def describe(counts):
-    """The counts of :meth:`scoring.pairs.Pairs.counts`, to read."""
+    """The counts of :meth:`fairseq_posattn.scoring.pairs.Pairs.counts`, to read."""
     line = (
         f"{counts['scored']:,} hypotheses, {counts['missing']:,} of them missing and "
         f"{counts['empty']:,} empty, both scored as empty"
@@ -62,16 +82,26 @@ def describe(counts):
     return line
 
 
+def warnings_of_counts(pairs: Pairs) -> list[str]:
+    """What a score leaves out of the test set, or counts as nothing."""
+    counts, warnings = pairs.counts(), []
+    if counts["missing"]:
+        warnings.append(f"{counts['missing']:,} hypotheses are missing and scored as empty")
+    if counts["skipped"]:
+        warnings.append(f"{counts['skipped']:,} of the test set are not there and not scored")
+    return warnings
+
+
 def run(parser, score, arguments=None):
     """Score what the command line names; returns the exit status.
 
     Args:
-        score: called with the pairs and the options, returns what to print: an object for JSON and
-            the lines to read.
+        score: called with the pairs and the options, returns a :class:`Result`.
     """
     options = parser.parse_args(arguments)
     try:
-        result, lines = score(read_pairs(parser, options), options)
+        pairs = read_pairs(parser, options)
+        found = score(pairs, options)
     except UsageError as error:
         return _fail(parser, error)
     except OSError as error:
@@ -80,7 +110,14 @@ def run(parser, score, arguments=None):
         return _fail(parser, f"{error.name} is not installed: pip install {error.name}")
     except KeyboardInterrupt:
         return 130
-    print(json.dumps(result, indent=2) if options.json else "\n".join(lines))
+    warnings = [*warnings_of_counts(pairs), *found.warnings]
+    for warning in warnings:
+        say(f"warning: {warning}")
+    if options.json:
+        result = {**found.numbers, "counts": pairs.counts(), "warnings": warnings}
+        print(json.dumps(result, indent=2))
+    else:
+        print("\n".join([*found.lines, describe(pairs.counts())]))
     return 0
 
 

@@ -1,0 +1,31 @@
+"""``posattn score bleu|rouge ...``, also ``python -m fairseq_posattn.scoring``."""
+
+import argparse
+import sys
+
+from fairseq_posattn.scoring import bleu_command, rouge_command
+from fairseq_posattn.scoring.command import run
+
+KINDS = {"bleu": bleu_command, "rouge": rouge_command}
+
+
+def score(kind, arguments=None, prog=None):
+    """Score by one of ``KINDS``; returns the exit status."""
+    return run(KINDS[kind].parser(prog), KINDS[kind].score, arguments)
+
+
+def main(arguments=None, prog="python -m fairseq_posattn.scoring"):
+    parser = argparse.ArgumentParser(
+        prog=prog,
+        description="Score what a model wrote.",
+        epilog=f"'{prog} KIND --help' explains a score.",
+    )
+    kinds = parser.add_subparsers(dest="kind", metavar="KIND", required=True)
+    for name, command in KINDS.items():
+        kinds.add_parser(name, add_help=False, help=command.SUMMARY)
+    options, rest = parser.parse_known_args(arguments)
+    return score(options.kind, rest, f"{prog} {options.kind}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

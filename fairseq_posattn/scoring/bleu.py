@@ -1,0 +1,120 @@
+"""BLEU in the forms in which papers report it, and chrF, all computed by sacreBLEU.
+
+=====================  ============================================================================
+sacrebleu              of running text, tokenised by sacreBLEU as the language wants it. The only
+                       form that compares between tokenisers; chrF2 is of the same text
+tokenised              of the tokens as they are, what multi-bleu.perl and fairseq-score compute
+tokenised-lowercase    the same, case-insensitive, as on IWSLT14
+compound-split         of the tokens with words taken apart at hyphens, as on WMT14 English-German:
+                       "rich-text" becomes "rich ##AT##-##AT## text" (tensor2tensor's
+                       get_ende_bleu.sh, fairseq's compound_split_bleu.sh)
+=====================  ============================================================================
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.scoring import languages, moses
+from fairseq_posattn.scoring.pairs import Pairs
+
+FORMS = ("sacrebleu", "tokenised", "tokenised-lowercase", "compound-split")
+TEXTS = ("auto", "moses", "running")
+HYPHENATED = re.compile(r"(\S)-(\S)")
+
+
+@dataclass(frozen=True)
+class Score:
+    """A score in percent, with sacreBLEU's signature."""
+
+    score: float
+    signature: str
+
+
+@dataclass(frozen=True)
+class Sides:
+    """What the lines of each side are: Moses' tokens, or running text."""
+
+    hypotheses: bool
+    references: bool
+
+
+def tokenised_sides(pairs: Pairs, text: str = "auto") -> Sides:
+    """Which sides are Moses' tokens; ``auto`` goes by what there is, side by side.
+
+    A side that has no marks to go by is as the other one.
+    """
+    if text != "auto":
+        return Sides(text == "moses", text == "moses")
+    hypotheses, references = map(moses.looks_tokenised, (pairs.hypotheses, pairs.references))
+    return Sides(
+        bool(references if hypotheses is None else hypotheses),
+        bool(hypotheses if references is None else references),
+    )
+
+
+def running_text(
+    pairs: Pairs, sides: Sides, language: str | None, raw_references: Sequence[str] | None = None
+) -> Pairs:
+    """The pairs as people write them.
+
+    Args:
+        sides: which of them are Moses' tokens.
+        language: whose rules join these; None for English.
+        raw_references: the references before they were tokenised, if they are at hand.
+
+    Raises:
+        UsageError: there is not one raw reference for each hypothesis.
+    """
+    hypotheses, references = pairs.hypotheses, pairs.references
+    if raw_references is not None:
+        if len(raw_references) != len(references):
+            raise UsageError(
+                f"{len(raw_references):,} raw references for {len(references):,} sentences that "
+                "are scored: there must be one for each"
+            )
+        references = list(raw_references)
+    elif sides.references:
+        references = moses.detokenise(references, language or "en")
+    if sides.hypotheses:
+        hypotheses = moses.detokenise(hypotheses, language or "en")
+    return replace(pairs, hypotheses=hypotheses, references=references)
+
+
+def bleu(pairs: Pairs, form: str, language: str | None = None) -> Score:
+    """One form of BLEU.
+
+    Args:
+        pairs: for the form ``sacrebleu`` running text, for the others tokens.
+        form: one of :data:`FORMS`.
+        language: of the running text; None counts words as 13a does.
+    """
+    from sacrebleu.metrics import BLEU  # only here: --help does not wait for it
+
+    hypotheses, references = pairs.hypotheses, pairs.references
+    # force: sacreBLEU would advise against text that is tokenised already.
+    if form == "sacrebleu":
+        metric = BLEU(tokenize=languages.tokeniser(language)[0], force=True)
+    else:
+        if form == "compound-split":
+            hypotheses, references = split_compounds(hypotheses), split_compounds(references)
+        metric = BLEU(tokenize="none", lowercase=form == "tokenised-lowercase", force=True)
+    return _score(metric, hypotheses, references)
+
+
+def chrf(pairs: Pairs) -> Score:
+    """chrF2 of running text (Popović, 2015): F2 of the n-grams of characters."""
+    from sacrebleu.metrics import CHRF
+
+    return _score(CHRF(), pairs.hypotheses, pairs.references)
+
+
+def split_compounds(lines):
+    """Hyphens within words as tokens of their own, marked as such."""
+    return [HYPHENATED.sub(r"\1 ##AT##-##AT## \2", line) for line in lines]
+
+
+def _score(metric, hypotheses, references):
+    score = metric.corpus_score(hypotheses, [references]).score
+    return Score(score, str(metric.get_signature()))

