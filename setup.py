@@ -6,7 +6,7 @@ from setuptools import find_packages, setup
 # Ranges that the plugin is meant to work with; requirements.txt holds the versions it is tested
 # with. scripts/missing_requirements.py reads these names without running this file.
 INSTALL_REQUIRES = [
-    "torch>=2.6",
+    "torch>=2.10",
     "fairseq-fixed>=0.12.3.1,<0.13",
     "numpy>=1.26",
     "regex>=2023.6.3",

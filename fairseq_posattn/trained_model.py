@@ -13,9 +13,8 @@ from fairseq.checkpoint_utils import load_checkpoint_to_cpu  # noqa: E402
 from fairseq.models import BaseFairseqModel  # noqa: E402
 from fairseq.tasks import FairseqTask  # noqa: E402
 
-# Not every implementation returns attention weights: one that was asked for by name may not. And
-# the embeddings are those of the checkpoint, wherever the ones that training started with are.
-OVERRIDES = {"attention_impl": "auto", "encoder_embed_path": None, "decoder_embed_path": None}
+# Not every implementation returns attention weights: one that was asked for by name may not.
+OVERRIDES = {"attention_impl": "auto"}
 
 
 @dataclass(frozen=True)
@@ -53,8 +52,8 @@ def load(path: str, data: str | None = None) -> TrainedModel:
         models, config, task = checkpoint_utils.load_model_ensemble_and_task([path], state=state)
     except FileNotFoundError as error:
         raise UsageError(f"dictionary {error.filename} is not there: {mend}") from error
-    except RuntimeError as error:
-        if "size mismatch" not in str(error):
+    except UsageError as error:
+        if "size mismatch" not in str(error.__cause__):
             raise
         raise UsageError(
             f"{path} does not fit the dictionaries in {folder}, which differ from those of its "

@@ -11,7 +11,9 @@ with quietly():
 
 from fairseq_posattn.mends import (
     bfloat16,
+    checkpoint_broadcast,
     checkpoint_copies,
+    checkpoint_models,
     checkpoint_reading,
     data_parallel,
     finished_runs,
@@ -24,6 +26,8 @@ from fairseq_posattn.mends import (
 MENDS = (
     literal_settings,
     checkpoint_reading,
+    checkpoint_models,
+    checkpoint_broadcast,
     checkpoint_copies,
     finished_runs,
     last_batch,

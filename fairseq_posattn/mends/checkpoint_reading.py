@@ -1,45 +1,52 @@
 """Checkpoints on PyTorch 2.6 and later, read without running code that they may carry.
 
 PyTorch 2.6 made ``torch.load`` refuse everything but tensors and plain containers, because a
-pickle can run code. fairseq's checkpoints hold a few types more, so fairseq can read none of them,
-nor pass one on to the other processes of a run. :func:`apply` names exactly those types, and keeps
-the refusal for all others. A file that cannot be read is reported in one line.
+pickle can run code. fairseq's checkpoints hold settings and metrics besides, so fairseq can read
+none of them. Here their form is checked before they are read (:mod:`~.checkpoint_files`), their
+contents afterwards (:mod:`~.checkpoint_contents`), and their settings before anything is built of
+them (:mod:`~.checkpoint_settings`). What cannot be read is reported in one line.
 """
 
-import argparse
 import collections
 import os
 import re
-import typing
-import zipfile
-from pickle import UnpicklingError
 
-import numpy
-import omegaconf
 import torch
 from fairseq import checkpoint_utils
-from fairseq.distributed import utils as distributed_utils
+from fairseq.dataclass.utils import overwrite_args_by_name
+from fairseq.file_io import PathManager
+from omegaconf import OmegaConf
 
 from fairseq_posattn.errors import UsageError
+from fairseq_posattn.mends import checkpoint_settings
+from fairseq_posattn.mends.checkpoint_contents import (
+    STAND_INS,
+    ContentError,
+    allowed_by_user,
+    plain,
+    stand_ins,
+)
+from fairseq_posattn.mends.checkpoint_files import FormError, check
 from fairseq_posattn.mends.patching import patch
 
-MINIMUM_TORCH = (2, 6)
+# Before 2.10 a file can write beyond the memory of PyTorch's tensors (CVE-2026-24747).
+MINIMUM_TORCH = (2, 10)
+ANOTHER = "name another one, in training with --restore-file"
 
 
 def apply():
     """Let fairseq read its checkpoints.
 
     Raises:
-        ImportError: PyTorch is older than 2.6, whose ``torch.load`` runs code found in a file.
+        ImportError: PyTorch is older than :data:`MINIMUM_TORCH`, which files can harm.
     """
     if tuple(int(part) for part in torch.__version__.split(".")[:2]) < MINIMUM_TORCH:
         raise ImportError(
-            f"fairseq_posattn needs PyTorch 2.6 or newer, not {torch.__version__}, "
-            "which would run code that it finds in a checkpoint"
+            f"fairseq_posattn needs PyTorch 2.10 or newer, not {torch.__version__}, which a "
+            "checkpoint from elsewhere can harm (CVE-2026-24747)"
         )
-    torch.serialization.add_safe_globals(_types_in_checkpoints() + _types_between_processes())
-    patch(checkpoint_utils, "load_checkpoint_to_cpu", _explain_unreadable)
-    patch(checkpoint_utils, "load_ema_from_checkpoint", _explain_unreadable)
+    patch(checkpoint_utils, "load_checkpoint_to_cpu", lambda original: load_checkpoint_to_cpu)
+    patch(checkpoint_utils, "load_ema_from_checkpoint", lambda original: load_ema_from_checkpoint)
 
 
 def read_checkpoint(path):
@@ -56,74 +63,68 @@ def read_checkpoint(path):
             types that fairseq does not write.
         OSError: the file cannot be opened.
     """
+    further = allowed_by_user()
     with open(path, "rb") as file:
         try:
-            state = torch.load(file, map_location="cpu", weights_only=True)
+            check(file, STAND_INS.keys() | further.keys())
+            with stand_ins(further):
+                state = torch.load(file, map_location="cpu", weights_only=True)
+            state = plain(state, os.fstat(file.fileno()).st_size, further.values())
+        except (FormError, ContentError) as error:
+            raise UsageError(f"{path} {error}{_mend(str(error))}") from None
         except Exception as error:  # a damaged pickle may raise anything
-            raise UsageError(f"{path} {_what_is_wrong(path, error)}") from None
-    if not isinstance(state, dict) or "model" not in state:
+            reason = re.split(r"\n|\. ", f"{type(error).__name__}: {error}")[0]  # advice follows
+            raise UsageError(
+                f"{path} cannot be read ({reason}); if it is damaged or no checkpoint, {ANOTHER}"
+            ) from None
+    model = state.get("model") if isinstance(state, dict) else None
+    if not isinstance(model, dict) or not all(map(_is_weight, model.items())):
         raise UsageError(f"{path} is not a checkpoint of fairseq's: it holds no model")
     return state
 
 
-def _what_is_wrong(path, error):
-    refused = isinstance(error, UnpicklingError) and re.search(r"GLOBAL (\S+)", str(error))
-    if refused:
+def _is_weight(named):
+    name, weight = named
+    return isinstance(name, str) and isinstance(weight, torch.Tensor)
+
+
+def _mend(error):
+    if "it holds" in error:
         return (
-            f"is refused: it holds {refused[1]}, which fairseq does not write and which may run "
-            "code; use another checkpoint, or if you know that it is harmless, allow it with "
-            "torch.serialization.add_safe_globals"
+            ", which fairseq does not write and which may run code; use another checkpoint, or if "
+            "you know that it is harmless, allow it with torch.serialization.add_safe_globals"
         )
-    with open(path, "rb") as file:
-        start = file.read(2)
-    instead = "name another one, in training with --restore-file"
-    if not start:
-        return f"is empty: remove it and {instead}"
-    if start == b"PK" and not zipfile.is_zipfile(path):  # the index stands at the end
-        return f"is truncated after {os.path.getsize(path):,} bytes: remove it and {instead}"
-    reason = f"{type(error).__name__}: {error}"
-    reason = re.split(r"\n|\. ", reason)[0]  # PyTorch goes on to advise to let the code run
-    return f"cannot be read ({reason}); if it is damaged or no checkpoint, {instead}"
+    if "refused" in error:
+        return "; use another checkpoint"
+    return f": remove it and {ANOTHER}"
 
 
-def _types_in_checkpoints():
-    """argparse's settings, and NumPy's numbers and arrays: metrics such as F1 and BLEU's counts."""
-    number, array = numpy.float64(0), numpy.zeros(1)
-    functions = [
-        (thing.__reduce__()[0], f"numpy.{core}.multiarray.{name}")
-        for thing, name in ((number, "scalar"), (array, "_reconstruct"))
-        for core in ("core", "_core")  # as NumPy 1 and NumPy 2 write them
-    ]
-    dtypes = [type(numpy.dtype(name)) for name in ("float32", "float64", "int64")]
-    return [argparse.Namespace, numpy.ndarray, numpy.dtype, *dtypes, *functions]
+def load_checkpoint_to_cpu(path, arg_overrides=None, load_on_all_ranks=False):
+    """As fairseq's, for files that :func:`read_checkpoint` reads and settings that are checked."""
+    state = read_checkpoint(PathManager.get_local_path(path))
+    overrides = arg_overrides or {}
+    checkpoint_settings.check(path, state, overrides)
+    if state.get("args") is not None:
+        vars(state["args"]).update(overrides)
+    if state.get("cfg") is not None:
+        state["cfg"] = OmegaConf.create(state["cfg"], flags={"allow_objects": True})
+        overwrite_args_by_name(state["cfg"], overrides)
+    try:
+        return checkpoint_utils._upgrade_state_dict(state)
+    except (LookupError, AttributeError, TypeError, ValueError) as error:
+        raise UsageError(
+            f"{path} is not a checkpoint of fairseq's ({type(error).__name__}: {error})"
+        ) from error
 
 
-def _types_between_processes():
-    """What the first process adds on resuming, before it sends the checkpoint to the others."""
-    settings = [
-        omegaconf.DictConfig,
-        omegaconf.ListConfig,
-        omegaconf.AnyNode,
-        omegaconf.base.ContainerMetadata,
-        omegaconf.base.Metadata,
-        collections.defaultdict,
-        dict,
-        list,
-        int,
-        (typing.Any, "typing.Any"),
-    ]
-    return [distributed_utils._TensorPlaceholder, *settings]
-
-
-def _explain_unreadable(load):
-    """PyTorch's own messages are long, name no file and advise to let the code run."""
-
-    def load_or_explain(path, *args, **kwargs):
-        try:
-            return load(path, *args, **kwargs)
-        except Exception:
-            if os.path.isfile(path):
-                read_checkpoint(path)  # says so if the file itself is at fault
-            raise
-
-    return load_or_explain
+def load_ema_from_checkpoint(path):
+    """As fairseq's: the checkpoint with the averaged weights, in float32, as its model."""
+    state = read_checkpoint(path)
+    averaged = state.get("extra_state", {}).get("ema")
+    if not averaged:
+        raise UsageError(f"{path} holds no averaged weights: train with --store-ema")
+    state["model"] = collections.OrderedDict(
+        (name, weight.float() if weight.dtype is torch.half else weight.clone())
+        for name, weight in averaged.items()
+    )
+    return state

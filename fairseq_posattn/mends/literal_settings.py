@@ -18,6 +18,7 @@ from fairseq import utils
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.mends.patching import patch
 
+PACKAGES = ("fairseq", "fairseq_cli")
 LONGEST = 100_000  # characters of a setting, or of a line of speech units, which is read alike
 LARGEST = 100_000  # numbers, characters and sequences that it may be made of
 DEEPEST = 50
@@ -49,9 +50,10 @@ def _mend_imported():
 
 
 def is_of_fairseq(module):
-    """Whether a module lies in fairseq's folder, whatever it was imported as."""
+    """Whether a module lies in fairseq's folders, whatever it was imported as."""
     path = getattr(module, "__file__", None) or ""
-    return path.startswith(os.path.dirname(fairseq.__file__) + os.sep)
+    installed = os.path.dirname(os.path.dirname(fairseq.__file__))
+    return path.startswith(tuple(os.path.join(installed, name, "") for name in PACKAGES))
 
 
 def read_literal(text):

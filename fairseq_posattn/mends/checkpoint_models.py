@@ -1,0 +1,119 @@
+"""The model of a checkpoint is no larger than the checkpoint, and what is wrong with it one line.
+
+fairseq builds whatever the settings describe, ten million layers too, before it compares the model
+with the weights in the file. Here building stops as soon as there is more than the file can hold.
+"""
+
+import contextlib
+import os
+
+import torch
+from fairseq import checkpoint_utils
+from torch.nn.modules import module as modules
+from torch.utils import _pytree as trees
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.mends.patching import patch
+
+# Weights may be saved in half precision, or tied, and calculated tables are not saved.
+TIMES = 4
+SMALL = 256 << 20
+# A tensor takes some 250 bytes of a file beside its numbers.
+BYTES_EACH = 100
+FEW = 5_000
+
+
+def apply():
+    patch(checkpoint_utils, "load_model_ensemble_and_task", _within_the_files_size)
+
+
+def _within_the_files_size(load):
+    def load_or_explain(filenames, *args, **kwargs):
+        size = sum(os.path.getsize(name) for name in filenames if os.path.isfile(name))
+        names = " ".join(map(str, filenames))
+        try:
+            with no_larger_than(TIMES * size + SMALL, FEW + size // BYTES_EACH):
+                return load(filenames, *args, **kwargs)
+        except TooLarge:
+            raise UsageError(
+                f"{names} is refused: its settings describe a model that is larger than the file"
+            ) from None
+        except (UsageError, OSError):
+            raise
+        except Exception as error:
+            reason = " ".join(str(error).split())[:300]
+            raise UsageError(
+                f"{names}: its model cannot be built, or does not fit its weights or the "
+                f"dictionaries ({type(error).__name__}: {reason})"
+            ) from error
+
+    return load_or_explain
+
+
+class TooLarge(Exception):
+    """A model, or a tensor that is calculated for it, is larger than it may be."""
+
+
+@contextlib.contextmanager
+def no_larger_than(size, number):
+    """Stop where models are built of more than ``size`` bytes, or ``number`` tensors or modules.
+
+    Raises:
+        TooLarge: before the memory is taken.
+    """
+    left = {"bytes": size, "tensors": number, "modules": number}
+
+    def take(kind, amount):
+        left[kind] -= amount
+        if left[kind] < 0:
+            raise TooLarge
+
+    def count_parameter(module, name, parameter):
+        if parameter is not None:
+            take("bytes", parameter.numel() * parameter.element_size())
+            take("tensors", 1)
+
+    hooks = [
+        modules.register_module_parameter_registration_hook(count_parameter),
+        modules.register_module_module_registration_hook(lambda *args: take("modules", 1)),
+    ]
+    try:
+        with _NoTensorLargerThan(size):
+            yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+class _NoTensorLargerThan(TorchDispatchMode):
+    """Makes each new tensor on the device "meta" first, where it takes no memory."""
+
+    def __init__(self, size):
+        super().__init__()
+        self.size = size
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if any(returned.alias_info is None for returned in func._schema.returns):
+            planned = [
+                value.numel() * value.element_size() for value in _planned(func, args, kwargs)
+            ]
+            if sum(planned) > self.size:
+                raise TooLarge
+        return func(*args, **kwargs)
+
+
+def _planned(func, args, kwargs):
+    """The tensors that an operation will return, as far as PyTorch can tell."""
+    given, form = trees.tree_flatten((args, kwargs))
+    if any(isinstance(value, torch.Tensor) for value in given):
+        given = [value.to("meta") if isinstance(value, torch.Tensor) else value for value in given]
+    args, kwargs = trees.tree_unflatten(given, form)
+    if "device" in kwargs or not any(isinstance(value, torch.Tensor) for value in given):
+        kwargs = {**kwargs, "device": "meta"}
+    try:
+        results = func(*args, **kwargs)
+    except (RuntimeError, TypeError, ValueError):  # no form of it for "meta"
+        return []
+    return [value for value in trees.tree_leaves(results) if isinstance(value, torch.Tensor)]
