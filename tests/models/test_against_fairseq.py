@@ -1,0 +1,165 @@
+"""With its weights, ``san,ffn`` and ``san,cross,ffn`` give the numbers of fairseq's Transformer."""
+
+import pytest
+import torch
+from fairseq import utils
+
+PAD, EOS = 1, 2
+SIDES = ("encoder", "decoder")
+NORMS_FIRST = tuple(f"--{side}-normalize-before" for side in SIDES)
+LEARNED = tuple(f"--{side}-learned-pos" for side in SIDES)
+# Three different probabilities, so that no two can have been exchanged.
+DROPOUTS = ("--dropout=0.1", "--attention-dropout=0.25", "--activation-dropout=0.4")
+NO_DROPOUT = ("--dropout=0", "--attention-dropout=0", "--activation-dropout=0")
+
+SETTINGS = {
+    "as it is": (),
+    "norms first": NORMS_FIRST,
+    "no final norm": (*NORMS_FIRST, "--no-decoder-final-norm"),
+    "learned positions": (*LEARNED, "--max-source-positions=30", "--max-target-positions=40"),
+    "no positions": ("--no-token-positional-embeddings",),
+    "unscaled embeddings": ("--no-scale-embedding",),
+    "normalised embeddings": ("--layernorm-embedding",),
+    "gelu": ("--activation-fn=gelu",),
+    "shared": ("--share-all-embeddings",),
+    "shared in the decoder": ("--share-decoder-input-output-embed",),
+    "other widths": ("--decoder-embed-dim=24", "--decoder-ffn-embed-dim=20"),
+    "narrower output": ("--decoder-output-dim=8",),
+}
+
+
+def renamed(tensors):
+    """What belongs to fairseq's Transformer, by the names and in the shapes of ours."""
+    tensors, ours = dict(tensors), {}
+    for name in list(tensors):
+        side, _, rest = name.partition(".layers.")
+        if not rest:
+            ours[name] = tensors[name]
+            continue
+        number, part, leaf = rest.split(".", 2)
+        stack = ["self_attn", "encoder_attn", "fc"] if side == "decoder" else ["self_attn", "fc"]
+        for place, sublayer in enumerate(stack):
+            prefix = f"{side}.layers.{number}.sublayers.{place}"
+            norm = "final_layer_norm" if sublayer == "fc" else f"{sublayer}_layer_norm"
+            if part == norm:
+                ours[f"{prefix}.layer_norm.{leaf}"] = tensors[name]
+            elif sublayer == "fc" and part in ("fc1", "fc2"):
+                ours[f"{prefix}.sublayer.{part}.{leaf}"] = tensors[name]
+            elif part == sublayer:
+                projection, kind = leaf.split(".")
+                packed = {"q_proj": "q", "k_proj": "k", "v_proj": "v"}.get(projection)
+                if packed is None:
+                    ours[f"{prefix}.sublayer.{leaf}"] = tensors[name]
+                elif packed == "q":
+                    start = name.removesuffix(leaf)
+                    q, k, v = (tensors[f"{start}{letter}_proj.{kind}"] for letter in "qkv")
+                    if sublayer == "self_attn":
+                        ours[f"{prefix}.sublayer.qkv_proj.{kind}"] = torch.cat([q, k, v])
+                    else:
+                        ours[f"{prefix}.sublayer.query_proj.{kind}"] = q
+                        ours[f"{prefix}.sublayer.kv_proj.{kind}"] = torch.cat([k, v])
+    return ours
+
+
+@pytest.fixture
+def pair(build_model, monkeypatch):
+    """``pair(*flags)``: fairseq's Transformer and ours with its weights, all in float64."""
+    # where weights are asked for, fairseq takes the softmax in float32
+    monkeypatch.setattr(utils, "softmax", lambda x, dim, onnx_trace: torch.softmax(x, dim))
+
+    def build(*flags):
+        stock = build_model("transformer", *flags).double()
+        ours = build_model("posattn_transformer", *flags).double()
+        generator = torch.Generator().manual_seed(0)
+        with torch.no_grad():
+            for parameter in stock.parameters():  # some start at 0 or 1
+                noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+                parameter.add_(0.1 * noise)
+        ours.load_state_dict(renamed(stock.state_dict()), strict=True)
+        return stock, ours
+
+    return build
+
+
+def sentences(*lengths, seed=0):
+    """Rows of random words that end in EOS, padded on the right."""
+    generator = torch.Generator().manual_seed(seed)
+    batch = torch.full((len(lengths), max(lengths)), PAD)
+    for row, length in zip(batch, lengths, strict=True):
+        row[: length - 1] = torch.randint(4, 20, (length - 1,), generator=generator)
+        row[length - 1] = EOS
+    return batch
+
+
+def run(model, **options):
+    """Everything that a pass returns: the encoder's output, scores and the attention."""
+    source, target = sentences(7, 4, 6), sentences(5, 8, 3, seed=1)
+    encoder_out = model.encoder(source, source.ne(PAD).sum(1))
+    scores, extra = model.decoder(target, encoder_out=encoder_out, **options)
+    return encoder_out["encoder_out"][0], scores, extra["attn"][0]
+
+
+def gradients(model):
+    for parameter in model.parameters():
+        parameter.grad = None
+    hidden, scores, _ = run(model)
+    generator = torch.Generator().manual_seed(2)
+    loss = sum(
+        (output * torch.randn(output.shape, generator=generator, dtype=torch.float64)).sum()
+        for output in (hidden, scores)
+    )
+    loss.backward()
+    named = model.named_parameters(remove_duplicate=False)
+    return {name: parameter.grad for name, parameter in named}
+
+
+@pytest.mark.parametrize("flags", SETTINGS.values(), ids=SETTINGS)
+def test_outputs_attention_and_gradients(pair, flags):
+    stock, ours = pair(*flags, *NO_DROPOUT)
+    torch.testing.assert_close(gradients(ours), renamed(gradients(stock)))
+    torch.testing.assert_close(run(ours.eval()), run(stock.eval()))
+
+
+@pytest.mark.parametrize("flags", [(), (*NORMS_FIRST, *LEARNED)], ids=["norms after", "before"])
+def test_with_the_same_draws_dropout_drops_the_same(pair, flags):
+    stock, ours = pair(*flags, *DROPOUTS)
+    passes = []
+    for model in (stock, ours):
+        torch.manual_seed(3)
+        passes.append(run(model.train())[:2])  # training, ours returns no attention
+    torch.testing.assert_close(*passes)
+    grads = []
+    for model in (stock, ours):
+        torch.manual_seed(3)
+        grads.append(gradients(model))
+    torch.testing.assert_close(grads[1], renamed(grads[0]))
+
+
+@pytest.mark.parametrize("layer", [0, 1, None])
+@pytest.mark.parametrize("heads", [1, 2, None])
+def test_the_attention_of_a_layer_and_of_some_heads(pair, layer, heads):
+    stock, ours = pair(*NO_DROPOUT)
+    options = {"alignment_layer": layer, "alignment_heads": heads}
+    expected = run(stock.eval(), **options)
+    assert expected[2] is not None
+    torch.testing.assert_close(run(ours.eval(), **options), expected)
+
+
+@pytest.mark.parametrize("flags", [(), NORMS_FIRST], ids=["norms after", "before"])
+def test_decoding_step_by_step(pair, flags):
+    stock, ours = pair(*flags)
+    source, target = sentences(7, 7, 4, 4)[[0, 0, 2, 2]], sentences(6, 6, 6, 6, seed=1)
+    steps = []
+    for model in (stock, ours):
+        model.eval()
+        encoder_out, state, rows = model.encoder(source, source.ne(PAD).sum(1)), {}, []
+        for step in range(1, target.size(1) + 1):
+            if step == 4:
+                order = torch.tensor([1, 1, 3, 2])  # hypotheses of two sentences
+                model.decoder.reorder_incremental_state_scripting(state, order)
+                encoder_out = model.encoder.reorder_encoder_out(encoder_out, order)
+            prefix = target[:, :step]
+            scores, extra = model.decoder(prefix, encoder_out, incremental_state=state)
+            rows.append((scores, extra["attn"][0]))
+        steps.append(rows)
+    torch.testing.assert_close(steps[1], steps[0])
