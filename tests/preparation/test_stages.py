@@ -1,5 +1,6 @@
 """Stages: what is finished is kept, what is not is redone, and the end is always the same."""
 
+import json
 import os
 import shutil
 import threading
@@ -7,7 +8,7 @@ import threading
 import pytest
 
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.pipeline import stages
+from fairseq_posattn.preparation.pipeline import locking
 from fairseq_posattn.preparation.pipeline.stages import Stages
 
 
@@ -127,6 +128,142 @@ def test_failing_stage_leaves_what_was_there(tmp_path):
     assert Pipeline(tmp_path)() == []
 
 
+def refused(run):
+    with pytest.raises(UsageError) as caught:
+        run()
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 400
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("theirs", ["text/a", "case", "folds/0/sum", "folds/mine", "folds/deep/er"])
+def test_what_no_stage_made_is_never_replaced(tmp_path, theirs):
+    path = tmp_path / theirs
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("thesis")
+    for pipeline in (Pipeline(tmp_path), Pipeline(tmp_path, force=True)):
+        assert refused(pipeline) == (
+            f"{path} would be replaced, but no preparation made it: move it away, or give another "
+            "--dest"
+        )
+        assert path.read_text() == "thesis"
+    path.unlink()
+    Pipeline(tmp_path)()
+    assert tree(tmp_path) == WHOLE
+
+
+@pytest.mark.parametrize("theirs", ["folds/mine", "folds/0/mine"])
+def test_what_is_put_among_outputs_is_never_removed(tmp_path, theirs):
+    Pipeline(tmp_path)()
+    (tmp_path / theirs).write_text("thesis")
+    assert theirs in refused(lambda: Pipeline(tmp_path, word="other")())
+    assert tree(tmp_path) == {**WHOLE, theirs: "thesis"}
+    (tmp_path / theirs).rename(tmp_path / "mine")
+    Pipeline(tmp_path, word="other")()
+    assert tree(tmp_path)["mine"] == "thesis"
+
+
+def test_what_lies_beside_outputs_stays(tmp_path):
+    Pipeline(tmp_path)()
+    (tmp_path / "text/thesis.txt").write_text("thesis")
+    Pipeline(tmp_path, word="other")()
+    assert (tmp_path / "text/thesis.txt").read_text() == "thesis"
+
+
+def test_links_lead_nowhere(tmp_path):
+    outside = tmp_path / "outside"
+    dest = tmp_path / "dest"
+    for link in ("text", "case", "folds"):
+        Pipeline(dest)()
+        outside.mkdir()
+        (outside / "a").write_text("thesis")
+        (dest / link).rename(tmp_path / "moved")
+        (dest / link).symlink_to(outside)
+        assert "is a link, which no preparation makes" in refused(Pipeline(dest, word="other"))
+        assert tree(outside) == {"a": "thesis"}
+        shutil.rmtree(dest)
+        for path in (outside, tmp_path / "moved"):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def recorded(**outputs):
+    return json.dumps({"text": {"settings": {"limit": None}, "outputs": outputs}})
+
+
+VICTIM = "../victim"
+RECORDS = {
+    "a list": "[]",
+    "null": "null",
+    "a number": "1",
+    "binary": b"\xff\xfe\x00\x01",
+    "cut off": '{"text": {"sett',
+    "deep": "[" * 100_000,
+    "a stage that is null": '{"text": null}',
+    "a stage that is a list": '{"text": []}',
+    "outputs that are a list": '{"text": {"settings": {}, "outputs": ["a"]}}',
+    "settings that are text": '{"text": {"settings": "s", "outputs": {}}}',
+    "files that are text": '{"text": {"settings": {}, "outputs": {}, "files": "/"}}',
+    "files that are numbers": '{"text": {"settings": {}, "outputs": {}, "files": [1]}}',
+    "a file outside": json.dumps({"text": {"settings": {}, "outputs": {}, "files": [VICTIM]}}),
+    "a parent": recorded(**{VICTIM: "0"}),
+    "a parent further on": recorded(**{"text/../../victim": "0"}),
+    "an absolute path": recorded(**{"/tmp/victim": "0"}),
+    "an empty name": recorded(**{"": "0"}),
+    "the folder itself": recorded(**{".": "0"}),
+    "a name with a zero": recorded(**{"a\0b": "0"}),
+}
+
+
+@pytest.mark.parametrize("content", RECORDS.values(), ids=RECORDS)
+def test_a_record_that_is_none_is_one_line_and_nothing_is_touched(tmp_path, content):
+    dest, victim = tmp_path / "dest", tmp_path / "victim"
+    dest.mkdir()
+    victim.mkdir()
+    (victim / "thesis").write_text("mine")
+    record = dest / ".stages.json"
+    record.write_bytes(content if isinstance(content, bytes) else content.encode())
+    message = refused(lambda: Pipeline(dest, word="other")())
+    assert message.startswith(f"{record}: no record of a preparation (")
+    assert message.endswith("): remove it, or give another --dest")
+    assert (victim / "thesis").read_text() == "mine"
+    assert tree(dest) == {}
+
+
+def test_a_record_that_is_a_link_is_not_written_through(tmp_path):
+    Pipeline(tmp_path / "other")()
+    dest = tmp_path / "dest"
+    dest.mkdir()
+    target = tmp_path / "other/.stages.json"
+    before = target.read_text()
+    (dest / ".stages.json").symlink_to(target)
+    assert "is a link" in refused(lambda: Pipeline(dest)())
+    assert target.read_text() == before
+
+
+def older(dest):
+    """Make the record one of before records named files."""
+    path = dest / ".stages.json"
+    record = json.loads(path.read_text())
+    for stage in record.values():
+        del stage["files"]
+    path.write_text(json.dumps(record))
+
+
+def test_older_records_are_good(tmp_path):
+    Pipeline(tmp_path)()
+    older(tmp_path)
+    assert Pipeline(tmp_path)() == []
+    assert Pipeline(tmp_path, word="other")() == ["text", "case", "sums"]
+
+
+def test_of_an_older_record_a_changed_folder_is_not_removed(tmp_path):
+    Pipeline(tmp_path)()
+    older(tmp_path)
+    (tmp_path / "folds/mine").write_text("thesis")
+    assert "folds/" in refused(Pipeline(tmp_path, word="other"))
+    assert (tmp_path / "folds/mine").read_text() == "thesis"
+
+
 class Killed(BaseException):
     """As if the process ended here."""
 
@@ -172,7 +309,7 @@ def test_killed_anywhere_and_run_again_is_the_same(tmp_path, monkeypatch):
 
 def test_second_run_waits_for_the_first(tmp_path, monkeypatch):
     waits = threading.Event()
-    monkeypatch.setattr(stages, "say", lambda message: "waiting" in message and waits.set())
+    monkeypatch.setattr(locking, "say", lambda message: "waiting" in message and waits.set())
     second = threading.Thread(target=Pipeline(tmp_path), daemon=True)
     with Stages(tmp_path).locked():
         second.start()

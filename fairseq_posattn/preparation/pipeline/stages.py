@@ -1,6 +1,5 @@
 """Stages of a preparation, each done once: what is finished stays, what is not is redone whole."""
 
-import fcntl
 import hashlib
 import json
 import os
@@ -10,11 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.files import writing
+from fairseq_posattn.preparation.pipeline.locking import locked
 from fairseq_posattn.preparation.pipeline.progress import say
+from fairseq_posattn.preparation.pipeline.record import Record
 
-RECORD = ".stages.json"
 WORK = ".unfinished-"
+LOCK = ".lock"
+_NOTHING = {"files": []}
 
 
 class Stages:
@@ -22,7 +23,8 @@ class Stages:
 
     A stage writes into a working folder of its own; when it is finished, what it wrote moves to the
     destination and is recorded. So a run that is stopped anywhere, and started again, ends with
-    the same files as one that was not; and a stage that fails leaves what was there before.
+    the same files as one that was not; and a stage that fails leaves what was there before. Files
+    that no stage is recorded to have made are never replaced or removed.
 
     Args:
         dest: the folder.
@@ -30,7 +32,8 @@ class Stages:
         force: do everything again.
 
     Raises:
-        UsageError: ``dest`` holds the whole data set and ``limit`` asks for a part of it.
+        UsageError: ``dest`` holds the whole data set and ``limit`` asks for a part of it; or its
+            record cannot be read.
     """
 
     def __init__(self, dest, limit=None, force=False):
@@ -38,8 +41,9 @@ class Stages:
         self.limit = limit
         self.redo = force
         self.done = []  # names of the stages so far
-        self.record = self._read_record()
-        whole = any(entry["settings"].get("limit") is None for entry in self.record.values())
+        self.record = Record(self.dest)
+        made = [stage["settings"] for stage in self.record.stages.values() if stage["settings"]]
+        whole = any(settings.get("limit") is None for settings in made)
         if limit is not None and whole and not force:
             raise UsageError(
                 f"{self.dest} holds the whole data set, which --limit {limit} would replace: "
@@ -50,19 +54,9 @@ class Stages:
     def locked(self):
         """Hold the destination: a second run waits until the first one ends."""
         self.dest.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self.dest, os.O_RDONLY)
-        try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                say(f"waiting for the run that is at work on {self.dest}")
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-            except OSError:
-                pass  # some network file systems know no locks
-            self.record = self._read_record()
+        with locked(self.dest / LOCK, self.dest):
+            self.record = Record(self.dest)
             yield self
-        finally:
-            os.close(descriptor)
 
     def run(self, name, outputs, function, source=None, **settings):
         """Do one stage, unless it is done already.
@@ -75,25 +69,87 @@ class Stages:
                 :meth:`Archive.fingerprint`; None, if none were named, agrees with any.
             settings: all else that the result depends on beside the outputs of the stages before;
                 values that JSON can hold.
+
+        Raises:
+            UsageError: something is in the way that no stage made.
         """
         settings = json.loads(json.dumps({"limit": self.limit, "source": source, **settings}))
-        earlier = self.record.get(name)
+        earlier = self.record.stages.get(name)
         if not self.redo and earlier and self._is_same(earlier, settings, outputs):
             say(f"{name}: done already")
             self.done.append(name)
             return
         self.redo = True  # and so all after it
+        self._refuse_foreign(outputs)
         work = self._working_folder()
         for output in outputs:
             (work / output).parent.mkdir(parents=True, exist_ok=True)
         function(work)
-        self._forget_later_stages()
-        for output in outputs:
-            _move(work / output, self.dest / output)
+        self._replace(name, outputs, work)
         shutil.rmtree(work)
-        self.record[name] = {"settings": settings, "outputs": self._states(outputs)}
-        self._write_record()
+        self.record.stages[name]["settings"] = settings
+        self.record.stages[name]["outputs"] = self._states(outputs)
+        self.record.write()
         self.done.append(name)
+
+    def _replace(self, name, outputs, work):
+        """Move outputs to their places. Whatever is there at any time is recorded before."""
+        self._refuse_foreign(outputs)
+        stages, replaced = self.record.stages, self._to_replace(outputs)
+        stale = [other for other in stages if other not in self.done]
+        made = sorted(file for output in outputs for file in _files(work, output))
+        for other in stale:
+            stages[other] = _unfinished(self._made_by(other), stages[other]["outputs"])
+        stages[name] = _unfinished({*stages.get(name, _NOTHING)["files"], *made}, outputs)
+        self.record.write()
+        for output in replaced:
+            _remove(self.dest / output)
+        for output in outputs:
+            (self.dest / output).parent.mkdir(parents=True, exist_ok=True)
+            (work / output).rename(self.dest / output)
+        for other in stale:
+            del stages[other]
+        stages[name] = _unfinished(made, outputs)
+
+    def _refuse_foreign(self, outputs):
+        """Refuse to go on if what is to be replaced holds something that no stage made."""
+        ours = set().union(*map(self._made_by, self.record.stages))
+        for output in self._to_replace(outputs):
+            self._refuse_links(output)
+            for file in _files(self.dest, output):
+                if file not in ours:
+                    raise UsageError(
+                        f"{self.dest / file} would be replaced, but no preparation made it: move "
+                        "it away, or give another --dest"
+                    )
+
+    def _to_replace(self, outputs):
+        """These outputs, and what stages from here on have made of others."""
+        stages = self.record.stages
+        stale = {old for name in stages if name not in self.done for old in stages[name]["outputs"]}
+        return sorted(stale.union(outputs))
+
+    def _refuse_links(self, output):
+        path = self.dest / output
+        for part in (path, *path.parents[: len(Path(output).parts) - 1]):
+            if part.is_symlink():
+                raise UsageError(
+                    f"{part} is a link, which no preparation makes: remove it, or give another "
+                    "--dest"
+                )
+
+    def _made_by(self, name):
+        """The files that a stage made."""
+        stage = self.record.stages[name]
+        if "files" in stage:
+            return set(stage["files"])
+        # An older record names no files: what else is in a folder of its cannot be told.
+        known = [
+            output
+            for output, state in stage["outputs"].items()
+            if not (self.dest / output).is_dir() or _state(self.dest / output) == state
+        ]
+        return {file for output in known for file in _files(self.dest, output)}
 
     def _working_folder(self):
         """A new folder: what a killed run left behind may still be writing to its own."""
@@ -102,30 +158,30 @@ class Stages:
         return Path(tempfile.mkdtemp(prefix=WORK, dir=self.dest))
 
     def _is_same(self, earlier, settings, outputs):
+        if earlier["settings"] is None:
+            return False
         if settings["source"] is None:
             settings = {**settings, "source": earlier["settings"].get("source")}
         return earlier["settings"] == settings and earlier["outputs"] == self._states(outputs)
 
-    def _forget_later_stages(self):
-        """Drop what was made from the outputs that are about to be replaced."""
-        later = [name for name in self.record if name not in self.done]
-        stale = [output for name in later for output in self.record.pop(name)["outputs"]]
-        self._write_record()
-        for output in stale:
-            _remove(self.dest / output)
-
     def _states(self, outputs):
         return {str(output): _state(self.dest / output) for output in outputs}
 
-    def _read_record(self):
-        try:
-            return json.loads((self.dest / RECORD).read_text(encoding="utf-8"))
-        except (FileNotFoundError, json.JSONDecodeError):
-            return {}
 
-    def _write_record(self):
-        with writing(self.dest / RECORD) as file:
-            json.dump(self.record, file, indent=1)
+def _unfinished(files, outputs):
+    """What is recorded of a stage while its outputs are on their way."""
+    return {"settings": None, "outputs": dict.fromkeys(map(str, outputs)), "files": sorted(files)}
+
+
+def _files(folder, output):
+    """The files of an output, relative to ``folder``; links and all else count as files."""
+    path = folder / output
+    if path.is_symlink() or path.exists() and not path.is_dir():
+        yield Path(output).as_posix()
+    for parent, folders, files in os.walk(path):
+        links = [name for name in folders if os.path.islink(os.path.join(parent, name))]
+        for name in (*files, *links):
+            yield Path(parent, name).relative_to(folder).as_posix()
 
 
 def _state(path):
@@ -144,12 +200,6 @@ def _state(path):
         name = file.relative_to(path).as_posix()
         digest.update(f"{name} {file.stat().st_size}\n".encode())
     return digest.hexdigest()
-
-
-def _move(source, target):
-    _remove(target)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    source.rename(target)
 
 
 def _remove(path):
