@@ -4,7 +4,13 @@ import argparse
 import sys
 from pathlib import Path
 
-from fairseq_posattn.preparation import classification, corpora, summarization, translation
+from fairseq_posattn.preparation import (
+    classification,
+    corpora,
+    summarization,
+    tagging,
+    translation,
+)
 from fairseq_posattn.preparation.command import Kind, run
 
 KINDS = {
@@ -22,6 +28,11 @@ KINDS = {
         "Prepares sentences, pairs and documents with labels for fairseq's sentence_prediction.",
         corpora.CLASSIFICATION,
         classification,
+    ),
+    "tagging": Kind(
+        "Prepares sentences with semantic roles for the task sequence_tagging.",
+        corpora.TAGGING,
+        tagging,
     ),
 }
 

@@ -22,18 +22,13 @@ from fairseq_posattn.preparation.labelled_text import (
     write_divided,
     write_splits,
 )
-from fairseq_posattn.preparation.pipeline.binarise import preprocess
+from fairseq_posattn.preparation.pipeline.binarise import binarise_files
 from fairseq_posattn.preparation.pipeline.counts import report_counts
 from fairseq_posattn.preparation.pipeline.progress import say
 from fairseq_posattn.preparation.pipeline.sources import obtain_any
 from fairseq_posattn.preparation.pipeline.stages import Stages
-from fairseq_posattn.preparation.text.glove import (
-    coverage,
-    find_vectors,
-    read_vectors,
-    write_embeddings,
-)
-from fairseq_posattn.preparation.text.vocabulary import choose_words, count_words, write_dictionary
+from fairseq_posattn.preparation.text.glove import find_vectors, write_vocabulary
+from fairseq_posattn.preparation.text.vocabulary import count_words, write_dictionary
 
 EMPTY_SHOWN = 3
 
@@ -107,17 +102,8 @@ def _write_vocabulary(corpus, options, vectors, work):
     training, others = counts["train"], counts["valid"] + counts["test"]
     if corpus.cross_validated:  # in some fold each example is trained on
         training, others = training + others, Counter()
-    known, dim = read_vectors(*vectors, training.keys() | others.keys()) if vectors else ({}, 0)
-    words = choose_words(training, others, known, options.min_count or corpus.min_count)
-    write_dictionary(work / "dict.txt", words)
-    if vectors:
-        write_embeddings(work / "glove.txt", words, known, dim, options.seed)
-        types, of_types, tokens, of_tokens = coverage(training, known)
-        say(
-            f"vectors of {dim} dimensions: for {types:,} of {of_types:,} words in training "
-            f"({types / of_types:.1%}), which are {tokens / of_tokens:.1%} of its running words; "
-            f"for {len(words.keys() - training.keys()):,} words that are in validation or test only"
-        )
+    min_count = options.min_count or corpus.min_count
+    write_vocabulary(work, training, others, vectors, min_count, options.seed)
 
 
 def _binarise(corpus, options, work):
@@ -136,26 +122,11 @@ def _binarise(corpus, options, work):
             for split in SPLITS
         }
         tell = _say_nothing if corpus.cross_validated or kinds == ("label",) else say
-        _binarise_files(targets, dictionary, options.jobs, work / "scratch", tell)
+        binarise_files(targets, dictionary, options.jobs, work / "scratch", tell)
     for part, text in folders if corpus.scored else ():
         for split in SPLITS:
             scores = options.dest / text / f"{split}.score"
             shutil.copyfile(scores, work / part / "label" / f"{split}.label")
-
-
-def _binarise_files(targets, dictionary, jobs, scratch, tell):
-    """Binarise many files in one run of fairseq-preprocess, which starts slowly.
-
-    Args:
-        targets: for each text file the path that its binarised form gets, without its endings.
-    """
-    files = ",".join(map(str, targets))
-    preprocess(scratch, jobs, tell, only_source=True, srcdict=dictionary, testpref=files)
-    for number, target in enumerate(targets.values()):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        for ending in ("bin", "idx"):
-            (scratch / f"test{number or ''}.{ending}").rename(f"{target}.{ending}")
-        shutil.copyfile(dictionary, target.parent / "dict.txt")
 
 
 def _say_nothing(_):

@@ -8,6 +8,31 @@ from fairseq_posattn.preparation.text.glove import DEFAULT_DIM, NAMES
 
 def add_options(corpus, parser):
     """Add them to the parser of ``corpus``."""
+    add_word_options(parser)
+    division = parser.add_argument_group("division")
+    add_seed(division)
+    division.add_argument(
+        "--valid-fraction",
+        type=fraction,
+        metavar="X",
+        default=0.1,
+        help="of the training set, each class alike, held out for validation where no validation "
+        "set is published (default: %(default)s)",
+    )
+
+
+def add_seed(parser):
+    parser.add_argument(
+        "--seed",
+        type=int,
+        metavar="N",
+        default=1,
+        help="of what is held out, of folds and of made-up vectors (default: %(default)s)",
+    )
+
+
+def add_word_options(parser):
+    """Those on words and their vectors."""
     vectors = parser.add_argument_group("words")
     vectors.add_argument(
         "--glove",
@@ -36,22 +61,6 @@ def add_options(corpus, parser):
         "--cased",
         action="store_true",
         help="keep capitals, for vectors such as GloVe's 840B (default: small letters, for its 6B)",
-    )
-    division = parser.add_argument_group("division")
-    division.add_argument(
-        "--seed",
-        type=int,
-        metavar="N",
-        default=1,
-        help="of what is held out, of folds and of made-up vectors (default: %(default)s)",
-    )
-    division.add_argument(
-        "--valid-fraction",
-        type=fraction,
-        metavar="X",
-        default=0.1,
-        help="of the training set, each class alike, held out for validation where no validation "
-        "set is published (default: %(default)s)",
     )
 
 

@@ -127,6 +127,32 @@ class ClassificationCorpus(Corpus):
 
 
 @dataclass(frozen=True, kw_only=True)
+class TaggingCorpus(Corpus):
+    """Sentences with a tag for each word, once for each predicate: semantic roles.
+
+    Attributes:
+        sentences: of an archive and the parsed options, lists of
+            :class:`.role_sentences.RoleSentence`, by the name of their split.
+        predicates: how many examples each split has, where that is known; ``published`` are its
+            sentences.
+        alternatives: the ways in which it is published; empty where it must be had already.
+        min_count: how often a word without a vector must occur in training to be in the dictionary.
+    """
+
+    sentences: Callable
+    predicates: dict
+    alternatives: tuple = ()
+    word_rule: str = "moses"
+    metrics: tuple = ("f1",)
+    min_count: int = 1
+
+    task = "sequence_tagging"
+    criterion = "sequence_tagging"
+    subwords = None
+    sides = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class PairCorpus(Corpus):
     """Pairs of texts of which one is made of the other: translations, or summaries.
 

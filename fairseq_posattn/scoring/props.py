@@ -98,7 +98,13 @@ def read_props(path: str | Path) -> list[Sentence]:
         lines = Path(path).read_text(encoding="utf-8").split("\n")
     except UnicodeDecodeError as error:
         raise UsageError(f"{path} is not text in UTF-8: {error.reason}") from error
-    return [_sentence(path, first, rows) for first, rows in _blocks(lines)]
+    return list(read_props_lines(lines, path))
+
+
+def read_props_lines(lines: Iterable[str], name: str | Path) -> Iterator[Sentence]:
+    """As :func:`read_props`, of lines; ``name`` is what messages call them."""
+    for first, rows in _blocks(lines):
+        yield _sentence(name, first, rows)
 
 
 def write_props(sentences: Iterable[Sentence]) -> Iterator[str]:
@@ -121,7 +127,7 @@ def _bracketed(pieces: Iterable[Piece], length: int) -> list[str]:
     return [f"{left}*{right}" for left, right in zip(opened, closed, strict=True)]
 
 
-def _blocks(lines: Sequence[str]) -> Iterator[tuple[int, list[list[str]]]]:
+def _blocks(lines: Iterable[str]) -> Iterator[tuple[int, list[list[str]]]]:
     """The columns of each sentence's lines, and the number of its first line."""
     rows: list[list[str]] = []
     for number, line in enumerate([*lines, ""], start=1):
@@ -142,14 +148,21 @@ def _sentence(path: str | Path, first: int, rows: list[list[str]]) -> Sentence:
                 f"for each predicate of the sentence, not {len(row)}"
             )
     propositions = [
-        Proposition(predicate, place, _pieces(path, first, [row[column] for row in rows]))
+        Proposition(predicate, place, pieces_of_cells([row[column] for row in rows], path, first))
         for column, (place, predicate) in enumerate(predicates, start=1)
     ]
     return Sentence(len(rows), propositions, first)
 
 
-def _pieces(path: str | Path, first: int, cells: list[str]) -> list[Piece]:
-    """The pieces of a column, by their start, the longer one of two first."""
+def pieces_of_cells(cells: Sequence[str], path: str | Path, first: int = 1) -> list[Piece]:
+    """The pieces of a column such as ``(A0*``, ``*)``, ``(V*)``: by start, the longer one first.
+
+    Args:
+        path, first: where the column stands, and the line of its first cell, for messages.
+
+    Raises:
+        UsageError: its brackets do not match.
+    """
     open_pieces: list[tuple[str, int]] = []
     pieces = []
     for place, cell in enumerate(cells):

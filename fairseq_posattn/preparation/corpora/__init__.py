@@ -3,6 +3,8 @@
 from fairseq_posattn.preparation.corpora import (
     amazon,
     cnn_dailymail,
+    conll05,
+    ewt,
     gigaword,
     iwslt14,
     multi30k,
@@ -23,3 +25,4 @@ def _by_name(*modules):
 TRANSLATION = _by_name(iwslt14, wmt14, multi30k)
 SUMMARIZATION = _by_name(cnn_dailymail, gigaword)
 CLASSIFICATION = _by_name(sst, trec, polarity, sick, zhang, nli, amazon)
+TAGGING = _by_name(conll05, ewt)

@@ -3,6 +3,7 @@
 import ctypes
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,6 +25,22 @@ def binarise_pairs(source, target, prefixes, dest, jobs, **options):
     """
     files = {f"{split}pref": prefix for split, prefix in prefixes.items()}
     preprocess(dest, jobs, source_lang=source, target_lang=target, **files, **options)
+
+
+def binarise_files(targets, dictionary, jobs, scratch, tell=say):
+    """Binarise many files in one run of fairseq-preprocess, which starts slowly.
+
+    Args:
+        targets: for each text file the path that its binarised form gets, without its endings; a
+            copy of the dictionary lies beside it.
+    """
+    files = ",".join(map(str, targets))
+    preprocess(scratch, jobs, tell, only_source=True, srcdict=dictionary, testpref=files)
+    for number, target in enumerate(targets.values()):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        for ending in ("bin", "idx"):
+            (scratch / f"test{number or ''}.{ending}").rename(f"{target}.{ending}")
+        shutil.copyfile(dictionary, target.parent / "dict.txt")
 
 
 def preprocess(dest, jobs, tell=say, **options):

@@ -13,7 +13,8 @@ from fairseq_posattn.errors import UsageError
 from fairseq_posattn.files import writing
 from fairseq_posattn.preparation.pipeline.archives import open_archive
 from fairseq_posattn.preparation.pipeline.download import Source, fetch
-from fairseq_posattn.preparation.pipeline.progress import Progress
+from fairseq_posattn.preparation.pipeline.progress import Progress, say
+from fairseq_posattn.preparation.text.vocabulary import choose_words, write_dictionary
 
 UNKNOWN_RANGE = 0.05  # MPSAN and MTSA: words without a vector are uniform in +-0.05
 DEFAULT_DIM = 300
@@ -111,6 +112,27 @@ def write_embeddings(path, words, vectors, dim, seed):
         for word in ("<unk>", *words):
             numbers = vectors.get(word) if word != "<unk>" else None
             file.write(f"{word} {numbers or _made_up(generator, dim)}\n")
+
+
+def write_vocabulary(folder, training, others, vectors, min_count, seed):
+    """Write ``dict.txt`` and, if there are vectors, ``glove.txt``, and say how many words have one.
+
+    Args:
+        training, others: counts of the words of training and of the other splits.
+        vectors: as :func:`find_vectors` gives them, or None.
+        min_count: how often a word without a vector must occur in training.
+    """
+    known, dim = read_vectors(*vectors, training.keys() | others.keys()) if vectors else ({}, 0)
+    words = choose_words(training, others, known, min_count)
+    write_dictionary(folder / "dict.txt", words)
+    if vectors:
+        write_embeddings(folder / "glove.txt", words, known, dim, seed)
+        types, of_types, tokens, of_tokens = coverage(training, known)
+        say(
+            f"vectors of {dim} dimensions: for {types:,} of {of_types:,} words in training "
+            f"({types / of_types:.1%}), which are {tokens / of_tokens:.1%} of its running words; "
+            f"for {len(words.keys() - training.keys()):,} words that are in validation or test only"
+        )
 
 
 def coverage(counts, vectors):

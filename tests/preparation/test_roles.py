@@ -1,0 +1,237 @@
+"""EWT and CoNLL-2005, made up in their layouts."""
+
+import gzip
+import tarfile
+
+import pytest
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.preparation.__main__ import prepare
+from fairseq_posattn.preparation.corpora import conll05, ewt
+from fairseq_posattn.preparation.pipeline.archives import open_archive
+from fairseq_posattn.preparation.role_sentences import readable
+
+CONLLU = """\
+# newdoc id = answers-one
+# sent_id = answers-one-0001
+1	My	my	PRON	PRP$	_	2	x	_	_
+2-3	cats've	_	_	_	_	_	_	_	_
+2	cats	cat	NOUN	NNS	_	0	x	_	_
+3	've	have	AUX	VBP	_	0	x	_	_
+4	loved	love	VERB	VBN	_	0	x	_	_
+4.1	elided	x	X	X	_	_	_	_	_
+5	10 000	10	NUM	CD	_	0	x	_	_
+
+# sent_id = answers-one-0002
+1	Hm	hm	INTJ	UH	_	0	x	_	_
+
+# sent_id = answers-one-0003
+1	Go	go	VERB	VB	_	0	x	_	_
+2	!	!	PUNCT	.	_	0	x	_	_
+"""
+SKELETON = """\
+ewt/answers/00/one.xml 0 0 [WORD] PRP$ (S(NP* - - * (ARG0*
+ewt/answers/00/one.xml 0 1 [WORD] NNS *) - - * *)
+ewt/answers/00/one.xml 0 2 [WORD] VBP * have have.01 (V*) *
+ewt/answers/00/one.xml 0 3 [WORD] VBN * love love.01 * (V*)
+ewt/answers/00/one.xml 0 4 [WORD] CD *) - - * (ARG1*)
+
+ewt/answers/00/one.xml 1 0 [WORD] UH * - -
+ewt/answers/00/one.xml 1 1 [WORD] . * - -
+
+ewt/answers/00/one.xml 2 0 [WORD] VB * go go.01 (V*)
+ewt/answers/00/one.xml 2 1 [WORD] . * - - *
+"""
+WORDS = "UD_English-EWT/not-to-release/sources/answers/{}.xml.conllu"
+LISTS = "UD_English-EWT/not-to-release/file-lists/files.{}"
+ROLES = "propbank-release/data/google/ewt/answers/00/{}.xml.gold_skel"
+
+
+def ewt_files(skeleton=SKELETON):
+    """The documents one, two and three, for train, dev and test, all alike."""
+    files = {}
+    for split, document in (("train", "one"), ("dev", "two"), ("test", "three")):
+        files[WORDS.format(document)] = CONLLU.replace("one", document)
+        files[LISTS.format(split)] = f"answers/{document}.xml.conllu\n"
+        files[ROLES.format(document)] = skeleton
+    return files
+
+
+def unpack(folder, files):
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+@pytest.fixture
+def release(tmp_path):
+    """EWT's two publications, unpacked side by side."""
+    return unpack(tmp_path / "published", ewt_files())
+
+
+def lines_of(sentences):
+    return [
+        readable(sentence.words, place, tags)
+        for sentence in sentences
+        for place, tags in sentence.examples()
+    ]
+
+
+def test_ewt_joins_words_and_roles_of_verbs(release):
+    splits = ewt.sentences(open_archive(release))
+    assert list(splits) == ["train", "valid", "test"]
+    for sentences in splits.values():
+        assert lines_of(sentences) == [
+            "3 My cats 've loved 10_000 ||| B-ARG0 I-ARG0 O B-V B-ARG1",
+            "0 Go ! ||| B-V O",
+        ]
+        # the second has one word here and two there
+        assert [sentence.place for sentence in sentences] == [
+            sentences[0].place.replace(":1", f":{number}") for number in (1, 3)
+        ]
+
+
+def test_ewt_with_every_predicate(release):
+    train = ewt.sentences(open_archive(release), every_predicate=True)["train"]
+    assert lines_of(train)[0] == "2 My cats 've loved 10_000 ||| O O B-V O O"
+    assert len(lines_of(train)) == 3
+
+
+def test_ewt_reads_the_two_archives_as_they_are_published(release, tmp_path):
+    packed = tmp_path / "packed"
+    packed.mkdir()
+    for part in ("UD_English-EWT", "propbank-release"):
+        with tarfile.open(packed / f"{part}-sources.tar.gz", "w:gz") as archive:
+            archive.add(release / part, part)
+    packed_train = ewt.sentences(open_archive(packed))["train"]
+    assert lines_of(packed_train) == lines_of(ewt.sentences(open_archive(release))["train"])
+
+
+@pytest.mark.parametrize(
+    ("left_out", "message"),
+    [("files.dev", "holds no file-lists/"), ("conllu", "holds no .*conllu"), ("skel", "gold_skel")],
+)
+def test_ewt_names_what_is_missing(release, left_out, message):
+    for path in [path for path in release.rglob("*") if path.is_file() and left_out in path.name]:
+        path.unlink()
+    with pytest.raises(UsageError, match=message):
+        ewt.sentences(open_archive(release))
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "message"),
+    [
+        ("* *)\n", "* *\n", r"one.xml.gold_skel:1: \(ARG0\* is never closed"),
+        ("* (V*)\n", "(V*)\n", r"one.xml.gold_skel:4: there should be 10 columns"),
+        ("(ARG1*)", "ARG1", r"one.xml.gold_skel:5: ARG1 is no cell"),
+        ("one.xml 0 0 [", "one.xml x 0 [", "one.xml.gold_skel:1: 'x' is no number"),
+        ("one.xml 0 4 [WORD] CD", "one.xml 0", "one.xml.gold_skel:5: there should be 10 columns"),
+    ],
+)
+def test_ewt_names_file_and_line_of_a_mistake(tmp_path, good, bad, message):
+    assert good in SKELETON
+    folder = unpack(tmp_path, ewt_files(SKELETON.replace(good, bad, 1)))
+    with pytest.raises(UsageError, match=message):
+        ewt.sentences(open_archive(folder))
+
+
+# --- CoNLL-2005 ------------------------------------------------------------------------------
+
+TREE = """
+( (S
+    (NP-SBJ (NNP Mr.) (NNP Vinken) )
+    (VP (VBZ is) (NP-PRD (NN chairman) (-NONE- *T*-1) ))
+    (. .) ))
+( (S (VP (VB Go)) (. !) ))
+"""
+PROPS = "- (A1*\n- *)\nbe (V*)\n- (A2*)\n- *\n\n- \n- \n\n"
+
+
+def conll_files(with_words):
+    files = {}
+    for part, trees in [item for parts in conll05.FILES.values() for item in parts.items()]:
+        folder = f"conll05st-release/{part.split('.')[0]}"
+        files[f"{folder}/props/{part}.props"] = PROPS
+        if with_words:
+            files[f"{folder}/words/{part}.words"] = "Mr.\nVinken\nis\nchairman\n.\n\nGo\n!\n\n"
+        else:
+            tree = trees[1:].replace("*", "/wsj_1").replace("[123]", "1").replace("//", "/")
+            files[f"treebank/{tree}"] = TREE
+    return files
+
+
+@pytest.mark.parametrize("with_words", [True, False])
+def test_conll05_takes_words_from_the_release_or_from_the_treebank(tmp_path, with_words):
+    splits = conll05.sentences(open_archive(unpack(tmp_path, conll_files(with_words))))
+    assert {split: len(found) for split, found in splits.items()} == {
+        "train": 40,
+        "valid": 2,
+        "test": 2,
+        "test1": 2,
+    }
+    assert lines_of(splits["test1"]) == ["2 Mr. Vinken is chairman . ||| B-A1 I-A1 B-V B-A2 O"]
+    assert splits["valid"][1].words == ("Go", "!")
+
+
+def test_conll05_reads_compressed_files(tmp_path):
+    folder = unpack(tmp_path, conll_files(with_words=True))
+    for path in [path for path in folder.rglob("*") if path.is_file()]:
+        (path.parent / f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
+        path.unlink()
+    assert len(conll05.sentences(open_archive(folder))["train"]) == 40
+
+
+@pytest.mark.parametrize(
+    ("part", "text", "message"),
+    [
+        ("devel.24.props", None, "holds no props/devel.24.props.gz"),
+        ("devel.24.words", None, r"no words/devel.24.words.gz, .* no wsj/24/\*.mrg"),
+        ("devel.24.words", "Go\n!\n", "devel.24.props: 2 sentences, but there are words of 1"),
+        ("devel.24.words", "Mr.\n\nGo\n!\n", "devel.24.props:1: roles of 5 words, but 1 words"),
+    ],
+)
+def test_conll05_names_what_does_not_fit(tmp_path, part, text, message):
+    folder = unpack(tmp_path, conll_files(with_words=True))
+    (path,) = folder.rglob(part)
+    path.unlink() if text is None else path.write_text(text)
+    with pytest.raises(UsageError, match=message):
+        conll05.sentences(open_archive(folder))
+
+
+def test_a_tree_that_is_cut_off_is_one_line():
+    with pytest.raises(UsageError, match="wsj_1.mrg: its brackets do not match"):
+        list(conll05.trees_words(TREE[:60], "wsj_1.mrg"))
+
+
+# --- Preparation -----------------------------------------------------------------------------
+
+
+def test_ewt_is_prepared(release, tmp_path, capsys):
+    dest = tmp_path / "ewt"
+    assert prepare("tagging", ["ewt", "--source", str(release), "--dest", str(dest)]) == 0
+    text = dest / "text"
+    assert (text / "train.roles").read_text().splitlines()[1] == "0 Go ! ||| B-V O"
+    assert (text / "train.words").read_text() == "my cats 've loved 10_000\ngo !\n"
+    assert (text / "valid.predicate").read_text() == "0 0 0 1 0\n1 0\n"
+    assert (text / "test.tags").read_text() == "B-ARG0 I-ARG0 O B-V B-ARG1\nB-V O\n"
+    assert (text / "test.props").read_text().split() == (
+        "- (ARG0* - *) - * love (V*) - (ARG1*) go (V*) - *".split()  # noqa: SIM905
+    )
+    for column in ("words", "predicate", "tags"):
+        assert (dest / column / "dict.txt").is_file()
+        assert {path.name for path in (dest / column).glob("*.idx")} == {
+            "train.idx",
+            "valid.idx",
+            "test.idx",
+        }
+    output = capsys.readouterr().out
+    assert "predicates" in output
+    assert "posattn recipe mtsa/table4_roles" in output
+
+
+def test_conll05_is_never_downloaded(tmp_path, capsys):
+    assert prepare("tagging", ["conll05", "--dest", str(tmp_path / "conll05")]) == 1
+    error = capsys.readouterr().err
+    assert "conll05 cannot be downloaded: --source takes a folder with conll05st-release" in error
+    assert error.count("\n") == 1
