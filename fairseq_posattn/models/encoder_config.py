@@ -1,0 +1,113 @@
+"""The flags of what the models of sentences have in common: word vectors and an encoder."""
+
+from dataclasses import dataclass, field
+from typing import Optional
+
+from fairseq.dataclass import ChoiceEnum
+from fairseq.utils import get_available_activation_fns
+from omegaconf import II
+
+from fairseq_posattn.attention.cspan import FUSIONS as CSPAN_FUSIONS
+from fairseq_posattn.attention.mpsan import FUSIONS as MPSAN_FUSIONS
+from fairseq_posattn.attention.mpsan import MPSAN_MASKS
+from fairseq_posattn.layers.mechanisms import MECHANISMS, MechanismConfig
+from fairseq_posattn.layers.sublayer_list import FEED_FORWARD
+from fairseq_posattn.models.sentence_encoders import ENCODERS
+
+
+@dataclass
+class SentenceEncoderConfig(MechanismConfig):
+    """Word vectors and ``--encoder``; those of the attention mechanisms are MechanismConfig's."""
+
+    encoder: ChoiceEnum(list(ENCODERS)) = field(
+        default="transformer", metadata={"help": "what makes the words aware of each other"}
+    )
+    encoder_embed_path: Optional[str] = field(  # noqa: UP045, fairseq reads no other form
+        default=None,
+        metadata={
+            "help": "text file of word vectors to start from, as GloVe's: a word and its numbers a "
+            "line, with or without a first line of their count and width"
+        },
+    )
+    encoder_embed_dim: int = field(default=300, metadata={"help": "features of a word vector"})
+    freeze_embeddings: bool = field(
+        default=False, metadata={"help": "leave the word vectors as they are while training"}
+    )
+    encoder_hidden_dim: int = field(
+        default=0,
+        metadata={
+            "help": "features of the encoder's output, of all heads or directions together; 0 for "
+            "as many as a word has (disan: twice as many)"
+        },
+    )
+    encoder_sublayers: str = field(
+        default="san,ffn",
+        metadata={
+            "help": "transformer: sublayers of a layer, with commas between: "
+            f"{', '.join(MECHANISMS)}, {FEED_FORWARD}; the last must be {FEED_FORWARD}"
+        },
+    )
+    encoder_layers: int = field(default=1, metadata={"help": "transformer: layers"})
+    encoder_attention_heads: int = field(
+        default=16, metadata={"help": "transformer, mtsa: attention heads"}
+    )
+    encoder_ffn_embed_dim: int = field(
+        default=1024, metadata={"help": "transformer: features within a feed-forward sublayer"}
+    )
+    encoder_normalize_before: bool = field(
+        default=False, metadata={"help": "transformer: layer norm before each sublayer, not after"}
+    )
+    no_token_positional_embeddings: bool = field(
+        default=False, metadata={"help": "transformer: add no sinusoids of the positions"}
+    )
+    activation_fn: ChoiceEnum(get_available_activation_fns()) = field(
+        default="relu", metadata={"help": "transformer: activation of feed-forward sublayers"}
+    )
+    dropout: float = field(
+        default=0.1, metadata={"help": "dropout probability between layers, of words and features"}
+    )
+    attention_dropout: float = field(
+        default=0.0, metadata={"help": "transformer, mtsa: dropout probability of a weight"}
+    )
+    activation_dropout: float = field(
+        default=0.0, metadata={"help": "transformer: dropout probability after the activation"}
+    )
+    mpsan_masks: str = field(
+        default=",".join(MPSAN_MASKS),
+        metadata={
+            "help": "mpsan: a mask for each unit, with commas between: past, future, "
+            "window:RADIUS, distance, scaled_distance, or sums such as past+scaled_distance"
+        },
+    )
+    mpsan_fusion: ChoiceEnum(list(MPSAN_FUSIONS)) = field(
+        default="position",
+        metadata={
+            "help": "mpsan: how units are fused: by a softmax over them and the word, by DiSAN's "
+            "gate in each unit, or by a plain sum"
+        },
+    )
+    mpsan_multi_dimensional: bool = field(
+        default=False, metadata={"help": "mpsan: a score for each feature of each pair of words"}
+    )
+    mtsa_scores: ChoiceEnum(["both", "token2token", "source2token", "none"]) = field(
+        default="both",
+        metadata={
+            "help": "mtsa: which scores the attention has; with 'none' there is no attention and "
+            "no gate, only the values"
+        },
+    )
+    cspan_fusion: ChoiceEnum(list(CSPAN_FUSIONS)) = field(
+        default="cascaded",
+        metadata={
+            "help": "cspan: how meanings and positions meet, (a) to (e) of the paper's Table 5 in "
+            "order"
+        },
+    )
+    cspan_no_residual: bool = field(
+        default=False, metadata={"help": "cspan: leave out the sum with the semantic attention"}
+    )
+    lstm_layers: int = field(default=1, metadata={"help": "cspan, bilstm: layers of the Bi-LSTM"})
+    cnn_widths: str = field(
+        default="3,4,5", metadata={"help": "cnn: words that each convolution spans"}
+    )
+    max_positions: int = II("task.max_positions")
