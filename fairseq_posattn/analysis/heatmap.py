@@ -70,7 +70,9 @@ def _of_heads(call: AttentionCall, heads: Sequence[int]) -> list[dict]:
         for head in heads
     ]
     if isinstance(call.mechanism, TensorizedAttention):
-        source2token = call.mechanism.token_source_weights(call.key, call.value)  # [1, H, T]
+        source2token = call.mechanism.token_source_weights(
+            call.key, call.value, hidden=call.hidden
+        )  # [1, H, T]
         for of_head in numbers:
             of_head["source2token"] = source2token[0, of_head["head"] - 1].tolist()
     return numbers

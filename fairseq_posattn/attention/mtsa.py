@@ -23,6 +23,9 @@ from fairseq_posattn.attention.softmax import open_dead_rows, scaled_scores
 # sigma_t and sigma_s of eq. 10 (appendix A.1).
 SCALES = {"log_sigmoid": F.logsigmoid, "identity": lambda scores: scores}
 
+# What S may be made of.
+SOURCES = ("key", "value", "input")
+
 # A source2token weight below this counts as this. A query may see only keys that are nothing beside
 # one it does not see: their weights, by which it divides, must not vanish, nor the gradient, which
 # holds the inverse, overflow.
@@ -288,7 +291,8 @@ class TensorizedAttention(Mechanism):
             heads see all.
         include_self: whether a query sees its own position under any mask.
         token_scale, source_scale: sigma_t and sigma_s, ``log_sigmoid`` or ``identity``.
-        source: what S is made of, ``key`` or ``value``.
+        source: what S is made of: a head's ``key`` or ``value``, or the ``input`` of the layer, by
+            one affine map for all heads, as in the published tagger.
         source_layers: 2 affine maps with the activation between, or 1; 0 for no source2token scores
             (Table 3, "w/o source2token"): what is left is dot-product attention, scaled and masked.
         source_bias: what the last bias of S starts at.
@@ -326,9 +330,13 @@ class TensorizedAttention(Mechanism):
         super().__init__(causal, dropout, impl)
         _check_choice("token_scale", token_scale, SCALES)
         _check_choice("source_scale", source_scale, SCALES)
-        _check_choice("source", source, ("key", "value"))
+        _check_choice("source", source, SOURCES)
         if source_layers not in (0, 1, 2):
             raise ValueError(f"source_layers {source_layers}: choose 0, 1 or 2")
+        if source == "input" and (causal or source_layers != 1):
+            raise ValueError(
+                f"source 'input' takes one affine map, not {source_layers}, and is not causal"
+            )
         if causal and not masks:
             masks, include_self = ("past",), True
         self.masks = MaskBank.for_heads(masks, num_heads, causal) if masks else None
@@ -341,15 +349,23 @@ class TensorizedAttention(Mechanism):
         self.source_hidden = (
             HeadwiseLinear(num_heads, head_dim, head_dim) if source_layers == 2 else None
         )
+        self.source_input = None
         self.source_output = (
             HeadwiseLinear(num_heads, head_dim, head_dim, bias=source_bias)
-            if source_layers
+            if source_layers and source != "input"
             else None
         )
+        if source == "input":
+            self.source_input = nn.Linear(num_heads * head_dim, num_heads * head_dim)
+            nn.init.xavier_uniform_(self.source_input.weight)
+            nn.init.constant_(self.source_input.bias, source_bias)
         self.fusion_gate = HeadwiseFusionGate(num_heads, head_dim) if fusion_gate else None
 
-    def source_scores(self, key: Tensor, value: Tensor) -> Tensor:
-        """S (eq. 9) of the keys: ``[B, H, Tk, D]``."""
+    def source_scores(self, key: Tensor, value: Tensor, hidden: Tensor | None = None) -> Tensor:
+        """S (eq. 9) of the keys: ``[B, H, Tk, D]``; ``hidden`` ``[B, Tk, H D]`` is the input."""
+        if self.source_input is not None:
+            scores = self.source_input(hidden).unflatten(-1, (key.size(1), -1)).transpose(1, 2)
+            return scores * scores.size(-1) ** -0.5 if self.divide_source else scores
         scores = key if self.source == "key" else value
         if self.source_output is None:
             return torch.zeros_like(scores)
@@ -359,14 +375,18 @@ class TensorizedAttention(Mechanism):
         return scores * scores.size(-1) ** -0.5 if self.divide_source else scores
 
     def token_source_weights(
-        self, key: Tensor, value: Tensor, key_padding_mask: Tensor | None = None
+        self,
+        key: Tensor,
+        value: Tensor,
+        key_padding_mask: Tensor | None = None,
+        hidden: Tensor | None = None,
     ) -> Tensor:
         """The source2token weights of the tokens, averaged over the features (Figure 3, right).
 
         Returns:
             ``[B, H, Tk]``; over the positions they sum to 1.
         """
-        scores = SCALES[self.source_scale](self.source_scores(key, value))
+        scores = SCALES[self.source_scale](self.source_scores(key, value, hidden))
         return source2token_weights(scores, key_padding_mask).mean(-1)
 
     def mask(self, query_length: int, key_length: int, device=None) -> DistanceMask | None:
@@ -377,12 +397,12 @@ class TensorizedAttention(Mechanism):
         return mask.with_self() if self.include_self else mask
 
     def forward(self, hidden, query, key, value, *, key_padding_mask=None, need_weights=False):
-        """See :func:`tensorized_attention`; ``hidden`` ``[B, Tq, C]`` is not looked at."""
+        """See :func:`tensorized_attention`; ``hidden`` ``[B, Tq, C]`` is the layer's input."""
         attended = tensorized_attention(
             query,
             key,
             value,
-            self.source_scores(key, value),
+            self.source_scores(key, value, hidden),
             mask=self.mask(query.size(-2), key.size(-2), query.device),
             token_scale=self.token_scale,
             source_scale=self.source_scale,

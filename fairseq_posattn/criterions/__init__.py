@@ -7,5 +7,6 @@ among processes: what is logged for a batch are counts and sums, or the predicti
 from fairseq_posattn.criterions.rating_regression import RatingRegression
 from fairseq_posattn.criterions.relatedness import Relatedness
 from fairseq_posattn.criterions.sentence_classification import SentenceClassification
+from fairseq_posattn.criterions.sequence_tagging import SequenceTagging
 
-__all__ = ["RatingRegression", "Relatedness", "SentenceClassification"]
+__all__ = ["RatingRegression", "Relatedness", "SentenceClassification", "SequenceTagging"]

@@ -13,7 +13,7 @@ from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq_posattn import attention
 from fairseq_posattn.attention import Mechanism
 from fairseq_posattn.attention.da import ADJUSTMENTS, MAPPINGS
-from fairseq_posattn.attention.mtsa import SCALES
+from fairseq_posattn.attention.mtsa import SCALES, SOURCES
 
 
 @dataclass
@@ -72,8 +72,12 @@ class MechanismConfig(FairseqDataclass):
         default="identity",
         metadata={"help": "mtsa: scale function of the source2token scores, sigma_s"},
     )
-    mtsa_source: ChoiceEnum(["key", "value"]) = field(
-        default="key", metadata={"help": "mtsa: what the source2token scores are made of"}
+    mtsa_source: ChoiceEnum(list(SOURCES)) = field(
+        default="key",
+        metadata={
+            "help": "mtsa: what the source2token scores are made of: a head's key or value, or the "
+            "layer's input, by one affine map for all heads"
+        },
     )
     mtsa_source_layers: int = field(
         default=2,

@@ -6,13 +6,14 @@ CROSS = "cross"
 FEED_FORWARD = "ffn"
 
 
-def parse_sublayers(text: str, *, flag: str, cross: bool) -> list[str]:
+def parse_sublayers(text: str, *, flag: str, cross: bool, ffn_last: bool = True) -> list[str]:
     """Split and check a list of sublayers.
 
     Args:
         text: names with commas between.
         flag: the option that the list came from, for errors.
         cross: whether the list is a decoder's, which attends to the encoder exactly once.
+        ffn_last: whether a layer must end with ``ffn``.
 
     Raises:
         ValueError: an unknown name, a last sublayer other than ``ffn``, or ``cross`` missing,
@@ -27,7 +28,7 @@ def parse_sublayers(text: str, *, flag: str, cross: bool) -> list[str]:
             )
         if name not in known:
             raise ValueError(f"{flag} {text}: unknown sublayer {name!r}; known: {', '.join(known)}")
-    if names[-1] != FEED_FORWARD:
+    if ffn_last and names[-1] != FEED_FORWARD:
         raise ValueError(f"{flag} {text}: the last sublayer must be {FEED_FORWARD}")
     if cross and names.count(CROSS) != 1:
         raise ValueError(

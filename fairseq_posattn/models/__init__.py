@@ -1,9 +1,14 @@
 """fairseq models and their named architectures; importing this package registers them."""
 
-from fairseq_posattn.models import classifier_architectures, seq2seq_architectures
+from fairseq_posattn.models import (
+    classifier_architectures,
+    seq2seq_architectures,
+    tagger_architectures,
+)
 from fairseq_posattn.models.architectures import register_architectures
 from fairseq_posattn.models.classifier import PosAttnClassifier, PosAttnClassifierConfig
 from fairseq_posattn.models.seq2seq import PosAttnTransformer, PosAttnTransformerConfig
+from fairseq_posattn.models.tagger import PosAttnTagger, PosAttnTaggerConfig
 
 register_architectures(
     PosAttnTransformer, PosAttnTransformerConfig, seq2seq_architectures.ARCHITECTURES
@@ -11,10 +16,13 @@ register_architectures(
 register_architectures(
     PosAttnClassifier, PosAttnClassifierConfig, classifier_architectures.ARCHITECTURES
 )
+register_architectures(PosAttnTagger, PosAttnTaggerConfig, tagger_architectures.ARCHITECTURES)
 
 __all__ = [
     "PosAttnClassifier",
     "PosAttnClassifierConfig",
+    "PosAttnTagger",
+    "PosAttnTaggerConfig",
     "PosAttnTransformer",
     "PosAttnTransformerConfig",
 ]

@@ -44,7 +44,7 @@ class SentenceEncoderConfig(MechanismConfig):
         default="san,ffn",
         metadata={
             "help": "transformer: sublayers of a layer, with commas between: "
-            f"{', '.join(MECHANISMS)}, {FEED_FORWARD}; the last must be {FEED_FORWARD}"
+            f"{', '.join(MECHANISMS)}, {FEED_FORWARD}, in any order"
         },
     )
     encoder_layers: int = field(default=1, metadata={"help": "transformer: layers"})

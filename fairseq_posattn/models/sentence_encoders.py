@@ -84,7 +84,9 @@ def build_none(cfg: Namespace, dim: int) -> NoEncoder:
 
 def build_transformer(cfg: Namespace, dim: int) -> TransformerEncoder:
     hidden_dim = cfg.encoder_hidden_dim or dim
-    names = parse_sublayers(cfg.encoder_sublayers, flag="--encoder-sublayers", cross=False)
+    names = parse_sublayers(
+        cfg.encoder_sublayers, flag="--encoder-sublayers", cross=False, ffn_last=False
+    )
     place = _place(cfg, hidden_dim)
     side = SimpleNamespace(
         embed_dim=hidden_dim,

@@ -1,5 +1,6 @@
 """Tasks that fairseq lacks; importing this package registers them."""
 
 from fairseq_posattn.tasks.sentence_pair_prediction import SentencePairPredictionTask
+from fairseq_posattn.tasks.sequence_tagging import SequenceTaggingTask
 
-__all__ = ["SentencePairPredictionTask"]
+__all__ = ["SentencePairPredictionTask", "SequenceTaggingTask"]

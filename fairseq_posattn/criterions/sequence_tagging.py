@@ -1,0 +1,112 @@
+"""``--criterion sequence_tagging``: label-smoothed cross entropy of words' tags; roles' F1."""
+
+import math
+from dataclasses import dataclass, field
+
+import torch
+from fairseq.criterions import FairseqCriterion, register_criterion
+from fairseq.dataclass import FairseqDataclass
+from torch import Tensor
+
+from fairseq_posattn.criterions.sentence_criterion import log_mean_loss, log_sums
+from fairseq_posattn.data.tag_sequences import IGNORED
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.scoring.props import pieces_of_tags
+from fairseq_posattn.scoring.roles import Counts, compare_propositions
+
+
+@dataclass
+class SequenceTaggingCriterionConfig(FairseqDataclass):
+    label_smoothing: float = field(
+        default=0.0,
+        metadata={"help": "probability that is spread over the tags that are wrong, in the loss"},
+    )
+
+
+@register_criterion("sequence_tagging", dataclass=SequenceTaggingCriterionConfig)
+class SequenceTagging(FairseqCriterion):
+    """The mean over words of the cross entropy with their tags.
+
+    Logs ``loss`` in bits and ``accuracy`` of words in per cent; while validating, ``f1``,
+    ``precision``, ``recall`` and ``complete`` of the arguments, as srl-eval.pl has them, in per
+    cent.
+    """
+
+    def __init__(self, cfg, task):
+        super().__init__(task)
+        if not 0 <= cfg.label_smoothing < 1:
+            raise UsageError(f"--label-smoothing {cfg.label_smoothing}: must be from 0 to below 1")
+        self.smoothing = cfg.label_smoothing
+
+    def forward(self, model, sample, reduce=True):
+        """The summed loss of a batch, the number of its words, and what to log."""
+        scores, _ = model(**sample["net_input"])
+        log_probs = scores.float().log_softmax(-1)  # [B, T, K]
+        targets = sample["target"]
+        loss = smoothed_cross_entropy(log_probs, targets, self.smoothing)
+        words = targets.ne(IGNORED)
+        right = (log_probs.argmax(-1) == targets) & words
+        logged = {
+            "loss": loss.detach(),
+            "ntokens": sample["ntokens"],
+            "nsentences": targets.size(0),
+            "sample_size": sample["ntokens"],
+            "words_right": torch.stack([right.sum(), words.sum()]),
+        }
+        if not model.training:
+            logged["arguments"] = self._arguments(log_probs, sample)
+        return loss, sample["ntokens"], logged
+
+    def _arguments(self, log_probs, sample) -> Tensor:
+        """Correct, excess and missed arguments, complete propositions, and all of these: [5]."""
+        lengths = sample["net_input"]["src_lengths"]
+        predicted = self.task.decode(log_probs, lengths)
+        total = Counts()
+        for tags, target, length in zip(
+            predicted, sample["target"].tolist(), lengths.tolist(), strict=True
+        ):
+            gold = [self.task.tag_names[tag] for tag in target[:length]]
+            total += compare_propositions(pieces_of_tags(gold), pieces_of_tags(tags))
+        counted = [total.correct.total(), total.excess.total(), total.missed.total()]
+        return torch.tensor([*counted, total.complete, total.propositions], device=log_probs.device)
+
+    @staticmethod
+    def reduce_metrics(logging_outputs):
+        log_mean_loss(logging_outputs, divisor=math.log(2))
+        log_sums("words_right", logging_outputs, {"accuracy": (_share, 2)})
+        if any("arguments" in log for log in logging_outputs):
+            derived = {
+                "f1": (lambda n: 200 * n[0] / (2 * n[0] + n[1] + n[2]).clamp(min=1), 2),
+                "precision": (lambda n: 100 * n[0] / (n[0] + n[1]).clamp(min=1), 2),
+                "recall": (lambda n: 100 * n[0] / (n[0] + n[2]).clamp(min=1), 2),
+                "complete": (lambda n: 100 * n[3] / n[4].clamp(min=1), 2),
+            }
+            log_sums("arguments", logging_outputs, derived)
+
+    @staticmethod
+    def logging_outputs_can_be_summed():
+        return True
+
+
+def _share(counts):
+    right, words = counts
+    return 100 * right / words
+
+
+def smoothed_cross_entropy(log_probs: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+    """The cross entropy with ``1 - smoothing`` at the right tag and the rest shared by the others.
+
+    Args:
+        log_probs: ``[B, T, K]``.
+        targets: ``[B, T]``, :data:`IGNORED` where padded.
+
+    Returns:
+        the sum over all words.
+    """
+    words = targets.ne(IGNORED)
+    log_probs, targets = log_probs[words], targets[words]  # [N, K], [N]
+    right = log_probs.gather(-1, targets[:, None]).squeeze(-1)  # [N]
+    if not smoothing:
+        return -right.sum()
+    others = (log_probs.sum(-1) - right) / (log_probs.size(-1) - 1)
+    return -((1 - smoothing) * right + smoothing * others).sum()
