@@ -11,7 +11,7 @@ from fairseq_posattn.errors import UsageError
 COMMANDS = {
     "analysis": ("fairseq_posattn.analysis.__main__", "look into a trained model"),
     "prepare": ("fairseq_posattn.preparation.__main__", "published data sets to binarised data"),
-    "score": ("fairseq_posattn.scoring.__main__", "BLEU, chrF and ROUGE of what a model wrote"),
+    "score": ("fairseq_posattn.scoring.__main__", "BLEU, chrF, ROUGE, roles' F1, rankings"),
     "user-dir": ("fairseq_posattn.__main__", "the directory for fairseq's --user-dir; flags"),
 }
 

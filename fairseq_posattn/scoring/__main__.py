@@ -1,17 +1,29 @@
-"""``posattn score bleu|rouge ...``, also ``python -m fairseq_posattn.scoring``."""
+"""``posattn score bleu|rouge|srl|ranking ...``, also ``python -m fairseq_posattn.scoring``."""
 
 import argparse
 import sys
 
-from fairseq_posattn.scoring import bleu_command, rouge_command
-from fairseq_posattn.scoring.command import run
+from fairseq_posattn.scoring import (
+    bleu_command,
+    ranking_command,
+    rouge_command,
+    srl_command,
+)
+from fairseq_posattn.scoring.command import read_pairs, run
 
-KINDS = {"bleu": bleu_command, "rouge": rouge_command}
+KINDS = {
+    "bleu": bleu_command,
+    "rouge": rouge_command,
+    "srl": srl_command,
+    "ranking": ranking_command,
+}
 
 
 def score(kind, arguments=None, prog=None):
     """Score by one of ``KINDS``; returns the exit status."""
-    return run(KINDS[kind].parser(prog), KINDS[kind].score, arguments)
+    command = KINDS[kind]
+    read = getattr(command, "read", read_pairs)
+    return run(command.parser(prog), command.score, arguments, read)
 
 
 def main(arguments=None, prog="python -m fairseq_posattn.scoring"):

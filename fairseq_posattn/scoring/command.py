@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,16 +93,17 @@ def warnings_of_counts(pairs: Pairs) -> list[str]:
     return warnings
 
 
-def run(parser, score, arguments=None):
+def run(parser, score, arguments=None, read=read_pairs):
     """Score what the command line names; returns the exit status.
 
     Args:
-        score: called with the pairs and the options, returns a :class:`Result`.
+        score: called with what is read and the options, returns a :class:`Result`.
+        read: called with the parser and the options, reads what is scored.
     """
     options = parser.parse_args(arguments)
     try:
-        pairs = read_pairs(parser, options)
-        found = score(pairs, options)
+        subject = read(parser, options)
+        found = score(subject, options)
     except UsageError as error:
         return _fail(parser, error)
     except OSError as error:
@@ -110,14 +112,18 @@ def run(parser, score, arguments=None):
         return _fail(parser, f"{error.name} is not installed: pip install {error.name}")
     except KeyboardInterrupt:
         return 130
-    warnings = [*warnings_of_counts(pairs), *found.warnings]
+    numbers, lines, warnings = found.numbers, found.lines, found.warnings
+    if isinstance(subject, Pairs):
+        counts = subject.counts()
+        numbers, lines = {**numbers, "counts": counts}, [*lines, describe(counts)]
+        warnings = [*warnings_of_counts(subject), *warnings]
     for warning in warnings:
         say(f"warning: {warning}")
-    if options.json:
-        result = {**found.numbers, "counts": pairs.counts(), "warnings": warnings}
-        print(json.dumps(result, indent=2))
-    else:
-        print("\n".join([*found.lines, describe(pairs.counts())]))
+    text = json.dumps({**numbers, "warnings": warnings}, indent=2) if options.json else None
+    try:
+        print(text or "\n".join(lines), flush=True)
+    except BrokenPipeError:  # as with | head
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 

@@ -1,0 +1,40 @@
+"""AUC, MRR, nDCG@5 and nDCG@10 of ranked candidates, as the evaluation of MIND has them.
+
+    %(prog)s --scores scores.tsv --json
+
+A line is an impression, in three columns with TABs between: its name, a JSON list of labels, 1 for
+a click and 0 for none, and a JSON list of scores, higher for better. The means, fractions, are over
+impressions. Of equal scores the later candidate ranks first. An impression without a click, or with
+nothing else, has no AUC: it is left out and counted.
+"""
+
+import argparse
+from pathlib import Path
+
+from fairseq_posattn.scoring.command import Result
+from fairseq_posattn.scoring.ranking import METRICS, mean_scores, read_scores
+
+SUMMARY = "AUC, MRR and nDCG of rankings"
+
+
+def parser(prog=None):
+    parser = argparse.ArgumentParser(
+        prog=prog, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--scores", type=Path, metavar="FILE", required=True, help="the scores")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    return parser
+
+
+def read(parser, options):
+    return options.scores
+
+
+def score(path, options):
+    with open(path, encoding="utf-8", errors="surrogateescape") as lines:
+        found = mean_scores(read_scores(lines, path))
+    warnings = []
+    if found["skipped"]:
+        warnings.append(f"{found['skipped']:,} impressions without both kinds are left out")
+    lines = [f"{name:<7}{found[name]:8.4f}" for name in METRICS]
+    return Result(found, [*lines, f"{found['scored']:,} impressions"], warnings)

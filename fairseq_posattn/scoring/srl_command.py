@@ -1,0 +1,45 @@
+"""Precision, recall and F1 of semantic roles in percent, as srl-eval.pl of CoNLL-2005 has them.
+
+    %(prog)s --gold text/test.props --predicted test.props --json
+
+Both files are in the shared task's format: a line a word, a blank line after each sentence; first
+the predicate's lemma or "-", then a column for each predicate with its arguments in brackets. The
+predicate itself, V, does not count.
+"""
+
+import argparse
+import warnings
+from pathlib import Path
+
+from fairseq_posattn.scoring.command import Result
+from fairseq_posattn.scoring.props import read_props
+from fairseq_posattn.scoring.roles import compare
+
+SUMMARY = "F1 of semantic roles"
+
+
+def parser(prog=None):
+    parser = argparse.ArgumentParser(
+        prog=prog, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    for name, what in (("gold", "what is right"), ("predicted", "what is scored")):
+        parser.add_argument(f"--{name}", type=Path, metavar="FILE", required=True, help=what)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    return parser
+
+
+def read(parser, options):
+    return read_props(options.gold), read_props(options.predicted)
+
+
+def score(sentences, options):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        counts = compare(*sentences, names=(options.gold, options.predicted))
+    scores, roles = counts.scores(), counts.by_type()
+    lines = [f"{name:<10}{value:7.2f}" for name, value in scores.items()]
+    lines += ["", f"{'role':<12}{'correct':>8}{'excess':>8}{'missed':>8}{'F1':>8}"]
+    for role, found in roles.items():
+        shown = "".join(f"{found[name]:>8,}" for name in ("correct", "excess", "missed"))
+        lines.append(f"{role:<12}{shown}{found['f1']:>8.2f}")
+    return Result({**scores, "roles": roles}, lines, [str(warning.message) for warning in caught])
