@@ -31,7 +31,7 @@ def read(parser, options):
 
 
 def score(path, options):
-    with open(path, encoding="utf-8", errors="surrogateescape") as lines:
+    with open(path, encoding="utf-8", errors="backslashreplace") as lines:
         found = mean_scores(read_scores(lines, path))
     warnings = []
     if found["skipped"]:
