@@ -65,8 +65,6 @@ STOCK_OPTIONS = (
     "adaptive_softmax_dropout",
     "adaptive_softmax_factor",
     "layernorm_embedding",
-    "tie_adaptive_weights",
-    "tie_adaptive_proj",
     "no_scale_embedding",
     "checkpoint_activations",
     "offload_activations",
@@ -341,8 +339,6 @@ class PosAttnDecoder(TransformerDecoderBase):
             tokens = tokens[:, -1:]
             positions = None if positions is None else positions[:, -1:]
         x = self.embed_scale * self.embed_tokens(tokens)
-        if self.project_in_dim is not None:
-            x = self.project_in_dim(x)
         if positions is not None:
             x = x + positions
         if self.layernorm_embedding is not None:

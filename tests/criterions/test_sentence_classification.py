@@ -29,6 +29,11 @@ def test_a_class_that_is_never_predicted_has_no_f1():
     assert macro_f1(counts).item() == pytest.approx(100 * (2 / 3 + 0) / 2)
 
 
+def test_a_class_that_is_predicted_and_never_true_has_no_f1_either():
+    counts = class_counts(torch.tensor([0, 1, 0]), torch.tensor([0, 0, 0]), 3)
+    assert macro_f1(counts).item() == pytest.approx(100 * (4 / 5 + 0) / 2)
+
+
 @pytest.mark.parametrize("classes_that_occur", [4, 3])
 def test_metrics_are_those_of_the_whole_set(
     criterion, log_batch, validate, uneven, classes_that_occur

@@ -1,11 +1,12 @@
 """Models built as fairseq-train builds them, on dictionaries of numbered words."""
 
+import argparse
 from types import SimpleNamespace
 
 import pytest
-from fairseq import models, options
+from fairseq import models
 from fairseq.data import Dictionary
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.models import ARCH_MODEL_REGISTRY
 
 from fairseq_posattn.plugin import register
 
@@ -34,12 +35,13 @@ def build_model():
     """
 
     def build(arch, *flags, tiny=True, words=20, target_words=None):
-        flags = ["data", "--arch", arch, *(TINY if tiny else ()), *flags]
-        args = options.parse_args_and_arch(options.get_training_parser(), flags)
-        cfg = convert_namespace_to_omegaconf(args)
+        parser = argparse.ArgumentParser(argument_default=argparse.SUPPRESS)
+        ARCH_MODEL_REGISTRY[arch].add_args(parser)
+        cfg = parser.parse_args([*(TINY if tiny else ()), *flags])
+        cfg.arch = arch
         source = dictionary(words) if isinstance(words, int) else words
         target = source if target_words is None else dictionary(target_words)
         task = SimpleNamespace(source_dictionary=source, target_dictionary=target)
-        return models.build_model(cfg.model, task)
+        return models.build_model(cfg, task)
 
     return build

@@ -6,7 +6,7 @@ import functools
 from types import SimpleNamespace
 
 import pytest
-from conftest import dictionary
+from classifier_builder import dictionary
 from fairseq import models, options
 from fairseq.dataclass import FairseqDataclass
 from fairseq.dataclass.initialize import add_defaults
@@ -20,7 +20,7 @@ from fairseq_posattn.models import PosAttnClassifierConfig, PosAttnTransformerCo
 from fairseq_posattn.models.classifier_architectures import ARCHITECTURES as CLASSIFIERS
 from fairseq_posattn.models.seq2seq_architectures import ARCHITECTURES as TRANSFORMERS
 
-WORDS = dictionary(20)
+WORDS = dictionary()
 ALL = [*TRANSFORMERS, *CLASSIFIERS]
 
 

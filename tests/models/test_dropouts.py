@@ -1,0 +1,188 @@
+"""Each dropout flag drops in its places, in training, and in no other.
+
+All that one flag drops is dropped here with probability one half, everything else with none. A
+place is a tensor that then has zeros for half its numbers, or a module that draws: one that for
+the same input gives another output.
+"""
+
+import classifier_builder
+import pytest
+import torch
+
+FLAGS = ("dropout", "attention_dropout", "activation_dropout")
+
+
+class Calls:
+    """What each module of a model was last called with, and what it returned."""
+
+    def __init__(self, model, run):
+        self.model, self.calls = model, {}
+        hooks = [
+            module.register_forward_hook(self._keep(name), with_kwargs=True)
+            for name, module in model.named_modules()
+        ]
+        torch.manual_seed(0)
+        run(model)
+        for hook in hooks:
+            hook.remove()
+
+    def _keep(self, name):
+        def keep(module, args, kwargs, output):
+            self.calls[name] = args, kwargs, output
+
+        return keep
+
+    def input(self, name):
+        return dropped(self.calls[name][0][0])
+
+    def output(self, name):
+        return dropped(self.calls[name][2])
+
+    def added(self, name):
+        """What a residual sublayer adds to its input."""
+        args, _, output = self.calls[name]
+        return dropped(output[0] - args[0])
+
+    def draws(self, name):
+        args, kwargs, _ = self.calls[name]
+        module = self.model.get_submodule(name)
+        first, second = (module(*args, **kwargs) for _ in range(2))
+        first, second = (x[0] if isinstance(x, tuple) else x for x in (first, second))
+        return not torch.equal(first, second)
+
+
+def dropped(x):
+    zeros = x.eq(0).float().mean().item()
+    assert zeros < 0.15 or 0.4 < zeros < 0.65, zeros
+    return zeros > 0.4
+
+
+def flags_at(flag, probability=0.5):
+    return [f"--{name.replace('_', '-')}={probability * (name == flag)}" for name in FLAGS]
+
+
+def residuals(side, sublayers):
+    """Places of a layer: what is added, attention's weights and what comes after the activation."""
+    places = {}
+    for number, name in enumerate(sublayers.split(",")):
+        residual = f"{side}.{number}"
+        places["added", residual] = "dropout"
+        if name == "ffn":
+            places["input", f"{residual}.sublayer.fc2"] = "activation_dropout"
+        else:
+            places["draws", f"{residual}.sublayer.mechanism"] = "attention_dropout"
+    return places
+
+
+def check(calls, places, flag):
+    for (kind, name), acting in places.items():
+        assert getattr(calls, kind)(name) == (flag == acting), (kind, name)
+
+
+# --- Translation -----------------------------------------------------------------------------
+
+CAUSAL = ("san", "dman", "sman", "da", "rpr", "transformer_xl", "tener")
+STACKS = [(f"{name},ffn", f"{name},cross,ffn") for name in CAUSAL]
+STACKS += [(f"{name},ffn", "san,cross,ffn") for name in ("mtsa", "gaussian", "masked")]
+STACKS += [("dman,san,ffn", "dman,san,cross,ffn"), ("ffn,san,ffn", "ffn,san,cross,ffn")]
+WIDE = [
+    f"--{side}-{option}"
+    for side in ("encoder", "decoder")
+    for option in ("embed-dim=64", "ffn-embed-dim=64", "normalize-before", "layers=1")
+]
+
+
+def translate(model):
+    tokens = torch.randint(4, 20, (4, 9), generator=torch.Generator().manual_seed(1))
+    model(tokens, torch.full((4,), 9), tokens)
+
+
+@pytest.mark.parametrize("flag", [*FLAGS, None])
+@pytest.mark.parametrize(("encoder", "decoder"), STACKS)
+def test_translation(build_model, encoder, decoder, flag):
+    stacks = [f"--encoder-sublayers={encoder}", f"--decoder-sublayers={decoder}"]
+    options = [*WIDE, *stacks, *flags_at(flag), "--activation-fn=gelu"]
+    model = build_model("posattn_transformer", *options).train()
+    places = {("input", f"{side}.layers.0"): "dropout" for side in ("encoder", "decoder")}
+    places |= residuals("encoder.layers.0.sublayers", encoder)
+    places |= residuals("decoder.layers.0.sublayers", decoder)
+    check(Calls(model, translate), places, flag)
+
+
+# --- Classification --------------------------------------------------------------------------
+
+HEAD = f"classification_heads.{classifier_builder.HEAD}.layers"
+# Before the ELU layer, the highway layer and the classes.
+EVERYWHERE = {("input", f"{HEAD}.{number}"): "dropout" for number in (1, 4, 6)}
+WORDS = "encoder.words.encoder"
+
+# By encoder: further flags, and places.
+ENCODERS = {
+    "none": ([], {}),
+    "transformer": (
+        ["--encoder-sublayers=dman,san,ffn", "--encoder-normalize-before", "--activation-fn=gelu"],
+        residuals(f"{WORDS}.layers.0.sublayers", "dman,san,ffn"),
+    ),
+    "mpsan": (["--mpsan-masks=window:3,window:4"], {("input", f"{WORDS}.fusion"): "dropout"}),
+    "cspan": (
+        ["--cspan-no-residual"],
+        {("input", f"{WORDS}.lstm"): "dropout", ("output", WORDS): "dropout"},
+    ),
+    "cspan of two layers": (["--lstm-layers=2"], {("draws", f"{WORDS}.lstm"): "dropout"}),
+    "cspan without the Bi-LSTM": (["--cspan-fusion=none"], {("output", WORDS): "dropout"}),
+    "mtsa": ([], {("draws", f"{WORDS}.attention"): "attention_dropout"}),
+    "disan": (
+        [],
+        {
+            ("input", f"{WORDS}.blocks.{block}.{part}_map"): "dropout"
+            for block in (0, 1)
+            for part in ("key", "query")
+        },
+    ),
+    "bilstm": (["--lstm-layers=2"], {("draws", WORDS): "dropout"}),
+    "cnn": (["--encoder-hidden-dim=48"], {}),
+}
+
+
+def classify(model):
+    classifier_builder.scores(model, classifier_builder.sentences(*[9] * 16))
+
+
+@pytest.mark.parametrize("flag", [*FLAGS, None])
+@pytest.mark.parametrize("encoder", ENCODERS)
+def test_classification(encoder, flag):
+    options, places = ENCODERS[encoder]
+    widths = ["--encoder-embed-dim=64", "--encoder-ffn-embed-dim=64", "--head-dim=64"]
+    widths += ["--head-highway-layers=1", f"--encoder={encoder.split()[0]}"]
+    model = classifier_builder.build("posattn_classifier", *widths, *options, *flags_at(flag))
+    places = {**EVERYWHERE, ("input", WORDS): "dropout", **places}
+    check(Calls(model.train(), classify), places, flag)
+
+
+def test_classification_of_documents():
+    """The vectors of the sentences are dropped from as those of the words are."""
+    options = ["--hierarchical", "--encoder-embed-dim=64", *flags_at("dropout")]
+    model = classifier_builder.build("posattn_classifier", *options).train()
+    tokens = classifier_builder.sentences(*[9] * 16)
+    tokens[:, 4] = model.encoder.separator
+    calls = Calls(model, lambda model: classifier_builder.scores(model, tokens))
+    assert calls.input("encoder.sentences.encoder")
+
+
+# --- Both ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["translation", "classification"])
+def test_out_of_training_nothing_is_dropped(build_model, kind):
+    options = [flag for name in FLAGS for flag in flags_at(name) if "0.5" in flag]
+    if kind == "translation":
+        model, run = build_model("posattn_transformer", *options), translate
+    else:
+        model, run = classifier_builder.build("dman_classifier", *options), classify
+    model.eval()
+    outputs = []
+    for _ in range(2):
+        hook = model.register_forward_hook(lambda module, args, output: outputs.append(output[0]))
+        run(model)
+        hook.remove()
+    assert torch.equal(*outputs)
