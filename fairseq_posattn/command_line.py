@@ -10,6 +10,8 @@ from fairseq_posattn.errors import UsageError
 # line for --help.
 COMMANDS = {
     "analysis": ("fairseq_posattn.analysis.__main__", "look into a trained model"),
+    "average": ("fairseq_posattn.averaging", "the mean of several checkpoints' weights"),
+    "predict": ("fairseq_posattn.prediction_command", "labels and scores for new text"),
     "prepare": ("fairseq_posattn.preparation.__main__", "published data sets to binarised data"),
     "score": ("fairseq_posattn.scoring.__main__", "BLEU, chrF, ROUGE, roles' F1, rankings"),
     "user-dir": ("fairseq_posattn.__main__", "the directory for fairseq's --user-dir; flags"),

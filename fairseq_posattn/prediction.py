@@ -5,9 +5,10 @@
     predictor = prediction.load("checkpoints/sst5/checkpoint_best.pt")
     predictor(["a gorgeous , witty , seductive movie ."])[0].label
 
-``scripts/predict.py`` does the same from the command line, and splits plain text into words first.
+``posattn predict`` does the same from the command line.
 """
 
+import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from torch import Tensor
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.plugin import register
+from fairseq_posattn.preparation import manifest
+from fairseq_posattn.preparation.text.words import RULES
 
 register()  # before the first import of fairseq, which it quiets
 
@@ -25,6 +28,7 @@ from fairseq.data import data_utils  # noqa: E402
 from fairseq.tasks.sentence_prediction import SentencePredictionTask  # noqa: E402
 
 from fairseq_posattn.criterions.relatedness import expected_score  # noqa: E402
+from fairseq_posattn.data.row_checks import labels_of  # noqa: E402
 from fairseq_posattn.tasks import SentencePairPredictionTask  # noqa: E402
 from fairseq_posattn.trained_model import TrainedModel  # noqa: E402
 from fairseq_posattn.trained_model import load as load_checkpoint  # noqa: E402
@@ -32,7 +36,7 @@ from fairseq_posattn.trained_model import load as load_checkpoint  # noqa: E402
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a model says of one text.
+    """What a model says of one text; of a blank line nothing.
 
     Attributes:
         label: the most probable class; None where the model predicts scores.
@@ -46,12 +50,14 @@ class Prediction:
     probabilities: dict[str, float]
 
     def __str__(self):
-        if self.label is None:
-            return f"{self.score:.4f}"
-        return f"{self.label}\t{self.probabilities[self.label]:.4f}"
+        if self.label is not None:
+            return f"{self.label}\t{self.probabilities[self.label]:.4f}"
+        return "" if self.score is None else f"{self.score:.4f}"
 
     def as_json(self) -> str:
         """A JSON object of what there is, numbers rounded to six digits."""
+        if self == NOTHING:
+            return json.dumps({"label": None, "score": None})
         found = {} if self.label is None else {"label": self.label}
         if self.score is not None:
             found["score"] = round(self.score, 6)
@@ -61,11 +67,18 @@ class Prediction:
         return json.dumps(found, ensure_ascii=False)
 
 
+NOTHING = Prediction(None, None, {})
+
+
+class EmptySentenceError(UsageError):
+    """There is no word to go by."""
+
+
 def load(
     checkpoint: str,
     data: str | None = None,
     *,
-    words: Callable[[str], str] | None = None,
+    words: str | Callable[[str], str] | None = None,
     device: str | torch.device | None = None,
 ) -> "Predictor":
     """Load a classifier.
@@ -74,8 +87,10 @@ def load(
         checkpoint: the file.
         data: folder with the dictionaries, ``input0/dict.txt`` and ``label/dict.txt``; None for
             where they were in training.
-        words: makes of a text words with spaces between, as of the training data; None for text
-            that is so already. Capitals become small where the dictionary has none.
+        words: makes of a text words with spaces between, as those of the training data: a function,
+            or the name of a rule of :data:`~fairseq_posattn.preparation.text.words.RULES`. None for
+            the rule that the data says it was made by; where it says nothing, text is taken as it
+            stands. Capitals become small where they are in the data.
         device: None for a GPU if there is one.
 
     Raises:
@@ -92,34 +107,61 @@ def load(
     return Predictor(trained, words, torch.device(device))
 
 
+def word_rule(folder: str) -> str | None:
+    """The rule by which the text of binarised data was made words; None where nothing says so."""
+    told = manifest.read(folder)
+    if told is not None and told.word_rule not in RULES:
+        raise UsageError(
+            f"{folder}: its words were made by the rule {told.word_rule!r}, and the known ones are "
+            f"{', '.join(RULES)}: say how to make them, or update fairseq_posattn"
+        )
+    return told and told.word_rule
+
+
 class Predictor:
     """A classifier, called with texts; made by :func:`load`.
 
     Attributes:
         expects_pairs: whether a text is a pair of sentences.
         dictionary: the model's words.
-        words: see :func:`load`.
+        words: makes words of a text.
     """
 
     def __init__(self, trained: TrainedModel, words, device):
+        self.path = trained.path
         self.task = trained.task
         self.model = trained.model.to(device)
         self.device = device
-        self.words = words
         self.dictionary = self.task.source_dictionary
+        data = self.task.cfg.data
+        rule = word_rule(data) if words is None else words
+        self.words = RULES.get(rule or "spaces", rule)
         self.apart = isinstance(self.task, SentencePairPredictionTask)
-        self.expects_pairs = self.apart or Path(self.task.cfg.data, "input1").is_dir()
-        known = self.dictionary.symbols[self.dictionary.nspecial :]
-        self.lower = not any(word != word.lower() for word in known)
+        self.expects_pairs = self.apart or Path(data, "input1").is_dir()
+        self.lower = self._is_lower(manifest.read(data))
+        # What text holds is words: none of it is padding, a mark of the task's or the unknown word.
+        special = [self.dictionary.index("<mask>"), *range(self.dictionary.nspecial)]
+        self.special = torch.tensor(special)
         self.names = self._names()
+
+    def _is_lower(self, told):
+        if told is not None:
+            return told.lower
+        known = self.dictionary.symbols[self.dictionary.nspecial :]
+        return not any(word != word.lower() for word in known)
 
     def _names(self):
         """What the model's outputs are called."""
         count = self.task.cfg.num_classes
         if self.task.cfg.regression_target:
             return [str(score) for score in range(1, count + 1)]
-        labels = self.task.label_dictionary
-        return labels.symbols[labels.nspecial :][:count]
+        names = labels_of(self.task.label_dictionary)
+        if len(names) != count:
+            raise UsageError(
+                f"{self.path} tells {count} classes apart, and {self.task.cfg.data}/label/dict.txt "
+                f"has {len(names)}: name the folder of the data that it was trained on with --data"
+            )
+        return names
 
     def __call__(
         self, texts: Iterable[str | tuple[str, str]], batch_size: int = 64
@@ -145,7 +187,7 @@ class Predictor:
     def read(
         self, lines: Iterable[bytes], name: str, batch_size: int = 64, buffer_size: int = 1024
     ) -> Iterator[list[Prediction]]:
-        """Predict for the lines of a file, as they come.
+        """Predict for the lines of a file, as they come; a blank one is answered with NOTHING.
 
         Args:
             lines: in UTF-8; in a pair there is a TAB between the sentences.
@@ -157,21 +199,39 @@ class Predictor:
             the predictions of up to ``buffer_size`` lines.
 
         Raises:
-            UsageError: as :meth:`__call__`, or a line is not UTF-8. The lines before it have been
-                predicted then.
+            UsageError: a text is too long, or no pair where one is needed, or not UTF-8; the lines
+                before it have been predicted then.
         """
-        buffer = []
-        for number, line in enumerate(lines, start=1):
-            try:
-                buffer.append(self.encode(line.decode("utf-8").rstrip("\r\n").split("\t")))
-            except (UsageError, UnicodeDecodeError) as error:
-                yield self.predict(buffer, batch_size)
-                reason = error if isinstance(error, UsageError) else "not UTF-8"
-                raise UsageError(f"{name}:{number}: {reason}") from None
-            if len(buffer) == buffer_size:
-                yield self.predict(buffer, batch_size)
-                buffer = []
-        yield self.predict(buffer, batch_size)
+        lines = iter(lines)
+        groups = iter(lambda: list(itertools.islice(lines, buffer_size)), [])
+        return self.read_groups(groups, name, batch_size)
+
+    def read_groups(
+        self, groups: Iterable[list[bytes]], name: str, batch_size: int = 64
+    ) -> Iterator[list[Prediction]]:
+        """As :meth:`read`, for lines in groups that are answered together."""
+        number = 0
+        for group in groups:
+            encoded: list[list[Tensor] | None] = []
+            for line in group:
+                number += 1
+                try:
+                    encoded.append(self._encode_line(line, is_first=number == 1))
+                except UsageError as error:
+                    yield self.predict(encoded, batch_size)
+                    raise UsageError(f"{name}:{number}: {error}") from None
+            yield self.predict(encoded, batch_size)
+
+    def _encode_line(self, line, is_first):
+        try:
+            text = line.decode("utf-8").rstrip("\r\n")
+        except UnicodeDecodeError:
+            raise UsageError("not UTF-8") from None
+        text = text.removeprefix("\ufeff") if is_first else text
+        try:
+            return self.encode(text.split("\t")) if text.strip() else None
+        except EmptySentenceError:
+            return None
 
     def encode(self, sentences: Sequence[str]) -> list[Tensor]:
         """The model's input for one text: a sequence of word numbers, or two for a pair apart.
@@ -197,11 +257,13 @@ class Predictor:
         return sequences
 
     def _encode_sentence(self, sentence):
-        text = sentence if self.words is None else self.words(sentence)
+        text = self.words(sentence)
         text = text.lower() if self.lower else text
         tokens = self.dictionary.encode_line(text, add_if_not_exist=False).long()
         if len(tokens) == 1:
-            raise UsageError("the sentence is empty")
+            raise EmptySentenceError("the sentence is empty")
+        words = tokens[:-1]  # without the end; what is written into it is written into the tokens
+        words[torch.isin(words, self.special)] = self.dictionary.unk()
         return tokens
 
     def _join(self, sentences):
@@ -213,20 +275,26 @@ class Predictor:
         ]
         return torch.cat(marked)
 
-    def predict(self, encoded: Sequence[list[Tensor]], batch_size: int = 64) -> list[Prediction]:
-        """As :meth:`__call__`, for texts that :meth:`encode` has encoded.
+    def predict(
+        self, encoded: Sequence[list[Tensor] | None], batch_size: int = 64
+    ) -> list[Prediction]:
+        """As :meth:`__call__`, for texts that :meth:`encode` has encoded; None for a blank one.
 
         Texts of like length share a batch, so that little is padded.
         """
-        lengths = [max(map(len, sequences)) for sequences in encoded]
-        order = sorted(range(len(encoded)), key=lengths.__getitem__)
-        found = {}
+        lengths = {
+            row: max(map(len, sequences))
+            for row, sequences in enumerate(encoded)
+            if sequences is not None
+        }
+        order = sorted(lengths, key=lengths.__getitem__)
+        found = [NOTHING] * len(encoded)
         for start in range(0, len(order), batch_size):
             rows = order[start : start + batch_size]
-            found.update(
-                zip(rows, self._predict_batch([encoded[row] for row in rows]), strict=True)
-            )
-        return [found[row] for row in range(len(encoded))]
+            predictions = self._predict_batch([encoded[row] for row in rows])
+            for row, prediction in zip(rows, predictions, strict=True):
+                found[row] = prediction
+        return found
 
     @torch.inference_mode()
     def _predict_batch(self, batch):
@@ -237,6 +305,8 @@ class Predictor:
             net_input[f"{name}_lengths"] = torch.tensor(list(map(len, sequences))).to(self.device)
         head = self.task.cfg.classification_head_name
         logits, _ = self.model(**net_input, features_only=True, classification_head_name=head)
+        if not logits.isfinite().all():
+            raise UsageError(f"{self.path}: what the model gives is no number (NaN or infinite)")
         return [self._prediction(row) for row in logits.double().cpu()]
 
     def _prediction(self, logits):

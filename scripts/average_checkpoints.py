@@ -1,155 +1,18 @@
 #!/usr/bin/env python3
 """Average the weights of several checkpoints of one training run into a new checkpoint.
 
-    python scripts/average_checkpoints.py --inputs checkpoints/iwslt --num-epoch-checkpoints 5 \
+    python scripts/average_checkpoints.py --inputs checkpoints/iwslt --num-epoch-checkpoints 5 \\
         --output checkpoints/iwslt/average.pt
 
-The result takes its settings from the newest checkpoint and leaves out the optimizer's state: it is
-for translating, for validation and for --finetune-from-model, not for resuming.
+does, in the checkout, what ``posattn average`` does anywhere.
 """
 
-import argparse
 import sys
 from pathlib import Path
 
-import torch
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # runs in a checkout, too
-from fairseq_posattn import mends  # noqa: E402, I001, it quiets fairseq's import
-from fairseq_posattn.errors import UsageError  # noqa: E402
-from fairseq_posattn.mends.checkpoint_reading import read_checkpoint  # noqa: E402
-from fairseq import checkpoint_utils  # noqa: E402
-
-PATTERNS = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\.pt"}
-
-
-def parse_args():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--inputs",
-        nargs="+",
-        required=True,
-        metavar="PATH",
-        help="checkpoints, from the oldest to the newest; or, with one of the options that count "
-        "checkpoints, the directory that holds them (fairseq's --save-dir)",
-    )
-    parser.add_argument("--output", required=True, metavar="FILE", help="checkpoint to write")
-    count = parser.add_mutually_exclusive_group()
-    count.add_argument(
-        "--num-epoch-checkpoints",
-        type=int,
-        metavar="N",
-        help="average the last N checkpoints written at the end of an epoch (checkpoint3.pt)",
-    )
-    count.add_argument(
-        "--num-update-checkpoints",
-        type=int,
-        metavar="N",
-        help="average the last N checkpoints written within an epoch (checkpoint_3_2000.pt)",
-    )
-    parser.add_argument(
-        "--checkpoint-upper-bound",
-        type=int,
-        metavar="M",
-        help="count back from epoch M (or update M) and not from the last one",
-    )
-    args = parser.parse_args()
-    if args.num_epoch_checkpoints is None and args.num_update_checkpoints is None:
-        if args.checkpoint_upper_bound is not None:
-            parser.error(
-                "--checkpoint-upper-bound needs --num-epoch-checkpoints or --num-update-checkpoints"
-            )
-    elif len(args.inputs) > 1 or not Path(args.inputs[0]).is_dir():
-        parser.error(f"to count checkpoints, --inputs takes one directory, not {args.inputs}")
-    if not Path(args.output).resolve().parent.is_dir():
-        parser.error(f"--output {args.output}: there is no such directory; make it first")
-    return args
-
-
-def chosen_checkpoints(args):
-    """The paths that the command line asks for, the oldest first."""
-    if args.num_epoch_checkpoints is not None:
-        kind, count = "epoch", args.num_epoch_checkpoints
-    elif args.num_update_checkpoints is not None:
-        kind, count = "update", args.num_update_checkpoints
-    else:
-        return args.inputs
-    return last_checkpoints(args.inputs[0], kind, count, args.checkpoint_upper_bound)
-
-
-def last_checkpoints(directory, kind, count, upper_bound=None):
-    """The last ``count`` checkpoints of a kind ("epoch" or "update"), the oldest first."""
-    numbered = checkpoint_utils.checkpoint_paths(directory, PATTERNS[kind], keep_match=True)
-    paths = [path for path, number in numbered if upper_bound is None or number <= upper_bound]
-    if count < 1:
-        raise UsageError(f"--num-{kind}-checkpoints {count}: at least 1 is needed")
-    if len(paths) < count:
-        bound = "" if upper_bound is None else f" up to {kind} {upper_bound}"
-        raise UsageError(
-            f"{directory} holds {len(paths)} {kind} checkpoints{bound}, but --num-{kind}-"
-            f"checkpoints asks for {count}"
-        )
-    return paths[:count][::-1]
-
-
-def average_checkpoints(paths):
-    """The checkpoint whose weights are the mean of those in ``paths``, the newest being last.
-
-    Means are taken in float64 and stored in the weights' own precision, that of half precision in
-    float32. Buffers of whole numbers are the newest checkpoint's.
-
-    Raises:
-        UsageError: a file cannot be read, or the files are not checkpoints of one model.
-    """
-    sums = {}
-    for path in paths:
-        print(f"reading {path}", flush=True)
-        state = read_checkpoint(path)
-        weights = state["model"]
-        if path != paths[0]:
-            require_same_shapes(path, weights, paths[0], sums)
-        for name, weight in weights.items():
-            if weight.is_floating_point():
-                sums[name] = sums.get(name, 0) + weight.double()
-            else:
-                sums[name] = weight
-    for name, weight in weights.items():
-        if weight.is_floating_point():
-            dtype = torch.promote_types(weight.dtype, torch.float32)
-            weights[name] = (sums[name] / len(paths)).to(dtype)
-    state.pop("last_optimizer_state", None)
-    return state
-
-
-def require_same_shapes(path, weights, first_path, first_weights):
-    shapes, first_shapes = (
-        {name: tuple(weight.shape) for name, weight in model.items()}
-        for model in (weights, first_weights)
-    )
-    for name in [*shapes, *first_shapes]:
-        if shapes.get(name) != first_shapes.get(name):
-            raise UsageError(
-                f"{path} and {first_path} are not of one model: {name} has shape "
-                f"{shapes.get(name, 'none')} in the one and {first_shapes.get(name, 'none')} in "
-                "the other"
-            )
-
-
-def main():
-    args = parse_args()
-    mends.apply()
-    try:
-        paths = chosen_checkpoints(args)
-        state = average_checkpoints(paths)
-        checkpoint_utils.torch_persistent_save(state, args.output)  # aside, then renamed
-    except UsageError as error:
-        sys.exit(f"average_checkpoints: error: {error}")
-    except OSError as error:
-        sys.exit(f"average_checkpoints: error: {error.filename}: {error.strerror}")
-    print(f"wrote {args.output}: the mean of {len(paths)} checkpoints")
-
+from fairseq_posattn.averaging import main  # noqa: E402
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

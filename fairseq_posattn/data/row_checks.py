@@ -162,7 +162,7 @@ def check_labels(path, combine, rows, limits, dictionary: Dictionary):
             raise UsageError(
                 f"{path}: row {row + 1}: the label {dictionary[found[0]]!r} is number "
                 f"{number + 1} of {path.parent / 'dict.txt'}, and --num-classes is "
-                f"{limits.num_classes}: give --num-classes {_count_labels(dictionary)}"
+                f"{limits.num_classes}: give --num-classes {len(labels_of(dictionary))}"
             )
 
 
@@ -177,10 +177,11 @@ def _as_written(path, row):
     return ""
 
 
-def _count_labels(dictionary):
+def labels_of(dictionary: Dictionary) -> list[str]:
+    """The labels in a dictionary, in the order of the classes."""
     labels = dictionary.symbols[dictionary.nspecial :]
     # fairseq fills dictionaries up with words made up, and tasks add a mask
-    return sum(not label.startswith("madeupword") and label != "<mask>" for label in labels)
+    return [label for label in labels if not label.startswith("madeupword") and label != "<mask>"]
 
 
 def check_scores(path, rows, limits):

@@ -6,7 +6,7 @@ A run that is killed and resumed must end in exactly the tensors of a run that w
 import os
 import pickle
 import re
-import runpy
+import resource
 import signal
 import sys
 from pathlib import Path
@@ -16,6 +16,7 @@ import pytest
 import torch
 from fairseq import checkpoint_utils, hub_utils
 
+from fairseq_posattn import averaging
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.mends.checkpoint_reading import read_checkpoint
 
@@ -96,15 +97,8 @@ def test_average(run, trained, tmp_path):
     assert type(models[0]).__name__ == "PosAttnTransformer"
 
 
-@pytest.fixture
-def average(monkeypatch):
-    """Run scripts/average_checkpoints.py in this process."""
-
-    def average(*arguments):
-        monkeypatch.setattr(sys, "argv", ["average_checkpoints.py", *map(str, arguments)])
-        runpy.run_path(str(AVERAGE), run_name="__main__")
-
-    return average
+def average(*arguments):
+    return averaging.main([*map(str, arguments)], prog="average")
 
 
 @pytest.mark.parametrize(
@@ -119,20 +113,21 @@ def average(monkeypatch):
         (["--num-update-checkpoints", "1", "--checkpoint-upper-bound", "11"], ["checkpoint_1_8"]),
     ],
 )
-def test_average_takes_the_last_ones(average, trained, tmp_path, capsys, options, chosen):
-    average("--inputs", trained, *options, "--output", tmp_path / "average.pt")
+def test_average_takes_the_last_ones(trained, tmp_path, capsys, options, chosen):
+    assert average("--inputs", trained, *options, "--output", tmp_path / "average.pt") == 0
     *reading, wrote = capsys.readouterr().out.splitlines()
     assert reading == [f"reading {trained}/{name}.pt" for name in chosen]
     assert wrote == f"wrote {tmp_path}/average.pt: the mean of {len(chosen)} checkpoints"
 
 
-def test_average_of_half_precision_is_single_and_leaves_whole_numbers(average, tmp_path):
+def test_average_of_half_precision_is_single_and_leaves_whole_numbers(tmp_path):
     for number in (1, 2):
         half = torch.tensor([number / 3], dtype=torch.bfloat16)
         model = {"half": half, "double": half.double(), "count": torch.tensor([number])}
         state = {"model": model, "last_optimizer_state": {}, "cfg": {"seed": number}}
         torch.save(state, tmp_path / f"{number}.pt")
-    average("--inputs", tmp_path / "1.pt", tmp_path / "2.pt", "--output", tmp_path / "mean.pt")
+    paths = [tmp_path / "1.pt", tmp_path / "2.pt"]
+    assert average("--inputs", *paths, "--output", tmp_path / "mean.pt") == 0
     mean = read_checkpoint(tmp_path / "mean.pt")
     assert mean["cfg"] == {"seed": 2}
     assert "last_optimizer_state" not in mean
@@ -143,7 +138,7 @@ def test_average_of_half_precision_is_single_and_leaves_whole_numbers(average, t
     assert mean["model"]["count"].item() == 2
 
 
-def test_average_says_what_is_wrong_in_one_line(average, trained, tmp_path, capsys):
+def test_average_says_what_is_wrong_in_one_line(trained, tmp_path, capsys):
     last, other = trained / "checkpoint_last.pt", tmp_path / "other.pt"
     torch.save({"model": {"weight": torch.ones(2, 3)}}, tmp_path / "one.pt")
     torch.save({"model": {"weight": torch.ones(3, 2)}}, other)
@@ -159,14 +154,30 @@ def test_average_says_what_is_wrong_in_one_line(average, trained, tmp_path, caps
         (["--inputs", trained, *output], f"{trained}: Is a directory"),
         (["--inputs", tmp_path / "nowhere.pt", *output], "nowhere.pt: No such file"),
         (["--inputs", tmp_path / "one.pt", other, *output], f"{other} and .*one.pt are not of one"),
-        (["--inputs", last, "--output", tmp_path / "no" / "x.pt"], "no such directory"),
+        (["--inputs", last, "--output", tmp_path / "no" / "x.pt"], "no such folder"),
+        (["--inputs", last, "--output", tmp_path], f"{tmp_path} is a folder"),
     ]:
-        with pytest.raises(SystemExit) as caught:
-            average(*arguments)
-        written = capsys.readouterr().err if caught.value.code == 2 else caught.value.code
-        [line] = [line for line in written.splitlines() if "error: " in line]
+        try:
+            assert average(*arguments) == 1
+        except SystemExit as stopped:  # by argparse, which shows the usage first
+            assert stopped.code == 2
+        [line] = [line for line in capsys.readouterr().err.splitlines() if "error: " in line]
         assert re.search(message, line)
     assert not (tmp_path / "average.pt").exists()
+
+
+def test_average_on_a_full_disk_is_one_line_and_leaves_what_was_there(trained, tmp_path, capsys):
+    output = tmp_path / "average.pt"
+    output.write_text("before")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
+    try:
+        assert average("--inputs", trained / "checkpoint_last.pt", "--output", output) == 1
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert f"error: {output} cannot be written: File too large" in capsys.readouterr().err
+    assert output.read_text() == "before"
+    assert os.listdir(tmp_path) == ["average.pt"]
 
 
 # --- Refusing ----------------------------------------------------------------------------------

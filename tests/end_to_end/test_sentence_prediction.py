@@ -11,7 +11,6 @@ from types import SimpleNamespace
 
 import forked_commands
 import pytest
-from fairseq.data import Dictionary
 from scipy import stats
 
 from fairseq_posattn import prediction
@@ -19,8 +18,6 @@ from fairseq_posattn.errors import UsageError
 from fairseq_posattn.mends.checkpoint_reading import read_checkpoint
 
 PREDICT = Path(__file__).parents[2] / "scripts" / "predict.py"
-sys.path.append(str(PREDICT.parent))
-import predict  # noqa: E402
 
 TINY = ["--arch", "mpsan_classifier", "--encoder-embed-dim", "16", "--head-dim", "16"]
 TINY += ["--optimizer", "adam", "--lr", "0.01", "--batch-size", "16", "--log-format", "json"]
@@ -247,12 +244,20 @@ def test_texts_that_the_model_cannot_take(classifier, texts, complaint):
         prediction.load(classifier[0])(texts)
 
 
-@pytest.mark.parametrize("line, reason", [(b"\n", "1"), (b"\xff\ta\n", "not UTF-8")])
+@pytest.mark.parametrize(
+    "line, reason", [(b"a\n", "here are 1"), (b"a\tb\tc\n", "are 3"), (b"\xff\ta\n", "not UTF-8")]
+)
 def test_a_bad_line_is_named_after_what_precedes_it(classifier, line, reason):
     found = prediction.load(classifier[0]).read([b"a\tb\n", b"b\tc\r\n", line, b"a\tb\n"], "x.txt")
     assert [len(predictions) for predictions in [next(found)]] == [2]
     with pytest.raises(UsageError, match=f"^x.txt:3: .*{reason}"):
         next(found)
+
+
+def test_blank_lines_and_sides_are_answered_with_nothing(classifier):
+    lines = [b"a\tb\n", b"\n", b"a\t\n", b" \tb\n", b"c\td\n"]
+    (found,) = prediction.load(classifier[0]).read(lines, "x.txt")
+    assert [one == prediction.NOTHING for one in found] == [False, True, True, True, False]
 
 
 def test_missing_dictionaries(classifier, tmp_path):
@@ -286,14 +291,3 @@ def test_bad_data_is_one_line(task, write_sentence_data, splits, user_dir, tmp_p
         "a sentence needs a word at least"
     )
     assert "Traceback" not in log.read_text()
-
-
-def test_plain_text_is_split_as_the_data_was():
-    sentences, documents = Dictionary(), Dictionary()
-    documents.add_symbol("<sep>")
-    for dictionary, expected in (
-        (sentences, "It is n't good ! Is it ?"),
-        (documents, "It is n't good ! <sep> Is it ?"),
-    ):
-        words = predict.plain_words(SimpleNamespace(dictionary=dictionary))
-        assert words("It isn't good! Is it?") == expected

@@ -1,0 +1,186 @@
+"""Average the weights of several checkpoints of one training run into a new checkpoint.
+
+    %(prog)s --inputs checkpoints/iwslt --num-epoch-checkpoints 5 \\
+        --output checkpoints/iwslt/average.pt
+
+The result takes its settings from the newest checkpoint and leaves out the optimizer's state: it is
+for translating, for validation and for --finetune-from-model, not for resuming.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.files import output_file, writing
+
+PATTERNS = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\.pt"}
+
+
+def make_parser(prog=None):
+    parser = argparse.ArgumentParser(
+        prog=prog, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--inputs",
+        nargs="+",
+        required=True,
+        metavar="PATH",
+        help="checkpoints, from the oldest to the newest; or, with one of the options that count "
+        "checkpoints, the directory that holds them (fairseq's --save-dir)",
+    )
+    parser.add_argument(
+        "--output", required=True, type=output_file, metavar="FILE", help="checkpoint to write"
+    )
+    count = parser.add_mutually_exclusive_group()
+    count.add_argument(
+        "--num-epoch-checkpoints",
+        type=int,
+        metavar="N",
+        help="average the last N checkpoints written at the end of an epoch (checkpoint3.pt)",
+    )
+    count.add_argument(
+        "--num-update-checkpoints",
+        type=int,
+        metavar="N",
+        help="average the last N checkpoints written within an epoch (checkpoint_3_2000.pt)",
+    )
+    parser.add_argument(
+        "--checkpoint-upper-bound",
+        type=int,
+        metavar="M",
+        help="count back from epoch M (or update M) and not from the last one",
+    )
+    return parser
+
+
+def parse(parser, arguments):
+    """The options; ends the program where they do not go together."""
+    args = parser.parse_args(arguments)
+    if args.num_epoch_checkpoints is None and args.num_update_checkpoints is None:
+        if args.checkpoint_upper_bound is not None:
+            parser.error(
+                "--checkpoint-upper-bound needs --num-epoch-checkpoints or --num-update-checkpoints"
+            )
+    elif len(args.inputs) > 1 or not Path(args.inputs[0]).is_dir():
+        parser.error(f"to count checkpoints, --inputs takes one directory, not {args.inputs}")
+    return args
+
+
+def chosen_checkpoints(args):
+    """The paths that the command line asks for, the oldest first."""
+    if args.num_epoch_checkpoints is not None:
+        kind, count = "epoch", args.num_epoch_checkpoints
+    elif args.num_update_checkpoints is not None:
+        kind, count = "update", args.num_update_checkpoints
+    else:
+        return args.inputs
+    return last_checkpoints(args.inputs[0], kind, count, args.checkpoint_upper_bound)
+
+
+def last_checkpoints(directory, kind, count, upper_bound=None):
+    """The last ``count`` checkpoints of a kind ("epoch" or "update"), the oldest first."""
+    from fairseq import checkpoint_utils
+
+    numbered = checkpoint_utils.checkpoint_paths(directory, PATTERNS[kind], keep_match=True)
+    paths = [path for path, number in numbered if upper_bound is None or number <= upper_bound]
+    if count < 1:
+        raise UsageError(f"--num-{kind}-checkpoints {count}: at least 1 is needed")
+    if len(paths) < count:
+        bound = "" if upper_bound is None else f" up to {kind} {upper_bound}"
+        raise UsageError(
+            f"{directory} holds {len(paths)} {kind} checkpoints{bound}, but --num-{kind}-"
+            f"checkpoints asks for {count}"
+        )
+    return paths[:count][::-1]
+
+
+def average_checkpoints(paths):
+    """The checkpoint whose weights are the mean of those in ``paths``, the newest being last.
+
+    Means are taken in float64 and stored in the weights' own precision, that of half precision in
+    float32. Buffers of whole numbers are the newest checkpoint's.
+
+    Raises:
+        UsageError: a file cannot be read, or the files are not checkpoints of one model.
+    """
+    import torch
+
+    from fairseq_posattn.mends.checkpoint_reading import read_checkpoint
+
+    sums = {}
+    for path in paths:
+        print(f"reading {path}", flush=True)
+        state = read_checkpoint(path)
+        weights = state["model"]
+        if path != paths[0]:
+            require_same_shapes(path, weights, paths[0], sums)
+        for name, weight in weights.items():
+            if weight.is_floating_point():
+                sums[name] = sums.get(name, 0) + weight.double()
+            else:
+                sums[name] = weight
+    for name, weight in weights.items():
+        if weight.is_floating_point():
+            dtype = torch.promote_types(weight.dtype, torch.float32)
+            weights[name] = (sums[name] / len(paths)).to(dtype)
+    state.pop("last_optimizer_state", None)
+    return state
+
+
+def require_same_shapes(path, weights, first_path, first_weights):
+    shapes, first_shapes = (
+        {name: tuple(weight.shape) for name, weight in model.items()}
+        for model in (weights, first_weights)
+    )
+    for name in [*shapes, *first_shapes]:
+        if shapes.get(name) != first_shapes.get(name):
+            raise UsageError(
+                f"{path} and {first_path} are not of one model: {name} has shape "
+                f"{shapes.get(name, 'none')} in the one and {first_shapes.get(name, 'none')} in "
+                "the other"
+            )
+
+
+def write_checkpoint(state, path):
+    """Write what :func:`average_checkpoints` made.
+
+    Raises:
+        UsageError: it cannot be written.
+    """
+    import torch
+
+    with writing(path, binary=True) as file:
+        try:
+            torch.save(state, file)
+        except RuntimeError as error:  # what PyTorch makes of the file's own error
+            raise error.__context__ or error from None
+
+
+def main(arguments=None, prog=None):
+    """Average; returns the exit status."""
+    parser = make_parser(prog)
+    args = parse(parser, arguments)
+    from fairseq_posattn import mends  # only here: --help needs no PyTorch
+
+    mends.apply()
+    try:
+        paths = chosen_checkpoints(args)
+        write_checkpoint(average_checkpoints(paths), args.output)
+    except UsageError as error:
+        return fail(parser, error)
+    except OSError as error:
+        return fail(parser, f"{error.filename}: {error.strerror}")
+    except KeyboardInterrupt:
+        return 130
+    print(f"wrote {args.output}: the mean of {len(paths)} checkpoints")
+    return 0
+
+
+def fail(parser, message):
+    sys.stderr.write(f"{parser.prog.removesuffix('.py')}: error: {message}\n")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

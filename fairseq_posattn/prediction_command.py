@@ -1,0 +1,155 @@
+"""Label or score new text with a trained classifier.
+
+    echo "A witty, seductive movie." | %(prog)s checkpoints/sst5/checkpoint_best.pt
+
+reads a sentence a line, or a pair with a TAB between its sentences, and prints a line for each: the
+most probable label and its probability, or the score; for a blank line a blank one. Lines that are
+typed, or that another program writes now and then, are answered at once.
+
+On one core of an AMD EPYC and with sentences of 19 words, transformer_classifier labels 1,200 a
+second, mpsan_classifier 800 and mtsa_classifier 550.
+"""
+
+import argparse
+import contextlib
+import logging
+import os
+import select
+import sys
+from collections.abc import Iterator
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.preparation.command import positive
+from fairseq_posattn.preparation.text.words import RULES
+
+SENTENCE_SEPARATOR = "<sep>"  # of documents
+
+
+def make_parser(prog=None):
+    parser = argparse.ArgumentParser(
+        prog=prog, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("checkpoint", help="file that fairseq-train wrote")
+    parser.add_argument(
+        "--input", default="-", metavar="FILE", help="text to read (default: standard input)"
+    )
+    parser.add_argument(
+        "--data",
+        metavar="FOLDER",
+        help="binarised data whose dictionaries to use (default: where they were in training)",
+    )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help='print a JSON object a line: {"label": ..., "probabilities": {...}}, or "score" '
+        "instead of the label",
+    )
+    parser.add_argument(
+        "--tokenizer",
+        choices=("auto", "none", *RULES),
+        default="auto",
+        help="how to make words of a text: auto by the rule that the model's data was made by (it "
+        "is in preparation.json there; else by Moses' rules, and into sentences if the model was "
+        "trained on documents); none takes the words as they stand between spaces (default: "
+        "%(default)s)",
+    )
+    parser.add_argument(
+        "--batch-size",
+        type=positive,
+        default=64,
+        metavar="N",
+        help="texts that the model sees at once (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--buffer-size",
+        type=positive,
+        default=1024,
+        metavar="N",
+        help="lines to read, where they come fast, before the first is answered; those of like "
+        "length share a batch (default: %(default)s)",
+    )
+    parser.add_argument("--cpu", action="store_true", help="leave the GPU alone")
+    parser.add_argument(
+        "--progress", action="store_true", help="show how many lines are done, and the rate"
+    )
+    return parser
+
+
+def main(arguments=None, prog=None):
+    """Predict; returns the exit status."""
+    parser = make_parser(prog)
+    args = parser.parse_args(arguments)  # first, so that --help needs no PyTorch
+    try:
+        blank = predict(args)
+    except UsageError as error:
+        return fail(parser, error)
+    except BrokenPipeError:  # as with | head
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        return fail(parser, f"{error.filename or 'standard output'}: {error.strerror}")
+    except KeyboardInterrupt:
+        return 130
+    if blank:
+        said = "a blank line was" if blank == 1 else f"{blank:,} blank lines were"
+        sys.stderr.write(f"{said} answered with a blank one\n")
+    return 0
+
+
+def fail(parser, message):
+    sys.stderr.write(f"{parser.prog.removesuffix('.py')}: error: {message}\n")
+    return 1
+
+
+def predict(args):
+    """Answer line by line; returns how many of them were blank."""
+    from tqdm import tqdm
+
+    from fairseq_posattn import prediction
+
+    logging.disable(logging.INFO)  # fairseq tells of its dictionaries
+    blank = 0
+    with contextlib.ExitStack() as stack:
+        file, name = sys.stdin.buffer, "standard input"
+        if args.input != "-":
+            file, name = stack.enter_context(open(args.input, "rb")), args.input
+        device = "cpu" if args.cpu else None
+        words = {"auto": None, "none": "spaces"}.get(args.tokenizer, args.tokenizer)
+        predictor = prediction.load(args.checkpoint, args.data, words=words, device=device)
+        if words is None and prediction.word_rule(predictor.task.cfg.data) is None:
+            is_document = SENTENCE_SEPARATOR in predictor.dictionary
+            predictor.words = RULES["documents" if is_document else "moses"]
+        bar = stack.enter_context(tqdm(disable=not args.progress, unit=" lines"))
+        groups = arriving_lines(file.fileno(), args.buffer_size)
+        for predictions in predictor.read_groups(groups, name, args.batch_size):
+            for found in predictions:
+                print(found.as_json() if args.json else found)
+            sys.stdout.flush()
+            blank += predictions.count(prediction.NOTHING)
+            bar.update(len(predictions))
+    return blank
+
+
+def arriving_lines(descriptor: int, most: int) -> Iterator[list[bytes]]:
+    """The lines of an open file, in groups of those that have come; at most ``most`` in each.
+
+    It waits for a line where there is none, and for no other where there is one.
+    """
+    rest, lines = b"", []
+    while chunk := os.read(descriptor, 1 << 16):
+        *whole, rest = (rest + chunk).split(b"\n")
+        lines += whole
+        while len(lines) >= most:
+            yield lines[:most]
+            del lines[:most]
+        if lines and not select.select([descriptor], [], [], 0)[0]:
+            yield lines
+            lines = []
+    if rest:
+        lines.append(rest)
+    if lines:
+        yield lines
+
+
+if __name__ == "__main__":
+    sys.exit(main())

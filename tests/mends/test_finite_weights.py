@@ -1,0 +1,32 @@
+"""A checkpoint whose training has diverged is told from one that can be used."""
+
+import inspect
+from pathlib import Path
+
+import pytest
+import torch
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.mends.checkpoint_reading import read_checkpoint
+from fairseq_posattn.plugin import register
+
+register()
+
+from fairseq import checkpoint_utils  # noqa: E402
+
+FIXTURE = Path(__file__).parents[1] / "fixtures" / "classification"
+
+
+@pytest.mark.parametrize("value", ["nan", "inf"])
+def test_weights_that_are_no_numbers_are_refused(value, tmp_path):
+    path = str(tmp_path / "diverged.pt")
+    state = read_checkpoint(FIXTURE / "checkpoint.pt")
+    name = list(state["model"])[-1]
+    state["model"][name].flatten()[-1] = float(value)
+    torch.save(state, path)
+    overrides = {"data": str(FIXTURE / "data")}
+    load = checkpoint_utils.load_model_ensemble_and_task
+    with pytest.raises(UsageError, match=f"^{path}: the weight {name} is not finite"):
+        load([path], arg_overrides=overrides)
+    (model,), *_ = inspect.unwrap(load)([path], arg_overrides=overrides)  # fairseq's own
+    assert not all(weight.isfinite().all() for weight in model.parameters())

@@ -1,0 +1,277 @@
+"""Predictions, by the small trained classifier among the fixtures."""
+
+import json
+import os
+import select
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from fairseq.data import Dictionary
+
+from fairseq_posattn import prediction, prediction_command
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.mends.checkpoint_reading import read_checkpoint
+from fairseq_posattn.prediction import NOTHING
+
+FIXTURE = Path(__file__).parent / "fixtures" / "classification"
+CHECKPOINT = FIXTURE / "checkpoint.pt"
+
+
+@pytest.fixture
+def data(tmp_path):
+    """The dictionaries of the fixture, to be changed."""
+    for name in ("input0", "label"):
+        (tmp_path / "data" / name).mkdir(parents=True)
+        shutil.copy(FIXTURE / "data" / name / "dict.txt", tmp_path / "data" / name)
+    return tmp_path / "data"
+
+
+def load(data=FIXTURE / "data", checkpoint=CHECKPOINT, **options):
+    return prediction.load(str(checkpoint), str(data), device="cpu", **options)
+
+
+@pytest.fixture(scope="module")
+def predictor():
+    return load()
+
+
+def command(*arguments, checkpoint=CHECKPOINT, data=FIXTURE / "data"):
+    words = [str(checkpoint), "--data", str(data), "--cpu", *arguments]
+    return prediction_command.main(list(map(str, words)), prog="predict")
+
+
+# --- Lines ---------------------------------------------------------------------------------------
+
+
+def test_blank_lines_are_answered_with_blank_ones(tmp_path, capsys):
+    (tmp_path / "text").write_text("a b\n\n \t \nd e\n")
+    assert command("--input", tmp_path / "text") == 0
+    output = capsys.readouterr()
+    lines = output.out.split("\n")
+    assert lines[1] == lines[2] == lines[4] == ""
+    assert [line.partition("\t")[0] in ("back", "forth") for line in lines] == [
+        True,
+        False,
+        False,
+        True,
+        False,
+    ]
+    assert "2 blank lines were answered with a blank one" in output.err
+    assert command("--input", tmp_path / "text", "--json") == 0
+    labels = [json.loads(line)["label"] for line in capsys.readouterr().out.splitlines()]
+    assert labels[1:3] == [None, None] and None not in (labels[0], labels[3])
+
+
+def test_a_sentence_of_no_words_is_blank(predictor):
+    predictor = load(words=lambda text: text.replace("-", ""))
+    found = predictor.read([b"a\n", b"-\n", b"d\n"], "text")
+    assert [one == NOTHING for one in next(found)] == [False, True, False]
+
+
+@pytest.mark.parametrize("line", ["<pad>", "<pad> <pad>", "<s>", "</s>", "<mask>", "\0", "\u2028x"])
+def test_a_strange_line_is_answered_as_an_unknown_word_and_so_are_its_neighbours(predictor, line):
+    texts = ["a b", line, "d e a b"]
+    found = predictor(texts)
+    assert found[0].label == found[0].label and len(found) == 3
+    alone = [predictor([text])[0] for text in texts]
+    unknown = predictor(["never-seen " * len(line.split() or [line])])[0]
+    for one, other in zip(found, [alone[0], unknown, alone[2]], strict=True):
+        assert one.label == other.label
+        assert one.probabilities == pytest.approx(other.probabilities, abs=1e-6)
+
+
+def test_a_lone_surrogate_is_a_word(predictor):
+    assert predictor(["\ud800 a"])[0].label in ("back", "forth")
+
+
+def test_a_byte_order_mark_is_no_word(predictor):
+    (marked,) = next(predictor.read([b"\xef\xbb\xbfa b\n"], "text"))
+    assert marked == predictor(["a b"])[0]
+
+
+@pytest.mark.parametrize("descriptor", ["pipe", "file"])
+def test_lines_arrive_in_groups_of_what_is_there(descriptor, tmp_path):
+    if descriptor == "file":
+        (tmp_path / "text").write_bytes(b"1\n2\n3\n4\n5")
+        with open(tmp_path / "text", "rb") as file:
+            groups = list(prediction_command.arriving_lines(file.fileno(), most=2))
+        assert groups == [[b"1", b"2"], [b"3", b"4"], [b"5"]]
+        return
+    reading, writing = os.pipe()
+    groups = prediction_command.arriving_lines(reading, most=10)
+    os.write(writing, b"1\n2\n3")  # the third line is not whole
+    assert next(groups) == [b"1", b"2"]
+    os.write(writing, b"3\n")
+    assert next(groups) == [b"33"]
+    os.write(writing, b"4")
+    os.close(writing)
+    assert list(groups) == [[b"4"]]
+    os.close(reading)
+
+
+def test_a_typed_line_is_answered_at_once():
+    """Also where it comes through a pipe, with more to come."""
+    words = [sys.executable, "-m", "fairseq_posattn.prediction_command", str(CHECKPOINT)]
+    words += ["--data", str(FIXTURE / "data"), "--cpu"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        for line, blank in ((b"a b\n", False), (b"\n", True), (b"d e\n", False)):
+            process.stdin.write(line)
+            process.stdin.flush()
+            assert select.select([process.stdout], [], [], 120)[0], "no answer"
+            assert (process.stdout.readline() == b"\n") == blank
+        process.stdin.close()
+    assert process.returncode == 0
+
+
+# --- What the model is given ---------------------------------------------------------------------
+
+
+def words_of(predictor, sentences):
+    return [
+        [predictor.dictionary[token] for token in sequence]
+        for sequence in predictor.encode(sentences)
+    ]
+
+
+def test_long_texts_are_shortened_to_what_the_model_reads():
+    predictor = load()
+    predictor.task.cfg.shorten_method = "truncate"
+    limit = predictor.task.cfg.max_positions
+    assert words_of(predictor, ["a " * (limit + 5)]) == [["a"] * limit]
+    assert words_of(predictor, ["a " * (limit - 1)]) == [["a"] * (limit - 1) + ["</s>"]]
+    assert words_of(predictor, ["a " * limit]) == [["a"] * limit]
+
+
+def test_long_texts_are_refused_where_the_model_shortened_none(predictor):
+    limit = predictor.task.cfg.max_positions
+    with pytest.raises(UsageError, match=f"^{limit + 1} words, the end among them, are too many"):
+        predictor.encode(["a " * limit])
+
+
+def test_pairs_in_one_sequence_have_the_marks_of_training(data):
+    (data / "input1").mkdir()
+    predictor = load(data)
+    assert predictor.expects_pairs
+    assert words_of(predictor, ["a", "b d"]) == [["a", "</s>", "b", "d", "</s>"]]
+    predictor.task.cfg.init_token, predictor.task.cfg.separator_token = 0, 2
+    joined = [["<s>", "a", "</s>", "</s>", "b", "d", "</s>"]]
+    assert words_of(predictor, ["a", "b d"]) == joined
+    predictor.task.cfg.shorten_method, predictor.task.cfg.max_positions = "truncate", 5
+    assert words_of(predictor, ["a", "b d"]) == [joined[0][:5]]
+
+
+def test_one_sentence_has_its_mark_of_training():
+    predictor = load()
+    predictor.task.cfg.init_token, predictor.task.cfg.separator_token = 0, 2
+    assert words_of(predictor, ["a"]) == [["<s>", "a", "</s>"]]
+
+
+# --- Words ---------------------------------------------------------------------------------------
+
+
+def write_manifest(data, **told):
+    told = {"corpus": "x", "task": "sentence_prediction", "word_rule": "moses", **told}
+    (data / "preparation.json").write_text(json.dumps(told))
+
+
+def test_words_are_made_by_the_rule_of_the_data(data):
+    for name, expected in (
+        ("spaces", "It isn't (good)!"),
+        ("moses", "It is n't ( good ) !"),
+        ("treebank", "It is n't ( good ) !"),
+    ):
+        write_manifest(data, word_rule=name)
+        assert load(data).words("It isn't (good)!") == expected
+    assert load(data, words="spaces").words("It isn't!") == "It isn't!"
+    assert load().words("It isn't!") == "It isn't!"  # of data that says nothing
+
+
+def test_capitals_are_as_in_the_data(data):
+    write_manifest(data, lower=False)
+    assert not load(data).lower
+    write_manifest(data, lower=True)
+    assert load(data).lower
+    assert load().lower  # the dictionary has none
+
+
+def test_a_rule_of_a_later_version_is_named(data):
+    write_manifest(data, word_rule="telepathy")
+    with pytest.raises(UsageError, match="made by the rule 'telepathy', and the known ones are"):
+        load(data)
+
+
+def test_the_command_makes_words_of_plain_text(data, tmp_path, monkeypatch):
+    """Where the data says nothing, by Moses; of documents, sentence by sentence."""
+    (tmp_path / "text").write_text("It isn't good! Is it?\n")
+    seen = []
+    monkeypatch.setattr(
+        prediction.Predictor,
+        "read_groups",
+        lambda self, groups, *rest: seen.append(self.words("It isn't good! Is it?")) or [],
+    )
+    command("--input", tmp_path / "text", data=data)
+    command("--input", tmp_path / "text", "--tokenizer", "none", data=data)
+    dictionary = (data / "input0" / "dict.txt").read_text().splitlines()
+    dictionary[-1] = "<sep> 1"
+    (data / "input0" / "dict.txt").write_text("\n".join(dictionary) + "\n")
+    command("--input", tmp_path / "text", data=data)
+    write_manifest(data, word_rule="spaced")
+    command("--input", tmp_path / "text", data=data)
+    assert seen == [
+        "It is n't good ! Is it ?",
+        "It isn't good! Is it?",
+        "It is n't good ! <sep> Is it ?",
+        "It is n't good ! Is it ?",
+    ]
+
+
+# --- What would be wrong without a word ----------------------------------------------------------
+
+
+def test_weights_that_are_no_numbers(tmp_path, capsys):
+    state = read_checkpoint(CHECKPOINT)
+    name = next(iter(state["model"]))
+    state["model"][name].flatten()[0] = float("nan")
+    torch.save(state, tmp_path / "nan.pt")
+    assert command(checkpoint=tmp_path / "nan.pt") == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert f"error: {tmp_path / 'nan.pt'}: the weight {name} is not finite" in error
+
+
+def test_outputs_that_are_no_numbers(tmp_path):
+    predictor = load()
+    predictor.model.forward = lambda *inputs, **options: (torch.tensor([[1, float("nan")]]), {})
+    with pytest.raises(UsageError, match="what the model gives is no number"):
+        predictor(["a"])
+
+
+@pytest.mark.parametrize("labels", [["back"], ["back", "forth", "up"]])
+def test_labels_of_another_number(labels, data):
+    (data / "label" / "dict.txt").write_text("".join(f"{label} 1\n" for label in labels))
+    with pytest.raises(UsageError, match=f"tells 2 classes apart, and .* has {len(labels)}: name"):
+        load(data)
+
+
+def test_answers_that_cannot_be_written_are_one_line():
+    words = [sys.executable, "-m", "fairseq_posattn.prediction_command", str(CHECKPOINT)]
+    words += ["--data", str(FIXTURE / "data"), "--cpu", "--input", str(FIXTURE / "sentences.txt")]
+    with open("/dev/full", "w") as full:
+        ended = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert ended.returncode == 1
+    assert "error: standard output: No space left on device\n" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_special_words_are_those_of_the_dictionary(predictor):
+    assert set(predictor.special.tolist()) == {
+        Dictionary().bos(),
+        Dictionary().pad(),
+        Dictionary().eos(),
+        Dictionary().unk(),
+        predictor.dictionary.index("<mask>"),
+    }
