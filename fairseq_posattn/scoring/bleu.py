@@ -1,8 +1,8 @@
-"""BLEU in the forms in which papers report it, and chrF, all computed by sacreBLEU.
+"""BLEU in the forms in which papers report it, chrF and TER, all computed by sacreBLEU.
 
 =====================  ============================================================================
 sacrebleu              of running text, tokenised by sacreBLEU as the language wants it. The only
-                       form that compares between tokenisers; chrF2 is of the same text
+                       form that compares between tokenisers; chrF2 and TER are of the same text
 tokenised              of the tokens as they are, what multi-bleu.perl and fairseq-score compute
 tokenised-lowercase    the same, case-insensitive, as on IWSLT14
 compound-split         of the tokens with words taken apart at hyphens, as on WMT14 English-German:
@@ -82,39 +82,50 @@ def running_text(
     return replace(pairs, hypotheses=hypotheses, references=references)
 
 
-def bleu(pairs: Pairs, form: str, language: str | None = None) -> Score:
-    """One form of BLEU.
+def bleu_metric(form: str, language: str | None = None):
+    """sacreBLEU's metric for one form of BLEU.
 
     Args:
-        pairs: for the form ``sacrebleu`` running text, for the others tokens.
         form: one of :data:`FORMS`.
         language: of the running text; None counts words as 13a does.
     """
     from sacrebleu.metrics import BLEU  # only here: --help does not wait for it
 
-    hypotheses, references = pairs.hypotheses, pairs.references
     # force: sacreBLEU would advise against text that is tokenised already.
     if form == "sacrebleu":
-        metric = BLEU(tokenize=languages.tokeniser(language)[0], force=True)
-    else:
-        if form == "compound-split":
-            hypotheses, references = split_compounds(hypotheses), split_compounds(references)
-        metric = BLEU(tokenize="none", lowercase=form == "tokenised-lowercase", force=True)
-    return _score(metric, hypotheses, references)
+        return BLEU(tokenize=languages.tokeniser(language)[0], force=True)
+    return BLEU(tokenize="none", lowercase=form == "tokenised-lowercase", force=True)
 
 
-def chrf(pairs: Pairs) -> Score:
-    """chrF2 of running text (Popović, 2015): F2 of the n-grams of characters."""
-    from sacrebleu.metrics import CHRF
+def text_of(form: str, pairs: Pairs, running: Pairs) -> Pairs:
+    """The text that a form is of: tokens as they are, split at hyphens, or running text."""
+    if form == "compound-split":
+        sides = map(split_compounds, (pairs.hypotheses, pairs.references))
+        return replace(pairs, **dict(zip(("hypotheses", "references"), sides, strict=True)))
+    return running if form == "sacrebleu" else pairs
 
-    return _score(CHRF(), pairs.hypotheses, pairs.references)
+
+def running_metrics():
+    """By name, what is computed of running text beside BLEU.
+
+    chrF2 (Popović, 2015) is F2 of the n-grams of characters; TER (Snover et al., 2006) the edits,
+    moves among them, that are left to make, for a hundred words: the lower, the better.
+    """
+    from sacrebleu.metrics import CHRF, TER
+
+    return {"chrf2": CHRF(), "ter": TER()}
+
+
+def score_of(metric, pairs: Pairs) -> Score:
+    score = metric.corpus_score(pairs.hypotheses, [pairs.references]).score
+    return Score(score, str(metric.get_signature()))
+
+
+def bleu(pairs: Pairs, form: str, language: str | None = None) -> Score:
+    """One form of BLEU, of running text for ``sacrebleu`` and of tokens for the others."""
+    return score_of(bleu_metric(form, language), text_of(form, pairs, pairs))
 
 
 def split_compounds(lines):
     """Hyphens within words as tokens of their own, marked as such."""
     return [HYPHENATED.sub(r"\1 ##AT##-##AT## \2", line) for line in lines]
-
-
-def _score(metric, hypotheses, references):
-    score = metric.corpus_score(hypotheses, [references]).score
-    return Score(score, str(metric.get_signature()))

@@ -1,4 +1,4 @@
-"""BLEU and chrF of translations, in the forms in which papers report them.
+"""BLEU, chrF and TER of translations, in the forms in which papers report them.
 
     %(prog)s --generated generate-test.txt --language de
     %(prog)s --hypotheses test.hyp --references test.ref --language de --json
@@ -8,12 +8,14 @@ tokenised            of the tokens as they are, as multi-bleu.perl and fairseq-s
 tokenised-lowercase  the same, case-insensitive, as papers have it on IWSLT14
 compound-split       tokenised, words taken apart at hyphens, as papers have it on WMT14
                      English-German
-chrF2                of running text, with its signature
+chrF2, TER           of running text; the lower TER, the better
 
-For sacrebleu and chrF2, text that is in Moses tokens, escaped or not, is first joined to running
-text by the rules of the target language. In JSON, "bleu" and "signature" are those of the first of
---forms, which is sacrebleu if all are computed; each form has its own under "forms", and "warnings"
-says what makes a score mean something else than it seems to. Everything is in percent.
+For sacrebleu, chrF2 and TER, text that is in Moses tokens, escaped or not, is first joined to
+running text by the rules of the target language. In JSON, "bleu" and "signature" are those of the
+first of --forms, which is sacrebleu if all are computed; each form has its own under "forms", and
+"warnings" says what makes a score mean something else than it seems to. With --baseline,
+"baseline", "difference" and "p" are of the same form by paired bootstrap, and "significance" has
+them for each score, by approximate randomisation, too. Everything but p is in percent.
 """
 
 from fairseq_posattn.errors import UsageError
@@ -23,16 +25,20 @@ from fairseq_posattn.scoring.bleu import (
     FORMS,
     TEXTS,
     Sides,
-    bleu,
-    chrf,
+    bleu_metric,
+    running_metrics,
     running_text,
+    score_of,
+    text_of,
     tokenised_sides,
 )
-from fairseq_posattn.scoring.command import Result, make_parser
+from fairseq_posattn.scoring.command import Result, add_comparisons, make_parser, read_baseline
 from fairseq_posattn.scoring.moses import looks_tokenised
 from fairseq_posattn.scoring.pairs import Pairs
+from fairseq_posattn.scoring.significance import compare
 
-SUMMARY = "BLEU and chrF of translations"
+SUMMARY = "BLEU, chrF and TER of translations"
+CALLED = {"bleu": "BLEU", "chrf2": "chrF2", "ter": "TER"}
 
 
 def parser(prog=None):
@@ -83,22 +89,34 @@ def score(pairs, options):
     running = running_text(pairs, sides, language, raw)
     warnings += warnings_of_text(pairs, sides, options.forms, language)
     scores = {
-        form: bleu(running if form == "sacrebleu" else pairs, form, language)
+        form: score_of(bleu_metric(form, language), text_of(form, pairs, running))
         for form in dict.fromkeys(options.forms)
     }
-    first, characters = scores[options.forms[0]], chrf(running)
+    others = {name: score_of(metric, running) for name, metric in running_metrics().items()}
+    first = scores[options.forms[0]]
+    main = {"bleu": first, **others}
     lines = [f"BLEU {form:<20} {one.score:6.2f}   {one.signature}" for form, one in scores.items()]
-    lines.append(f"{'chrF2':<25} {characters.score:6.2f}   {characters.signature}")
-    result = {
-        "bleu": first.score,
-        "chrf2": characters.score,
+    lines += [
+        f"{CALLED[name]:<25} {one.score:6.2f}   {one.signature}" for name, one in others.items()
+    ]
+    numbers = {
+        **{name: one.score for name, one in main.items()},
         "signature": first.signature,
-        "signatures": {"bleu": first.signature, "chrf2": characters.signature},
+        "signatures": {name: one.signature for name, one in main.items()},
         "forms": {
             form: {"bleu": one.score, "signature": one.signature} for form, one in scores.items()
         },
     }
-    return Result(result, lines, warnings)
+    if options.baseline is not None:
+        baseline = read_baseline(options, pairs)
+        before = running_text(baseline, tokenised_sides(baseline, options.text), language, raw)
+        form = options.forms[0]
+        old, new = text_of(form, baseline, before), text_of(form, pairs, running)
+        compared = compare(
+            {"bleu": bleu_metric(form, language)}, new.hypotheses, old.hypotheses, new.references
+        ) | compare(running_metrics(), running.hypotheses, before.hypotheses, running.references)
+        add_comparisons(numbers, lines, compared, CALLED)
+    return Result(numbers, lines, warnings)
 
 
 def find_language(pairs: Pairs, asked: str | None) -> tuple[str | None, list[str]]:
@@ -121,7 +139,7 @@ def warnings_of_text(pairs: Pairs, sides: Sides, forms, language: str | None) ->
         warnings.append(without_mecab)
     if language is None and (sides.hypotheses or sides.references):
         warnings.append(
-            "the text is in Moses' tokens of a language that is not given: for sacrebleu and chrF2 "
+            "the text is in Moses' tokens of a language that is not given: for sacrebleu, chrF2 "
             "they were joined as in English; give --language LANG"
         )
     if set(forms) == {"sacrebleu"}:

@@ -4,13 +4,20 @@ import argparse
 import json
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.pipeline.progress import say
-from fairseq_posattn.scoring.pairs import Pairs, from_files, from_generated
+from fairseq_posattn.scoring.pairs import (
+    Pairs,
+    from_files,
+    from_generated,
+    plain_lines,
+    read_generated,
+)
+from fairseq_posattn.scoring.significance import TESTS_SIGNATURE
 from fairseq_posattn.scoring.subwords import MARKS
 
 
@@ -57,6 +64,13 @@ def make_parser(description, prog=None):
         default="auto",
         help="which marks of subwords to remove; auto goes by what there is (default: %(default)s)",
     )
+    parser.add_argument(
+        "--baseline",
+        type=Path,
+        metavar="FILE",
+        help="another system's hypotheses for the same references, plain text or what "
+        "fairseq-generate printed: is the difference more than chance?",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser
 
@@ -70,6 +84,43 @@ def read_pairs(parser, options):
     if options.references is None:
         parser.error("--hypotheses needs --references FILE")
     return from_files(options.hypotheses, options.references, options.remove_bpe)
+
+
+def read_baseline(options, pairs):
+    """The baseline's hypotheses beside the references of the pairs that are scored.
+
+    Raises:
+        UsageError: they are of another test set.
+    """
+    written, *_ = read_generated(options.baseline)
+    if written:
+        baseline = from_generated(options.baseline, options.references, options.remove_bpe)
+        if baseline.references != pairs.references:
+            raise UsageError(f"{options.baseline}: its references are not those that are scored")
+        return baseline
+    hypotheses = plain_lines(options.baseline, options.remove_bpe)
+    if len(hypotheses) != len(pairs.hypotheses):
+        raise UsageError(
+            f"{options.baseline} has {len(hypotheses):,} lines for {len(pairs.hypotheses):,} "
+            "sentences that are scored: there must be one for each"
+        )
+    return replace(pairs, hypotheses=hypotheses)
+
+
+def add_comparisons(numbers, lines, compared, called):
+    """Add what :func:`~fairseq_posattn.scoring.significance.compare` found to a result.
+
+    Args:
+        called: the names of the scores, to read. The first that was compared is the main one.
+    """
+    first = next(iter(compared.values()))
+    numbers |= {"baseline": first.baseline, "difference": first.difference, "p": first.p}
+    numbers["significance"] = {
+        **{name: asdict(one) for name, one in compared.items()},
+        "tests": TESTS_SIGNATURE,
+    }
+    lines += [f"{called[name]:<25} {one}" for name, one in compared.items()]
+    lines.append(f"tested on {TESTS_SIGNATURE}")
 
 
 def describe(counts):

@@ -132,6 +132,11 @@ def read_generated(path):
     return {number: text for number, (_, text) in hypotheses.items()}, references, language
 
 
+def plain_lines(path, marks="auto"):
+    """The lines of a text file without the marks of subwords."""
+    return remove_marks(_read(path), marks)
+
+
 def _read(path):
     with open(path, "rb") as stream:
         return list(read_lines(stream, path))

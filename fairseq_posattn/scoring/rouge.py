@@ -66,16 +66,19 @@ def rouge(pairs, eos=".", jobs=1, stemming=True):
     Returns:
         ``{"rouge1": ..., "rouge2": ..., "rougeL": ...}``
     """
+    found = rouge_of_each(pairs, eos, jobs, stemming)
+    return {name: sum(values) / len(values) for name, values in found.items()}
+
+
+def rouge_of_each(pairs, eos=".", jobs=1, stemming=True):
+    """As :func:`rouge`, a list for each metric with the F1 of every summary."""
     from rouge_score.rouge_scorer import RougeScorer  # only here: --help does not wait for it
 
     scorer = RougeScorer(list(METRICS.values()), tokenizer=Tokenizer(stemming))
-    totals = dict.fromkeys(METRICS, 0.0)
     together = zip(pairs.hypotheses, pairs.references, strict=True)
     score = partial(_score, scorer, eos)
-    for scores in map_lines(score, together, jobs, "scoring", len(pairs.hypotheses), chunk=100):
-        for name, f1 in scores.items():
-            totals[name] += f1
-    return {name: 100 * total / len(pairs.hypotheses) for name, total in totals.items()}
+    found = list(map_lines(score, together, jobs, "scoring", len(pairs.hypotheses), chunk=100))
+    return {name: [100 * scores[name] for scores in found] for name in METRICS}
 
 
 def _score(scorer, eos, pair):

@@ -7,17 +7,23 @@ A line is a summary. Its sentences, which count for ROUGE-L, end at " . ", or at
 its place: "<q>", for instance. Words are stemmed as by ROUGE-1.5.5 -m, unless --no-stemming is
 given; the signature says which. Each summary's F1 is that of ROUGE-1.5.5; the average is the plain
 mean, where ROUGE-1.5.5 prints the mean of 1,000 random resamples.
+
+In JSON with --baseline, "baseline", "difference" and "p" are of ROUGE-1 by paired bootstrap, and
+"significance" has them for each score, by approximate randomisation, too.
 """
 
 import os
 from importlib.metadata import version
 
+from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.command import positive
-from fairseq_posattn.scoring.command import Result, make_parser
+from fairseq_posattn.scoring.command import Result, add_comparisons, make_parser, read_baseline
 from fairseq_posattn.scoring.moses import ESCAPED
-from fairseq_posattn.scoring.rouge import rouge, rouge_by_files2rouge
+from fairseq_posattn.scoring.rouge import rouge_by_files2rouge, rouge_of_each
+from fairseq_posattn.scoring.significance import MeanOfSentences, compare
 
 SUMMARY = "ROUGE of summaries"
+CALLED = {"rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L"}
 
 
 def parser(prog=None):
@@ -51,19 +57,31 @@ def parser(prog=None):
 
 
 def score(pairs, options):
+    settings = (options.eos, options.jobs, options.stemming)
+    compared = {}
     if options.implementation == "files2rouge":
-        scores, signature = (
-            rouge_by_files2rouge(pairs, options.eos, options.stemming),
-            "files2rouge",
-        )
+        if options.baseline is not None:
+            raise UsageError("--baseline needs the scores of each summary: by rouge-score only")
+        scores = rouge_by_files2rouge(pairs, options.eos, options.stemming)
+        signature = "files2rouge"
     else:
-        scores = rouge(pairs, options.eos, options.jobs, options.stemming)
+        each = rouge_of_each(pairs, *settings)
+        scores = {name: sum(values) / len(values) for name, values in each.items()}
         signature = f"rouge-score:{version('rouge-score')}"
+        if options.baseline is not None:
+            before = rouge_of_each(read_baseline(options, pairs), *settings)
+            for name in each:
+                mean = {name: MeanOfSentences(name)}
+                compared |= compare(mean, each[name], before[name])
     signature += f"|f1|stem:{'porter' if options.stemming else 'no'}|eos:{options.eos}"
-    lines = [f"ROUGE-{name.removeprefix('rouge')} {value:6.2f}" for name, value in scores.items()]
+    numbers = {**scores, "signature": signature}
+    lines = [f"{CALLED[name]} {value:6.2f}" for name, value in scores.items()]
+    lines.append(signature)
+    if compared:
+        add_comparisons(numbers, lines, compared, CALLED)
     warnings = []
     if any(ESCAPED.search(line) for line in (*pairs.hypotheses, *pairs.references)):
         warnings.append(
             "the text has escapes, as &apos; for an apostrophe, whose letters ROUGE takes for words"
         )
-    return Result({**scores, "signature": signature}, [*lines, signature], warnings)
+    return Result(numbers, lines, warnings)

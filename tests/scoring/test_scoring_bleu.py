@@ -10,8 +10,9 @@ from fairseq_posattn.scoring.bleu import (
     FORMS,
     Sides,
     bleu,
-    chrf,
+    running_metrics,
     running_text,
+    score_of,
     split_compounds,
     tokenised_sides,
 )
@@ -84,10 +85,14 @@ def test_sacrebleu_is_of_running_text():
     assert "tok:13a" in found.signature
 
 
-def test_chrf_is_sacrebleus():
-    found = chrf(RUNNING)
+def test_chrf_and_ter_are_sacrebleus():
+    metrics = running_metrics()
+    found = score_of(metrics["chrf2"], RUNNING)
     assert found.score == sacrebleu.corpus_chrf(RUNNING.hypotheses, [RUNNING.references]).score
     assert "nc:6|nw:0" in found.signature
+    found = score_of(metrics["ter"], RUNNING)
+    assert found.score == sacrebleu.corpus_ter(RUNNING.hypotheses, [RUNNING.references]).score
+    assert "tok:tercom" in found.signature
 
 
 def test_tokens_are_joined_as_the_language_wants_it():
@@ -139,8 +144,9 @@ def score(arguments):
 
 def test_text_names_every_form(files, capsys):
     assert score([*files, "--detokenize", "en"]) == 0
-    *scores, characters, counts = capsys.readouterr().out.splitlines()
+    *scores, characters, edits, counts = capsys.readouterr().out.splitlines()
     assert characters.startswith("chrF2 ") and "nc:6" in characters
+    assert edits.startswith("TER ") and "tok:tercom" in edits
     assert [line.split()[:2] for line in scores] == [["BLEU", form] for form in FORMS]
     assert counts.startswith("2 hypotheses, 0 of them missing and 0 empty")
 
@@ -172,6 +178,9 @@ def test_escaped_tokens_score_as_the_text_that_they_stand_for(files, capsys, opt
     )
     assert result["signatures"]["bleu"] == result["signature"]
     assert "nc:6" in result["signatures"]["chrf2"]
+    assert result["ter"] == pytest.approx(
+        sacrebleu.corpus_ter(RUNNING.hypotheses, [RUNNING.references]).score
+    )
 
 
 def test_json_has_the_warnings_that_are_shown(files, capsys):
