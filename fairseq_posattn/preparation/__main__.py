@@ -7,6 +7,7 @@ from pathlib import Path
 from fairseq_posattn.preparation import (
     classification,
     corpora,
+    recommendation,
     summarization,
     tagging,
     translation,
@@ -33,6 +34,11 @@ KINDS = {
         "Prepares sentences with semantic roles for the task sequence_tagging.",
         corpora.TAGGING,
         tagging,
+    ),
+    "recommendation": Kind(
+        "Prepares logs of clicks on news for the task news_recommendation.",
+        corpora.RECOMMENDATION,
+        recommendation,
     ),
 }
 

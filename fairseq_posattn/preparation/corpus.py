@@ -153,6 +153,31 @@ class TaggingCorpus(Corpus):
 
 
 @dataclass(frozen=True, kw_only=True)
+class RecommendationCorpus(Corpus):
+    """What users were shown and what they clicked.
+
+    Attributes:
+        parts: of a folder, the archives of ``train``, ``dev`` and perhaps ``test``, by these names.
+        titles: of an archive, the name and the title of each news article.
+        impressions: of an archive, what was shown at once, :class:`.corpora.mind.Impression`.
+        min_count: how often a word without a vector must occur in the titles to be in the
+            dictionary.
+    """
+
+    parts: Callable
+    titles: Callable
+    impressions: Callable
+    word_rule: str = "moses"
+    metrics: tuple = ("auc", "mrr", "ndcg5", "ndcg10")
+    min_count: int = 1
+
+    task = "news_recommendation"
+    criterion = "news_recommendation"
+    subwords = None
+    sides = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class PairCorpus(Corpus):
     """Pairs of texts of which one is made of the other: translations, or summaries.
 

@@ -1,6 +1,7 @@
 """Tasks that fairseq lacks; importing this package registers them."""
 
+from fairseq_posattn.tasks.news_recommendation import NewsRecommendationTask
 from fairseq_posattn.tasks.sentence_pair_prediction import SentencePairPredictionTask
 from fairseq_posattn.tasks.sequence_tagging import SequenceTaggingTask
 
-__all__ = ["SentencePairPredictionTask", "SequenceTaggingTask"]
+__all__ = ["NewsRecommendationTask", "SentencePairPredictionTask", "SequenceTaggingTask"]

@@ -7,6 +7,7 @@ from fairseq_posattn.preparation.corpora import (
     ewt,
     gigaword,
     iwslt14,
+    mind,
     multi30k,
     nli,
     polarity,
@@ -26,3 +27,4 @@ TRANSLATION = _by_name(iwslt14, wmt14, multi30k)
 SUMMARIZATION = _by_name(cnn_dailymail, gigaword)
 CLASSIFICATION = _by_name(sst, trec, polarity, sick, zhang, nli, amazon)
 TAGGING = _by_name(conll05, ewt)
+RECOMMENDATION = _by_name(mind)

@@ -1,0 +1,123 @@
+"""``--task news_recommendation``: which of the news shown will a user click."""
+
+import os
+from dataclasses import dataclass, field
+
+from fairseq.data import Dictionary, data_utils
+from fairseq.dataclass import FairseqDataclass
+from fairseq.tasks import FairseqTask, register_task
+from omegaconf import II, MISSING
+
+from fairseq_posattn.data.news import ClickDataset, Impressions, RankingDataset, title_table
+from fairseq_posattn.errors import UsageError
+
+CLICKED = "1"
+
+
+@dataclass
+class NewsRecommendationConfig(FairseqDataclass):
+    data: str = field(
+        default=MISSING,
+        metadata={
+            "help": "folder of the binarised data, as `posattn prepare recommendation` makes"
+        },
+    )
+    title_length: int = field(
+        default=30, metadata={"help": "words of a title that are read, the first ones"}
+    )
+    max_history: int = field(
+        default=50, metadata={"help": "clicks of a user that are read, the last ones"}
+    )
+    negatives: int = field(
+        default=4, metadata={"help": "news of its impression that a click is told from in training"}
+    )
+    train_subset: str = II("dataset.train_subset")
+    seed: int = II("common.seed")
+
+
+@register_task("news_recommendation", dataclass=NewsRecommendationConfig)
+class NewsRecommendationTask(FairseqTask):
+    """News and clicks; see :mod:`fairseq_posattn.data.news` for what a batch is.
+
+    Attributes:
+        titles: words of all titles, ``[1 + N, --title-length]``, no news in row 0.
+    """
+
+    def __init__(self, cfg, words: Dictionary, news: Dictionary, labels: Dictionary):
+        super().__init__(cfg)
+        self.words, self.news, self.labels = words, news, labels
+        rows = self._read("titles", "all", words)
+        if len(rows) != len(news.symbols) - news.nspecial - _made_up(news):
+            raise UsageError(
+                f"{cfg.data}: titles of {len(rows)} news, but news.txt names "
+                f"{len(news.symbols) - news.nspecial - _made_up(news)}: prepare the data again"
+            )
+        self.titles = title_table(rows, cfg.title_length, words.pad())
+
+    @classmethod
+    def setup_task(cls, cfg, **unused):
+        """Read the dictionaries and the titles.
+
+        Raises:
+            UsageError: one is not there, or a number is out of range.
+        """
+        for flag in ("title_length", "max_history", "negatives"):
+            if getattr(cfg, flag) < 1:
+                raise UsageError(
+                    f"--{flag.replace('_', '-')} {getattr(cfg, flag)}: must be 1 or more"
+                )
+        paths = ("titles/dict.txt", "history/dict.txt", "labels/dict.txt")
+        read = []
+        for path in (os.path.join(cfg.data, name) for name in paths):
+            if not os.path.isfile(path):
+                raise UsageError(
+                    f"dictionary {path} is not there: name the folder that "
+                    "`posattn prepare recommendation` made"
+                )
+            read.append(cls.load_dictionary(path))
+        return cls(cfg, *read)
+
+    def load_dataset(self, split, combine=False, **unused):
+        """Load a split (``train``, ``valid``, ``test``): that of training by its clicks.
+
+        Raises:
+            UsageError: it is not there.
+        """
+        impressions = Impressions(
+            self._read("history", split, self.news),
+            self._read("candidates", split, self.news),
+            self._read("labels", split, self.labels),
+            first_news=self.news.nspecial,
+            clicked=self.labels.index(CLICKED),
+            longest=self.cfg.max_history,
+        )
+        if split == self.cfg.train_subset:
+            cfg = self.cfg
+            found = ClickDataset(impressions, self.titles, cfg.negatives, cfg.seed)
+        else:
+            found = RankingDataset(impressions)
+        self.datasets[split] = found
+        return found
+
+    def _read(self, column, split, dictionary):
+        path = os.path.join(self.cfg.data, column, split)
+        found = data_utils.load_indexed_dataset(path, dictionary)
+        if found is None:
+            raise UsageError(f"{path}.idx is not there: {self.cfg.data} has no {split!r}")
+        return found
+
+    def max_positions(self):
+        return None
+
+    @property
+    def source_dictionary(self):
+        return self.words
+
+    @property
+    def target_dictionary(self):
+        return None
+
+
+def _made_up(dictionary):
+    """Words with which fairseq fills up a dictionary."""
+    return sum(word.startswith("madeupword") for word in dictionary.symbols)

@@ -1,0 +1,100 @@
+"""Batches of clicks and of impressions, drawn and padded."""
+
+import numpy
+import torch
+
+from fairseq_posattn.data.news import ClickDataset, Impressions, RankingDataset, title_table
+
+EOS, PAD, FIRST, CLICK, NO_CLICK = 2, 1, 4, 5, 4
+
+
+def rows(*lists):
+    return [torch.tensor([*row, EOS]) for row in lists]
+
+
+def news(*numbers):
+    """As the dictionary numbers them."""
+    return [number + FIRST - 1 for number in numbers]
+
+
+def impressions(longest=50):
+    return Impressions(
+        rows(news(1, 2, 3), news(), news(1, 2, 3)),
+        rows(news(4, 5, 6, 7), news(1, 2), news(2)),
+        rows([NO_CLICK, CLICK, NO_CLICK, NO_CLICK], [CLICK, NO_CLICK], [CLICK]),
+        first_news=FIRST,
+        clicked=CLICK,
+        longest=longest,
+    )
+
+
+TITLES = title_table(rows(*[[10 + n] * (n % 4) for n in range(1, 8)]), 3, PAD)
+
+
+def test_titles_are_cut_and_padded():
+    table = title_table(rows([7, 8, 9, 10], [], [6]), 3, PAD)
+    assert table.tolist() == [[1, 1, 1], [7, 8, 9], [1, 1, 1], [6, 1, 1]]
+
+
+def test_the_last_clicks_are_kept():
+    assert impressions(longest=2).history(0).tolist() == [2, 3]
+    assert impressions().history(1).tolist() == []
+
+
+def test_a_click_comes_with_news_that_were_not_clicked():
+    """Of its own impression; where there are too few, from the list repeated."""
+    clicks = ClickDataset(impressions(), TITLES, negatives=4, seed=1)
+    assert len(clicks) == 2  # in the third all was clicked
+    first, second = clicks[0]["candidates"], clicks[1]["candidates"]
+    assert first[0] == 5
+    assert len(first) == 5
+    assert set(first[1:]) <= {4, 6, 7}
+    assert second.tolist() == [1, 2, 2, 2, 2]
+
+
+def test_negatives_are_drawn_anew_in_each_epoch_and_reproducibly():
+    def drawn(epoch, seed=1):
+        clicks = ClickDataset(impressions(), TITLES, negatives=2, seed=seed)
+        draws = []
+        for number in range(20):  # of one click, as if there were many
+            clicks.set_epoch(epoch + 100 * number)
+            draws.append(clicks[0]["candidates"].tolist())
+        return draws
+
+    assert drawn(1) == drawn(1)
+    assert drawn(1) != drawn(2)
+    assert drawn(1) != drawn(1, seed=2)
+
+
+def test_titles_are_in_a_batch_once():
+    clicks = ClickDataset(impressions(), TITLES, negatives=2, seed=1)
+    batch = clicks.collater([clicks[0], clicks[1], clicks[0]])
+    inputs = batch["net_input"]
+    titles, history, candidates = inputs["titles"], inputs["history"], inputs["candidates"]
+    for row, number in enumerate((0, 1, 0)):
+        example = clicks[number]
+        length = len(example["history"])
+        assert torch.equal(titles[history[row, :length]], TITLES[example["history"]].long())
+        assert (history[row, length:] == 0).all()
+        assert torch.equal(titles[candidates[row]], TITLES[example["candidates"]].long())
+    shown = {0, *clicks[0]["history"], *clicks[0]["candidates"], *clicks[1]["candidates"]}
+    assert len(titles) == len(shown)
+    assert (titles[0] == PAD).all()
+    assert batch["nsentences"] == 3
+
+
+def test_users_are_in_a_batch_once():
+    dataset = RankingDataset(impressions())
+    batch = dataset.collater([dataset[index] for index in (0, 1, 2)])
+    inputs = batch["net_input"]
+    assert inputs["history"].tolist() == [[1, 2, 3], [0, 0, 0]]
+    assert inputs["users"].tolist() == [0, 1, 0]
+    assert inputs["candidates"].tolist() == [[4, 5, 6, 7], [1, 2, 0, 0], [2, 0, 0, 0]]
+    assert batch["target"].tolist() == [[0, 1, 0, 0], [1, 0, -1, -1], [1, -1, -1, -1]]
+    assert batch["id"].tolist() == [0, 1, 2]
+
+
+def test_equal_histories_come_together():
+    order = RankingDataset(impressions()).ordered_indices()
+    assert sorted(order) == [0, 1, 2]
+    assert abs(numpy.flatnonzero(order == 0)[0] - numpy.flatnonzero(order == 2)[0]) == 1
