@@ -13,6 +13,7 @@ plain's in the same round. Memory, on a GPU, is what a pass needs at its peak be
 import argparse
 import statistics
 import sys
+from functools import partial
 from pathlib import Path
 
 import machine
@@ -22,13 +23,7 @@ from tqdm import tqdm
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
-from fairseq_posattn.attention import (  # noqa: E402
-    additive_attention,
-    distance_aware_attention,
-    dynamic_mask_attention,
-    tensorized_attention,
-)
-from fairseq_posattn.attention.masks import MaskBank  # noqa: E402
+from fairseq_posattn.attention.cases import CASES, Sizes  # noqa: E402
 from fairseq_posattn.files import output_file, write_json  # noqa: E402
 
 MIB = 2**20
@@ -38,72 +33,19 @@ IMPLEMENTATIONS = ("reference", "sdpa", "triton")
 PLAIN = ("plain", "sdpa")
 
 
-class Inputs:
-    """Random tensors of a batch, which require gradients."""
-
-    def __init__(self, arguments, length):
-        self.heads, self.length = arguments.heads, length
-        self.batch = max(1, arguments.tokens // length)
-        self.device, self.dtype = arguments.device, getattr(torch, arguments.dtype)
-        self.dropout = {"dropout_p": arguments.dropout}
-
-    def make(self, *shape):
-        return torch.randn(shape, device=self.device, dtype=self.dtype, requires_grad=True)
-
-    def vectors(self, number, features):
-        shape = self.batch, self.heads, self.length, features
-        return [self.make(*shape) for _ in range(number)]
-
-    def directions(self):
-        """Half of the heads see the past, half the future."""
-        bank = MaskBank.for_heads(["past", "future"], self.heads, causal=False)
-        return bank.of_distance(self.length, self.length, device=torch.device(self.device))
+MECHANISMS = ("dman", "da", "mtsa", "mtsa_identity", "mpsan")
 
 
-def plain(inputs, features, impl):
-    tensors = inputs.vectors(3, features)
-    return tensors, lambda: F.scaled_dot_product_attention(*tensors, **inputs.dropout)
+def plain(query, key, value, impl, **dropout):
+    return F.scaled_dot_product_attention(query, key, value, **dropout)
 
 
-def dman(inputs, features, impl):
-    tensors = inputs.vectors(3, features)
-    tensors += [inputs.make(inputs.batch, inputs.length)]
-    tensors += [inputs.make(2 * inputs.length - 1), inputs.make(inputs.heads)]
-    return tensors, lambda: dynamic_mask_attention(*tensors, impl=impl, **inputs.dropout)
-
-
-def da(inputs, features, impl):
-    tensors = inputs.vectors(3, features) + [inputs.make(inputs.heads), inputs.make(inputs.heads)]
-    return tensors, lambda: distance_aware_attention(*tensors, impl=impl, **inputs.dropout)
-
-
-def mtsa(inputs, features, impl, token_scale="log_sigmoid"):
-    tensors, mask = inputs.vectors(4, features), inputs.directions()
-    options = {"token_scale": token_scale, "impl": impl, **inputs.dropout}
-    return tensors, lambda: tensorized_attention(*tensors, mask=mask, **options)
-
-
-def mtsa_identity(inputs, features, impl):
-    """The form of the published translation runs: no masks."""
-    tensors = inputs.vectors(4, features)
-    options = {"token_scale": "identity", "impl": impl, **inputs.dropout}
-    return tensors, lambda: tensorized_attention(*tensors, **options)
-
-
-def mpsan(inputs, features, impl):
-    shape = inputs.batch, inputs.heads, inputs.length
-    tensors = [inputs.make(*shape), inputs.make(*shape), *inputs.vectors(1, features)]
-    options = {"mask": inputs.directions(), "impl": impl, **inputs.dropout}
-    return tensors, lambda: additive_attention(*tensors, **options)
-
-
-MECHANISMS = {
-    "dman": dman,
-    "da": da,
-    "mtsa": mtsa,
-    "mtsa_identity": mtsa_identity,
-    "mpsan": mpsan,
-}
+def inputs_of(name, sizes, arguments):
+    """The function, and all that it is given: of plain attention, the vectors that others have."""
+    case = CASES["san" if name == "plain" else name]
+    dtype = getattr(torch, arguments.dtype)
+    given = case.arguments(sizes, dtype, arguments.device)
+    return plain if name == "plain" else case.function, given
 
 
 def parse_arguments():
@@ -111,7 +53,7 @@ def parse_arguments():
         description=__doc__.split("\n\n")[0],
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    parser.add_argument("--mechanisms", nargs="+", choices=MECHANISMS, default=list(MECHANISMS))
+    parser.add_argument("--mechanisms", nargs="+", choices=CASES, default=MECHANISMS)
     parser.add_argument(
         "--implementations", nargs="+", choices=IMPLEMENTATIONS, default=list(IMPLEMENTATIONS)
     )
@@ -162,10 +104,13 @@ def parse_arguments():
 class Contestant:
     """One mechanism by one implementation at one length, forward alone or as a training step."""
 
-    def __init__(self, name, impl, build, arguments, inputs, training):
+    def __init__(self, name, impl, sizes, arguments, training):
         self.name, self.impl, self.training = name, impl, training
         self.device, self.seconds, self.peak_mib = arguments.device, [], None
-        self.tensors, self.attend = build(inputs, arguments.features, impl)
+        function, given = inputs_of(name, sizes, arguments)
+        self.tensors = [t for t in given.values() if torch.is_tensor(t) and t.requires_grad]
+        options = {"impl": impl, "dropout_p": arguments.dropout}
+        self.attend = partial(function, **given, **options)
 
     def step(self):
         if not self.training:
@@ -203,16 +148,17 @@ class Contestant:
 
 def contestants(arguments, length, training):
     """Those that can serve the call here; the others, each with the reason."""
-    inputs = Inputs(arguments, length)
-    able = [Contestant(*PLAIN, plain, arguments, inputs, training)]
+    batch = max(1, arguments.tokens // length)
+    sizes = Sizes(batch, arguments.heads, length, length, arguments.features)
+    able = [Contestant(*PLAIN, sizes, arguments, training)]
     unable = []
-    pairs_gib = inputs.batch * inputs.heads * length**2 * 4 / 2**30
+    pairs_gib = batch * arguments.heads * length**2 * 4 / 2**30
     for name in arguments.mechanisms:
         for impl in arguments.implementations:
             if impl != "triton" and pairs_gib > arguments.largest_matrix:
                 unable.append((name, impl, f"a tensor of all pairs has {pairs_gib:.1f} GiB"))
                 continue
-            contestant = Contestant(name, impl, MECHANISMS[name], arguments, inputs, training)
+            contestant = Contestant(name, impl, sizes, arguments, training)
             try:
                 contestant.step()
                 able.append(contestant)

@@ -17,6 +17,7 @@ import sys
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import patch
 
 os.environ.pop("TRITON_INTERPRET", None)  # compiled, not interpreted
 
@@ -26,111 +27,35 @@ from triton.backends.compiler import GPUTarget  # noqa: E402
 from triton.compiler import ASTSource  # noqa: E402
 from triton.runtime.jit import JITFunction  # noqa: E402
 
-from fairseq_posattn.attention.kernels import distance_scores  # noqa: E402
-from fairseq_posattn.attention.kernels import mpsan as mpsan_kernels  # noqa: E402
-from fairseq_posattn.attention.kernels import mtsa as mtsa_kernels  # noqa: E402
-from fairseq_posattn.attention.kernels.da import (  # noqa: E402
-    fused_distance_aware_attention,
-)
-from fairseq_posattn.attention.kernels.dman import fused_dynamic_mask_attention  # noqa: E402
-from fairseq_posattn.attention.kernels.mpsan import fused_additive_attention  # noqa: E402
-from fairseq_posattn.attention.kernels.mtsa import fused_tensorized_attention  # noqa: E402
-from fairseq_posattn.attention.masks import MaskBank  # noqa: E402
+from fairseq_posattn.attention.cases import KERNELS, Sizes  # noqa: E402
+from fairseq_posattn.attention.kernels import da, dman, mpsan, mtsa  # noqa: E402, F401 to be compiled
 
 # KiB of shared memory that one program can have.
 SHARED = {80: 163, 86: 99, 89: 99, 90: 227, 100: 227, 120: 99}
 HEADS = 2
-OPTIONS = {"dropout_p": 0.1, "training": True}
-
-
-def dman(length, features, make):
-    vectors = [make(1, HEADS, length, features) for _ in range(3)]
-    biases = make(1, length), make(2 * length - 1), make(HEADS)
-    padding = torch.zeros(1, length, dtype=torch.bool)
-    return fused_dynamic_mask_attention(
-        *vectors, *biases, key_padding_mask=padding, causal=True, **OPTIONS
-    )
-
-
-def da(length, features, make):
-    vectors = [make(1, HEADS, length, features) for _ in range(3)]
-    coefficients = torch.randn(HEADS, 2 * length - 1, requires_grad=True)
-    padding = torch.zeros(1, length, dtype=torch.bool)
-    return fused_distance_aware_attention(
-        *vectors, coefficients, key_padding_mask=padding, causal=True, **OPTIONS
-    )
-
-
-def mtsa(length, features, make, token_scale="log_sigmoid"):
-    vectors = [make(1, HEADS, length, features) for _ in range(4)]
-    mask = MaskBank(["past", "future"]).of_distance(length, length, device=torch.device("cpu"))
-    padding = torch.zeros(1, length, dtype=torch.bool)
-    scales = {"token_scale": token_scale, "source_scale": "identity"}
-    return fused_tensorized_attention(
-        *vectors, mask=mask, key_padding_mask=padding, **scales, **OPTIONS
-    )
-
-
-def mtsa_identity(length, features, make):
-    return mtsa(length, features, make, token_scale="identity")
-
-
-def mpsan(length, features, make):
-    scores = [make(1, HEADS, length) for _ in range(2)]
-    mask = MaskBank(["past", "future"]).of_distance(length, length, device=torch.device("cpu"))
-    return fused_additive_attention(
-        *scores,
-        make(1, HEADS, length, features),
-        mask=mask,
-        constant=5.0,
-        key_padding_mask=torch.zeros(1, length, dtype=torch.bool),
-        **OPTIONS,
-    )
-
-
-MECHANISMS = {
-    "dman": dman,
-    "da": da,
-    "mtsa": mtsa,
-    "mtsa_identity": mtsa_identity,
-    "mpsan": mpsan,
-}
-
-
-class Recorder:
-    """Stands in for a kernel and notes how it is launched."""
-
-    def __init__(self, kernel, launches):
-        self.kernel, self.launches = kernel, launches
-
-    def __getitem__(self, grid):
-        return lambda *args, **options: self.launches.append((self.kernel, args, options))
 
 
 @contextmanager
 def recording():
-    """Kernels are noted instead of launched: a list of (kernel, arguments, options)."""
-    launches, kernels = [], []
-    for module in (distance_scores, mtsa_kernels, mpsan_kernels):
-        for name, value in list(vars(module).items()):
-            if isinstance(value, JITFunction):
-                kernels.append((module, name, value))
-                setattr(module, name, Recorder(value, launches))
-    try:
+    """Kernels are noted and not launched, on a CPU too: a list of (kernel, arguments, options)."""
+    launches = []
+
+    def note(kernel, *args, grid, warmup, **options):
+        launches.append((kernel, args, options))
+
+    with patch.object(JITFunction, "run", note), patch.dict(os.environ, TRITON_INTERPRET="1"):
         yield launches
-    finally:
-        for module, name, value in kernels:
-            setattr(module, name, value)
 
 
 def launches_of(mechanism, dtype, features, length):
-    """Every launch of a training step."""
-
-    def make(*shape):
-        return torch.randn(shape).to(dtype).requires_grad_()
-
+    """Every launch of a training step with padding, dropout and, where there is one, causality."""
+    case = KERNELS[mechanism]
+    arguments = case.arguments(Sizes(1, HEADS, length, length, features), dtype)
+    options = {"causal": True} if case.causal else {}
+    padding = torch.zeros(1, length, dtype=torch.bool)
     with recording() as launches:
-        MECHANISMS[mechanism](length, features, make).sum().backward()
+        context = case(arguments, key_padding_mask=padding, dropout_p=0.1, impl="triton", **options)
+        context.sum().backward()
     return launches
 
 
@@ -194,7 +119,7 @@ def parse_arguments():
         description=__doc__.split("\n\n")[0],
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    parser.add_argument("--mechanisms", nargs="+", choices=MECHANISMS, default=list(MECHANISMS))
+    parser.add_argument("--mechanisms", nargs="+", choices=KERNELS, default=list(KERNELS))
     parser.add_argument(
         "--dtypes", nargs="+", default=["bfloat16"], choices=["float16", "bfloat16", "float32"]
     )

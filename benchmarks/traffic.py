@@ -9,19 +9,12 @@ decides. In bfloat16, parameters too.
 """
 
 import argparse
-import os
 
 import kernels
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from fairseq_posattn.attention import (
-    additive_attention,
-    distance_aware_attention,
-    dynamic_mask_attention,
-    tensorized_attention,
-)
-from fairseq_posattn.attention.masks import MaskBank
+from fairseq_posattn.attention.cases import CASES, Sizes
 
 BATCH, HEADS, LENGTH, FEATURES = 2, 2, 128, 16
 PAIRS = BATCH * HEADS * LENGTH * LENGTH
@@ -60,50 +53,17 @@ def _stored(tensor):
     return tensor.untyped_storage().nbytes() // tensor.element_size()
 
 
-def make(*shape):
-    return torch.randn(shape).bfloat16().requires_grad_()
+MECHANISMS = ("dman", "da", "mtsa", "mpsan")
 
 
-def vectors(number):
-    return [make(BATCH, HEADS, LENGTH, FEATURES) for _ in range(number)]
-
-
-def mask():
-    bank = MaskBank.for_heads(["past", "future"], HEADS, causal=False)
-    return bank.of_distance(LENGTH, LENGTH, device=torch.device("cpu"))
-
-
-def dman(impl):
-    tensors = *vectors(3), make(BATCH, LENGTH), make(2 * LENGTH - 1), make(HEADS)
-    return lambda: dynamic_mask_attention(*tensors, impl=impl)
-
-
-def da(impl):
-    tensors = *vectors(3), make(HEADS), make(HEADS)
-    return lambda: distance_aware_attention(*tensors, impl=impl)
-
-
-def mtsa(impl):
-    tensors, masks = vectors(4), mask()
-    return lambda: tensorized_attention(*tensors, mask=masks, impl=impl)
-
-
-def mpsan(impl):
-    shape = BATCH, HEADS, LENGTH
-    tensors, masks = (make(*shape), make(*shape), *vectors(1)), mask()
-    return lambda: additive_attention(*tensors, mask=masks, impl=impl)
-
-
-MECHANISMS = {"dman": dman, "da": da, "mtsa": mtsa, "mpsan": mpsan}
-
-
-def count(build, impl):
+def count(name, impl):
     """Operations and bytes for each pair, forward and backward."""
-    attend = build(impl)
+    case = CASES[name]
+    arguments = case.arguments(Sizes(BATCH, HEADS, LENGTH, LENGTH, FEATURES), torch.bfloat16)
     counts = []
     with kernels.recording() as launches:
         with Counter() as counter:
-            context = attend()
+            context = case(arguments, impl=impl)
         counts += [counter.operations + len(launches), round(counter.bytes / PAIRS)]
         launches.clear()
         gradient = torch.ones_like(context)
@@ -115,13 +75,11 @@ def count(build, impl):
 
 def main():
     argparse.ArgumentParser(description=__doc__.split("\n\n")[0]).parse_args()
-    # Kernels are only noted: no GPU is needed, and nothing is interpreted either.
-    os.environ["TRITON_INTERPRET"] = "1"
     columns = "mechanism", "implementation", "forward", "bytes a pair", "backward", "bytes a pair"
     print(f"| {' | '.join(columns)} |\n|---|---|" + "---:|" * 4)
-    for name, build in MECHANISMS.items():
+    for name in MECHANISMS:
         for impl in ("reference", "triton"):
-            print(f"| {' | '.join(map(str, [name, impl, *count(build, impl)]))} |")
+            print(f"| {' | '.join(map(str, [name, impl, *count(name, impl)]))} |")
 
 
 if __name__ == "__main__":

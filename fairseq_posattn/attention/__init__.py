@@ -14,13 +14,7 @@ from fairseq_posattn.attention.disan import (
     DirectionalSelfAttention,
     directional_attention,
 )
-from fairseq_posattn.attention.dman import (
-    DynamicMaskAttention,
-    StaticMaskAttention,
-    dynamic_mask_attention,
-    mask_attention,
-    static_mask,
-)
+from fairseq_posattn.attention.dman import DynamicMaskAttention, dynamic_mask_attention
 from fairseq_posattn.attention.gaussian import GaussianAttention, gaussian_attention
 from fairseq_posattn.attention.masked import (
     MaskedDotProductAttention,
@@ -42,12 +36,7 @@ from fairseq_posattn.attention.mpsan import (
     additive_attention,
     position_fusion,
 )
-from fairseq_posattn.attention.mtsa import (
-    Source2TokenPooling,
-    TensorizedAttention,
-    source2token_pooling,
-    tensorized_attention,
-)
+from fairseq_posattn.attention.mtsa import TensorizedAttention, tensorized_attention
 from fairseq_posattn.attention.mtsa_encoder import TensorizedEncoder
 from fairseq_posattn.attention.multi_query import MultiQueryPooling, multi_query_attention
 from fairseq_posattn.attention.rpr import (
@@ -55,6 +44,8 @@ from fairseq_posattn.attention.rpr import (
     relative_position_attention,
 )
 from fairseq_posattn.attention.san import DotProductAttention, dot_product_attention
+from fairseq_posattn.attention.sman import StaticMaskAttention, mask_attention, static_mask
+from fairseq_posattn.attention.source2token import Source2TokenPooling, source2token_pooling
 from fairseq_posattn.attention.tener import AdaptedAttention, adapted_attention
 from fairseq_posattn.attention.transformer_xl import (
     TransformerXLAttention,

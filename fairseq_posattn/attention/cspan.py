@@ -79,7 +79,7 @@ class SemanticPositionalAttention(nn.Module):
         self.semantic_norm = nn.LayerNorm(embed_dim)
         self.relative = self.lstm = self.positional_norm = None
         if fusion == "relative_position":
-            self.relative = RelativePositionAttention(embed_dim, 1, max_distance, impl=impl)
+            self.relative = RelativePositionAttention(embed_dim, 1, max_distance)
         if fusion in ("parallel", "cascaded"):
             self.lstm = BiLSTM(embed_dim, embed_dim, layers, dropout)
             self.positional_norm = nn.LayerNorm(embed_dim)

@@ -1,37 +1,39 @@
 """Distance-aware attention, DA (Wu et al., 2021, "DA-Transformer: Distance-aware Transformer").
 
 A head multiplies its positive scores by a function of the real distance between the tokens (eq. 5
-and 6). The other functions of section 4.3 and the other places to put them of section 4.4 are
-options.
+and 6). The other functions of section 4.3 (``rescaling.py``) and the other places to put them of
+section 4.4 are options.
 """
 
-import math
+from collections.abc import Mapping
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from typing_extensions import Unpack
 
+from fairseq_posattn.attention.call import Attended, Call, Options
+from fairseq_posattn.attention.choices import check_choice
 from fairseq_posattn.attention.distance import blocked_keys, distance_matrix, signed_distances
-from fairseq_posattn.attention.implementations import select_implementation
-from fairseq_posattn.attention.kernels.support import dot_product_obstacle
+from fairseq_posattn.attention.implementations import Attention
 from fairseq_posattn.attention.mechanism import Mechanism
+from fairseq_posattn.attention.rescaling import (
+    LARGEST,
+    LARGEST_IN_HALF,
+    MAPPINGS,
+    SHIFTED_MAPPINGS,
+    rescaled_coefficients,
+)
+from fairseq_posattn.attention.shapes import Shapes
 from fairseq_posattn.attention.softmax import (
-    fused_attention,
+    biased_attention,
     masked_softmax,
     scaled_scores,
     softmax_attention,
 )
 
-# f of section 4.3 (the last is eq. 5), and what it adjusts, of section 4.4 (the last is eq. 6).
-MAPPINGS = ("clip", "linear", "exponential", "sigmoid", "learnable_sigmoid")
+# What f adjusts, of section 4.4; the last is eq. 6.
 ADJUSTMENTS = ("late_add", "late_multiply", "early_add", "early_multiply")
-# The mappings that learn a second number a head.
-SHIFTED_MAPPINGS = ("linear", "learnable_sigmoid")
-
-# Coefficients beyond these count as these, so that no score and no gradient that a coefficient
-# multiplies overflows: in float16, and in the types with an exponent of eight bits or more.
-LARGEST_IN_HALF = 2.0**12
-LARGEST = 2.0**64
 
 
 def distance_aware_attention(
@@ -43,14 +45,10 @@ def distance_aware_attention(
     *,
     mapping: str = "learnable_sigmoid",
     adjustment: str = "early_multiply",
-    key_padding_mask: Tensor | None = None,
     causal: bool = False,
-    dropout_p: float = 0.0,
-    training: bool = True,
-    impl: str = "auto",
-    need_weights: bool = False,
     clip_threshold: float = 1.0,
-) -> Tensor | tuple[Tensor, Tensor]:
+    **options: Unpack[Options],
+) -> Attended:
     """``softmax(relu(Q K') * f(w |t-s|; v) / sqrt(D)) V`` (DA-Transformer eq. 6).
 
     That is ``early_multiply``. With R the raw scores ``Q K' / sqrt(D)``, the other adjustments are:
@@ -66,12 +64,9 @@ def distance_aware_attention(
             None where it has none.
         mapping: f: ``clip``, ``linear``, ``exponential``, ``sigmoid`` or ``learnable_sigmoid``.
         adjustment: ``late_add``, ``late_multiply``, ``early_add`` or ``early_multiply``.
-        key_padding_mask: bool ``[B, Tk]``, True where padded.
         causal: block the keys after each query.
-        dropout_p: probability of dropping an adjusted weight, while ``training``.
-        impl: ``auto``, ``triton`` (only ``early_multiply``), ``sdpa`` (only ``early_add``) or
-            ``reference``.
-        need_weights: also return the adjusted weights before dropout.
+        options: see :class:`~fairseq_posattn.attention.call.Options`; ``impl`` is ``auto``,
+            ``triton`` (only ``early_multiply``), ``sdpa`` (only ``early_add``) or ``reference``.
         clip_threshold: T of the mapping ``clip``.
 
     Returns:
@@ -81,11 +76,37 @@ def distance_aware_attention(
         within ``LARGEST``, in float16 within ``LARGEST_IN_HALF``.
 
     Raises:
-        ValueError: ``mapping``, ``adjustment`` or ``impl`` is unknown, ``impl`` cannot serve this
-            call, or the mapping needs a ``sigmoid_shift``.
+        ValueError: ``mapping`` or ``adjustment`` is unknown, or the mapping needs a
+            ``sigmoid_shift``; and as
+            :class:`~fairseq_posattn.attention.implementations.Attention` when called.
     """
-    _check_choice("adjustment", adjustment, ADJUSTMENTS)
-    chosen = _select_implementation(impl, adjustment, query, key, value, need_weights)
+    check_choice("adjustment", adjustment, ADJUSTMENTS)
+    return DA(
+        options,
+        query=query,
+        key=key,
+        value=value,
+        distance_weight=distance_weight,
+        sigmoid_shift=sigmoid_shift,
+        mapping=mapping,
+        adjustment=adjustment,
+        causal=causal,
+        clip_threshold=clip_threshold,
+    )
+
+
+def _attend(
+    call: Call,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    distance_weight: Tensor,
+    sigmoid_shift: Tensor | None,
+    mapping: str,
+    adjustment: str,
+    causal: bool,
+    clip_threshold: float,
+) -> Attended:
     query_length, key_length = query.size(-2), key.size(-2)
     line = rescaled_coefficients(
         signed_distances(query_length, key_length, query.device).abs(),
@@ -95,49 +116,30 @@ def distance_aware_attention(
         clip_threshold=clip_threshold,
         largest=LARGEST_IN_HALF if query.dtype == torch.float16 else LARGEST,
     )  # [H, Tq+Tk-1]
-    dropout = {"dropout_p": dropout_p, "training": training}
-    if chosen == "triton":
-        from fairseq_posattn.attention.kernels.da import fused_distance_aware_attention
+    if call.impl == "triton":
+        from fairseq_posattn.attention.kernels.da import distance_aware_attention
 
-        return fused_distance_aware_attention(
-            query, key, value, line, key_padding_mask=key_padding_mask, causal=causal, **dropout
-        )
+        return distance_aware_attention(call, query, key, value, line, causal=causal)
     coefficients = distance_matrix(line, query_length, key_length)  # [H, Tq, Tk]
-    blocked = blocked_keys(query_length, key_length, key_padding_mask, causal, query.device)
-    if chosen == "sdpa":
-        bias = coefficients.to(query.dtype)
-        return fused_attention(query, key, value, bias=bias, blocked=blocked, **dropout)
-
+    blocked = blocked_keys(query_length, key_length, call.key_padding_mask, causal, query.device)
+    # The coefficients are in float32 at least, and so is what comes of them.
+    if adjustment == "early_add":
+        return biased_attention(call, query, key, value, bias=coefficients, blocked=blocked)
     raw = scaled_scores(query, key)  # [B, H, Tq, Tk]
     if adjustment.startswith("late"):
-        return _late_attention(
-            raw, coefficients, value, adjustment, blocked, need_weights, **dropout
-        )
-    # The coefficients are in float32 at least, and so is what comes of them.
-    adjusted = raw + coefficients if adjustment == "early_add" else raw.relu_() * coefficients
-    return softmax_attention(adjusted, value, blocked=blocked, need_weights=need_weights, **dropout)
-
-
-def _select_implementation(requested, adjustment, query, key, value, need_weights):
-    weights = "cannot return weights" if need_weights else None
-    sdpa = triton = weights
-    if adjustment != "early_add":
-        sdpa = f"cannot do {adjustment}, only early_add: it has no other place for coefficients"
-    if adjustment != "early_multiply":
-        triton = f"cannot do {adjustment}, only early_multiply"
-    obstacles = {
-        "triton": triton
-        or dot_product_obstacle("distance-aware attention", requested, query, key, value),
-        "sdpa": sdpa,
-        "reference": None,
-    }
-    best_first = obstacles if query.device.type == "cuda" else dict(reversed(obstacles.items()))
-    return select_implementation(requested, best_first)
+        return _late_attention(call, raw, coefficients, value, adjustment, blocked)
+    options = {"dropout_p": call.dropout_p, "need_weights": call.need_weights}
+    return softmax_attention(raw.relu_() * coefficients, value, blocked=blocked, **options)
 
 
 def _late_attention(
-    scores, coefficients, value, adjustment, blocked, need_weights, *, dropout_p, training
-):
+    call: Call,
+    scores: Tensor,
+    coefficients: Tensor,
+    value: Tensor,
+    adjustment: str,
+    blocked: Tensor | None,
+) -> Attended:
     """``(softmax(R) + f) V`` or ``(softmax(R) * f) V`` over the allowed keys."""
     weights = masked_softmax(scores, blocked, value.dtype)
     if adjustment == "late_multiply":
@@ -147,77 +149,31 @@ def _late_attention(
         if blocked is not None:
             weights = weights.masked_fill(blocked, 0.0)
     weights = weights.to(value.dtype)
-    context = torch.matmul(F.dropout(weights, dropout_p, training), value)  # [B, H, Tq, D]
-    return (context, weights) if need_weights else context
+    context = torch.matmul(F.dropout(weights, call.dropout_p), value)  # [B, H, Tq, D]
+    return (context, weights) if call.need_weights else context
 
 
-def rescaled_coefficients(
-    distances: Tensor,
-    distance_weight: Tensor,
-    sigmoid_shift: Tensor | None = None,
-    *,
-    mapping: str = "learnable_sigmoid",
-    clip_threshold: float = 1.0,
-    largest: float = LARGEST,
-) -> Tensor:
-    """``f(x)`` of the weighted distances ``x = w |t-s|`` (DA-Transformer section 3.1, 3.2 and 4.3).
-
-    - ``clip``: ``min(x, T)``, T one number for all heads;
-    - ``linear``: ``x + b``, the paper's ``k x + b`` with k taken into w, b the second parameter;
-    - ``exponential``: ``exp(x)``;
-    - ``sigmoid``: ``1 / (1 + exp(-x))``;
-    - ``learnable_sigmoid``: ``(1 + exp(v)) / (1 + exp(v - x))``, v the second parameter; it is 1 at
-      distance 0 and tends to 0 or to ``1 + exp(v)``.
-
-    Args:
-        distances: ``[L]``, in tokens, not negative.
-        distance_weight: ``[H]``, w.
-        sigmoid_shift: ``[H]``, v of ``learnable_sigmoid``, b of ``linear``; others ignore it.
-        mapping: f.
-        clip_threshold: T of ``clip``.
-        largest: the bound on the size of a coefficient; where it is met there is no gradient.
-
-    Returns:
-        ``[H, L]``, float32 or wider. It is finite, with finite gradients, for all finite arguments;
-        a gradient beyond the range of a float16 parameter is that range's end.
-
-    Raises:
-        ValueError: ``mapping`` is unknown, or needs a ``sigmoid_shift``.
-    """
-    _check_choice("mapping", mapping, MAPPINGS)
-    if mapping in SHIFTED_MAPPINGS:
-        if sigmoid_shift is None:
-            raise ValueError(f"mapping {mapping!r} needs sigmoid_shift, one number for each head")
-        shift = _widen(sigmoid_shift)[:, None]  # [H, 1]
-    weight = _widen(distance_weight)[:, None]  # [H, 1]
-    weighted = weight * distances.to(weight.dtype)  # [H, L]
-    if mapping == "clip":
-        return weighted.clamp(max=clip_threshold).clamp(-largest, largest)
-    if mapping == "linear":
-        return (weighted + shift).clamp(-largest, largest)
-    if mapping == "sigmoid":
-        return weighted.sigmoid()
-    log_largest = math.log(largest)
-    if mapping == "exponential":
-        return weighted.clamp(max=log_largest).exp()
-    # f = 1 / (sigmoid(-v) + sigmoid(v) exp(-x)): no term of its logarithm overflows or cancels.
-    log_f = -torch.logaddexp(F.logsigmoid(-shift), F.logsigmoid(shift) - weighted)
-    f = log_f.clamp(max=log_largest).exp()
-    return torch.where(distances == 0, 1.0, f)  # exactly, where rounding may miss it
+def _refuse(impl: str, arguments: Mapping[str, object]) -> str | None:
+    serves = {"triton": "early_multiply", "sdpa": "early_add"}[impl]
+    adjustment = arguments["adjustment"]
+    return None if adjustment == serves else f"cannot do {adjustment}, only {serves}"
 
 
-def _widen(parameter: Tensor) -> Tensor:
-    """To float32 at least; on the way back, gradients end where float16 does instead of at inf."""
-    wide = parameter.to(torch.promote_types(parameter.dtype, torch.float32))
-    if parameter.dtype == torch.float16 and wide.requires_grad:
-        end = torch.finfo(parameter.dtype).max
-        wide.register_hook(lambda gradient: gradient.clamp(-end, end))
-    return wide
-
-
-def _check_choice(what: str, name: str, choices: tuple[str, ...]):
-    if name not in choices:
-        raise ValueError(f"unknown {what} {name!r}; choose one of: {', '.join(choices)}")
+DA = Attention(
+    "distance-aware attention",
+    _attend,
+    Shapes(
+        query="B H Tq D",
+        key="B H Tk D",
+        value="B H Tk Dv",
+        distance_weight="H",
+        sigmoid_shift="H",
+        key_padding_mask="B Tk",
+    ),
+    implementations=("triton", "sdpa", "reference"),
+    refuse=_refuse,
+    spread={"distance_weight": 0.01},
+)
 
 
 class DistanceAwareAttention(Mechanism):
@@ -239,6 +195,8 @@ class DistanceAwareAttention(Mechanism):
         ValueError: ``mapping`` or ``adjustment`` is unknown.
     """
 
+    attention = DA
+
     def __init__(
         self,
         num_heads: int,
@@ -250,8 +208,8 @@ class DistanceAwareAttention(Mechanism):
         impl: str = "auto",
     ):
         super().__init__(causal, dropout, impl)
-        _check_choice("mapping", mapping, MAPPINGS)
-        _check_choice("adjustment", adjustment, ADJUSTMENTS)
+        check_choice("mapping", mapping, MAPPINGS)
+        check_choice("adjustment", adjustment, ADJUSTMENTS)
         self.mapping = mapping
         self.adjustment = adjustment
         self.clip_threshold = clip_threshold

@@ -11,9 +11,12 @@ attention. That is what MTSA was made to avoid.
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from typing_extensions import Unpack
 
-from fairseq_posattn.attention.implementations import select_implementation
+from fairseq_posattn.attention.call import Attended, Call, Options
+from fairseq_posattn.attention.implementations import Attention
 from fairseq_posattn.attention.masks import MaskBank, masked_softmax_attention
+from fairseq_posattn.attention.shapes import Shapes
 
 
 def directional_attention(
@@ -23,12 +26,8 @@ def directional_attention(
     *,
     mask: Tensor | None = None,
     constant: float = 5.0,
-    key_padding_mask: Tensor | None = None,
-    dropout_p: float = 0.0,
-    training: bool = True,
-    impl: str = "auto",
-    need_weights: bool = False,
-) -> Tensor | tuple[Tensor, Tensor]:
+    **options: Unpack[Options],
+) -> Attended:
     """Softmax over the keys of ``c tanh((W1 h_i + W2 h_j + b) / c) + M_ij``, for each feature.
 
     Args:
@@ -37,19 +36,34 @@ def directional_attention(
         value: ``[B, Tk, C]``, ``h_i``.
         mask: float, broadcastable to ``[B, C, Tq, Tk]``: 0, -inf or a penalty.
         constant: c, which bounds a score.
-        key_padding_mask: bool ``[B, Tk]``, True where padded.
-        dropout_p: probability of dropping a weight, while ``training``.
-        impl: ``auto`` or ``reference``.
-        need_weights: also return the weights before dropout.
+        options: see :class:`~fairseq_posattn.attention.call.Options`; ``impl`` is ``auto`` or
+            ``reference``.
 
     Returns:
         context ``[B, Tq, C]``, or ``(context, weights [B, C, Tq, Tk])``. A query that may see no
         key has both zero.
 
     Raises:
-        ValueError: ``impl`` is unknown.
+        ValueError: as :class:`~fairseq_posattn.attention.implementations.Attention` when called.
     """
-    select_implementation(impl, {"reference": None})
+    return DISAN(
+        options,
+        key_score=key_score,
+        query_score=query_score,
+        value=value,
+        mask=mask,
+        constant=constant,
+    )
+
+
+def _attend(
+    call: Call,
+    key_score: Tensor,
+    query_score: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    constant: float,
+) -> Attended:
     # A feature is a head of width 1: the softmax runs over contiguous keys.
     key_score = (key_score / constant).transpose(1, 2).unsqueeze(-2)  # [B, C, 1, Tk]
     query_score = (query_score / constant).transpose(1, 2).unsqueeze(-1)  # [B, C, Tq, 1]
@@ -57,14 +71,26 @@ def directional_attention(
         constant * torch.tanh(key_score + query_score),  # [B, C, Tq, Tk]
         value.transpose(1, 2).unsqueeze(-1),  # [B, C, Tk, 1]
         mask=mask,
-        key_padding_mask=key_padding_mask,
-        dropout_p=dropout_p,
-        training=training,
-        need_weights=need_weights,
+        key_padding_mask=call.key_padding_mask,
+        dropout_p=call.dropout_p,
+        need_weights=call.need_weights,
     )
-    context, weights = attended if need_weights else (attended, None)
+    context, weights = attended if call.need_weights else (attended, None)
     context = context.squeeze(-1).transpose(1, 2)  # [B, Tq, C]
-    return (context, weights) if need_weights else context
+    return (context, weights) if call.need_weights else context
+
+
+DISAN = Attention(
+    "directional attention",
+    _attend,
+    Shapes(
+        key_score="B Tk C",
+        query_score="B Tq C",
+        value="B Tk C",
+        mask="~B C Tq Tk",
+        key_padding_mask="B Tk",
+    ),
+)
 
 
 class FusionGate(nn.Module):
@@ -96,6 +122,8 @@ class DirectionalBlock(nn.Module):
         dropout: probability of dropping a feature on its way into the maps of the scores.
         impl: see :func:`directional_attention`.
     """
+
+    attention = DISAN
 
     def __init__(
         self,

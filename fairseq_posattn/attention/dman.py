@@ -1,8 +1,8 @@
-"""Mask attention networks: the dynamic mask (DMAN) and the static ones (SMAN).
+"""The dynamic mask attention network, DMAN.
 
-Fan et al., 2021, "Mask Attention Networks: Rethinking and Strengthen Transformer" (MANs), eq. 4, 5,
-11 and 12. Scores are plain dot products; a mask M in [0, 1] multiplies their exponentials before
-they are normalised, which is the same as adding log M to the scores.
+Fan et al., 2021, "Mask Attention Networks: Rethinking and Strengthen Transformer" (MANs), eq. 4, 5
+and 12. Scores are plain dot products; a mask M in [0, 1] multiplies their exponentials before they
+are normalised, which is the same as adding log M to the scores. Fixed masks are in ``sman.py``.
 """
 
 import math
@@ -10,64 +10,17 @@ import math
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from typing_extensions import Unpack
 
+from fairseq_posattn.attention.call import Attended, Call, Options
 from fairseq_posattn.attention.distance import blocked_keys, distance_matrix, signed_distances
-from fairseq_posattn.attention.implementations import select_implementation
-from fairseq_posattn.attention.kernels.support import dot_product_obstacle
+from fairseq_posattn.attention.implementations import Attention
 from fairseq_posattn.attention.mechanism import Mechanism
-from fairseq_posattn.attention.softmax import (
-    fused_attention,
-    scaled_scores,
-    select_softmax_implementation,
-    softmax_attention,
-)
+from fairseq_posattn.attention.shapes import Shapes
+from fairseq_posattn.attention.softmax import biased_attention
 
 # The dynamic mask is kept at or above this, as in the published runs.
 MASK_FLOOR = 1e-10
-
-
-def mask_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor,
-    *,
-    dropout_p: float = 0.0,
-    training: bool = True,
-    impl: str = "auto",
-    need_weights: bool = False,
-) -> Tensor | tuple[Tensor, Tensor]:
-    """``M exp(Q K' / sqrt(D))``, normalised over the keys, times V (MANs eq. 4).
-
-    Args:
-        query: ``[B, H, Tq, D]``.
-        key, value: ``[B, H, Tk, D]``.
-        mask: in [0, 1], broadcastable to ``[B, H, Tq, Tk]``. Where it is 0 it is a constant: it
-            passes no gradient to the mask.
-        dropout_p: probability of dropping a weight, while ``training``.
-        impl: ``auto``, ``sdpa`` or ``reference``.
-        need_weights: also return the weights before dropout.
-
-    Returns:
-        context ``[B, H, Tq, D]``, or ``(context, weights [B, H, Tq, Tk])``. A query whose mask is 0
-        for every key has context and weights zero.
-
-    Raises:
-        ValueError: ``impl`` is unknown or cannot serve this call.
-    """
-    closed = mask <= 0
-    log_mask = mask.masked_fill(closed, 1.0).log().to(query.dtype)
-    return _biased_attention(
-        query,
-        key,
-        value,
-        log_mask,
-        blocked=closed,
-        dropout_p=dropout_p,
-        training=training,
-        impl=impl,
-        need_weights=need_weights,
-    )
 
 
 def dynamic_mask_attention(
@@ -78,13 +31,9 @@ def dynamic_mask_attention(
     distance_bias: Tensor,
     head_bias: Tensor,
     *,
-    key_padding_mask: Tensor | None = None,
     causal: bool = False,
-    dropout_p: float = 0.0,
-    training: bool = True,
-    impl: str = "auto",
-    need_weights: bool = False,
-) -> Tensor | tuple[Tensor, Tensor]:
+    **options: Unpack[Options],
+) -> Attended:
     """Mask attention under ``M[t, s] = sigmoid(h_t W + P_{t-s} + U_i)`` (MANs eq. 4 and 12).
 
     Args:
@@ -94,37 +43,44 @@ def dynamic_mask_attention(
         distance_bias: ``[2N-1]``, ``P_{t-s}`` at entry ``t-s+N-1``. A distance beyond the table has
             its furthest entry.
         head_bias: ``[H]``, ``U_i``.
-        key_padding_mask: bool ``[B, Tk]``, True where padded.
         causal: block the keys after each query.
-        dropout_p: probability of dropping a weight, while ``training``.
-        impl: ``auto``, ``triton``, ``sdpa`` or ``reference``.
-        need_weights: also return the weights before dropout.
+        options: see :class:`~fairseq_posattn.attention.call.Options`; ``impl`` is ``auto``,
+            ``triton``, ``sdpa`` or ``reference``.
 
     Returns:
         context ``[B, H, Tq, D]``, or ``(context, weights [B, H, Tq, Tk])``. A query whose every key
         is padded has context and weights zero.
 
     Raises:
-        ValueError: ``distance_bias`` has an even number of entries; ``impl`` is unknown or cannot
-            serve this call.
+        ValueError: as :class:`~fairseq_posattn.attention.implementations.Attention` when called.
     """
-    _check_table(distance_bias)
-    dropout = {"dropout_p": dropout_p, "training": training}
-    chosen = _select_dynamic(impl, query, key, value, need_weights)
-    if chosen == "triton":
-        from fairseq_posattn.attention.kernels.dman import fused_dynamic_mask_attention
+    return DMAN(
+        options,
+        query=query,
+        key=key,
+        value=value,
+        query_bias=query_bias,
+        distance_bias=distance_bias,
+        head_bias=head_bias,
+        causal=causal,
+    )
 
-        return fused_dynamic_mask_attention(
-            query,
-            key,
-            value,
-            query_bias,
-            distance_bias,
-            head_bias,
-            key_padding_mask=key_padding_mask,
-            causal=causal,
-            **dropout,
-        )
+
+def _attend(
+    call: Call,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    query_bias: Tensor,
+    distance_bias: Tensor,
+    head_bias: Tensor,
+    causal: bool,
+) -> Attended:
+    if call.impl == "triton":
+        from fairseq_posattn.attention.kernels.dman import dynamic_mask_attention
+
+        biases = query_bias, distance_bias, head_bias
+        return dynamic_mask_attention(call, query, key, value, *biases, causal=causal)
     query_length, key_length = query.size(-2), key.size(-2)
     distance = distance_line(distance_bias, query_length, key_length)  # [Tq+Tk-1]
     logits = (
@@ -132,28 +88,24 @@ def dynamic_mask_attention(
         + distance_matrix(distance, query_length, key_length)  # [Tq, Tk]
     )
     log_mask = _LogMask.apply(logits)  # [B, H, Tq, Tk]
-    return _biased_attention(
-        query,
-        key,
-        value,
-        log_mask,
-        blocked=blocked_keys(query_length, key_length, key_padding_mask, causal, query.device),
-        impl=chosen,
-        need_weights=need_weights,
-        **dropout,
-    )
+    blocked = blocked_keys(query_length, key_length, call.key_padding_mask, causal, query.device)
+    return biased_attention(call, query, key, value, bias=log_mask, blocked=blocked)
 
 
-def _select_dynamic(requested, query, key, value, need_weights):
-    weights = "cannot return weights" if need_weights else None
-    obstacles = {
-        "triton": weights
-        or dot_product_obstacle("dynamic mask attention", requested, query, key, value),
-        "sdpa": weights,
-        "reference": None,
-    }
-    best_first = obstacles if query.device.type == "cuda" else dict(reversed(obstacles.items()))
-    return select_implementation(requested, best_first)
+DMAN = Attention(
+    "dynamic mask attention",
+    _attend,
+    Shapes(
+        query="B H Tq D",
+        key="B H Tk D",
+        value="B H Tk Dv",
+        query_bias="B Tq",
+        distance_bias="2N-1",
+        head_bias="H",
+        key_padding_mask="B Tk",
+    ),
+    implementations=("triton", "sdpa", "reference"),
+)
 
 
 class _LogMask(torch.autograd.Function):
@@ -175,26 +127,9 @@ class _LogMask(torch.autograd.Function):
 
 def distance_line(distance_bias: Tensor, query_length: int, key_length: int) -> Tensor:
     """``P`` at every distance that occurs, from a table ``[2N-1]``: ``[Tq+Tk-1]``."""
-    _check_table(distance_bias)
     furthest = distance_bias.size(0) // 2
     distances = signed_distances(query_length, key_length, distance_bias.device)
     return distance_bias[distances.clamp(-furthest, furthest) + furthest]
-
-
-def _check_table(distance_bias):
-    if distance_bias.size(0) % 2 == 0:
-        raise ValueError(
-            f"distance_bias has {distance_bias.size(0)} entries; it needs 2N-1, distance 0 amid"
-        )
-
-
-def _biased_attention(query, key, value, bias, *, blocked, impl, need_weights, **dropout):
-    """``softmax(Q K' / sqrt(D) + bias) V``."""
-    chosen = select_softmax_implementation(impl, query.device, need_weights)
-    if chosen == "sdpa":
-        return fused_attention(query, key, value, bias=bias, blocked=blocked, **dropout)
-    scores = scaled_scores(query, key).add_(bias)  # [B, H, Tq, Tk]
-    return softmax_attention(scores, value, blocked=blocked, need_weights=need_weights, **dropout)
 
 
 class DynamicMaskAttention(Mechanism):
@@ -211,6 +146,8 @@ class DynamicMaskAttention(Mechanism):
         dropout: probability of dropping an attention weight while training.
         impl: see :func:`dynamic_mask_attention`.
     """
+
+    attention = DMAN
 
     def __init__(
         self,
@@ -253,83 +190,6 @@ class DynamicMaskAttention(Mechanism):
             self.head_bias,
             causal=self.causal,
             **self.options(key_padding_mask, need_weights),
-        )
-        if need_weights:
-            context, weights = attended
-            return F.relu(context), weights
-        return F.relu(attended)
-
-
-def static_mask(
-    query_length: int,
-    key_length: int,
-    radius: float | None,
-    *,
-    key_padding_mask: Tensor | None = None,
-    causal: bool = False,
-    device=None,
-) -> Tensor:
-    """``SM[t, s]`` = 1 where ``|t-s| <= b``, else 0 (MANs eq. 11).
-
-    Args:
-        radius: b; or None for the b of SMAN1, read as the square root of L/2, L the number of keys
-            that the query may see: the sentence's length, or where ``causal`` its length so far,
-            which is all that is known of it while it is being written.
-        key_padding_mask: bool ``[B, Tk]``, True where padded.
-        causal: block the keys after each query.
-
-    Returns:
-        float, broadcastable to ``[B, H, Tq, Tk]``.
-    """
-    distances = signed_distances(query_length, key_length, device)
-    distances = distance_matrix(distances, query_length, key_length)[None, None]  # [1, 1, Tq, Tk]
-    visible = distances >= 0 if causal else torch.ones_like(distances, dtype=torch.bool)
-    if key_padding_mask is not None:
-        visible = visible & ~key_padding_mask[:, None, None, :]
-    if radius is None:
-        radius = (visible.sum(-1, keepdim=True) / 2).sqrt()
-    return (visible & (distances.abs() <= radius)).float()
-
-
-class StaticMaskAttention(Mechanism):
-    """SMAN: attention within a fixed distance, in DMAN's place (MANs section 4.2).
-
-    Args:
-        radius: b of eq. 11; None for SMAN1's, which grows with the sentence (:func:`static_mask`).
-        causal: whether queries are blocked from the keys after them.
-        dropout: probability of dropping an attention weight while training.
-        impl: see :func:`mask_attention`.
-    """
-
-    def __init__(
-        self,
-        radius: float | None = 4,
-        causal: bool = False,
-        dropout: float = 0.0,
-        impl: str = "auto",
-    ):
-        super().__init__(causal, dropout, impl)
-        self.radius = radius
-
-    def forward(self, hidden, query, key, value, *, key_padding_mask=None, need_weights=False):
-        """See :func:`mask_attention`; ``hidden`` ``[B, Tq, C]`` is not looked at."""
-        mask = static_mask(
-            query.size(-2),
-            key.size(-2),
-            self.radius,
-            key_padding_mask=key_padding_mask,
-            causal=self.causal,
-            device=query.device,
-        )
-        attended = mask_attention(
-            query,
-            key,
-            value,
-            mask,
-            dropout_p=self.dropout,
-            training=self.training,
-            impl=self.impl,
-            need_weights=need_weights,
         )
         if need_weights:
             context, weights = attended

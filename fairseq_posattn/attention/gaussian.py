@@ -6,15 +6,14 @@ predicts both the central position of its region and the region's width (query-s
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import Unpack
 
+from fairseq_posattn.attention.call import Attended, Call, Options
 from fairseq_posattn.attention.distance import blocked_keys
+from fairseq_posattn.attention.implementations import Attention
 from fairseq_posattn.attention.mechanism import Mechanism
-from fairseq_posattn.attention.softmax import (
-    fused_attention,
-    scaled_scores,
-    select_softmax_implementation,
-    softmax_attention,
-)
+from fairseq_posattn.attention.shapes import Shapes
+from fairseq_posattn.attention.softmax import biased_attention
 
 # In tokens. A window this narrow already holds a single key, and the bias of the nearest key is
 # still finite in float16.
@@ -27,13 +26,8 @@ def gaussian_attention(
     value: Tensor,
     center_logit: Tensor,
     window_logit: Tensor,
-    *,
-    key_padding_mask: Tensor | None = None,
-    dropout_p: float = 0.0,
-    training: bool = True,
-    impl: str = "auto",
-    need_weights: bool = False,
-) -> Tensor | tuple[Tensor, Tensor]:
+    **options: Unpack[Options],
+) -> Attended:
     """``softmax(Q K' / sqrt(D) + G) V``, ``G[t, s] = -(s - P_t)^2 / (2 sigma_t^2)``.
 
     The central position is ``P_t = I sigmoid(p_t)`` and the deviation half of the window,
@@ -44,29 +38,55 @@ def gaussian_attention(
         key, value: ``[B, H, Tk, D]``.
         center_logit: ``[B, H, Tq]``, ``p``.
         window_logit: ``[B, H, Tq]``, ``z``.
-        key_padding_mask: bool ``[B, Tk]``, True where padded. Padding counts neither in I nor in
-            the positions, on whichever side it is.
-        dropout_p: probability of dropping a weight, while ``training``.
-        impl: ``auto``, ``sdpa`` or ``reference``.
-        need_weights: also return the weights before dropout.
+        options: see :class:`~fairseq_posattn.attention.call.Options`; ``impl`` is ``auto``,
+            ``sdpa`` or ``reference``. Padding, on whichever side, counts neither in I nor in the
+            positions.
 
     Returns:
         context ``[B, H, Tq, D]``, or ``(context, weights [B, H, Tq, Tk])``. A query whose every key
         is padded has context and weights zero.
 
     Raises:
-        ValueError: ``impl`` is unknown or cannot serve this call.
+        ValueError: as :class:`~fairseq_posattn.attention.implementations.Attention` when called.
     """
-    chosen = select_softmax_implementation(impl, query.device, need_weights)
-    blocked = blocked_keys(query.size(-2), key.size(-2), key_padding_mask, device=query.device)
-    dropout = {"dropout_p": dropout_p, "training": training}
-    position, length = sentence_positions(key, key_padding_mask)
+    return GAUSSIAN(
+        options,
+        query=query,
+        key=key,
+        value=value,
+        center_logit=center_logit,
+        window_logit=window_logit,
+    )
+
+
+def _attend(
+    call: Call,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    center_logit: Tensor,
+    window_logit: Tensor,
+) -> Attended:
+    padding = call.key_padding_mask
+    blocked = blocked_keys(query.size(-2), key.size(-2), padding, device=query.device)
+    position, length = sentence_positions(key, padding)
     bias = gaussian_bias(center_logit, window_logit, position, length)  # [B, H, Tq, Tk]
-    if chosen == "sdpa":
-        bias = bias.to(query.dtype)
-        return fused_attention(query, key, value, bias=bias, blocked=blocked, **dropout)
-    scores = bias.add_(scaled_scores(query, key))  # [B, H, Tq, Tk]
-    return softmax_attention(scores, value, blocked=blocked, need_weights=need_weights, **dropout)
+    return biased_attention(call, query, key, value, bias=bias, blocked=blocked)
+
+
+GAUSSIAN = Attention(
+    "gaussian attention",
+    _attend,
+    Shapes(
+        query="B H Tq D",
+        key="B H Tk D",
+        value="B H Tk Dv",
+        center_logit="B H Tq",
+        window_logit="B H Tq",
+        key_padding_mask="B Tk",
+    ),
+    implementations=("sdpa", "reference"),
+)
 
 
 def sentence_positions(key: Tensor, key_padding_mask: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -119,6 +139,8 @@ class GaussianAttention(Mechanism):
     Raises:
         ValueError: ``causal`` is True.
     """
+
+    attention = GAUSSIAN
 
     def __init__(
         self,

@@ -3,18 +3,14 @@
 from collections.abc import Sequence
 
 from torch import Tensor
+from typing_extensions import Unpack
 
-from fairseq_posattn.attention.masks import (
-    MaskBank,
-    masked_softmax_attention,
-    separate_mask,
-)
+from fairseq_posattn.attention.call import Attended, Call, Options
+from fairseq_posattn.attention.implementations import Attention
+from fairseq_posattn.attention.masks import MaskBank, separate_mask
 from fairseq_posattn.attention.mechanism import Mechanism
-from fairseq_posattn.attention.softmax import (
-    fused_attention,
-    scaled_scores,
-    select_softmax_implementation,
-)
+from fairseq_posattn.attention.shapes import Shapes
+from fairseq_posattn.attention.softmax import biased_attention
 
 
 def masked_dot_product_attention(
@@ -22,45 +18,46 @@ def masked_dot_product_attention(
     key: Tensor,
     value: Tensor,
     mask: Tensor,
-    *,
-    key_padding_mask: Tensor | None = None,
-    dropout_p: float = 0.0,
-    training: bool = True,
-    impl: str = "auto",
-    need_weights: bool = False,
-) -> Tensor | tuple[Tensor, Tensor]:
+    **options: Unpack[Options],
+) -> Attended:
     """``softmax(Q K' / sqrt(D) + M) V``.
 
     Args:
         query: ``[B, H, Tq, D]``.
         key, value: ``[B, H, Tk, D]``.
         mask: float ``[H, Tq, Tk]``, or broadcastable to ``[B, H, Tq, Tk]``: 0, -inf or a penalty.
-        key_padding_mask: bool ``[B, Tk]``, True where padded.
-        dropout_p: probability of dropping a weight, while ``training``.
-        impl: ``auto``, ``sdpa`` or ``reference``.
-        need_weights: also return the weights before dropout.
+        options: see :class:`~fairseq_posattn.attention.call.Options`; ``impl`` is ``auto``,
+            ``sdpa`` or ``reference``.
 
     Returns:
         context ``[B, H, Tq, D]``, or ``(context, weights [B, H, Tq, Tk])``. A query that may see no
         key has both zero.
 
     Raises:
-        ValueError: ``impl`` is unknown or cannot serve this call.
+        ValueError: as :class:`~fairseq_posattn.attention.implementations.Attention` when called.
     """
-    dropout = {"dropout_p": dropout_p, "training": training}
-    if select_softmax_implementation(impl, query.device, need_weights) == "reference":
-        return masked_softmax_attention(
-            scaled_scores(query, key),
-            value,
-            mask=mask,
-            key_padding_mask=key_padding_mask,
-            need_weights=need_weights,
-            **dropout,
-        )
+    return MASKED(options, query=query, key=key, value=value, mask=mask)
+
+
+def _attend(call: Call, query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Attended:
     penalties, blocked = separate_mask(mask.to(query.dtype))
-    if key_padding_mask is not None:
-        blocked = blocked | key_padding_mask[:, None, None, :]
-    return fused_attention(query, key, value, bias=penalties, blocked=blocked, **dropout)
+    if call.key_padding_mask is not None:
+        blocked = blocked | call.key_padding_mask[:, None, None, :]
+    return biased_attention(call, query, key, value, bias=penalties, blocked=blocked)
+
+
+MASKED = Attention(
+    "masked dot-product attention",
+    _attend,
+    Shapes(
+        query="B H Tq D",
+        key="B H Tk D",
+        value="B H Tk Dv",
+        mask="~B H Tq Tk",
+        key_padding_mask="B Tk",
+    ),
+    implementations=("sdpa", "reference"),
+)
 
 
 class MaskedDotProductAttention(Mechanism):
@@ -78,6 +75,8 @@ class MaskedDotProductAttention(Mechanism):
         ValueError: a name is unknown, the masks do not divide the heads, or one looks ahead where
             ``causal``.
     """
+
+    attention = MASKED
 
     def __init__(
         self,

@@ -29,6 +29,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from fairseq_posattn.attention.call import Attended
 from fairseq_posattn.attention.distance import distance_matrix, signed_distances
 from fairseq_posattn.attention.softmax import softmax_attention
 
@@ -212,8 +213,9 @@ def masked_softmax_attention(
     *,
     mask: Tensor | None = None,
     key_padding_mask: Tensor | None = None,
-    **options,
-) -> Tensor | tuple[Tensor, Tensor]:
+    dropout_p: float = 0.0,
+    need_weights: bool = False,
+) -> Attended:
     """Softmax of ``scores + mask`` over the keys, and the weighted sum of the values.
 
     Args:
@@ -221,7 +223,8 @@ def masked_softmax_attention(
         value: ``[B, ..., Tk, D]``.
         mask: float, broadcastable to the scores.
         key_padding_mask: bool ``[B, Tk]``, True where padded.
-        options: see :func:`~fairseq_posattn.attention.softmax.softmax_attention`.
+        dropout_p, need_weights: see
+            :func:`~fairseq_posattn.attention.softmax.softmax_attention`.
 
     Returns:
         context ``[B, ..., Tq, D]``, with ``need_weights`` also the weights ``[B, ..., Tq, Tk]``. A
@@ -235,7 +238,9 @@ def masked_softmax_attention(
         batch, key_length = key_padding_mask.shape
         padding = key_padding_mask.view(batch, *[1] * (scores.dim() - 2), key_length)
         blocked = padding if blocked is None else blocked | padding
-    return softmax_attention(scores, value, blocked=blocked, **options)
+    return softmax_attention(
+        scores, value, blocked=blocked, dropout_p=dropout_p, need_weights=need_weights
+    )
 
 
 @dataclass(frozen=True)
@@ -261,6 +266,12 @@ class DistanceMask:
         least, greatest = self.reach.unbind(-1)
         reach = torch.stack([least.clamp(max=0), greatest.clamp(min=0)], dim=-1)
         return replace(self, line=line, reach=reach)
+
+    def expand(self, heads: int) -> "DistanceMask":
+        """The same for so many heads, where it is of one."""
+        if self.line.size(0) == heads:
+            return self
+        return replace(self, line=self.line.repeat(heads, 1), reach=self.reach.repeat(heads, 1))
 
     def matrix(self, dtype: torch.dtype | None = None) -> Tensor:
         """float ``[K, Tq, Tk]``."""

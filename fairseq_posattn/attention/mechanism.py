@@ -1,6 +1,20 @@
 """What the modules around the attention functions share, so that a layer can be made of any."""
 
+from typing import ClassVar
+
 from torch import Tensor, nn
+from typing_extensions import TypedDict
+
+from fairseq_posattn.attention.call import Options
+from fairseq_posattn.attention.implementations import Attention
+
+
+class Shared(TypedDict, total=False):
+    """The arguments that every mechanism has."""
+
+    causal: bool
+    dropout: float
+    impl: str
 
 
 class Mechanism(nn.Module):
@@ -18,9 +32,11 @@ class Mechanism(nn.Module):
         impl: implementation of the attention function.
 
     Attributes:
+        attention: the function that it calls.
         projects_key: False where the key is the layer's input itself, split among the heads.
     """
 
+    attention: ClassVar[Attention]
     projects_key = True
 
     def __init__(self, causal: bool = False, dropout: float = 0.0, impl: str = "auto"):
@@ -29,7 +45,7 @@ class Mechanism(nn.Module):
         self.dropout = dropout
         self.impl = impl
 
-    def options(self, key_padding_mask: Tensor | None, need_weights: bool) -> dict:
+    def options(self, key_padding_mask: Tensor | None, need_weights: bool) -> Options:
         """Arguments that every attention function takes by name."""
         return {
             "key_padding_mask": key_padding_mask,

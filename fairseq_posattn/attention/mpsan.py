@@ -11,11 +11,13 @@ from collections.abc import Sequence
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from typing_extensions import Unpack
 
+from fairseq_posattn.attention.call import Attended, Call, Options
 from fairseq_posattn.attention.disan import FusionGate, glorot_linear
-from fairseq_posattn.attention.implementations import select_implementation
-from fairseq_posattn.attention.kernels.support import kernel_obstacle
+from fairseq_posattn.attention.implementations import Attention
 from fairseq_posattn.attention.masks import DistanceMask, MaskBank, masked_softmax_attention
+from fairseq_posattn.attention.shapes import Shapes
 
 # The four units of the published model.
 MPSAN_MASKS = ("window:2", "window:3", "past+scaled_distance", "future+scaled_distance")
@@ -28,12 +30,8 @@ def additive_attention(
     *,
     mask: Tensor | DistanceMask | None = None,
     constant: float = 5.0,
-    key_padding_mask: Tensor | None = None,
-    dropout_p: float = 0.0,
-    training: bool = True,
-    impl: str = "auto",
-    need_weights: bool = False,
-) -> Tensor | tuple[Tensor, Tensor]:
+    **options: Unpack[Options],
+) -> Attended:
     """Softmax over the keys of ``ELU((U h_i + V h_j + b) / c) + M_ij``, times values (eq. 6, 7).
 
     With heads, or units, all four tensors have them after the batch: ``[B, H, ...]``. The
@@ -49,30 +47,38 @@ def additive_attention(
             distance that masks are, K of them for the first dimension after the batch, which the
             kernels read faster.
         constant: c.
-        key_padding_mask: bool ``[B, Tk]``, True where padded, with heads too.
-        dropout_p: probability of dropping a weight, while ``training``.
-        impl: ``auto``, ``triton`` or ``reference``.
-        need_weights: also return the weights before dropout.
+        options: see :class:`~fairseq_posattn.attention.call.Options`; ``impl`` is ``auto``,
+            ``triton`` or ``reference``. Padding is ``[B, Tk]`` with heads too.
 
     Returns:
         context ``[B, Tq, C]``, or ``(context, weights [B, Tq, Tk])``. A query that may see no key
         has both zero.
 
     Raises:
-        ValueError: ``impl`` is unknown or cannot serve this call.
+        ValueError: as :class:`~fairseq_posattn.attention.implementations.Attention` when called.
     """
-    tensors = key_score, query_score, value
-    if _select_implementation(impl, tensors, mask, need_weights) == "triton":
-        from fairseq_posattn.attention.kernels.mpsan import fused_additive_attention
+    return MPSAN(
+        options,
+        key_score=key_score,
+        query_score=query_score,
+        value=value,
+        mask=mask,
+        constant=constant,
+    )
 
-        return fused_additive_attention(
-            *tensors,
-            mask=mask,
-            constant=constant,
-            key_padding_mask=key_padding_mask,
-            dropout_p=dropout_p,
-            training=training,
-        )
+
+def _attend(
+    call: Call,
+    key_score: Tensor,
+    query_score: Tensor,
+    value: Tensor,
+    mask: Tensor | DistanceMask | None,
+    constant: float,
+) -> Attended:
+    if call.impl == "triton":
+        from fairseq_posattn.attention.kernels.mpsan import additive_attention
+
+        return additive_attention(call, key_score, query_score, value, mask, constant)
     if isinstance(mask, DistanceMask):
         matrix = mask.matrix(value.dtype)  # [K, Tq, Tk]
         ones = [1] * (key_score.dim() - 3)
@@ -83,26 +89,24 @@ def additive_attention(
         F.elu(key_score + query_score),  # [B, Tq, Tk]
         value,
         mask=mask,
-        key_padding_mask=key_padding_mask,
-        dropout_p=dropout_p,
-        training=training,
-        need_weights=need_weights,
+        key_padding_mask=call.key_padding_mask,
+        dropout_p=call.dropout_p,
+        need_weights=call.need_weights,
     )
 
 
-def _select_implementation(requested, tensors, mask, need_weights):
-    triton = "cannot return weights" if need_weights else None
-    if isinstance(mask, Tensor) and mask.requires_grad:
-        triton = "cannot differentiate the mask"
-    key_length = tensors[0].size(-1)
-    obstacles = {
-        "triton": triton or kernel_obstacle("additive attention", requested, key_length, *tensors),
-        "reference": None,
-    }
-    on_gpu = tensors[0].device.type == "cuda"
-    return select_implementation(
-        requested, obstacles if on_gpu else dict(reversed(obstacles.items()))
-    )
+MPSAN = Attention(
+    "additive attention",
+    _attend,
+    Shapes(
+        key_score="B * Tk",
+        query_score="B * Tq",
+        value="B * Tk C",
+        mask="~B * Tq Tk",
+        key_padding_mask="B Tk",
+    ),
+    implementations=("triton", "reference"),
+)
 
 
 class PositionalSelfAttention(nn.Module):
@@ -117,6 +121,8 @@ class PositionalSelfAttention(nn.Module):
     Raises:
         ValueError: a mask's name is unknown.
     """
+
+    attention = MPSAN
 
     def __init__(
         self,

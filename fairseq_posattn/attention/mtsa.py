@@ -1,4 +1,4 @@
-"""Tensorized attention, TSA and MTSA, and source2token pooling.
+"""Tensorized attention, TSA and MTSA.
 
 Shen et al., 2019, "Tensorized Self-Attention: Efficiently Modeling Pairwise and Global
 Dependencies" (MTSA), eq. 7 to 13, Algorithm 1 and appendix A. Every pair of tokens has a weight for
@@ -6,19 +6,24 @@ each feature, the product of a token2token weight and a source2token weight; no 
 is ever made.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from typing_extensions import Unpack
 
-from fairseq_posattn.attention.implementations import select_implementation
-from fairseq_posattn.attention.kernels.support import dot_product_obstacle
+from fairseq_posattn.attention.call import Attended, Call, Options
+from fairseq_posattn.attention.choices import check_choice
+from fairseq_posattn.attention.headwise import HeadwiseFusionGate, HeadwiseLinear
+from fairseq_posattn.attention.implementations import Attention
 from fairseq_posattn.attention.masked import masked_dot_product_attention
 from fairseq_posattn.attention.masks import DistanceMask, MaskBank, masked_softmax_attention
-from fairseq_posattn.attention.mechanism import Mechanism
+from fairseq_posattn.attention.mechanism import Mechanism, Shared
 from fairseq_posattn.attention.san import dot_product_attention
-from fairseq_posattn.attention.softmax import open_dead_rows, scaled_scores
+from fairseq_posattn.attention.shapes import Shapes
+from fairseq_posattn.attention.softmax import scaled_scores
+from fairseq_posattn.attention.source2token import source2token_weights
 
 # sigma_t and sigma_s of eq. 10 (appendix A.1).
 SCALES = {"log_sigmoid": F.logsigmoid, "identity": lambda scores: scores}
@@ -41,12 +46,8 @@ def tensorized_attention(
     mask: Tensor | DistanceMask | None = None,
     token_scale: str = "log_sigmoid",
     source_scale: str = "identity",
-    key_padding_mask: Tensor | None = None,
-    dropout_p: float = 0.0,
-    training: bool = True,
-    impl: str = "auto",
-    need_weights: bool = False,
-) -> Tensor | tuple[Tensor, Tensor]:
+    **options: Unpack[Options],
+) -> Attended:
     """Attention with a weight for each pair of tokens and each feature (MTSA eq. 10 to 12).
 
     Feature l of query j's context is the mean of ``v_il`` over the keys i, with weights in
@@ -61,14 +62,12 @@ def tensorized_attention(
         mask: M, float ``[H, Tq, Tk]`` or broadcastable to ``[B, H, Tq, Tk]``: 0, -inf or a penalty;
             or the function of the distance that it is, which the kernels read faster.
         token_scale, source_scale: sigma_t and sigma_s, ``log_sigmoid`` or ``identity``.
-        key_padding_mask: bool ``[B, Tk]``, True where padded.
-        dropout_p: probability of dropping a weight of a pair, while ``training``. E and exp(S) are
-            dropped apart, each with the square root of the probability of keeping, and only in the
-            numerator (appendix A.3).
-        impl: ``auto``, ``triton``, ``sdpa`` (``token_scale="identity"``: one call with doubled
-            values; with dropout, which spares the denominator, two) or ``reference``.
-        need_weights: also return the token2token weights, E divided by its sum over the keys.
-            :func:`source2token_weights` of the source scores are the other half.
+        options: see :class:`~fairseq_posattn.attention.call.Options`; ``impl`` is ``auto``,
+            ``triton``, ``sdpa`` (``token_scale="identity"``: one call with doubled values; with
+            dropout, which spares the denominator, two) or ``reference``. What is dropped is a pair:
+            E and exp(S) apart, each with the square root of the probability of keeping, and only in
+            the numerator (appendix A.3). The weights are token2token's, E divided by its sum over
+            the keys; ``source2token_weights`` of the source scores are the other half.
 
     Returns:
         context ``[B, H, Tq, D]``, or ``(context, weights [B, H, Tq, Tk])``. A query that may see no
@@ -78,39 +77,49 @@ def tensorized_attention(
         but for their token2token weights.
 
     Raises:
-        ValueError: ``token_scale``, ``source_scale`` or ``impl`` is unknown, or ``impl`` cannot
-            serve this call.
+        ValueError: ``token_scale`` or ``source_scale`` is unknown; and as
+            :class:`~fairseq_posattn.attention.implementations.Attention` when called.
     """
-    _check_choice("token_scale", token_scale, SCALES)
-    _check_choice("source_scale", source_scale, SCALES)
-    dropping = training and dropout_p > 0
-    chosen = _select_implementation(impl, token_scale, query, key, value, mask, need_weights)
-    if chosen == "triton":
-        from fairseq_posattn.attention.kernels.mtsa import fused_tensorized_attention
+    check_choice("token_scale", token_scale, SCALES)
+    check_choice("source_scale", source_scale, SCALES)
+    return MTSA(
+        options,
+        query=query,
+        key=key,
+        value=value,
+        source_scores=source_scores,
+        mask=mask,
+        token_scale=token_scale,
+        source_scale=source_scale,
+    )
 
-        return fused_tensorized_attention(
-            query,
-            key,
-            value,
-            source_scores,
-            mask=mask,
-            token_scale=token_scale,
-            source_scale=source_scale,
-            key_padding_mask=key_padding_mask,
-            dropout_p=dropout_p,
-            training=training,
-        )
+
+def _attend(
+    call: Call,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    source_scores: Tensor,
+    mask: Tensor | DistanceMask | None,
+    token_scale: str,
+    source_scale: str,
+) -> Attended:
+    if call.impl == "triton":
+        from fairseq_posattn.attention.kernels.mtsa import tensorized_attention
+
+        scales = {"token_scale": token_scale, "source_scale": source_scale}
+        return tensorized_attention(call, query, key, value, source_scores, mask, **scales)
     wide = torch.promote_types(query.dtype, torch.float32)
     mask = mask.matrix(wide) if isinstance(mask, DistanceMask) else mask
-    masks = {"mask": mask, "key_padding_mask": key_padding_mask}
-    p = 1 - (1 - dropout_p) ** 0.5 if dropping else 0.0
+    masks = {"mask": mask, "key_padding_mask": call.key_padding_mask}
+    p = 1 - (1 - call.dropout_p) ** 0.5
 
     # Autocast would take the weights to float16, where most of them vanish.
     with torch.autocast(query.device.type, enabled=False):
         source = SCALES[source_scale](source_scores.to(wide))
-        source = source2token_weights(source, key_padding_mask)  # [B, H, Tk, D]
+        source = source2token_weights(source, call.key_padding_mask)  # [B, H, Tk, D]
         source = source.clamp(min=SMALLEST_WEIGHT)
-        if chosen == "sdpa":
+        if call.impl == "sdpa":
             return _dot_product_form(query, key, value, source, p, **masks)
 
         scores = SCALES[token_scale](scaled_scores(query, key).to(wide))  # [B, H, Tq, Tk]
@@ -122,23 +131,7 @@ def tensorized_attention(
             kept, source = F.dropout(weights, p), F.dropout(source, p)
         numerator = torch.matmul(kept, source * value)  # [B, H, Tq, D]
         context = _divide(numerator, denominator).to(value.dtype)
-    return (context, weights.to(value.dtype)) if need_weights else context
-
-
-def _select_implementation(requested, token_scale, query, key, value, mask, need_weights):
-    sdpa = triton = "cannot return weights" if need_weights else None
-    if token_scale != "identity":
-        sdpa = f"cannot do token_scale {token_scale!r}, only 'identity'"
-    if isinstance(mask, Tensor) and mask.requires_grad:
-        triton = "cannot differentiate the mask"
-    obstacles = {
-        "triton": triton
-        or dot_product_obstacle("tensorized attention", requested, query, key, value),
-        "sdpa": sdpa,
-        "reference": None,
-    }
-    best_first = obstacles if query.device.type == "cuda" else dict(reversed(obstacles.items()))
-    return select_implementation(requested, best_first)
+    return (context, weights.to(value.dtype)) if call.need_weights else context
 
 
 def _dot_product_form(query, key, value, source, p, *, mask, key_padding_mask):
@@ -171,104 +164,27 @@ def _divide(numerator: Tensor, denominator: Tensor) -> Tensor:
     return numerator / denominator.where(denominator > 0, 1.0)
 
 
-def source2token_weights(scores: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
-    """Softmax over the positions, for each feature (MTSA section 2.2 B and eq. 9).
-
-    Args:
-        scores: ``[B, ..., T, C]``.
-        key_padding_mask: bool ``[B, T]``, True where padded.
-
-    Returns:
-        ``[B, ..., T, C]``, float32 at least; zero where padded.
-    """
-    wide = torch.promote_types(scores.dtype, torch.float32)
-    if key_padding_mask is None:
-        return scores.softmax(dim=-2, dtype=wide)
-    blocked, _ = open_dead_rows(key_padding_mask)
-    blocked, padding = (
-        mask.view(mask.size(0), *[1] * (scores.dim() - 3), -1, 1)
-        for mask in (blocked, key_padding_mask)
-    )
-    weights = scores.masked_fill(blocked, float("-inf")).softmax(dim=-2, dtype=wide)
-    return weights.masked_fill(padding, 0.0)
+def _refuse(impl: str, arguments: Mapping[str, object]) -> str | None:
+    token_scale = arguments["token_scale"]
+    if impl == "sdpa" and token_scale != "identity":
+        return f"cannot do token_scale {token_scale!r}, only 'identity'"
+    return None
 
 
-def source2token_pooling(
-    hidden: Tensor,
-    scores: Tensor,
-    *,
-    key_padding_mask: Tensor | None = None,
-    need_weights: bool = False,
-) -> Tensor | tuple[Tensor, Tensor]:
-    """One vector for a sentence: the mean over its positions, weighted for each feature.
-
-    Multi-dimensional source2token self attention (MTSA section 2.2 B; DiSAN, Shen et al., 2018).
-
-    Args:
-        hidden: ``[B, T, C]``.
-        scores: ``[B, T, C]``, each position's score for each feature.
-        key_padding_mask: bool ``[B, T]``, True where padded.
-        need_weights: also return the weights.
-
-    Returns:
-        ``[B, C]``, or ``([B, C], weights [B, T, C])``. A sentence of nothing but padding has zero.
-    """
-    weights = source2token_weights(scores, key_padding_mask)  # [B, T, C]
-    pooled = (weights * hidden).sum(dim=1).to(hidden.dtype)  # [B, C]
-    return (pooled, weights.to(hidden.dtype)) if need_weights else pooled
-
-
-def _check_choice(what: str, name: str, choices):
-    if name not in choices:
-        raise ValueError(f"unknown {what} {name!r}; choose one of: {', '.join(choices)}")
-
-
-class HeadwiseLinear(nn.Module):
-    """An affine map of its own for each head.
-
-    Weights start as Glorot uniform.
-
-    Args:
-        num_heads: H.
-        input_dim, output_dim: features of one head.
-        bias: what the biases start at.
-    """
-
-    def __init__(self, num_heads: int, input_dim: int, output_dim: int, bias: float = 0.0):
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(num_heads, input_dim, output_dim))
-        self.bias = nn.Parameter(torch.empty(num_heads, 1, output_dim))
-        self.initial_bias = bias
-        self.reset_parameters()
-
-    def reset_parameters(self):
-        for weight in self.weight:
-            nn.init.xavier_uniform_(weight)
-        nn.init.constant_(self.bias, self.initial_bias)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """``[B, H, T, input_dim]`` to ``[B, H, T, output_dim]``."""
-        return torch.einsum("bhti,hio->bhto", x, self.weight) + self.bias
-
-
-class HeadwiseFusionGate(nn.Module):
-    """``g * v + (1 - g) * context``, ``g = sigmoid(affine([v; context]))``, for each head.
-
-    A part of the published classification models, which the paper does not mention.
-
-    Args:
-        num_heads: H.
-        head_dim: D.
-    """
-
-    def __init__(self, num_heads: int, head_dim: int):
-        super().__init__()
-        self.gate = HeadwiseLinear(num_heads, 2 * head_dim, head_dim)
-
-    def forward(self, value: Tensor, context: Tensor) -> Tensor:
-        """Two ``[B, H, T, D]`` to one."""
-        gate = self.gate(torch.cat([value, context], dim=-1)).sigmoid()  # [B, H, T, D]
-        return gate * value + (1 - gate) * context
+MTSA = Attention(
+    "tensorized attention",
+    _attend,
+    Shapes(
+        query="B H Tq D",
+        key="B H Tk D",
+        value="B H Tk Dv",
+        source_scores="B H Tk Dv",
+        mask="~B H Tq Tk",
+        key_padding_mask="B Tk",
+    ),
+    implementations=("triton", "sdpa", "reference"),
+    refuse=_refuse,
+)
 
 
 class TensorizedAttention(Mechanism):
@@ -299,15 +215,16 @@ class TensorizedAttention(Mechanism):
         divide_source: whether S is divided by sqrt(D), as R is.
         activation: sigma_m between the maps of S.
         fusion_gate: whether a gate chooses between a query's own value and its context.
-        causal: whether queries are blocked from the keys after them. No mask may look ahead then;
-            without masks, queries see themselves and what comes before.
-        dropout: probability of dropping the weight of a pair while training.
-        impl: see :func:`tensorized_attention`.
+        shared: ``causal``, ``dropout`` and ``impl``, see
+            :class:`~fairseq_posattn.attention.mechanism.Mechanism`. Where causal, no mask may look
+            ahead; without masks, queries see themselves and what comes before.
 
     Raises:
         ValueError: a name is unknown, the masks do not divide the heads, or one of them looks ahead
             where ``causal``.
     """
+
+    attention = MTSA
 
     def __init__(
         self,
@@ -323,23 +240,21 @@ class TensorizedAttention(Mechanism):
         divide_source: bool = False,
         activation: Callable[[Tensor], Tensor] = F.relu,
         fusion_gate: bool = False,
-        causal: bool = False,
-        dropout: float = 0.0,
-        impl: str = "auto",
+        **shared: Unpack[Shared],
     ):
-        super().__init__(causal, dropout, impl)
-        _check_choice("token_scale", token_scale, SCALES)
-        _check_choice("source_scale", source_scale, SCALES)
-        _check_choice("source", source, SOURCES)
+        super().__init__(**shared)
+        check_choice("token_scale", token_scale, SCALES)
+        check_choice("source_scale", source_scale, SCALES)
+        check_choice("source", source, SOURCES)
         if source_layers not in (0, 1, 2):
             raise ValueError(f"source_layers {source_layers}: choose 0, 1 or 2")
-        if source == "input" and (causal or source_layers != 1):
+        if source == "input" and (self.causal or source_layers != 1):
             raise ValueError(
                 f"source 'input' takes one affine map, not {source_layers}, and is not causal"
             )
-        if causal and not masks:
+        if self.causal and not masks:
             masks, include_self = ("past",), True
-        self.masks = MaskBank.for_heads(masks, num_heads, causal) if masks else None
+        self.masks = MaskBank.for_heads(masks, num_heads, self.causal) if masks else None
         self.include_self = include_self
         self.token_scale = token_scale
         self.source_scale = source_scale
@@ -412,33 +327,3 @@ class TensorizedAttention(Mechanism):
         if self.fusion_gate is not None:
             context = self.fusion_gate(value[:, :, -query.size(-2) :], context)
         return (context, weights) if need_weights else context
-
-
-class Source2TokenPooling(nn.Module):
-    """Source2token pooling whose scores are ``W2 elu(W1 x + b1) + b2``: 2 C^2 + 2 C parameters.
-
-    Weights start as Glorot uniform, biases at zero (MTSA appendix B).
-
-    Args:
-        embed_dim: C.
-        activation: between the maps; ELU as in DiSAN and in MTSA's model of SNLI.
-    """
-
-    def __init__(self, embed_dim: int, activation: Callable[[Tensor], Tensor] = F.elu):
-        super().__init__()
-        self.hidden = nn.Linear(embed_dim, embed_dim)
-        self.output = nn.Linear(embed_dim, embed_dim)
-        self.activation = activation
-        self.reset_parameters()
-
-    def reset_parameters(self):
-        for linear in (self.hidden, self.output):
-            nn.init.xavier_uniform_(linear.weight)
-            nn.init.zeros_(linear.bias)
-
-    def forward(self, hidden: Tensor, key_padding_mask=None, need_weights: bool = False):
-        """``[B, T, C]`` to ``[B, C]``: see :func:`source2token_pooling`."""
-        scores = self.output(self.activation(self.hidden(hidden)))  # [B, T, C]
-        return source2token_pooling(
-            hidden, scores, key_padding_mask=key_padding_mask, need_weights=need_weights
-        )

@@ -13,7 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_posattn.attention.disan import glorot_linear
-from fairseq_posattn.attention.mtsa import HeadwiseLinear, TensorizedAttention
+from fairseq_posattn.attention.headwise import HeadwiseLinear
+from fairseq_posattn.attention.mtsa import TensorizedAttention
 
 
 class TensorizedEncoder(nn.Module):

@@ -7,17 +7,15 @@ vector for each distance within k is added to the keys, and another one to the v
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from typing_extensions import Unpack
 
+from fairseq_posattn.attention.call import Attended, Call, Options
 from fairseq_posattn.attention.distance import blocked_keys
-from fairseq_posattn.attention.implementations import select_implementation
+from fairseq_posattn.attention.implementations import Attention
 from fairseq_posattn.attention.mechanism import Mechanism
 from fairseq_posattn.attention.relative_shift import relative_shift, relative_unshift
+from fairseq_posattn.attention.shapes import Shapes
 from fairseq_posattn.attention.softmax import masked_softmax, scaled_scores
-
-IMPLEMENTATIONS = {
-    "reference": None,
-    "sdpa": "cannot add relative positions to the values, which takes the weights themselves",
-}
 
 
 def relative_position_attention(
@@ -27,13 +25,9 @@ def relative_position_attention(
     key_embedding: Tensor,
     value_embedding: Tensor,
     *,
-    key_padding_mask: Tensor | None = None,
     causal: bool = False,
-    dropout_p: float = 0.0,
-    training: bool = True,
-    impl: str = "auto",
-    need_weights: bool = False,
-) -> Tensor | tuple[Tensor, Tensor]:
+    **options: Unpack[Options],
+) -> Attended:
     """``z_t = sum_s a_ts (v_s + w^V)``, ``a = softmax over s of q_t (k_s + w^K) / sqrt(D)``.
 
     Both ``w`` are those of the distance ``s - t``, clipped to k (eq. 3 and 4). As in eq. 5, a query
@@ -44,44 +38,64 @@ def relative_position_attention(
         key, value: ``[B, H, Tk, D]``.
         key_embedding: ``w^K``, ``[2k+1, D]`` for all heads or ``[H, 2k+1, D]``, entry ``s-t+k``.
         value_embedding: ``w^V``, likewise.
-        key_padding_mask: bool ``[B, Tk]``, True where padded.
         causal: block the keys after each query.
-        dropout_p: probability of dropping a weight, while ``training``.
-        impl: ``auto`` or ``reference``.
-        need_weights: also return the weights before dropout.
+        options: see :class:`~fairseq_posattn.attention.call.Options`; ``impl`` is ``auto`` or
+            ``reference``.
 
     Returns:
         context ``[B, H, Tq, D]``, or ``(context, weights [B, H, Tq, Tk])``. A query whose every key
         is padded has context and weights zero.
 
     Raises:
-        ValueError: the tables differ in length or have an even number of entries; ``impl`` is
-            unknown or cannot serve this call.
+        ValueError: as :class:`~fairseq_posattn.attention.implementations.Attention` when called.
     """
-    select_implementation(impl, IMPLEMENTATIONS)
+    return RPR(
+        options,
+        query=query,
+        key=key,
+        value=value,
+        key_embedding=key_embedding,
+        value_embedding=value_embedding,
+        causal=causal,
+    )
+
+
+def _attend(
+    call: Call,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    key_embedding: Tensor,
+    value_embedding: Tensor,
+    causal: bool,
+) -> Attended:
     query_length, key_length = query.size(-2), key.size(-2)
-    check_tables(key_embedding, value_embedding)
     reach, past, future = label_reach(key_embedding.size(-2), query_length, key_length)
-    blocked = blocked_keys(query_length, key_length, key_padding_mask, causal, query.device)
+    blocked = blocked_keys(query_length, key_length, call.key_padding_mask, causal, query.device)
 
     by_label = scaled_scores(query, key_embedding[..., reach, :])  # [B, H, Tq, labels]
     by_distance = repeat_ends(by_label, past, future)  # [B, H, Tq, Tq+Tk-1]
     scores = scaled_scores(query, key).add_(relative_shift(by_distance))  # [B, H, Tq, Tk], eq. 5
     weights = masked_softmax(scores, blocked, value.dtype)
-    dropped = F.dropout(weights, dropout_p) if training and dropout_p > 0 else weights
+    dropped = F.dropout(weights, call.dropout_p) if call.dropout_p > 0 else weights
     by_label = add_ends(relative_unshift(dropped), past, future)  # [B, H, Tq, labels]
     context = torch.matmul(dropped, value)  # [B, H, Tq, D]
     context = context + torch.matmul(by_label, value_embedding[..., reach, :])  # eq. 3
-    return (context, weights) if need_weights else context
+    return (context, weights) if call.need_weights else context
 
 
-def check_tables(key_embedding: Tensor, value_embedding: Tensor):
-    labels = key_embedding.size(-2)
-    if labels % 2 == 0 or labels != value_embedding.size(-2):
-        raise ValueError(
-            f"tables of {labels} and {value_embedding.size(-2)} relative positions; "
-            "both need 2k+1, distance 0 amid"
-        )
+RPR = Attention(
+    "relative position attention",
+    _attend,
+    Shapes(
+        query="B H Tq D",
+        key="B H Tk D",
+        value="B H Tk D",
+        key_embedding="(H) 2k+1 D",
+        value_embedding="(H) 2k+1 D",
+        key_padding_mask="B Tk",
+    ),
+)
 
 
 def label_reach(labels: int, query_length: int, key_length: int) -> tuple[slice, int, int]:
@@ -128,6 +142,8 @@ class RelativePositionAttention(Mechanism):
         dropout: probability of dropping an attention weight while training.
         impl: see :func:`relative_position_attention`.
     """
+
+    attention = RPR
 
     def __init__(
         self,

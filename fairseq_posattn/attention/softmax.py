@@ -8,17 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fairseq_posattn.attention.implementations import select_implementation
-
-
-def select_softmax_implementation(requested: str, device: torch.device, need_weights: bool) -> str:
-    """``sdpa`` or ``reference``: what :func:`fused_attention` or :func:`softmax_attention` serves.
-
-    On a GPU the fused form is the faster; on a CPU, training sentences, it is not.
-    """
-    obstacles = {"sdpa": "cannot return weights" if need_weights else None, "reference": None}
-    best_first = obstacles if device.type == "cuda" else dict(reversed(obstacles.items()))
-    return select_implementation(requested, best_first)
+from fairseq_posattn.attention.call import Attended, Call
 
 
 def scaled_scores(query: Tensor, key: Tensor) -> Tensor:
@@ -48,9 +38,8 @@ def softmax_attention(
     *,
     blocked: Tensor | None = None,
     dropout_p: float = 0.0,
-    training: bool = True,
     need_weights: bool = False,
-) -> Tensor | tuple[Tensor, Tensor]:
+) -> Attended:
     """Softmax over the allowed keys (in float32 at least), dropout, weighted sum of the values.
 
     Args:
@@ -64,7 +53,7 @@ def softmax_attention(
     """
     weights, dead = _normalise(scores, blocked, value.dtype)  # [B, H, Tq, Tk]
     # Dropout copies its input even where it drops nothing.
-    dropped = F.dropout(weights, dropout_p) if training and dropout_p > 0 else weights
+    dropped = F.dropout(weights, dropout_p) if dropout_p > 0 else weights
     context = torch.matmul(dropped, value)  # [B, H, Tq, D]
     if dead is not None:
         context = context.masked_fill(dead, 0.0)
@@ -98,22 +87,46 @@ def _normalise(scores, blocked, dtype):
     return torch.softmax(scores, dim=-1, dtype=wide).to(dtype), dead
 
 
-def fused_attention(
+def biased_attention(
+    call: Call,
     query: Tensor,
     key: Tensor,
     value: Tensor,
     *,
     bias: Tensor | None = None,
     blocked: Tensor | None = None,
+) -> Attended:
+    """``softmax(Q K' / sqrt(D) + bias) V``, by the reference or by PyTorch's fused attention.
+
+    Args:
+        bias: broadcastable to ``[B, H, Tq, Tk]``. The reference adds it in its precision if that is
+            more.
+        blocked: bool broadcastable to ``[B, H, Tq, Tk]``, True where a key may not be seen.
+    """
+    if call.impl == "sdpa":
+        return sdpa_attention(query, key, value, call.dropout_p, bias=bias, blocked=blocked)
+    scores = scaled_scores(query, key)  # [B, H, Tq, Tk]
+    if bias is not None:
+        wide = torch.promote_types(scores.dtype, bias.dtype) != scores.dtype
+        scores = scores + bias if wide else scores.add_(bias)
+    options = {"dropout_p": call.dropout_p, "need_weights": call.need_weights}
+    return softmax_attention(scores, value, blocked=blocked, **options)
+
+
+def sdpa_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    dropout_p: float,
+    *,
+    bias: Tensor | None = None,
+    blocked: Tensor | None = None,
     causal: bool = False,
-    dropout_p: float = 0.0,
-    training: bool = True,
 ) -> Tensor:
     """``softmax(Q K' / sqrt(D) + bias) V`` by PyTorch's ``scaled_dot_product_attention``.
 
     Args:
-        bias: broadcastable to ``[B, H, Tq, Tk]``.
-        blocked: bool broadcastable to ``[B, H, Tq, Tk]``, True where a key may not be seen.
+        bias, blocked: see :func:`biased_attention`.
         causal: block the keys after each query; only for equally many queries and keys, and only
             where neither ``bias`` nor ``blocked`` is given.
 
@@ -121,16 +134,11 @@ def fused_attention(
         context ``[B, H, Tq, D]``.
     """
     dead = None
-    mask = bias
+    mask = None if bias is None else bias.to(query.dtype)
     if blocked is not None:
         blocked, dead = open_dead_rows(blocked)
-        mask = ~blocked if bias is None else bias.masked_fill(blocked, float("-inf"))
+        mask = ~blocked if mask is None else mask.masked_fill(blocked, float("-inf"))
     context = F.scaled_dot_product_attention(
-        query,
-        key,
-        value,
-        attn_mask=mask,
-        dropout_p=dropout_p if training else 0.0,
-        is_causal=causal,
+        query, key, value, attn_mask=mask, dropout_p=dropout_p, is_causal=causal
     )
     return context if dead is None else context.masked_fill(dead, 0.0)

@@ -7,10 +7,14 @@ learned projection of it, and without the division by ``sqrt(D)``.
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import Unpack
 
+from fairseq_posattn.attention.call import Attended, Call, Options
+from fairseq_posattn.attention.implementations import Attention
 from fairseq_posattn.attention.mechanism import Mechanism
+from fairseq_posattn.attention.shapes import Shapes
 from fairseq_posattn.attention.sinusoid import relative_sinusoids
-from fairseq_posattn.attention.transformer_xl import transformer_xl_attention
+from fairseq_posattn.attention.transformer_xl import relative_attention
 
 
 def adapted_attention(
@@ -20,13 +24,9 @@ def adapted_attention(
     content_bias: Tensor,
     position_bias: Tensor,
     *,
-    key_padding_mask: Tensor | None = None,
     causal: bool = False,
-    dropout_p: float = 0.0,
-    training: bool = True,
-    impl: str = "auto",
-    need_weights: bool = False,
-) -> Tensor | tuple[Tensor, Tensor]:
+    **options: Unpack[Options],
+) -> Attended:
     """``softmax(A) V``, ``A[t, j] = q_t k_j + q_t R_{t-j} + u k_j + v R_{t-j}`` (eq. 18 and 19).
 
     Args:
@@ -35,38 +35,58 @@ def adapted_attention(
             but not projected (eq. 16); this function takes any.
         content_bias: ``[H, D]``, ``u``.
         position_bias: ``[H, D]``, ``v``.
-        key_padding_mask: bool ``[B, Tk]``, True where padded.
         causal: block the keys after each query.
-        dropout_p: probability of dropping a weight, while ``training``.
-        impl: ``auto``, ``sdpa`` or ``reference``.
-        need_weights: also return the weights before dropout.
+        options: see :class:`~fairseq_posattn.attention.call.Options`; ``impl`` is ``auto``,
+            ``sdpa`` or ``reference``.
 
     Returns:
         context ``[B, H, Tq, D]``, or ``(context, weights [B, H, Tq, Tk])``. A query whose every key
         is padded has context and weights zero.
 
     Raises:
-        ValueError: ``impl`` is unknown or cannot serve this call.
+        ValueError: as :class:`~fairseq_posattn.attention.implementations.Attention` when called.
     """
+    return TENER(
+        options,
+        query=query,
+        key=key,
+        value=value,
+        content_bias=content_bias,
+        position_bias=position_bias,
+        causal=causal,
+    )
+
+
+def _attend(
+    call: Call,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    content_bias: Tensor,
+    position_bias: Tensor,
+    causal: bool,
+) -> Attended:
     query_length, key_length, features = query.size(-2), key.size(-2), query.size(-1)
     sinusoids = relative_sinusoids(  # [Tq+Tk-1, D], eq. 17
         query_length, key_length, features, device=query.device, dtype=query.dtype
     )
-    return transformer_xl_attention(
-        query,
-        key,
-        value,
-        sinusoids,
-        content_bias,
-        position_bias,
-        scaled=False,
-        key_padding_mask=key_padding_mask,
-        causal=causal,
-        dropout_p=dropout_p,
-        training=training,
-        impl=impl,
-        need_weights=need_weights,
-    )
+    biases = content_bias, position_bias
+    return relative_attention(call, query, key, value, sinusoids, *biases, causal, scaled=False)
+
+
+TENER = Attention(
+    "TENER's attention",
+    _attend,
+    Shapes(
+        query="B H Tq D",
+        key="B H Tk D",
+        value="B H Tk Dv",
+        content_bias="H D",
+        position_bias="H D",
+        key_padding_mask="B Tk",
+    ),
+    implementations=("sdpa", "reference"),
+)
 
 
 class AdaptedAttention(Mechanism):
@@ -80,6 +100,7 @@ class AdaptedAttention(Mechanism):
         impl: see :func:`adapted_attention`.
     """
 
+    attention = TENER
     projects_key = False  # eq. 16
 
     def __init__(

@@ -9,17 +9,16 @@ import math
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from typing_extensions import Unpack
 
+from fairseq_posattn.attention.call import Attended, Call, Options
 from fairseq_posattn.attention.distance import blocked_keys
+from fairseq_posattn.attention.implementations import Attention
 from fairseq_posattn.attention.mechanism import Mechanism
 from fairseq_posattn.attention.relative_shift import relative_shift
+from fairseq_posattn.attention.shapes import Shapes
 from fairseq_posattn.attention.sinusoid import relative_sinusoids
-from fairseq_posattn.attention.softmax import (
-    fused_attention,
-    scaled_scores,
-    select_softmax_implementation,
-    softmax_attention,
-)
+from fairseq_posattn.attention.softmax import biased_attention, scaled_scores, softmax_attention
 
 
 def transformer_xl_attention(
@@ -30,14 +29,9 @@ def transformer_xl_attention(
     content_bias: Tensor,
     position_bias: Tensor,
     *,
-    scaled: bool = True,
-    key_padding_mask: Tensor | None = None,
     causal: bool = False,
-    dropout_p: float = 0.0,
-    training: bool = True,
-    impl: str = "auto",
-    need_weights: bool = False,
-) -> Tensor | tuple[Tensor, Tensor]:
+    **options: Unpack[Options],
+) -> Attended:
     """``softmax(A / sqrt(D)) V`` with the ``A^rel`` of section 3.3.
 
     ``A[t, s] = q_t k_s + q_t r_{t-s} + u k_s + v r_{t-s}``, its terms (a) to (d), where
@@ -50,36 +44,77 @@ def transformer_xl_attention(
             of :func:`fairseq_posattn.attention.distance.signed_distances`.
         content_bias: ``[H, D]``, ``u``.
         position_bias: ``[H, D]``, ``v``.
-        scaled: whether ``A`` is divided by ``sqrt(D)``.
-        key_padding_mask: bool ``[B, Tk]``, True where padded.
         causal: block the keys after each query.
-        dropout_p: probability of dropping a weight, while ``training``.
-        impl: ``auto``, ``sdpa`` or ``reference``.
-        need_weights: also return the weights before dropout.
+        options: see :class:`~fairseq_posattn.attention.call.Options`; ``impl`` is ``auto``,
+            ``sdpa`` or ``reference``.
 
     Returns:
         context ``[B, H, Tq, D]``, or ``(context, weights [B, H, Tq, Tk])``. A query whose every key
         is padded has context and weights zero.
 
     Raises:
-        ValueError: ``impl`` is unknown or cannot serve this call.
+        ValueError: as :class:`~fairseq_posattn.attention.implementations.Attention` when called.
     """
-    chosen = select_softmax_implementation(impl, query.device, need_weights)
-    blocked = blocked_keys(query.size(-2), key.size(-2), key_padding_mask, causal, query.device)
-    dropout = {"dropout_p": dropout_p, "training": training}
+    return TRANSFORMER_XL(
+        options,
+        query=query,
+        key=key,
+        value=value,
+        relative_key=relative_key,
+        content_bias=content_bias,
+        position_bias=position_bias,
+        causal=causal,
+    )
+
+
+def relative_attention(
+    call: Call,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    relative_key: Tensor,
+    content_bias: Tensor,
+    position_bias: Tensor,
+    causal: bool,
+    scaled: bool = True,
+) -> Attended:
+    """See :func:`transformer_xl_attention`.
+
+    Args:
+        scaled: whether ``A`` is divided by ``sqrt(D)``.
+    """
+    padding = call.key_padding_mask
+    blocked = blocked_keys(query.size(-2), key.size(-2), padding, causal, query.device)
     content_query = query + content_bias[:, None]  # [B, H, Tq, D], of terms (a) and (c)
     position_query = query + position_bias[:, None]  # [B, H, Tq, D], of terms (b) and (d)
     by_distance = scaled_scores(position_query, relative_key.flip(-2))  # [B, H, Tq, Tq+Tk-1]
     position_scores = relative_shift(by_distance)  # [B, H, Tq, Tk]
     unscale = 1.0 if scaled else math.sqrt(query.size(-1))
-    if chosen == "sdpa":
-        bias = position_scores * unscale  # no longer a view: it is overwritten where blocked
+    if call.impl == "sdpa":
         content_query = content_query * unscale
-        return fused_attention(content_query, key, value, bias=bias, blocked=blocked, **dropout)
-    scores = scaled_scores(content_query, key).add_(position_scores)  # [B, H, Tq, Tk]
-    if not scaled:  # in float32 at least: float16 may not hold them
+        position_scores = position_scores * unscale  # no longer a view
+    elif not scaled:  # in float32 at least: float16 may not hold them
+        scores = scaled_scores(content_query, key).add_(position_scores)  # [B, H, Tq, Tk]
         scores = scores.to(torch.promote_types(scores.dtype, torch.float32)).mul_(unscale)
-    return softmax_attention(scores, value, blocked=blocked, need_weights=need_weights, **dropout)
+        options = {"dropout_p": call.dropout_p, "need_weights": call.need_weights}
+        return softmax_attention(scores, value, blocked=blocked, **options)
+    return biased_attention(call, content_query, key, value, bias=position_scores, blocked=blocked)
+
+
+TRANSFORMER_XL = Attention(
+    "Transformer-XL's attention",
+    relative_attention,
+    Shapes(
+        query="B H Tq D",
+        key="B H Tk D",
+        value="B H Tk Dv",
+        relative_key="(H) Tq+Tk-1 D",
+        content_bias="H D",
+        position_bias="H D",
+        key_padding_mask="B Tk",
+    ),
+    implementations=("sdpa", "reference"),
+)
 
 
 class TransformerXLAttention(Mechanism):
@@ -95,6 +130,8 @@ class TransformerXLAttention(Mechanism):
         dropout: probability of dropping an attention weight while training.
         impl: see :func:`transformer_xl_attention`.
     """
+
+    attention = TRANSFORMER_XL
 
     def __init__(
         self,

@@ -12,8 +12,10 @@ from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 
 from fairseq_posattn import attention
 from fairseq_posattn.attention import Mechanism
-from fairseq_posattn.attention.da import ADJUSTMENTS, MAPPINGS
+from fairseq_posattn.attention.da import ADJUSTMENTS
+from fairseq_posattn.attention.implementations import Attention
 from fairseq_posattn.attention.mtsa import SCALES, SOURCES
+from fairseq_posattn.attention.rescaling import MAPPINGS
 
 
 @dataclass
@@ -25,8 +27,9 @@ class MechanismConfig(FairseqDataclass):
         metadata={
             "help": "implementation of the attention functions: 'auto' chooses for each call; "
             "'reference' is the equations; 'sdpa' PyTorch's fused attention; 'triton' kernels for "
-            "dman, da and mtsa on a GPU. A named one is for all attention of the model: where it "
-            "cannot serve a call, that is an error"
+            "dman, da, mtsa and mpsan on a GPU. A named one is for all attention of the model that "
+            "has it, and an error where it cannot serve a call; attention that has no such form, "
+            "as san has no kernels here, goes by 'auto'"
         },
     )
     dman_max_distance: int = field(
@@ -133,52 +136,62 @@ class Place:
     dropout: float
 
 
-def _shared(config: MechanismConfig, place: Place) -> dict:
-    """The arguments that every mechanism has."""
-    return {
-        "causal": place.causal,
-        "dropout": place.dropout,
-        "impl": str(config.attention_impl),
-    }
+def implementation_of(function: Attention, config: MechanismConfig) -> str:
+    """The implementation that ``--attention-impl`` names, where the function has it."""
+    named = str(config.attention_impl)
+    return named if named in function.implementations else "auto"
+
+
+def _build(
+    mechanism: type[Mechanism], config: MechanismConfig, place: Place, *args, **own
+) -> Mechanism:
+    """A mechanism with arguments of its own, and those that every mechanism has."""
+    impl = implementation_of(mechanism.attention, config)
+    return mechanism(*args, **own, causal=place.causal, dropout=place.dropout, impl=impl)
 
 
 def build_san(config: MechanismConfig, place: Place) -> Mechanism:
-    return attention.DotProductAttention(**_shared(config, place))
+    return _build(attention.DotProductAttention, config, place)
 
 
 def build_dman(config: MechanismConfig, place: Place) -> Mechanism:
     if config.dman_max_distance < 0:
         raise ValueError(f"--dman-max-distance {config.dman_max_distance}: it cannot be negative")
-    return attention.DynamicMaskAttention(
+    return _build(
+        attention.DynamicMaskAttention,
+        config,
+        place,
         place.embed_dim,
         place.num_heads,
         max_distance=config.dman_max_distance or place.max_positions - 1,
-        **_shared(config, place),
     )
 
 
 def build_sman(config: MechanismConfig, place: Place) -> Mechanism:
     if config.sman_radius != "sqrt" and not config.sman_radius.isdecimal():
         raise ValueError(f"--sman-radius {config.sman_radius}: it must be a number or 'sqrt'")
-    return attention.StaticMaskAttention(
-        radius=None if config.sman_radius == "sqrt" else int(config.sman_radius),
-        **_shared(config, place),
-    )
+    radius = None if config.sman_radius == "sqrt" else int(config.sman_radius)
+    return _build(attention.StaticMaskAttention, config, place, radius)
 
 
 def build_da(config: MechanismConfig, place: Place) -> Mechanism:
-    return attention.DistanceAwareAttention(
+    return _build(
+        attention.DistanceAwareAttention,
+        config,
+        place,
         place.num_heads,
         mapping=str(config.da_mapping),
         adjustment=str(config.da_adjustment),
         clip_threshold=config.da_clip_threshold,
-        **_shared(config, place),
     )
 
 
 def build_mtsa(config: MechanismConfig, place: Place, activation=F.relu) -> Mechanism:
     masks = () if config.mtsa_masks == "none" else tuple(config.mtsa_masks.split(","))
-    return attention.TensorizedAttention(
+    return _build(
+        attention.TensorizedAttention,
+        config,
+        place,
         place.num_heads,
         place.embed_dim // place.num_heads,
         masks=masks,
@@ -191,50 +204,55 @@ def build_mtsa(config: MechanismConfig, place: Place, activation=F.relu) -> Mech
         divide_source=config.mtsa_divide_source,
         activation=activation,
         fusion_gate=config.mtsa_fusion_gate,
-        **_shared(config, place),
     )
 
 
 def build_rpr(config: MechanismConfig, place: Place) -> Mechanism:
     if config.rpr_max_distance < 1:
         raise ValueError(f"--rpr-max-distance {config.rpr_max_distance}: it must be 1 or more")
-    return attention.RelativePositionAttention(
+    return _build(
+        attention.RelativePositionAttention,
+        config,
+        place,
         place.embed_dim,
         place.num_heads,
         max_distance=config.rpr_max_distance,
         per_head=config.rpr_per_head,
-        **_shared(config, place),
     )
 
 
 def build_gaussian(config: MechanismConfig, place: Place) -> Mechanism:
-    return attention.GaussianAttention(place.embed_dim, place.num_heads, **_shared(config, place))
+    return _build(attention.GaussianAttention, config, place, place.embed_dim, place.num_heads)
 
 
 def build_transformer_xl(config: MechanismConfig, place: Place) -> Mechanism:
-    return attention.TransformerXLAttention(
-        place.embed_dim, place.num_heads, **_shared(config, place)
+    return _build(
+        attention.TransformerXLAttention,
+        config,
+        place,
+        place.embed_dim,
+        place.num_heads,
     )
 
 
 def build_tener(config: MechanismConfig, place: Place) -> Mechanism:
-    return attention.AdaptedAttention(place.embed_dim, place.num_heads, **_shared(config, place))
+    return _build(attention.AdaptedAttention, config, place, place.embed_dim, place.num_heads)
 
 
 def build_masked(config: MechanismConfig, place: Place) -> Mechanism:
-    return attention.MaskedDotProductAttention(
-        place.num_heads, config.attention_masks.split(","), **_shared(config, place)
-    )
+    return _build_masked(config.attention_masks.split(","), config, place)
 
 
 def build_past(config: MechanismConfig, place: Place) -> Mechanism:
-    return attention.MaskedDotProductAttention(place.num_heads, ["past"], **_shared(config, place))
+    return _build_masked(["past"], config, place)
 
 
 def build_future(config: MechanismConfig, place: Place) -> Mechanism:
-    return attention.MaskedDotProductAttention(
-        place.num_heads, ["future"], **_shared(config, place)
-    )
+    return _build_masked(["future"], config, place)
+
+
+def _build_masked(masks: list[str], config: MechanismConfig, place: Place) -> Mechanism:
+    return _build(attention.MaskedDotProductAttention, config, place, place.num_heads, masks)
 
 
 MECHANISMS = {

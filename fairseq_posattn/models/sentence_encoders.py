@@ -15,10 +15,17 @@ from fairseq_posattn.attention import DirectionalSelfAttention, MultiplePosition
 from fairseq_posattn.attention.bilstm import BiLSTM
 from fairseq_posattn.attention.cnn import NGramConvolutions
 from fairseq_posattn.attention.cspan import SemanticPositionalAttention
-from fairseq_posattn.attention.disan import glorot_linear
+from fairseq_posattn.attention.disan import DISAN, glorot_linear
+from fairseq_posattn.attention.mpsan import MPSAN
 from fairseq_posattn.attention.mtsa_encoder import TensorizedEncoder
+from fairseq_posattn.attention.san import SAN
 from fairseq_posattn.attention.sinusoid import relative_sinusoids
-from fairseq_posattn.layers.mechanisms import REPLACE_POSITIONS, Place, build_mtsa
+from fairseq_posattn.layers.mechanisms import (
+    REPLACE_POSITIONS,
+    Place,
+    build_mtsa,
+    implementation_of,
+)
 from fairseq_posattn.layers.sublayer_list import parse_sublayers
 from fairseq_posattn.layers.transformer_layer import EncoderLayer
 from fairseq_posattn.models.seq2seq import build_sublayers
@@ -110,7 +117,7 @@ def build_mpsan(cfg: Namespace, dim: int) -> MultiplePositionalSelfAttention:
         fusion=str(cfg.mpsan_fusion),
         multi_dimensional=cfg.mpsan_multi_dimensional,
         dropout=cfg.dropout,
-        impl=str(cfg.attention_impl),
+        impl=implementation_of(MPSAN, cfg),
     )
 
 
@@ -123,7 +130,7 @@ def build_cspan(cfg: Namespace, dim: int) -> SemanticPositionalAttention:
         residual=not cfg.cspan_no_residual,
         max_distance=cfg.rpr_max_distance,
         dropout=cfg.dropout,
-        impl=str(cfg.attention_impl),
+        impl=implementation_of(SAN, cfg),
     )
 
 
@@ -148,7 +155,7 @@ def build_disan(cfg: Namespace, dim: int) -> DirectionalSelfAttention:
     hidden_dim = cfg.encoder_hidden_dim or 2 * dim
     if hidden_dim % 2:
         raise ValueError(f"--encoder-hidden-dim {hidden_dim}: disan halves it for two directions")
-    impl = str(cfg.attention_impl)
+    impl = implementation_of(DISAN, cfg)
     return DirectionalSelfAttention(dim, hidden_dim // 2, dropout=cfg.dropout, impl=impl)
 
 

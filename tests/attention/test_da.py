@@ -6,11 +6,10 @@ from reference import gradients, leaves
 
 from fairseq_posattn.attention.da import (
     ADJUSTMENTS,
-    MAPPINGS,
     DistanceAwareAttention,
     distance_aware_attention,
-    rescaled_coefficients,
 )
+from fairseq_posattn.attention.rescaling import MAPPINGS, rescaled_coefficients
 
 # Rows: no padding, right, left, and nothing but padding.
 PADDING = torch.tensor(
@@ -287,7 +286,10 @@ def test_a_gradient_beyond_half_precision_ends_where_it_ends():
             {"impl": "sdpa", "adjustment": "early_add", "need_weights": True},
             "impl='sdpa' cannot return weights",
         ),
-        ({"impl": "flash"}, "no implementation 'flash' here; choose one of: auto"),
+        (
+            {"impl": "flash"},
+            "no implementation 'flash'; choose one of: auto, reference, sdpa, triton",
+        ),
     ],
 )
 def test_what_cannot_be_done_is_refused_in_one_line(choice, message):

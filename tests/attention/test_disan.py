@@ -131,7 +131,7 @@ def test_weights_are_those_of_the_context():
 
 
 def test_an_unknown_implementation_is_refused():
-    with pytest.raises(ValueError, match="no implementation 'sdpa' here; choose one of: auto, re"):
+    with pytest.raises(ValueError, match="no implementation 'sdpa'; choose one of: auto, re"):
         directional_attention(*inputs(), impl="sdpa")
 
 

@@ -14,7 +14,7 @@ from kernel_checks import (
 from reference import gradients
 
 from fairseq_posattn.attention import distance_aware_attention
-from fairseq_posattn.attention.da import MAPPINGS, SHIFTED_MAPPINGS
+from fairseq_posattn.attention.rescaling import MAPPINGS, SHIFTED_MAPPINGS
 
 pytest.importorskip("triton")
 

@@ -176,7 +176,7 @@ def test_a_learned_mask_learns():
 
 def test_an_unknown_implementation_is_refused():
     tensors, _ = inputs()
-    with pytest.raises(ValueError, match="no implementation 'sdpa' here; choose one of: auto, re"):
+    with pytest.raises(ValueError, match="no implementation 'sdpa'; choose one of: auto, re"):
         additive_attention(*tensors, impl="sdpa")
 
 

@@ -6,14 +6,12 @@ import torch.nn.functional as F
 from reference import gradients, leaves
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from fairseq_posattn.attention.mtsa import (
-    HeadwiseFusionGate,
-    HeadwiseLinear,
+from fairseq_posattn.attention.headwise import HeadwiseFusionGate, HeadwiseLinear
+from fairseq_posattn.attention.mtsa import TensorizedAttention, tensorized_attention
+from fairseq_posattn.attention.source2token import (
     Source2TokenPooling,
-    TensorizedAttention,
     source2token_pooling,
     source2token_weights,
-    tensorized_attention,
 )
 
 INF = math.inf
@@ -437,7 +435,10 @@ def test_memory_grows_with_the_pairs_and_not_with_their_features():
             {"impl": "sdpa", "token_scale": "identity", "need_weights": True},
             "impl='sdpa' cannot return weights",
         ),
-        ({"impl": "flash"}, "no implementation 'flash' here; choose one of: auto"),
+        (
+            {"impl": "flash"},
+            "no implementation 'flash'; choose one of: auto, reference, sdpa, triton",
+        ),
     ],
 )
 def test_what_cannot_be_done_is_refused_in_one_line(choice, message):

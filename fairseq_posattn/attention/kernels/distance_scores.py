@@ -383,7 +383,7 @@ def differentiate_whole(
 
 
 @dataclass(frozen=True)
-class Call:
+class Form:
     """What the kernels of one call have in common, beside its tensors.
 
     Attributes:
@@ -426,30 +426,30 @@ class DistanceScoredAttention(torch.autograd.Function):
 
     Its inputs are query ``[B, H, Tq, D]``, key and value ``[B, H, Tk, D]``; DMAN's query bias
     ``[B, Tq]`` and head bias ``[H]``, or None twice; a table ``[H or 1, L]``, DMAN's ``P`` or DA's
-    ``f``, by distance ``t - s`` (query less key); padding, bool ``[B, Tk]`` or None; a ``Call``.
+    ``f``, by distance ``t - s`` (query less key); padding, bool ``[B, Tk]`` or None; a ``Form``.
     """
 
     @staticmethod
-    def forward(ctx, query, key, value, query_bias, head_bias, table, padding, call):
+    def forward(ctx, query, key, value, query_bias, head_bias, table, padding, form):
         query, key, value = with_unit_stride(query, key, value)
         batch, heads, queries, _ = query.shape
         if query_bias is not None:
             query_bias, head_bias = query_bias.contiguous(), head_bias.contiguous()
         padding = None if padding is None else padding.contiguous()
-        line = _lay_out(table.contiguous(), queries, key.size(2), call)
+        line = _lay_out(table.contiguous(), queries, key.size(2), form)
         context = torch.empty_like(query)
         log_sum = torch.empty(batch, heads, queries, dtype=torch.float32, device=query.device)
         block_q, block_k, options = forward_tiles(query, key)
         attend[(blocks_of(queries, block_q) * batch * heads,)](
             query, key, value, context, log_sum, query_bias, head_bias, line, padding,
-            *strides_of(query, key, value, context), *call.numbers(query, key, line),
+            *strides_of(query, key, value, context), *form.numbers(query, key, line),
             HALF=query.dtype == torch.float16, BLOCK_Q=block_q, BLOCK_K=block_k,
-            **call.constants(query, padding), **options,
+            **form.constants(query, padding), **options,
         )  # fmt: skip
         ctx.save_for_backward(
             query, key, value, context, log_sum, query_bias, head_bias, line, padding
         )
-        ctx.call, ctx.table_shape, ctx.table_dtype = call, table.shape, table.dtype
+        ctx.form, ctx.table_shape, ctx.table_dtype = form, table.shape, table.dtype
         return context
 
     @staticmethod
@@ -459,13 +459,13 @@ class DistanceScoredAttention(torch.autograd.Function):
         query, key, value, *_, query_bias, head_bias, _, _ = saved
         (d_context,) = with_unit_stride(d_context)
         d_qkv = [torch.empty_like(tensor) for tensor in (query, key, value)]
-        d_row, d_line, lowest = _launch_backward(ctx.call, saved, d_context, *d_qkv)
+        d_row, d_line, lowest = _launch_backward(ctx.form, saved, d_context, *d_qkv)
         # One table serves all sentences, and DMAN's all heads.
         tables, count = ctx.table_shape
         d_line = d_line.view(query.size(0), query.size(1), -1, d_line.size(-1))
         d_line = d_line.sum((0, 1, 2) if tables == 1 else (0, 2)).view(tables, -1)
         lengths = query.size(2), key.size(2)
-        d_table = _fold(d_line, lowest, lengths, ctx.call.center, count).to(ctx.table_dtype)
+        d_table = _fold(d_line, lowest, lengths, ctx.form.center, count).to(ctx.table_dtype)
         d_query_bias = d_head_bias = None
         if query_bias is not None:
             d_query_bias = d_row.sum(1).to(query_bias.dtype)
@@ -473,7 +473,7 @@ class DistanceScoredAttention(torch.autograd.Function):
         return *d_qkv, d_query_bias, d_head_bias, d_table, None, None
 
 
-def _launch_backward(call, saved, d_context, d_query, d_key, d_value):
+def _launch_backward(form, saved, d_context, d_query, d_key, d_value):
     """Fill the gradients of query, key and value.
 
     Returns:
@@ -485,8 +485,8 @@ def _launch_backward(call, saved, d_context, d_query, d_key, d_value):
     keys = key.size(2)
     wide = {"dtype": torch.float32, "device": query.device}
     d_row = torch.empty(batch, heads, queries, **wide)
-    constants = call.constants(query, padding)
-    numbers = call.numbers(query, key, line)
+    constants = form.constants(query, padding)
+    numbers = form.numbers(query, key, line)
     block, options = backward_tiles(query)
     block = block_of(keys, block)  # as in the forward pass
 
@@ -538,13 +538,13 @@ def backward_tiles(query: Tensor) -> tuple[int, dict]:
     return 32 if single else 64, {"num_warps": warps, "num_stages": 2}
 
 
-def _lay_out(table: Tensor, queries: int, keys: int, call: Call) -> Tensor:
+def _lay_out(table: Tensor, queries: int, keys: int, form: Form) -> Tensor:
     """The cells of a table by distance: ``[H or 1, width]``."""
     origin, width = line_origin(queries, keys), line_width(queries, keys)
     line = torch.empty(table.size(0), width, dtype=torch.float32, device=table.device)
     lay_out[(blocks_of(width, 1024), table.size(0))](
-        table, line, call.center, table.size(-1), origin, width,
-        MECHANISM=call.mechanism, BLOCK=1024,
+        table, line, form.center, table.size(-1), origin, width,
+        MECHANISM=form.mechanism, BLOCK=1024,
     )  # fmt: skip
     return line
 

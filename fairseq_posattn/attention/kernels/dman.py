@@ -3,11 +3,13 @@
 import torch
 from torch import Tensor
 
-from fairseq_posattn.attention.kernels.distance_scores import DMAN, Call, DistanceScoredAttention
+from fairseq_posattn.attention.call import Call
+from fairseq_posattn.attention.kernels.distance_scores import DMAN, DistanceScoredAttention, Form
 from fairseq_posattn.attention.kernels.launch import Dropout
 
 
-def fused_dynamic_mask_attention(
+def dynamic_mask_attention(
+    call: Call,
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -15,22 +17,16 @@ def fused_dynamic_mask_attention(
     distance_bias: Tensor,
     head_bias: Tensor,
     *,
-    key_padding_mask: Tensor | None,
     causal: bool,
-    dropout_p: float,
-    training: bool,
 ) -> Tensor:
-    """See the function of the same arguments; returns the context ``[B, H, Tq, D]``.
+    """See the function of the same name; returns the context ``[B, H, Tq, D]``.
 
     Logits of the mask count as at most 85 in size: ``h_t W + U`` together, and ``P``.
     """
-    call = Call(
-        DMAN.value,
-        distance_bias.size(0) // 2,
-        causal,
-        Dropout.draw(dropout_p, training, query.device),
-    )
+    dropout = Dropout.draw(call.dropout_p, query.device)
+    form = Form(DMAN.value, distance_bias.size(0) // 2, causal, dropout)
+    padding, table = call.key_padding_mask, distance_bias[None]
     with torch.cuda.device_of(query):
         return DistanceScoredAttention.apply(
-            query, key, value, query_bias, head_bias, distance_bias[None], key_padding_mask, call
+            query, key, value, query_bias, head_bias, table, padding, form
         )

@@ -34,8 +34,8 @@ class Dropout:
     keep_scale: float = 1.0
 
     @classmethod
-    def draw(cls, probability: float, training: bool, device: torch.device) -> "Dropout":
-        if not training or probability <= 0:
+    def draw(cls, probability: float, device: torch.device) -> "Dropout":
+        if probability <= 0:
             return cls()
         threshold = round((1 - probability) * 2**16)
         seed = torch.randint(2**62, (1,), device=device)

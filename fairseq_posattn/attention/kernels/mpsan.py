@@ -13,6 +13,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from fairseq_posattn.attention.call import Call
 from fairseq_posattn.attention.kernels.launch import (
     PROGRAMS,
     Dropout,
@@ -288,18 +289,15 @@ class AdditiveKernels(torch.autograd.Function):
         return d_query, d_key, d_value, None, None, None, None, None
 
 
-def fused_additive_attention(
+def additive_attention(
+    call: Call,
     key_score: Tensor,
     query_score: Tensor,
     value: Tensor,
-    *,
     mask: Tensor | DistanceMask | None,
     constant: float,
-    key_padding_mask: Tensor | None,
-    dropout_p: float,
-    training: bool,
 ) -> Tensor:
-    """See the function of the same arguments; returns the context ``[B, ..., Tq, C]``."""
+    """See the function of the same name; returns the context ``[B, ..., Tq, C]``."""
     batch, *heads, queries = query_score.shape
     keys, features = value.shape[-2:]
     if isinstance(mask, Tensor):
@@ -312,8 +310,8 @@ def fused_additive_attention(
             key_score,
             value.reshape(batch, -1, keys, features),
             *mask_arguments(mask, shape, keys, multiplies=False),
-            key_padding_mask,
+            call.key_padding_mask,
             constant,
-            Dropout.draw(dropout_p, training, value.device),
+            Dropout.draw(call.dropout_p, value.device),
         )
     return context.view(batch, *heads, queries, features)

@@ -17,6 +17,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from fairseq_posattn.attention.call import Call
 from fairseq_posattn.attention.kernels.launch import (
     Dropout,
     block_of,
@@ -441,26 +442,24 @@ def tiles(query: Tensor, key: Tensor, backward: bool = False) -> tuple[int, int,
     return block_of(query.size(2), largest), block_k, options
 
 
-def fused_tensorized_attention(
+def tensorized_attention(
+    call: Call,
     query: Tensor,
     key: Tensor,
     value: Tensor,
     source_scores: Tensor,
-    *,
     mask: Tensor | DistanceMask | None,
+    *,
     token_scale: str,
     source_scale: str,
-    key_padding_mask: Tensor | None,
-    dropout_p: float,
-    training: bool,
 ) -> Tensor:
-    """See the function of the same arguments; returns the context ``[B, H, Tq, D]``.
+    """See the function of the same name; returns the context ``[B, H, Tq, D]``.
 
     A pair's sigmoid below 2**-36 counts as that: queries all of whose keys have scores below -25
     see them as equal. Of masks as tensors there is no gradient.
     """
     # Pairs and sources are dropped apart, each with the root of the probability of keeping.
-    dropout = Dropout.draw(1 - (1 - dropout_p) ** 0.5, training, query.device)
+    dropout = Dropout.draw(1 - (1 - call.dropout_p) ** 0.5, query.device)
     values, reach = mask_arguments(mask, query.shape[:3], key.size(2), token_scale == "log_sigmoid")
     with torch.cuda.device_of(query):
         return TensorizedKernels.apply(
@@ -470,7 +469,7 @@ def fused_tensorized_attention(
             source_scores,
             values,
             reach,
-            key_padding_mask,
+            call.key_padding_mask,
             (token_scale, source_scale),
             dropout,
         )

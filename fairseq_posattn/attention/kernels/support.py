@@ -13,11 +13,10 @@ here what it shows.
 import functools
 import importlib.util
 import os
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
-
-from fairseq_posattn.attention.kernels.trial import trial_obstacle
 
 # How many keys make the kernels worth their while: in float32 without TF32, and in all else.
 LEAST_KEYS_IN_FULL = 2048
@@ -29,46 +28,45 @@ DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 OLDEST_TRITON = (3, 3)
 # The first GPUs that multiply matrices of bfloat16.
 OLDEST_GPU = (8, 0)
+# What dot products are made of, and what they weigh: vectors of one head, of one type.
+VECTORS = ("query", "key", "value", "source_scores")
 
 
-def kernel_obstacle(
-    mechanism: str, requested: str, key_length: int, *tensors: Tensor
-) -> str | None:
-    """Why the kernels cannot serve a call, or None where they can.
+def kernel_reason(arguments: Mapping[str, object], named: bool) -> str | None:
+    """Why kernels cannot serve a call, or None where they can.
 
     Args:
-        mechanism: a name of :data:`~fairseq_posattn.attention.kernels.trial.TRIALS`.
-        requested: the implementation asked for; ``auto`` is also told where they are no gain, or
-            do not agree with the reference.
-        key_length: Tk.
-        tensors: that the scores and the context are made of, the values last.
+        arguments: of an attention function, tensors by name; ``value`` among them.
+        named: whether kernels were asked for. Otherwise they must also be a gain.
     """
-    if requested == "auto" and key_length < _least_keys(tensors[-1].dtype):
+    value = arguments["value"]
+    if not named and value.size(-2) < _least_keys(value.dtype):
         return "is no gain for so few keys"
-    obstacle = _device_obstacle(tensors[0].device) or _installation_obstacle()
-    if obstacle is not None:
-        return obstacle
+    reason = _device_reason(value.device) or _installation_reason()
+    if reason is not None:
+        return reason
+    tensors = [t for name, t in arguments.items() if isinstance(t, Tensor) and name != "mask"]
     for tensor in tensors:
         if tensor.dtype not in DTYPES:
             return f"takes float16, bfloat16 or float32, not {_name(tensor.dtype)}"
     if any(0 in tensor.shape for tensor in tensors):
         return "takes no empty tensors"
-    if requested == "auto" and tensors[0].is_cuda:
-        return trial_obstacle(mechanism, tensors[-1].dtype, tensors[-1].device)
-    return None
+    mask = arguments.get("mask")
+    if isinstance(mask, Tensor) and mask.requires_grad:
+        return "cannot differentiate the mask"
+    return _vectors_reason(arguments) if "query" in arguments else None
 
 
-def dot_product_obstacle(
-    mechanism: str, requested: str, query: Tensor, key: Tensor, value: Tensor
-) -> str | None:
-    """:func:`kernel_obstacle`, and whether heads ``[B, H, T, D]`` are of a size that is served."""
-    if not query.dtype == key.dtype == value.dtype:
-        names = ", ".join(_name(tensor.dtype) for tensor in (query, key, value))
-        return f"takes query, key and value of one type, not {names}"
-    if query.size(-1) > LARGEST_HEAD or value.size(-1) != query.size(-1):
-        sizes = " and ".join(str(tensor.size(-1)) for tensor in (query, value))
+def _vectors_reason(arguments: Mapping[str, object]) -> str | None:
+    vectors = {name: arguments[name] for name in VECTORS if name in arguments}
+    types = [_name(vector.dtype) for vector in vectors.values()]
+    if len(set(types)) > 1:
+        return f"takes {', '.join(vectors)} of one type, not {', '.join(types)}"
+    sizes = [arguments[name].size(-1) for name in ("query", "value")]
+    if sizes[0] > LARGEST_HEAD or sizes[1] != sizes[0]:
+        sizes = " and ".join(map(str, sizes))
         return f"takes heads of up to {LARGEST_HEAD} features, as many in values, not {sizes}"
-    return kernel_obstacle(mechanism, requested, key.size(-2), query, key, value)
+    return None
 
 
 def _least_keys(dtype: torch.dtype) -> int:
@@ -94,7 +92,7 @@ def interpreted() -> bool:
 
 
 @functools.cache
-def _installation_obstacle() -> str | None:
+def _installation_reason() -> str | None:
     if importlib.util.find_spec("triton") is None:
         return "needs Triton, which is not installed (pip install triton)"
     import triton
@@ -105,7 +103,7 @@ def _installation_obstacle() -> str | None:
     return None
 
 
-def _device_obstacle(device: torch.device) -> str | None:
+def _device_reason(device: torch.device) -> str | None:
     if device.type == "cuda":
         if torch.version.hip is not None:
             return "needs a GPU of NVIDIA's"

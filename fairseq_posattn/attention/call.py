@@ -1,0 +1,45 @@
+"""How attention functions are called: the options that all of them share."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+from typing_extensions import TypedDict
+
+
+class Options(TypedDict, total=False):
+    """What every attention function takes by name, beside arguments of its own.
+
+    Attributes:
+        key_padding_mask: bool ``[B, Tk]``, True where padded.
+        dropout_p: probability of dropping a weight, while ``training``; 0 by default.
+        training: True by default.
+        impl: ``auto``, by default, or the name of an implementation that the function has:
+            ``reference`` is the equation, ``sdpa`` PyTorch's fused attention, ``triton`` kernels.
+        need_weights: also return the weights before dropout; False by default.
+    """
+
+    key_padding_mask: Tensor | None
+    dropout_p: float
+    training: bool
+    impl: str
+    need_weights: bool
+
+
+@dataclass(frozen=True)
+class Call:
+    """The options of a call, checked.
+
+    Attributes:
+        impl: the implementation that serves it.
+        key_padding_mask: bool ``[B, Tk]`` or None.
+        dropout_p: 0 where nothing is to be dropped.
+        need_weights: whether weights are returned with the context.
+    """
+
+    impl: str
+    key_padding_mask: Tensor | None
+    dropout_p: float
+    need_weights: bool
+
+
+Attended = Tensor | tuple[Tensor, Tensor]

@@ -1,0 +1,177 @@
+"""The kernels' self check: do they agree with the reference on the GPU at hand?
+
+What becomes of a kernel depends on the GPU and on the version of Triton, and where it goes wrong it
+need not stop: it can return wrong numbers. So before ``auto`` takes kernels for the first call of a
+kind (type, features of a head, options, whether there are padding, dropout or a mask), it compares
+them with the reference, output and gradients, on small inputs of one tile and of several. Kernels
+that are asked for by name are not checked. Imports no Triton.
+"""
+
+import logging
+import math
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from fairseq_posattn.attention.call import Call
+from fairseq_posattn.attention.masks import DistanceMask, MaskBank
+
+logger = logging.getLogger(__name__)
+
+LENGTHS = (24, 150)
+BATCH, HEADS = 2, 2
+# Kernels round the probability to multiples of 2^-16: this drops nothing, by the code that drops.
+NEXT_TO_NOTHING = 2.0**-18
+
+_reasons: dict[tuple, str | None] = {}
+
+
+def self_check_reason(attention, call: Call, arguments) -> str | None:
+    """Why ``auto`` does not take a function's kernels for calls of this kind, or None.
+
+    Args:
+        attention: an :class:`~fairseq_posattn.attention.implementations.Attention`.
+        call, arguments: as it was called.
+
+    Raises:
+        torch.OutOfMemoryError: the check had no room. The next call tries again.
+    """
+    value, mask = arguments["value"], arguments.get("mask")
+    options = {
+        name: argument
+        for name, argument in arguments.items()
+        if name not in attention.shapes.dimensions and name != "mask"
+    }
+    padded, dropping = call.key_padding_mask is not None, call.dropout_p > 0
+    kind = (type(mask), padded, dropping, value.dtype, value.device, value.size(-1))
+    key = (attention, *kind, *options.values())
+    if key not in _reasons:
+        if value.is_cuda and torch.cuda.is_current_stream_capturing():
+            return "cannot be checked while a CUDA graph is captured; run a step before"
+        _reasons[key] = _check(attention, call, options, mask, value)
+    return _reasons[key]
+
+
+def _check(attention, call, options, mask, value) -> str | None:
+    device = value.device
+    with (
+        torch.random.fork_rng([device] if value.is_cuda else []),
+        torch.autocast(device.type, enabled=False),
+        torch.inference_mode(False),
+        torch.enable_grad(),
+    ):
+        try:
+            worst = max(
+                _disagreement(attention, call, options, _example(attention, length, mask, value))
+                for length in LENGTHS
+            )
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:  # of the compiler, the driver or the launch, by whatever name
+            first_line = str(error).partition("\n")[0]
+            reason = f"failed when it was tried on {device}: {type(error).__name__}: {first_line}"
+        else:
+            if worst <= 1:
+                return None
+            reason = f"gave wrong results when it was tried on {device}"
+    called = [f"{name}={option!r}" for name, option in options.items()]
+    called += [str(value.dtype).removeprefix("torch."), f"{value.size(-1)} features"]
+    called += ["padding"] if call.key_padding_mask is not None else []
+    called += ["dropout"] if call.dropout_p > 0 else []
+    logger.warning(
+        "the Triton kernels of %s are left aside for calls with %s: the implementation %s",
+        attention.name,
+        ", ".join(called),
+        reason,
+    )
+    return reason
+
+
+def _example(attention, length, mask, value):
+    """Random tensors by name, a mask of the kind that is called with, and padding."""
+    generator = torch.Generator().manual_seed(length)
+    sizes = {"B": BATCH, "H": HEADS, "Tq": length, "Tk": length}
+    sizes |= {"D": value.size(-1), "Dv": value.size(-1), "C": value.size(-1)}
+    heads = [HEADS] * (value.dim() - 3)  # of those whose heads are any number of dimensions
+    tensors = attention.shapes.random(sizes, heads, generator)
+    del tensors["key_padding_mask"]
+    for name, spread in attention.spread.items():
+        tensors[name] *= spread
+    tensors = {name: t.to(value.device, value.dtype) for name, t in tensors.items()}
+    example = None
+    if mask is not None:
+        example = MaskBank(["past"]).of_distance(length, length, device=value.device)
+        example = example.expand(HEADS if value.dim() > 3 else 1)
+        if not isinstance(mask, DistanceMask):
+            example = example.matrix(value.dtype)[:1]
+    positions = torch.arange(length, device=value.device)
+    ends = torch.arange(length, length - 5 * BATCH, -5, device=value.device)
+    padding = positions >= ends[:, None]
+    return tensors, example, padding
+
+
+def _disagreement(attention, call, options, example) -> float:
+    """The largest error of the kernels' results, over what is allowed.
+
+    Allowed is four times the error of the reference in the same type, and some roundings, of which
+    those in a sum grow as the root of its size.
+    """
+    tensors, mask, padding = example
+    if "mask" in attention.shapes.masks:
+        options = {**options, "mask": mask}
+    dropping = call.dropout_p > 0
+    call = replace(call, key_padding_mask=padding if call.key_padding_mask is not None else None)
+
+    def attend(impl, dropout_p, tensors):
+        served = replace(call, impl=impl, dropout_p=dropout_p)
+        return attention.attend(served, **tensors, **options)
+
+    wide = {name: tensor.double() for name, tensor in tensors.items()}
+    exact = _results(lambda t: attend("reference", 0.0, t), wide)
+    rough = _results(lambda t: attend("reference", 0.0, t), tensors)
+    ours = _results(lambda t: attend("triton", NEXT_TO_NOTHING * dropping, t), tensors)
+    worst = 0.0
+    eps = torch.finfo(tensors["value"].dtype).eps
+    for right, reference, kernel in zip(exact, rough, ours, strict=True):
+        summands = max(1.0, exact[0].numel() / right.numel())
+        rounding = 16 * eps * (1 + right.abs().max()) * math.sqrt(summands)
+        allowed = 4 * (reference.double() - right).abs().max() + rounding
+        worst = max(worst, _ratio((kernel.double() - right).abs().max(), allowed))
+    if dropping:
+        worst = max(worst, _dropout_disagreement(attend, call.dropout_p, tensors, eps))
+    return worst
+
+
+def _dropout_disagreement(attend, dropout_p, tensors, eps) -> float:
+    """What is dropped on the way back must be what was dropped on the way there.
+
+    The context is linear in the values: whatever was dropped, the product of their gradient with
+    other values is that of the context's gradient with these values' context.
+    """
+    value = tensors["value"]
+    others = value.flip(-2)
+    torch.manual_seed(1)
+    context = attend("triton", dropout_p, {**tensors, "value": others}).double()
+    torch.manual_seed(1)
+    leaf = value.detach().requires_grad_()
+    output = attend("triton", dropout_p, {**tensors, "value": leaf})
+    direction = torch.linspace(-1, 1, output.numel(), device=value.device).view_as(output)
+    direction = direction.sin().to(output.dtype)
+    (gradient,) = torch.autograd.grad(output, leaf, direction)
+    there, back = context * direction, gradient.double() * others
+    allowed = 16 * eps * (there.norm() + back.norm())
+    return _ratio((there.sum() - back.sum()).abs(), allowed)
+
+
+def _ratio(error: Tensor, allowed: Tensor) -> float:
+    ratio = (error / allowed.clamp(min=1e-300)).item()
+    return math.inf if math.isnan(ratio) else ratio
+
+
+def _results(attend, tensors: dict[str, Tensor]) -> list[Tensor]:
+    """The output, and the gradients of its sum with fixed weights."""
+    leaves = {name: tensor.detach().requires_grad_() for name, tensor in tensors.items()}
+    output = attend(leaves)
+    weights = torch.linspace(-1, 1, output.size(-1), device=output.device, dtype=output.dtype)
+    return [output.detach(), *torch.autograd.grad((output * weights).sum(), list(leaves.values()))]

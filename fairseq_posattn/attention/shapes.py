@@ -1,0 +1,155 @@
+"""The shapes of an attention function's tensors: checked, and broadcast, in this one place.
+
+They are written as docstrings write them, ``"B H Tq D"``, and say what every implementation may
+rely on, the kernels, which would read beyond a tensor that is too short, like the reference.
+
+- ``B``, ``H`` and ``Tq`` may be 1 in one tensor where another has more: it is expanded.
+- ``*`` is any number of dimensions, as many in every tensor, each of which may be 1 likewise.
+- ``(H)`` may be missing; ``Tq+Tk-1`` is computed; ``2N-1`` and ``2k+1`` are odd.
+- ``~B H Tq Tk`` is a mask: broadcastable to that, and left as it is. It may be a
+  :class:`~fairseq_posattn.attention.masks.DistanceMask`, of one head or of as many as there are.
+
+All other dimensions must be equal wherever they have the same name.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+from fairseq_posattn.attention.masks import DistanceMask
+
+BROADCAST = {"B", "H", "Tq"}
+DISTANCES = "Tq+Tk-1"
+ODD = {"2N-1", "2k+1"}
+
+
+class Shapes:
+    """What shapes a function's tensors have, by argument.
+
+    Args:
+        shapes: as above; the order is that in which sizes are found out, and errors told.
+    """
+
+    def __init__(self, **shapes: str):
+        self.dimensions = {
+            name: shape.split() for name, shape in shapes.items() if not shape.startswith("~")
+        }
+        self.masks = {
+            name: shape[1:].split() for name, shape in shapes.items() if shape.startswith("~")
+        }
+        self._fit = lru_cache(maxsize=256)(self._fit_uncached)
+
+    def broadcast(self, arguments: Mapping[str, object]) -> dict[str, object]:
+        """The arguments, with tensors expanded to the sizes that they have together.
+
+        Raises:
+            ValueError: a tensor does not fit the others, or a mask them.
+        """
+        tensors = {name: arguments.get(name) for name in self.dimensions}
+        shapes = tuple(None if t is None else t.shape for t in tensors.values())
+        sizes, expanded = self._fit(shapes)
+        fitted = dict(arguments)
+        for name, shape in expanded.items():
+            fitted[name] = tensors[name].expand(shape)
+        for name, dimensions in self.masks.items():
+            mask = arguments.get(name)
+            if mask is not None:
+                fitted[name] = _fit_mask(name, mask, _named(dimensions, sizes), sizes)
+        return fitted
+
+    def _fit_uncached(self, shapes: tuple) -> tuple[dict[str, int], dict[str, tuple[int, ...]]]:
+        """The sizes of all dimensions, and the tensors that are to be expanded, to what."""
+        sizes: dict[str, int] = {}
+        given = [
+            (name, self._dimensions_of(name, shape, sizes), shape)
+            for name, shape in zip(self.dimensions, shapes, strict=True)
+            if shape is not None
+        ]
+        for name, dimensions, shape in given:
+            for dimension, size in zip(dimensions, shape, strict=True):
+                broadcast = dimension in BROADCAST or dimension.startswith("*")
+                known = sizes.get(dimension)
+                if known is None or (known == 1 and broadcast):
+                    sizes[dimension] = size
+                elif size != known and not (size == 1 and broadcast):
+                    raise _misfit(name, shape, dimensions, sizes)
+            if {"Tq", "Tk"} <= sizes.keys():
+                sizes.setdefault(DISTANCES, sizes["Tq"] + sizes["Tk"] - 1)
+        expanded = {}
+        for name, dimensions, shape in given:
+            target = tuple(sizes[dimension] for dimension in dimensions)
+            if target != tuple(shape):
+                expanded[name] = target
+        return sizes, expanded
+
+    def _dimensions_of(self, name: str, shape: torch.Size, sizes: dict[str, int]) -> list[str]:
+        dimensions = self.dimensions[name]
+        if "*" in dimensions:
+            stars = sizes.setdefault("*", max(len(shape) - len(dimensions) + 1, 0))
+            dimensions = _named(dimensions, {"*": stars})
+        if dimensions[0].startswith("("):
+            optional = len(shape) < len(dimensions)
+            dimensions = dimensions[1:] if optional else [dimensions[0][1:-1], *dimensions[1:]]
+        if len(shape) != len(dimensions):
+            raise _misfit(name, shape, dimensions, sizes)
+        for dimension, size in zip(dimensions, shape, strict=True):
+            if dimension in ODD and size % 2 == 0:
+                needed = f"it needs {dimension}, distance 0 amid"
+                raise ValueError(f"{name} has {size} entries; {needed}")
+        return dimensions
+
+    def random(
+        self, sizes: Mapping[str, int], leading: Sequence[int], generator: torch.Generator
+    ) -> dict[str, Tensor]:
+        """Tensors of normal numbers, in float64, for checks and measurements; no masks.
+
+        Args:
+            sizes: of all dimensions by name. leading: those of ``*``.
+        """
+        sizes = {**sizes, DISTANCES: sizes["Tq"] + sizes["Tk"] - 1, "*": len(leading)}
+        sizes |= {f"*{number}": size for number, size in enumerate(leading)}
+        sizes = {**dict.fromkeys(ODD, 2 * sizes["Tk"] - 1), **sizes}
+        tensors = {}
+        for name, dimensions in self.dimensions.items():
+            shape = [sizes[dimension.strip("()")] for dimension in _named(dimensions, sizes)]
+            tensors[name] = torch.randn(shape, generator=generator, dtype=torch.float64)
+        return tensors
+
+
+def _named(dimensions: Sequence[str], sizes: Mapping[str, int]) -> list[str]:
+    """The dimensions, each that ``*`` stands for by a name of its own."""
+    named = []
+    for dimension in dimensions:
+        stars = [f"*{number}" for number in range(sizes["*"])] if dimension == "*" else [dimension]
+        named += stars
+    return named
+
+
+def _misfit(name, shape, dimensions, sizes) -> ValueError:
+    expected = ", ".join(
+        str(sizes[dimension]) if dimension in sizes else dimension for dimension in dimensions
+    )
+    letters = ", ".join(dimension.strip("*") or "*" for dimension in dimensions)
+    return ValueError(f"{name} has shape {list(shape)}; expected [{letters}], here [{expected}]")
+
+
+def _fit_mask(name: str, mask: Tensor | DistanceMask, dimensions: list[str], sizes):
+    target = [sizes[dimension] for dimension in dimensions]
+    if isinstance(mask, DistanceMask):
+        heads = target[1] if len(target) > 3 else 1
+        shape = [mask.line.size(0), mask.query_length, mask.key_length]
+        if shape[1:] == target[-2:] and shape[0] in (1, heads):
+            return mask.expand(heads)
+        dimensions = ["H", "Tq", "Tk"]
+        target = [heads, *target[-2:]]
+    else:
+        shape = list(mask.shape)
+        fits = zip(reversed(shape), reversed(target), strict=False)
+        if len(shape) <= len(target) and all(ours in (1, theirs) for ours, theirs in fits):
+            return mask
+    raise ValueError(
+        f"{name} has shape {shape}; expected one that broadcasts to [{', '.join(dimensions)}], "
+        f"here {target}"
+    )

@@ -1,0 +1,156 @@
+"""Shapes, for every function and every implementation that runs here: broadcast, or refused."""
+
+import pytest
+import torch
+from kernel_checks import DEVICE
+
+from fairseq_posattn.attention.cases import CASES, Sizes
+from fairseq_posattn.attention.shapes import Shapes
+
+pytest.importorskip("triton")
+
+B, H, T, D = 3, 2, 5, 16
+SIZES = Sizes(B, H, T, T, D)
+SERVED = [
+    (name, impl)
+    for name, case in CASES.items()
+    for impl in case.attention.implementations
+    if not (name == "mtsa" and impl == "sdpa") and not (name == "da" and impl == "sdpa")
+]
+PADDING = torch.tensor([[False] * 4 + [True], [True] * 2 + [False] * 3, [False] * 5], device=DEVICE)
+
+
+def call(name, impl, arguments, **options):
+    return CASES[name](arguments, impl=impl, **options)
+
+
+def given(name):
+    arguments = CASES[name].arguments(SIZES, torch.float32, DEVICE)
+    return {k: v.detach() if torch.is_tensor(v) else v for k, v in arguments.items()}
+
+
+def broadcast_dimensions(name):
+    """Of every argument, the dimensions that may be 1; one query is one query."""
+    for argument, dimensions in CASES[name].attention.shapes.dimensions.items():
+        may = {"B", "H", "(H)", "*"} | (
+            {"Tq"} if argument not in ("query", "query_score") else set()
+        )
+        if argument != "key_padding_mask":
+            yield from ((argument, n) for n, name in enumerate(dimensions) if name in may)
+
+
+@pytest.mark.parametrize(("name", "impl"), SERVED)
+def test_what_is_of_size_one_serves_all(name, impl):
+    """A batch, heads or queries of one, in any argument, is what it is when it is repeated."""
+    padding = PADDING[:1]
+    for argument, number in broadcast_dimensions(name):
+        arguments = given(name)
+        if number >= arguments[argument].dim():
+            continue
+        size = arguments[argument].size(number)
+        arguments[argument] = arguments[argument].narrow(number, 0, 1)
+        output = call(name, impl, arguments, key_padding_mask=padding)
+        repeats = [size if n == number else 1 for n in range(arguments[argument].dim())]
+        arguments[argument] = arguments[argument].repeat(repeats)
+        expected = call(name, impl, arguments, key_padding_mask=padding.repeat(B, 1))
+        torch.testing.assert_close(output, expected, msg=f"{argument}, dimension {number}")
+
+
+@pytest.mark.parametrize(("name", "impl"), SERVED)
+def test_what_is_longer_or_shorter_is_refused_by_its_name(name, impl):
+    shapes = CASES[name].attention.shapes.dimensions
+    for argument in shapes:
+        right = given(name).get(argument, PADDING)
+        for number in range(right.dim()):
+            for change in (-1, 1):
+                arguments = given(name)
+                wrong = right.new_zeros(
+                    [size + change * (n == number) for n, size in enumerate(right.shape)]
+                )
+                padding = wrong if argument == "key_padding_mask" else PADDING
+                if argument != "key_padding_mask":
+                    arguments[argument] = wrong
+                if fits(name, arguments, padding):
+                    continue
+                with pytest.raises(ValueError, match="has shape .* expected|it needs 2") as error:
+                    call(name, impl, arguments, key_padding_mask=padding)
+                assert "\n" not in str(error.value)
+
+
+def fits(name, arguments, padding):
+    """Whether the tensors agree by themselves: all sizes of one name are equal or one."""
+    sizes = {}
+    tensors = {**arguments, "key_padding_mask": padding}
+    for argument, dimensions in CASES[name].attention.shapes.dimensions.items():
+        dimensions = [d.strip("()") for d in dimensions]
+        for dimension, size in zip(dimensions, tensors[argument].shape, strict=False):
+            sizes.setdefault(dimension, set()).add(size)
+    mask = arguments.get("mask")
+    if mask is not None and sizes["Tk"] | sizes["Tq"] != {T}:
+        return False
+    if "Tq+Tk-1" in sizes and sizes["Tq+Tk-1"] != {2 * T - 1}:
+        return False
+    odd = all(size % 2 for name in ("2N-1", "2k+1") for size in sizes.get(name, ()))
+    broadcast = {"B", "H", "Tq", "*"}
+    return odd and all(
+        len(found - {1} if dimension in broadcast else found) <= 1
+        for dimension, found in sizes.items()
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "impl"), [s for s in SERVED if "mask" in CASES[s[0]].attention.shapes.masks]
+)
+def test_masks_broadcast_or_are_refused(name, impl):
+    arguments = given(name)
+    right = torch.zeros(T, T, device=DEVICE).masked_fill(
+        torch.eye(T, dtype=torch.bool, device=DEVICE), -torch.inf
+    )
+    expected = call(name, impl, {**arguments, "mask": right})
+    for shape in ([1, T, T], [1, 1, T, T]):
+        output = call(name, impl, {**arguments, "mask": right.view(shape)})
+        torch.testing.assert_close(output, expected)
+    for shape in ([T, T + 1], [T - 1, T], [H + 1, T, T], [1, 1, 1, T, T]):
+        with pytest.raises(ValueError, match="mask has shape .*; expected one that broadcasts to"):
+            call(name, impl, {**arguments, "mask": torch.zeros(shape, device=DEVICE)})
+
+
+@pytest.mark.parametrize(
+    ("name", "impl"), [(n, i) for n, i in SERVED if n in ("mtsa", "mtsa_identity", "mpsan")]
+)
+def test_one_mask_of_the_distance_serves_all_heads(name, impl):
+    arguments = given(name)
+    mask = CASES["mtsa"].mask(Sizes(B, 2, T, T), DEVICE)
+    one = type(mask)(mask.line[:1].clone(), mask.reach[:1].clone(), T, T)
+    output = call(name, impl, {**arguments, "mask": one})
+    torch.testing.assert_close(output, call(name, impl, {**arguments, "mask": one.expand(H)}))
+    longer = CASES["mtsa"].mask(Sizes(B, 2, T + 1, T + 1), DEVICE)
+    with pytest.raises(ValueError, match=r"mask has shape \[2, 6, 6\]; expected one that"):
+        call(name, impl, {**arguments, "mask": longer})
+
+
+@pytest.mark.parametrize("dropout_p", [1.5, -0.5, float("nan")])
+@pytest.mark.parametrize(("name", "impl"), SERVED)
+def test_a_dropout_that_is_no_probability_is_refused(name, impl, dropout_p):
+    with pytest.raises(ValueError, match="dropout_p is .*; it must be from 0 to 1"):
+        call(name, impl, given(name), dropout_p=dropout_p)
+
+
+def test_padding_must_be_bool():
+    with pytest.raises(ValueError, match="key_padding_mask is torch.float32; it must be"):
+        call("san", "reference", given("san"), key_padding_mask=PADDING.float())
+
+
+def test_an_argument_that_no_function_has_is_a_type_error():
+    with pytest.raises(TypeError, match="dot-product attention has no argument 'dropout'"):
+        call("san", "reference", given("san"), dropout=0.1)
+
+
+def test_the_error_says_what_was_found_and_what_is_expected():
+    shapes = Shapes(query="B H Tq D", key="B H Tk D", key_padding_mask="B Tk")
+    query, key = torch.zeros(3, 2, 5, 4), torch.zeros(3, 2, 6, 4)
+    message = r"^key_padding_mask has shape \[3, 7\]; expected \[B, Tk\], here \[3, 6\]$"
+    with pytest.raises(ValueError, match=message):
+        shapes.broadcast({"query": query, "key": key, "key_padding_mask": torch.zeros(3, 7)})
+    with pytest.raises(ValueError, match=r"key has shape \[3, 6, 4\]; expected \[B, H, Tk, D\]"):
+        shapes.broadcast({"query": query, "key": key[:, 0]})
