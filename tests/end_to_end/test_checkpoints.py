@@ -249,11 +249,11 @@ def test_code_in_a_checkpoint_is_refused_by_from_pretrained(malicious, user_dir)
     assert not created.exists()
 
 
-def test_code_in_a_checkpoint_is_refused_in_averaging(average, malicious, trained, tmp_path):
+def test_code_in_a_checkpoint_is_refused_in_averaging(malicious, trained, tmp_path, capsys):
     folder, created = malicious
     inputs = [trained / "checkpoint_best.pt", folder / "checkpoint_last.pt"]
-    with pytest.raises(SystemExit, match=f"error: {inputs[1]} is refused: it holds io.open"):
-        average("--inputs", *inputs, "--output", tmp_path / "average.pt")
+    assert average("--inputs", *inputs, "--output", tmp_path / "average.pt") == 1
+    assert f"error: {inputs[1]} is refused: it holds io.open" in capsys.readouterr().err
     assert not created.exists()
     assert not (tmp_path / "average.pt").exists()
 

@@ -3,7 +3,6 @@
 import argparse
 import dataclasses
 import json
-import logging
 import subprocess
 import sys
 from functools import partial
@@ -11,9 +10,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from fairseq import options, tasks, utils
+from fairseq import tasks, utils
 from fairseq.models.lstm import Embedding
-from fairseq_cli import preprocess as fairseq_preprocess
 from omegaconf import OmegaConf
 from published import WORDS, publish
 from serving import Server
@@ -41,23 +39,6 @@ CLASSES = {
     "multinli": 3,
     "amazon_electronics": 5,
 }
-
-
-@pytest.fixture
-def fairseq_here(monkeypatch):
-    """fairseq-preprocess in this process, which has imported fairseq already."""
-
-    def preprocess(dest, jobs, tell, **flags):
-        words = ["--destdir", str(dest), "--workers", "1", "--only-source"]
-        words += ["--srcdict", str(flags["srcdict"]), "--testpref", flags["testpref"]]
-        handlers = list(fairseq_preprocess.logger.handlers)
-        fairseq_preprocess.main(options.get_preprocessing_parser().parse_args(words))
-        for handler in set(fairseq_preprocess.logger.handlers) - set(handlers):
-            fairseq_preprocess.logger.removeHandler(handler)
-            handler.close()
-
-    monkeypatch.setattr(classification, "preprocess", preprocess)
-    monkeypatch.setattr(fairseq_preprocess.logger, "level", logging.ERROR)
 
 
 @pytest.fixture
@@ -242,7 +223,7 @@ def test_seeds_make_other_folds_of_the_same_data(tmp_path, fairseq_here):
 
 
 @pytest.mark.parametrize(
-    "function", ["write_divided", "write_embeddings", "_binarise_files", "write_dictionary"]
+    "function", ["write_divided", "write_vocabulary", "binarise_files", "write_dictionary"]
 )
 def test_an_interrupted_run_ends_as_one_that_was_not(
     function, tmp_path, fairseq_here, vectors, monkeypatch, capsys
