@@ -32,9 +32,9 @@ from fairseq_posattn.attention import (  # noqa: E402
     DotProductAttention,
     TensorizedAttention,
 )
-from fairseq_posattn.attention.bilstm import BiLSTM  # noqa: E402
-from fairseq_posattn.attention.cnn import NGramConvolutions  # noqa: E402
-from fairseq_posattn.attention.mtsa_encoder import TensorizedEncoder  # noqa: E402
+from fairseq_posattn.encoders.bilstm import BiLSTM  # noqa: E402
+from fairseq_posattn.encoders.cnn import NGramConvolutions  # noqa: E402
+from fairseq_posattn.encoders.mtsa import TensorizedEncoder  # noqa: E402
 from fairseq_posattn.files import output_file, write_json  # noqa: E402
 
 MIB = 2**20

@@ -4,7 +4,6 @@ Nothing here imports fairseq. Shapes are written in these letters: B sentences, 
 (Tq queries, Tk keys), D features of one head, C = H * D.
 """
 
-from fairseq_posattn.attention.cspan import SemanticPositionalAttention
 from fairseq_posattn.attention.da import (
     DistanceAwareAttention,
     distance_aware_attention,
@@ -37,8 +36,6 @@ from fairseq_posattn.attention.mpsan import (
     position_fusion,
 )
 from fairseq_posattn.attention.mtsa import TensorizedAttention, tensorized_attention
-from fairseq_posattn.attention.mtsa_encoder import TensorizedEncoder
-from fairseq_posattn.attention.multi_query import MultiQueryPooling, multi_query_attention
 from fairseq_posattn.attention.rpr import (
     RelativePositionAttention,
     relative_position_attention,
@@ -62,16 +59,13 @@ __all__ = [
     "GaussianAttention",
     "MaskedDotProductAttention",
     "Mechanism",
-    "MultiQueryPooling",
     "MultiplePositionalSelfAttention",
     "PositionFusion",
     "PositionalSelfAttention",
     "RelativePositionAttention",
-    "SemanticPositionalAttention",
     "Source2TokenPooling",
     "StaticMaskAttention",
     "TensorizedAttention",
-    "TensorizedEncoder",
     "TransformerXLAttention",
     "adapted_attention",
     "additive_attention",
@@ -85,7 +79,6 @@ __all__ = [
     "mask_attention",
     "mask_by_name",
     "masked_dot_product_attention",
-    "multi_query_attention",
     "past_mask",
     "position_fusion",
     "relative_position_attention",

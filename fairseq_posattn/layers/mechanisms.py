@@ -16,6 +16,7 @@ from fairseq_posattn.attention.da import ADJUSTMENTS
 from fairseq_posattn.attention.implementations import Attention
 from fairseq_posattn.attention.mtsa import SCALES, SOURCES
 from fairseq_posattn.attention.rescaling import MAPPINGS
+from fairseq_posattn.layers.description import LayerDescription
 
 
 @dataclass
@@ -119,23 +120,6 @@ class MechanismConfig(FairseqDataclass):
     )
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where a mechanism is put: what its parameters' shapes depend on.
-
-    Attributes:
-        embed_dim: C. num_heads: H. max_positions: the longest sentence on this side.
-        causal: whether queries are blocked from the keys after them (a decoder's self attention).
-        dropout: probability of dropping an attention weight.
-    """
-
-    embed_dim: int
-    num_heads: int
-    max_positions: int
-    causal: bool
-    dropout: float
-
-
 def implementation_of(function: Attention, config: MechanismConfig) -> str:
     """The implementation that ``--attention-impl`` names, where the function has it."""
     named = str(config.attention_impl)
@@ -143,57 +127,57 @@ def implementation_of(function: Attention, config: MechanismConfig) -> str:
 
 
 def _build(
-    mechanism: type[Mechanism], config: MechanismConfig, place: Place, *args, **own
+    mechanism: type[Mechanism], config: MechanismConfig, layer: LayerDescription, *args, **own
 ) -> Mechanism:
     """A mechanism with arguments of its own, and those that every mechanism has."""
     impl = implementation_of(mechanism.attention, config)
-    return mechanism(*args, **own, causal=place.causal, dropout=place.dropout, impl=impl)
+    return mechanism(*args, **own, causal=layer.causal, dropout=layer.attention_dropout, impl=impl)
 
 
-def build_san(config: MechanismConfig, place: Place) -> Mechanism:
-    return _build(attention.DotProductAttention, config, place)
+def build_san(config: MechanismConfig, layer: LayerDescription) -> Mechanism:
+    return _build(attention.DotProductAttention, config, layer)
 
 
-def build_dman(config: MechanismConfig, place: Place) -> Mechanism:
+def build_dman(config: MechanismConfig, layer: LayerDescription) -> Mechanism:
     if config.dman_max_distance < 0:
         raise ValueError(f"--dman-max-distance {config.dman_max_distance}: it cannot be negative")
     return _build(
         attention.DynamicMaskAttention,
         config,
-        place,
-        place.embed_dim,
-        place.num_heads,
-        max_distance=config.dman_max_distance or place.max_positions - 1,
+        layer,
+        layer.embed_dim,
+        layer.num_heads,
+        max_distance=config.dman_max_distance or layer.max_positions - 1,
     )
 
 
-def build_sman(config: MechanismConfig, place: Place) -> Mechanism:
+def build_sman(config: MechanismConfig, layer: LayerDescription) -> Mechanism:
     if config.sman_radius != "sqrt" and not config.sman_radius.isdecimal():
         raise ValueError(f"--sman-radius {config.sman_radius}: it must be a number or 'sqrt'")
     radius = None if config.sman_radius == "sqrt" else int(config.sman_radius)
-    return _build(attention.StaticMaskAttention, config, place, radius)
+    return _build(attention.StaticMaskAttention, config, layer, radius)
 
 
-def build_da(config: MechanismConfig, place: Place) -> Mechanism:
+def build_da(config: MechanismConfig, layer: LayerDescription) -> Mechanism:
     return _build(
         attention.DistanceAwareAttention,
         config,
-        place,
-        place.num_heads,
+        layer,
+        layer.num_heads,
         mapping=str(config.da_mapping),
         adjustment=str(config.da_adjustment),
         clip_threshold=config.da_clip_threshold,
     )
 
 
-def build_mtsa(config: MechanismConfig, place: Place, activation=F.relu) -> Mechanism:
+def build_mtsa(config: MechanismConfig, layer: LayerDescription, activation=F.relu) -> Mechanism:
     masks = () if config.mtsa_masks == "none" else tuple(config.mtsa_masks.split(","))
     return _build(
         attention.TensorizedAttention,
         config,
-        place,
-        place.num_heads,
-        place.embed_dim // place.num_heads,
+        layer,
+        layer.num_heads,
+        layer.embed_dim // layer.num_heads,
         masks=masks,
         include_self=config.mtsa_include_self,
         token_scale=str(config.mtsa_token_scale),
@@ -207,52 +191,52 @@ def build_mtsa(config: MechanismConfig, place: Place, activation=F.relu) -> Mech
     )
 
 
-def build_rpr(config: MechanismConfig, place: Place) -> Mechanism:
+def build_rpr(config: MechanismConfig, layer: LayerDescription) -> Mechanism:
     if config.rpr_max_distance < 1:
         raise ValueError(f"--rpr-max-distance {config.rpr_max_distance}: it must be 1 or more")
     return _build(
         attention.RelativePositionAttention,
         config,
-        place,
-        place.embed_dim,
-        place.num_heads,
+        layer,
+        layer.embed_dim,
+        layer.num_heads,
         max_distance=config.rpr_max_distance,
         per_head=config.rpr_per_head,
     )
 
 
-def build_gaussian(config: MechanismConfig, place: Place) -> Mechanism:
-    return _build(attention.GaussianAttention, config, place, place.embed_dim, place.num_heads)
+def build_gaussian(config: MechanismConfig, layer: LayerDescription) -> Mechanism:
+    return _build(attention.GaussianAttention, config, layer, layer.embed_dim, layer.num_heads)
 
 
-def build_transformer_xl(config: MechanismConfig, place: Place) -> Mechanism:
+def build_transformer_xl(config: MechanismConfig, layer: LayerDescription) -> Mechanism:
     return _build(
         attention.TransformerXLAttention,
         config,
-        place,
-        place.embed_dim,
-        place.num_heads,
+        layer,
+        layer.embed_dim,
+        layer.num_heads,
     )
 
 
-def build_tener(config: MechanismConfig, place: Place) -> Mechanism:
-    return _build(attention.AdaptedAttention, config, place, place.embed_dim, place.num_heads)
+def build_tener(config: MechanismConfig, layer: LayerDescription) -> Mechanism:
+    return _build(attention.AdaptedAttention, config, layer, layer.embed_dim, layer.num_heads)
 
 
-def build_masked(config: MechanismConfig, place: Place) -> Mechanism:
-    return _build_masked(config.attention_masks.split(","), config, place)
+def build_masked(config: MechanismConfig, layer: LayerDescription) -> Mechanism:
+    return _build_masked(config.attention_masks.split(","), config, layer)
 
 
-def build_past(config: MechanismConfig, place: Place) -> Mechanism:
-    return _build_masked(["past"], config, place)
+def build_past(config: MechanismConfig, layer: LayerDescription) -> Mechanism:
+    return _build_masked(["past"], config, layer)
 
 
-def build_future(config: MechanismConfig, place: Place) -> Mechanism:
-    return _build_masked(["future"], config, place)
+def build_future(config: MechanismConfig, layer: LayerDescription) -> Mechanism:
+    return _build_masked(["future"], config, layer)
 
 
-def _build_masked(masks: list[str], config: MechanismConfig, place: Place) -> Mechanism:
-    return _build(attention.MaskedDotProductAttention, config, place, place.num_heads, masks)
+def _build_masked(masks: list[str], config: MechanismConfig, layer: LayerDescription) -> Mechanism:
+    return _build(attention.MaskedDotProductAttention, config, layer, layer.num_heads, masks)
 
 
 MECHANISMS = {

@@ -7,7 +7,7 @@ Each is built for C features and called as ``pooling(hidden [B, T, C], key_paddi
 from torch import Tensor, nn
 
 from fairseq_posattn.attention import Source2TokenPooling
-from fairseq_posattn.attention.multi_query import MultiQueryPooling
+from fairseq_posattn.layers.multi_query import MultiQueryPooling
 
 
 class MeanPooling(nn.Module):

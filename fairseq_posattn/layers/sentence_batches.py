@@ -51,13 +51,13 @@ class SplitDocuments:
     Attributes:
         sentences: ``[N, L]``, those of all documents one after another, padded on the right.
         document: ``[N]``, the row of the batch that a sentence came from.
-        place: ``[N]``, its number within the document, from 0 on.
+        number: ``[N]``, that of the sentence within the document, from 0 on.
         documents: B.
     """
 
     sentences: Tensor
     document: Tensor
-    place: Tensor
+    number: Tensor
     documents: int
 
     def gather(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
@@ -70,12 +70,12 @@ class SplitDocuments:
             ``[B, S, C]``, S sentences in the longest document, and bool ``[B, S]``, True where
             padded.
         """
-        longest = int(self.place.max()) + 1
+        longest = int(self.number.max()) + 1
         shape = (self.documents, longest)
         padding = torch.ones(shape, dtype=torch.bool, device=vectors.device)
-        padding[self.document, self.place] = False
+        padding[self.document, self.number] = False
         rows = vectors.new_zeros(*shape, vectors.size(-1))
-        return rows.index_put((self.document, self.place), vectors), padding
+        return rows.index_put((self.document, self.number), vectors), padding
 
 
 def split_documents(tokens: Tensor, pad: int, separator: int) -> SplitDocuments:
@@ -106,8 +106,8 @@ def split_documents(tokens: Tensor, pad: int, separator: int) -> SplitDocuments:
     sentences = tokens.new_full((len(keys), int(within.max()) + 1), pad)
     sentences[word_sentence, within] = tokens[is_word]
     first = torch.searchsorted(document, torch.arange(batch, device=tokens.device))  # [B]
-    place = torch.arange(len(keys), device=tokens.device) - first[document]
-    return SplitDocuments(sentences, document, place, batch)
+    number_within = torch.arange(len(keys), device=tokens.device) - first[document]
+    return SplitDocuments(sentences, document, number_within, batch)
 
 
 def groups_of_like_length(tokens: Tensor, pad: int) -> list[tuple[Tensor, Tensor]]:

@@ -9,7 +9,8 @@ from fairseq_posattn.models import (
 from fairseq_posattn.models.architectures import register_architectures
 from fairseq_posattn.models.classifier import PosAttnClassifier, PosAttnClassifierConfig
 from fairseq_posattn.models.recommender import PosAttnRecommender, PosAttnRecommenderConfig
-from fairseq_posattn.models.seq2seq import PosAttnTransformer, PosAttnTransformerConfig
+from fairseq_posattn.models.seq2seq import PosAttnTransformer
+from fairseq_posattn.models.seq2seq_config import PosAttnTransformerConfig
 from fairseq_posattn.models.tagger import PosAttnTagger, PosAttnTaggerConfig
 
 register_architectures(

@@ -14,6 +14,7 @@ from fairseq.models import FairseqEncoder, FairseqEncoderModel, register_model
 from torch import Tensor, nn
 
 from fairseq_posattn.data.row_checks import check_when_loading
+from fairseq_posattn.encoders import ENCODERS
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.layers.classification_head import ClassificationHead, pair_features
 from fairseq_posattn.layers.pooling import POOLINGS
@@ -24,7 +25,6 @@ from fairseq_posattn.layers.sentence_batches import (
 )
 from fairseq_posattn.models.architectures import all_options
 from fairseq_posattn.models.encoder_config import SentenceEncoderConfig
-from fairseq_posattn.models.sentence_encoders import ENCODERS
 from fairseq_posattn.models.word_vectors import build_embedding
 
 

@@ -7,12 +7,12 @@ from fairseq.dataclass import ChoiceEnum
 from fairseq.utils import get_available_activation_fns
 from omegaconf import II
 
-from fairseq_posattn.attention.cspan import FUSIONS as CSPAN_FUSIONS
 from fairseq_posattn.attention.mpsan import FUSIONS as MPSAN_FUSIONS
 from fairseq_posattn.attention.mpsan import MPSAN_MASKS
+from fairseq_posattn.encoders import ENCODERS
+from fairseq_posattn.encoders.cspan import FUSIONS as CSPAN_FUSIONS
 from fairseq_posattn.layers.mechanisms import MECHANISMS, MechanismConfig
 from fairseq_posattn.layers.sublayer_list import FEED_FORWARD
-from fairseq_posattn.models.sentence_encoders import ENCODERS
 
 
 @dataclass

@@ -13,10 +13,10 @@ import torch.nn.functional as F
 from fairseq.models import BaseFairseqModel, register_model
 from torch import Tensor, nn
 
+from fairseq_posattn.encoders import ENCODERS
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.models.architectures import all_options
 from fairseq_posattn.models.encoder_config import SentenceEncoderConfig
-from fairseq_posattn.models.sentence_encoders import ENCODERS
 from fairseq_posattn.models.word_vectors import build_embedding
 
 TITLES_AT_ONCE = 1024

@@ -1,9 +1,6 @@
 """``posattn_transformer``: fairseq's Transformer with layers given as lists of sublayers."""
 
-from dataclasses import dataclass, field, fields, make_dataclass, replace
-
 import torch
-from fairseq.dataclass import FairseqDataclass
 from fairseq.distributed import fsdp_wrap
 from fairseq.models import register_model
 from fairseq.models.transformer import (
@@ -16,112 +13,15 @@ from fairseq.modules.checkpoint_activations import checkpoint_wrapper
 from torch import Tensor, nn
 
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.layers.feed_forward import FeedForward
-from fairseq_posattn.layers.mechanisms import (
-    MECHANISMS,
-    REPLACE_POSITIONS,
-    MechanismConfig,
-    Place,
+from fairseq_posattn.layers.builder import build_decoder_layer, build_encoder_layer
+from fairseq_posattn.layers.mechanisms import REPLACE_POSITIONS
+from fairseq_posattn.layers.multihead import sentences_of_hypotheses
+from fairseq_posattn.models.seq2seq_config import (
+    PosAttnTransformerConfig,
+    decoder_layer,
+    encoder_layer,
+    nested_config,
 )
-from fairseq_posattn.layers.multihead import (
-    MultiheadCrossAttention,
-    MultiheadSelfAttention,
-    sentences_of_hypotheses,
-)
-from fairseq_posattn.layers.sublayer_list import CROSS, FEED_FORWARD, parse_sublayers
-from fairseq_posattn.layers.transformer_layer import DecoderLayer, EncoderLayer, Residual
-from fairseq_posattn.models.architectures import all_options
-
-# The options of fairseq's own Transformer that this one serves, by the names of their flags.
-STOCK_OPTIONS = (
-    "activation_fn",
-    "dropout",
-    "attention_dropout",
-    "activation_dropout",
-    "encoder_embed_path",
-    "encoder_embed_dim",
-    "encoder_ffn_embed_dim",
-    "encoder_layers",
-    "encoder_attention_heads",
-    "encoder_normalize_before",
-    "encoder_learned_pos",
-    "encoder_layerdrop",
-    "max_source_positions",
-    "decoder_embed_path",
-    "decoder_embed_dim",
-    "decoder_ffn_embed_dim",
-    "decoder_layers",
-    "decoder_attention_heads",
-    "decoder_normalize_before",
-    "decoder_learned_pos",
-    "decoder_layerdrop",
-    "decoder_output_dim",
-    "max_target_positions",
-    "share_decoder_input_output_embed",
-    "share_all_embeddings",
-    "merge_src_tgt_embed",
-    "no_token_positional_embeddings",
-    "adaptive_softmax_cutoff",
-    "adaptive_softmax_dropout",
-    "adaptive_softmax_factor",
-    "layernorm_embedding",
-    "no_scale_embedding",
-    "checkpoint_activations",
-    "offload_activations",
-    "no_decoder_final_norm",
-    "min_params_to_wrap",
-)
-
-
-def _flat_options(config: type, prefix: str = "") -> dict[str, tuple]:
-    """The fields of a nested fairseq config as fairseq's flags name them."""
-    options = {}
-    for option in fields(config):
-        name = prefix + option.name
-        if isinstance(option.type, type) and issubclass(option.type, FairseqDataclass):
-            options.update(_flat_options(option.type, f"{name}_"))
-        else:
-            # An interpolation names its target by where it stood in the nested config.
-            default = option.default
-            if isinstance(default, str):
-                default = default.replace("model.decoder.", "model.decoder_")
-            options[name] = (name, option.type, field(default=default, metadata=option.metadata))
-    return options
-
-
-_options = _flat_options(TransformerConfig)
-StockConfig = make_dataclass(
-    "StockConfig", [_options[name] for name in STOCK_OPTIONS], bases=(FairseqDataclass,)
-)
-
-
-@dataclass
-class PosAttnTransformerConfig(MechanismConfig, StockConfig):
-    """fairseq's Transformer options, the lists of sublayers, and the mechanisms' own options."""
-
-    encoder_sublayers: str = field(
-        default="san,ffn",
-        metadata={
-            "help": f"sublayers of an encoder layer, with commas between: {', '.join(MECHANISMS)}, "
-            f"{FEED_FORWARD}; the last must be {FEED_FORWARD}"
-        },
-    )
-    decoder_sublayers: str = field(
-        default="san,cross,ffn",
-        metadata={
-            "help": f"sublayers of a decoder layer: as --encoder-sublayers, and {CROSS} just once"
-        },
-    )
-
-
-def nested_config(cfg) -> TransformerConfig:
-    """The config that fairseq's Transformer reads, from the flat one that users write.
-
-    Args:
-        cfg: a :class:`PosAttnTransformerConfig` or any namespace or mapping of its options, with
-            options missing where they have their defaults.
-    """
-    return TransformerConfig.from_namespace(all_options(cfg, PosAttnTransformerConfig))
 
 
 def wrap_layer(layer: nn.Module, cfg: TransformerConfig) -> nn.Module:
@@ -130,40 +30,6 @@ def wrap_layer(layer: nn.Module, cfg: TransformerConfig) -> nn.Module:
         layer = checkpoint_wrapper(layer, offload_to_cpu=cfg.offload_activations)
     min_params = 0 if cfg.checkpoint_activations else cfg.min_params_to_wrap
     return fsdp_wrap(layer, min_num_params=min_params)
-
-
-def build_sublayers(names: list[str], cfg: TransformerConfig, side, place: Place) -> list[Residual]:
-    """A layer's residual sublayers.
-
-    Args:
-        names: as :func:`parse_sublayers` returns them.
-        side: the encoder's or the decoder's part of ``cfg``.
-        place: where the mechanisms are put.
-    """
-
-    def build(name: str) -> nn.Module:
-        if name == FEED_FORWARD:
-            inner_dim = side.ffn_embed_dim
-            return FeedForward(side.embed_dim, inner_dim, cfg.activation_fn, cfg.activation_dropout)
-        if name == CROSS:
-            mechanism = MECHANISMS["san"](cfg, replace(place, causal=False))
-            encoder_dim = cfg.encoder.embed_dim
-            return MultiheadCrossAttention(place.embed_dim, encoder_dim, place.num_heads, mechanism)
-        return MultiheadSelfAttention(
-            place.embed_dim, place.num_heads, MECHANISMS[name](cfg, place)
-        )
-
-    return [
-        Residual(build(name), side.embed_dim, cfg.dropout, side.normalize_before) for name in names
-    ]
-
-
-def encoder_sublayers(cfg: TransformerConfig) -> list[str]:
-    return parse_sublayers(cfg.encoder.sublayers, flag="--encoder-sublayers", cross=False)
-
-
-def decoder_sublayers(cfg: TransformerConfig) -> list[str]:
-    return parse_sublayers(cfg.decoder.sublayers, flag="--decoder-sublayers", cross=True)
 
 
 def find_padding(tokens: Tensor, padding_idx: int) -> Tensor | None:
@@ -180,19 +46,11 @@ class PosAttnEncoder(TransformerEncoderBase):
 
     def __init__(self, cfg, dictionary, embed_tokens):
         super().__init__(cfg, dictionary, embed_tokens)
-        if REPLACE_POSITIONS.intersection(encoder_sublayers(cfg)):
+        if REPLACE_POSITIONS.intersection(encoder_layer(cfg).sublayers):
             self.embed_positions = None
 
     def build_encoder_layer(self, cfg):
-        place = Place(
-            embed_dim=cfg.encoder.embed_dim,
-            num_heads=cfg.encoder.attention_heads,
-            max_positions=cfg.max_source_positions,
-            causal=False,
-            dropout=cfg.attention_dropout,
-        )
-        sublayers = build_sublayers(encoder_sublayers(cfg), cfg, cfg.encoder, place)
-        return wrap_layer(EncoderLayer(sublayers), cfg)
+        return wrap_layer(build_encoder_layer(encoder_layer(cfg), cfg), cfg)
 
     def forward(
         self,
@@ -266,19 +124,11 @@ class PosAttnDecoder(TransformerDecoderBase):
 
     def __init__(self, cfg, dictionary, embed_tokens):
         super().__init__(cfg, dictionary, embed_tokens)
-        if REPLACE_POSITIONS.intersection(decoder_sublayers(cfg)):
+        if REPLACE_POSITIONS.intersection(decoder_layer(cfg).sublayers):
             self.embed_positions = None
 
     def build_decoder_layer(self, cfg, no_encoder_attn=False):
-        place = Place(
-            embed_dim=cfg.decoder.embed_dim,
-            num_heads=cfg.decoder.attention_heads,
-            max_positions=cfg.max_target_positions,
-            causal=True,
-            dropout=cfg.attention_dropout,
-        )
-        sublayers = build_sublayers(decoder_sublayers(cfg), cfg, cfg.decoder, place)
-        return wrap_layer(DecoderLayer(sublayers), cfg)
+        return wrap_layer(build_decoder_layer(decoder_layer(cfg), cfg), cfg)
 
     def extract_features(
         self,

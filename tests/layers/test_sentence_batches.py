@@ -56,7 +56,7 @@ def test_documents_are_taken_apart():
         [5, 6, PAD, PAD],
     ]
     assert split.document.tolist() == [0, 0, 0, 1, 2, 2]
-    assert split.place.tolist() == [0, 1, 2, 0, 0, 1]
+    assert split.number.tolist() == [0, 1, 2, 0, 0, 1]
 
 
 def test_vectors_of_sentences_go_where_the_sentences_stood():

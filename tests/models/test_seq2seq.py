@@ -7,8 +7,8 @@ from omegaconf import OmegaConf
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.layers.mechanisms import MECHANISMS
-from fairseq_posattn.models.seq2seq import STOCK_OPTIONS, PosAttnTransformerConfig
 from fairseq_posattn.models.seq2seq_architectures import ARCHITECTURES
+from fairseq_posattn.models.seq2seq_config import STOCK_OPTIONS, PosAttnTransformerConfig
 
 PAD, EOS = 1, 2
 JOINT = "--share-all-embeddings"

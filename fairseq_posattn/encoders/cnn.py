@@ -1,5 +1,6 @@
-"""Convolutions over n-grams, a peer of the attentions (Kim, 2014; Multi-CNN in MTSA section 4)."""
+"""``--encoder cnn``: convolutions over n-grams (Kim, 2014; Multi-CNN in MTSA section 4)."""
 
+from argparse import Namespace
 from collections.abc import Sequence
 
 import torch
@@ -49,3 +50,11 @@ def _same_length(convolution: nn.Conv1d, words: Tensor) -> Tensor:
     """Convolve ``[B, C, T]`` with zeros around it, so that T stays: an even n looks ahead more."""
     (width,) = convolution.kernel_size
     return convolution(F.pad(words, ((width - 1) // 2, width // 2)))
+
+
+def build(cfg: Namespace, dim: int) -> NGramConvolutions:
+    widths = cfg.cnn_widths.split(",")
+    if not all(width.isdecimal() and int(width) > 0 for width in widths):
+        raise ValueError(f"--cnn-widths {cfg.cnn_widths}: give numbers with commas between")
+    widths = [int(width) for width in widths]
+    return NGramConvolutions(dim, cfg.encoder_hidden_dim or dim, widths)

@@ -4,13 +4,17 @@ Jiang et al., 2020, "Cascaded Semantic and Positional Self-Attention Network for
 Classification", eq. 4 to 9 and Figure 2. Nothing is projected: query, key and value are the same.
 """
 
+from argparse import Namespace
+
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fairseq_posattn.attention.bilstm import BiLSTM
 from fairseq_posattn.attention.rpr import RelativePositionAttention
-from fairseq_posattn.attention.san import dot_product_attention
+from fairseq_posattn.attention.san import SAN, dot_product_attention
 from fairseq_posattn.attention.sinusoid import relative_sinusoids
+from fairseq_posattn.encoders.bilstm import BiLSTM
+from fairseq_posattn.encoders.flags import require_width_of_words
+from fairseq_posattn.layers.mechanisms import implementation_of
 
 # Table 5 and Figure 2: (a) without positions, (b) positions added to the words, (c) relative
 # positions in the attention, (d) the Bi-LSTM beside the attention, (e) the Bi-LSTM after it.
@@ -115,3 +119,16 @@ class SemanticPositionalAttention(nn.Module):
             )
             words = words + positions  # [T, C]
         return unprojected_attention(words, key_padding_mask, self.impl)
+
+
+def build(cfg: Namespace, dim: int) -> SemanticPositionalAttention:
+    require_width_of_words("cspan", cfg, dim)
+    return SemanticPositionalAttention(
+        dim,
+        layers=cfg.lstm_layers,
+        fusion=str(cfg.cspan_fusion),
+        residual=not cfg.cspan_no_residual,
+        max_distance=cfg.rpr_max_distance,
+        dropout=cfg.dropout,
+        impl=implementation_of(SAN, cfg),
+    )

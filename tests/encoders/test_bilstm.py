@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from fairseq_posattn.attention.bilstm import BiLSTM
+from fairseq_posattn.encoders.bilstm import BiLSTM
 
 PADDING = torch.tensor(
     [[False, True, True, True], [False, False, False, False], [False, False, False, True]]

@@ -1,6 +1,6 @@
 import torch
 
-from fairseq_posattn.models.sentence_encoders import TransformerEncoder
+from fairseq_posattn.encoders.transformer import TransformerEncoder
 
 
 def test_positions_are_added_after_words_are_mapped():

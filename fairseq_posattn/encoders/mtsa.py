@@ -8,6 +8,8 @@ projection. With 600 features and 2 heads over 300-dimensional words, a classifi
 2,886,603 parameters, the paper's 2.9m, and without its parts the 2.5m, 2.5m and 1.8m of Table 3.
 """
 
+from argparse import Namespace
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -15,6 +17,8 @@ from torch import Tensor, nn
 from fairseq_posattn.attention.disan import glorot_linear
 from fairseq_posattn.attention.headwise import HeadwiseLinear
 from fairseq_posattn.attention.mtsa import TensorizedAttention
+from fairseq_posattn.encoders.flags import describe_layer
+from fairseq_posattn.layers.mechanisms import build_mtsa
 
 
 class TensorizedEncoder(nn.Module):
@@ -69,3 +73,20 @@ class TensorizedEncoder(nn.Module):
             query, key = self.query_map(value), self.key_map(value)
         context = self.attention(words, query, key, value, key_padding_mask=key_padding_mask)
         return context.transpose(1, 2).flatten(2)
+
+
+def build(cfg: Namespace, dim: int) -> TensorizedEncoder:
+    hidden_dim = cfg.encoder_hidden_dim or dim
+    scores = str(cfg.mtsa_scores)
+    attention = None
+    if scores != "none":
+        if scores == "token2token":
+            cfg = Namespace(**{**vars(cfg), "mtsa_source_layers": 0})
+        attention = build_mtsa(cfg, describe_layer(cfg, hidden_dim, ("mtsa",)), activation=F.elu)
+    return TensorizedEncoder(
+        dim,
+        hidden_dim,
+        cfg.encoder_attention_heads,
+        attention,
+        token2token=scores != "source2token",
+    )

@@ -1,4 +1,6 @@
-"""The Bi-LSTM, a part of CSPAN and a peer of the attentions (Graves and Schmidhuber, 2005)."""
+"""``--encoder bilstm``: a part of CSPAN, a peer of the attentions (Graves, Schmidhuber, 2005)."""
+
+from argparse import Namespace
 
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
@@ -47,3 +49,7 @@ class BiLSTM(nn.Module):
         packed = pack_padded_sequence(words, lengths, batch_first=True, enforce_sorted=False)
         states, _ = self.lstm(packed)
         return pad_packed_sequence(states, batch_first=True, total_length=words.size(1))[0]
+
+
+def build(cfg: Namespace, dim: int) -> BiLSTM:
+    return BiLSTM(dim, cfg.encoder_hidden_dim or dim, cfg.lstm_layers, cfg.dropout)

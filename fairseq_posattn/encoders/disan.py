@@ -1,0 +1,14 @@
+"""``--encoder disan``: see :mod:`fairseq_posattn.attention.disan`."""
+
+from argparse import Namespace
+
+from fairseq_posattn.attention.disan import DISAN, DirectionalSelfAttention
+from fairseq_posattn.layers.mechanisms import implementation_of
+
+
+def build(cfg: Namespace, dim: int) -> DirectionalSelfAttention:
+    hidden_dim = cfg.encoder_hidden_dim or 2 * dim
+    if hidden_dim % 2:
+        raise ValueError(f"--encoder-hidden-dim {hidden_dim}: disan halves it for two directions")
+    impl = implementation_of(DISAN, cfg)
+    return DirectionalSelfAttention(dim, hidden_dim // 2, dropout=cfg.dropout, impl=impl)

@@ -1,0 +1,38 @@
+"""What several encoders read from the flags."""
+
+from argparse import Namespace
+
+from fairseq_posattn.layers.description import LayerDescription
+
+
+def describe_layer(cfg: Namespace, hidden_dim: int, sublayers: tuple[str, ...]) -> LayerDescription:
+    """A layer of C = ``hidden_dim`` features.
+
+    Args:
+        cfg: see :class:`~fairseq_posattn.models.encoder_config.SentenceEncoderConfig`.
+    """
+    return LayerDescription(
+        sublayers=sublayers,
+        embed_dim=hidden_dim,
+        num_heads=cfg.encoder_attention_heads,
+        ffn_dim=cfg.encoder_ffn_embed_dim,
+        max_positions=cfg.max_positions,
+        normalize_before=cfg.encoder_normalize_before,
+        activation=str(cfg.activation_fn),
+        dropout=cfg.dropout,
+        attention_dropout=cfg.attention_dropout,
+        activation_dropout=cfg.activation_dropout,
+    )
+
+
+def require_width_of_words(encoder: str, cfg: Namespace, dim: int):
+    """For encoders whose features are as many as a word's, ``dim``.
+
+    Raises:
+        ValueError: ``--encoder-hidden-dim`` says another number.
+    """
+    if cfg.encoder_hidden_dim not in (0, dim):
+        raise ValueError(
+            f"--encoder-hidden-dim {cfg.encoder_hidden_dim}: --encoder {encoder} has as many "
+            f"features as a word, {dim}; leave the flag out"
+        )

@@ -1,0 +1,71 @@
+"""``--encoder transformer``: layers of ``--encoder-sublayers``."""
+
+from argparse import Namespace
+
+from torch import Tensor, nn
+
+from fairseq_posattn.attention.disan import glorot_linear
+from fairseq_posattn.attention.sinusoid import relative_sinusoids
+from fairseq_posattn.encoders.flags import describe_layer
+from fairseq_posattn.layers.builder import build_encoder_layer
+from fairseq_posattn.layers.mechanisms import REPLACE_POSITIONS
+from fairseq_posattn.layers.sublayer_list import parse_sublayers
+from fairseq_posattn.layers.transformer_layer import EncoderLayer
+
+
+class TransformerEncoder(nn.Module):
+    """Layers of ``--encoder-sublayers`` over words, after an affine map where widths differ.
+
+    Args:
+        dim: features of a word.
+        hidden_dim: C.
+        layers: of C features.
+        positions: whether sinusoids of the positions are added to the words.
+        normalize_after: whether a layer norm ends the last layer, which its sublayers do not.
+
+    Attributes:
+        output_dim: C.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        hidden_dim: int,
+        layers: list[EncoderLayer],
+        positions: bool,
+        normalize_after: bool,
+    ):
+        super().__init__()
+        self.input_map = glorot_linear(dim, hidden_dim) if dim != hidden_dim else None
+        self.layers = nn.ModuleList(layers)
+        self.positions = positions
+        self.layer_norm = nn.LayerNorm(hidden_dim) if normalize_after else None
+        self.output_dim = hidden_dim
+
+    def forward(self, words: Tensor, key_padding_mask: Tensor) -> Tensor:
+        """``[B, T, dim]`` to ``[B, T, C]``; ``key_padding_mask`` bool ``[B, T]``."""
+        x = words if self.input_map is None else self.input_map(words)  # [B, T, C]
+        if self.positions:
+            # The distances of the positions from the first are the positions.
+            length, features = x.shape[1:]
+            x = x + relative_sinusoids(1, length, features, device=x.device, dtype=x.dtype)
+        x = x.transpose(0, 1)  # [T, B, C]
+        for layer in self.layers:
+            x = layer(x, key_padding_mask)
+        x = x.transpose(0, 1)
+        return x if self.layer_norm is None else self.layer_norm(x)
+
+
+def build(cfg: Namespace, dim: int) -> TransformerEncoder:
+    hidden_dim = cfg.encoder_hidden_dim or dim
+    names = parse_sublayers(
+        cfg.encoder_sublayers, flag="--encoder-sublayers", cross=False, ffn_last=False
+    )
+    layer = describe_layer(cfg, hidden_dim, tuple(names))
+    return TransformerEncoder(
+        dim,
+        hidden_dim,
+        [build_encoder_layer(layer, cfg) for _ in range(cfg.encoder_layers)],
+        positions=not (cfg.no_token_positional_embeddings or REPLACE_POSITIONS.intersection(names)),
+        normalize_after=cfg.encoder_normalize_before,
+    )
