@@ -11,24 +11,32 @@ with quietly():
 
 from fairseq_posattn.mends import (
     bfloat16,
+    binarised_data,
     checkpoint_broadcast,
     checkpoint_copies,
     checkpoint_models,
     checkpoint_reading,
+    checkpoint_training,
     data_parallel,
     dictionary_fingerprints,
     finished_runs,
     finite_weights,
     last_batch,
     literal_settings,
+    model_archives,
     repeated_ngrams,
     settings_objects,
+    text_files,
 )
 
 MENDS = (
     literal_settings,
     checkpoint_reading,
     checkpoint_models,
+    checkpoint_training,
+    model_archives,
+    binarised_data,
+    text_files,
     checkpoint_broadcast,
     checkpoint_copies,
     dictionary_fingerprints,

@@ -35,7 +35,7 @@ class Kind:
 
     def __init__(self, name, align=False, copy=False):
         if name not in KINDS:
-            raise ContentError(f"is refused: it holds an array of {name!r}, not of numbers")
+            raise ContentError(f"is refused: an array in it is of {name!r}, not of numbers")
         self.dtype = numpy.dtype(name)
 
     def __setstate__(self, state):
@@ -57,7 +57,7 @@ class Array:
 def numbers(kind, content):
     """An array of the numbers that some bytes hold; it owns its memory."""
     if type(kind) is not Kind or type(content) is not bytes:
-        raise ContentError("is refused: it holds an array of something else than numbers")
+        raise ContentError("is refused: an array in it is not made of numbers")
     flat = numpy.frombuffer(content, kind.dtype)
     return flat.astype(kind.dtype.newbyteorder("="))
 
@@ -102,15 +102,16 @@ def stand_ins(further):
 
 
 def allowed_by_user():
-    """By name what the user gave to :func:`torch.serialization.add_safe_globals`."""
-    allowed = torch.serialization.get_safe_globals()
-    named = (
-        entry[::-1]
-        if isinstance(entry, tuple)
-        else (f"{entry.__module__}.{entry.__qualname__}", entry)
-        for entry in allowed
-    )
-    return dict(named)
+    """By name what the user gave to :func:`torch.serialization.add_safe_globals`.
+
+    PyTorch adds types of its own there, of tensors that fairseq does not write.
+    """
+    named = {}
+    for entry in torch.serialization.get_safe_globals():
+        thing, name = entry if isinstance(entry, tuple) else (entry, _name(entry))
+        if not name.startswith("torch."):
+            named[name] = thing
+    return named
 
 
 def plain(state, size, further):
@@ -166,18 +167,18 @@ class _Contents:
             return self.tensor(value)
         if kind is Array and value.value is not None:
             return value.value
-        raise ContentError(f"is refused: it holds {_name(value)}, which fairseq does not write")
+        raise ContentError(f"is refused: it holds {_name(value)}")
 
     def tensor(self, tensor):
         """A tensor that has its numbers in the file and stands for no more of them."""
         if tensor.layout is not torch.strided or tensor.is_quantized or tensor.device.type != "cpu":
             raise ContentError(
-                "is refused: it holds a tensor of a kind that fairseq does not write"
+                "is refused: a tensor in it is of a kind that fairseq does not write"
             )
         length = tensor.numel() * tensor.element_size()
         self.bytes -= length
         if length > tensor.untyped_storage().nbytes() or self.bytes < 0:
-            raise ContentError("is refused: it holds tensors that are larger than the file")
+            raise ContentError("is refused: its tensors are larger than the file")
         return tensor
 
 

@@ -14,6 +14,7 @@ from torch.utils import _pytree as trees
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from fairseq_posattn.errors import UsageError
+from fairseq_posattn.mends.checkpoint_reading import in_one_line
 from fairseq_posattn.mends.patching import patch
 
 # Weights may be saved in half precision, or tied, and calculated tables are not saved.
@@ -39,13 +40,16 @@ def _within_the_files_size(load):
             raise UsageError(
                 f"{names} is refused: its settings describe a model that is larger than the file"
             ) from None
-        except (UsageError, OSError):
+        except UsageError as error:
+            if names in str(error):
+                raise
+            raise UsageError(f"{names}: {error}") from error
+        except OSError:
             raise
         except Exception as error:
-            reason = " ".join(str(error).split())[:300]
             raise UsageError(
                 f"{names}: its model cannot be built, or does not fit its weights or the "
-                f"dictionaries ({type(error).__name__}: {reason})"
+                f"dictionaries ({in_one_line(error)})"
             ) from error
 
     return load_or_explain

@@ -73,9 +73,10 @@ def read_checkpoint(path):
         except (FormError, ContentError) as error:
             raise UsageError(f"{path} {error}{_mend(str(error))}") from None
         except Exception as error:  # a damaged pickle may raise anything
-            reason = re.split(r"\n|\. ", f"{type(error).__name__}: {error}")[0]  # advice follows
+            reason = re.split(r"\n|\. ", str(error))[0]  # advice to let the code run follows
             raise UsageError(
-                f"{path} cannot be read ({reason}); if it is damaged or no checkpoint, {ANOTHER}"
+                f"{path} cannot be read ({type(error).__name__}: {reason}); if it is damaged or no "
+                f"checkpoint, {ANOTHER}"
             ) from None
     model = state.get("model") if isinstance(state, dict) else None
     if not isinstance(model, dict) or not all(map(_is_weight, model.items())):
@@ -106,15 +107,20 @@ def load_checkpoint_to_cpu(path, arg_overrides=None, load_on_all_ranks=False):
     checkpoint_settings.check(path, state, overrides)
     if state.get("args") is not None:
         vars(state["args"]).update(overrides)
-    if state.get("cfg") is not None:
-        state["cfg"] = OmegaConf.create(state["cfg"], flags={"allow_objects": True})
-        overwrite_args_by_name(state["cfg"], overrides)
     try:
+        if state.get("cfg") is not None:
+            state["cfg"] = OmegaConf.create(state["cfg"], flags={"allow_objects": True})
+            overwrite_args_by_name(state["cfg"], overrides)
         return checkpoint_utils._upgrade_state_dict(state)
-    except (LookupError, AttributeError, TypeError, ValueError) as error:
+    except Exception as error:  # settings of another version's, too, or of nothing
         raise UsageError(
-            f"{path} is not a checkpoint of fairseq's ({type(error).__name__}: {error})"
+            f"{path} is not a checkpoint of fairseq's ({in_one_line(error)})"
         ) from error
+
+
+def in_one_line(error):
+    """An error with its type, shortened."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
 
 
 def load_ema_from_checkpoint(path):

@@ -12,6 +12,7 @@ from fairseq_posattn.errors import UsageError
 UNKNOWN_RANGE = 0.05
 # Without a file all are normal, with about the standard deviation of GloVe's 300 features.
 STANDARD_DEVIATION = 0.4
+LONGEST = 1 << 20  # characters of a line
 
 
 def build_embedding(
@@ -58,7 +59,7 @@ def read_vectors(path: str, dictionary: Dictionary, dim: int) -> tuple[list[int]
     rows, vectors = [], []
     try:
         with open(path, encoding="utf-8") as file:
-            for number, line in enumerate(file, start=1):
+            for number, line in enumerate(_lines(file, path), start=1):
                 parts = line.rstrip().rsplit(" ", dim)  # a word may contain blanks
                 if number == 1:
                     width = _width(line)
@@ -83,6 +84,13 @@ def read_vectors(path: str, dictionary: Dictionary, dim: int) -> tuple[list[int]
     return rows, torch.from_numpy(numpy.stack(vectors))
 
 
+def _lines(file, path):
+    while line := file.readline(LONGEST):
+        if len(line) == LONGEST:
+            raise UsageError(f"--encoder-embed-path {path} has a line that is no word's vector")
+        yield line
+
+
 def _width(first_line: str) -> int:
     """What a file's first line tells of its vectors: a header names the width, a vector has it."""
     parts = first_line.split()
@@ -91,13 +99,14 @@ def _width(first_line: str) -> int:
 
 def _is_header(line: str) -> bool:
     parts = line.split()
-    return len(parts) == 2 and all(part.isdecimal() for part in parts)
+    return len(parts) == 2 and all(part.isdecimal() and len(part) < 20 for part in parts)
 
 
 def _numbers(place: str, values: list[str], dim: int) -> numpy.ndarray:
     try:
-        if len(values) == dim:
-            return numpy.array(values, dtype=numpy.float32)
+        numbers = numpy.array(values, dtype=numpy.float32)
+        if len(values) == dim and numpy.isfinite(numbers).all():
+            return numbers
     except ValueError:
         pass
-    raise UsageError(f"{place}: not a word and {dim} numbers after it") from None
+    raise UsageError(f"{place}: not a word and {dim} finite numbers after it") from None

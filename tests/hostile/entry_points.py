@@ -1,0 +1,194 @@
+"""Every command and function that reads a checkpoint, in processes that may come to harm."""
+
+import json
+import multiprocessing
+import os
+import resource
+import runpy
+import signal
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+USER_DIR = str(ROOT / "fairseq_posattn")
+SECONDS = 60
+MEMORY = 2 << 30  # beside what the libraries take
+
+# Imports fairseq once; a process for each entry is then forked from it, and one for each file.
+SERVER = multiprocessing.get_context("forkserver")
+SERVER.set_forkserver_preload(["torch._dynamo", "fairseq_cli.train", "fairseq_cli.generate"])
+
+
+def fairseq_command(name, *arguments):
+    def call(path, data, folder):
+        command = __import__(f"fairseq_cli.{name}", fromlist=["cli_main"])
+        words = [
+            str(argument).format(path=path, data=data, folder=folder) for argument in arguments
+        ]
+        sys.argv = [f"fairseq-{name}", *words, "--user-dir", USER_DIR, "--cpu"]
+        command.cli_main()
+
+    return call
+
+
+def script(name, *arguments):
+    def call(path, data, folder):
+        words = [
+            str(argument).format(path=path, data=data, folder=folder) for argument in arguments
+        ]
+        sys.argv = [name, *words]
+        if name.endswith(".py"):
+            runpy.run_path(str(ROOT / "scripts" / name), run_name="__main__")
+        else:
+            runpy.run_module(name, run_name="__main__")
+
+    return call
+
+
+def from_pretrained(path, data, folder):
+    from fairseq import hub_utils
+    from fairseq.hub_utils import GeneratorHubInterface
+
+    found = hub_utils.from_pretrained(str(path.parent), path.name, str(data))
+    GeneratorHubInterface(found["args"], found["task"], found["models"]).translate(["a b"])
+
+
+TRAINING = [
+    *("{data}", "--arch", "posattn_transformer", "--share-all-embeddings"),
+    *("--encoder-sublayers", "dman,san,ffn", "--decoder-sublayers", "dman,san,cross,ffn"),
+    *("--encoder-layers", "1", "--encoder-attention-heads", "2", "--encoder-embed-dim", "12"),
+    *("--decoder-layers", "1", "--decoder-attention-heads", "2", "--encoder-ffn-embed-dim", "12"),
+    *("--decoder-embed-dim", "12", "--decoder-ffn-embed-dim", "12"),
+    *("--max-source-positions", "16", "--max-target-positions", "16"),
+    *("--criterion", "label_smoothed_cross_entropy", "--optimizer", "adam", "--lr", "1e-5"),
+    *("--max-tokens", "64", "--max-update", "601", "--num-workers", "0", "--no-save"),
+    *("--disable-validation", "--save-dir", "{folder}/saved"),
+]
+GENERATION = ["{data}", "--path", "{path}", "--batch-size", "8", "--num-workers", "0"]
+
+TRANSLATION = {
+    "train --restore-file": fairseq_command("train", *TRAINING, "--restore-file", "{path}"),
+    "train --finetune-from-model": fairseq_command(
+        "train", *TRAINING, "--finetune-from-model", "{path}"
+    ),
+    "generate": fairseq_command("generate", *GENERATION),
+    "interactive": fairseq_command("interactive", *GENERATION, "--buffer-size", "8"),
+    "validate": fairseq_command("validate", *GENERATION, "--valid-subset", "test"),
+    "average": script(
+        "average_checkpoints.py", "--inputs", "{path}", "{path}", "--output", "{folder}/mean.pt"
+    ),
+    "analysis": script(
+        *("fairseq_posattn.analysis", "locality", "{path}", "--data", "{data}", "--split", "test")
+    ),
+    "from_pretrained": from_pretrained,
+}
+CLASSIFICATION = {
+    "predict": script("predict.py", "{path}", "--data", "{data}", "--cpu", "--tokenizer", "none"),
+}
+ENTRIES = TRANSLATION | CLASSIFICATION
+
+
+def try_all(entry, files, data, folder):
+    """Give each file to an entry, in a process of its own that is forked where it is read.
+
+    Args:
+        files: paths. folder: for what is written.
+
+    Returns:
+        the path that the entry was given, and for each file a dictionary: exit code (negative: the
+        signal), output, and memory in bytes beside what the libraries take.
+    """
+    path, results = folder / "given.pt", folder / "results.json"
+    arguments = (entry, [str(file) for file in files], path, data, folder, results)
+    process = SERVER.Process(target=_try_all, args=arguments)
+    process.start()
+    process.join()
+    assert process.exitcode == 0, entry
+    return path, json.loads(results.read_text())
+
+
+def _try_all(entry, files, path, data, folder, results):
+    from fairseq_posattn import prediction  # noqa: F401, registers
+    from fairseq_posattn.mends import checkpoint_reading
+
+    read = checkpoint_reading.read_checkpoint
+    waiting = list(files)
+
+    def read_each(path):
+        if waiting:
+            found = []
+            while waiting:
+                file = waiting.pop(0)
+                child = os.fork()
+                if child == 0:
+                    waiting.clear()
+                    replace(path, file)
+                    limit(folder / "log")
+                    break
+                found.append(wait(child, folder / "log"))
+            else:
+                results.write_text(json.dumps(found))
+                os._exit(0)
+        return read(path)
+
+    checkpoint_reading.read_checkpoint = read_each
+    os.chdir(folder)
+    os.environ["SECRET"] = "the secret"
+    replace(path, data.parent / "checkpoint.pt")
+    os._exit(exit_code(ENTRIES[entry], path, data, folder))
+
+
+def exit_code(call, *arguments):
+    """Of a program that does nothing but this; errors are shown as Python shows them."""
+    code = 0
+    try:
+        call(*arguments)
+    except SystemExit as end:
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        code = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    return code
+
+
+def replace(path, file):
+    """Make ``path`` a link to another file."""
+    Path(path).unlink(missing_ok=True)
+    Path(path).symlink_to(file)
+
+
+def limit(log):
+    """Let this process write to ``log``, and take no more than some memory."""
+    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
+    limits = [memory_now(0) + MEMORY] * 2
+    resource.setrlimit(resource.RLIMIT_AS, limits)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def wait(child, log):
+    deadline = time.monotonic() + SECONDS
+    done = 0
+    while not done:
+        time.sleep(0.005)
+        done, status, used = os.wait4(child, os.WNOHANG)
+        if time.monotonic() > deadline:
+            os.kill(child, signal.SIGKILL)
+            deadline += SECONDS
+    output = log.read_text(errors="replace")
+    memory = used.ru_maxrss * 1024 - memory_now(1)
+    return {"code": os.waitstatus_to_exitcode(status), "output": output, "memory": memory}
+
+
+def memory_now(column):
+    """Of this process in bytes: 0 for all addresses, 1 for what is in memory."""
+    pages = Path("/proc/self/statm").read_text().split()
+    return int(pages[column]) * os.sysconf("SC_PAGE_SIZE")

@@ -1,0 +1,111 @@
+"""What is refused in hostile files is still there for everybody else."""
+
+import sys
+import tarfile
+from pathlib import Path
+
+import entry_points
+import pytest
+import torch
+from fairseq import checkpoint_utils, hub_utils
+
+from fairseq_posattn import plugin
+from fairseq_posattn.mends.checkpoint_reading import read_checkpoint
+
+sys.path.append(str(Path(__file__).parents[1] / "end_to_end"))
+import forked_commands  # noqa: E402
+
+plugin.register()
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+DATA = FIXTURES / "translation" / "data"
+
+
+def test_a_model_with_settings_that_are_evaluated_trains_and_translates(tmp_path):
+    saved, log = tmp_path / "saved", tmp_path / "log"
+    layers = ["--encoder-layers", "[(12, 3)] * 2", "--decoder-layers", "[(12, 3)] + [(12, 1)]"]
+    sizes = [
+        "--encoder-embed-dim",
+        "12",
+        "--decoder-embed-dim",
+        "12",
+        "--decoder-out-embed-dim",
+        "12",
+    ]
+    training = ["--optimizer", "adam", "--adam-betas", "(0.9, 0.98)", "--lr", "[0.01, 0.005]"]
+    training += ["--max-update", "2", "--max-tokens", "64", "--disable-validation"]
+    common = [DATA, "--user-dir", entry_points.USER_DIR, "--cpu", "--num-workers", "0"]
+    arguments = [*common, "--arch", "fconv", *layers, *sizes, *training, "--save-dir", saved]
+    assert forked_commands.run("train", arguments, log) == 0, log.read_text()
+    path = saved / "checkpoint_last.pt"
+    assert read_checkpoint(path)["cfg"]["optimizer"]["adam_betas"] == "(0.9, 0.98)"
+    arguments = [*common, "--path", path, "--batch-size", "8"]
+    assert forked_commands.run("generate", arguments, log) == 0, log.read_text()
+    assert log.read_text().count("\nH-") == 8
+
+
+def test_an_archive_translates(tmp_path):
+    path = tmp_path / "model.tar.gz"
+    with tarfile.open(path, "w:gz") as archive:
+        archive.add(FIXTURES / "translation", "model")
+    [unpacked], [folder] = (
+        hub_utils.GeneratorHubInterface(found["args"], found["task"], found["models"]).translate(
+            ["a b c"]
+        )
+        for found in (
+            hub_utils.from_pretrained(str(source), "checkpoint.pt", "./data")
+            for source in (path, FIXTURES / "translation")
+        )
+    )
+    assert unpacked == folder
+    assert len(folder.split()) == 3
+    assert path.is_file()
+
+
+def test_the_embeddings_are_the_checkpoints(tmp_path):
+    """Also where those that training started from are gone."""
+    state = torch.load(FIXTURES / "translation" / "checkpoint.pt", weights_only=True)
+    state["cfg"]["model"]["encoder_embed_path"] = str(tmp_path / "gone.txt")
+    path = tmp_path / "checkpoint.pt"
+    torch.save(state, path)
+    overrides = {"data": str(DATA)}
+    [model], _, _ = checkpoint_utils.load_model_ensemble_and_task([str(path)], overrides)
+    weights = model.state_dict()
+    assert all(weights[name].equal(weight) for name, weight in state["model"].items())
+
+
+def test_an_old_checkpoint_without_zip_is_read(tmp_path):
+    state = torch.load(FIXTURES / "translation" / "checkpoint.pt", weights_only=True)
+    path = tmp_path / "old.pt"
+    torch.save(state, path, _use_new_zipfile_serialization=False)
+    read = read_checkpoint(path)
+    assert all(read["model"][name].equal(weight) for name, weight in state["model"].items())
+
+
+class Own:
+    """A type that a user trusts."""
+
+
+def test_what_the_user_allows_is_read(tmp_path):
+    path = tmp_path / "checkpoint.pt"
+    torch.save({"model": {}, "own": Own()}, path)
+    with pytest.raises(ValueError, match="it holds test_harmless.Own"):
+        read_checkpoint(path)
+    before = set(torch.serialization.get_safe_globals())
+    with torch.serialization.safe_globals([Own]):
+        assert isinstance(read_checkpoint(path)["own"], Own)
+        assert set(torch.serialization.get_safe_globals()) == {Own, *before}
+    assert set(torch.serialization.get_safe_globals()) == before
+    with pytest.raises(ValueError, match="it holds test_harmless.Own"):
+        read_checkpoint(path)
+
+
+def test_what_pytorch_allows_itself_is_refused(tmp_path):
+    """It adds types of other tensors once they are imported."""
+    import torch.nested._internal.nested_tensor as nested
+
+    path = tmp_path / "checkpoint.pt"
+    torch.serialization.add_safe_globals([nested.NestedTensor])
+    torch.save({"model": {}, "x": nested.NestedTensor}, path)
+    with pytest.raises(ValueError, match="it holds torch.nested._internal.nested_tensor.Nested"):
+        read_checkpoint(path)

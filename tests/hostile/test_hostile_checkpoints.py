@@ -1,0 +1,66 @@
+"""No checkpoint runs code, crashes the interpreter or fills the memory, wherever it is given."""
+
+import re
+from pathlib import Path
+
+import entry_points
+import pytest
+import torch
+from hostile_checkpoints import CHECKPOINTS
+from hostile_settings import CANARY_OF_FASTA, SETTINGS
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+TOO_MUCH = 700 << 20
+# Training has settings of its own, averaging needs none, and only training needs metrics.
+HARMLESS = {*SETTINGS, "metrics_by_any_name", "nothing_but_weights", "other_types"}
+
+
+@pytest.mark.parametrize("entry", entry_points.ENTRIES)
+def test_no_checkpoint_does_harm(entry, tmp_path):
+    kind = "translation" if entry in entry_points.TRANSLATION else "classification"
+    canary = tmp_path / "canary"
+    settings = {
+        name: edit
+        for name, edit in SETTINGS.items()
+        if kind == "classification" or not name.endswith("of_classifier")
+    }
+    paths = {name: tmp_path / f"{name}.pt" for name in (*CHECKPOINTS, *settings)}
+    for name, write in CHECKPOINTS.items():
+        write(paths[name], FIXTURES / kind / "checkpoint.pt", canary)
+    for name, edit in settings.items():
+        base = "classification" if name.endswith("of_classifier") else "translation"
+        state = torch.load(FIXTURES / base / "checkpoint.pt", weights_only=True)
+        edit(state, canary, tmp_path)
+        torch.save(state, paths[name])
+    assert not canary.exists()
+
+    data = FIXTURES / kind / "data"
+    given, results = entry_points.try_all(entry, list(paths.values()), data, tmp_path)
+    assert not canary.exists() and not (tmp_path / CANARY_OF_FASTA).exists()
+    harm = {}
+    for name, result in zip(paths, results, strict=True):
+        found = complaints(result, given, name in HARMLESS)
+        if found:
+            harm[name] = found
+    assert not harm, "\n\n".join(f"--- {name}\n" + "\n".join(found) for name, found in harm.items())
+
+
+def complaints(result, path, may_succeed):
+    """What is wrong with what became of a file."""
+    output = result["output"]
+    found = []
+    if result["code"] < 0:
+        found.append(f"signal {-result['code']}")
+    if result["memory"] > TOO_MUCH:
+        found.append(f"{result['memory'] >> 20:,} MB")
+    if "the secret" in output:
+        found.append("the secret is told")
+    if result["code"] == 0 and not may_succeed:
+        found.append("taken for good")
+    if result["code"] > 0:
+        errors = [line for line in output.splitlines() if re.search(r"\berror: ", line)]
+        if len(errors) != 1 or not output.rstrip().endswith(errors[0]) or "Traceback" in output:
+            found.append("not one line")
+        elif str(path) not in errors[0]:
+            found.append("the file is not named")
+    return [*found, output[-1500:]] if found else []

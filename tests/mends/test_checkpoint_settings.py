@@ -1,0 +1,155 @@
+"""Settings of a checkpoint are plain, and the files that they name are left alone."""
+
+import argparse
+import logging
+import pickle
+
+import pytest
+import torch
+from fairseq import checkpoint_utils
+from fairseq.criterions.sentence_ranking import SentenceRankingCriterion
+from fairseq.logging.meters import MetersDict
+
+from fairseq_posattn import mends
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.mends.checkpoint_models import TooLarge, no_larger_than
+
+mends.apply()
+
+
+def saved(path, **entries):
+    state = {"model": {"weight": torch.zeros(2)}, "optimizer_history": [{"optimizer_name": "a"}]}
+    state["optimizer_history"][0] |= {"lr_scheduler_state": {}, "num_updates": 1}
+    state["extra_state"] = {"train_iterator": {"epoch": 1}}
+    torch.save(state | entries, path)
+    return str(path)
+
+
+def settings(tmp_path, overrides=None, **sections):
+    path = saved(tmp_path / "checkpoint.pt", cfg=sections)
+    return checkpoint_utils.load_checkpoint_to_cpu(path, overrides)["cfg"]
+
+
+def test_settings_are_what_they_were(tmp_path):
+    task = {"_name": "translation", "data": "a:b", "lr": [0.1, 1], "x": {"y": None}, "z": False}
+    cfg = settings(tmp_path, task=task, model=argparse.Namespace(arch="fconv", tiny=(1, 2)))
+    assert cfg.task == task
+    assert cfg.model == argparse.Namespace(arch="fconv", tiny=(1, 2))
+
+
+def test_references_of_flags_to_each_other_stay(tmp_path):
+    cfg = settings(tmp_path, model=argparse.Namespace(lr="${optimization.lr}"))
+    assert cfg.model.lr == "${optimization.lr}"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "${oc.env:HOME}",
+        "a ${task.data}",
+        "${oc.decode:'1'}",
+        ["${task.data}"],
+        {"_target_": "os.system"},
+        {"a": {"${oc.env:HOME}": 1}},
+        torch.zeros(1),
+        b"bytes",
+        1 << 70,
+        "x" * 1_000_001,
+    ],
+    ids=lambda value: str(value)[:20],
+)
+@pytest.mark.parametrize("kind", [dict, argparse.Namespace])
+def test_what_is_no_setting_is_refused(tmp_path, value, kind):
+    with pytest.raises(UsageError, match=r"checkpoint\.pt is refused: its settings, [^\n]*$"):
+        settings(tmp_path, task=kind(setting=value))
+    path = saved(tmp_path / "checkpoint.pt", args=argparse.Namespace(setting=value))
+    with pytest.raises(UsageError, match=r"checkpoint\.pt is refused: its settings, [^\n]*$"):
+        checkpoint_utils.load_checkpoint_to_cpu(path)
+
+
+@pytest.mark.parametrize("name", ["task", "_name", "arch", "bpe", "optimizer"])
+def test_the_name_of_a_part_is_no_path(tmp_path, name):
+    with pytest.raises(UsageError, match="are no name of one: '../x'"):
+        settings(tmp_path, model=argparse.Namespace(**{name: "../x"}))
+
+
+FILES = ["w2v_path", "sentencepiece_model", "bpe_codes", "save_predictions", "post_save_script"]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_is_left_alone_unless_the_user_names_it(tmp_path, caplog, name):
+    with caplog.at_level(logging.WARNING):
+        cfg = settings(tmp_path, task={name: "/theirs"}, model=argparse.Namespace(**{name: "/t"}))
+    assert name not in cfg.task
+    assert getattr(cfg.model, name) is None
+    assert f"--model-overrides \"{{'{name}': FILE}}\"" in caplog.text
+    caplog.clear()
+    cfg = settings(tmp_path, {name: "/mine"}, task={name: "/theirs"})
+    assert cfg.task[name] == "/mine"
+    assert not caplog.text
+
+
+@pytest.mark.parametrize("name", ["encoder_embed_path", "user_dir", "plasma_path"])
+def test_what_training_leaves_behind_goes_without_a_word(tmp_path, caplog, name):
+    cfg = settings(tmp_path, common={name: "/theirs"}, model={name: "/theirs", "a": 1})
+    assert cfg.common[name] is None
+    assert cfg.model == {"a": 1}
+    assert not caplog.text
+
+
+@pytest.mark.parametrize("name, stays", [("config_st.yaml", True), ("../config.yaml", False)])
+def test_a_file_within_the_data(tmp_path, name, stays):
+    assert ("config_yaml" in settings(tmp_path, task={"config_yaml": name}).task) is stays
+
+
+def test_fairseq_itself_would_write_to_a_file_of_the_settings(tmp_path):
+    """What makes ``save_predictions`` one of the files."""
+    SentenceRankingCriterion(None, "head", str(tmp_path / "victim"), 2)
+    assert (tmp_path / "victim").exists()
+
+
+@pytest.mark.parametrize("name", ["time", "bisect", "OrderedDict", "safe_round", "Nothing", 3])
+def test_metrics_are_meters(name):
+    with pytest.raises(UsageError, match="there is no meter"):
+        MetersDict().load_state_dict([(0, "loss", name, {})])
+
+
+def test_meters_of_metrics():
+    meters = MetersDict()
+    meters.load_state_dict([(0, "loss", "AverageMeter", {"val": 1, "sum": 2, "count": 2})])
+    assert meters["loss"].avg == 1
+    assert pickle.dumps(meters.state_dict())
+
+
+# --- sizes ---------------------------------------------------------------------------------------
+
+HUGE = 1 << 36
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: torch.zeros(HUGE),
+        lambda: torch.empty(HUGE, dtype=torch.half),
+        lambda: torch.arange(HUGE),
+        lambda: torch.full((1 << 18, 1 << 18), 0.0),
+        lambda: torch.ones(1 << 18, 1) * torch.ones(1, 1 << 18),
+        lambda: torch.ones(1, 1).expand(1 << 18, 1 << 18).clone(),
+        lambda: torch.nn.Embedding(HUGE, 1),
+        lambda: torch.nn.Linear(1 << 18, 1 << 18),
+        lambda: torch.nn.ModuleList(torch.nn.Linear(1, 1) for _ in range(HUGE)),
+        lambda: torch.nn.ModuleList(torch.nn.Linear(512, 512) for _ in range(10**3)),
+        lambda: torch.nn.Sequential(*(torch.nn.ReLU() for _ in range(20_000))),
+    ],
+)
+def test_what_is_too_large_is_not_built(build):
+    with pytest.raises(TooLarge), no_larger_than(100 << 20, 10_000):
+        build()
+
+
+def test_what_is_small_is_built():
+    with no_larger_than(1 << 20, 100):
+        layer = torch.nn.TransformerEncoderLayer(16, 2, 16)
+        layer.register_buffer("mask", torch.full((9, 9), -torch.inf).triu(1))
+    assert layer(torch.zeros(3, 1, 16)).shape == (3, 1, 16)
+    torch.empty(2 << 20)  # afterwards all is as it was
