@@ -19,6 +19,7 @@ from fairseq import checkpoint_utils, hub_utils
 from fairseq_posattn import averaging
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.mends.checkpoint_reading import read_checkpoint
+from fairseq_posattn.plugin import register
 
 AVERAGE = Path(__file__).parents[2] / "scripts" / "average_checkpoints.py"
 
@@ -93,6 +94,7 @@ def test_average(run, trained, tmp_path):
     for name, weight in result["model"].items():
         mean = (first["model"][name].double() + second["model"][name].double()) / 2
         assert torch.equal(weight, mean.float()), name
+    register()
     models, *_ = checkpoint_utils.load_model_ensemble_and_task([str(averaged)])
     assert type(models[0]).__name__ == "PosAttnTransformer"
 
