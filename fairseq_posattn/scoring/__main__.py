@@ -1,10 +1,11 @@
-"""``posattn score bleu|rouge|srl|ranking ...``, also ``python -m fairseq_posattn.scoring``."""
+"""``posattn score bleu ...`` and so on, also ``python -m fairseq_posattn.scoring``."""
 
 import argparse
 import sys
 
 from fairseq_posattn.scoring import (
     bleu_command,
+    labels_command,
     ranking_command,
     rouge_command,
     srl_command,
@@ -14,6 +15,7 @@ from fairseq_posattn.scoring.command import read_pairs, run
 KINDS = {
     "bleu": bleu_command,
     "rouge": rouge_command,
+    "labels": labels_command,
     "srl": srl_command,
     "ranking": ranking_command,
 }

@@ -1,0 +1,109 @@
+import json
+import random
+
+import pytest
+from scipy.stats import binomtest
+from sklearn.metrics import accuracy_score, f1_score
+
+from fairseq_posattn.scoring.__main__ import score
+from fairseq_posattn.scoring.labels import accuracy, interval, macro_f1, mcnemar, read_labels
+
+CLASSES = ("bad", "so so", "good")
+
+
+def predictions(labels, share, seed):
+    """Labels of which a share is drawn anew."""
+    generator = random.Random(seed)
+    return [generator.choice(CLASSES) if generator.random() < share else label for label in labels]
+
+
+@pytest.fixture(scope="module")
+def labels():
+    return random.Random(1).choices(CLASSES, k=60)
+
+
+def test_accuracy_and_macro_f1_are_scikit_learns(labels):
+    predicted = [*predictions(labels, 0.5, seed=2)[:-1], "never true"]
+    assert accuracy(predicted, labels) == pytest.approx(100 * accuracy_score(labels, predicted))
+    expected = f1_score(labels, predicted, average="macro", zero_division=0)
+    assert macro_f1(predicted, labels) == pytest.approx(100 * expected)
+
+
+@pytest.mark.parametrize(("ours", "theirs", "both"), [(7, 2, 5), (2, 7, 0), (4, 4, 3), (0, 0, 9)])
+def test_mcnemar_is_a_binomial_test_of_what_only_one_has_right(ours, theirs, both):
+    system = [True] * ours + [False] * theirs + [True] * both
+    baseline = [False] * ours + [True] * theirs + [True] * both
+    expected = binomtest(ours, ours + theirs).pvalue if ours + theirs else 1
+    assert mcnemar(system, baseline) == pytest.approx(expected)
+
+
+def test_the_interval_is_that_of_a_share():
+    low, high = interval([100.0] * 300 + [0.0] * 100)
+    assert low == pytest.approx(75 - 1.96 * 2.165, abs=0.5)  # 100 sqrt(0.75 * 0.25 / 400) = 2.165
+    assert high == pytest.approx(75 + 1.96 * 2.165, abs=0.5)
+
+
+def test_labels_are_read_as_they_are_printed(tmp_path):
+    path = tmp_path / "labels"
+    path.write_text('good\nso so\t0.5000\n\n{"label": "bad"}\n{"label": null, "score": null}\n')
+    assert read_labels(path) == ["good", "so so", "", "bad", ""]
+
+
+def write(path, labels):
+    path.write_text("".join(f"{label}\n" for label in labels))
+    return str(path)
+
+
+@pytest.fixture
+def files(labels, tmp_path):
+    """The flags for one run and its references."""
+    predicted = write(tmp_path / "predicted", predictions(labels, 0.3, seed=3))
+    return ["--predictions", predicted, "--references", write(tmp_path / "labels", labels)]
+
+
+def as_json(arguments, capsys):
+    assert score("labels", [*arguments, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_baseline_of_one_run(files, labels, tmp_path, capsys):
+    other = predictions(labels, 0.5, seed=4)
+    found = as_json([*files, "--baseline", write(tmp_path / "baseline", other)], capsys)
+    assert found["baseline"] == pytest.approx(accuracy(other, labels))
+    assert found["accuracy"] == pytest.approx(found["baseline"] + found["difference"])
+    low, high = found["interval"]
+    assert low < found["accuracy"] < high
+    assert 0 < found["p"] < 1 and 0 < found["p_mcnemar"] < 1
+    assert "bs:1000" in found["tests"]
+
+
+def test_several_runs_are_a_group(files, labels, tmp_path, capsys):
+    runs = [predictions(labels, 0.3, seed=seed) for seed in (3, 5)]
+    files.insert(2, write(tmp_path / "second", runs[1]))
+    others = [write(tmp_path / f"other{seed}", predictions(labels, 0.9, seed)) for seed in (6, 7)]
+    found = as_json([*files, "--baseline", *others], capsys)
+    values = [accuracy(run, labels) for run in runs]
+    assert found["accuracy"] == pytest.approx(sum(values) / 2)
+    assert found["accuracy_deviation"] == pytest.approx(abs(values[0] - values[1]) / 2**0.5)
+    assert found["runs"] == found["baseline_runs"] == 2
+    assert found["p"] < 0.01 and "p_mcnemar" not in found
+
+
+def test_it_is_there_to_read(files, capsys):
+    assert score("labels", files) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in told] == ["accuracy", "macro_f1", "60"]
+    assert "95% interval" in told[0]
+
+
+def test_unequal_files_are_one_line(files, labels, tmp_path, capsys):
+    files[1] = write(tmp_path / "short", labels[1:])
+    assert score("labels", files) == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and "short has 59 labels, " in error
+
+
+def test_unknown_labels_are_warned_of(files, labels, tmp_path, capsys):
+    files[1] = write(tmp_path / "other", ["nice", *labels[1:]])
+    warnings = as_json(files, capsys)["warnings"]
+    assert warnings == ["1 predicted labels are not among the right ones: 'nice'"]
