@@ -4,8 +4,9 @@
     python benchmarks/kernels.py --mechanisms dman --features 64 128 --capability 80
 
 Each kernel is compiled as a training step would launch it, and assembled for the GPU. The table has
-the registers of a thread, what it spills of them to memory, and the shared memory of a program. One
-that needs more shared memory than the GPU has cannot be launched: then the exit status is 1.
+its instructions (of a warp, loops counted once), the registers of a thread, what it spills of them
+to memory, and the shared memory of a program. One that needs more shared memory than the GPU has
+cannot be launched: then the exit status is 1.
 """
 
 import argparse
@@ -95,7 +96,7 @@ ALIGNED = [["tt.divisibility", 16]]
 
 
 def compile_launch(kernel, args, options, capability):
-    """Registers of a thread, bytes that it spills, KiB of shared memory of a program."""
+    """Instructions; registers of a thread, bytes that it spills; KiB of shared memory."""
     launch = {key: options[key] for key in ("num_warps", "num_stages") if key in options}
     target = GPUTarget("cuda", capability, 32)
     compiled = triton.compile(source_of(kernel, args, options), target=target, options=launch)
@@ -109,9 +110,12 @@ def compile_launch(kernel, args, options, capability):
             report = subprocess.run([assembler, *command], capture_output=True, text=True)
             if report.returncode == 0:
                 break
+        binary = [Path(assembler).with_name("nvdisasm"), f"{path}.cubin"]
+        lines = subprocess.run(binary, capture_output=True, text=True, check=True).stdout
+        instructions = len(re.findall(r"^\s+/\*[0-9a-f]{4,}\*/", lines, re.MULTILINE))
     registers = re.search(r"Used (\d+) registers", report.stderr)[1]
     spilled = re.search(r"(\d+) bytes spill stores", report.stderr)[1]
-    return int(registers), int(spilled), math.ceil(compiled.metadata.shared / 1024)
+    return instructions, int(registers), int(spilled), math.ceil(compiled.metadata.shared / 1024)
 
 
 def parse_arguments():
@@ -140,7 +144,7 @@ def parse_arguments():
 def main():
     arguments = parse_arguments()
     columns = "mechanism", "kernel", "dtype", "features", "length"
-    columns += "warps", "registers", "spilled bytes", "shared KiB"
+    columns += "warps", "instructions", "registers", "spilled bytes", "shared KiB"
     print(" | ".join(columns))
     fits = True
     for mechanism in arguments.mechanisms:
@@ -150,12 +154,10 @@ def main():
                     for kernel, args, options in launches_of(
                         mechanism, getattr(torch, dtype), features, length
                     ):
-                        registers, spilled, shared = compile_launch(
-                            kernel, args, options, arguments.capability
-                        )
-                        fits = fits and shared <= SHARED[arguments.capability]
+                        counts = compile_launch(kernel, args, options, arguments.capability)
+                        fits = fits and counts[-1] <= SHARED[arguments.capability]
                         row = mechanism, kernel.__name__, dtype, features, length
-                        row += options.get("num_warps", 4), registers, spilled, shared
+                        row += options.get("num_warps", 4), *counts
                         print(" | ".join(map(str, row)), flush=True)
     sys.exit(0 if fits else 1)
 

@@ -15,7 +15,7 @@ from fairseq_posattn.attention import (
 
 pytest.importorskip("triton")
 
-from fairseq_posattn.attention.kernels import distance_scores, mpsan, mtsa  # noqa: E402
+from fairseq_posattn.attention.kernels import distance_scores, mpsan, tensor_scores  # noqa: E402
 
 BATCH, HEADS, FEATURES = 2, 2, 16
 
@@ -83,7 +83,7 @@ def test_a_launch_again_drops_by_the_seed_that_then_lies_in_memory(name, monkeyp
             return launch
 
     seeds = []
-    for module in (distance_scores, mtsa, mpsan):
+    for module in (distance_scores, tensor_scores, mpsan):
         for kernel in ("attend", "weigh_sources"):
             if hasattr(module, kernel):
                 monkeypatch.setattr(module, kernel, Launcher(getattr(module, kernel)))

@@ -4,7 +4,8 @@ import torch
 from torch import Tensor
 
 from fairseq_posattn.attention.call import Call
-from fairseq_posattn.attention.kernels.distance_scores import DA, DistanceScoredAttention, Form
+from fairseq_posattn.attention.kernels.distance_attention import DistanceScoredAttention, Form
+from fairseq_posattn.attention.kernels.distance_scores import DA
 from fairseq_posattn.attention.kernels.launch import Dropout
 
 
