@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from fairseq_posattn.errors import UsageError
+
 
 class Example(NamedTuple):
     """What a data set says about one text.
@@ -17,3 +19,31 @@ class Example(NamedTuple):
     inputs: tuple[str, ...]
     place: str
     score: float | None = None
+
+
+def checked_text(value, place, what="the text"):
+    """The value, if it is text that can be written.
+
+    Raises:
+        UsageError: it is something else, or holds half of a character.
+    """
+    if not isinstance(value, str):
+        raise UsageError(f"{place}: {what} is {shortened(value)}, no text")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        wrong = shortened(value[error.start])
+        raise UsageError(f"{place}: {what} holds {wrong}, half of a character") from None
+    return value
+
+
+def shortened(value, length=60):
+    """A value as it can stand in a message."""
+    text = repr(value)
+    return text if len(text) <= length else f"{text[:length]}..."
+
+
+def number_below(text, limit):
+    """The whole number that a text is, if it is one from 0 to ``limit`` - 1; otherwise None."""
+    is_number = text.isascii() and text.isdecimal() and len(text) <= len(str(limit))
+    return int(text) if is_number and int(text) < limit else None

@@ -8,8 +8,10 @@ from itertools import islice
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.files import writing
+from fairseq_posattn.preparation.example import checked_text
 from fairseq_posattn.preparation.pipeline import folds
 from fairseq_posattn.preparation.pipeline.parallel import map_lines
+from fairseq_posattn.preparation.text.lines import one_line
 from fairseq_posattn.preparation.text.words import PUBLISHED
 
 SPLITS = ("train", "valid", "test")
@@ -145,5 +147,6 @@ def _tokenise_all(examples, split, corpus, options):
 
 
 def _tokenise(example, words, cased):
-    texts = map(words, example.inputs)
+    checked = (checked_text(text, example.place) for text in example.inputs)
+    texts = (words(one_line(text)) for text in checked)
     return example._replace(inputs=tuple(text if cased else text.lower() for text in texts))

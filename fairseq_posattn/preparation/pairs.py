@@ -5,7 +5,7 @@ from itertools import chain
 
 from fairseq_posattn.preparation.corpus import SPLITS
 from fairseq_posattn.preparation.pipeline.parallel import map_lines
-from fairseq_posattn.preparation.text.lines import parallel_lines, read_lines
+from fairseq_posattn.preparation.text.lines import one_line, parallel_lines, read_lines
 
 
 def run_text(corpus, stages, options, given):
@@ -84,7 +84,7 @@ class PairWriter:
 
     def write(self, pair):
         for file, line in zip(self.files, pair, strict=True):
-            file.write(f"{line}\n")
+            file.write(f"{one_line(line)}\n")
         self.count += 1
 
     def __exit__(self, *exception):

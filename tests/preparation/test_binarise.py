@@ -5,7 +5,8 @@ import json
 import pytest
 
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.pipeline.binarise import binarise_pairs, preprocess
+from fairseq_posattn.preparation.pipeline import binarise
+from fairseq_posattn.preparation.pipeline.binarise import binarise_pairs, check_rows, preprocess
 
 
 @pytest.fixture
@@ -24,7 +25,8 @@ def stand_in(tmp_path, monkeypatch):
     return play
 
 
-def test_flags(stand_in, tmp_path):
+def test_flags(stand_in, tmp_path, monkeypatch):
+    monkeypatch.setattr(binarise, "check_rows", lambda index, text: None)
     flags = stand_in()
     prefixes = {"train": "text/bpe.train", "test": "text/bpe.test"}
     options = {"joined_dictionary": True, "only_source": False, "srcdict": None, "thresholdsrc": 2}
@@ -59,3 +61,19 @@ def test_failure_is_its_last_line(stand_in, tmp_path):
     with pytest.raises(UsageError) as caught:
         preprocess(tmp_path, 1)
     assert str(caught.value) == ("fairseq-preprocess failed: FileNotFoundError: text/bpe.train.de")
+
+
+def test_rows_are_the_lines_of_the_text(tmp_path):
+    index, text = tmp_path / "train.idx", tmp_path / "train.de"
+    text.write_bytes(b"eins\nzwei\ndrei\n")
+    head = b"MMIDIDX\0\0" + (1).to_bytes(8, "little") + b"\4"
+    index.write_bytes(head + (3).to_bytes(8, "little") + b"and more")
+    check_rows(index, text)
+    index.write_bytes(head + (4).to_bytes(8, "little"))
+    with pytest.raises(UsageError) as caught:
+        check_rows(index, text)
+    assert str(caught.value).startswith(f"{index}: 4 rows for the 3 lines of {text}: ")
+    for content in (b"", b"MMIDIDX", b"x" * 100):
+        index.write_bytes(content)
+        with pytest.raises(UsageError, match="no index of binarised data"):
+            check_rows(index, text)

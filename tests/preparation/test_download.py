@@ -1,14 +1,19 @@
 """Downloads from a server that breaks off, lies, or serves something else."""
 
+import contextlib
 import errno
 import hashlib
 import random
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from packing import gzipped, tarred, zipped
 from serving import EVER, Server
 
 from fairseq_posattn.errors import UsageError
+from fairseq_posattn.preparation.pipeline import download as downloads
+from fairseq_posattn.preparation.pipeline import http
 from fairseq_posattn.preparation.pipeline.download import Source, fetch, obtain
 from fairseq_posattn.preparation.pipeline.progress import Progress
 
@@ -41,6 +46,10 @@ def failure(server, folder, *names, **options):
     return str(caught.value)
 
 
+def left_in(folder):
+    return [path.name for path in folder.iterdir() if path.suffix != ".lock"]
+
+
 @pytest.fixture
 def serve():
     """Starts a server that has text.tgz."""
@@ -64,7 +73,7 @@ def test_what_is_there_is_not_fetched_again(serve, tmp_path):
         assert path == tmp_path / "text.tgz"
         assert path.read_bytes() == ARCHIVE
     assert server.requests == [("text.tgz", 0)]
-    assert list(tmp_path.iterdir()) == [path]  # nothing half-loaded is left
+    assert left_in(tmp_path) == ["text.tgz"]  # nothing half-loaded
 
 
 def test_goes_on_where_it_broke_off(serve, tmp_path):
@@ -79,6 +88,42 @@ def test_starts_over_where_the_server_cannot_go_on(serve, tmp_path):
     server = serve(text_tgz=["break", "whole"])
     assert download(server, tmp_path).read_bytes() == ARCHIVE
     assert [first for _, first in server.requests] == [0, len(ARCHIVE) // 2]
+
+
+@pytest.mark.parametrize("how", ["", "dated", "deaf"])
+def test_a_file_that_changed_is_fetched_anew(serve, tmp_path, how):
+    """Nothing is appended to what came of another state of the file."""
+    server = serve(text_tgz=[f"break {how}", 503, EVER])
+    failure(server, tmp_path)
+    changed = tarred({"folder/text": random.Random(2).randbytes(30_000)}, "gz")
+    server.files["text.tgz"] = changed
+    server.misdeeds["text.tgz"] = [how, EVER]
+    assert download(server, tmp_path).read_bytes() == changed
+
+
+def test_without_a_tag_it_starts_over(serve, tmp_path):
+    server = serve(text_tgz=["untagged break", "untagged"])
+    assert download(server, tmp_path).read_bytes() == ARCHIVE
+    assert [first for _, first in server.requests] == [0, 0]
+
+
+def test_without_a_tag_it_goes_on_where_a_checksum_decides(serve, tmp_path):
+    server = serve(text_tgz=["untagged break", "untagged"])
+    assert download(server, tmp_path, content=ARCHIVE).read_bytes() == ARCHIVE
+    assert [first for _, first in server.requests] == [0, len(ARCHIVE) // 2]
+
+
+@pytest.mark.parametrize("wrong", ["askew", "resized", "garbled"])
+def test_a_part_other_than_was_asked_for_is_not_appended(serve, tmp_path, wrong):
+    server = serve(text_tgz=["break", wrong])
+    assert download(server, tmp_path).read_bytes() == ARCHIVE
+    assert [first for _, first in server.requests] == [0, len(ARCHIVE) // 2, 0]
+
+
+def test_a_part_that_was_not_asked_for_is_refused(serve, tmp_path):
+    server = serve(text_tgz=["unasked", EVER])
+    assert "it sends a part that was not asked for" in failure(server, tmp_path)
+    assert not left_in(tmp_path)
 
 
 def test_goes_on_in_a_later_run(serve, tmp_path):
@@ -119,7 +164,7 @@ def test_wrong_file_is_refused(serve, tmp_path, served, complaint):
     server = serve()
     server.files["first"] = served
     assert complaint in failure(server, tmp_path, "first")
-    assert not list(tmp_path.iterdir())
+    assert not left_in(tmp_path)
     assert download(server, tmp_path, "first", "text.tgz").read_bytes() == ARCHIVE
 
 
@@ -151,7 +196,7 @@ def test_nothing_of_another_mirror_is_left(serve, tmp_path):
     server = serve(first=["break", 503, EVER])
     server.files["first"] = ARCHIVE
     download(server, tmp_path, "first", "text.tgz")
-    assert [path.name for path in tmp_path.iterdir()] == ["text.tgz"]
+    assert left_in(tmp_path) == ["text.tgz"]
 
 
 def test_full_disk_is_no_fault_of_the_mirror(serve, tmp_path, monkeypatch):
@@ -192,3 +237,105 @@ def test_obtain_takes_a_file_its_folder_or_what_it_unpacks_to(tmp_path):
             assert stream.read() == TEXT
     with pytest.raises(UsageError, match="no such file or folder"):
         obtain(source(), tmp_path / "nowhere", tmp_path / "download")
+
+
+# --- Servers that are hostile ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["ftp://127.0.0.1/text.tgz", "file:///etc/passwd", "data:,text", "http://[bad"],
+)
+def test_a_redirect_to_another_scheme_or_nowhere_is_not_followed(serve, tmp_path, address):
+    server = serve(text_tgz=[f"->{address}", EVER])
+    message = failure(server, tmp_path)
+    assert "not followed" in message or "not allowed" in message or "is none" in message
+    assert len(server.requests) == 1
+    server.files["mirror"] = ARCHIVE
+    assert download(server, tmp_path, "text.tgz", "mirror").read_bytes() == ARCHIVE
+
+
+def test_a_redirect_from_https_to_http_is_not_followed():
+    handler = http._RedirectHandler()
+    request = urllib.request.Request("https://secure.example/text.tgz")
+    with pytest.raises(http.Unavailable, match="redirects from https to http://other.example/"):
+        handler.redirect_request(request, None, 302, "", {}, "http://other.example/")
+    followed = handler.redirect_request(request, None, 302, "", {}, "https://other.example/")
+    assert followed.full_url == "https://other.example/"
+
+
+def test_a_redirect_is_followed(serve, tmp_path):
+    server = serve()
+    server.files["moved"] = b""
+    server.misdeeds["moved"] = ["->" + server.url("text.tgz")]
+    assert download(server, tmp_path, "moved").read_bytes() == ARCHIVE
+
+
+def test_a_redirect_in_a_circle_is_one_line(serve, tmp_path):
+    server = serve()
+    server.misdeeds["text.tgz"] = ["->" + server.url("text.tgz"), EVER]
+    assert "302" in failure(server, tmp_path)
+
+
+@pytest.mark.parametrize("pinned", [True, False])
+def test_addresses_are_https_or_pinned(pinned):
+    urls = ("http://mirror.example/text.tgz",)
+    if pinned:
+        Source("text.tgz", urls, "0" * 64)
+    else:
+        with pytest.raises(ValueError, match="must be https, or have a SHA-256"):
+            Source("text.tgz", urls)
+    for url in ("ftp://mirror.example/text.tgz", "file:///text.tgz"):
+        with pytest.raises(ValueError):
+            Source("text.tgz", (url,), "0" * 64)
+
+
+def test_a_length_in_no_digits_is_no_length(serve, tmp_path):
+    assert download(serve(text_tgz=["²"]), tmp_path).read_bytes() == ARCHIVE
+
+
+@pytest.mark.parametrize("slow", ["drip", "dribble"])
+def test_a_stalling_mirror_is_left(serve, tmp_path, monkeypatch, slow):
+    monkeypatch.setattr(http, "PATIENCE", 0.2)
+    server = serve(text_tgz=[slow, EVER])
+    server.files["mirror"] = ARCHIVE
+    assert download(server, tmp_path, "text.tgz", "mirror").read_bytes() == ARCHIVE
+    assert len(server.requests) <= 5
+    assert "slower than 10,000 bytes a second" in failure(server, tmp_path / "other")
+
+
+def test_a_body_without_end_is_left(serve, tmp_path, monkeypatch):
+    monkeypatch.setattr(downloads, "LARGEST", 1 << 20)
+    server = serve(text_tgz=["endless"])
+    assert "it goes on after 1,048,576 bytes" in failure(server, tmp_path)
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 1 << 21
+
+
+def test_a_body_that_says_it_is_too_large_is_not_begun(serve, tmp_path, monkeypatch):
+    monkeypatch.setattr(downloads, "LARGEST", 1000)
+    server = serve()
+    message = f"it has {len(ARCHIVE):,} bytes, more than 1,000"
+    assert message in failure(server, tmp_path)
+
+
+def test_what_has_come_is_not_appended_to_what_a_link_leads_to(serve, tmp_path):
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"mine")
+    server = serve(text_tgz=["break", 503, EVER])
+    folder = tmp_path / "download"
+    failure(server, folder)
+    (part,) = folder.glob(".*.part")
+    part.unlink()
+    part.symlink_to(victim)
+    server.misdeeds.clear()
+    with contextlib.suppress(OSError):
+        download(server, folder)
+    assert victim.read_bytes() == b"mine"
+
+
+def test_two_at_once_get_the_right_file(serve, tmp_path):
+    server = serve(text_tgz=["break", "break", "break"])
+    with ThreadPoolExecutor(4) as pool:
+        paths = list(pool.map(lambda _: download(server, tmp_path), range(4)))
+    assert {path.read_bytes() for path in paths} == {ARCHIVE}
+    assert [name for name, _ in server.requests] == ["text.tgz"] * 4  # one of them, in four parts

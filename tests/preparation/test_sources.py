@@ -7,8 +7,8 @@ from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.pipeline.download import Source
 from fairseq_posattn.preparation.pipeline.sources import obtain_any
 
-PARTS = tuple(Source(f"{part}.zip", ("file:///nowhere",)) for part in ("one", "two"))
-WHOLE = (Source("whole.zip", ("file:///nowhere",)),)
+PARTS = tuple(Source(f"{part}.zip", ("https://nowhere.invalid",)) for part in ("one", "two"))
+WHOLE = (Source("whole.zip", ("https://nowhere.invalid",)),)
 
 
 def content(archive, member):

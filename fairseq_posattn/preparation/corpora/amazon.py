@@ -14,9 +14,9 @@ from functools import partial
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.corpus import ClassificationCorpus, Flag
-from fairseq_posattn.preparation.example import Example
+from fairseq_posattn.preparation.example import Example, checked_text, shortened
 from fairseq_posattn.preparation.pipeline.download import Source
-from fairseq_posattn.preparation.text.lines import read_lines
+from fairseq_posattn.preparation.text.lines import raw_lines, read_lines
 
 RATINGS = ("1", "2", "3", "4", "5")
 BINARY = ("negative", "positive")
@@ -96,7 +96,7 @@ def drawn_examples(archive, member, count, seed):
     """``count`` of the reviews of a file of JSON lines, in its order."""
     name = archive.label(member)
     with archive.open(member) as stream:
-        total = sum(1 for _ in stream)
+        total = sum(1 for _ in raw_lines(stream, name))
     drawn = set(random.Random(seed).sample(range(total), min(count, total)))
     with archive.open(member) as stream:
         for number, line in enumerate(read_lines(stream, name)):
@@ -106,21 +106,21 @@ def drawn_examples(archive, member, count, seed):
             try:
                 review = json.loads(line)
                 rating, text = review["overall"], review["reviewText"]
-            except (ValueError, KeyError, TypeError) as error:
+            except (ValueError, KeyError, TypeError, RecursionError) as error:
                 raise UsageError(f"{place}: no review in JSON format: {error}") from None
-            yield _rated(str(rating), text, place)
+            yield _rated(str(rating), checked_text(text, place), place)
 
 
 def _rated(rating, text, place):
     label = rating.removesuffix(".0")
     if label not in RATINGS:
-        raise UsageError(f"{place}: the rating {rating!r} is none of {', '.join(RATINGS)}")
+        raise UsageError(f"{place}: the rating {shortened(rating)} is none of {', '.join(RATINGS)}")
     return Example(label, (html.unescape(text),), place, float(label))
 
 
 def _source(address):
     name = address.rpartition("/")[2]
-    return Source(name, (f"https://{address}", f"http://{address}"))
+    return Source(name, (f"https://{address}",))
 
 
 HE_AND_MCAULEY = _source(

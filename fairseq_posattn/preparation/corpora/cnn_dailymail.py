@@ -13,6 +13,7 @@ from pathlib import PurePosixPath
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.corpus import SIDES, SPLITS, Flag, SummarizationCorpus
+from fairseq_posattn.preparation.example import checked_text
 from fairseq_posattn.preparation.pairs import PairWriter
 from fairseq_posattn.preparation.pipeline.archives import open_archive
 from fairseq_posattn.preparation.pipeline.download import Source, fetch
@@ -139,16 +140,19 @@ def find_lists(archive, downloads):
 # --- Stories -----------------------------------------------------------------------------------
 
 
-def stories(archive):
-    """``(name without ending, binary stream, place)`` of each story, packed ones included."""
+def stories(archive, is_packed=False):
+    """``(name without ending, binary stream, place)`` of each story.
+
+    Those of archives in the archive are included, but not of archives in these.
+    """
     packed = []
     for name, stream in archive.members():
         if name.endswith(".story"):
             yield PurePosixPath(name).stem, stream, f"{archive.name}/{name}"
-        elif name.endswith(tuple(source.name for source in STORIES)):
+        elif not is_packed and name.endswith(tuple(source.name for source in STORIES)):
             packed.append(name)
     for name in packed:
-        yield from stories(archive.nested(name))
+        yield from stories(archive.nested(name), is_packed=True)
 
 
 def read_list(archive, member):
@@ -237,7 +241,7 @@ def parquet_rows(paths):
         UsageError: a file is not such a one, or pyarrow is not installed.
     """
     try:
-        from pyarrow import ArrowException
+        from pyarrow import ArrowException, types
         from pyarrow.parquet import ParquetFile
     except ImportError:
         raise UsageError(f"{paths[0]}: parquet files take pyarrow: pip install pyarrow") from None
@@ -248,12 +252,27 @@ def parquet_rows(paths):
                 absent = set(columns) - set(file.schema_arrow.names)
                 if absent:
                     raise UsageError(f"{path}: has no column {min(absent)!r}")
-                for batch in file.iter_batches(1000, columns=columns):
-                    rows = batch.to_pydict()
-                    yield from zip(*(rows[column] for column in columns), strict=True)
-        except ArrowException as error:
+                for column in columns:
+                    kind = file.schema_arrow.field(column).type
+                    if not (types.is_string(kind) or types.is_large_string(kind)):
+                        raise UsageError(f"{path}: the column {column!r} holds {kind}, no text")
+                yield from _rows(file, columns, path)
+        except (ArrowException, OSError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
             reason = str(error).partition("\n")[0]
             raise UsageError(f"{path}: not a whole parquet file ({reason})") from None
+
+
+def _rows(file, columns, path):
+    number = 0
+    for batch in file.iter_batches(1000, columns=columns):
+        rows = batch.to_pydict()
+        for row in zip(*(rows[column] for column in columns), strict=True):
+            number += 1
+            for column, text in zip(columns, row, strict=True):
+                checked_text(text, f"{path}: row {number}", column)
+            yield row
 
 
 CORPORA = (

@@ -5,12 +5,12 @@ of the Penn Treebank, which is licensed: either ``train/words/train.02.words.gz`
 release's scripts make them, or the Treebank's trees, ``wsj/02/*.mrg``, ``brown/ck/ck0[1-3].mrg``.
 """
 
-import gzip
 import re
 from fnmatch import fnmatch
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.corpus import TaggingCorpus
+from fairseq_posattn.preparation.pipeline.unpacking import unpacked
 from fairseq_posattn.preparation.role_sentences import RoleSentence
 from fairseq_posattn.preparation.text.lines import read_lines
 from fairseq_posattn.scoring.props import read_props_lines
@@ -104,12 +104,8 @@ def _named(names, pattern):
 
 def _lines(archive, name):
     with archive.open(name) as stream:
-        content = stream.read()
-    if content[:2] == b"\x1f\x8b":
-        content = gzip.decompress(content)
-    return list(
-        read_lines(content.splitlines(keepends=True), archive.label(name), allow_empty=True)
-    )
+        text = unpacked(stream, archive.label(name))
+        return list(read_lines(text, archive.label(name), allow_empty=True))
 
 
 def _blocks(lines):

@@ -6,8 +6,6 @@ tokenised and lower-cased, digits are "#", and rare words are "<unk>" in the tra
 sets, "UNK" in the test set: here "UNK" everywhere. Training pairs with an empty side are left out.
 """
 
-import gzip
-import zlib
 from contextlib import contextmanager
 from itertools import islice
 
@@ -16,6 +14,7 @@ from fairseq_posattn.preparation.corpus import SIDES, SPLITS, SummarizationCorpu
 from fairseq_posattn.preparation.pairs import PairWriter
 from fairseq_posattn.preparation.pipeline.download import Source, obtain
 from fairseq_posattn.preparation.pipeline.progress import Progress, say
+from fairseq_posattn.preparation.pipeline.unpacking import unpacked
 from fairseq_posattn.preparation.text.lines import parallel_lines, read_lines
 
 HUB = "https://huggingface.co/datasets"
@@ -121,15 +120,7 @@ def read_pairs(archive, files):
 @contextmanager
 def open_text(archive, name):
     with archive.open(name) as stream:
-        if not name.endswith(".gz"):
-            yield stream
-            return
-        try:
-            with gzip.open(stream) as text:
-                yield text
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            place = archive.label(name)
-            raise UsageError(f"{place}: damaged or cut off ({error}); fetch it again") from None
+        yield unpacked(stream, archive.label(name))
 
 
 def normalise(line):

@@ -23,13 +23,7 @@ from fairseq_posattn.preparation.text.moses import Tokeniser, is_clean
 from fairseq_posattn.preparation.text.segments import read_segments
 
 LANGUAGES = ("de", "en")
-ARCHIVE = Source(
-    "de-en.tgz",
-    (
-        "https://dl.fbaipublicfiles.com/fairseq/data/iwslt14/de-en.tgz",
-        "http://dl.fbaipublicfiles.com/fairseq/data/iwslt14/de-en.tgz",
-    ),
-)
+ARCHIVE = Source("de-en.tgz", ("https://dl.fbaipublicfiles.com/fairseq/data/iwslt14/de-en.tgz",))
 TEST_SETS = ("TED.dev2010", "TEDX.dev2012", "TED.tst2010", "TED.tst2011", "TED.tst2012")
 LONGEST = 175
 VALID_EVERY = 23

@@ -12,7 +12,7 @@ from functools import partial
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.corpus import ClassificationCorpus, Flag
-from fairseq_posattn.preparation.example import Example
+from fairseq_posattn.preparation.example import Example, checked_text, shortened
 from fairseq_posattn.preparation.pipeline.download import Source
 from fairseq_posattn.preparation.text.lines import parallel_lines, read_lines
 
@@ -59,8 +59,9 @@ def json_examples(archive, member):
                 pair = json.loads(line)
                 label = pair["gold_label"]
                 parses = (pair["sentence1_binary_parse"], pair["sentence2_binary_parse"])
-            except (ValueError, KeyError, TypeError) as error:
+            except (ValueError, KeyError, TypeError, RecursionError) as error:
                 raise UsageError(f"{place}: no pair in JSON format: {error}") from None
+            parses = [checked_text(parse, place, "a parse") for parse in parses]
             yield Example(_known(label, place), tuple(map(leaves, parses)), place)
 
 
@@ -86,7 +87,7 @@ def _known(label, place):
     if label == NO_AGREEMENT:
         return None
     if label not in LABELS:
-        raise UsageError(f"{place}: {label!r} is none of {', '.join(LABELS)}")
+        raise UsageError(f"{place}: {shortened(label)} is none of {', '.join(LABELS)}")
     return label
 
 

@@ -11,9 +11,9 @@ from functools import partial
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.corpus import ClassificationCorpus
-from fairseq_posattn.preparation.example import Example
+from fairseq_posattn.preparation.example import Example, number_below, shortened
 from fairseq_posattn.preparation.pipeline.download import Source
-from fairseq_posattn.preparation.text.lines import read_lines
+from fairseq_posattn.preparation.text.lines import raw_lines, read_lines
 
 # Of each data set: its classes, in the order of their numbers; the file of each; the file of all.
 LAYOUTS = {
@@ -66,9 +66,12 @@ def numbered(archive, member, classes):
     for number, line in enumerate(_lines(archive, member), start=1):
         place = f"{archive.label(member)}:{number}"
         label, _, sentence = line.partition(" ")
-        if not label.isdecimal() or int(label) >= len(classes):
-            raise UsageError(f"{place}: {label!r} stands where 0 or 1 and a sentence should")
-        yield Example(classes[int(label)], (sentence,), place)
+        number = number_below(label, len(classes))
+        if number is None:
+            raise UsageError(
+                f"{place}: {shortened(label)} stands where 0 or 1 and a sentence should"
+            )
+        yield Example(classes[number], (sentence,), place)
 
 
 def _lines(archive, member):
@@ -80,7 +83,8 @@ def _encoding(archive, member):
     """UTF-8, or what the original files are in: Windows-1252. Both forms are in circulation."""
     with archive.open(member) as stream:
         try:
-            stream.read().decode("utf-8")
+            for line in raw_lines(stream, archive.label(member)):
+                line.decode("utf-8")
         except UnicodeDecodeError:
             return "cp1252"
     return "utf-8"
@@ -95,10 +99,7 @@ TOGETHER = Source(  # of Wang and Manning (2012); it holds all three
 )
 CORNELL = Source(
     "rotten_imdb.tar.gz",
-    tuple(
-        f"{scheme}://www.cs.cornell.edu/people/pabo/movie-review-data/rotten_imdb.tar.gz"
-        for scheme in ("https", "http")
-    ),
+    ("https://www.cs.cornell.edu/people/pabo/movie-review-data/rotten_imdb.tar.gz",),
 )
 
 

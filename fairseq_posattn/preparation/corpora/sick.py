@@ -10,7 +10,7 @@ from functools import partial
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.files import writing
 from fairseq_posattn.preparation.corpus import ClassificationCorpus
-from fairseq_posattn.preparation.example import Example
+from fairseq_posattn.preparation.example import Example, shortened
 from fairseq_posattn.preparation.pipeline.download import Source
 from fairseq_posattn.preparation.text.lines import read_lines
 
@@ -67,14 +67,14 @@ def _columns(header, name, part):
 def _example(row, place):
     label = next(row[name] for name in ENTAILMENT_COLUMNS if name in row).strip()
     if label not in LABELS:
-        raise UsageError(f"{place}: {label!r} is none of {', '.join(LABELS)}")
+        raise UsageError(f"{place}: {shortened(label)} is none of {', '.join(LABELS)}")
     told = row["relatedness_score"].strip()
     try:
         score = float(told)
     except ValueError:
         score = float("nan")
     if not 1 <= score <= 5:
-        raise UsageError(f"{place}: the relatedness {told!r} is no number from 1 to 5")
+        raise UsageError(f"{place}: the relatedness {shortened(told)} is no number from 1 to 5")
     return Example(label, (row["sentence_A"], row["sentence_B"]), place, score)
 
 
@@ -91,8 +91,7 @@ def write_distributions(folder):
 
 
 def _semeval(name):
-    address = f"alt.qcri.org/semeval2014/task1/data/uploads/{name}"
-    return Source(name, (f"https://{address}", f"http://{address}"))
+    return Source(name, (f"https://alt.qcri.org/semeval2014/task1/data/uploads/{name}",))
 
 
 CORPORA = (

@@ -13,7 +13,7 @@ from functools import partial
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.corpus import ClassificationCorpus, Flag
-from fairseq_posattn.preparation.example import Example
+from fairseq_posattn.preparation.example import Example, shortened
 from fairseq_posattn.preparation.pipeline.download import Source
 from fairseq_posattn.preparation.text.lines import read_lines
 
@@ -24,6 +24,7 @@ NAMES = {  # of the numbered classes; what has none is dropped
     "sst5": dict(enumerate(FINE)),
 }
 FILES = {"train": "trees/train.txt", "valid": "trees/dev.txt", "test": "trees/test.txt"}
+MOST_NODES = 5_000  # the largest tree has 111; each node holds its words
 TREE_SYMBOLS = re.compile(r"[()]|[^\s()]+")
 
 
@@ -68,11 +69,15 @@ def labelled_phrases(tree, place):
             raise UsageError(f"{place}: there is more on the line after its tree")
         if symbol == "(" and not expects_label:
             open_nodes.append(len(found))
+            if len(found) == MOST_NODES:
+                raise UsageError(f"{place}: a tree of more than {MOST_NODES:,} nodes")
             found.append((None, len(words)))
             expects_label = True
         elif expects_label:
             if symbol not in tuple("01234"):
-                raise UsageError(f"{place}: {symbol!r} stands where a class from 0 to 4 should")
+                raise UsageError(
+                    f"{place}: {shortened(symbol)} stands where a class from 0 to 4 should"
+                )
             found[-1] = (int(symbol), found[-1][1])
             expects_label = False
         elif not open_nodes:

@@ -10,7 +10,7 @@ from functools import partial
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.corpus import ClassificationCorpus, Flag
-from fairseq_posattn.preparation.example import Example
+from fairseq_posattn.preparation.example import Example, number_below, shortened
 from fairseq_posattn.preparation.pipeline.download import Source
 from fairseq_posattn.preparation.text.lines import read_lines
 
@@ -58,14 +58,16 @@ def class_name(label, fine, place):
         UsageError: it is none of TREC's.
     """
     coarse, colon, _ = label.partition(":")
-    if label.isdigit() and int(label) < len(COARSE):
-        coarse = COARSE[int(label)]
+    number = number_below(label, len(COARSE))
+    if number is not None:
+        coarse = COARSE[number]
     if coarse not in COARSE:
         raise UsageError(
-            f"{place}: {label!r} is no class of TREC ({', '.join(COARSE)}, each with :fine)"
+            f"{place}: {shortened(label)} is no class of TREC "
+            f"({', '.join(COARSE)}, each with :fine)"
         )
     if fine and not colon:
-        raise UsageError(f"{place}: {label!r} names no fine class; leave out --fine")
+        raise UsageError(f"{place}: {shortened(label)} names no fine class; leave out --fine")
     return label if fine else coarse
 
 

@@ -11,9 +11,9 @@ from functools import partial
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.corpus import ClassificationCorpus
-from fairseq_posattn.preparation.example import Example
+from fairseq_posattn.preparation.example import Example, number_below, shortened
 from fairseq_posattn.preparation.pipeline.download import Source
-from fairseq_posattn.preparation.text.lines import read_lines
+from fairseq_posattn.preparation.text.lines import LONGEST, read_lines
 
 CLASSES = {
     "ag_news": ("World", "Sports", "Business", "Sci/Tech"),
@@ -44,7 +44,7 @@ def splits(archive, dataset):
 
 
 def csv_examples(archive, member, classes):
-    csv.field_size_limit(1 << 30)
+    csv.field_size_limit(LONGEST)
     name = archive.label(member)
     with archive.open(member) as stream:
         rows = csv.reader(read_lines(stream, name), strict=True)
@@ -68,10 +68,10 @@ def tab_examples(archive, member, classes):
 def _example(row, classes, place):
     if len(row) < 2:
         raise UsageError(f"{place}: a row without a text")
-    number = row[0].strip()
-    if not number.isdecimal() or not 1 <= int(number) <= len(classes):
-        raise UsageError(f"{place}: {number!r} is no class from 1 to {len(classes)}")
-    return Example(classes[int(number) - 1], (" ".join(row[1:]),), place)
+    number = number_below(row[0].strip(), len(classes) + 1)
+    if not number:
+        raise UsageError(f"{place}: {shortened(row[0])} is no class from 1 to {len(classes)}")
+    return Example(classes[number - 1], (" ".join(row[1:]),), place)
 
 
 def _corpus(name, summary, file, train, test, sha256=None, min_count=5):

@@ -1,47 +1,50 @@
 """Published archives and the folders that they unpack to, read alike.
 
 An archive is a tar (plain, .gz, .bz2, .xz), a zip, one compressed file, one plain file, or a
-folder; what it is shows in its content, not in its name. Members are streamed: nothing is unpacked.
+folder; what it is shows in its content, not in its name. Members are streamed: nothing is unpacked,
+so that names, links and devices in an archive lead nowhere. What unpacks to far more than it is, is
+refused; so is all that cannot be read.
 """
 
-import bz2
-import gzip
 import hashlib
-import io
-import lzma
 import os
 import tarfile
-import zipfile
-import zlib
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path, PurePosixPath
 
 from fairseq_posattn.errors import UsageError
+from fairseq_posattn.preparation.pipeline import zips
+from fairseq_posattn.preparation.pipeline.unpacking import (
+    Limit,
+    damage_told,
+    decompressed,
+    guarded,
+    unpacked,
+)
 
-COMPRESSIONS = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
-DAMAGE = (EOFError, zlib.error, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile)
+LONGEST_HEADER = 1 << 14  # bytes of a tar's extended header, which is read whole
 
 
 def open_archive(path):
     """An :class:`Archive` for a file or a folder.
 
     Raises:
-        UsageError: there is neither.
+        UsageError: there is neither, or it is damaged.
     """
     path = Path(path)
     if path.is_dir():
         return Folder(path)
     if not path.is_file():
         raise UsageError(f"{path}: no such file or folder")
-    if zipfile.is_zipfile(path):
+    if zips.is_zip(path):
         return Zip(path)
-    opener, is_compressed = _decompressed(path)
-    with _damage_told(path), opener() as stream:
+    archive = SingleFile(path)
+    with archive.open_only() as stream:
         start = stream.read(tarfile.BLOCKSIZE)
     if _is_tar(start):
-        return Tar(str(path), opener, lambda: _state(path))
-    return SingleFile(path, opener, is_compressed)
+        return Tar(str(path), archive.open_only, lambda: _state(path))
+    return archive
 
 
 def check_archive(path):
@@ -51,13 +54,15 @@ def check_archive(path):
         UsageError: it is damaged.
     """
     for _, stream in open_archive(path).members():
-        with _damage_told(path):
-            while stream.read(1 << 20):
-                pass
+        while stream.read(1 << 20):
+            pass
 
 
 class Archive:
-    """Named files to read. Names are paths with slashes, as in the archive."""
+    """Named files to read. Names are paths with slashes, as in the archive.
+
+    Reading raises a :class:`UsageError` where the archive is damaged.
+    """
 
     def __init__(self, name):
         self.name = name
@@ -78,13 +83,12 @@ class Archive:
         """A binary stream over the file whose path is ``member`` or ends in ``/member``.
 
         Raises:
-            UsageError: there is none; or, while it is read, that the archive is damaged.
+            UsageError: there is none.
         """
-        with _damage_told(self.name):
-            for name, stream in self.members():
-                if _ends_in(name, member):
-                    yield stream
-                    return
+        for name, stream in self.members():
+            if _ends_in(name, member):
+                yield stream
+                return
         raise self._missing(member)
 
     def label(self, member):
@@ -98,7 +102,7 @@ class Archive:
     def nested(self, member):
         """The tar archive, compressed or not, that is a file of this one."""
         name = f"{self.name}/{member}"
-        return Tar(name, lambda: _nested_stream(self, member), self.fingerprint)
+        return Tar(name, partial(_open_nested, self, member, name), self.fingerprint)
 
     def fingerprint(self, *members):
         """Something that changes when the files do: the archive, or ``members`` of a folder.
@@ -112,6 +116,8 @@ class Archive:
 
 
 class Folder(Archive):
+    """Its regular files; devices and pipes, which may have no end, are none."""
+
     def __init__(self, path):
         super().__init__(str(path))
         self.path = path
@@ -120,9 +126,10 @@ class Folder(Archive):
     def names(self):
         if self._names is None:
             self._names = sorted(
-                (Path(folder) / file).relative_to(self.path).as_posix()
+                Path(folder, file).relative_to(self.path).as_posix()
                 for folder, _, files in os.walk(self.path)
                 for file in files
+                if os.path.isfile(os.path.join(folder, file))
             )
         return self._names
 
@@ -161,43 +168,76 @@ class Tar(Archive):
         return self._fingerprint()
 
     def members(self):
-        with (
-            _damage_told(self.name),
-            self.opener() as stream,
-            tarfile.open(fileobj=stream, mode="r|") as tar,
-        ):
-            for member in tar:
+        with self.opener() as stream:
+            tar = self._opened(stream)
+            while (member := self._next(tar)) is not None:
+                tar.members.clear()  # it would remember every header
                 if member.isfile():
-                    yield member.name.removeprefix("./"), tar.extractfile(member)
+                    content = guarded(tar.extractfile(member), self.name)
+                    yield member.name.removeprefix("./"), content
             while stream.read(1 << 20):
                 pass  # to the checksum at the end of a compressed file
+
+    def _opened(self, stream):
+        with damage_told(self.name):
+            return tarfile.open(fileobj=stream, mode="r|", tarinfo=_Header)
+
+    def _next(self, tar):
+        with damage_told(self.name):
+            return tar.next()
+
+
+class _Header(tarfile.TarInfo):
+    """A header that is not read whole where it claims to be endless."""
+
+    EXTENDED = (
+        tarfile.XHDTYPE,
+        tarfile.XGLTYPE,
+        tarfile.SOLARIS_XHDTYPE,
+        tarfile.GNUTYPE_LONGNAME,
+        tarfile.GNUTYPE_LONGLINK,
+    )
+
+    def _refuse_sparse(self, *arguments):
+        raise tarfile.ReadError("a sparse file, which may be without end")
+
+    _proc_sparse = _proc_gnusparse_00 = _proc_gnusparse_01 = _proc_gnusparse_10 = _refuse_sparse
+
+    def _proc_member(self, tar):  # tarfile's own hook for subclasses
+        if self.size < 0 or self.type in self.EXTENDED and self.size > LONGEST_HEADER:
+            raise tarfile.ReadError(f"a header of {self.size:,} bytes")
+        return super()._proc_member(tar)
 
 
 class Zip(Archive):
     def __init__(self, path):
         super().__init__(str(path))
+        self.path = path
 
     def names(self):
-        with _damage_told(self.name), zipfile.ZipFile(self.name) as archive:
+        with zips.opened(self.path) as archive:
             return [item.filename for item in archive.infolist() if not item.is_dir()]
 
     def members(self):
-        with _damage_told(self.name), zipfile.ZipFile(self.name) as archive:
+        limit = Limit(self.path)
+        with zips.opened(self.path) as archive:
             for item in archive.infolist():
                 if not item.is_dir():
-                    with archive.open(item) as stream:
-                        yield item.filename, stream
+                    with zips.member(archive, item) as stream:
+                        yield item.filename, guarded(stream, self.name, limit)
 
     def fingerprint(self, *members):
-        return _state(self.name)
+        return _state(self.path)
 
 
 class SingleFile(Archive):
     """One file, compressed or not, under its own name (without .gz and the like)."""
 
-    def __init__(self, path, opener, is_compressed):
+    def __init__(self, path):
         super().__init__(str(path))
-        self.path, self.opener, self.is_compressed = path, opener, is_compressed
+        self.path = path
+        with open(path, "rb") as file:
+            self.is_compressed = decompressed(file) is not file
 
     def label(self, member):
         return self.name
@@ -207,34 +247,26 @@ class SingleFile(Archive):
         return [self.path.stem if shortened else self.path.name]
 
     def members(self):
-        with _damage_told(self.name), self.opener() as stream:
+        with self.open_only() as stream:
             yield self.names()[0], stream
+
+    @contextmanager
+    def open_only(self):
+        """Its bytes, decompressed."""
+        with open(self.path, "rb") as file:
+            if self.is_compressed:
+                yield guarded(decompressed(file), self.name, Limit(self.path))
+            else:
+                yield file
 
     def fingerprint(self, *members):
         return _state(self.path)
 
 
-def _decompressed(path):
-    """What opens a file so that it reads decompressed, and whether it is compressed."""
-    with open(path, "rb") as file:
-        start = file.read(6)
-    for magic, opener in COMPRESSIONS.items():
-        if start.startswith(magic):
-            return partial(opener, path, "rb"), True
-    return partial(open, path, "rb"), False
-
-
 @contextmanager
-def _nested_stream(archive, member):
+def _open_nested(archive, member, name):
     with archive.open(member) as stream:
-        peekable = io.BufferedReader(stream)
-        start = peekable.peek(6)
-        for magic, opener in COMPRESSIONS.items():
-            if start.startswith(magic):
-                with opener(peekable, "rb") as decompressed:
-                    yield decompressed
-                return
-        yield peekable
+        yield unpacked(stream, name)
 
 
 def _is_tar(start):
@@ -243,20 +275,6 @@ def _is_tar(start):
     except tarfile.HeaderError:
         return False
     return True
-
-
-@contextmanager
-def _damage_told(name):
-    try:
-        yield
-    except DAMAGE as error:
-        raise UsageError(
-            f"{name}: damaged or cut off ({error or 'unexpected end'}); fetch it again"
-        ) from None
-    except OSError as error:
-        if error.errno is not None:  # gzip and bz2 tell of damage by an OSError without a number
-            raise
-        raise UsageError(f"{name}: damaged ({error}); fetch it again") from None
 
 
 def _ends_in(name, member):

@@ -5,13 +5,18 @@ import os
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 from pathlib import Path
 
 from fairseq_posattn.errors import UsageError
+from fairseq_posattn.preparation.pipeline.counts import count_lines
 from fairseq_posattn.preparation.pipeline.progress import say
 
+# What fairseq's MMapIndexedDataset begins with: a mark, a version, a type, the number of rows.
+INDEX = struct.Struct("<9sQBQ")
+INDEX_MAGIC = b"MMIDIDX\0\0"
 TOLD = re.compile(r"\[\w+\] (?:.*/)?(.*(?:types|sents, .*))$")
 
 
@@ -25,6 +30,9 @@ def binarise_pairs(source, target, prefixes, dest, jobs, **options):
     """
     files = {f"{split}pref": prefix for split, prefix in prefixes.items()}
     preprocess(dest, jobs, source_lang=source, target_lang=target, **files, **options)
+    for split, prefix in prefixes.items():
+        for side in (source, target):
+            check_rows(Path(dest, f"{split}.{source}-{target}.{side}.idx"), f"{prefix}.{side}")
 
 
 def binarise_files(targets, dictionary, jobs, scratch, tell=say):
@@ -41,6 +49,27 @@ def binarise_files(targets, dictionary, jobs, scratch, tell=say):
         for ending in ("bin", "idx"):
             (scratch / f"test{number or ''}.{ending}").rename(f"{target}.{ending}")
         shutil.copyfile(dictionary, target.parent / "dict.txt")
+    for text, target in targets.items():
+        check_rows(Path(f"{target}.idx"), text)
+
+
+def check_rows(index, text):
+    """Check that binarised data has a row for each line of its text.
+
+    Raises:
+        UsageError: it has not, so that rows of different files would not belong together.
+    """
+    with open(index, "rb") as file:
+        head = file.read(INDEX.size)
+    magic, *_, rows = INDEX.unpack(head) if len(head) == INDEX.size else (head, 0)
+    if magic != INDEX_MAGIC:
+        raise UsageError(f"{index}: no index of binarised data, as fairseq-preprocess writes it")
+    lines = count_lines(text)
+    if rows != lines:
+        raise UsageError(
+            f"{index}: {rows:,} rows for the {lines:,} lines of {text}: a line holds what "
+            "fairseq-preprocess takes for the end of one"
+        )
 
 
 def preprocess(dest, jobs, tell=say, **options):
@@ -66,7 +95,8 @@ def preprocess(dest, jobs, tell=say, **options):
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        text=True,
+        encoding="utf-8",
+        errors="replace",
         preexec_fn=_end_with_parent,
     )
     last, shown = "", set()

@@ -11,9 +11,11 @@ from pathlib import Path
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.files import writing
+from fairseq_posattn.preparation.example import shortened
 from fairseq_posattn.preparation.pipeline.archives import open_archive
 from fairseq_posattn.preparation.pipeline.download import Source, fetch
 from fairseq_posattn.preparation.pipeline.progress import Progress, say
+from fairseq_posattn.preparation.text.lines import raw_lines
 from fairseq_posattn.preparation.text.vocabulary import choose_words, write_dictionary
 
 UNKNOWN_RANGE = 0.05  # MPSAN and MTSA: words without a vector are uniform in +-0.05
@@ -82,7 +84,7 @@ def read_vectors(archive, member, wanted):
         archive.open(member) as stream,
         Progress(f"reading {member}", "vectors") as progress,
     ):
-        for number, line in enumerate(stream, start=1):
+        for number, line in enumerate(raw_lines(stream, name), start=1):
             line = line.rstrip(b"\r\n")
             if dim is None:
                 dim = line.count(b" ")
@@ -155,7 +157,7 @@ def _checked(numbers, place):
     text = numbers.decode("ascii", "replace")
     wrong = next((part for part in text.split(" ") if not _is_number(part)), None)
     if wrong is not None:
-        raise UsageError(f"{place}: {wrong!r} is not a number")
+        raise UsageError(f"{place}: {shortened(wrong)} is not a number")
     return text
 
 

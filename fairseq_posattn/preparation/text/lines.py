@@ -1,14 +1,39 @@
 """Lines of text from files, checked while they are read."""
 
+import re
 from itertools import zip_longest
 
 from fairseq_posattn.errors import UsageError
+
+LONGEST = 1 << 24  # bytes; documents are below 1 MB
+# What some program or other takes for the end of a line, beside "\n".
+SEPARATORS = re.compile("[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+
+
+def one_line(text):
+    """The text as one line to every program: with a space for each other separator of lines."""
+    return SEPARATORS.sub(" ", text)
+
+
+def raw_lines(stream, name):
+    """The lines of a binary stream, with their ends.
+
+    Raises:
+        UsageError: one is so long that it cannot be text.
+    """
+    number = 0
+    while line := stream.readline(LONGEST + 1):
+        number += 1
+        if len(line) > LONGEST:
+            raise UsageError(f"{name}:{number}: a line of more than {LONGEST:,} bytes is no text")
+        yield line
 
 
 def read_lines(stream, name, encoding="utf-8", allow_empty=False):
     """The lines of a binary stream as text, without line ends and byte order mark.
 
-    Only ``\\n`` and ``\\r\\n`` end a line: other separators of Unicode are part of the text.
+    Only ``\\n`` and ``\\r\\n`` end a line: other separators are part of the text; see
+    :func:`one_line`.
 
     Args:
         stream: what is open for reading in binary.
@@ -19,7 +44,7 @@ def read_lines(stream, name, encoding="utf-8", allow_empty=False):
         UsageError: a line is not in ``encoding``, or there is no line at all.
     """
     number = 0
-    for number, line in enumerate(stream, start=1):
+    for number, line in enumerate(raw_lines(stream, name), start=1):
         try:
             text = line.decode(encoding)
         except UnicodeDecodeError as error:

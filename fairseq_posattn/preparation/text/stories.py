@@ -8,7 +8,8 @@ to ROUGE: files2rouge and ``score_rouge.py`` end sentences there. Nothing else i
 not tokens, and not the place and agency that a story begins with.
 """
 
-from fairseq_posattn.preparation.text.lines import read_lines
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.preparation.text.lines import LONGEST, read_lines
 
 HIGHLIGHT = "@highlight"
 # What may end a sentence, in the order of See et al. (2017)
@@ -18,9 +19,12 @@ ENDS = (".", "!", "?", "'", "`", '"', "\u2019", "\u201d", ")")
 def read_story(stream, name):
     """The article and the summary of a story, each a line; "" for what it does not have."""
     article, highlights = [], []
-    lines = article
+    lines, length = article, 0
     for line in read_lines(stream, name, allow_empty=True):
         line = clean(line)
+        length += len(line)
+        if length > LONGEST:
+            raise UsageError(f"{name}: a story of more than {LONGEST:,} characters is none")
         if line.startswith(HIGHLIGHT):
             lines = highlights
         elif line:
