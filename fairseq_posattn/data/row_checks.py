@@ -5,7 +5,6 @@ example. fairseq itself skips what is refused here, or fails far from the cause.
 from 1, as lines of the text that was binarised.
 """
 
-import functools
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,24 +29,6 @@ class RowLimits:
     max_positions: int | None
     num_classes: int
     apart: bool
-
-
-def check_when_loading(task):
-    """Make a ``sentence_prediction`` task of fairseq's check every split that it loads.
-
-    A model calls this as it is built if it can neither encode a sentence without words nor do
-    without what else is checked. Other models with the same task stay as fairseq made them.
-    """
-    if getattr(task, "checks_rows", False) or not hasattr(task, "label_dictionary"):
-        return
-    load_dataset = task.load_dataset
-
-    @functools.wraps(load_dataset)
-    def check_and_load(split, combine=False, **options):
-        check_split(task, split, combine)
-        return load_dataset(split, combine=combine, **options)
-
-    task.load_dataset, task.checks_rows = check_and_load, True
 
 
 def check_split(task, split, combine=False):

@@ -25,6 +25,7 @@ from fairseq_posattn.mends import (
     literal_settings,
     model_archives,
     repeated_ngrams,
+    sentence_rows,
     settings_objects,
     text_files,
 )
@@ -46,6 +47,7 @@ MENDS = (
     bfloat16,
     data_parallel,
     repeated_ngrams,
+    sentence_rows,
     settings_objects,
 )
 

@@ -13,7 +13,6 @@ from fairseq.dataclass import ChoiceEnum
 from fairseq.models import FairseqEncoder, FairseqEncoderModel, register_model
 from torch import Tensor, nn
 
-from fairseq_posattn.data.row_checks import check_when_loading
 from fairseq_posattn.encoders import ENCODERS
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.layers.classification_head import ClassificationHead, pair_features
@@ -183,6 +182,8 @@ class PosAttnClassifier(FairseqEncoderModel):
         encodes_pairs: whether what is classified is a pair of sentences.
     """
 
+    checks_rows = True  # it can encode no sentence without words
+
     def __init__(self, cfg: Namespace, encoder: SentenceEncoder, encodes_pairs: bool = False):
         super().__init__(encoder)
         self.cfg = cfg
@@ -203,7 +204,6 @@ class PosAttnClassifier(FairseqEncoderModel):
             encoder = SentenceEncoder(cfg, task.source_dictionary)
         except ValueError as error:
             raise UsageError(str(error)) from error
-        check_when_loading(task)
         return cls(cfg, encoder, getattr(task, "encodes_pairs", False))
 
     def register_classification_head(self, name: str, num_classes: int, **unused):

@@ -74,7 +74,6 @@ class SentencePairPredictionTask(SentencePredictionTask):
     """
 
     encodes_pairs = True  # tells the model
-    checks_rows = True
 
     @classmethod
     def setup_task(cls, cfg, **unused):

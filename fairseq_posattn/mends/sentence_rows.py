@@ -1,0 +1,35 @@
+"""Rows of sentence data that ``--task sentence_prediction`` passes over, or fails far from.
+
+Files of unequal length, rows without words, labels unknown or beyond ``--num-classes``: fairseq
+(0.12.2, 0.12.3) trains on what it happens to make of them. For a model with a true attribute
+``checks_rows`` every split is checked before it is loaded; fairseq's own models are left as they
+are.
+"""
+
+from fairseq.tasks.sentence_prediction import SentencePredictionTask
+
+from fairseq_posattn.data.row_checks import check_split
+from fairseq_posattn.mends.patching import patch
+
+
+def apply():
+    patch(SentencePredictionTask, "build_model", _ask_the_model)
+    patch(SentencePredictionTask, "load_dataset", _check_first)
+
+
+def _ask_the_model(build_model):
+    def build_and_ask(self, cfg, from_checkpoint=False):
+        model = build_model(self, cfg, from_checkpoint)
+        self.checks_rows = getattr(model, "checks_rows", False)
+        return model
+
+    return build_and_ask
+
+
+def _check_first(load_dataset):
+    def check_and_load(self, split, combine=False, **kwargs):
+        if getattr(self, "checks_rows", False):
+            check_split(self, split, combine)
+        return load_dataset(self, split, combine=combine, **kwargs)
+
+    return check_and_load
