@@ -17,6 +17,7 @@ INSTALL_REQUIRES = [
     "scipy>=1.10",
     "sentencepiece>=0.2",
     "subword-nmt>=0.3.8",
+    "tabulate>=0.9",
     "tqdm>=4.60",
 ]
 ANALYSIS_REQUIRES = ["matplotlib>=3.8"]

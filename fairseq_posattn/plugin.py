@@ -1,7 +1,7 @@
 """Registration of the plugin with fairseq."""
 
 
-def register():
+def register() -> None:
     """Mend fairseq and register the plugin's models, tasks and criterions; twice does no harm.
 
     ``--user-dir`` does this. A program that imports fairseq by itself calls it first, or imports

@@ -1,21 +1,22 @@
-"""Recipes in an environment whose commands start at once.
+"""Recipes run in this process, in an environment whose commands start at once.
 
-fairseq's start-up takes most of a tiny run, so these commands are forked from a process that has
-imported fairseq already.
+fairseq's start-up takes most of a tiny run, so its commands are forked from a process that has
+imported it already.
 """
 
 import json
 import os
 import runpy
-import shlex
 import socketserver
-import subprocess
 import sys
 import threading
 from pathlib import Path
 
 import forked_commands
 import pytest
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.recipes.command import main
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -30,10 +31,10 @@ with connection.makefile("rw") as stream:
 sys.stdout.write(output)
 sys.exit(exit_code)
 """
-# Of the programs that recipes give to Python, those that import fairseq.
+# Of what recipes give to Python, that which imports fairseq.
 PYTHON = """#!/bin/sh
-case "$1 $2" in
-    */average_checkpoints.py\\ * | */tiny_datasets.py\\ * | "-m fairseq_posattn.analysis")
+case "$2 $3" in
+    *.tiny_datasets\\ * | "fairseq_posattn.command_line average" | *.command_line\\ analysis)
         exec '{bin}/forked-python' "$@" ;;
     *) exec '{python}' "$@" ;;
 esac
@@ -41,17 +42,13 @@ esac
 
 
 def run_python(arguments, log):
-    """``python SCRIPT ...`` or ``python -m MODULE ...`` in this process."""
+    """``python -m MODULE ...`` in this process."""
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(output, 1)
     os.dup2(output, 2)
-    if arguments[0] == "-m":
-        sys.path.insert(0, str(ROOT))
-        sys.argv = arguments[1:]
-        runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
-    else:
-        sys.argv = arguments
-        runpy.run_path(arguments[0], run_name="__main__")
+    sys.path.insert(0, str(ROOT))
+    sys.argv = arguments[1:]
+    runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
 
 
 class RunForked(socketserver.StreamRequestHandler):
@@ -74,7 +71,7 @@ class RunForked(socketserver.StreamRequestHandler):
 
 @pytest.fixture(scope="session")
 def environment(tmp_path_factory):
-    """The folder of a Python environment, for POSATTN_ENV."""
+    """The folder of a Python environment."""
     folder = tmp_path_factory.mktemp("environment")
     commands = folder / "bin"
     commands.mkdir()
@@ -98,33 +95,21 @@ def environment(tmp_path_factory):
         server.shutdown()
 
 
-@pytest.fixture(scope="session")
-def recipe_run(environment, tmp_path_factory):
-    """Run a recipe from some other folder; return its output, or fail and show it."""
-    elsewhere = tmp_path_factory.mktemp("else where")
+@pytest.fixture
+def recipe_run(environment, monkeypatch, capfd):
+    """Run a recipe; return all that is printed, or fail and show it."""
+    monkeypatch.setattr(sys, "executable", str(environment / "bin" / "python"))
 
-    def recipe_run(recipe, *arguments, exit_code=0):
-        finished = subprocess.run(
-            ["bash", EXAMPLES / f"{recipe}.sh", *map(str, arguments)],
-            cwd=elsewhere,
-            env={**os.environ, "POSATTN_ENV": str(environment)},
-            stdin=subprocess.DEVNULL,
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
-        assert finished.returncode == exit_code, finished.stdout
-        return finished.stdout
+    def recipe_run(recipe, *arguments, refused=False):
+        capfd.readouterr()
+        try:
+            assert main([recipe, *map(str, arguments)]) == 0
+        except UsageError as error:
+            assert refused, error
+            assert "\n" not in str(error)
+            return "".join(capfd.readouterr()) + str(error)
+        assert not refused
+        printed = capfd.readouterr()
+        return printed.err + printed.out
 
     return recipe_run
-
-
-def commands_by_row(dry_run):
-    """What --dry-run printed: the words of the commands of each row."""
-    rows = {}
-    for line in dry_run.splitlines():
-        if line.startswith("# "):
-            words = rows.setdefault(line[2:], [])
-        elif rows and line:
-            words.append(shlex.split(line))
-    return rows

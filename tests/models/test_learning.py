@@ -1,17 +1,13 @@
 """A small model of every mechanism learns the quickstart's task: German numbers into English."""
 
 import random
-import sys
-from pathlib import Path
 
 import pytest
 import torch
 from fairseq.data import Dictionary, data_utils
 
 from fairseq_posattn.layers.mechanisms import MECHANISMS
-
-sys.path.append(str(Path(__file__).parents[2] / "examples" / "quickstart"))
-from numbers_corpus import english, german  # noqa: E402
+from fairseq_posattn.recipes.numbers_corpus import english, german
 
 ENCODER_ONLY = {"mtsa", "gaussian", "future", "masked"}
 SIZES = [

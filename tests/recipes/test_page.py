@@ -1,10 +1,12 @@
 """The page of results is what its script makes of the recipes and of the measured rows."""
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.recipes.page import main
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PLACE = "<!-- the tables: results_page.py writes them -->\n<!-- end of the tables -->\n"
@@ -24,11 +26,17 @@ UNMEASURED = {"table": ROW["table"], "row": "Transformer", "paper": ROW["paper"]
 
 
 @pytest.fixture
-def results_page(run):
-    """Run results_page.py."""
+def results_page(capsys):
+    """Run the page's command; return what it prints, or its error."""
 
-    def results_page(*arguments, **options):
-        return run(sys.executable, EXAMPLES / "results_page.py", *arguments, **options)
+    def results_page(*arguments, refused=False):
+        try:
+            assert main([*map(str, arguments)], "results_page", EXAMPLES) == 0
+        except UsageError as error:
+            assert refused, error
+            return str(error)
+        assert not refused
+        return capsys.readouterr().out
 
     return results_page
 
@@ -100,8 +108,8 @@ def test_what_is_not_kept(results_page, elsewhere, tmp_path, table, mentions):
     before = page.read_text()
     kept = tmp_path / "kept.json"
     kept.write_text(json.dumps(table))
-    (error,) = results_page("--add", kept, *options, exit_code=1).splitlines()
-    assert error.startswith(f"results_page: error: {kept}: ")
+    error = results_page("--add", kept, *options, refused=True)
+    assert error.startswith(f"{kept}: ") and "\n" not in error
     assert [mention for mention in mentions if mention not in error] == []
     assert (list(results.iterdir()), page.read_text()) == ([], before)
 
@@ -109,5 +117,5 @@ def test_what_is_not_kept(results_page, elsewhere, tmp_path, table, mentions):
 def test_a_page_out_of_date_is_told_and_left(results_page, elsewhere):
     options, page, _ = elsewhere
     before = page.read_text()
-    assert "out of date" in results_page("--check", *options, exit_code=1)
+    assert "out of date" in results_page("--check", *options, refused=True)
     assert page.read_text() == before

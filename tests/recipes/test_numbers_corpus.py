@@ -1,21 +1,16 @@
 """The quickstart's corpus: how numbers are spelled, and how they are divided into splits."""
 
-import importlib.util
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parent.parent / "examples" / "quickstart" / "numbers_corpus.py"
+import fairseq_posattn
+from fairseq_posattn.recipes import numbers_corpus
 
-
-@pytest.fixture(scope="module")
-def numbers_corpus():
-    spec = importlib.util.spec_from_file_location("numbers_corpus", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+ROOT = Path(fairseq_posattn.__file__).parents[1]
 
 
 @pytest.mark.parametrize(
@@ -65,20 +60,20 @@ def numbers_corpus():
         ),
     ],
 )
-def test_numbers_are_spelled_in_pieces(numbers_corpus, number, german, english):
+def test_numbers_are_spelled_in_pieces(number, german, english):
     assert numbers_corpus.german(number) == german
     assert numbers_corpus.english(number) == english
 
 
 @pytest.mark.parametrize("number", [-1, 1_000_000])
-def test_a_number_out_of_range_is_refused(numbers_corpus, number):
+def test_a_number_out_of_range_is_refused(number):
     for spell in (numbers_corpus.german, numbers_corpus.english):
         with pytest.raises(ValueError, match=f"{number} cannot be spelled"):
             spell(number)
 
 
 @pytest.mark.parametrize("language", ["german", "english"])
-def test_no_two_numbers_are_spelled_alike(numbers_corpus, language):
+def test_no_two_numbers_are_spelled_alike(language):
     """Joined again, so that no pair of the test set is one of the training set in disguise."""
     spell = getattr(numbers_corpus, language)
     numbers = [*range(3000), *range(3000, 1_000_000, 97)]
@@ -86,7 +81,7 @@ def test_no_two_numbers_are_spelled_alike(numbers_corpus, language):
     assert len(spelled) == len(numbers)
 
 
-def test_splits_do_not_overlap_and_have_their_sizes(numbers_corpus):
+def test_splits_do_not_overlap_and_have_their_sizes():
     splits = numbers_corpus.draw_splits(train=2000, valid=300, test=200, seed=1)
     assert {split: len(numbers) for split, numbers in splits.items()} == {
         "train": 2000,
@@ -98,7 +93,7 @@ def test_splits_do_not_overlap_and_have_their_sizes(numbers_corpus):
     assert all(0 <= number <= 999_999 for number in drawn)
 
 
-def test_the_training_split_knows_every_piece(numbers_corpus):
+def test_the_training_split_knows_every_piece():
     splits = numbers_corpus.draw_splits(train=1000, valid=500, test=500, seed=1)
     for spell in (numbers_corpus.german, numbers_corpus.english):
         pieces = {
@@ -108,7 +103,7 @@ def test_the_training_split_knows_every_piece(numbers_corpus):
         assert pieces["valid"] | pieces["test"] <= pieces["train"]
 
 
-def test_the_seed_decides_the_draw(numbers_corpus):
+def test_the_seed_decides_the_draw():
     def draw(seed):
         return numbers_corpus.draw_splits(train=500, valid=50, test=50, seed=seed)
 
@@ -125,18 +120,22 @@ def test_the_seed_decides_the_draw(numbers_corpus):
         ((100_000, 1, 1), "100002 pairs are too many: at most 100000"),
     ],
 )
-def test_sizes_that_cannot_be_drawn_are_refused(numbers_corpus, sizes, complaint):
+def test_sizes_that_cannot_be_drawn_are_refused(sizes, complaint):
     with pytest.raises(ValueError, match=complaint):
         numbers_corpus.draw_splits(*sizes, seed=1)
 
 
 def run(*arguments):
     return subprocess.run(
-        [sys.executable, SCRIPT, *arguments], capture_output=True, text=True, encoding="utf-8"
+        [sys.executable, "-m", numbers_corpus.__name__, *arguments],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
     )
 
 
-def test_the_command_writes_parallel_files(numbers_corpus, tmp_path):
+def test_the_command_writes_parallel_files(tmp_path):
     folder = tmp_path / "a new folder"
     finished = run(folder, "--train", "120", "--valid", "5", "--test", "5", "--seed", "3")
     assert finished.returncode == 0, finished.stderr

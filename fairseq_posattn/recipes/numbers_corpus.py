@@ -19,6 +19,7 @@ import argparse
 import os
 import random
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 LARGEST = 999_999
@@ -39,7 +40,7 @@ GERMAN_STEMS = {6: "sech", 7: "sieb"}
 ENGLISH_STEMS = {2: "twen", 3: "thir", 5: "fif", 8: "eigh"}
 
 
-def german(number):
+def german(number: int) -> str:
     """Spell a number in German: one word, in pieces.
 
     Args:
@@ -51,7 +52,7 @@ def german(number):
     return "@@ ".join(_in_thousands(number, _german_below_thousand, "tausend"))
 
 
-def english(number):
+def english(number: int) -> str:
     """Spell a number in English: words, some of them in pieces.
 
     Args:
@@ -63,15 +64,17 @@ def english(number):
     return " ".join(_in_thousands(number, _english_below_thousand, "thousand"))
 
 
-def _in_thousands(number, below_thousand, thousand):
+def _in_thousands(
+    number: int, below_thousand: Callable[[int, bool], list[str]], thousand: str
+) -> list[str]:
     if not 0 <= number <= LARGEST:
         raise ValueError(f"{number} cannot be spelled: choose a number from 0 to {LARGEST}")
     thousands, rest = divmod(number, 1000)
-    spelled = [*below_thousand(thousands, is_end=False), thousand] if thousands else []
-    return spelled + (below_thousand(rest, is_end=True) if rest or not thousands else [])
+    spelled = [*below_thousand(thousands, False), thousand] if thousands else []
+    return spelled + (below_thousand(rest, True) if rest or not thousands else [])
 
 
-def _german_below_thousand(number, is_end):
+def _german_below_thousand(number: int, is_end: bool) -> list[str]:
     """One is "eins" at the end of the whole number and "ein" inside it."""
     hundreds, rest = divmod(number, 100)
     spelled = [_german_digit(hundreds), "hundert"] if hundreds else []
@@ -80,7 +83,7 @@ def _german_below_thousand(number, is_end):
     return spelled + (_german_below_hundred(rest) if rest or not hundreds else [])
 
 
-def _german_below_hundred(number):
+def _german_below_hundred(number: int) -> list[str]:
     tens, unit = divmod(number, 10)
     if number < 10:
         return [_german_digit(number)]
@@ -93,18 +96,18 @@ def _german_below_hundred(number):
     return [*units, stem, "ßig" if tens == 3 else "zig"]
 
 
-def _german_digit(digit):
+def _german_digit(digit: int) -> str:
     return "ein" if digit == 1 else GERMAN_UP_TO_TWELVE[digit]
 
 
-def _english_below_thousand(number, is_end):
+def _english_below_thousand(number: int, is_end: bool) -> list[str]:
     """English spells alike inside a number and at its end."""
     hundreds, rest = divmod(number, 100)
     spelled = [ENGLISH_UP_TO_TWELVE[hundreds], "hundred"] if hundreds else []
     return spelled + ([_english_below_hundred(rest)] if rest or not hundreds else [])
 
 
-def _english_below_hundred(number):
+def _english_below_hundred(number: int) -> str:
     tens, unit = divmod(number, 10)
     if number <= 12:
         return ENGLISH_UP_TO_TWELVE[number]
@@ -114,7 +117,7 @@ def _english_below_hundred(number):
     return f"{stem}@@ ty-@@ {ENGLISH_UP_TO_TWELVE[unit]}" if unit else f"{stem}@@ ty"
 
 
-def draw_splits(train, valid, test, seed):
+def draw_splits(train: int, valid: int, test: int, seed: int) -> dict[str, list[int]]:
     """Draw the numbers of each split; no number is in two of them, or twice in one.
 
     All of 0 to 99 are for training, so that it has every word, and what the other splits test is
@@ -138,10 +141,10 @@ def draw_splits(train, valid, test, seed):
     if train + valid + test > MOST_PAIRS:
         raise ValueError(f"{train + valid + test} pairs are too many: at most {MOST_PAIRS}")
     generator = random.Random(seed)
-    drawn = {}  # as an ordered set
-    while len(drawn) < train - 100 + valid + test:
-        drawn[int(100 * 10_000 ** generator.random())] = None
-    drawn = list(drawn)
+    found: dict[int, None] = {}  # as an ordered set
+    while len(found) < train - 100 + valid + test:
+        found[int(100 * 10_000 ** generator.random())] = None
+    drawn = list(found)
     splits = {
         "valid": drawn[:valid],
         "test": drawn[valid : valid + test],
@@ -151,7 +154,7 @@ def draw_splits(train, valid, test, seed):
     return splits
 
 
-def write_corpus(directory, splits):
+def write_corpus(directory: Path, splits: Mapping[str, Sequence[int]]) -> None:
     """Write ``train.de``, ``train.en``, ``valid.de``, ..., a number a line.
 
     Args:
@@ -169,7 +172,7 @@ def write_corpus(directory, splits):
             os.replace(unfinished, path)
 
 
-def main():
+def main() -> None:
     summary, _, details = __doc__.partition("\n\n")
     parser = argparse.ArgumentParser(
         description=summary, epilog=details, formatter_class=argparse.RawDescriptionHelpFormatter

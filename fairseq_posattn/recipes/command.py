@@ -1,0 +1,164 @@
+"""``posattn recipe``: train and measure the rows of a paper's table."""
+
+import difflib
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.recipes import tables
+from fairseq_posattn.recipes.asked import Asked, gpus_here
+from fairseq_posattn.recipes.asked_classification import AskedClassification
+from fairseq_posattn.recipes.asked_generation import AskedGeneration
+from fairseq_posattn.recipes.commands import Place
+from fairseq_posattn.recipes.options import (
+    ClassificationOptions,
+    GenerationOptions,
+    read_options,
+)
+from fairseq_posattn.recipes.papers import RECIPES
+from fairseq_posattn.recipes.recipe import ClassificationRecipe, GenerationRecipe, Recipe
+
+
+def main(
+    arguments: Sequence[str] | None = None, prog: str = "posattn recipe", root: Path | None = None
+) -> int:
+    """Run, or show, what a command line asks of a recipe; returns the exit status.
+
+    Args:
+        arguments: the recipe's name and its options; none: all recipes are listed.
+        prog: what to call the command.
+        root: the checkout, whose data-bin and checkpoints are taken and whose scripts are named;
+            None: those of the working directory.
+
+    Raises:
+        UsageError: options or data will not do, or a run failed.
+    """
+    name, *rest = (sys.argv[1:] if arguments is None else arguments) or [""]
+    if name in ("", "-h", "--help"):
+        print(_usage(prog))
+        if name:
+            raise SystemExit(0)
+        return 0
+    command = f"bash examples/{name}.sh" if root else f"{prog} {name}"
+    asked = ask(find(name), rest, command, root or Path())
+    if asked.options.list:
+        for entry in asked.entries():
+            print(entry.table, entry.row, ",".join(entry.metrics), " ".join(entry.paper), sep="\t")
+    elif asked.options.table:
+        _print_table(asked, asked.place(), command)
+    elif asked.options.dry_run:
+        _show(asked)
+    else:
+        _run(asked, command)
+    return 0
+
+
+def find(name: str) -> Recipe:
+    """The recipe of this name."""
+    if name in RECIPES:
+        return RECIPES[name]
+    close = difflib.get_close_matches(name, RECIPES, 3, 0.4) or list(RECIPES)
+    raise UsageError(f"there is no recipe {name!r}; do you mean one of {', '.join(close)}?")
+
+
+def ask(recipe: Recipe, arguments: Sequence[str], command: str, root: Path) -> Asked[Any, Any]:
+    """A recipe as the options ask for it."""
+    data_bin, checkpoints = root / "data-bin", root / "checkpoints"
+    options = read_options(recipe, arguments, command, data_bin, checkpoints)
+    if isinstance(recipe, GenerationRecipe):
+        assert isinstance(options, GenerationOptions)
+        return AskedGeneration(recipe, options, data_bin, checkpoints)
+    assert isinstance(recipe, ClassificationRecipe) and isinstance(options, ClassificationOptions)
+    return AskedClassification(recipe, options, data_bin, checkpoints)
+
+
+def _usage(prog: str) -> str:
+    width = max(map(len, RECIPES))
+    return "\n".join(
+        [
+            f"usage: {prog} RECIPE [OPTIONS] [-- FLAGS]",
+            "",
+            "Train and measure the rows of a table, beside the paper's numbers. Each recipe",
+            "explains itself by --help, shows its commands by --dry-run and is tried by --tiny:",
+            "",
+            *(f"  {name:{width}}  {recipe.title}" for name, recipe in RECIPES.items()),
+        ]
+    )
+
+
+def _say(asked: Asked[Any, Any], line: str) -> None:
+    print(f"{asked.recipe.table}: {line}", file=sys.stderr, flush=True)
+
+
+def _show(asked: Asked[Any, Any]) -> None:
+    """The commands, as they can be typed."""
+    place = asked.place()
+    runs = asked.runs(place)
+    for step in asked.preparation() if not asked.options.tiny else ():
+        print(step.shown())
+    for note in asked.notes(place):
+        _say(asked, note)
+    for run in runs:
+        print(f"\n# {run.name}")
+        for step in run.steps:
+            if step.is_among(asked.steps):
+                print(step.shown())
+
+
+def _run(asked: Asked[Any, Any], command: str) -> None:
+    from fairseq_posattn.recipes.run import Runner, devices  # only here: looking needs no filelock
+
+    options = asked.options
+    asked.runs(asked.place(gpus=0))  # what is asked for is there, or it is said before any work
+    runner = Runner(asked.recipe.table, asked.steps, asked.keeps_last, _cores(asked))
+    try:
+        _heed_signals(_stop)
+        for step in asked.tiny_data() if options.tiny else asked.preparation():
+            runner.run_step(step, {})
+        asked.require_data(runner.say)
+        try:
+            asked.out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"--out {asked.out} cannot be made a folder") from error
+        place = asked.place()
+        for note in asked.notes(place):
+            runner.say(note)
+        here = gpus_here() if options.jobs > 1 and place.gpus else 0
+        runner.run_all(asked.runs(place), devices(options.jobs, place.gpus, here))
+    except KeyboardInterrupt:
+        runner.stop()
+        runner.say("stopped; what is finished stays, and the same command goes on from here")
+        raise
+    finally:
+        _heed_signals(signal.SIG_DFL)
+    _print_table(asked, place, command, keep=True)
+
+
+def _cores(asked: Asked[Any, Any]) -> Mapping[str, str]:
+    """Small tensors gain nothing from more cores, and models side by side fight for them."""
+    options = asked.options
+    alone = options.jobs == 1 and not options.tiny
+    return {} if alone or "OMP_NUM_THREADS" in os.environ else {"OMP_NUM_THREADS": "1"}
+
+
+def _heed_signals(terminate: Callable[[int, FrameType | None], Any] | signal.Handlers) -> None:
+    """Be stopped by Ctrl-C, in the background of a shell, too, and do this when told to end."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, terminate)
+
+
+def _stop(number: int, frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def _print_table(asked: Asked[Any, Any], place: Place, command: str, keep: bool = False) -> None:
+    rows = tables.make_rows(asked.recipe, list(asked.entries(place)), command, asked.title)
+    tables.print_tables(asked.recipe, rows)
+    if keep:
+        path = asked.out / f"{asked.recipe.table}.json"
+        tables.keep(path, asked.title, asked.options.tiny, rows)

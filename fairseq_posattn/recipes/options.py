@@ -1,0 +1,272 @@
+"""The options of ``posattn recipe``, for a table of translations or of classifiers."""
+
+import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import NoReturn
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.recipes.recipe import ClassificationRecipe, GenerationRecipe, Recipe
+
+STEPS = ("train", "average", "generate", "score")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is asked of any recipe; see :func:`make_parser` for their meaning."""
+
+    data: Path | None = None
+    out: Path | None = None
+    prepare: bool = False
+    rows: str = ""
+    jobs: int = 1
+    tiny: bool = False
+    dry_run: bool = False
+    table: bool = False
+    list: bool = False
+    flags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class GenerationOptions(Options):
+    """What is asked of a table of translations or summaries."""
+
+    source: Path | None = None
+    steps: tuple[str, ...] = ()
+    seed: int = 1
+    gpus: int | None = None
+    launcher: str = ""
+    max_update: int | None = None
+    small: bool = False
+
+
+@dataclass(frozen=True)
+class ClassificationOptions(Options):
+    """What is asked of a table of classifiers."""
+
+    datasets: str = ""
+    seeds: int | None = None
+    folds: int | None = None
+    epochs: int | None = None
+    cpu: bool = False
+
+
+class OneLineParser(argparse.ArgumentParser):
+    """Raises UsageError where the command line will not do."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message.removeprefix('argument ')}; --help lists the options")
+
+
+def read_options(
+    recipe: Recipe, arguments: Sequence[str], prog: str, data_bin: Path, checkpoints: Path
+) -> Options:
+    """What a command line asks of a recipe.
+
+    Args:
+        arguments: after the recipe's name.
+        prog: what to call the command.
+        data_bin, checkpoints: the folders of all data and of all results, for ``--help``.
+
+    Raises:
+        UsageError: an option is unknown or its value will not do.
+    """
+    own, flags = list(arguments), []
+    if "--" in own:
+        place = own.index("--")
+        own, flags = own[:place], own[place + 1 :]
+    parsed = vars(make_parser(recipe, prog, data_bin, checkpoints).parse_args(own))
+    kind = GenerationOptions if isinstance(recipe, GenerationRecipe) else ClassificationOptions
+    given = {field.name: parsed[field.name] for field in fields(kind) if field.name in parsed}
+    return kind(**given, flags=tuple(flags))
+
+
+def make_parser(
+    recipe: Recipe, prog: str, data_bin: Path, checkpoints: Path
+) -> argparse.ArgumentParser:
+    """The parser of a recipe's options, whose help shows its rows, too."""
+    parser = OneLineParser(
+        prog=prog,
+        usage=f"{prog} [OPTIONS] [-- FLAGS]",
+        description=f"{recipe.title}\n\n{recipe.about}".replace("%", "%%"),
+        epilog="\n\n".join((_rows(recipe), _notes(recipe))).replace("%", "%%"),
+        formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(
+            prog, max_help_position=20, width=100
+        ),
+        allow_abbrev=False,
+    )
+    _add_folders(parser, recipe, data_bin, checkpoints)
+    parser.add_argument(
+        "--rows",
+        default="",
+        metavar="LIST",
+        help="those to run, with commas between (default: all)",
+    )
+    if isinstance(recipe, GenerationRecipe):
+        _add_generation(parser, recipe)
+    elif isinstance(recipe, ClassificationRecipe):
+        _add_classification(parser, recipe)
+    parser.add_argument(
+        "--jobs",
+        "--parallel",
+        type=number("a positive whole number", 1),
+        default=1,
+        metavar="N",
+        help="train so many models at a time; they share the GPUs (default: 1)",
+    )
+    for option, about in (
+        ("--tiny", "the same commands on small generated data with tiny models and few updates, on "
+         "the CPU, to see that all works; the numbers mean nothing"),
+        ("--dry-run", "print the exact commands and stop"),
+        ("--table", "print the table of what is finished and stop"),
+        ("--list", "print table, row, metrics and the paper's numbers, tabs between, and stop"),
+    ):  # fmt: skip
+        parser.add_argument(option, action="store_true", help=about)
+    parser.add_argument_group(
+        "-- FLAGS", "go to fairseq-train, for every row, after the recipe's own"
+    )
+    return parser
+
+
+def _add_folders(
+    parser: argparse.ArgumentParser, recipe: Recipe, data_bin: Path, checkpoints: Path
+) -> None:
+    if isinstance(recipe, GenerationRecipe):
+        settings = recipe.settings
+        data = (
+            f"binarised data (default: {data_bin / settings.corpus}), as made by posattn prepare "
+        )
+        data += settings.preparation
+        prepare, regime = "make it first, if it is not there yet", settings.regime
+    else:
+        assert isinstance(recipe, ClassificationRecipe)
+        data = f"has a folder of binarised data for each data set (default: {data_bin})"
+        prepare = "make those that are not there yet, with GloVe; this downloads some GB"
+        regime = recipe.regime
+    parser.add_argument("--data", type=Path, metavar="FOLDER", help=data)
+    parser.add_argument("--prepare", action="store_true", help=prepare)
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="FOLDER",
+        help=f"checkpoints, results and the table (default: {checkpoints / recipe.paper / regime})",
+    )
+
+
+def _add_generation(parser: argparse.ArgumentParser, recipe: GenerationRecipe) -> None:
+    settings = recipe.settings
+    parser.add_argument(
+        "--source",
+        type=Path,
+        metavar="FOLDER",
+        help="prepare the published data in this folder, without downloading",
+    )
+    parser.add_argument(
+        "--steps",
+        type=_steps,
+        default=(),
+        metavar="LIST",
+        help=f"of {', '.join(STEPS)}, those to do, even if they are done already "
+        "(default: all that are not)",
+    )
+    parser.add_argument(
+        "--seed",
+        type=number("a whole number", 0),
+        default=1,
+        metavar="N",
+        help="(default: 1); the table shows the mean of all seeds that were run",
+    )
+    parser.add_argument(
+        "--gpus",
+        type=number("a whole number", 0),
+        metavar="N",
+        help="GPUs to train on, 0 for the CPU (default: all that are here; 1 with --dry-run). What "
+        "is trained on the CPU is another result, in float32",
+    )
+    parser.add_argument(
+        "--launcher",
+        default="",
+        metavar="CMD",
+        help="a command that trains in the place of fairseq-train, on several machines for "
+        "instance: see examples/distributed/README.md",
+    )
+    parser.add_argument(
+        "--max-update",
+        type=number("a positive whole number", 1),
+        metavar="N",
+        help=f"updates of training (default: {settings.max_update}); with more than before it goes "
+        "on from the last checkpoint",
+    )
+    if recipe.small is not None:
+        parser.add_argument("--small", action="store_true", help="smaller models, for a CPU")
+
+
+def _add_classification(parser: argparse.ArgumentParser, recipe: ClassificationRecipe) -> None:
+    names = ",".join(dataset.name for dataset in recipe.datasets)
+    parser.add_argument(
+        "--datasets",
+        default="",
+        metavar="LIST",
+        help=f"those to run on, with commas between (default: {names})",
+    )
+    for option, about in (
+        ("--seeds", "train each model with the seeds 1 to N (default: as many as the paper); the "
+         "table has the mean of all that were run"),
+        ("--folds", "of a cross validation in ten folds, run the first N (default: all)"),
+        ("--epochs", "of training (default: the paper's epochs or updates)"),
+    ):  # fmt: skip
+        positive = number("a positive whole number", 1)
+        parser.add_argument(option, type=positive, metavar="N", help=about)
+    parser.add_argument("--cpu", action="store_true", help="even where there is a GPU")
+
+
+def _rows(recipe: Recipe) -> str:
+    lines = [f"    {row.name:20} {row.paper:>6}   {row.flags}" for row in recipe.rows]
+    title = "Rows, with the paper's numbers and the flags that set them apart:"
+    return "\n".join([title, "", *lines])
+
+
+def _notes(recipe: Recipe) -> str:
+    if isinstance(recipe, GenerationRecipe):
+        settings = recipe.settings
+        languages = f"--source-lang {settings.source} --target-lang {settings.target}"
+        size = f"{settings.batches} x {settings.max_tokens}"
+        data = f"""\
+The data may be another's, if it is what
+    fairseq-preprocess {languages} --joined-dictionary
+writes for train, valid and test, of text in subwords.
+An update is {size} tokens at most, however many GPUs there are."""
+    else:
+        data = """\
+The data sets are what posattn prepare classification writes. Word vectors are those of its --glove,
+with as many features as they have, or random ones where there are none."""
+    return f"""\
+{data}
+What is finished is not done again, training that was interrupted goes on from its last checkpoint,
+and recipes with a model in common share it if they share --out. A run's folder is named by its
+flags and a fingerprint of all its settings, so that other settings are another run. Beside its
+checkpoints, result.json keeps its scores, settings, seed, versions and hardware; the table is kept
+in --out as {recipe.table}.json."""
+
+
+def number(kind: str, least: int) -> Callable[[str], int]:
+    """The type of an option that is a number of this ``kind``, no smaller than ``least``."""
+
+    def convert(text: str) -> int:
+        if not (text.isascii() and text.isdecimal() and int(text) >= least):
+            raise argparse.ArgumentTypeError(f"{text}: must be {kind}")
+        return int(text)
+
+    return convert
+
+
+def _steps(text: str) -> tuple[str, ...]:
+    steps = tuple(text.split(","))
+    for step in steps:
+        if step not in STEPS:
+            known = ", ".join(STEPS)
+            raise argparse.ArgumentTypeError(
+                f"{text}: there is no step {step!r}; the steps are: {known}"
+            )
+    return steps

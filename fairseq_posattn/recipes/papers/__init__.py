@@ -1,0 +1,18 @@
+"""The recipes, a file a paper."""
+
+from fairseq_posattn.recipes.papers import (
+    classifiers,
+    cspan,
+    da_transformer,
+    dman,
+    mpsan,
+    mtsa,
+    multi30k,
+)
+from fairseq_posattn.recipes.recipe import Recipe
+
+RECIPES: dict[str, Recipe] = {
+    recipe.name: recipe
+    for paper in (classifiers, cspan, da_transformer, dman, mpsan, mtsa, multi30k)
+    for recipe in paper.RECIPES
+}

@@ -1,0 +1,49 @@
+"""All classifiers side by side, trained alike; these settings are no paper's."""
+
+from fairseq_posattn.recipes.datasets import DATASETS, datasets
+from fairseq_posattn.recipes.recipe import ClassificationRecipe, Row, Training
+
+_FLAGS = "--optimizer adam --lr 1e-3 --lr-scheduler fixed --clip-norm 5 --patience 3"
+# --cnn-widths, because any even number of features is divided by these.
+_SIZE = (
+    "--encoder-hidden-dim 0 --encoder-attention-heads 2 --encoder-ffn-embed-dim 200 --head-dim 50"
+    " --cnn-widths 3,5"
+)
+_MODELS = ["mpsan", "mtsa", "cspan", "da_transformer", "dman", "transformer", "rpr", "gaussian"]
+_MODELS += ["transformer_xl", "tener", "disan", "bilstm", "cnn"]
+_ROWS = tuple(Row(model, flags=f"--arch {model}_classifier") for model in _MODELS)
+
+
+def _training(flags: str) -> dict[str, Training]:
+    reviews = {"amazon_electronics": " --hierarchical"}
+    return {name: Training(flags + reviews.get(name, ""), epochs=15, seeds=3) for name in DATASETS}
+
+
+RECIPES = (
+    ClassificationRecipe(
+        "classifiers/compare",
+        title="All classifiers side by side, with the same settings",
+        about="""\
+The models of the papers and those that they compare with, each with its own size and dropout
+(see classifier_architectures.py), trained alike: Adam, learning rate 1e-3, batches of 64, at
+most 15 epochs, no longer than 3 without a better validation. The settings are no paper's, so
+there are no paper's numbers.""",
+        datasets=datasets(),
+        training=_training(_FLAGS),
+        regime="compare",
+        rows=_ROWS,
+    ),
+    ClassificationRecipe(
+        "classifiers/compare_small",
+        title="All classifiers side by side, as small as each other",
+        about="""\
+As classifiers/compare, but every encoder has as many features as a word vector (disan twice as
+many), 2 heads if it has heads, 200 features within a feed-forward sublayer, and every head a
+layer of 50: models that a CPU trains in minutes, and that differ in their mechanism more than in
+their size.""",
+        datasets=datasets(),
+        training=_training(f"{_FLAGS} {_SIZE}"),
+        regime="compare_small",
+        rows=_ROWS,
+    ),
+)

@@ -1,0 +1,171 @@
+"""Multiple positional self-attention (Dai et al. 2020): classification, relatedness.
+
+The settings are the paper's ("Experiments and Results"): Adadelta, learning rate 0.5, L2 1e-7,
+batches of 64, GloVe of 300 features, tuned; on SICK learning rate 0.7 and L2 5e-4. Its dropout
+ratios, 0.7 and on SICK 0.55, are read as what is kept, as in the papers that it builds on. rho
+and epsilon are the defaults of its TensorFlow 1.4. It does not say how long it trains: on SST
+and TREC here as long as MTSA's paper says, whose settings are alike, elsewhere for 20,000
+updates."""
+
+from fairseq_posattn.recipes.datasets import datasets
+from fairseq_posattn.recipes.recipe import ClassificationRecipe, Row, Training
+
+# What MPSAN and MTSA call multi-head has no feed-forward sublayer; a Transformer's layer has.
+MULTI_HEAD = (
+    "--arch transformer_classifier --encoder-hidden-dim 600 --encoder-attention-heads 8"
+    " --encoder-ffn-embed-dim 600 --pooling source2token --head-dim 300"
+)
+ADADELTA = "--optimizer adadelta --adadelta-rho 0.95 --adadelta-eps 1e-8 --lr-scheduler fixed"
+
+_FLAGS = f"{ADADELTA} --lr 0.5 --l2 1e-7 --dropout 0.3"
+_FOLDED = Training(_FLAGS, updates=20000, interval=200, seeds=1)
+TRAINING = {
+    "sst5": Training(_FLAGS, updates=120000, interval=1000, seeds=10),
+    "trec": Training(_FLAGS, updates=80000, interval=400),
+    "cr": _FOLDED,
+    "mpqa": _FOLDED,
+    "subj": _FOLDED,
+    "sick": Training(f"{_FLAGS} --lr 0.7 --l2 5e-4 --dropout 0.45", updates=20000, interval=200),
+}
+_MPSAN = "--arch mpsan_classifier"
+_BOTH_DIRECTIONS = f"{_MPSAN} --mpsan-masks past,future"
+
+
+def _masks(*units: str) -> str:
+    return f"{_MPSAN} --mpsan-masks {','.join(units)}"
+
+
+RECIPES = (
+    ClassificationRecipe(
+        "mpsan/table1_sst",
+        title="MPSAN, Table 1: sentiment of the Stanford Sentiment Treebank, five classes",
+        about="""\
+The paper's numbers are the best of ten runs for MPSAN and DiSAN, others' are from other papers:
+compare the column 'best'. Its table has models, too, that are not here (RNNs, CNNs and LSTMs
+over trees, Bi-BloSAN). Without word vectors MPSAN has 1.1m parameters, Multi-head 1.5m, Bi-LSTM
+2.2m, DiSAN 1.8m. The time that it gives for an epoch shows that it trains on the phrases of the
+trees.""",
+        datasets=datasets("sst5"),
+        training=TRAINING,
+        rows=(
+            Row("Multi-head", "49.41", MULTI_HEAD),
+            Row("CNN", "48.0", "--arch cnn_classifier --encoder-hidden-dim 300"),
+            Row("Bi-LSTM", "49.95", "--arch bilstm_classifier"),
+            Row("DiSAN", "51.72", "--arch disan_classifier"),
+            Row("MPSAN", "52.53", _MPSAN),
+        ),
+    ),
+    ClassificationRecipe(
+        "mpsan/table2_masks",
+        title="MPSAN, Table 2: masks (SST, five classes)",
+        about="""\
+The rows are called as in the paper. Its backward mask (BW) lets a word see those before it, its
+forward mask (FW) those after it; FA are windows without the word itself. Its numbers are the
+best of ten runs: compare the column 'best'.""",
+        datasets=datasets("sst5"),
+        training=TRAINING,
+        rows=(
+            Row("0", "49.19", f"{_MPSAN} --encoder none"),
+            Row("1", "51.54", _masks("past", "future")),
+            Row("2", "51.81", _masks("past+scaled_distance", "future+scaled_distance")),
+            Row("3", "51.13", _masks("window:2", "window:3")),
+            Row("4", "51.99", _masks("window:2", "window:3", "past", "future")),
+            Row(
+                "5",
+                "52.48",
+                _masks(
+                    "window:2+scaled_distance",
+                    "window:3+scaled_distance",
+                    "past+scaled_distance",
+                    "future+scaled_distance",
+                ),
+            ),
+            Row("6", "52.17", _masks("window:2", "window:3", "past+distance", "future+distance")),
+            # window:2,window:3,past+scaled_distance,future+scaled_distance
+            Row("MPSAN", "52.53", _MPSAN),
+        ),
+    ),
+    ClassificationRecipe(
+        "mpsan/table3_fusion",
+        title="MPSAN, Table 3: fusion of the masks' outputs (SST, five classes)",
+        about="""\
+B&F has masks for the words before and after, mul is MPSAN with its four masks. FG is DiSAN's
+fusion gate in each mask's unit, TPW a softmax over units and word for each feature. The paper
+counts 1.45m, 0.73m, 4.33m and 1.09m parameters; its accuracies are the best of ten runs: compare
+the column 'best'.""",
+        datasets=datasets("sst5"),
+        training=TRAINING,
+        rows=(
+            Row("B&F + FG", "51.36", f"{_BOTH_DIRECTIONS} --mpsan-fusion gate"),
+            Row("B&F + TPW", "51.76", _BOTH_DIRECTIONS),
+            Row("mul + FG", "52.39", f"{_MPSAN} --mpsan-fusion gate"),
+            Row("mul + TPW", "52.53", _MPSAN),
+        ),
+    ),
+    ClassificationRecipe(
+        "mpsan/table4_dimensions",
+        title="MPSAN, Table 4: one score for a pair of words, or one for each feature "
+        "(SST, five classes)",
+        about="""\
+M-D has a score for each feature, 1-D a single one. The paper counts 1.09m, 0.73m, 1.81m and 1.09m
+parameters; its accuracies are the best of ten runs: compare the column 'best'.""",
+        datasets=datasets("sst5"),
+        training=TRAINING,
+        rows=(
+            Row("M-D + B&F + TPW", "51.95", f"{_BOTH_DIRECTIONS} --mpsan-multi-dimensional"),
+            Row("1-D + B&F + TPW", "51.76", _BOTH_DIRECTIONS),
+            Row("M-D + mul + TPW", "52.67", f"{_MPSAN} --mpsan-multi-dimensional"),
+            Row("1-D + mul + TPW", "52.53", _MPSAN),
+        ),
+    ),
+    ClassificationRecipe(
+        "mpsan/table5_components",
+        title="MPSAN, Table 5: without one component after the other (SST, five classes)",
+        about="""\
+Without fusion the masks' outputs are summed; without position the words go to the pooling as
+they are; without attention they are averaged, too. The paper counts 1.09m, 0.55m, 0.64m and
+0.09m parameters: the second and third, of models that it does not describe further, are not
+ours. Its accuracies are the best of ten runs: compare the column 'best'.""",
+        datasets=datasets("sst5"),
+        training=TRAINING,
+        rows=(
+            Row("MPSAN", "52.53", _MPSAN),
+            Row("w/o fusion", "51.22", f"{_MPSAN} --mpsan-fusion sum"),
+            Row("w/o position", "49.19", f"{_MPSAN} --encoder none"),
+            Row("w/o attention", "44.93", f"{_MPSAN} --encoder none --pooling mean"),
+        ),
+    ),
+    ClassificationRecipe(
+        "mpsan/table6_sentences",
+        title="MPSAN, Table 6: classification of sentences",
+        about="""\
+Accuracies are the mean of five runs on TREC, of ten folds elsewhere. The paper's for the other
+models are those of the Bi-BloSAN paper; its table has models, too, that are not here.""",
+        datasets=datasets("trec", "cr", "mpqa", "subj"),
+        training=TRAINING,
+        rows=(
+            Row("Bi-LSTM", "94.4±0.3 84.6±1.6 90.2±0.9 94.7±0.7", "--arch bilstm_classifier"),
+            Row("Multi-head", "93.4±0.4 82.6±1.9 89.8±1.2 94.0±0.8", MULTI_HEAD),
+            Row("DiSAN", "94.2±0.1 84.8±2.0 90.1±0.4 94.2±0.6", "--arch disan_classifier"),
+            Row("MPSAN", "94.8±0.2 85.4±1.4 90.4±0.8 94.6±0.7", _MPSAN),
+        ),
+    ),
+    ClassificationRecipe(
+        "mpsan/table7_sick",
+        title="MPSAN, Table 7: semantic relatedness of SICK's pairs",
+        about="""\
+Pearson's r, Spearman's rho and the mean squared error of the relatedness from 1 to 5, means of
+five runs; the objective is the Kullback-Leibler divergence of distributions over the five. The
+checkpoint is that with the best Pearson's r in validation. The paper's table has models, too,
+that are not here.""",
+        datasets=datasets("sick"),
+        training=TRAINING,
+        rows=(
+            Row("Bi-LSTM", "0.8473 0.7913 0.3276", "--arch bilstm_classifier"),
+            Row("Multi-CNN", "0.8374 0.7793 0.3395", "--arch cnn_classifier --head-dim 300"),
+            Row("Multi-head", "0.8521 0.7942 0.3258", MULTI_HEAD),
+            Row("DiSAN", "0.8695 0.8139 0.2879", "--arch disan_classifier"),
+            Row("MPSAN", "0.8674 0.8119 0.2612", _MPSAN),
+        ),
+    ),
+)

@@ -1,0 +1,147 @@
+"""The commands that a recipe runs, as processes that end when it ends."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.files import writing
+from fairseq_posattn.recipes.runs import Step
+
+PATIENCE = 60  # seconds that a process has to save and end
+CODE = Path(__file__).resolve().parents[2]
+
+
+class Stopped(Exception):
+    """The recipe is being stopped: nothing is begun any more."""
+
+
+class Processes:
+    """The processes at work, each with a process group of its own, to be ended as a whole."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        paths = [str(CODE), *filter(None, [os.environ.get("PYTHONPATH")])]
+        self._environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(paths),  # the same code, installed or not
+            "PYTHONUTF8": "1",  # umlauts, whatever the locale
+            **environment,
+        }
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._lock = threading.Lock()
+        self.stopping = False
+
+    def run(
+        self,
+        step: Step,
+        environment: Mapping[str, str],
+        tell: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        """Run a step to its end.
+
+        Args:
+            environment: variables beside those of this process.
+            tell: called with each line that goes into the step's log.
+
+        Raises:
+            UsageError: it failed; the message ends with its last line.
+            Stopped: it was ended by :meth:`stop`.
+        """
+        if step.output is not None:
+            with writing(step.output, binary=True) as file:
+                self._finish(step, self._start(step, environment, stdout=file))
+        elif step.log is not None:
+            mode = "ab" if step.name == "train" else "wb"  # of an interrupted run it goes on
+            with open(step.log, mode) as log:
+                process = self._start(
+                    step, environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+                )
+                assert process.stdout is not None
+                for line in process.stdout:
+                    log.write(line)
+                    log.flush()
+                    tell(line.decode("utf-8", "replace"))
+            self._finish(step, process)
+        else:
+            self._finish(step, self._start(step, environment))
+
+    def _start(
+        self, step: Step, environment: Mapping[str, str], **streams: object
+    ) -> "subprocess.Popen[bytes]":
+        words = program(step.command)
+        with self._lock:
+            if self.stopping:
+                raise Stopped
+            try:
+                process: subprocess.Popen[bytes] = subprocess.Popen(
+                    words,
+                    stdin=subprocess.DEVNULL,
+                    env={**self._environment, **environment},
+                    start_new_session=True,
+                    **streams,  # type: ignore[call-overload]
+                )
+            except OSError as error:
+                raise UsageError(f"{words[0]} cannot be run: {error.strerror}") from error
+            self._running.add(process)
+        return process
+
+    def _finish(self, step: Step, process: "subprocess.Popen[bytes]") -> None:
+        status = process.wait()
+        with self._lock:
+            self._running.discard(process)
+            if self.stopping:
+                raise Stopped
+        if status:
+            raise UsageError(_failure(step, status))
+
+    def stop(self) -> None:
+        """End all processes: they are asked to, then made to."""
+        with self._lock:
+            self.stopping = True
+            running = list(self._running)
+        for process in running:
+            _signal(process, signal.SIGTERM)
+        for process in running:
+            try:
+                process.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                _signal(process, signal.SIGKILL)
+                process.wait()
+
+
+def _signal(process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, number)
+
+
+def _failure(step: Step, status: int) -> str:
+    """That a step failed, in one line: the last one of its log, which says why."""
+    if step.log is None:
+        return f"{step.name} failed (exit code {status}; why is said above)"
+    lines = step.log.read_text(encoding="utf-8", errors="replace").splitlines()
+    said = next((line.strip() for line in reversed(lines) if line.strip()), f"exit code {status}")
+    return f"{step.name} failed: {said} (in {step.log})"
+
+
+def program(words: Sequence[str]) -> list[str]:
+    """A command's words with the program as it is found: beside this Python or on the PATH.
+
+    Raises:
+        UsageError: there is no such program.
+    """
+    name, *rest = words
+    if name == "python":
+        return [sys.executable, *rest]
+    if name == "posattn":
+        return [sys.executable, "-m", "fairseq_posattn.command_line", *rest]
+    here = str(Path(sys.executable).parent)
+    found = shutil.which(name, path=os.pathsep.join([here, os.environ.get("PATH", os.defpath)]))
+    if found is None:
+        raise UsageError(f"there is no program {name} here; is fairseq installed?")
+    return [found, *rest]

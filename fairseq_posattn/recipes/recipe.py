@@ -1,0 +1,188 @@
+"""What a recipe is: a table of a paper, the settings of its models, and the paper's numbers.
+
+Flags of fairseq-train are written as they are typed: one string, in which what has a space in it
+stands in quotes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a classifier is trained.
+
+    Attributes:
+        flags: of fairseq-train: optimiser, learning rate, regularisation.
+        batch_size: sentences or pairs in an update.
+        epochs: of training; or instead
+        updates, interval: of training, and how many of them lie between two validations.
+        seeds: models that are trained of each row, of each fold if there are folds.
+    """
+
+    flags: str
+    batch_size: int = 64
+    epochs: int = 0
+    updates: int = 0
+    interval: int = 0
+    seeds: int = 5
+
+
+@dataclass(frozen=True)
+class Row:
+    """A model of a table.
+
+    Rows with the same flags and settings are one model, trained once, whatever their tables.
+
+    Attributes:
+        name: as the paper calls it.
+        paper: the paper's numbers, one for each metric (of each data set), with spaces between:
+            "-" for none, a standard deviation after ±; "-" alone for no numbers at all.
+        flags: of fairseq-train that set the row apart.
+        training: where it is not trained as the other rows are (classifiers only).
+    """
+
+    name: str
+    paper: str = "-"
+    flags: str = ""
+    training: Training | None = None
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What all recipes have.
+
+    Attributes:
+        name: as it is typed: the paper and the table, "dman/iwslt14".
+        title, about: for the table's heading and for ``--help``.
+        rows: of the table.
+    """
+
+    name: str
+    title: str
+    about: str
+    rows: tuple[Row, ...]
+
+    @property
+    def table(self) -> str:
+        """The last part of the name, that of the file which keeps the table."""
+        return self.name.rpartition("/")[2]
+
+    @property
+    def paper(self) -> str:
+        return self.name.partition("/")[0]
+
+
+# --- Translation and summarization -------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Generation:
+    """The settings of a translation or summarization, alike for all rows of a table.
+
+    Attributes:
+        regime: a name for all of these, the last part of ``--out``'s default.
+        corpus: the last part of ``--data``'s default.
+        preparation: what ``posattn prepare`` is given to make it.
+        source, target: its languages.
+        training: flags of fairseq-train: optimiser, schedule, regularisation.
+        max_tokens, batches: an update is so many batches of at most so many tokens.
+        max_update: updates of training.
+        decoding: flags of fairseq-generate: beam, length penalty, limits of length.
+        scoring: what ``posattn score`` is given, but for the files.
+        metrics, metric: the names of its numbers that the rows are about, and in words.
+        averaged: as many of the last checkpoints are averaged; 1: the last is taken.
+        subwords: how words were split: subword_nmt or sentencepiece.
+        save_interval: updates between checkpoints; 0 for 1/40 of the training.
+    """
+
+    regime: str
+    corpus: str
+    preparation: str
+    source: str
+    target: str
+    training: str
+    max_tokens: int
+    batches: int
+    max_update: int
+    decoding: str
+    scoring: str
+    metrics: tuple[str, ...]
+    metric: str
+    averaged: int = 1
+    subwords: str = "subword_nmt"
+    save_interval: int = 0
+
+
+@dataclass(frozen=True)
+class Locality:
+    """A table of how much attention stays near the query, measured in a model that was trained.
+
+    Attributes:
+        rows: a row is a sublayer and a window, "DMAN 2"; its numbers are one for each layer.
+        layers: of the encoder, from 1.
+        windows: greatest distances from the query.
+    """
+
+    rows: tuple[Row, ...]
+    layers: tuple[int, ...]
+    windows: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class GenerationRecipe(Recipe):
+    """A table of translation or summarization.
+
+    Attributes:
+        settings: of all rows.
+        locality: what is measured in the models instead of their scores, if it is.
+        prepares: the data is prepared without ``--prepare``, too.
+        small: the same with smaller models, for ``--small``.
+    """
+
+    settings: Generation
+    locality: Locality | None = None
+    prepares: bool = False
+    small: "GenerationRecipe | None" = None
+
+
+# --- Classification ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A data set of sentences, pairs or documents, and what is learned of it.
+
+    Attributes:
+        name: as ``posattn prepare classification`` has it.
+        classes: how many.
+        metrics: of the criterion, those that are tabled; the first chooses the checkpoint.
+        task, criterion: of fairseq-train.
+        folds: of a cross validation; 0 if there are a training and a test set.
+        positions: flags that cut what is longer than a model reads.
+        preparation: options of its preparation.
+    """
+
+    name: str
+    classes: int
+    metrics: tuple[str, ...] = ("accuracy",)
+    task: str = "sentence_prediction"
+    criterion: str = "sentence_classification"
+    folds: int = 0
+    positions: str = ""
+    preparation: str = ""
+
+
+@dataclass(frozen=True)
+class ClassificationRecipe(Recipe):
+    """A table of classifiers on one or more data sets.
+
+    Attributes:
+        datasets: the table's columns.
+        training: how models are trained on each data set, by its name.
+        regime: the last part of ``--out``'s default.
+    """
+
+    datasets: tuple[Dataset, ...]
+    training: Mapping[str, Training]
+    regime: str = "classification"

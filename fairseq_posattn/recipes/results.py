@@ -1,0 +1,179 @@
+"""What a run measured, and how: read from its logs and kept in its ``result.json``."""
+
+import json
+import os
+import platform
+import re
+import subprocess
+from collections.abc import Sequence
+from datetime import date
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from fairseq_posattn import __version__
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.files import write_json
+from fairseq_posattn.recipes.classification_commands import LOWER_IS_BETTER
+from fairseq_posattn.recipes.progress import Numbers, read_line, scores_of
+from fairseq_posattn.recipes.runs import Run
+
+PACKAGES = ["torch", "fairseq-fixed", "sacrebleu", "rouge-score", "sentencepiece", "numpy"]
+Result = dict[str, Any]
+
+
+def record(run: Run) -> str:
+    """Write the ``result.json`` of a run whose steps are done; returns a line to read.
+
+    Raises:
+        UsageError: a log lacks what it should have; the message names it.
+    """
+    log = Log(run.folder / "train.log")
+    if (run.folder / "score.json").exists():
+        result, told = _generated(run, log)
+    else:
+        result, told = _classified(run, log)
+    result |= {
+        "settings": dict(line.split(" ", 1) for line in run.settings),
+        "versions": versions(),
+        "hardware": log.gpus() or processor(),
+        "date": date.today().isoformat(),
+    }
+    write_json(run.result, result, indent=2)
+    return f"{told}: {run.result}"
+
+
+def _generated(run: Run, log: "Log") -> tuple[Result, str]:
+    scored = json.loads(read(run.folder / "score.json"))
+    if missing := scored["counts"]["missing"]:
+        raise UsageError(
+            f"{run.folder}: {missing:,} of the hypotheses are missing: "
+            "it was not generated to the end"
+        )
+    details = ("signature", "signatures", "forms", "counts", "warnings")
+    scores = {name: round(scored[name], 2) for name in scored if name not in details}
+    result = {
+        "scores": scores,
+        "metric": run.metric,
+        **{name: scored[name] for name in details if name in scored},
+        "parameters": log.parameters(),
+        "updates": log.updates(),
+    }
+    told = ", ".join(f"{name} {score:.2f}" for name, score in scores.items())
+    return result, f"{told} ({run.metric}, {scored['signature']})"
+
+
+def _classified(run: Run, log: "Log") -> tuple[Result, str]:
+    tested = Log(run.folder / "test.log").measured("test")
+    if not tested:
+        raise UsageError(f"{run.folder / 'test.log'}: fairseq-validate measured nothing")
+    scores = scores_of(tested[-1])  # there is one line of all batches
+    settings = dict(line.split(" ", 1) for line in run.settings)
+    words, features = log.embeddings()
+    parameters = log.parameters()
+    result = {
+        "scores": scores,
+        "examples": {"train": _examples(Path(settings["data"])), "test": int(tested[-1]["bsz"])},
+        "word vectors": features,
+        "validation": _best(log, settings["train"].split()),
+        "parameters": parameters,
+        "parameters without word vectors": parameters - words * features,
+        "updates": log.updates(),
+    }
+    told = ", ".join(f"{name} {value:g}" for name, value in scores.items())
+    return result, f"test: {told}"
+
+
+def _examples(data: Path) -> int | None:
+    """How many there are in the training set; None if its text is not there."""
+    text = data / "text" / "train.label"
+    return len(read(text).splitlines()) if text.exists() else None
+
+
+def _best(log: "Log", flags: Sequence[str]) -> Result:
+    """Epoch, updates and metrics of the validation at which the best checkpoint was written."""
+    metric = flags[flags.index("--best-checkpoint-metric") + 1]
+    sign = -1 if metric in LOWER_IS_BETTER else 1
+    # fairseq writes it again when the best value comes again.
+    best = max(reversed(log.measured("valid")), key=lambda numbers: sign * numbers[metric])
+    return {
+        "epoch": int(best["epoch"]),
+        "updates": int(best["num_updates"]),
+        "scores": scores_of(best),
+    }
+
+
+class Log:
+    """What fairseq wrote; where it has no JSON for something, the line that says it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._text = read(path)
+        self._lines = [found for line in self._text.splitlines() if (found := read_line(line))]
+
+    def measured(self, what: str) -> list[Numbers]:
+        """The numbers of each "valid", "test", ... in their order."""
+        return [numbers for tag, numbers in self._lines if tag == what]
+
+    def updates(self) -> int:
+        """How many there were."""
+        return int(max((numbers.get("num_updates", 0) for _, numbers in self._lines), default=0))
+
+    def parameters(self) -> int:
+        return int(self._last(r"num\. shared model params: ([\d,]+)")[0].replace(",", ""))
+
+    def embeddings(self) -> tuple[int, int]:
+        """The number of words and the features of their vectors."""
+        words, features = self._last(r"\(embed_tokens\): Embedding\((\d+), (\d+)")
+        return int(words), int(features)
+
+    def gpus(self) -> str | None:
+        """The GPUs that fairseq-train says that it trained on, on whatever machines."""
+        names = re.findall(r"capabilities = .* ; name = (.*?) *$", self._text, re.MULTILINE)
+        if not names:
+            return None
+        devices = self._last(r"training on (\d+) devices")[0]
+        return f"{devices} x {names[-1]}"
+
+    def _last(self, pattern: str) -> tuple[str, ...]:
+        """What a pattern's groups match, where it matches last."""
+        found = list(re.finditer(pattern, self._text))
+        if not found:
+            raise UsageError(f"{self._path} is not a whole log: it has no {pattern!r}")
+        return found[-1].groups()
+
+
+def read(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def versions() -> dict[str, str]:
+    """Of this checkout or package, of Python and of the packages that matter."""
+    found = {"fairseq_posattn": _commit() or __version__, "python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _commit() -> str | None:
+    """The commit of this checkout, "-dirty" where it was changed since; None if it is none."""
+    root = Path(__file__).resolve().parents[2]
+    if not (root / ".git").exists():
+        return None
+    command = ["git", "-C", str(root), "describe", "--always", "--dirty"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True).stdout.strip() or None
+    except FileNotFoundError:
+        return None
+
+
+def processor() -> str:
+    """The processor of this machine."""
+    name = platform.processor() or platform.machine()
+    if os.path.exists("/proc/cpuinfo"):
+        found = re.search(r"model name\s*: (.*)", read(Path("/proc/cpuinfo")))
+        name = found[1] if found else name
+    return f"CPU: {name}, {os.cpu_count()} cores"

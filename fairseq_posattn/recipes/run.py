@@ -1,0 +1,255 @@
+"""Runs the runs of a recipe: several at a time, each resumable, all ended together."""
+
+import os
+import queue
+import re
+import shutil
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.files import write_text
+from fairseq_posattn.recipes import results
+from fairseq_posattn.recipes.processes import Processes, Stopped
+from fairseq_posattn.recipes.progress import Progress
+from fairseq_posattn.recipes.runs import Run, Step
+
+Say = Callable[[str], None]
+
+
+class Runner:
+    """Runs commands and tells of them.
+
+    Args:
+        name: the recipe's, which begins each line.
+        steps: those to do, even if they are done already; none: all that are not.
+        keeps_last: the last checkpoints of a finished run stay, for it to go on with more updates.
+        environment: variables for all commands.
+    """
+
+    def __init__(
+        self, name: str, steps: Sequence[str], keeps_last: bool, environment: Mapping[str, str]
+    ) -> None:
+        self._name = name
+        self._steps = steps
+        self._keeps_last = keeps_last
+        self._processes = Processes(environment)
+        self._writing = threading.Lock()
+
+    def say(self, line: str) -> None:
+        """Tell a person, on standard error."""
+        with self._writing:
+            print(f"{self._name}: {line}", file=sys.stderr, flush=True)
+
+    def stop(self) -> None:
+        """End all that is running."""
+        self._processes.stop()
+
+    def run_step(
+        self, step: Step, device: Mapping[str, str], tell: Say = lambda line: None
+    ) -> None:
+        """Show a command and run it; ``tell`` is called with each line of its log."""
+        with self._writing:
+            print(f"+ {step.shown()}", file=sys.stderr, flush=True)
+        self._processes.run(step, device, tell)
+
+    def run_all(self, runs: Sequence[Run], devices: Sequence[Mapping[str, str]]) -> None:
+        """Run them, as many at a time as there are ``devices``.
+
+        After a failure none is begun any more, and those at work are finished.
+
+        Args:
+            devices: variables that say on which GPUs a run trains.
+
+        Raises:
+            UsageError: a run failed.
+            KeyboardInterrupt: all were ended; what is finished stays.
+        """
+        free: queue.SimpleQueue[Mapping[str, str]] = queue.SimpleQueue()
+        for device in devices:
+            free.put(device)
+        progress = Progress(len(runs))
+
+        def run_one(number: int, run: Run) -> None:
+            device = free.get()
+            try:
+                self._run_one(f"{run.name} ({number} of {len(runs)})", run, device, progress)
+            finally:
+                free.put(device)
+
+        with ThreadPoolExecutor(len(devices)) as pool:
+            futures = [pool.submit(run_one, *numbered) for numbered in enumerate(runs, 1)]
+            try:
+                _wait(futures)
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                self.stop()
+                raise
+
+    def _run_one(self, name: str, run: Run, device: Mapping[str, str], progress: Progress) -> None:
+        adopt(run, self.say)
+        run.folder.mkdir(parents=True, exist_ok=True)
+        with self._locked(run.folder, name):
+            wanted = [step for step in run.steps if self._is_wanted(step, run)]
+            if not wanted:
+                progress.skip()
+                self.say(f"{name} is finished: {run.folder}")
+                return
+            self.say(f"{name}: in {run.folder}")
+            self._begin(run)
+            for step in wanted:
+                if step.needs is not None and not step.needs.exists():
+                    before = "train,average" if step.needs.name == "average.pt" else "train"
+                    raise UsageError(f"there is no {step.needs} yet: --steps {before} makes it")
+                self._run_step(name, run, step, device, progress)
+                if step.name in ("score", "test"):
+                    self.say(f"{name}: {results.record(run)}{progress.left()}")
+            if not self._keeps_last and run.result.exists():
+                _forget_last(run.folder)
+
+    @contextmanager
+    def _locked(self, folder: Path, name: str) -> Iterator[None]:
+        """With the folder's lock: of two runs of one model the second waits."""
+        lock = FileLock(folder / ".lock")
+        waiting = False
+        while not lock.is_locked:
+            try:
+                lock.acquire(timeout=1)
+            except Timeout:
+                if self._processes.stopping:
+                    raise Stopped from None
+                if not waiting:
+                    self.say(f"{name}: waiting for another run that is at work in {folder}")
+                waiting = True
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _is_wanted(self, step: Step, run: Run) -> bool:
+        done = step.done is not None and step.done.exists()
+        if step.name == "measure":
+            return not done and step.is_among(self._steps)
+        if self._steps:
+            return step.is_among(self._steps)
+        return not done and not run.result.exists()
+
+    def _begin(self, run: Run) -> None:
+        settings = run.folder / "settings"
+        if not settings.exists():
+            write_text(settings, "".join(f"{line}\n" for line in run.settings))
+        if not (run.folder / "checkpoint_last.pt").exists():
+            go_on(run, self.say)
+
+    def _run_step(
+        self, name: str, run: Run, step: Step, device: Mapping[str, str], progress: Progress
+    ) -> None:
+        self.say(f"{name}: {step.name}")
+        if step.name != "train":
+            self.run_step(step, device)
+            return
+        training = progress.training(run)
+
+        def tell(line: str) -> None:
+            if told := training.read(line):
+                self.say(f"{name}: {told}")
+
+        self.run_step(step, device, tell)
+        training.finish()
+        assert step.done is not None
+        write_text(step.done, "")
+
+
+def _wait(futures: Sequence["Future[None]"]) -> None:
+    """Until all are done; raises what one of them raised, after those at work are done."""
+    _, pending = wait(futures, return_when=FIRST_EXCEPTION)
+    for future in pending:
+        future.cancel()
+    wait(futures)
+    failed = [future.exception() for future in futures if not future.cancelled()]
+    for error in failed:
+        if error is not None and not isinstance(error, Stopped):
+            raise error
+
+
+def _forget_last(folder: Path) -> None:
+    """Remove the checkpoints that are for going on: of many classifiers the best are kept."""
+    for pattern in ("checkpoint_last.pt", "checkpoint_[0-9]*.pt", "trained"):
+        for path in folder.glob(pattern):
+            path.unlink()
+
+
+# --- Runs that were begun before ---------------------------------------------------------------
+
+
+def adopt(run: Run, say: Say) -> None:
+    """Take over a run of the same settings from a folder that has another name."""
+    if run.folder.exists():
+        return
+    for seed, settings in _siblings(run):
+        if list(run.settings[: len(settings)]) == settings:
+            say(f"{seed} has these settings: it is now {run.folder}")
+            run.folder.parent.mkdir(parents=True, exist_ok=True)
+            seed.rename(run.folder)
+            return
+
+
+def go_on(run: Run, say: Say) -> None:
+    """Copy the checkpoints of the longest run that has this one's settings, but is shorter."""
+    ours, length = _without_length(run.settings)
+    found = []
+    for seed, settings in _siblings(run):
+        theirs, shorter = _without_length(settings)
+        if ours[: len(theirs)] == theirs and shorter < length:
+            found.append((shorter, seed))
+    for _, seed in sorted(found, reverse=True):
+        if (seed / "checkpoint_last.pt").exists():
+            say(f"goes on from {seed / 'checkpoint_last.pt'}")
+            # The last one last: where it is, all are.
+            for path in sorted(seed.glob("checkpoint*.pt"), key=lambda path: "_last" in path.name):
+                shutil.copyfile(path, run.folder / f"{path.name}.part")
+                (run.folder / f"{path.name}.part").rename(run.folder / path.name)
+            return
+
+
+def _siblings(run: Run) -> Iterable[tuple[Path, list[str]]]:
+    """The other folders of this seed, of any row, and their settings."""
+    for path in sorted(run.folder.parents[1].glob(f"*/{run.folder.name}/settings")):
+        settings = [line.rstrip() for line in results.read(path).splitlines()]
+        if path.parent != run.folder and any(line.startswith("train ") for line in settings):
+            yield path.parent, settings
+
+
+def _without_length(settings: Sequence[str]) -> tuple[list[str], int]:
+    """The settings but for how long is trained, and that."""
+    length = re.compile(r" --max-(?:update|epoch) (\d+)")
+    text = "\n".join(settings)
+    found = length.search(text)
+    return length.sub("", text, count=1).splitlines(), int(found[1]) if found else 0
+
+
+# --- Devices -----------------------------------------------------------------------------------
+
+
+def devices(jobs: int, gpus: int, here: int) -> list[Mapping[str, str]]:
+    """Variables that give each of several runs GPUs of its own, as far as there are enough.
+
+    Args:
+        jobs: runs at a time.
+        gpus: for each of them.
+        here: GPUs that there are.
+    """
+    if jobs == 1 or here <= 1 or gpus == 0:
+        return [{}] * jobs
+    named = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+    names = named if len(named) == here else [str(number) for number in range(here)]
+    return [
+        {"CUDA_VISIBLE_DEVICES": ",".join(names[(job * gpus + i) % here] for i in range(gpus))}
+        for job in range(jobs)
+    ]

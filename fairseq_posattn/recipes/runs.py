@@ -1,0 +1,93 @@
+"""A run: one model, trained with one seed and measured; its commands and its folder."""
+
+import hashlib
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+SAFE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./,:=@%+-")
+
+
+@dataclass(frozen=True)
+class Step:
+    """A command of a run.
+
+    Attributes:
+        name: train, average, generate, score, test or measure.
+        command: its words. The first is a program, "posattn" for the package's own.
+        log: what it says goes into this file; None: it is shown.
+        output: its standard output goes into this file, whole or not at all.
+        needs: a file that must be there, which an earlier step makes.
+        done: a file that is there once the step is done, if that is to be known.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    log: Path | None = None
+    output: Path | None = None
+    needs: Path | None = None
+    done: Path | None = None
+
+    def is_among(self, steps: Sequence[str]) -> bool:
+        """Whether ``--steps`` names it; measuring comes with scoring. No names are all."""
+        named = "score" if self.name == "measure" else self.name
+        return not steps or named in steps
+
+    def shown(self) -> str:
+        """As it can be typed."""
+        target = f" > {show([str(self.output)])}" if self.output else ""
+        return show(self.command) + target
+
+
+@dataclass(frozen=True)
+class Run:
+    """A model of a row, trained with one seed.
+
+    Attributes:
+        name: for whoever looks on.
+        folder: of its checkpoints, logs and results.
+        settings: all that its result depends on, a line each: a name, a space, a value.
+        steps: in their order.
+        metric: what is scored, in words; empty where the metrics say it.
+        updates, epochs: of training; one of these is 0.
+    """
+
+    name: str
+    folder: Path
+    settings: tuple[str, ...]
+    steps: tuple[Step, ...]
+    metric: str = ""
+    updates: int = 0
+    epochs: int = 0
+
+    @property
+    def result(self) -> Path:
+        """What it measured; once that is there the run is finished."""
+        return self.folder / "result.json"
+
+
+def folder_name(flags: str, settings: Sequence[str]) -> str:
+    """The name of a row's folder: to read, the flags that set it apart, and all it depends on.
+
+    Args:
+        flags: the row's.
+        settings: all lines of :attr:`Run.settings` that are alike for its seeds and folds. What a
+            machine does by chance, the number of its GPUs for one, is not among them.
+    """
+    words: list[str] = []
+    flag = ""
+    for word in [*shlex.split(flags), "--"]:
+        if word.startswith("--"):
+            words += [flag] if flag else []  # it has no value
+            flag = word[2:]
+        else:
+            words.append(word)
+            flag = ""
+    fingerprint = hashlib.sha256("\n".join(settings).encode()).hexdigest()[:8]
+    return "-".join([*words, fingerprint])
+
+
+def show(words: Sequence[str]) -> str:
+    """A command as it can be typed."""
+    return " ".join(word if word and SAFE.issuperset(word) else shlex.quote(word) for word in words)

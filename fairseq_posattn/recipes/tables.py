@@ -1,0 +1,244 @@
+"""The tables: the paper's numbers beside ours, to read and as JSON.
+
+The JSON's rows are as examples/results/README.md describes them.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.files import write_json
+from fairseq_posattn.recipes.classification_commands import LOWER_IS_BETTER
+from fairseq_posattn.recipes.commands import Entry
+from fairseq_posattn.recipes.recipe import ClassificationRecipe, GenerationRecipe, Recipe
+from fairseq_posattn.recipes.results import read
+
+# Numbers with four digits after the point; the others are percentages, with two.
+FOUR_DIGITS = {"pearson", "spearman", "mse", "rmse", "mae", "loss", "validation loss"}
+KEPT = ["metric", "signature", "parameters", "parameters without word vectors", "updates"]
+KEPT += ["hardware", "versions", "date"]
+TableRow = dict[str, Any]
+
+
+def make_rows(recipe: Recipe, entries: Sequence[Entry], command: str, title: str) -> list[TableRow]:
+    """The rows of a recipe's tables; there is no score yet where there was no run.
+
+    Args:
+        command: that makes the table.
+        title: the recipe's, as the table should have it.
+    """
+    make = _locality_row if _is_locality(recipe) else _scored_row
+    rows = []
+    for entry in entries:
+        row = make(recipe, entry)
+        row["table"] = title + entry.table.removeprefix(recipe.title)
+        row["command"] = command
+        rows.append(row)
+    return rows
+
+
+def print_tables(recipe: Recipe, rows: Sequence[TableRow]) -> None:
+    """Print a recipe's tables in Markdown."""
+    if isinstance(recipe, ClassificationRecipe):
+        _print_classification(rows)
+    else:
+        _print_generation(rows)
+        if _is_locality(recipe):
+            print("% of attention, mean of all sentences of the test set")
+        else:
+            measured = {f"{row['metric']}, {row['signature']}" for row in rows if "metric" in row}
+            print("ours: " + ("; ".join(sorted(measured)) or "nothing was run yet"))
+
+
+def keep(path: Path, title: str, tiny: bool, rows: Sequence[TableRow]) -> None:
+    """Keep the table as JSON."""
+    write_json(path, {"title": title, "tiny": tiny, "rows": rows}, indent=2)
+    print(f"kept in {path}")
+
+
+# --- A row -------------------------------------------------------------------------------------
+
+
+def _is_locality(recipe: Recipe) -> bool:
+    return isinstance(recipe, GenerationRecipe) and recipe.locality is not None
+
+
+def _start_row(entry: Entry, data: str, scores: dict[str, list[float]]) -> TableRow:
+    numbers = dict(zip(entry.metrics, [number.split("±") for number in entry.paper], strict=False))
+    published = {
+        name: None if found[0] == "-" else float(found[0]) for name, found in numbers.items()
+    }
+    return {
+        "table": entry.table,
+        "row": entry.row,
+        "paper": {metric: published.get(metric) for metric in entry.metrics},
+        "paper's deviation": {
+            name: float(found[1]) for name, found in numbers.items() if found[1:]
+        },
+        "scores": scores,
+        "data": data,
+        "command": None,
+    }
+
+
+def _scored_row(recipe: Recipe, entry: Entry) -> TableRow:
+    runs = [result for _, result in _read(entry, "result.json")]
+    scores = {name: [run["scores"][name] for run in runs] for name in entry.metrics if runs}
+    if isinstance(recipe, GenerationRecipe):
+        row = _start_row(entry, recipe.settings.corpus, scores)
+        describe = _describe_generation
+        del row["paper's deviation"]
+    else:
+        row = _start_row(entry, entry.table.removeprefix(f"{recipe.title}: "), scores)
+        describe = _describe_classification
+    if runs:
+        newest = runs[-1]
+        row["seeds"] = sorted({int(run["settings"]["seed"]) for run in runs})
+        if folds := {int(run["settings"]["fold"]) for run in runs if "fold" in run["settings"]}:
+            row["folds"] = sorted(folds)
+        describe(row, newest)
+        row |= {key: newest[key] for key in KEPT if key in newest}
+    return row
+
+
+def _describe_generation(row: TableRow, newest: dict[str, Any]) -> None:
+    row["data"] += f", {newest['counts']['scored']:,} sentences of the test set"
+    forms = {name: form["bleu"] for name, form in newest.get("forms", {}).items()}
+    if forms:
+        row["forms of the last seed"] = forms
+
+
+def _describe_classification(row: TableRow, newest: dict[str, Any]) -> None:
+    flags = newest["settings"]["train"].split()
+    metric = flags[flags.index("--best-checkpoint-metric") + 1]
+    row["metric"] = f"test set, checkpoint best in validation by its {metric}"
+    row["data"] += f", {newest['examples']['test']:,} examples of the test set"
+    if newest["examples"]["train"]:
+        row["data"] += f", {newest['examples']['train']:,} of the training set"
+    row["data"] += f", word vectors of {newest['word vectors']} features"
+
+
+def _locality_row(recipe: Recipe, entry: Entry) -> TableRow:
+    """The percentages of a sublayer and a window, layer after layer."""
+    assert isinstance(recipe, GenerationRecipe)
+    sublayer, window = entry.row.lower().split()
+    measured = _read(entry, "locality.json")
+    layers = [
+        [
+            round(cell["percent"], 2)
+            for cell in run["rows"]
+            if (cell["sublayer"], str(cell["window"])) == (sublayer, window)
+        ]
+        for _, run in measured
+    ]
+    scores = {
+        metric: [run[i] for run in layers] for i, metric in enumerate(entry.metrics) if layers
+    }
+    row = _start_row(entry, recipe.settings.corpus, scores)
+    del row["paper's deviation"]
+    if measured:
+        row["metric"] = "% of attention, mean of all sentences of the test set"
+        row["seeds"] = [seed for (*_, seed), _ in measured]
+        row["data"] += f", {measured[-1][1]['sentences']:,} sentences"
+    return row
+
+
+def _read(entry: Entry, name: str) -> list[tuple[list[int], dict[str, Any]]]:
+    """What all seeds and folds have in their files of this name, in the order of these."""
+    found = []
+    for path in (entry.folder or Path()).glob(f"*seed*/{name}"):
+        parts = path.parent.name.replace("fold", "").replace("seed", "").split("-")
+        try:
+            found.append(([int(part) for part in parts], json.loads(read(path))))
+        except ValueError as error:
+            raise UsageError(f"{path} is no result of a recipe: {error}") from error
+    return sorted(found, key=lambda item: item[0])
+
+
+# --- To read -----------------------------------------------------------------------------------
+
+
+def _print_generation(rows: Sequence[TableRow]) -> None:
+    lines = [["row", "paper", "ours", "runs", "parameters"]]
+    for row in rows:
+        metrics = list(row["paper"])
+        numbers = [ours(row["scores"][name], name) for name in metrics if name in row["scores"]]
+        lines.append(
+            [
+                row["row"],
+                " ".join(shown(row["paper"][name], name) for name in metrics),
+                " ".join(numbers) or "-",
+                str(len(row.get("seeds", []))),
+                f"{row['parameters']:,}" if "parameters" in row else "-",
+            ]
+        )
+    if all(line[-1] == "-" for line in lines[1:]):
+        lines = [line[:-1] for line in lines]
+    _print_lines(rows[0]["table"], lines)
+
+
+def _print_classification(rows: Sequence[TableRow]) -> None:
+    """A table for each data set that was run on."""
+    tables = list(dict.fromkeys(row["table"] for row in rows if "seeds" in row))
+    for table in tables:
+        _print_dataset(table, [row for row in rows if row["table"] == table])
+    if tables:
+        print(
+            "ours: mean and standard deviation on the test set of the checkpoints that are best in "
+            "validation; parameters: without word vectors"
+        )
+    else:
+        print(f"\n{rows[0]['table'].rpartition(': ')[0]}: nothing was run yet")
+
+
+def _print_dataset(title: str, rows: Sequence[TableRow]) -> None:
+    """Of each metric the paper's number, if it has any, ours and our best."""
+    metrics = list(rows[0]["paper"])
+    has_paper = any(number is not None for row in rows for number in row["paper"].values())
+    header = ["row"]
+    for metric in metrics:
+        header += [f"paper's {metric}", "ours", "best"] if has_paper else [metric, "best"]
+    lines = [[*header, "runs", "parameters"]]
+    for row in rows:
+        line = [row["row"]]
+        for metric in metrics:
+            if has_paper:
+                paper = shown(row["paper"][metric], metric)
+                line.append(paper + _deviation(row["paper's deviation"].get(metric), metric))
+            scores = row["scores"].get(metric, [])
+            best = min if metric in LOWER_IS_BETTER else max
+            line += [ours(scores, metric), shown(best(scores, default=None), metric)]
+        runs = len(row["scores"].get(metrics[0], []))
+        size = f"{row['parameters without word vectors']:,}" if runs else "-"
+        lines.append([*line, str(runs), size])
+    _print_lines(title, lines)
+
+
+def ours(numbers: Sequence[float], metric: str) -> str:
+    """Mean and, of several, standard deviation; "-" of none."""
+    if not numbers:
+        return "-"
+    deviation = stdev(numbers) if len(numbers) > 1 else None
+    return shown(mean(numbers), metric) + _deviation(deviation, metric)
+
+
+def shown(number: float | None, metric: str) -> str:
+    """As it is printed; "-" for none."""
+    return "-" if number is None else f"{number:.{4 if metric in FOUR_DIGITS else 2}f}"
+
+
+def _deviation(number: float | None, metric: str) -> str:
+    return "" if number is None else f" ± {shown(number, metric)}"
+
+
+def _print_lines(title: str, lines: Sequence[Sequence[str]]) -> None:
+    """A Markdown table, the numbers to the right."""
+    from tabulate import tabulate  # only here: listing needs nothing beside Python
+
+    header, *rows = lines
+    alignment = ["left", *["right"] * (len(header) - 1)]
+    text = tabulate(rows, header, "pipe", colalign=alignment, disable_numparse=True)
+    print(f"\n{title}\n\n{text}\n")

@@ -1,0 +1,299 @@
+"""The commands of all recipes, rows and options: what fairseq takes, and where results go."""
+
+import re
+
+import pytest
+import torch
+from fairseq import options, tasks
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.plugin import register
+from fairseq_posattn.recipes.datasets import DATASETS
+from fairseq_posattn.recipes.papers import RECIPES
+from fairseq_posattn.recipes.recipe import GenerationRecipe
+
+register()
+
+GENERATION = [name for name, recipe in RECIPES.items() if isinstance(recipe, GenerationRecipe)]
+CLASSIFICATION = sorted(RECIPES.keys() - GENERATION)
+PARSERS = {
+    "fairseq-train": options.get_training_parser,
+    "fairseq-generate": options.get_generation_parser,
+    "fairseq-validate": options.get_validation_parser,
+}
+# What sets the rows of the tables apart.
+ROWS_DIFFER_IN = re.compile(
+    "arch|_name|save_dir|(en|de)coder_(sublayers|ffn_embed_dim)|(sman|da|mtsa)_.*"
+)
+
+
+def parsed(step):
+    """The arguments of one of fairseq's commands; a wrong one ends the test."""
+    program, *words = step.command
+    # Parsing leaves the flags of the architecture in a parser.
+    return options.parse_args_and_arch(PARSERS[program](), words)
+
+
+def step_of(run, name):
+    (step,) = [step for step in run.steps if step.name == name]
+    return step
+
+
+def train_of(run):
+    return parsed(step_of(run, "train"))
+
+
+@pytest.fixture(scope="session")
+def dictionaries(tmp_path_factory):
+    """A folder with what building a model of each data set, or of pairs of texts, reads."""
+    folder = tmp_path_factory.mktemp("dictionaries")
+    for name, dataset in DATASETS.items():
+        for part in (".", "fold0") if dataset.folds else (".",):
+            for kind, words in (("input0", 20), ("label", dataset.classes)):
+                (folder / name / part / kind).mkdir(parents=True)
+                lines = [f"{kind}{number} 1\n" for number in range(words)]
+                (folder / name / part / kind / "dict.txt").write_text("".join(lines) + "<sep> 1\n")
+        vectors = [f"input0{number}{' 0.1' * 300}\n" for number in range(20)]
+        (folder / name / "glove.txt").write_text("20 300\n" + "".join(vectors))
+    for language in ("de", "en", "source", "target"):
+        (folder / f"dict.{language}.txt").write_text("a 1\nb 1\n")
+    return folder
+
+
+# --- What fairseq takes ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", GENERATION)
+@pytest.mark.parametrize("form", [[], ["--tiny"]])
+def test_every_row_of_translation_is_commands_that_fairseq_takes(runs_of, dictionaries, name, form):
+    runs = runs_of(name, *form, data=dictionaries)
+    assert len(runs) == len(RECIPES[name].rows)
+    settings = []
+    for run in runs:
+        train, generate = train_of(run), parsed(step_of(run, "generate"))
+        with torch.device("meta"):
+            tasks.setup_task(train).build_model(train)
+        averaged = any(step.name == "average" for step in run.steps)
+        checkpoint = "average.pt" if averaged else "checkpoint_last.pt"
+        assert generate.path == f"{train.save_dir}/{checkpoint}"
+        assert train.max_update % train.save_interval_updates == 0
+        assert train.max_update >= train.save_interval_updates * train.keep_interval_updates
+        assert run.updates == train.max_update
+        settings.append(vars(train))
+    # Models of another class have options of their own.
+    shared = set.intersection(*map(set, settings))
+    differing = {key for key in shared if len({str(row[key]) for row in settings}) > 1}
+    assert [key for key in differing if not ROWS_DIFFER_IN.fullmatch(key)] == []
+
+
+@pytest.mark.parametrize("name", CLASSIFICATION)
+def test_every_row_of_classifiers_is_commands_that_fairseq_takes(runs_of, dictionaries, name):
+    """All rows on the first data set, the first row on the others."""
+    datasets = [dataset.name for dataset in RECIPES[name].datasets]
+    features = dict.fromkeys(datasets, 300)
+    arguments = ["--seeds", 1, "--folds", 1]
+    runs = runs_of(name, *arguments, data=dictionaries, features=features)
+    assert len(runs) == len(RECIPES[name].rows) * len(datasets)
+    for number, run in enumerate(runs):
+        if number % len(RECIPES[name].rows) and number >= len(RECIPES[name].rows):
+            continue
+        train, test = train_of(run), parsed(step_of(run, "test"))
+        dataset = run.name.partition(",")[0]
+        tasks.setup_task(train).build_model(train)
+        assert train.data == test.data
+        assert train.data.startswith(f"{dictionaries}/{dataset}")
+        assert train.encoder_embed_path == f"{dictionaries}/{dataset}/glove.txt"
+        assert (train.task, train.criterion) == (test.task, test.criterion)
+        assert train.max_positions == test.max_positions
+        assert test.path == f"{train.save_dir}/checkpoint_best.pt"
+        assert test.valid_subset == "test"
+        assert (run.updates, run.epochs) == (train.max_update, train.max_epoch)
+
+
+def test_table_3_is_the_papers(runs_of, dictionaries):
+    """With the default of the architecture for C#5."""
+    sublayers = {}
+    for run in runs_of("dman/table3_sublayers", data=dictionaries):
+        train = train_of(run)
+        with torch.device("meta"):
+            model = tasks.setup_task(train).build_model(train)
+        sublayers[run.name] = model.cfg.encoder_sublayers
+    assert sublayers == {
+        "C#1": "ffn,san,ffn",
+        "C#2": "san,san,ffn",
+        "C#3": "dman,dman,ffn",
+        "C#4": "san,dman,ffn",
+        "C#5": "dman,san,ffn",
+    }
+
+
+def test_generation_as_published(runs_of):
+    decoding = {}
+    for name in ("iwslt14", "wmt14_base", "wmt14_big", "cnn_dailymail", "gigaword"):
+        (run,) = runs_of(f"dman/{name}", "--rows", "DMAN")
+        settings = parsed(step_of(run, "generate"))
+        decoding[name] = (settings.beam, settings.lenpen, settings.no_repeat_ngram_size)
+        lengths = (settings.min_len, settings.max_len_a, settings.max_len_b)
+        if name == "gigaword":
+            assert lengths == (1, 0, 30)
+        if name == "cnn_dailymail":
+            assert lengths == (50, 0, 200)
+    assert decoding == {
+        "iwslt14": (5, 1.0, 0),
+        "wmt14_base": (4, 0.6, 0),
+        "wmt14_big": (4, 0.6, 0),
+        "cnn_dailymail": (5, 2.0, 3),
+        "gigaword": (5, 1.0, 3),
+    }
+
+
+@pytest.mark.parametrize(
+    "gpus, update_freq, max_tokens",
+    [(0, 24, 12288), (1, 24, 12288), (8, 3, 12288), (16, 2, 9216), (48, 1, 6144), (5, 5, 11796)],
+)
+def test_an_update_has_the_same_size_on_any_machine(runs_of, gpus, update_freq, max_tokens):
+    """24 batches of 12,288 tokens; 294,900 tokens instead of 294,912 on 5 GPUs."""
+    (run,) = runs_of("dman/wmt14_base", "--rows", "DMAN", "--gpus", gpus)
+    train = train_of(run)
+    assert train.distributed_world_size == max(gpus, 1)
+    assert (train.update_freq, train.max_tokens) == ([update_freq], max_tokens)
+    assert (train.cpu, train.fp16) == (gpus == 0, gpus > 0)
+
+
+def test_a_launcher_takes_the_place_of_fairseq_train(runs_of):
+    """With an update as on one GPU, which it shares."""
+    (run,) = runs_of(
+        "dman/wmt14_base", "--rows", "DMAN", "--launcher", "bash 'my run.sh' --nodes 2"
+    )
+    words = step_of(run, "train").command
+    assert words[:4] == ("bash", "my run.sh", "--nodes", "2")
+    settings = options.parse_args_and_arch(options.get_training_parser(), list(words[4:]))
+    assert (settings.update_freq, settings.max_tokens, settings.fp16) == ([24], 12288, True)
+    assert [step.name for step in run.steps] == ["train", "average", "generate", "score"]
+
+
+def test_flags_come_last_and_count(runs_of):
+    (run,) = runs_of("dman/iwslt14", "--rows", "DMAN", "--", "--dropout", "0.25")
+    assert train_of(run).dropout == 0.25
+    (run,) = runs_of("mpsan/table1_sst", "--rows", "CNN", "--seeds", 1, "--", "--lr", "0.25")
+    assert train_of(run).lr == [0.25]
+
+
+def test_runs_are_rows_seeds_and_folds(runs_of):
+    """With the first seed of all first; a cross validation has a run for each fold."""
+    names = [run.name for run in runs_of("mpsan/table6_sentences", "--rows", "mpsan,disan")]
+    assert len(names) == 2 * (5 + 3 * 10)
+    assert names[:3] == ["trec, MPSAN, seed 1", "trec, DiSAN, seed 1", "cr, MPSAN, seed 1, fold 0"]
+    assert names[-1] == "trec, DiSAN, seed 5"
+    tiny = [run.name for run in runs_of("mpsan/table6_sentences", "--rows", "mpsan", "--tiny")]
+    assert len(tiny) == 1 + 3 * 2
+
+
+def test_vectors_are_those_that_there_are(runs_of):
+    arguments = ["classifiers/compare", "--rows", "cnn", "--datasets", "trec", "--seeds", 1]
+    (without,) = runs_of(*arguments)
+    (with_some,) = runs_of(*arguments, features={"trec": 50})
+    assert "--encoder-embed-path" not in step_of(without, "train").command
+    assert train_of(without).encoder_embed_dim == 300
+    assert train_of(with_some).encoder_embed_dim == 50
+
+
+# --- Where results go --------------------------------------------------------------------------
+
+
+def test_different_commands_have_different_folders(runs_of):
+    """And only equal ones are shared, over all recipes that have an --out in common."""
+    folders = {}
+    for name in RECIPES:
+        for run in runs_of(name):
+            words = tuple(
+                word.replace(str(run.folder), "FOLDER")
+                for step in run.steps
+                if step.name != "measure"
+                for word in step.command
+            )
+            assert folders.setdefault(run.folder, words) == words, name
+    assert len(folders) > 300
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        ["--seed", 2],
+        ["--max-update", 70000],
+        ["--data", "elsewhere"],
+        ["--gpus", 0],
+        ["--gpus", 3],
+        ["--tiny"],
+        ["--", "--fp16-no-flatten-grads"],
+        ["--", "--dropout", "0"],
+    ],
+)
+def test_other_settings_are_another_folder(runs_of, other):
+    data = "/elsewhere" if "--data" in other else "/data"
+    (one,) = runs_of("dman/iwslt14", "--rows", "DMAN")
+    (another,) = runs_of("dman/iwslt14", "--rows", "DMAN", *other, data=data)
+    assert one.folder != another.folder
+
+
+def test_seeds_and_folds_are_beside_each_other(runs_of):
+    one, another = (runs_of("dman/iwslt14", "--rows", "DMAN", "--seed", n)[0] for n in (1, 2))
+    assert [run.folder.name for run in (one, another)] == ["seed1", "seed2"]
+    assert one.folder.parent == another.folder.parent
+    folds = runs_of("mpsan/table6_sentences", "--datasets", "cr", "--rows", "MPSAN", "--folds", 2)
+    assert [run.folder.name for run in folds] == ["fold0-seed1", "fold1-seed1"]
+    assert len({run.folder.parent for run in folds}) == 1
+
+
+def test_how_the_work_is_shared_evenly_is_no_other_folder(runs_of):
+    folders = {
+        runs_of("dman/wmt14_base", "--rows", "DMAN", "--gpus", gpus)[0].folder for gpus in (1, 8)
+    }
+    (shared,) = folders
+    assert re.fullmatch(r"dman_wmt_en_de-[0-9a-f]{8}", shared.parent.name)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [["--epochs", 7], ["--tiny"], ["--", "--dropout", "0"], ["--", "--no-such-value"]],
+)
+def test_other_settings_of_a_classifier_are_another_folder(runs_of, other):
+    arguments = ["cspan/table3_components", "--rows", "+ self-att", "--seeds", 1]
+    (one,), (another,) = runs_of(*arguments), runs_of(*arguments, *other)
+    assert one.folder != another.folder
+    assert "cspan-no-residual-pooling-queries-1-" not in one.folder.parent.name
+    assert "cspan-no-residual-1-" in one.folder.parent.name  # a flag without a value counts
+
+
+# --- What is refused ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "recipe, arguments, mentions",
+    [
+        ("dman/table3_sublayers", ["--rows", "C#5,C#6"], ["'C#6'", "C#1, C#2, C#3, C#4, C#5"]),
+        ("dman/table3_sublayers", ["--row", "C#1"], ["--row", "--help"]),
+        ("dman/table3_sublayers", ["--seed"], ["--seed"]),
+        ("dman/table3_sublayers", ["--seed", "one"], ["--seed", "one: must be a whole number"]),
+        ("dman/table3_sublayers", ["--gpus", "-1"], ["--gpus", "-1"]),
+        ("dman/table3_sublayers", ["--gpus", "²"], ["--gpus", "²"]),
+        ("dman/table3_sublayers", ["--steps", "train,test"], ["'test'", "average", "generate"]),
+        ("dman/table3_sublayers", ["--max-update", "0"], ["--max-update", "0: must be a positive"]),
+        ("dman/table3_sublayers", ["--small"], ["--small"]),
+        ("dman/iwslt14", ["--gpus", "9000"], ["9000 workers"]),
+        ("mpsan/table6_sentences", ["--rows", "SAN"], ["'SAN'", "Bi-LSTM, Multi-head, DiSAN"]),
+        ("mpsan/table6_sentences", ["--datasets", "trec,sst"], ["'sst'", "trec cr mpqa subj"]),
+        ("mpsan/table6_sentences", ["--seed", "1"], ["--seed", "--help"]),
+        ("mpsan/table6_sentences", ["--folds"], ["--folds"]),
+        ("mpsan/table6_sentences", ["--seeds", "0"], ["--seeds", "0: must be"]),
+        ("mpsan/table6_sentences", ["--epochs", "-1"], ["--epochs", "-1"]),
+        ("mpsan/table6_sentences", ["--parallel", "all"], ["--parallel", "all"]),
+        ("dman/table9", [], ["'dman/table9'", "dman/table"]),
+    ],
+)
+def test_refused(runs_of, recipe, arguments, mentions):
+    with pytest.raises(UsageError) as refused:
+        runs_of(recipe, *arguments)
+    message = str(refused.value)
+    assert "\n" not in message
+    assert [mention for mention in mentions if mention not in message] == []

@@ -1,0 +1,92 @@
+"""What is told of a training while it runs."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fairseq_posattn.recipes.progress import Progress, duration, read_line
+from fairseq_posattn.recipes.runs import Run
+
+
+class Clock:
+    """Seconds, which pass when they are told to."""
+
+    now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+def line(tag, **numbers):
+    return f"2026-01-02 03:04:05 | INFO | {tag} | {json.dumps(numbers)}\n"
+
+
+def run(**length):
+    return Run("A", Path(), (), (), **length)
+
+
+def test_a_line_that_measures_something():
+    text = line("valid", epoch=2, valid_loss="2.5", valid_num_updates="7", valid_best=None)
+    assert read_line(text) == ("valid", {"epoch": 2, "loss": 2.5, "num_updates": 7})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "\n",
+        "x | INFO | fairseq_cli.train | Namespace(a=1)",
+        'x | INFO | valid | {"epoch": 2, "valid',
+        'x | INFO | valid | {"epoch": "two"}',
+        'x | INFO | valid | {"epoch": [2]}',
+    ],
+)
+def test_a_line_that_measures_nothing(text):
+    assert read_line(text) is None
+
+
+def test_how_far_a_training_by_updates_is():
+    clock = Clock()
+    training = Progress(1, clock).training(run(updates=1000))
+    told = training.read(line("train_inner", epoch=1, update=0.4, loss="9.5", num_updates="100"))
+    assert told == "update 100 of 1,000: loss 9.5"
+    clock.now += 60
+    told = training.read(line("valid", epoch=1, valid_loss="8", valid_num_updates="250"))
+    # 150 updates in a minute, 750 to go
+    assert told == "update 250 of 1,000: validation loss 8; done in about 5 min"
+
+
+def test_how_far_a_training_by_epochs_is():
+    clock = Clock()
+    training = Progress(1, clock).training(run(epochs=4))
+    numbers = {"valid_loss": "8", "valid_accuracy": "50", "valid_best_accuracy": "60"}
+    told = training.read(line("valid", epoch=1, valid_num_updates="25", **numbers))
+    assert told == "epoch 1 of 4, update 25: validation loss 8, accuracy 50"
+    clock.now += 7200
+    told = training.read(line("train_inner", epoch=3, update=2.0, loss="1", num_updates="50"))
+    assert told.endswith("loss 1; done in about 4 h 0 min")
+
+
+def test_the_time_of_all_runs():
+    """Half a run took a minute: the other half and two more take five."""
+    clock = Clock()
+    progress = Progress(4, clock)
+    progress.skip()
+    training = progress.training(run(updates=100))
+    training.read(line("train_inner", epoch=1, update=0.1, loss="1", num_updates="0"))
+    assert progress.left() == ""
+    clock.now += 60
+    told = training.read(line("train_inner", epoch=1, update=0.1, loss="1", num_updates="50"))
+    assert told.endswith("; done in about 1 min, all 4 runs in about 5 min")
+    training.finish()
+    clock.now += 60
+    assert progress.left() == ", all 4 runs in about 4 min"
+
+
+@pytest.mark.parametrize(
+    "seconds, text",
+    [(0, "0 s"), (29, "29 s"), (61, "1 min"), (3599, "1 h 0 min"), (3600 * 51, "2 d 3 h")],
+)
+def test_durations(seconds, text):
+    assert duration(seconds) == text

@@ -1,0 +1,222 @@
+"""What is read from the logs of a run, kept and tabled."""
+
+import json
+
+import pytest
+import torch
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.recipes import tables
+from fairseq_posattn.recipes.commands import Entry
+from fairseq_posattn.recipes.papers import RECIPES
+from fairseq_posattn.recipes.results import record
+from fairseq_posattn.recipes.runs import Run
+
+GPU = "capabilities =  9.0  ; total memory = 139.8 GB ; name = NVIDIA H200          "
+TRANSLATED = f"""\
+x | num. shared model params: 1,234,567 (num. trained: 1,234,567)
+x | rank   0: {GPU}
+x | rank   1: {GPU}
+x | training on 2 devices (GPUs/TPUs)
+x | INFO | train_inner | {{"epoch": 1, "update": 0.5, "loss": "7", "num_updates": "10"}}
+x | INFO | valid | {{"epoch": 2, "valid_loss": "7", "valid_num_updates": "20"}}
+x | INFO | train | {{"epoch": 2, "train_loss": "7", "train_num_updates": "20"}}
+"""
+SCORED = {
+    "rouge1": 41.234,
+    "rouge2": 18.0,
+    "rougeL": 37.5,
+    "signature": "rouge|f1",
+    "counts": {"scored": 2, "missing": 0, "empty": 0, "skipped": 0},
+    "warnings": [],
+}
+
+
+def validation(epoch, **scores):
+    numbers = {"epoch": epoch, "valid_num_updates": str(78 * epoch), "valid_wps": "9"}
+    numbers |= {f"valid_{name}": str(score) for name, score in scores.items()}
+    return f"x | INFO | valid | {json.dumps(numbers)}\n"
+
+
+CLASSIFIED = (
+    "x |   (embed_tokens): Embedding(100, 30, padding_idx=1)\n"
+    "x | num. shared model params: 5,000 (num. trained: 5,000)\n"
+    + validation(1, loss=1.5, accuracy=60, macro_f1=51)
+    + validation(2, loss=1.25, accuracy=70, macro_f1=62, best_accuracy=70)
+    + validation(3, loss=1.5e-05, accuracy=70, macro_f1=63, best_accuracy=70)
+    + validation(4, loss=1, accuracy=65, macro_f1=64, best_accuracy=70)
+)
+TESTED = """\
+x | INFO | test | {"test_loss": "0.85", "test_accuracy": "80.6", "test_macro_f1": "68.18", \
+"test_wps": "0", "test_wpb": "4258", "test_bsz": "500"}
+"""
+
+
+@pytest.fixture
+def translated(tmp_path):
+    """A run that was trained on GPUs, and whose summaries were scored."""
+    folder = tmp_path / "model" / "seed1"
+    folder.mkdir(parents=True)
+    (folder / "score.json").write_text(json.dumps(SCORED))
+    (folder / "train.log").write_text(TRANSLATED)
+    return Run("A", folder, ("seed 1", "train --arch transformer --lr 1"), (), metric="ROUGE F1")
+
+
+@pytest.fixture
+def classified(tmp_path):
+    """A run that was tested, the third of its epochs having the best accuracy at last."""
+    folder = tmp_path / "model" / "seed1"
+    folder.mkdir(parents=True)
+    (folder / "train.log").write_text(CLASSIFIED)
+    (folder / "test.log").write_text(TESTED)
+    return Run("A", folder, ("data /no", "seed 1", "train --best-checkpoint-metric accuracy"), ())
+
+
+def kept(run):
+    record(run)
+    return json.loads(run.result.read_text())
+
+
+# --- A run -------------------------------------------------------------------------------------
+
+
+def test_a_translation(translated):
+    result = kept(translated)
+    assert result["scores"] == {"rouge1": 41.23, "rouge2": 18.0, "rougeL": 37.5}
+    assert (result["metric"], result["signature"]) == ("ROUGE F1", "rouge|f1")
+    assert (result["parameters"], result["updates"]) == (1234567, 20)
+    assert result["counts"]["scored"] == 2
+    assert result["settings"] == {"seed": "1", "train": "--arch transformer --lr 1"}
+    assert result["hardware"] == "2 x NVIDIA H200"
+    assert result["versions"]["torch"] == torch.__version__
+
+
+def test_half_a_translation_is_refused(translated):
+    scored = {**SCORED, "counts": {**SCORED["counts"], "missing": 1}}
+    (translated.folder / "score.json").write_text(json.dumps(scored))
+    with pytest.raises(UsageError, match="1 of the hypotheses are missing"):
+        record(translated)
+    assert not translated.result.exists()
+
+
+def test_a_classifier(classified):
+    result = kept(classified)
+    assert result["scores"] == {"loss": 0.85, "accuracy": 80.6, "macro_f1": 68.18}
+    assert result["examples"] == {"train": None, "test": 500}
+    assert (result["updates"], result["word vectors"]) == (312, 30)
+    assert (result["parameters"], result["parameters without word vectors"]) == (5000, 2000)
+    assert result["validation"] == {
+        "epoch": 3,
+        "updates": 234,
+        "scores": {"loss": 1.5e-05, "accuracy": 70, "macro_f1": 63},
+    }
+    assert result["hardware"].startswith("CPU: ")
+
+
+@pytest.mark.parametrize("log, text", [("test.log", "killed\n"), ("train.log", "killed\n")])
+def test_a_log_that_is_not_whole_is_named(classified, log, text):
+    (classified.folder / log).write_text(text)
+    with pytest.raises(UsageError) as refused:
+        record(classified)
+    assert str(classified.folder / log) in str(refused.value)
+    assert not classified.result.exists()
+
+
+# --- Tables ------------------------------------------------------------------------------------
+
+
+def with_seeds(run, *scores):
+    """Results of the seeds 1, 2, ... with these scores; returns the folder of all."""
+    result = kept(run)
+    for seed, numbers in enumerate(scores, 1):
+        folder = run.folder.with_name(f"seed{seed}")
+        folder.mkdir(exist_ok=True)
+        one = {**result, "scores": numbers, "settings": {**result["settings"], "seed": str(seed)}}
+        (folder / "result.json").write_text(json.dumps(one))
+    return run.folder.parent
+
+
+def cells(printed):
+    """Of the lines of a Markdown table."""
+    lines = [line for line in printed.splitlines() if line.startswith("| ")]
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
+
+
+def test_a_table_of_translations(translated, tmp_path, capsys):
+    scores = [{"rouge1": one, "rouge2": 18.0, "rougeL": 37.5} for one in (41.23, 43.23)]
+    folder = with_seeds(translated, *scores)
+    recipe = RECIPES["dman/gigaword"]
+    title, metrics = recipe.title, ("rouge1", "rouge2")
+    entries = [
+        Entry(title, "ours", metrics, ("42.1", "18.5"), folder),
+        Entry(title, "not run", metrics, ("-",), tmp_path / "no"),
+    ]
+    rows = tables.make_rows(recipe, entries, "command", f"{title} (tiny)")
+    tables.print_tables(recipe, rows)
+    printed = capsys.readouterr().out
+    assert printed.startswith(f"\n{title} (tiny)\n\n")
+    assert cells(printed) == [
+        ["row", "paper", "ours", "runs", "parameters"],
+        # the deviation of 41.23 and 43.23 is the square root of 2
+        ["ours", "42.10 18.50", "42.23 ± 1.41 18.00 ± 0.00", "2", "1,234,567"],
+        ["not run", "- -", "-", "0", "-"],
+    ]
+    ours, not_run = rows
+    assert ours["scores"] == {"rouge1": [41.23, 43.23], "rouge2": [18.0, 18.0]}
+    assert (ours["seeds"], ours["paper"]) == ([1, 2], {"rouge1": 42.1, "rouge2": 18.5})
+    assert (ours["data"], ours["command"]) == ("gigaword, 2 sentences of the test set", "command")
+    assert (not_run["scores"], not_run["paper"]) == ({}, {"rouge1": None, "rouge2": None})
+
+
+def test_a_table_of_classifiers(classified, tmp_path, capsys):
+    """Mean, sample deviation and best of two seeds; the best error is the lowest."""
+    folder = with_seeds(classified, {"accuracy": 80, "mse": 0.5}, {"accuracy": 83, "mse": 0.25})
+    recipe = RECIPES["mpsan/table6_sentences"]
+    title, metrics = f"{recipe.title}: trec", ("accuracy", "mse")
+    entries = [
+        Entry(title, "ours", metrics, ("94.8±0.2", "-"), folder),
+        Entry(title, "not run", metrics, ("-", "0.3"), tmp_path / "no"),
+    ]
+    rows = tables.make_rows(recipe, entries, "command", recipe.title)
+    tables.print_tables(recipe, rows)
+    printed = capsys.readouterr().out
+    assert f"\n{title}\n" in printed
+    numbers = ["94.80 ± 0.20", "81.50 ± 2.12", "83.00", "-", "0.3750 ± 0.1768", "0.2500"]
+    assert cells(printed) == [
+        ["row", "paper's accuracy", "ours", "best", "paper's mse", "ours", "best"]
+        + ["runs", "parameters"],
+        ["ours", *numbers, "2", "2,000"],
+        ["not run", "-", "-", "-", "0.3000", "-", "-", "0", "-"],
+    ]
+    assert rows[0]["paper"] == {"accuracy": 94.8, "mse": None}
+    assert rows[0]["paper's deviation"] == {"accuracy": 0.2}
+    assert rows[0]["scores"] == {"accuracy": [80, 83], "mse": [0.5, 0.25]}
+    assert rows[0]["seeds"] == [1, 2]
+    assert rows[0]["data"] == "trec, 500 examples of the test set, word vectors of 30 features"
+    assert rows[1]["scores"] == {}
+
+
+def test_a_table_of_attention_near_the_query(tmp_path, capsys):
+    recipe = RECIPES["dman/table5_locality"]
+    for seed, percent in ((1, 70.004), (2, 72)):
+        (tmp_path / f"seed{seed}").mkdir()
+        rows = [{"sublayer": "dman", "window": 1, "layer": 1, "percent": percent}]
+        rows += [{"sublayer": "san", "window": 1, "layer": 1, "percent": 9}]
+        measured = json.dumps({"rows": rows, "sentences": 10})
+        (tmp_path / f"seed{seed}" / "locality.json").write_text(measured)
+    entry = Entry(recipe.title, "DMAN 1", ("layer 1",), ("76.58", "60.43"), tmp_path)
+    (row,) = tables.make_rows(recipe, [entry], "command", recipe.title)
+    assert row["scores"] == {"layer 1": [70.0, 72]}
+    assert row["paper"] == {"layer 1": 76.58}
+    tables.print_tables(recipe, [row])
+    assert cells(capsys.readouterr().out)[1] == ["DMAN 1", "76.58", "71.00 ± 1.41", "2"]
+
+
+def test_a_folder_that_is_no_runs_is_named(classified, tmp_path):
+    folder = with_seeds(classified)
+    (folder / "seedling").mkdir()
+    (folder / "seedling" / "result.json").write_text("{}")
+    recipe = RECIPES["mpsan/table6_sentences"]
+    entry = Entry(f"{recipe.title}: trec", "ours", ("accuracy",), ("-",), folder)
+    with pytest.raises(UsageError, match="seedling"):
+        tables.make_rows(recipe, [entry], "command", recipe.title)
