@@ -56,7 +56,9 @@ class OneLineParser(argparse.ArgumentParser):
     """Raises UsageError where the command line will not do."""
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message.removeprefix('argument ')}; --help lists the options")
+        message = message.replace(": expected one argument", " needs a value")
+        message = message.removeprefix("argument ").replace(": ", " ", 1)
+        raise UsageError(f"{message}; --help lists the options")
 
 
 def read_options(

@@ -8,13 +8,10 @@ import os
 import sys
 from pathlib import Path
 
-from fairseq_cli.train import cli_main
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # runs in a checkout, too
-import fairseq_posattn  # noqa: E402, F401, mends fairseq, stock models' training too
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the same code, installed or not
 
 
-def process_flags():
+def process_flags() -> list[str]:
     """What fairseq-train must know of the processes: their number, and which of them this is."""
     return [
         *("--distributed-init-method", "env://", "--distributed-no-spawn"),
@@ -25,5 +22,10 @@ def process_flags():
 
 
 if __name__ == "__main__":
+    from fairseq_posattn.plugin import register
+
+    register()  # stock models' training is mended, too
+    from fairseq_cli.train import cli_main
+
     sys.argv += process_flags()
     cli_main()
