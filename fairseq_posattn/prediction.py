@@ -29,7 +29,11 @@ from fairseq.tasks.sentence_prediction import SentencePredictionTask  # noqa: E4
 
 from fairseq_posattn.criterions.relatedness import expected_score  # noqa: E402
 from fairseq_posattn.data.row_checks import labels_of  # noqa: E402
-from fairseq_posattn.tasks import SentencePairPredictionTask  # noqa: E402
+from fairseq_posattn.role_prediction import RolePredictor  # noqa: E402
+from fairseq_posattn.tasks import (  # noqa: E402
+    SentencePairPredictionTask,
+    SequenceTaggingTask,
+)
 from fairseq_posattn.trained_model import TrainedModel  # noqa: E402
 from fairseq_posattn.trained_model import load as load_checkpoint  # noqa: E402
 
@@ -80,8 +84,8 @@ def load(
     *,
     words: str | Callable[[str], str] | None = None,
     device: str | torch.device | None = None,
-) -> "Predictor":
-    """Load a classifier.
+) -> "Predictor | RolePredictor":
+    """Load a classifier, or a tagger of semantic roles.
 
     Args:
         checkpoint: the file.
@@ -97,14 +101,24 @@ def load(
         UsageError: the checkpoint or its dictionaries cannot be used.
     """
     trained = load_checkpoint(str(checkpoint), None if data is None else str(data))
-    if not isinstance(trained.task, SentencePredictionTask):
-        raise UsageError(
-            f"{checkpoint} is no classifier: it was trained with --task "
-            f"{trained.task.cfg._name}, not sentence_prediction or sentence_pair_prediction"
-        )
     if device is None:
         device = "cuda" if torch.cuda.is_available() else "cpu"
+    if isinstance(trained.task, SequenceTaggingTask):
+        return _role_predictor(trained, words, torch.device(device))
+    if not isinstance(trained.task, SentencePredictionTask):
+        raise UsageError(
+            f"{checkpoint} is no classifier and no tagger: it was trained with --task "
+            f"{trained.task.cfg._name}, not sentence_prediction, sentence_pair_prediction or "
+            "sequence_tagging"
+        )
     return Predictor(trained, words, torch.device(device))
+
+
+def _role_predictor(trained, words, device):
+    told = manifest.read(trained.task.cfg.data)
+    rule = (word_rule(trained.task.cfg.data) or "spaces") if words is None else words
+    lower = told is None or told.lower
+    return RolePredictor(trained, RULES.get(rule, rule), lower, device, NOTHING)
 
 
 def word_rule(folder: str) -> str | None:

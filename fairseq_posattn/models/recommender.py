@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import torch
 import torch.nn.functional as F
 from fairseq.models import BaseFairseqModel, register_model
+from omegaconf import II
 from torch import Tensor, nn
 
 from fairseq_posattn.encoders import ENCODERS
@@ -29,6 +30,7 @@ class PosAttnRecommenderConfig(SentenceEncoderConfig):
     pooling_dim: int = field(
         default=200, metadata={"help": "features within the additive attention that pools"}
     )
+    max_positions: int = II("task.title_length")  # of each level its own
 
 
 class AdditivePooling(nn.Module):

@@ -1,0 +1,197 @@
+"""Semantic roles of new sentences, from a trained tagger; what ``posattn predict`` does with one.
+
+A line is ``PLACES<TAB>SENTENCE``, with the places of the predicates, from 0, with commas between:
+``2<TAB>My cats love hats.``. A line as preparation writes it is read too: ``2 My cats love hats .
+||| B-A0 I-A0 B-V B-A1 O``, of which the tags are not looked at.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from fairseq.data import data_utils
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.preparation.role_sentences import SEPARATOR
+from fairseq_posattn.scoring.props import Proposition, Sentence, pieces_of_tags
+
+
+@dataclass(frozen=True)
+class RolePrediction:
+    """The roles of a sentence.
+
+    Attributes:
+        words: of the sentence.
+        tags: for each of its predicates the place and a tag for each word.
+    """
+
+    words: tuple[str, ...]
+    tags: tuple[tuple[int, tuple[str, ...]], ...]
+
+    def __str__(self):
+        """``[A0 My cats] [V love] [A1 hats] .``, with a TAB between predicates."""
+        return "\t".join(_bracketed(self.words, tags) for _, tags in self.tags)
+
+    def as_json(self) -> str:
+        """The words, and for each predicate its arguments: label, first and last word, text."""
+        propositions = [
+            {
+                "predicate": place,
+                "arguments": [
+                    {
+                        "label": piece.label,
+                        "start": piece.start,
+                        "end": piece.end,
+                        "text": " ".join(self.words[piece.start : piece.end + 1]),
+                    }
+                    for piece in pieces_of_tags(tags)
+                ],
+            }
+            for place, tags in self.tags
+        ]
+        return json.dumps({"words": self.words, "propositions": propositions}, ensure_ascii=False)
+
+
+def _bracketed(words, tags):
+    shown = list(words)
+    for piece in pieces_of_tags(tags):
+        shown[piece.start] = f"[{piece.label} {shown[piece.start]}"
+        shown[piece.end] += "]"
+    return " ".join(shown)
+
+
+class RolePredictor:
+    """A tagger, called with lines.
+
+    Args:
+        trained: a :class:`.trained_model.TrainedModel`.
+        words: makes words of a sentence.
+        lower: the model's words have no capitals.
+        nothing: what a blank line is answered with.
+    """
+
+    def __init__(self, trained, words, lower, device, nothing):
+        self.path, self.task = trained.path, trained.task
+        self.model = trained.model.to(device)
+        self.dictionary = self.task.source_dictionary
+        self.words, self.lower, self.device = words, lower, device
+        self.nothing = nothing
+
+    def read_groups(
+        self, groups: Iterable[list[bytes]], name: str, batch_size: int = 64
+    ) -> Iterator[list]:
+        """Tag the lines of a file, as they come, in groups that are answered together.
+
+        Raises:
+            UsageError: a line is not of the form, a predicate is outside its sentence, or the file
+                is not UTF-8; the message names file and line.
+        """
+        number = 0
+        for group in groups:
+            asked = []
+            for line in group:
+                number += 1
+                try:
+                    asked.append(self._asked(line))
+                except UsageError as error:
+                    yield self.predict(asked, batch_size)
+                    raise UsageError(f"{name}:{number}: {error}") from None
+            yield self.predict(asked, batch_size)
+
+    def _asked(self, line):
+        """``(words, places)`` of a line; None for a blank one."""
+        try:
+            text = line.decode("utf-8").strip("\r\n\ufeff")
+        except UnicodeDecodeError:
+            raise UsageError("not UTF-8") from None
+        if not text.strip():
+            return None
+        prepared = f" {SEPARATOR} " in text and "\t" not in text
+        places, separator, sentence = text.partition(" " if prepared else "\t")
+        if not separator:
+            raise UsageError(
+                "there should be the places of the predicates, from 0, a TAB and the sentence"
+            )
+        rest = sentence.partition(f" {SEPARATOR} ")[0] if prepared else self.words(sentence)
+        words = tuple(rest.split())
+        numbers = places.split(",")
+        if not all(number.isdecimal() and int(number) < len(words) for number in numbers):
+            raise UsageError(
+                f"the predicate {places!r} is outside the sentence, whose {len(words)} words are "
+                "counted from 0"
+            )
+        return words, [int(number) for number in numbers]
+
+    def predict(self, asked: Sequence, batch_size: int = 64) -> list:
+        """Answers in the order of what is asked; sentences of like length share a batch."""
+        queries = [
+            (row, place, asked[row][0])
+            for row in range(len(asked))
+            if asked[row] is not None
+            for place in asked[row][1]
+        ]
+        order = sorted(range(len(queries)), key=lambda number: len(queries[number][2]))
+        tags = {}
+        for start in range(0, len(order), batch_size):
+            chosen = order[start : start + batch_size]
+            found = self._tag([queries[number] for number in chosen])
+            tags.update(zip(chosen, found, strict=True))
+        answers = [[] for _ in asked]
+        for number, (row, place, _) in enumerate(queries):
+            answers[row].append((place, tuple(tags[number])))
+        return [
+            self.nothing if of_line is None else RolePrediction(of_line[0], tuple(answers[row]))
+            for row, of_line in enumerate(asked)
+        ]
+
+    @torch.inference_mode()
+    def _tag(self, batch):
+        rows = [[self._index(word) for word in words] for _, _, words in batch]
+        tokens = [torch.tensor(row) for row in rows]
+        padded = data_utils.collate_tokens(tokens, self.dictionary.pad())
+        predicate = torch.zeros_like(padded)
+        for row, (_, place, _) in enumerate(batch):
+            predicate[row, place] = 1
+        scores, _ = self.model(
+            src_tokens=padded.to(self.device), predicate=predicate.to(self.device)
+        )
+        if not scores.isfinite().all():
+            raise UsageError(f"{self.path}: what the model gives is no number (NaN or infinite)")
+        lengths = torch.tensor([len(row) for row in rows])
+        return self.task.decode(scores.float().log_softmax(-1).cpu(), lengths)
+
+    def _index(self, word):
+        index = self.dictionary.index(word.lower() if self.lower else word)
+        return index if index >= self.dictionary.nspecial else self.dictionary.unk()
+
+
+def as_props(gold: Sequence[Sentence], predictions: Iterable[RolePrediction]) -> Iterator[Sentence]:
+    """The predicted sentences of a props file, given those that it is scored against.
+
+    Args:
+        predictions: one for each predicate, in the order of ``gold``.
+
+    Raises:
+        UsageError: they are not of the same predicates.
+    """
+    predictions = iter(predictions)
+    for sentence in gold:
+        found = []
+        for proposition in sentence.propositions:
+            prediction = next(predictions, None)
+            places = prediction and [place for place, _ in prediction.tags]
+            if (
+                places != [proposition.place]
+                or prediction is None
+                or len(prediction.words) != sentence.length
+            ):
+                raise UsageError(
+                    f"line {sentence.line} of the props is not of the predicates that were tagged: "
+                    "give the .roles and the .props of one split"
+                )
+            pieces = pieces_of_tags(prediction.tags[0][1])
+            found.append(Proposition(proposition.predicate, proposition.place, pieces))
+        yield Sentence(sentence.length, found)
+    if next(predictions, None) is not None:
+        raise UsageError("more predicates were tagged than the props have")

@@ -1,0 +1,222 @@
+"""Taggers and recommenders from made-up data to what they predict, by the commands that users type.
+
+Roles: the predicate is a capital letter; letters before it are its A0, those behind it its A1.
+News: users click what shares a word with what they clicked before.
+"""
+
+import json
+import random
+import re
+
+import forked_commands
+import pytest
+from fairseq.data import Dictionary, indexed_dataset
+
+from fairseq_posattn import prediction
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.prediction_command import main as predict
+from fairseq_posattn.scoring.props import (
+    Proposition,
+    Sentence,
+    pieces_of_tags,
+    read_props,
+    write_props,
+)
+from fairseq_posattn.scoring.roles import compare
+
+TINY = [
+    *("--encoder-embed-dim", "16", "--encoder-ffn-embed-dim", "16", "--encoder-layers", "1"),
+    *("--encoder-attention-heads", "2", "--attention-dropout", "0", "--dropout", "0"),
+    *("--activation-dropout", "0", "--optimizer", "adam", "--lr", "0.003", "--cpu", "--seed", "1"),
+    *("--num-workers", "0", "--no-progress-bar", "--no-epoch-checkpoints", "--log-interval", "50"),
+]
+
+
+def binarise(folder, columns, splits):
+    """``columns``: by name, a dictionary's symbols; ``splits``: by name, its columns' lines."""
+    dictionaries = {}
+    for name, symbols in columns.items():
+        dictionaries[name] = Dictionary()
+        for symbol in symbols:
+            dictionaries[name].add_symbol(symbol)
+        (folder / name).mkdir(parents=True)
+        dictionaries[name].save(str(folder / name / "dict.txt"))
+    for split, lines_of in splits.items():
+        for name, lines in lines_of.items():
+            prefix = str(folder / name / split)
+            builder = indexed_dataset.make_builder(
+                f"{prefix}.bin", impl="mmap", vocab_size=len(dictionaries[name])
+            )
+            for line in lines:
+                builder.add_item(dictionaries[name].encode_line(line, add_if_not_exist=False))
+            builder.finalize(f"{prefix}.idx")
+
+
+def train(folder, user_dir, *flags):
+    log = folder / "log"
+    arguments = [folder, "--user-dir", user_dir, "--save-dir", folder / "checkpoints", *TINY]
+    code = forked_commands.run("train", [*arguments, *flags], log)
+    assert code == 0, log.read_text()
+    return folder / "checkpoints/checkpoint_best.pt", log.read_text()
+
+
+def last_valid(log, metric):
+    return float(re.findall(rf"valid on .* \| {metric} ([\d.]+)", log)[-1])
+
+
+# --- Roles -----------------------------------------------------------------------------------
+
+
+def role_lines(generator, size):
+    lines = {"words": [], "predicate": [], "tags": []}
+    for _ in range(size):
+        length = generator.randint(3, 7)
+        place = generator.randrange(1, length - 1)
+        words = [generator.choice("ABC" if at == place else "abcdef") for at in range(length)]
+        before = ["B-A0", *["I-A0"] * (place - 1)]
+        behind = ["B-A1", *["I-A1"] * (length - place - 2)]
+        lines["words"].append(" ".join(words))
+        lines["predicate"].append(" ".join(str(int(at == place)) for at in range(length)))
+        lines["tags"].append(" ".join([*before, "B-V", *behind]))
+    return lines
+
+
+@pytest.fixture(scope="module")
+def tagger(tmp_path_factory, user_dir):
+    folder = tmp_path_factory.mktemp("roles")
+    generator = random.Random(1)
+    splits = {split: role_lines(generator, size) for split, size in (("train", 200), ("valid", 40))}
+    symbols = {
+        "words": "abcdefABC",
+        "predicate": "01",
+        "tags": ["B-A0", "B-A1", "B-V", "I-A0", "I-A1"],
+    }
+    binarise(folder, symbols, splits)
+    checkpoint, log = train(
+        folder,
+        user_dir,
+        *("--task", "sequence_tagging", "--criterion", "sequence_tagging"),
+        *("--arch", "mtsa_tagger", "--predicate-embed-dim", "16", "--batch-size", "20"),
+        # in one layer no word knows whether it comes first behind the predicate
+        *("--encoder-layers", "2"),
+        *("--label-smoothing", "0.1", "--max-epoch", "6", "--lr-scheduler", "fixed"),
+        *("--best-checkpoint-metric", "f1", "--maximize-best-checkpoint-metric"),
+    )
+    return checkpoint, log, splits["valid"], folder
+
+
+def test_a_tagger_learns_roles(tagger):
+    assert last_valid(tagger[1], "f1") > 90
+
+
+def test_what_it_predicts_has_the_scores_of_its_validation(tagger, tmp_path, capsys):
+    checkpoint, log, lines, _ = tagger
+    gold = []
+    roles = tmp_path / "valid.roles"
+    rows = list(zip(*(lines[name] for name in ("words", "predicate", "tags")), strict=True))
+    with open(roles, "w") as file:
+        for words, flags, tags in rows:
+            place = flags.split().index("1")
+            file.write(f"{place} {words} ||| {tags}\n")
+            gold.append(_sentence(place, tags))
+    props = tmp_path / "valid.props"
+    props.write_text("".join(write_props(gold)))
+    assert predict([str(checkpoint), "--input", str(roles), "--props", str(props), "--cpu"]) == 0
+    predicted = tmp_path / "predicted.props"
+    predicted.write_text(capsys.readouterr().out)
+    scores = compare(read_props(props), read_props(predicted)).scores()
+    assert round(scores["f1"], 2) == max(
+        float(found) for found in re.findall(r"\| f1 ([\d.]+)", log)
+    )
+
+
+def _sentence(place, tags):
+    pieces = pieces_of_tags(tags.split())
+    return Sentence(len(tags.split()), [Proposition("x", place, pieces)])
+
+
+def test_sentences_with_given_predicates(tagger):
+    predictor = prediction.load(tagger[0])
+    lines = [b"1\ta B c\n", b"\n", b"1,2\ta B C d\n"]
+    ((first, blank, both),) = predictor.read_groups([lines], "typed")
+    assert str(first) == "[A0 a] [V B] [A1 c]"
+    assert str(blank) == ""
+    assert str(both).count("\t") == 1
+    told = json.loads(first.as_json())
+    assert told["words"] == ["a", "B", "c"]
+    assert told["propositions"][0]["arguments"][2] == {
+        "label": "A1",
+        "start": 2,
+        "end": 2,
+        "text": "c",
+    }
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b"3\ta B c\n", "typed:1: the predicate '3' is outside the sentence, whose 3 words"),
+        (b"x\ta B c\n", "typed:1: the predicate 'x' is outside"),
+        (b"a B c\n", "typed:1: there should be the places of the predicates"),
+        (b"1\t\xff\n", "typed:1: not UTF-8"),
+    ],
+)
+def test_a_line_that_cannot_be_tagged_names_itself(tagger, line, message):
+    with pytest.raises(UsageError, match=re.escape(message)):
+        list(prediction.load(tagger[0]).read_groups([[line]], "typed"))
+
+
+def test_unequal_columns_end_training_in_one_line(tagger, user_dir, tmp_path):
+    lines = role_lines(random.Random(2), 5)
+    lines["tags"][2] = "B-V"
+    tags = ["B-A0", "B-A1", "B-V", "I-A0", "I-A1"]
+    symbols = {"words": "abcdefABC", "predicate": "01", "tags": tags}
+    binarise(tmp_path, symbols, {"train": lines, "valid": lines})
+    log = tmp_path / "log"
+    arguments = [tmp_path, "--user-dir", user_dir, "--task", "sequence_tagging", *TINY]
+    arguments += ["--criterion", "sequence_tagging", "--arch", "mtsa_tagger", "--batch-size", "4"]
+    assert forked_commands.run("train", arguments, log) == 1
+    assert "valid, row 3: " in log.read_text().splitlines()[-1]
+
+
+# --- News ------------------------------------------------------------------------------------
+
+TOPICS = "abcdefgh"
+
+
+@pytest.fixture(scope="module")
+def news(tmp_path_factory):
+    """Forty titles of a topic and two other words; users click their own topic."""
+    folder = tmp_path_factory.mktemp("news")
+    generator = random.Random(1)
+    topics = {f"N{number}": generator.choice(TOPICS) for number in range(40)}
+    titles = [f"{topic} {' '.join(generator.choices('uvwxyz', k=2))}" for topic in topics.values()]
+    splits = {"all": {"titles": titles}}
+    for split, size in (("train", 300), ("valid", 60)):
+        lines = {"history": [], "candidates": [], "labels": []}
+        for _ in range(size):
+            topic = generator.choice([*topics.values()])
+            own = [name for name, of in topics.items() if of == topic]
+            others = [name for name, of in topics.items() if of != topic]
+            shown = [generator.choice(own), *generator.sample(others, 5)]
+            generator.shuffle(shown)
+            lines["history"].append(" ".join(generator.choices(own, k=generator.randint(1, 4))))
+            lines["candidates"].append(" ".join(shown))
+            lines["labels"].append(" ".join(str(int(name in own)) for name in shown))
+        splits[split] = lines
+    symbols = {"titles": "abcdefghuvwxyz", "history": topics, "candidates": topics, "labels": "01"}
+    binarise(folder, symbols, splits)
+    return folder
+
+
+def test_a_recommender_learns_what_users_click(news, user_dir):
+    _, log = train(
+        news,
+        user_dir,
+        *("--task", "news_recommendation", "--criterion", "news_recommendation"),
+        *("--arch", "da_transformer_recommender", "--encoder-hidden-dim", "16"),
+        *("--batch-size", "20", "--max-epoch", "3", "--lr-scheduler", "fixed"),
+        *("--best-checkpoint-metric", "auc", "--maximize-best-checkpoint-metric"),
+    )
+    assert last_valid(log, "auc") > 0.8
+    assert last_valid(log, "ndcg5") > 0.6
