@@ -94,7 +94,7 @@ def load(
         words: makes of a text words with spaces between, as those of the training data: a function,
             or the name of a rule of :data:`~fairseq_posattn.preparation.text.words.RULES`. None for
             the rule that the data says it was made by; where it says nothing, text is taken as it
-            stands. Capitals become small where they are in the data.
+            stands. Capitals become small where the data has none.
         device: None for a GPU if there is one.
 
     Raises:

@@ -76,7 +76,6 @@ def test_a_sentence_of_no_words_is_blank(predictor):
 def test_a_strange_line_is_answered_as_an_unknown_word_and_so_are_its_neighbours(predictor, line):
     texts = ["a b", line, "d e a b"]
     found = predictor(texts)
-    assert found[0].label == found[0].label and len(found) == 3
     alone = [predictor([text])[0] for text in texts]
     unknown = predictor(["never-seen " * len(line.split() or [line])])[0]
     for one, other in zip(found, [alone[0], unknown, alone[2]], strict=True):
