@@ -11,7 +11,6 @@ import shutil
 from collections import Counter
 from functools import partial
 
-from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation import manifest
 from fairseq_posattn.preparation.classification_options import add_options  # noqa: F401, of the kind
 from fairseq_posattn.preparation.command import next_recipe, shown
@@ -43,8 +42,6 @@ def prepare(corpus, options):
     Raises:
         UsageError: the data cannot be had or used.
     """
-    if "," in str(options.dest):
-        raise UsageError(f"--dest {options.dest}: fairseq-preprocess takes no path with a comma")
     downloads = options.dest.parent / "download"
     stages = Stages(options.dest, options.limit, options.force)
     with stages.locked():

@@ -42,15 +42,40 @@ def run(kind, arguments=None, prog=None, data_bin=Path("data-bin")):
     if options.dest is None:
         options.dest = data_bin / name
     try:
+        check_dest(options.dest, options.source)
         kind.module.prepare(kind.corpora[name].chosen(options), options)
     except UsageError as error:
         return _fail(parser, error)
     except OSError as error:
-        return _fail(parser, f"{error.filename or 'a file'}: {error.strerror or error}")
+        return _fail(parser, f"{error.filename or options.dest}: {error.strerror or error}")
     except KeyboardInterrupt:
         say(f"{_program(parser)}: interrupted; the same command goes on from here")
         return 130
     return 0
+
+
+def check_dest(dest, source):
+    """Refuse a destination that fairseq's commands could not be given, or that is the source.
+
+    Raises:
+        UsageError: says which, and why.
+    """
+    path = str(dest)
+    if not path.isprintable():
+        raise UsageError(f"--dest {ascii(path)}: fairseq takes printable names in UTF-8 only")
+    for sign, reason in (
+        (",", "fairseq-preprocess takes what stands between commas for several files"),
+        (":", "fairseq-train takes what stands between colons for several folders"),
+    ):
+        if sign in path:
+            raise UsageError(f"--dest {path}: {reason}; give a name without {sign!r}")
+    if path.startswith("-"):
+        raise UsageError(f"--dest {path}: commands take it for an option; give another name")
+    if source is not None and Path(os.path.realpath(dest)).is_relative_to(os.path.realpath(source)):
+        raise UsageError(
+            f"--dest {path} lies in --source {source}: what is made would be among what it is made "
+            "of; give another --dest"
+        )
 
 
 def make_parser(kind, prog, data_bin):

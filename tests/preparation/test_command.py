@@ -16,7 +16,7 @@ def command():
     """Runs a command whose data set remembers its options, or fails with an error."""
     seen = []
 
-    def start(*arguments, error=None):
+    def start(*arguments, error=None, runs=True):
         def prepare(corpus, options):
             seen.append(options)
             if error:
@@ -27,7 +27,8 @@ def command():
 
         module = SimpleNamespace(prepare=prepare, add_options=add_options)
         status = run(Kind("Prepares.", {"trec": corpora.CLASSIFICATION["trec"]}, module), arguments)
-        return status, seen[-1]
+        assert bool(seen) is runs
+        return status, seen[-1] if runs else None
 
     return start
 
@@ -57,7 +58,11 @@ def test_bad_options_are_told(command, arguments, capsys):
     [
         (UsageError("text:2: bad"), 1, "error: text:2: bad"),
         (FileNotFoundError(2, "No such file", "text"), 1, "error: text: No such file"),
-        (OSError(28, "No space left on device"), 1, "error: a file: No space left on device"),
+        (
+            OSError(28, "No space left on device"),
+            1,
+            "error: data-bin/trec: No space left on device",
+        ),
         (KeyboardInterrupt(), 130, "interrupted; the same command goes on from here"),
     ],
 )
@@ -65,3 +70,34 @@ def test_what_goes_wrong_is_one_line(command, error, status, line, capsys):
     assert command("trec", error=error)[0] == status
     (said,) = capsys.readouterr().err.splitlines()
     assert said.endswith(line)
+
+
+@pytest.mark.parametrize(
+    ("dest", "told"),
+    [
+        ("a,b", "--dest a,b: fairseq-preprocess takes what stands between commas for several"),
+        ("a:b", "--dest a:b: fairseq-train takes what stands between colons for several"),
+        ("-x", "--dest -x: commands take it for an option"),
+        ("./-x", "--dest -x: commands take it for an option"),
+        ("a\nb", "--dest 'a\\nb': fairseq takes printable names in UTF-8 only"),
+        ("a\udcff", "--dest 'a\\udcff': fairseq takes printable names in UTF-8 only"),
+    ],
+)
+def test_a_destination_that_fairseq_cannot_be_given_is_refused(command, dest, told, capsys):
+    assert command("trec", f"--dest={dest}", runs=False)[0] == 1
+    (said,) = capsys.readouterr().err.splitlines()
+    assert f" error: {told}" in said
+
+
+@pytest.mark.parametrize("dest", ["source", "source/made", "link", "source/../source"])
+def test_a_destination_in_the_source_is_refused(command, dest, tmp_path, capsys):
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "train.txt").write_text("0 what ?\n")
+    (tmp_path / "link").symlink_to(source)
+    words = ("--source", str(source), "--dest", str(tmp_path / dest))
+    assert command("trec", *words, runs=False)[0] == 1
+    (said,) = capsys.readouterr().err.splitlines()
+    assert f"--dest {tmp_path / dest} lies in --source {source}: " in said
+    assert [path.name for path in source.iterdir()] == ["train.txt"]
+    assert command("trec", "--source", str(source), "--dest", str(tmp_path / "made"))[0] == 0

@@ -258,7 +258,6 @@ def test_what_is_done_needs_its_source_no_more(tmp_path, fairseq_here, capsys):
     ("words", "told"),
     [
         (["--source", "nowhere"], "nowhere: no such file or folder"),
-        (["--dest", "a,b"], "--dest a,b: fairseq-preprocess takes no path with a comma"),
         (["--glove", "nothing"], "--glove nothing: no such file, and none of 6B.50d"),
     ],
 )

@@ -257,7 +257,7 @@ def parquet_rows(paths):
                     if not (types.is_string(kind) or types.is_large_string(kind)):
                         raise UsageError(f"{path}: the column {column!r} holds {kind}, no text")
                 yield from _rows(file, columns, path)
-        except (ArrowException, OSError) as error:
+        except (ArrowException, OSError, UnicodeDecodeError) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise
             reason = str(error).partition("\n")[0]
