@@ -1,0 +1,65 @@
+"""What the documentation types of recipes is what they take; looking at them needs no PyTorch."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fairseq_posattn
+from fairseq_posattn.recipes.command import main
+
+ROOT = Path(fairseq_posattn.__file__).parents[1]
+RECIPE = re.compile(r"(?:bash examples/(\w+/\w+)\.sh|posattn recipe (\w+/\w+))([^`\n|']*)")
+PAGES = sorted(
+    path.relative_to(ROOT).as_posix()
+    for path in (ROOT / "README.md", *(ROOT / "examples").glob("**/README.md"))
+)
+
+
+def typed(page):
+    """The recipes' command lines on a page: name and options."""
+    for match in RECIPE.finditer((ROOT / page).read_text(encoding="utf-8")):
+        name = match[1] or match[2]
+        if not name.startswith(("distributed/", "quickstart/")):
+            # Where a sentence goes on after the command, its options have ended.
+            yield name, shlex.split(re.split(r"\s{2,}|\s#|\.\s|,\s|\\", match[3])[0])
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_command_lines_are_taken(page, capsys):
+    for name, arguments in typed(page):
+        how = [] if {"--dry-run", "--help"} & set(arguments) else ["--dry-run"]
+        place = arguments.index("--") if "--" in arguments else len(arguments)
+        main([name, *arguments[:place], *how, *arguments[place:]], root=ROOT)
+        assert "\nfairseq-" in capsys.readouterr().out
+
+
+def test_there_are_command_lines():
+    assert sum(len(list(typed(page))) for page in PAGES) > 50
+
+
+def test_looking_loads_neither_pytorch_nor_fairseq():
+    program = """
+import sys
+from fairseq_posattn.recipes.command import main
+for options in (["--list"], ["--dry-run"]):
+    assert main(["dman/iwslt14", *options]) == 0
+    assert main(["mpsan/table1_sst", *options]) == 0
+assert not {"torch", "fairseq", "numpy"}.intersection(sys.modules)
+"""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    finished = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True
+    )
+    assert finished.returncode == 0, finished.stderr
+
+
+def test_all_recipes_are_listed(capsys):
+    assert main([]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if line.split()[:1] == ["dman/table3_sublayers"]] != []
+    assert sum("/" in line.split()[0] for line in lines if line.startswith("  ")) == 35
