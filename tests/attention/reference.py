@@ -47,21 +47,3 @@ def leaves(*shapes, dtype=torch.float64, seed=0, scale=1.0):
         .requires_grad_()
         for shape in shapes
     ]
-
-
-def assert_weights_are_those_of_the_context(function, tensors, padding):
-    """``tensors`` begin with query, key and value; weights come before dropout, none to padding."""
-    context, weights = function(
-        *tensors, key_padding_mask=padding, need_weights=True, dropout_p=0.5, training=False
-    )
-    torch.testing.assert_close(torch.matmul(weights, tensors[2]), context)
-    assert weights.masked_select(padding[:, None, None, :]).eq(0).all()
-
-
-def assert_dropout_only_in_training(function, tensors, impl):
-    torch.manual_seed(0)
-    kept = function(*tensors, impl=impl)
-    idle = function(*tensors, dropout_p=0.5, training=False, impl=impl)
-    dropped = function(*tensors, dropout_p=0.5, impl=impl)
-    torch.testing.assert_close(idle, kept)
-    assert not torch.allclose(dropped, kept)

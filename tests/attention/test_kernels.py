@@ -1,46 +1,74 @@
 """What is asked of the kernels of every mechanism alike."""
 
+from functools import partial
+
 import pytest
 import torch
-from kernel_checks import DEVICE, twins
+from kernel_checks import DEVICE, assert_as_exact_as_the_reference, padding_of
 from reference import gradients
 from torch.utils.checkpoint import checkpoint
 
-from fairseq_posattn.attention import (
-    additive_attention,
-    distance_aware_attention,
-    dynamic_mask_attention,
-    tensorized_attention,
-)
+from fairseq_posattn.attention.cases import KERNELS, Sizes
 
 pytest.importorskip("triton")
 
 from fairseq_posattn.attention.kernels import distance_scores, mpsan, tensor_scores  # noqa: E402
 
-BATCH, HEADS, FEATURES = 2, 2, 16
+BATCH = 2
+LOW = [torch.float16, torch.bfloat16]
 
 
-def vectors(length, number):
-    return [(BATCH, HEADS, length, FEATURES)] * number
+def call(name, queries, keys=None, features=16, dtype=torch.float32, device=DEVICE):
+    """The function of tensors alone, told to take its kernels, and those tensors."""
+    case = KERNELS[name]
+    sizes = Sizes(BATCH, 2, queries, keys or queries, features)
+    arguments = case.arguments(sizes, dtype, device)
+    names = [n for n, argument in arguments.items() if torch.is_tensor(argument)]
+
+    def attend(*tensors, impl="triton", **options):
+        given = dict(zip(names, tensors, strict=True))
+        return case({**arguments, **given, **options}, impl=impl)
+
+    return attend, [arguments[name] for name in names]
 
 
-# Of each: the function and the shapes of its tensors.
-KERNELS = {
-    "dman": (
-        dynamic_mask_attention,
-        lambda n: [*vectors(n, 3), (BATCH, n), (2 * n - 1,), (HEADS,)],
-    ),
-    "da": (distance_aware_attention, lambda n: [*vectors(n, 3), (HEADS,), (HEADS,)]),
-    "mtsa": (tensorized_attention, lambda n: vectors(n, 4)),
-    "mpsan": (additive_attention, lambda n: [*[(BATCH, HEADS, n)] * 2, *vectors(n, 1)]),
-}
+def check(name, queries, keys=None, features=16, dtype=torch.float32, **options):
+    attend, tensors = call(name, queries, keys, features, dtype)
+    exact = [tensor.detach().double().requires_grad_() for tensor in tensors]
+    assert_as_exact_as_the_reference(
+        partial(attend, **options), partial(attend, impl="reference", **options), tensors, exact
+    )
 
 
-def call(name, length, dtype=torch.float32):
-    """The function, told to take its kernels, and inputs."""
-    function, shapes = KERNELS[name]
-    tensors, _ = twins(*shapes(length), dtype=dtype)
-    return lambda *args, **options: function(*args, impl="triton", **options), tensors
+@pytest.mark.parametrize("features", [16, 40, 64, 128])
+@pytest.mark.parametrize("dtype", [*LOW, torch.float32])
+@pytest.mark.parametrize("name", KERNELS)
+def test_every_head_size_and_precision(name, dtype, features):
+    """Padded; of 66 positions there are several tiles."""
+    length = 66 if features == 40 else 20
+    check(name, length, features=features, dtype=dtype, key_padding_mask=padding_of(BATCH, length))
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_without_padding(name):
+    check(name, 40)
+
+
+@pytest.mark.parametrize(("queries", "keys"), [(1, 70), (17, 40), (40, 17)])
+@pytest.mark.parametrize("name", KERNELS)
+def test_queries_are_the_last_of_the_positions(name, queries, keys):
+    check(name, queries, keys)
+    if KERNELS[name].causal:
+        check(name, queries, keys, causal=True)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_query_without_keys_gets_zero_and_gives_no_gradient(name):
+    attend, tensors = call(name, 5)
+    padding = torch.ones(BATCH, 5, dtype=torch.bool, device=DEVICE)
+    output = attend(*tensors, key_padding_mask=padding)
+    assert output.eq(0).all()
+    assert all(gradient.eq(0).all() for gradient in gradients(output, tensors))
 
 
 @pytest.mark.parametrize("length", [20, 40])
@@ -110,9 +138,8 @@ def tf32():
 @pytest.mark.parametrize("name", KERNELS)
 def test_float32_is_served_where_tf32_is_allowed(name, tf32):
     attend, tensors = call(name, 20)
-    function = KERNELS[name][0]
     assert attend(*tensors).isfinite().all()
-    assert function(*tensors).isfinite().all()
+    assert attend(*tensors, impl="auto").isfinite().all()
 
 
 @pytest.mark.parametrize("token_scale", ["log_sigmoid", "identity"])
@@ -122,7 +149,7 @@ def test_gradients_of_mtsa_are_finite_where_all_weights_are_at_their_least(dtype
 
     With a loss scale of 2^15; float16 itself does not hold what comes of that here.
     """
-    attend, tensors = call("mtsa", 20, dtype)
+    attend, tensors = call("mtsa", 20, dtype=dtype)
     with torch.no_grad():
         tensors[0].fill_(30.0)
         tensors[1].fill_(-30.0)

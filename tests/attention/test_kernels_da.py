@@ -5,7 +5,6 @@ from functools import partial
 import pytest
 import torch
 from kernel_checks import (
-    DEVICE,
     assert_as_exact_as_the_reference,
     assert_dropout_repeats_backward,
     padding_of,
@@ -51,21 +50,6 @@ def test_every_mapping(mapping):
         check(tensors[:4], exact[:4], mapping=mapping, sigmoid_shift=None)
 
 
-@pytest.mark.parametrize("features", [40, 64])
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_every_precision(dtype, features):
-    length = 66 if features == 40 else 20
-    tensors, exact = inputs(queries=length, features=features, dtype=dtype)
-    check(tensors, exact, key_padding_mask=padding_of(2, length))
-
-
-@pytest.mark.parametrize("queries, keys", [(1, 40), (17, 70), (70, 17)])
-@pytest.mark.parametrize("causal", [False, True])
-def test_queries_are_the_last_of_the_positions(queries, keys, causal):
-    tensors, exact = inputs(queries=queries, keys=keys)
-    check(tensors, exact, causal=causal)
-
-
 def test_coefficients_as_large_as_they_get():
     """Heads that prefer far keys so much that their coefficients meet the bound."""
     tensors, exact = inputs(queries=20)
@@ -85,14 +69,6 @@ def test_dropout_is_the_same_backward_as_forward(length):
     assert_dropout_repeats_backward(
         partial(distance_aware_attention, key_padding_mask=padding), tensors, exact, p=0.3
     )
-
-
-def test_a_query_without_keys_gets_zero_and_gives_no_gradient():
-    tensors, _ = inputs(queries=5)
-    padding = torch.ones(2, 5, dtype=torch.bool, device=DEVICE)
-    output = distance_aware_attention(*tensors, key_padding_mask=padding, impl="triton")
-    assert output.eq(0).all()
-    assert all(gradient.eq(0).all() for gradient in gradients(output, tensors))
 
 
 @pytest.mark.parametrize("adjustment", ["late_add", "late_multiply", "early_add"])

@@ -55,27 +55,6 @@ def test_equals_the_reference(length, causal):
     check(tensors, exact, padding_of(3, length), causal)
 
 
-@pytest.mark.parametrize("length", [17, 70])
-def test_equals_the_reference_without_padding(length):
-    tensors, exact = inputs(batch=2, queries=length)
-    check(tensors, exact)
-
-
-@pytest.mark.parametrize("features", [16, 40, 64, 128])
-@pytest.mark.parametrize("dtype", [*LOW, torch.float32])
-def test_every_head_size_and_precision(dtype, features):
-    length = 66 if features == 40 else 20
-    tensors, exact = inputs(batch=2, queries=length, features=features, dtype=dtype)
-    check(tensors, exact, padding_of(2, length), causal=True)
-
-
-@pytest.mark.parametrize("queries, keys", [(1, 70), (17, 70), (66, 130), (70, 17)])
-@pytest.mark.parametrize("causal", [False, True])
-def test_queries_are_the_last_of_the_positions(queries, keys, causal):
-    tensors, exact = inputs(batch=2, queries=queries, keys=keys)
-    check(tensors, exact, padding_of(2, keys), causal)
-
-
 @pytest.mark.parametrize("length", [20, 70])
 @pytest.mark.parametrize("reach", [0, 19, 200])
 def test_distances_beyond_the_table_share_its_ends(reach, length):
@@ -107,17 +86,6 @@ def test_heads_that_lie_between_the_positions():
     (ours,) = gradients(output, [packed])
     theirs = torch.stack(gradients(expected, exact[:3]))
     torch.testing.assert_close(ours.permute(2, 1, 3, 0, 4), theirs.float())
-
-
-@pytest.mark.parametrize("causal", [False, True])
-def test_a_query_without_keys_gets_zero_and_gives_no_gradient(causal):
-    tensors, _ = inputs(batch=1, queries=5)
-    padding = torch.ones(1, 5, dtype=torch.bool, device=DEVICE)
-    output = dynamic_mask_attention(
-        *tensors, key_padding_mask=padding, causal=causal, impl="triton"
-    )
-    assert output.eq(0).all()
-    assert all(gradient.eq(0).all() for gradient in gradients(output, tensors))
 
 
 def test_padding_may_hold_anything():

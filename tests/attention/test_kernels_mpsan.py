@@ -62,25 +62,10 @@ def test_masks_of_any_kind():
         check(tensors, exact, mask=mask.masked_fill(mask < -0.5, -torch.inf))
 
 
-@pytest.mark.parametrize("features", [1, 40, 64, 150])
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
-def test_any_number_of_features_in_every_precision(dtype, features):
-    tensors, exact = inputs(2, queries=20, features=features, dtype=dtype)
-    check(tensors, exact, key_padding_mask=padding_of(2, 20), constant=3.0)
-
-
 @pytest.mark.parametrize("queries, keys", [(1, 40), (17, 70)])
 def test_queries_are_the_last_of_the_positions(queries, keys):
     tensors, exact = inputs(1, 2, queries=queries, keys=keys)
     check(tensors, exact, mask=mask_of(["past", "window:2"], queries, keys).with_self())
-
-
-def test_a_query_without_keys_gets_zero_and_gives_no_gradient():
-    tensors, _ = inputs(1, queries=5)
-    padding = torch.ones(1, 5, dtype=torch.bool, device=DEVICE)
-    output = additive_attention(*tensors, key_padding_mask=padding, impl="triton")
-    assert output.eq(0).all()
-    assert all(gradient.eq(0).all() for gradient in gradients(output, tensors))
 
 
 @pytest.mark.parametrize("length", [20, 70])

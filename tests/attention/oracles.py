@@ -1,0 +1,129 @@
+"""The score of one pair of positions, from each paper's equation, for loops in float64.
+
+Each is ``score(a, b, h, i, j, distance)``: ``a`` the arguments by name, ``b`` the sentence, ``h``
+the head, ``i`` and ``j`` the query and the key as tensors index them, ``distance`` that of their
+positions. It is a number, or one for each feature.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+
+
+def dot(a, b, h, i, j):
+    return a["query"][b, h, i] @ a["key"][b, h, j] / math.sqrt(a["query"].size(-1))
+
+
+def san(a, b, h, i, j, distance):
+    return dot(a, b, h, i, j)
+
+
+def dman(a, b, h, i, j, distance):
+    reach = len(a["distance_bias"]) // 2
+    bias = a["distance_bias"][max(-reach, min(reach, distance)) + reach]
+    mask = torch.sigmoid(a["query_bias"][b, i] + bias + a["head_bias"][h])
+    return dot(a, b, h, i, j) + torch.log(mask.clamp(min=1e-10))
+
+
+def da(a, b, h, i, j, distance):
+    w, v = a["distance_weight"][h], a["sigmoid_shift"][h]
+    f = (1 + v.exp()) / (1 + (v - w * abs(distance)).exp())
+    return dot(a, b, h, i, j).clamp(min=0) * f
+
+
+def mtsa(a, b, h, i, j, distance):
+    return torch.log(torch.sigmoid(dot(a, b, h, i, j))) + a["source_scores"][b, h, j]
+
+
+def mtsa_identity(a, b, h, i, j, distance):
+    return dot(a, b, h, i, j) + a["source_scores"][b, h, j]
+
+
+def mpsan(a, b, h, i, j, distance):
+    return F.elu((a["key_score"][b, h, j] + a["query_score"][b, h, i]) / 5)
+
+
+def rpr(a, b, h, i, j, distance):
+    edge = a["key"][b, h, j] + a["key_embedding"][h, label(a, distance)]
+    return a["query"][b, h, i] @ edge / math.sqrt(edge.size(-1))
+
+
+def label(a, distance):
+    reach = a["key_embedding"].size(-2) // 2
+    return max(-reach, min(reach, -distance)) + reach
+
+
+def gaussian(a, b, h, i, j, distance):
+    """``a["seen"]`` says of each sentence which positions are its own."""
+    own = a["seen"][b]
+    central = len(own) * torch.sigmoid(a["center_logit"][b, h, i])
+    deviation = len(own) * torch.sigmoid(a["window_logit"][b, h, i]) / 2
+    return dot(a, b, h, i, j) - (own.index(j) + 1 - central) ** 2 / (2 * deviation**2)
+
+
+def transformer_xl(a, b, h, i, j, distance):
+    relative = a["relative_key"][h, distance + a["query"].size(2) - 1]
+    query, key = a["query"][b, h, i], a["key"][b, h, j]
+    terms = query @ key + query @ relative
+    terms = terms + a["content_bias"][h] @ key + a["position_bias"][h] @ relative
+    return terms / math.sqrt(len(query))
+
+
+def tener(a, b, h, i, j, distance):
+    query, key = a["query"][b, h, i], a["key"][b, h, j]
+    d = len(query)
+    waves = [
+        (math.cos if n % 2 else math.sin)(distance / 1e4 ** ((n - n % 2) / d)) for n in range(d)
+    ]
+    relative = torch.tensor(waves, dtype=torch.float64)
+    content, position = a["content_bias"][h], a["position_bias"][h]
+    return query @ key + query @ relative + content @ key + position @ relative
+
+
+def disan(a, b, h, i, j, distance):
+    return 5 * torch.tanh((a["key_score"][b, j] + a["query_score"][b, i]) / 5)
+
+
+SCORES = {
+    "san": san,
+    "dman": dman,
+    "da": da,
+    "mtsa": mtsa,
+    "mtsa_identity": mtsa_identity,
+    "mpsan": mpsan,
+    "masked": san,
+    "rpr": rpr,
+    "gaussian": gaussian,
+    "transformer_xl": transformer_xl,
+    "tener": tener,
+    "disan": disan,
+}
+
+
+def context_by_loops(name, a, allowed):
+    """What every query sees, one pair of positions after another.
+
+    Args:
+        allowed: ``allowed(b, h, distance, j)``, whether a query may see a key.
+    """
+    value, headless = a["value"], a["value"].dim() == 3
+    queries = a["query"].size(2) if "query" in a else a["query_score"].size(1 if headless else 2)
+    heads = 1 if headless else value.size(1)
+    context = []
+    for b in range(value.size(0)):
+        for h in range(heads):
+            own = value[b] if headless else value[b, h]
+            for i in range(queries):
+                total, row = 0.0, torch.zeros_like(own[0])
+                for j in range(len(own)):
+                    distance = i + len(own) - queries - j
+                    if allowed(b, h, distance, j):
+                        weight = torch.exp(SCORES[name](a, b, h, i, j, distance))
+                        seen = own[j]
+                        if name == "rpr":
+                            seen = seen + a["value_embedding"][h, label(a, distance)]
+                        row, total = row + weight * seen, total + weight
+                context.append(row / total if torch.is_tensor(total) else row)
+    shape = (value.size(0), *(() if headless else (heads,)), queries, value.size(-1))
+    return torch.stack(context).view(shape)

@@ -1,0 +1,239 @@
+"""What every attention function must satisfy, by each implementation that runs without a kernel.
+
+Kernels are compared with the reference in test_kernels*.py; what is particular to a mechanism is in
+the file of its name.
+"""
+
+import math
+
+import pytest
+import torch
+from oracles import SCORES, context_by_loops
+from reference import gradients
+
+from fairseq_posattn.attention.cases import CASES, Sizes
+
+# Rows: no padding, right, left, and nothing but padding.
+PADDING = torch.tensor(
+    [
+        [False, False, False, False, False],
+        [False, False, False, True, True],
+        [True, False, False, False, False],
+        [True, True, True, True, True],
+    ]
+)
+SERVED = [
+    (name, impl)
+    for name, case in CASES.items()
+    for impl in case.attention.implementations
+    if impl != "triton" and (name, impl) not in (("mtsa", "sdpa"), ("da", "sdpa"))
+]
+served = pytest.mark.parametrize(("name", "impl"), SERVED)
+every = pytest.mark.parametrize("name", CASES)
+modules = pytest.mark.parametrize("name", [n for n, case in CASES.items() if case.module])
+causal_modules = [n for n, case in CASES.items() if case.module and n != "gaussian"]
+
+
+def tensors_of(arguments):
+    return [t for t in arguments.values() if torch.is_tensor(t) and t.requires_grad]
+
+
+def loops(name, arguments, padding, causal=False):
+    seen = [[j for j, padded in enumerate(row) if not padded] for row in padding.tolist()]
+    case = CASES[name]
+
+    def allowed(b, h, distance, j):
+        if padding[b, j] or (causal and distance < 0):
+            return False
+        if not case.masks:
+            return True
+        return distance > 0 if h == 0 else distance < 0  # past, future
+
+    return context_by_loops(name, {**arguments, "seen": seen}, allowed)
+
+
+def sliced(name, arguments, queries, keys):
+    """The arguments of some of the positions only, where ``queries`` and ``keys`` are slices."""
+    part = {}
+    lengths = {"Tq": queries.stop - queries.start, "Tk": keys.stop - keys.start}
+    for argument, tensor in arguments.items():
+        dimensions = CASES[name].attention.shapes.dimensions.get(argument, ())
+        for number, dimension in enumerate(dimensions):
+            if dimension in ("Tq", "Tk"):
+                start = (queries if dimension == "Tq" else keys).start
+                tensor = tensor.narrow(number, start, lengths[dimension])
+            elif dimension == "Tq+Tk-1":  # distances from 1 - Tq to Tk - 1
+                whole = arguments["query"].size(2)
+                start = whole - lengths["Tq"]
+                tensor = tensor.narrow(number, start, lengths["Tq"] + lengths["Tk"] - 1)
+        part[argument] = tensor
+    if "mask" in arguments and arguments["mask"] is not None:
+        sizes = Sizes(heads=2, queries=lengths["Tq"], keys=lengths["Tk"])
+        part["mask"] = CASES[name].mask(sizes, "cpu")
+    return part
+
+
+def test_every_case_has_an_equation():
+    assert SCORES.keys() == CASES.keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "impl", "causal"),
+    [(*s, causal) for s in SERVED for causal in (False, True)[: 1 + CASES[s[0]].causal]],
+)
+@pytest.mark.parametrize("queries", [1, 3, 5])
+def test_equals_the_equation(name, impl, causal, queries):
+    case = CASES[name]
+    arguments = case.arguments(Sizes(queries=queries))
+    options = {"causal": True} if causal else {}
+    output = case(arguments, key_padding_mask=PADDING, impl=impl, **options)
+    expected = loops(name, arguments, PADDING, causal)
+    torch.testing.assert_close(output, expected)
+    tensors = tensors_of(arguments)
+    for ours, theirs in zip(gradients(output, tensors), gradients(expected, tensors), strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+@served
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_a_query_without_keys_gets_zero_and_gives_no_gradient(name, impl, dtype):
+    arguments = CASES[name].arguments(Sizes(), dtype)
+    output = CASES[name](arguments, key_padding_mask=PADDING, impl=impl)
+    assert output[3].eq(0).all()
+    assert all(g.eq(0).all() for g in gradients(output[3], tensors_of(arguments)))
+    assert all(g.isfinite().all() for g in gradients(output, tensors_of(arguments)))
+
+
+@served
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_lower_precision_errs_by_its_own_rounding(name, impl, dtype):
+    arguments = CASES[name].arguments(Sizes(), dtype)
+    exact = {
+        k: t.detach().double().requires_grad_() if torch.is_tensor(t) and k != "mask" else t
+        for k, t in arguments.items()
+    }
+    if name == "gaussian":  # windows of half a sentence or more: a bias of 8 at most
+        for windows in (arguments["window_logit"], exact["window_logit"]):
+            windows.data.abs_()
+    options = {"key_padding_mask": PADDING}
+    output = CASES[name](arguments, impl=impl, **options)
+    expected = CASES[name](exact, impl="reference", **options)
+    assert output.dtype == dtype
+    # DiSAN's and TENER's scores are a few times larger than others', and so is their rounding.
+    rounding = 8 * torch.finfo(dtype).eps * (5 if name in ("disan", "tener") else 1)
+    results = (output, *gradients(output, tensors_of(arguments)))
+    for ours, theirs in zip(
+        results, (expected, *gradients(expected, tensors_of(exact))), strict=True
+    ):
+        tolerance = rounding * (1 + theirs.abs().max().item())
+        torch.testing.assert_close(ours.double(), theirs, rtol=0, atol=tolerance)
+
+
+@served
+@pytest.mark.parametrize("left", [0, 2, 3])
+def test_padding_on_either_side_changes_nothing(name, impl, left):
+    """Whatever it holds: five positions alone, and amid eight."""
+    whole = CASES[name].arguments(Sizes(batch=1, queries=8, keys=8))
+    positions = slice(left, left + 5)
+    padding = torch.ones(1, 8, dtype=torch.bool)
+    padding[:, positions] = False
+    padded = CASES[name](whole, key_padding_mask=padding, impl=impl)
+    alone = CASES[name](sliced(name, whole, positions, positions), impl=impl)
+    torch.testing.assert_close(padded[..., positions, :], alone)
+
+
+@every
+def test_no_number_in_the_keys_of_padding_reaches_what_is_seen(name):
+    """But by PyTorch's fused attention, which adds its mask."""
+    arguments = CASES[name].arguments(Sizes())
+    expected = CASES[name](arguments, key_padding_mask=PADDING)
+    key = "key" if "key" in arguments else "key_score"
+    axis = CASES[name].attention.shapes.dimensions[key].index("Tk")
+    shape = [4 if n == 0 else 5 if n == axis else 1 for n in range(arguments[key].dim())]
+    spoilt = arguments[key].masked_fill(PADDING.view(shape), math.nan)
+    output = CASES[name]({**arguments, key: spoilt}, key_padding_mask=PADDING)
+    torch.testing.assert_close(output, expected)
+
+
+@served
+@pytest.mark.parametrize("queries", [1, 2])
+def test_queries_are_the_last_of_the_positions(name, impl, queries):
+    arguments = CASES[name].arguments(Sizes(batch=1))
+    options = {"impl": impl} | ({"causal": True} if CASES[name].causal else {})
+    whole = CASES[name](arguments, **options)
+    last = sliced(name, arguments, slice(5 - queries, 5), slice(0, 5))
+    torch.testing.assert_close(CASES[name](last, **options), whole[..., -queries:, :])
+
+
+@every
+def test_weights_are_before_dropout_and_none_are_paddings(name):
+    arguments = CASES[name].arguments(Sizes())
+    options = {"key_padding_mask": PADDING, "need_weights": True}
+    context, weights = CASES[name](arguments, **options)
+    torch.testing.assert_close(context, CASES[name](arguments, key_padding_mask=PADDING))
+    padding = PADDING.view(4, *[1] * (weights.dim() - 2), 5)
+    assert weights.masked_select(padding).eq(0).all()
+    if not name.startswith(("mtsa", "rpr", "disan")):  # whose contexts are made of more
+        torch.testing.assert_close(torch.matmul(weights, arguments["value"]), context)
+    torch.manual_seed(0)
+    _, dropped = CASES[name](arguments, dropout_p=0.5, **options)
+    torch.testing.assert_close(dropped, weights)
+
+
+@served
+def test_dropout_keeps_the_mean_and_acts_only_in_training(name, impl):
+    arguments = CASES[name].arguments(Sizes(batch=1, heads=2, features=2))
+    kept = CASES[name](arguments, impl=impl)
+    idle = CASES[name](arguments, dropout_p=0.5, training=False, impl=impl)
+    torch.testing.assert_close(idle, kept)
+    many = dict(arguments)
+    for argument, dimensions in CASES[name].attention.shapes.dimensions.items():
+        if dimensions[0] == "B" and argument in many:
+            repeats = [2000] + [1] * (many[argument].dim() - 1)
+            many[argument] = many[argument].detach().repeat(repeats)
+    torch.manual_seed(0)
+    runs = CASES[name](many, dropout_p=0.5, impl=impl).detach()
+    assert runs.std(0).max() > 0.1
+    # The mean of the runs lies within five standard errors of the undropped context.
+    error = 5 * runs.std(0) / math.sqrt(len(runs)) + 1e-9
+    assert ((runs.mean(0) - kept[0]).abs() <= error).all()
+    assert CASES[name](arguments, dropout_p=1.0, impl=impl).eq(0).all()
+
+
+@every
+def test_what_cannot_be_done_is_refused_in_one_line(name):
+    arguments = CASES[name].arguments(Sizes())
+    with pytest.raises(ValueError, match="has no implementation 'flash'; choose one of: auto, ref"):
+        CASES[name](arguments, impl="flash")
+    if (name, "sdpa") in SERVED:
+        with pytest.raises(ValueError, match="impl='sdpa' cannot return weights; choose one of"):
+            CASES[name](arguments, impl="sdpa", need_weights=True)
+
+
+# Modules
+
+
+@pytest.mark.parametrize("name", causal_modules)
+def test_one_query_of_a_causal_module_equals_the_last_of_all(name):
+    torch.manual_seed(0)
+    module = CASES[name].module(6, 2, causal=True).double()
+    hidden, vectors = torch.randn(2, 5, 6).double(), torch.randn(3, 2, 2, 5, 3).double()
+    whole = module(hidden, *vectors)
+    for t in range(1, 6):
+        query, key, value = vectors[0, :, :, t - 1 : t], vectors[1, :, :, :t], vectors[2, :, :, :t]
+        newest = module(hidden[:, t - 1 : t], query, key, value)
+        torch.testing.assert_close(newest[:, :, 0], whole[:, :, t - 1])
+
+
+@modules
+def test_a_module_drops_only_in_training_and_uses_every_parameter(name):
+    torch.manual_seed(0)
+    module = CASES[name].module(6, 2, dropout=0.5).double()
+    hidden, vectors = torch.randn(2, 5, 6).double(), torch.randn(3, 2, 2, 5, 3).double()
+    vectors.requires_grad_()
+    kept = module.eval()(hidden, *vectors)
+    torch.testing.assert_close(module(hidden, *vectors), kept)
+    assert not torch.allclose(module.train()(hidden, *vectors), kept)
+    kept.square().sum().backward()
+    for parameter_name, parameter in module.named_parameters():
+        assert parameter.grad.abs().sum() > 0, parameter_name
