@@ -1,0 +1,143 @@
+"""Every command line of the documentation is one that its command takes.
+
+Recipes show what they would run; the options of all others are parsed, by themselves; what only the
+machine of a user has (pip, sbatch) must be among those named here. Shell scripts are read by bash.
+"""
+
+import argparse
+import contextlib
+import io
+import re
+import runpy
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fairseq_posattn import command_line
+from fairseq_posattn.recipes.command import main as recipe
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [
+    *("README.md", "CONTRIBUTING.md"),
+    *(
+        str(path.relative_to(ROOT))
+        for folder in ("docs", "examples")
+        for path in sorted((ROOT / folder).rglob("*.md"))
+    ),
+]
+# Tried elsewhere: the quickstart and the tests by running them, what trains on machines and queues
+# by tests of their own.
+SCRIPTS = ("examples/quickstart/", "examples/distributed/", "scripts/")
+FOREIGN = ("pip", "sbatch", "pre-commit", "source")
+COMMAND = re.compile(r"(bash|python|posattn|echo|printf|fairseq-[a-z-]+|pip|sbatch|pre-commit) ")
+USER_DIR = re.compile(r'"?\$\((?:python -m fairseq_posattn|posattn user-dir)\)"?')
+PLACEHOLDER = " ..."  # of flags that are as above
+
+
+def command_lines(page):
+    """The command lines of a page: what is indented by four or stands between fences."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    text = re.sub(r"^```python$.*?^```$", "", text, flags=re.S | re.M)
+    fenced = re.findall(r"^```(?:bash|sh)?\n(.*?)^```$", text, flags=re.S | re.M)
+    rest = re.sub(r"^```.*?^```$", "", text, flags=re.S | re.M)
+    indented = [line[4:] for line in rest.splitlines() if line.startswith("    ")]
+    code = "\n".join([*fenced, *indented]).replace("\\\n", " ")
+    code = re.sub(r"\|\s*\n\s*", "| ", code)
+    return [line.strip() for line in code.splitlines() if COMMAND.match(line)]
+
+
+LINES = sorted({line for page in PAGES for line in command_lines(page)})
+
+
+class Parsed(BaseException):
+    """A command has read its options; it is not run."""
+
+
+@pytest.fixture
+def user_folder(monkeypatch, tmp_path):
+    """The working directory, with the folders that a user would have."""
+    monkeypatch.chdir(tmp_path)
+    for folder in ("data-bin", "docs/pictures", "benchmarks/results", "checkpoints/dman/iwslt14"):
+        (tmp_path / folder).mkdir(parents=True)
+
+
+def test_there_are_command_lines():
+    assert len(LINES) > 60
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_a_command_line_is_taken(line, user_folder, monkeypatch, capsys):
+    line = USER_DIR.sub(str(ROOT / "fairseq_posattn"), line).replace(PLACEHOLDER, "")
+    for command in line.split(" | "):
+        words = shlex.split(command.split(" >")[0], comments=True)
+        try_command(words, monkeypatch)
+
+
+def try_command(words, monkeypatch):
+    kind, *rest = words
+    if kind in ("echo", "printf", *FOREIGN):
+        return
+    if kind == "bash":
+        try_script(*rest)
+    elif kind == "posattn":
+        must_parse(lambda: command_line.main(rest))
+    elif kind == "python" and rest[0] == "-m":
+        monkeypatch.setattr(sys, "argv", rest[1:])
+        must_parse(lambda: runpy.run_module(rest[1], run_name="__main__", alter_sys=True))
+    elif kind == "python":
+        monkeypatch.setattr(sys, "argv", rest)
+        monkeypatch.syspath_prepend(str((ROOT / rest[0]).parent))
+        must_parse(lambda: runpy.run_path(str(ROOT / rest[0]), run_name="__main__"))
+    else:
+        try_fairseq(kind.removeprefix("fairseq-").replace("-", "_"), rest)
+
+
+def must_parse(run):
+    """Let a command read its options, and go no further."""
+    real = argparse.ArgumentParser.parse_args
+
+    def parse_and_stop(self, *args, **kwargs):
+        real(self, *args, **kwargs)
+        raise Parsed
+
+    with pytest.MonkeyPatch.context() as patched, pytest.raises(Parsed):
+        patched.setattr(argparse.ArgumentParser, "parse_args", parse_and_stop)
+        run()
+
+
+def try_script(script, *options):
+    assert (ROOT / script).is_file()
+    if script.startswith(SCRIPTS):
+        subprocess.run(["bash", "-n", ROOT / script], check=True)
+        return
+    name = script.removeprefix("examples/").removesuffix(".sh")
+    with contextlib.redirect_stdout(io.StringIO()) as shown:
+        recipe([name, *dry(options)], root=ROOT)
+    assert "fairseq-" in shown.getvalue()
+
+
+def dry(options):
+    """The same with ``--dry-run``, which must stand before flags of fairseq-train."""
+    return ["--dry-run", *options] if "--dry-run" not in options else options
+
+
+def try_fairseq(command, flags):
+    from fairseq import options
+
+    from fairseq_posattn.plugin import register
+
+    register()
+    if command == "hydra_train":
+        named = dict(zip(flags, flags[1:], strict=False))
+        assert (ROOT / named["--config-dir"] / f"{named['--config-name']}.yaml").is_file()
+        return
+    parsers = {
+        "train": options.get_training_parser,
+        "generate": options.get_generation_parser,
+        "interactive": lambda: options.get_generation_parser(interactive=True),
+        "validate": options.get_validation_parser,
+    }
+    options.parse_args_and_arch(parsers[command](), flags)
