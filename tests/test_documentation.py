@@ -33,7 +33,9 @@ PAGES = [
 SCRIPTS = ("examples/quickstart/", "examples/distributed/", "scripts/")
 FOREIGN = ("pip", "sbatch", "pre-commit", "source")
 COMMAND = re.compile(r"(bash|python|posattn|echo|printf|fairseq-[a-z-]+|pip|sbatch|pre-commit) ")
-USER_DIR = re.compile(r'"?\$\((?:python -m fairseq_posattn|posattn user-dir)\)"?')
+USER_DIR = re.compile(
+    r'"?\$\((?:python -m fairseq_posattn|posattn user-dir)\)"?|(?<=--user-dir )fairseq_posattn'
+)
 PLACEHOLDER = " ..."  # of flags that are as above
 
 
@@ -72,7 +74,7 @@ def test_there_are_command_lines():
 def test_a_command_line_is_taken(line, user_folder, monkeypatch, capsys):
     line = USER_DIR.sub(str(ROOT / "fairseq_posattn"), line).replace(PLACEHOLDER, "")
     for command in line.split(" | "):
-        words = shlex.split(command.split(" >")[0], comments=True)
+        words = shlex.split(re.sub(r"\s(#|>).*", "", command))
         try_command(words, monkeypatch)
 
 

@@ -19,7 +19,7 @@ STOREYS = [
     ["encoders"],
     ["models", "tasks", "criterions"],
     ["plugin"],
-    ["trained_model", "averaging"],
+    ["trained_model", "averaging", "role_prediction"],
     ["analysis", "prediction"],
     ["prediction_command"],
     ["recipes"],
