@@ -20,7 +20,7 @@ STOREYS = [
     ["models", "tasks", "criterions"],
     ["plugin"],
     ["trained_model", "averaging", "role_prediction"],
-    ["analysis", "prediction"],
+    ["analysis", "prediction", "role_prediction"],
     ["prediction_command"],
     ["recipes"],
     ["__main__"],
