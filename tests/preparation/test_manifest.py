@@ -9,6 +9,7 @@ from fairseq_posattn.preparation import corpora, manifest
 from fairseq_posattn.preparation.manifest import Manifest, read
 from fairseq_posattn.preparation.pipeline.stages import Stages
 from fairseq_posattn.preparation.text import moses, words
+from fairseq_posattn.recipes.papers import RECIPES
 
 
 def made(corpus, dest, *, before=True, **options):
@@ -74,3 +75,21 @@ def test_every_corpus_names_a_rule_that_there_is():
         assert corpus.word_rule in words.RULES
     for corpus in corpora.TRANSLATION.values():
         assert corpus.word_rule in moses.RULES
+
+
+@pytest.mark.parametrize(
+    "corpus",
+    [*corpora.TRANSLATION.values(), *corpora.SUMMARIZATION.values()],
+    ids=lambda corpus: corpus.name,
+)
+def test_the_recipe_of_pairs_is_one_that_trains_on_them(corpus):
+    settings = RECIPES[corpus.recipe].settings
+    assert settings.corpus == corpus.name
+    assert (settings.source, settings.target) == corpus.sides
+    assert settings.subwords == corpus.subwords
+    assert settings.metrics == corpus.metrics
+
+
+@pytest.mark.parametrize("corpus", corpora.CLASSIFICATION.values(), ids=lambda corpus: corpus.name)
+def test_the_recipe_of_a_classification_is_one_that_trains_on_it(corpus):
+    assert corpus.name in [dataset.name for dataset in RECIPES[corpus.recipe].datasets]

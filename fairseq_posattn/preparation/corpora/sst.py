@@ -102,7 +102,7 @@ TREES = Source(
 )
 
 
-def _corpus(name, summary, labels, published):
+def _corpus(name, summary, labels, published, recipe):
     sentences = {split: published[split] for split in ("valid", "test")}
     return ClassificationCorpus(
         name=name,
@@ -115,7 +115,7 @@ def _corpus(name, summary, labels, published):
         word_rule="treebank",
         labels=labels,
         published=published,
-        recipe="mpsan/table1_sst",
+        recipe=recipe,
         flag=Flag(
             "--phrases",
             "train on every labelled phrase of the trees as well, once for each class it was "
@@ -131,11 +131,13 @@ CORPORA = (
         "Stanford Sentiment Treebank, two classes, without neutral sentences",
         BINARY,
         {"train": 6_920, "valid": 872, "test": 1_821},
+        "da_transformer/table4_sst_snli",
     ),
     _corpus(
         "sst5",
         "Stanford Sentiment Treebank, five classes",
         FINE,
         {"train": 8_544, "valid": 1_101, "test": 2_210},
+        "mpsan/table1_sst",
     ),
 )
