@@ -44,7 +44,7 @@ def load(path: str, data: str | None = None) -> TrainedModel:
     if not Path(path).is_file():
         raise UsageError(f"{path}: there is no such checkpoint")
     state = load_checkpoint_to_cpu(path, OVERRIDES | ({"data": data} if data else {}))
-    folder = utils.split_paths(state["cfg"].task.data)[0]
+    folder = utils.split_paths(_data(path, state))[0]
     mend = "name the folder of the binarised data with --data"
     if not Path(folder).is_dir():
         raise UsageError(f"{folder}, where the dictionaries should be, is not there: {mend}")
@@ -60,3 +60,12 @@ def load(path: str, data: str | None = None) -> TrainedModel:
             f"training: {mend}"
         ) from error
     return TrainedModel(path, models[0].eval(), config.model, task)
+
+
+def _data(path, state):
+    """The folder of the dictionaries, which the checkpoint names, or the user in its place."""
+    task = state["cfg"].get("task") if state.get("cfg") else None
+    data = getattr(task, "data", None)
+    if not isinstance(data, str):
+        raise UsageError(f"{path} has no settings that name a task and its data")
+    return data

@@ -30,12 +30,14 @@ def apply():
 
 
 def _within_the_files_size(load):
-    def load_or_explain(filenames, *args, **kwargs):
-        size = sum(os.path.getsize(name) for name in filenames if os.path.isfile(name))
+    def load_or_explain(
+        filenames, arg_overrides=None, task=None, strict=True, suffix="", num_shards=1, state=None
+    ):
         names = " ".join(map(str, filenames))
+        size = _size(filenames, suffix, num_shards)
         try:
             with no_larger_than(TIMES * size + SMALL, FEW + size // BYTES_EACH):
-                return load(filenames, *args, **kwargs)
+                return load(filenames, arg_overrides, task, strict, suffix, num_shards, state)
         except TooLarge:
             raise UsageError(
                 f"{names} is refused: its settings describe a model that is larger than the file"
@@ -53,6 +55,16 @@ def _within_the_files_size(load):
             ) from error
 
     return load_or_explain
+
+
+def _size(filenames, suffix, num_shards):
+    """Of the files and their shards that there are, in bytes."""
+    paths = {
+        checkpoint_utils.get_maybe_sharded_checkpoint_filename(name, suffix, shard, num_shards)
+        for name in filenames
+        for shard in range(num_shards)
+    }
+    return sum(os.path.getsize(path) for path in paths if os.path.isfile(path))
 
 
 class TooLarge(Exception):

@@ -28,8 +28,9 @@ INITIAL_WEIGHTS = {
     *("load_pretrained_aux_decoder_from", "pretrained_mlm_checkpoint"),
     *("pretrained_xlm_checkpoint", "ema_seed_model"),
 }
-# What training leaves in every checkpoint and nothing needs afterwards.
-LEFT_BEHIND = {"user_dir", "plasma_path"}
+# What training leaves in every checkpoint and nothing needs afterwards. The kind of data, which may
+# be one that other programs read, fairseq tells by the files.
+LEFT_BEHIND = {"user_dir", "plasma_path", "dataset_impl"}
 # What fairseq would read, write or run while it builds a task, a model, a criterion, or what
 # splits words.
 FILES = {
@@ -38,7 +39,8 @@ FILES = {
     *("gpt2_vocab_bpe", "sentencepiece_model", "sentencepiece_model_path"),
     *("speaker_emb_path", "quantization_config_path", "f0_stats", "label_dir", "replace_unk"),
     *("wer_kenlm_model", "wer_lexicon", "wer_args", "save_predictions", "post_save_script"),
-    *("source_dict", "target_dict", "fixed_dictionary", "lang_dict", "extra_data"),
+    *("source_dict", "target_dict", "target_dictionary", "fixed_dictionary", "lang_dict"),
+    *("extra_data", "baseline_model"),
     *("sampling_weights_from_file", "lang_to_offline_shard_ratio"),
 }
 IN_DATA = {"config_yaml", "multitask_config_yaml"}  # names of files in the folder of the data

@@ -3,6 +3,8 @@
 import argparse
 import logging
 import pickle
+import re
+from dataclasses import fields
 
 import pytest
 import torch
@@ -10,11 +12,12 @@ from fairseq import checkpoint_utils
 from fairseq.criterions.sentence_ranking import SentenceRankingCriterion
 from fairseq.logging.meters import MetersDict
 
-from fairseq_posattn import mends
+from fairseq_posattn import plugin
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.mends.checkpoint_models import TooLarge, no_larger_than
+from fairseq_posattn.mends.checkpoint_settings import FILES, IN_DATA, INITIAL_WEIGHTS, LEFT_BEHIND
 
-mends.apply()
+plugin.register()
 
 
 def saved(path, **entries):
@@ -73,10 +76,10 @@ def test_the_name_of_a_part_is_no_path(tmp_path, name):
         settings(tmp_path, model=argparse.Namespace(**{name: "../x"}))
 
 
-FILES = ["w2v_path", "sentencepiece_model", "bpe_codes", "save_predictions", "post_save_script"]
+NAMED = ["w2v_path", "sentencepiece_model", "bpe_codes", "save_predictions", "post_save_script"]
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", NAMED)
 def test_a_file_is_left_alone_unless_the_user_names_it(tmp_path, caplog, name):
     with caplog.at_level(logging.WARNING):
         cfg = settings(tmp_path, task={name: "/theirs"}, model=argparse.Namespace(**{name: "/t"}))
@@ -89,7 +92,7 @@ def test_a_file_is_left_alone_unless_the_user_names_it(tmp_path, caplog, name):
     assert not caplog.text
 
 
-@pytest.mark.parametrize("name", ["encoder_embed_path", "user_dir", "plasma_path"])
+@pytest.mark.parametrize("name", ["encoder_embed_path", "user_dir", "plasma_path", "dataset_impl"])
 def test_what_training_leaves_behind_goes_without_a_word(tmp_path, caplog, name):
     cfg = settings(tmp_path, common={name: "/theirs"}, model={name: "/theirs", "a": 1})
     assert cfg.common[name] is None
@@ -153,3 +156,47 @@ def test_what_is_small_is_built():
         layer.register_buffer("mask", torch.full((9, 9), -torch.inf).triu(1))
     assert layer(torch.zeros(3, 1, 16)).shape == (3, 1, 16)
     torch.empty(2 << 20)  # afterwards all is as it was
+
+
+# --- every setting of fairseq's and ours that could name a file ----------------------------------
+
+SOUNDS_LIKE_A_FILE = re.compile(
+    "path|file|dir|codes|vocab|yaml|json|tsv|script|lexicon|manifest|vocoder|pretrained|"
+    "checkpoint|ckpt|merges|(_from|_dict|dictionary|_model|_predictions|stats|root|log)$"
+)
+NO_FILES = {"checkpoint_activations", "offload_activations", "pretrained"}  # but switches
+
+
+def flags():
+    """The names of all flags of models, tasks, criterions, and what splits words, but numbers."""
+    from fairseq import models, tasks
+    from fairseq.registry import REGISTRIES
+
+    classes = [*models.MODEL_REGISTRY.values(), *tasks.TASK_REGISTRY.values()]
+    dataclasses = [
+        *models.MODEL_DATACLASS_REGISTRY.values(),
+        *tasks.TASK_DATACLASS_REGISTRY.values(),
+    ]
+    for name in ("criterion", "bpe", "tokenizer", "scoring"):
+        classes += REGISTRIES[name]["registry"].values()
+        dataclasses += REGISTRIES[name]["dataclass_registry"].values()
+    names = set()
+    for kind in filter(None, dataclasses):
+        names |= {field.name for field in fields(kind) if re.search("str|Any", str(field.type))}
+    for kind in classes:
+        parser = argparse.ArgumentParser(conflict_handler="resolve")
+        if hasattr(kind, "add_args"):
+            kind.add_args(parser)
+        names |= {
+            action.dest
+            for action in parser._actions
+            if action.type in (None, str) and action.nargs != 0
+        }
+    return names
+
+
+def test_every_flag_that_could_name_a_file_is_known():
+    known = FILES | INITIAL_WEIGHTS | LEFT_BEHIND | IN_DATA | NO_FILES | {"data"}
+    found = {name for name in flags() if SOUNDS_LIKE_A_FILE.search(name)}
+    assert len(found) > 20
+    assert found - known == set()
