@@ -5,6 +5,7 @@ import logging
 from fairseq import checkpoint_utils
 
 from fairseq_posattn.mends.patching import patch
+from fairseq_posattn.mends.patience import validations_without_progress
 
 logger = logging.getLogger(__name__)
 
@@ -14,17 +15,30 @@ def apply():
 
 
 def _leave_finished_alone(load_checkpoint):
-    """fairseq compares the updates with --max-update only after it has made another one."""
+    """fairseq looks at its limits only after another update."""
 
     def load_and_stop_if_finished(cfg, trainer, **kwargs):
         loaded = load_checkpoint(cfg, trainer, **kwargs)
-        limits = trainer.cfg.optimization
-        if limits.max_update and trainer.get_num_updates() >= limits.max_update:
-            logger.info(
-                f"nothing left to train: the checkpoint has {trainer.get_num_updates()} updates "
-                f"and --max-update is {limits.max_update}"
-            )
-            limits.max_epoch = -1  # no epoch is left either
+        reason = _what_has_ended_it(trainer)
+        if reason:
+            logger.info(f"nothing left to train: {reason}")
+            trainer.cfg.optimization.max_epoch = -1  # no epoch is left either
         return loaded
 
     return load_and_stop_if_finished
+
+
+def _what_has_ended_it(trainer):
+    limits, patience = trainer.cfg.optimization, trainer.cfg.checkpoint.patience
+    updates, hours = trainer.get_num_updates(), trainer.cumulative_training_time() / 3600
+    without_progress = validations_without_progress()
+    if limits.max_update and updates >= limits.max_update:
+        return f"the checkpoint has {updates} updates and --max-update is {limits.max_update}"
+    if 0 < limits.stop_time_hours < hours:
+        return f"it took {hours:.2f} hours and --stop-time-hours is {limits.stop_time_hours}"
+    if 0 < patience <= without_progress:
+        return (
+            f"the last {without_progress} validations were no better than the one before, "
+            f"and --patience is {patience}"
+        )
+    return None

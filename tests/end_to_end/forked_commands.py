@@ -6,16 +6,18 @@ import os
 import shutil
 import signal
 import sys
+from types import ModuleType
 
 # Imports fairseq once, without the plugin; each command is then forked from it.
 FORKSERVER = multiprocessing.get_context("forkserver")
 FORKSERVER.set_forkserver_preload(["torch._dynamo", "fairseq_cli.train", "fairseq_cli.generate"])
 
 
-def start(command, arguments, log, *, stdin=os.devnull, die_at=None):
+def start(command, arguments, log, *, stdin=os.devnull, die_at=None, before=None):
     """Start, say, "train" with its ``arguments``; its output goes to the file ``log``.
 
     Args:
+        before: a function of a module, called in the process first.
         die_at: number of the moment, counting from 1, at which the process kills itself; see
             :func:`_kill_at`.
 
@@ -24,7 +26,7 @@ def start(command, arguments, log, *, stdin=os.devnull, die_at=None):
     """
     arguments = [str(argument) for argument in arguments]
     process = FORKSERVER.Process(
-        target=_run, args=(command, arguments, str(log), str(stdin), die_at)
+        target=_run, args=(command, arguments, str(log), str(stdin), die_at, before)
     )
     process.start()
     return process
@@ -37,12 +39,21 @@ def run(command, arguments, log, **options):
     return process.exitcode
 
 
-def _run(command, arguments, log, stdin, die_at):
+def leave_out(mend):
+    """For ``before``: fairseq as it is without one of the plugin's mends, given by name."""
+    module = ModuleType(mend)
+    module.apply = lambda: None
+    sys.modules[f"fairseq_posattn.mends.{mend}"] = module
+
+
+def _run(command, arguments, log, stdin, die_at, before):
     os.dup2(os.open(stdin, os.O_RDONLY), 0)
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(output, 1)
     os.dup2(output, 2)
     sys.stdin = os.fdopen(0)
+    if before is not None:
+        before()
     if die_at is not None:
         _kill_at(die_at)
     sys.argv = [f"fairseq-{command}", *arguments]

@@ -1,13 +1,9 @@
-"""Checkpoints of the plugin's models in fairseq's commands: read, refused, resumed from, averaged.
-
-A run that is killed and resumed must end in exactly the tensors of a run that was left alone.
-"""
+"""Checkpoints of the plugin's models in fairseq's commands: read, refused, averaged."""
 
 import os
 import pickle
 import re
 import resource
-import signal
 import sys
 from pathlib import Path
 
@@ -271,90 +267,3 @@ def test_a_run_says_that_its_checkpoint_is_truncated(
     exit_code, output = forked("train", [*train_arguments, *options])
     assert exit_code == 1
     assert_one_line_error(output, path, state, "--restore-file")
-
-
-# --- Resuming ----------------------------------------------------------------------------------
-
-
-def assert_same(one, other, place="checkpoint"):
-    """Exactly equal, through all containers and tensors."""
-    if isinstance(one, torch.Tensor):
-        assert torch.equal(one, other), place
-    elif isinstance(one, dict):
-        assert list(one) == list(other), place
-        for key in one:
-            assert_same(one[key], other[key], f"{place}[{key!r}]")
-    elif isinstance(one, (list, tuple)):
-        assert len(one) == len(other), place
-        for index, (left, right) in enumerate(zip(one, other, strict=True)):
-            assert_same(left, right, f"{place}[{index}]")
-    else:
-        assert one == other, place
-
-
-def assert_same_run(folder, other):
-    """Two runs ended in the same weights, optimizer, schedule, place in the data and best loss."""
-    ends = []
-    for save_dir in (folder, other):
-        state = read_checkpoint(save_dir / "checkpoint_last.pt")
-        extra = state["extra_state"]
-        ends.append(
-            {
-                **{name: state[name] for name in ("model", "last_optimizer_state")},
-                "schedule": state["optimizer_history"][-1],  # those before are of other starts
-                **{name: extra[name] for name in ("train_iterator", "val_loss", "best")},
-            }
-        )
-    assert_same(*ends)
-
-
-@pytest.fixture(scope="module")
-def saving_often(train_arguments):
-    """Past the end of an epoch, and a checkpoint after each update, the one before being removed"""
-    options = ["--max-update", "25", "--save-interval-updates", "1", "--keep-interval-updates", "1"]
-    return [*train_arguments, *options]
-
-
-def test_resuming_after_a_kill_at_any_moment(forked, saving_often, tmp_path):
-    exit_code, output = forked("train", [*saving_often, "--save-dir", tmp_path / "alone"])
-    assert exit_code == 0, output
-
-    # At most 11 moments lie between two updates: some before the first checkpoint, all after it.
-    arguments = [*saving_often, "--save-dir", tmp_path / "killed"]
-    for moment in (2, 5, 9, *range(12, 23)):
-        exit_code, output = forked("train", arguments, die_at=moment)
-        assert exit_code == -signal.SIGKILL, output
-    exit_code, output = forked("train", arguments)
-    assert exit_code == 0, output
-    assert_same_run(tmp_path / "killed", tmp_path / "alone")
-
-    # The last moment of all: started again, a finished run stays as it is.
-    last = tmp_path / "killed" / "checkpoint_last.pt"
-    content = last.read_bytes()
-    exit_code, output = forked("train", arguments)
-    assert exit_code == 0, output
-    assert "nothing left to train" in output
-    assert last.read_bytes() == content
-
-
-def test_resuming_two_processes_after_a_kill(saving_often, tmp_path):
-    def train(save_dir, name, die_at=None):
-        """Two processes on two halves of each batch; returns the first one's exit code."""
-        distributed = ["--distributed-world-size", "2", "--distributed-no-spawn"]
-        distributed += ["--distributed-backend", "gloo", "--ddp-backend", "legacy_ddp"]
-        distributed += ["--distributed-init-method", f"file://{tmp_path / name}.rendezvous"]
-        arguments = [*saving_often, "--save-dir", save_dir, *distributed, "--distributed-rank"]
-        log = tmp_path / f"{name}.log"
-        first = forked_commands.start("train", [*arguments, "0"], log, die_at=die_at)
-        second = forked_commands.start("train", [*arguments, "1"], os.devnull)
-        first.join()
-        if first.exitcode:
-            second.kill()
-        second.join()
-        assert first.exitcode == (0 if die_at is None else -signal.SIGKILL), log.read_text()
-
-    train(tmp_path / "alone", "alone")
-    for moment in (8, 14):
-        train(tmp_path / "killed", f"killed_{moment}", die_at=moment)
-    train(tmp_path / "killed", "resumed")
-    assert_same_run(tmp_path / "killed", tmp_path / "alone")

@@ -9,6 +9,7 @@ import pytest
 from fairseq.file_io import PathManager
 
 from fairseq_posattn import mends
+from fairseq_posattn.errors import UsageError
 
 mends.apply()
 
@@ -24,9 +25,13 @@ def test_a_copy_that_fails_leaves_the_old_checkpoint(tmp_path, monkeypatch):
 
     with monkeypatch.context() as patched:
         patched.setattr(shutil, "copyfile", full_disk)
-        with pytest.raises(OSError, match="No space left"):
+        with pytest.raises(UsageError) as caught:
             PathManager.copy(str(new), str(old), overwrite=True)
+    assert str(caught.value) == (
+        f"{old} cannot be written: No space left on device; there is no good checkpoint"
+    )
     assert old.read_bytes() == b"old" * 100
+    assert sorted(path.name for path in tmp_path.iterdir()) == [new.name, old.name]
 
     assert PathManager.copy(str(new), str(old), overwrite=True)
     assert old.read_bytes() == b"new" * 100

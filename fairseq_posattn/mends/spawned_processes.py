@@ -1,0 +1,41 @@
+"""SIGTERM to a fairseq-train that has started a process for each GPU: it would leave them alone.
+
+Whoever sent it then waits for the end of a process that has ended, while the others are saving.
+"""
+
+import multiprocessing
+import os
+import signal
+
+import torch.multiprocessing
+from fairseq.distributed import utils as distributed_utils
+
+from fairseq_posattn.mends.patching import patch
+
+
+def apply():
+    patch(torch.multiprocessing, "spawn", _pass_on)
+
+
+def _pass_on(spawn):
+    def spawn_and_pass_on(fn, *args, **kwargs):
+        if fn is not distributed_utils.distributed_main:
+            return spawn(fn, *args, **kwargs)
+        received = []
+
+        def pass_on(number, frame):
+            received.append(number)
+            for child in multiprocessing.active_children():
+                os.kill(child.pid, number)
+
+        before = signal.signal(signal.SIGTERM, pass_on)
+        try:
+            return spawn(fn, *args, **kwargs)
+        except torch.multiprocessing.ProcessExitedException:
+            if received:
+                raise SystemExit(128 + received[0]) from None
+            raise
+        finally:
+            signal.signal(signal.SIGTERM, before)
+
+    return spawn_and_pass_on

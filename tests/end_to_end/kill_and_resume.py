@@ -1,0 +1,200 @@
+"""Kill training at random moments, resume it each time, and compare it with a run left alone.
+
+    python tests/end_to_end/kill_and_resume.py --moments 100 --precision bf16 --processes 2
+
+trains a tiny model on the CPU, twice: once undisturbed, once killed (SIGKILL) at as many moments:
+after an update, in the middle of writing or copying a checkpoint, before and after one gets its
+name, before one is removed. Both must end in exactly the same weights, optimizer, schedule, place
+in the data and best loss. Flags after -- go to fairseq-train:
+
+    ... --moments 20 -- --lr-scheduler reduce_lr_on_plateau --patience 3
+
+The exit status is 0 if the two are the same, 1 if they differ. 100 moments take some ten minutes.
+"""
+
+import argparse
+import random
+import runpy
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import forked_commands
+import torch
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT))  # runs in a checkout, too
+
+from fairseq_posattn.mends.checkpoint_reading import read_checkpoint  # noqa: E402
+
+FIXTURES = ROOT / "tests" / "fixtures"
+FLAGS = runpy.run_path(str(FIXTURES / "make_checkpoints.py"), run_name="make_checkpoints")
+PRECISIONS = {
+    "fp32": [],
+    "bf16": ["--bf16"],
+    "memory-efficient-bf16": ["--memory-efficient-bf16"],
+    # as far as a CPU goes: fairseq puts the flat form on a GPU, and an overflow as well
+    "fp16": ["--fp16", "--fp16-no-flatten-grads", "--fp16-init-scale", "4"],
+    "memory-efficient-fp16": ["--memory-efficient-fp16", "--fp16-init-scale", "4"],
+}
+SAVING = ["--save-interval-updates", "1", "--keep-interval-updates", "1"]
+PATIENCE_OF_PEERS = 60.0  # seconds
+
+
+@dataclass(frozen=True)
+class Training:
+    """A run of fairseq-train: a checkpoint after each update, an epoch of some ten updates.
+
+    Attributes:
+        folder: for the logs and the meetings of the processes.
+        task: "translation" or "classification".
+        flags: further ones, which count more than what is here.
+        processes: on the CPU, through gloo.
+        before: called in each process before it starts.
+    """
+
+    folder: Path
+    task: str = "translation"
+    flags: tuple[str, ...] = ()
+    processes: int = 1
+    before: Any = None
+
+    def run(self, save_dir, *, die_at=None, rank=0):
+        """Train, or go on.
+
+        Args:
+            die_at: number of the moment at which the process ``rank`` kills itself; see
+                ``forked_commands.start``. The others must end by themselves.
+
+        Returns:
+            the exit codes and what the processes wrote, each in the order of ranks.
+        """
+        processes, logs = self.start(save_dir, die_at=die_at, rank=rank)
+        processes[rank].join()
+        return ends_of(processes), [log.read_text() for log in logs]
+
+    def start(self, save_dir, *, die_at=None, rank=0):
+        """As :meth:`run`, without waiting; returns the processes and the files of their logs."""
+        meeting = Path(tempfile.mkdtemp(dir=self.folder))
+        processes, logs = [], []
+        for number in range(self.processes):
+            logs.append(meeting / f"{number}.log")
+            options = {"die_at": die_at if number == rank else None, "before": self.before}
+            arguments = [*self.arguments(save_dir), *self._place_of(number, meeting)]
+            processes.append(forked_commands.start("train", arguments, logs[-1], **options))
+        return processes, logs
+
+    def arguments(self, save_dir):
+        user_dir = ["--user-dir", ROOT / "fairseq_posattn"]
+        saving = [*SAVING, "--save-dir", save_dir]
+        validating = [flag for flag in FLAGS[self.task.upper()] if flag != "--disable-validation"]
+        return [FIXTURES / self.task / "data", *user_dir, *validating, *saving, *self.flags]
+
+    def _place_of(self, number, meeting):
+        if self.processes == 1:
+            return []
+        return [
+            *("--distributed-world-size", self.processes, "--distributed-no-spawn"),
+            *("--distributed-backend", "gloo", "--ddp-backend", "legacy_ddp"),
+            *("--distributed-init-method", f"file://{meeting}/rendezvous"),
+            *("--distributed-rank", number),
+        ]
+
+
+def ends_of(processes):
+    """The exit codes of processes of which one has ended or will: none may hang."""
+    for process in processes:
+        process.join(PATIENCE_OF_PEERS)
+    hanging = [process for process in processes if process.exitcode is None]
+    for process in hanging:
+        process.kill()
+    if hanging:
+        raise TimeoutError(f"{len(hanging)} of {len(processes)} processes do not end")
+    return [process.exitcode for process in processes]
+
+
+def end_of(save_dir):
+    """All that tells how a run ended, and how it would go on."""
+    state = read_checkpoint(Path(save_dir) / "checkpoint_last.pt")
+    left_out = ("metrics", "previous_training_time")  # times, and what was only logged
+    return {
+        **{name: state[name] for name in ("model", "last_optimizer_state")},
+        "schedule": state["optimizer_history"][-1],  # those before are of other starts
+        **{name: thing for name, thing in state["extra_state"].items() if name not in left_out},
+    }
+
+
+def differences(one, other, place="") -> Iterator[str]:
+    """Where two things differ, through all containers and tensors."""
+    if type(one) is not type(other):
+        yield f"{place}: {type(one).__name__} and {type(other).__name__}"
+    elif isinstance(one, torch.Tensor):
+        if not torch.equal(one, other):
+            yield f"{place}: by up to {(one.double() - other.double()).abs().max():g}"
+    elif isinstance(one, dict):
+        for key in sorted({*one, *other}, key=str):
+            if key in one and key in other:
+                yield from differences(one[key], other[key], f"{place}[{key!r}]")
+            else:
+                yield f"{place}: only one has {key!r}"
+    elif isinstance(one, (list, tuple)):
+        if len(one) != len(other):
+            yield f"{place}: {len(one)} and {len(other)} entries"
+        for index, pair in enumerate(zip(one, other, strict=False)):
+            yield from differences(*pair, f"{place}[{index}]")
+    elif one != other:
+        yield f"{place}: {one} and {other}"
+
+
+def kill_at_random(training, save_dir, moments, generator):
+    """Start a run and kill it, ``moments`` times; yields what was done each time."""
+    for number in range(1, moments + 1):
+        rank = generator.randrange(training.processes)
+        # At most 11 moments lie between two updates of the process that saves.
+        die_at = generator.randint(1, 22) if rank == 0 else generator.randint(1, 3)
+        codes, logs = training.run(save_dir, die_at=die_at, rank=rank)
+        if codes[rank] != -signal.SIGKILL:
+            raise RuntimeError(f"exit status {codes[rank]} instead of a kill\n{logs[rank]}")
+        yield f"kill {number}: process {rank} at its moment {die_at}"
+
+
+def finish(training, save_dir):
+    codes, logs = training.run(save_dir)
+    if any(codes):
+        raise RuntimeError(f"exit statuses {codes}\n" + "\n".join(logs))
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--moments", type=int, default=100, help="how often (default: 100)")
+    parser.add_argument("--precision", choices=PRECISIONS, default="fp32", help="(default: fp32)")
+    parser.add_argument("--processes", type=int, default=1, help="(default: 1)")
+    parser.add_argument("--task", choices=("translation", "classification"), default="translation")
+    parser.add_argument("--seed", type=int, default=1, help="of the moments (default: 1)")
+    parser.add_argument("flags", nargs="*", metavar="-- FLAG", help="flags of fairseq-train")
+    args = parser.parse_args()
+
+    # A kill undoes an update at the most, and on the average the next comes one later.
+    flags = ["--max-update", str(2 * args.moments + 10), *PRECISIONS[args.precision], *args.flags]
+    with tempfile.TemporaryDirectory() as folder:
+        training = Training(Path(folder), args.task, tuple(flags), args.processes)
+        alone, killed = Path(folder, "alone"), Path(folder, "killed")
+        print("training undisturbed", flush=True)
+        finish(training, alone)
+        generator = random.Random(args.seed)
+        for done in kill_at_random(training, killed, args.moments, generator):
+            print(done, flush=True)
+        finish(training, killed)
+        found = list(differences(end_of(alone), end_of(killed)))
+    print("\n".join(found) if found else f"the same after {args.moments} kills, bit for bit")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,146 @@
+"""Training that is stopped or killed and goes on: it ends as if it had been left alone.
+
+"The same" is exact: weights, optimizer, schedule, place in the data, best loss.
+"""
+
+import functools
+import random
+from pathlib import Path
+from types import SimpleNamespace
+
+import forked_commands
+import kill_and_resume
+import pytest
+from fairseq.data.iterators import EpochBatchIterator
+from kill_and_resume import Training, differences, end_of, finish, kill_at_random
+
+PLATEAU = ("--lr-scheduler", "reduce_lr_on_plateau", "--lr-shrink", "0.5", "--lr-threshold", "0.5")
+PLATEAU += ("--warmup-updates", "0")
+EMA = ("--store-ema", "--ema-decay", "0.9", "--ema-update-freq", "3")
+
+
+def compare(folder, other):
+    return list(differences(end_of(folder), end_of(other)))
+
+
+def in_parts(training, save_dir, *updates):
+    """Train as far as these numbers of updates, one start after the other; return the last log."""
+    for number in updates:
+        flags = (*training.flags, "--max-update", str(number))
+        codes, logs = Training(**{**vars(training), "flags": flags}).run(save_dir)
+        assert codes == [0] * training.processes, "\n".join(logs)
+    return logs[0]
+
+
+# Stopped where it goes wrong without the mend: at the end of an epoch or in the middle of one.
+CASES = {
+    "batches of a later epoch": ("epoch_batches", (), (13, 26)),
+    "plateau at the end of an epoch": ("plateau", PLATEAU, (22, 26)),
+    "plateau after the warm-up": ("plateau", (*PLATEAU, "--warmup-updates", "5"), (25, 28)),
+    "average of weights": ("average_weights", EMA, (4, 7)),
+    "bf16": ("master_weights", ("--bf16",), (3, 5)),
+    "fp16": ("master_weights", tuple(kill_and_resume.PRECISIONS["fp16"]), (3, 5)),
+}
+
+
+@pytest.fixture(scope="module", params=CASES, ids=lambda name: name.replace(" ", "_"))
+def case(request, tmp_path_factory):
+    """One of the cases, and a run of it that was left alone."""
+    mend, flags, updates = CASES[request.param]
+    folder = tmp_path_factory.mktemp("case")
+    training = Training(folder, flags=flags)
+    in_parts(training, folder / "alone", updates[-1])
+    return SimpleNamespace(mend=mend, training=training, updates=updates, alone=folder / "alone")
+
+
+def test_stopped_and_resumed(case, tmp_path):
+    in_parts(case.training, tmp_path, *case.updates)
+    assert compare(tmp_path, case.alone) == []
+
+
+def test_resuming_needs_the_mend(case, tmp_path):
+    """Which shows, too, that the comparison finds what differs."""
+    without = functools.partial(forked_commands.leave_out, case.mend)
+    in_parts(Training(**{**vars(case.training), "before": without}), tmp_path, *case.updates)
+    found = compare(tmp_path, case.alone)
+    assert [place for place in found if place.startswith(("['model']", "['ema']"))]
+
+
+# --- Killed at random --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "training",
+    [
+        Training(Path(), flags=("--max-update", "24")),
+        Training(Path(), "classification", (*PLATEAU, "--patience", "30", "--max-update", "20")),
+        Training(Path(), flags=("--num-workers=2", "--memory-efficient-bf16", "--max-update=12")),
+        Training(Path(), processes=2, flags=(*EMA, "--bf16", "--max-update", "8")),
+        Training(Path(), processes=4, flags=("--max-update", "4", "--max-tokens", "24")),
+    ],
+    ids=["fp32", "classifier", "workers", "two-processes", "four-processes"],
+)
+def test_killed_at_random_moments(training, tmp_path):
+    """A sample; ``kill_and_resume.py`` takes as many moments as one likes."""
+    training = Training(**{**vars(training), "folder": tmp_path})
+    finish(training, tmp_path / "alone")
+    for _ in kill_at_random(training, tmp_path / "killed", 2, random.Random(3)):
+        pass
+    finish(training, tmp_path / "killed")
+    assert compare(tmp_path / "killed", tmp_path / "alone") == []
+
+
+def forget_the_place():
+    """Go back to the start of the epoch on resuming."""
+    load = EpochBatchIterator.load_state_dict
+    EpochBatchIterator.load_state_dict = lambda self, state: load(
+        self, {**state, "iterations_in_epoch": 0}
+    )
+
+
+def test_a_forgotten_place_in_the_data_is_found(tmp_path):
+    training = Training(tmp_path, before=forget_the_place)
+    in_parts(training, tmp_path / "alone", 6)
+    in_parts(training, tmp_path / "resumed", 3, 6)
+    found = compare(tmp_path / "resumed", tmp_path / "alone")
+    assert "['train_iterator']['iterations_in_epoch']: 3 and 6" in found
+    assert [place for place in found if place.startswith("['model']")]
+
+
+# --- Finished runs -----------------------------------------------------------------------------
+
+
+def test_a_finished_run_stays_as_it_is(tmp_path):
+    training = Training(tmp_path)
+    in_parts(training, tmp_path / "saved", 3)
+    last = tmp_path / "saved" / "checkpoint_last.pt"
+    content = last.read_bytes()
+    assert "nothing left to train: the checkpoint has 3" in in_parts(training, last.parent, 3)
+    assert last.read_bytes() == content
+
+
+def test_patience_counts_over_stops(tmp_path):
+    """With a learning rate of 0 nothing improves: the validation after the first is one of two."""
+    flags = ("--patience", "2", "--lr", "0", "--stop-min-lr", "-1")
+    training = Training(tmp_path, "classification", flags)
+    in_parts(training, tmp_path / "saved", 2)
+    log = in_parts(training, tmp_path / "saved", 20)
+    assert "early stop since valid performance hasn't improved for last 2 runs" in log
+    last = tmp_path / "saved" / "checkpoint_last.pt"
+    assert kill_and_resume.end_of(last.parent)["schedule"]["num_updates"] == 3
+
+    content = last.read_bytes()
+    log = in_parts(training, tmp_path / "saved", 20)
+    assert "nothing left to train: the last 2 validations were no better" in log
+    assert last.read_bytes() == content
+
+    in_parts(Training(tmp_path, "classification", (*flags, "--patience", "4")), last.parent, 20)
+    assert kill_and_resume.end_of(last.parent)["schedule"]["num_updates"] == 5
+
+
+def test_another_learning_rate_counts_on_resuming(tmp_path):
+    training = Training(tmp_path, flags=PLATEAU)
+    in_parts(training, tmp_path / "saved", 2)
+    in_parts(Training(tmp_path, flags=(*PLATEAU, "--lr", "0.002")), tmp_path / "saved", 3)
+    [group] = end_of(tmp_path / "saved")["last_optimizer_state"]["param_groups"]
+    assert group["lr"] == 0.002

@@ -1,0 +1,253 @@
+"""Training that is told to stop, cannot write, or is started where it cannot go on."""
+
+import functools
+import os
+import resource
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from fairseq.trainer import Trainer
+from kill_and_resume import Training, differences, end_of, ends_of, finish
+
+from fairseq_posattn.mends import save_dir_lock
+from fairseq_posattn.mends.checkpoint_reading import read_checkpoint
+
+# For three minutes at the most, should a test fail to end it.
+ENDLESS = ("--stop-time-hours", "0.05", "--log-interval", "1", "--save-interval-updates", "0")
+
+
+def wait_for(log, text):
+    deadline = time.monotonic() + 120
+    while not (log.exists() and text in log.read_text()):
+        assert time.monotonic() < deadline, log.read_text() if log.exists() else "nothing written"
+        time.sleep(0.02)
+
+
+def said(log):
+    """What the plugin said, rather than fairseq."""
+    lines = log.read_text().splitlines()
+    assert "Traceback" not in log.read_text(), log.read_text()
+    return [line.partition(": ")[2] for line in lines if line.startswith("fairseq_posattn: ")]
+
+
+def updates_in(save_dir):
+    state = read_checkpoint(save_dir / "checkpoint_last.pt")
+    return state["optimizer_history"][-1]["num_updates"]
+
+
+# --- SIGTERM and Ctrl-C ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "number, name, processes, flags",
+    [
+        (signal.SIGTERM, "SIGTERM", 1, ("--num-workers", "2")),
+        (signal.SIGINT, "Ctrl-C", 1, ()),
+        (signal.SIGTERM, "SIGTERM", 2, ("--bf16",)),
+        (signal.SIGINT, "Ctrl-C", 2, ()),
+    ],
+)
+def test_told_to_stop(tmp_path, number, name, processes, flags):
+    """One process is told; all save what they have, and end; then they go on, exactly."""
+    flags = (*ENDLESS, "--disable-validation", *flags)  # of those, a stop adds none
+    training = Training(tmp_path, flags=flags, processes=processes)
+    saved = tmp_path / "saved"
+    started, logs = training.start(saved)
+    wait_for(logs[0], "epoch 001:      3 /")
+    os.kill(started[-1].pid, number)
+    assert ends_of(started) == [128 + number] * processes
+
+    last, updates = saved / "checkpoint_last.pt", updates_in(saved)
+    *_, end = said(logs[0])
+    assert end == f"stopped by {name} after {updates} updates; the same command goes on from {last}"
+    assert [line for log in logs[1:] for line in said(log) if line.startswith("stopped")] == []
+
+    further = ("--max-update", str(updates + 3))
+    on = Training(tmp_path, flags=(*flags, *further), processes=processes)
+    finish(on, saved)
+    finish(on, tmp_path / "alone")
+    assert list(differences(end_of(saved), end_of(tmp_path / "alone"))) == []
+
+
+def die_slowly():
+    """Each update takes a minute after the third."""
+    step = Trainer.train_step
+
+    def slow_step(self, *args, **kwargs):
+        if self.get_num_updates() == 3:
+            print("now", flush=True)
+            time.sleep(60)
+        return step(self, *args, **kwargs)
+
+    Trainer.train_step = slow_step
+
+
+def test_a_second_ctrl_c_stops_at_once(tmp_path):
+    [process], [log] = Training(tmp_path, flags=ENDLESS, before=die_slowly).start(tmp_path / "s")
+    wait_for(log, "\nnow\n")
+    os.kill(process.pid, signal.SIGINT)
+    wait_for(log, "a second one stops at once")
+    os.kill(process.pid, signal.SIGINT)
+    process.join(30)
+    assert process.exitcode == -signal.SIGINT
+    assert not (tmp_path / "s" / "checkpoint_last.pt").exists()
+
+
+def interrupt_the_start():
+    build = Trainer.__init__
+
+    def build_and_interrupt(self, *args, **kwargs):
+        build(self, *args, **kwargs)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    Trainer.__init__ = build_and_interrupt
+
+
+def test_ctrl_c_before_anything_is_trained(tmp_path):
+    training = Training(tmp_path, before=interrupt_the_start)
+    [process], [log] = training.start(tmp_path / "saved")
+    assert ends_of([process]) == [130]
+    assert said(log) == ["stopped by Ctrl-C"]
+
+
+def test_spawned_processes_are_told_through_the_first(tmp_path):
+    """fairseq spawns a process for each GPU; who sends SIGTERM knows the first one only."""
+    training = Training(tmp_path, flags=(*ENDLESS, "--update-freq", "1"))
+    program = Path(__file__).with_name("spawned_training.py")
+    flags = ["--distributed-world-size", "2", "--distributed-backend", "gloo"]
+    arguments = [*training.arguments(tmp_path / "saved"), *flags, "--ddp-backend", "legacy_ddp"]
+    log = tmp_path / "log"
+    with open(log, "w") as output:
+        words = [sys.executable, str(program), *map(str, arguments)]
+        process = os.posix_spawn(
+            sys.executable,
+            words,
+            {**os.environ, "OMP_NUM_THREADS": "1"},
+            file_actions=[(os.POSIX_SPAWN_DUP2, output.fileno(), to) for to in (1, 2)],
+        )
+    wait_for(log, "epoch 001:      2 /")
+    os.kill(process, signal.SIGTERM)
+    _, status = os.waitpid(process, 0)
+    assert os.waitstatus_to_exitcode(status) == 143, log.read_text()
+    *_, end = said(log)
+    assert end.startswith(f"stopped by SIGTERM after {updates_in(tmp_path / 'saved')} updates; ")
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_process_that_dies_ends_the_others(tmp_path, rank):
+    training = Training(tmp_path, flags=ENDLESS, processes=2)
+    codes, logs = training.run(tmp_path / "saved", die_at=3, rank=rank)
+    assert codes[rank] == -signal.SIGKILL
+    assert codes[1 - rank] == 1
+    *_, last = logs[1 - rank].splitlines()  # PyTorch puts the rank before it
+    expected = f"fairseq_posattn: error: process {1 - rank} has lost another one of this run"
+    assert expected in last, logs[1 - rank]
+    assert "Traceback" not in logs[1 - rank]
+
+
+# --- Writing -----------------------------------------------------------------------------------
+
+
+def limit_files(size):
+    """As on a full disk; the system says which of the two it is."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+
+def test_a_full_disk_leaves_the_last_good_checkpoint(tmp_path):
+    saved = tmp_path / "saved"
+    finish(Training(tmp_path, flags=("--max-update", "2")), saved)
+    names, content = sorted(saved.iterdir()), (saved / "checkpoint_last.pt").read_bytes()
+    limit = functools.partial(limit_files, len(content) // 2)
+    [code], [log] = Training(tmp_path, flags=("--max-update", "4"), before=limit).run(saved)
+    assert code == 1
+    *_, last = log.splitlines()
+    assert last == (
+        f"fairseq_posattn: error: {saved}/checkpoint_1_3.pt cannot be written: File too large; "
+        f"the last good checkpoint is {saved}/checkpoint_last.pt (2 updates)"
+    )
+    assert "Traceback" not in log
+    assert sorted(saved.iterdir()) == names
+    assert (saved / "checkpoint_last.pt").read_bytes() == content
+
+
+# --- Going on ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def refused(tmp_path):
+    """``refused(*flags)``: what training says in one line, with exit status 1."""
+
+    def refused(*flags):
+        training = Training(tmp_path, flags=("--max-update", "4", *map(str, flags)))
+        [code], [log] = training.run(tmp_path / "saved")
+        assert code == 1, log
+        assert "Traceback" not in log
+        assert "begin training epoch" not in log
+        *_, last = log.splitlines()
+        prefix, error = last.split(": error: ", 1)
+        assert prefix == "fairseq_posattn"
+        return error
+
+    return refused
+
+
+def test_a_missing_file_is_not_training_from_scratch(refused, tmp_path):
+    missing = tmp_path / "nowhere.pt"
+    assert refused("--restore-file", missing) == f"--restore-file: there is no file {missing}"
+    assert refused("--restore-file", tmp_path) == f"--restore-file: there is no file {tmp_path}"
+    assert refused("--continue-once", missing) == f"--continue-once: there is no file {missing}"
+    last = tmp_path / "saved" / "checkpoint_last.pt"
+    last.symlink_to(missing)
+    assert refused() == f"--save-dir: there is no file {last}"
+    (tmp_path / "saved" / "checkpoint_7.pt").touch()
+    assert refused("--restore-file", "checkpoint_7.pt") == (
+        "--restore-file: there is no file checkpoint_7.pt, "
+        f"but {tmp_path}/saved/checkpoint_7.pt is there"
+    )
+
+
+def test_a_damaged_checkpoint_is_named_with_the_good_ones_beside_it(refused, tmp_path):
+    saved = tmp_path / "saved"
+    finish(Training(tmp_path, flags=("--max-update", "2", "--keep-interval-updates", "2")), saved)
+    last, first, second = (saved / f"checkpoint_{name}.pt" for name in ("last", "1_1", "1_2"))
+    content = bytearray(last.read_bytes())
+    content[len(content) // 2] ^= 1
+    last.write_bytes(content)
+    (saved / "checkpoint_best.pt").write_bytes(content)
+    error = refused()
+    assert error.startswith(f"{last} is damaged")
+    assert error.endswith(f"; good ones beside it: {second} (2 updates), {first} (1 updates)")
+
+
+def test_asynchronous_writing_needs_iopath(refused):
+    assert "needs iopath: pip install iopath" in refused("--write-checkpoints-asynchronously")
+
+
+def test_two_runs_do_not_share_a_folder(refused, tmp_path):
+    saved = tmp_path / "saved"
+    [process], [log] = Training(tmp_path, flags=(*ENDLESS, "--num-workers", "2")).start(saved)
+    wait_for(log, "epoch 001:      1 /")
+    holder = f"process {process.pid} on {socket.gethostname()}"
+    assert refused() == (
+        f"--save-dir {saved} is in use by {holder}: wait for its end, or give another --save-dir"
+    )
+    (saved / "checkpoint_1_9.pt.tmp").touch()
+    process.kill()
+    process.join()
+    finish(Training(tmp_path, flags=("--max-update", "1")), saved)  # nothing waits for the dead
+    assert not list(saved.glob("*.tmp"))
+
+
+def test_a_folder_is_locked_where_locks_exist(tmp_path, monkeypatch):
+    def none_here(*args):
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr(save_dir_lock, "_held", {})
+    monkeypatch.setattr(save_dir_lock.fcntl, "lockf", none_here)
+    save_dir_lock.lock(tmp_path)
+    assert save_dir_lock._held == {}
