@@ -1,6 +1,7 @@
 """No checkpoint runs code, crashes the interpreter or fills the memory, wherever it is given."""
 
 import re
+import shutil
 from pathlib import Path
 
 import entry_points
@@ -34,7 +35,11 @@ def test_no_checkpoint_does_harm(entry, tmp_path):
         torch.save(state, paths[name])
     assert not canary.exists()
 
-    data = FIXTURES / kind / "data"
+    data = tmp_path / "data"  # with dictionaries of both, so that each model is built
+    shutil.copytree(FIXTURES / kind / "data", data)
+    for dictionary in (FIXTURES / "translation" / "data").glob("dict.*"):
+        shutil.copy(dictionary, data)
+    shutil.copy(FIXTURES / kind / "checkpoint.pt", tmp_path)
     given, results = entry_points.try_all(entry, list(paths.values()), data, tmp_path)
     assert not canary.exists() and not (tmp_path / CANARY_OF_FASTA).exists()
     harm = {}
