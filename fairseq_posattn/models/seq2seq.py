@@ -172,7 +172,7 @@ class PosAttnDecoder(TransformerDecoderBase):
                 need_attn=number == aligned,
             )
             states.append(x)
-            if number == aligned and weights is not None:
+            if weights is not None:
                 attention = weights[:alignment_heads].mean(0)  # of [H, B, T, S]
         if self.layer_norm is not None:
             x = self.layer_norm(x)

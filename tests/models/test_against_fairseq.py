@@ -120,7 +120,9 @@ def test_outputs_attention_and_gradients(pair, flags):
     torch.testing.assert_close(run(ours.eval()), run(stock.eval()))
 
 
-@pytest.mark.parametrize("flags", [(), (*NORMS_FIRST, *LEARNED)], ids=["norms after", "before"])
+@pytest.mark.parametrize(
+    "flags", [(), (*NORMS_FIRST, *LEARNED, "--activation-fn=gelu")], ids=["norms after", "before"]
+)
 def test_with_the_same_draws_dropout_drops_the_same(pair, flags):
     stock, ours = pair(*flags, *DROPOUTS)
     passes = []

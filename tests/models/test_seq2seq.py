@@ -7,6 +7,7 @@ from omegaconf import OmegaConf
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.layers.mechanisms import MECHANISMS
+from fairseq_posattn.models.seq2seq import count_repeats
 from fairseq_posattn.models.seq2seq_architectures import ARCHITECTURES
 from fairseq_posattn.models.seq2seq_config import STOCK_OPTIONS, PosAttnTransformerConfig
 
@@ -192,6 +193,13 @@ def test_decoding_step_by_step_equals_the_whole_pass(build_model, sublayers):
         newest, _ = model.decoder(prefix, encoder_out=encoder_out, incremental_state=state)
         whole, _ = model.decoder(prefix, encoder_out=encoder_out)
         torch.testing.assert_close(newest[:, -1], whole[:, -1])
+
+
+@pytest.mark.parametrize(
+    ("order", "repeats"), [([0, 0, 1, 1], 2), ([0, 1, 0, 1], 1), ([1, 1, 0, 0], 1), ([0, 1], 1)]
+)
+def test_an_order_that_merely_has_as_many_rows_repeats_nothing(order, repeats):
+    assert count_repeats(torch.tensor(order), sentences=2) == repeats
 
 
 @pytest.mark.parametrize("source_lengths", [(6, 6, 6), (6, 4, 5)])
