@@ -1,9 +1,8 @@
 """``--lr-scheduler reduce_lr_on_plateau``, which forgets on resuming how far it has come.
 
-fairseq 0.12 saves neither the learning rate that was reached nor the number of epochs without
-progress, and sets the learning rate to ``--lr`` again. And whatever the schedule, it writes an
-epoch's checkpoint before the schedule learns of the epoch's validation, which a run resumed from
-there never does.
+fairseq 0.12 does not save the number of epochs without progress. And whatever the schedule, it
+writes an epoch's checkpoint before the schedule learns of the epoch's validation, which a run
+resumed from there never does.
 """
 
 from fairseq import checkpoint_utils
@@ -15,56 +14,38 @@ COUNTERS = ("num_bad_epochs", "cooldown_counter")
 
 
 def apply():
-    patch(ReduceLROnPlateauLRSchedule, "state_dict", _save_all)
-    patch(ReduceLROnPlateauLRSchedule, "load_state_dict", _load_all)
+    patch(ReduceLROnPlateauLRSchedule, "state_dict", _save_counters)
+    patch(ReduceLROnPlateauLRSchedule, "load_state_dict", _load_counters)
     patch(ReduceLROnPlateauLRSchedule, "step", _only_with_a_loss)
-    patch(ReduceLROnPlateauLRSchedule, "step_update", _keep_the_rate)
     patch(checkpoint_utils, "load_checkpoint", _end_the_epoch)
 
 
-def _save_all(state_dict):
-    def state_with_rate(self):
+def _save_counters(state_dict):
+    def state_with_counters(self):
         counters = {name: getattr(self.lr_scheduler, name) for name in COUNTERS}
-        return {**state_dict(self), **counters, "lr": self.lr, "initial_lr": self.cfg.lr[0]}
+        return {**state_dict(self), **counters}
 
-    return state_with_rate
+    return state_with_counters
 
 
-def _load_all(load_state_dict):
-    """The learning rate that was reached counts unless another ``--lr`` was given since."""
-
-    def load_with_rate(self, state):
+def _load_counters(load_state_dict):
+    def load_with_counters(self, state):
         load_state_dict(self, state)
         for name in COUNTERS:
             setattr(self.lr_scheduler, name, state.get(name, 0))
-        if state.get("initial_lr") == self.cfg.lr[0]:
-            self.lr = state["lr"]
 
-    return load_with_rate
+    return load_with_counters
 
 
 def _only_with_a_loss(step):
-    """fairseq also calls it on resuming, where no epoch has ended."""
+    """fairseq also calls it on resuming, where no epoch has ended, and counts one."""
 
     def step_after_validation(self, epoch, val_loss=None):
         if val_loss is not None:
             step(self, epoch, val_loss)
-            self.lr = self.optimizer.get_lr()
         return self.optimizer.get_lr()
 
     return step_after_validation
-
-
-def _keep_the_rate(step_update):
-    """After the warm-up it is the schedule's, not the one of ``--lr`` that fairseq has set."""
-
-    def step_update_of_schedule(self, num_updates):
-        step_update(self, num_updates)
-        if num_updates > self.cfg.warmup_updates:
-            self.optimizer.set_lr(self.lr)
-        return self.optimizer.get_lr()
-
-    return step_update_of_schedule
 
 
 def _end_the_epoch(load_checkpoint):

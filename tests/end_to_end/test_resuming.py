@@ -36,7 +36,7 @@ def in_parts(training, save_dir, *updates):
 CASES = {
     "batches of a later epoch": ("epoch_batches", (), (13, 26)),
     "plateau at the end of an epoch": ("plateau", PLATEAU, (22, 26)),
-    "plateau after the warm-up": ("plateau", (*PLATEAU, "--warmup-updates", "5"), (25, 28)),
+    "plateau between two epochs": ("plateau", (*PLATEAU, "--lr-patience", "1"), (25, 36)),
     "average of weights": ("average_weights", EMA, (4, 7)),
     "bf16": ("master_weights", ("--bf16",), (3, 5)),
     "fp16": ("master_weights", tuple(kill_and_resume.PRECISIONS["fp16"]), (3, 5)),
@@ -136,11 +136,3 @@ def test_patience_counts_over_stops(tmp_path):
 
     in_parts(Training(tmp_path, "classification", (*flags, "--patience", "4")), last.parent, 20)
     assert kill_and_resume.end_of(last.parent)["schedule"]["num_updates"] == 5
-
-
-def test_another_learning_rate_counts_on_resuming(tmp_path):
-    training = Training(tmp_path, flags=PLATEAU)
-    in_parts(training, tmp_path / "saved", 2)
-    in_parts(Training(tmp_path, flags=(*PLATEAU, "--lr", "0.002")), tmp_path / "saved", 3)
-    [group] = end_of(tmp_path / "saved")["last_optimizer_state"]["param_groups"]
-    assert group["lr"] == 0.002
