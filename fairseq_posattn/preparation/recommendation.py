@@ -226,4 +226,5 @@ def _report(corpus, options, parts):
     report_counts(counts, corpus.published, options.limit, "impressions")
     print(f"news: {count_lines(text / 'titles.words'):,}")
     if options.dest.name == corpus.name:  # where a recipe finds it
-        next_recipe(corpus, "--data", shown(options.dest))
+        data = ("--datasets", corpus.name, "--data", shown(options.dest.parent))
+        next_recipe(corpus, *data)

@@ -133,4 +133,5 @@ def _report(corpus, options):
     examples = {split: count_lines(text / f"{split}.roles") for split in corpus.predicates}
     report_counts(examples, corpus.predicates, options.limit, "predicates")
     if options.dest.name == corpus.name:  # where a recipe finds it
-        next_recipe(corpus, "--data", shown(options.dest))
+        data = ("--datasets", corpus.name, "--data", shown(options.dest.parent))
+        next_recipe(corpus, *data)

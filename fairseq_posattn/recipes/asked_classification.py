@@ -1,4 +1,4 @@
-"""A table of classifiers as it is asked for."""
+"""A table of classifiers, taggers or recommenders as it is asked for."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -34,17 +34,19 @@ class AskedClassification(Asked[ClassificationRecipe, ClassificationOptions]):
         return 1 if self.options.dry_run else min(1, gpus_here())
 
     def _place(self, gpus: int) -> Place:
-        found = {dataset.name: self._features(dataset.name) for dataset in self.recipe.datasets}
+        found = {dataset.name: self._features(dataset) for dataset in self.recipe.datasets}
         features = {name: number for name, number in found.items() if number is not None}
         return Place(self.data, self.out, gpus, features)
 
-    def _features(self, dataset: str) -> int | None:
+    def _features(self, dataset: Dataset) -> int | None:
         """Of the word vectors beside a data set; before it is there, of those that will be."""
-        vectors = self.data / dataset / "glove.txt"
+        vectors = self.data / dataset.name / "glove.txt"
         if vectors.exists():
             with open(vectors, encoding="utf-8") as lines:
                 return int(lines.readline().split()[1])
-        return 300 if self.options.dry_run and not vectors.parent.exists() else None
+        if self.options.dry_run and not vectors.parent.exists():
+            return dataset.features
+        return None
 
     def runs(self, place: Place) -> list[Run]:
         return classification.runs(self.recipe, self.options, place)
@@ -58,26 +60,29 @@ class AskedClassification(Asked[ClassificationRecipe, ClassificationOptions]):
                 yield Step("prepare", tuple(self._prepare(dataset)))
 
     def _prepare(self, dataset: Dataset) -> list[str]:
-        command = ["posattn", "prepare", "classification", dataset.name, "--glove", "6B.300d"]
-        return [*command, "--dest", str(self.data / dataset.name), *dataset.preparation.split()]
+        command = ["posattn", "prepare", dataset.kind, dataset.name]
+        command += ["--glove", f"6B.{dataset.features}d", "--dest", str(self.data / dataset.name)]
+        return [*command, *dataset.preparation.split()]
 
     def require_data(self, say: Callable[[str], None]) -> None:
         for dataset in self._datasets:
             if missing := self._missing(dataset):
-                command = show(self._prepare(dataset))
-                raise UsageError(
-                    f"there is no data in {missing}; to make it: {command}, or give --prepare"
-                )
-            if self._features(dataset.name) is None:
+                mend = f"{show(self._prepare(dataset))}, or give --prepare"
+                if dataset.licensed:
+                    mend = f"{show(self._prepare(dataset))} --source FOLDER"
+                raise UsageError(f"there is no data in {missing}; to make it: {mend}")
+            if self._features(dataset) is None:
                 say(f"{dataset.name} has no glove.txt: its word vectors start at random")
 
     def _missing(self, dataset: Dataset) -> Path | None:
         """The first thing that is; None if all is there."""
         dataset, _ = classification.asked(dataset, self.recipe.training[dataset.name], self.options)
-        inputs = ["input0", "label"] + (["input1"] if "pair" in dataset.task else [])
         folds = [f"fold{fold}" for fold in range(dataset.folds)] or [""]
-        places = [self.data / dataset.name / fold / name for fold in folds for name in inputs]
-        return next((place for place in places if not (place / "test.idx").exists()), None)
+        folders = [
+            self.data / dataset.name / fold / name for fold in folds for name in dataset.columns
+        ]
+        last = f"{dataset.tests[-1]}.idx"
+        return next((folder for folder in folders if not (folder / last).exists()), None)
 
     def tiny_data(self) -> Iterator[Step]:
         names = [dataset.name for dataset in self._datasets]

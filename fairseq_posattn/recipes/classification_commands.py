@@ -1,4 +1,4 @@
-"""From a table of classifiers and what is asked of it to command lines; nothing here acts."""
+"""From a table of classifiers and the like, and what is asked of it, to command lines."""
 
 import shlex
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from fairseq_posattn.recipes.runs import Run, Step, folder_name
 
 TINY_MODEL = (
     "--encoder-embed-dim 12 --encoder-hidden-dim 12 --encoder-attention-heads 2"
-    " --encoder-ffn-embed-dim 12 --head-dim 12 --pooling-queries 2"
+    " --encoder-ffn-embed-dim 12"
 )
 LOWER_IS_BETTER = {"loss", "mse", "rmse", "mae"}
 
@@ -27,7 +27,7 @@ def asked(
         training = replace(training, epochs=options.epochs, updates=0)
     if options.tiny:
         folds = min(folds, 2)
-        training = replace(training, batch_size=8, seeds=options.seeds or 1)
+        training = replace(training, batch_size=8, max_tokens=0, seeds=options.seeds or 1)
         if training.updates:
             training = replace(training, updates=4, interval=2)
         else:
@@ -64,20 +64,21 @@ def make_run(
 ) -> Run:
     """A row's run on a data set: train, test."""
     dataset, training = asked(dataset, row.training or recipe.training[dataset.name], options)
-    task = ["--task", dataset.task, "--num-classes", str(dataset.classes)]
+    task = ["--task", dataset.task]
+    task += ["--num-classes", str(dataset.classes)] if dataset.classes else []
     task += [*dataset.positions.split(), "--criterion", dataset.criterion]
     best = ["--best-checkpoint-metric", dataset.metrics[0]]
     if dataset.metrics[0] not in LOWER_IS_BETTER:
         best.append("--maximize-best-checkpoint-metric")
     model = [
         *task,
-        *_vectors(dataset.name, place),
+        *_vectors(dataset, place),
         *shlex.split(training.flags),
-        *("--batch-size", str(training.batch_size)),
+        *training.batches,
         *_length(training),
         *best,
         *shlex.split(row.flags),
-        *(TINY_MODEL.split() if options.tiny else []),
+        *(f"{TINY_MODEL} {dataset.tiny}".split() if options.tiny else []),
     ]
     trained = f"train {' '.join([*model, *options.flags])}"
     folder = place.out / dataset.name
@@ -89,8 +90,8 @@ def make_run(
     train = ["fairseq-train", str(data), "--user-dir", PLUGIN, "--seed", str(seed), *model, *device]
     train += ["--save-dir", str(folder), *KEPT, "--num-workers", "0", *LOGGED, *options.flags]
     test = ["fairseq-validate", str(data), "--user-dir", PLUGIN, *task]
-    test += ["--path", str(folder / "checkpoint_best.pt"), "--valid-subset", "test"]
-    test += ["--batch-size", str(training.batch_size), *device, "--num-workers", "0"]
+    test += ["--path", str(folder / "checkpoint_best.pt"), "--valid-subset"]
+    test += [",".join(dataset.tests), *training.batches, *device, "--num-workers", "0"]
     test += ["--log-format", "json"]
     return Run(
         name=f"{dataset.name}, {row.name}, seed {seed}"
@@ -111,11 +112,11 @@ def make_run(
     )
 
 
-def _vectors(dataset: str, place: Place) -> list[str]:
-    features = place.features.get(dataset)
+def _vectors(dataset: Dataset, place: Place) -> list[str]:
+    features = place.features.get(dataset.name)
     if features is None:
-        return ["--encoder-embed-dim", "300"]
-    path = str(place.data / dataset / "glove.txt")
+        return ["--encoder-embed-dim", str(dataset.features)]
+    path = str(place.data / dataset.name / "glove.txt")
     return ["--encoder-embed-path", path, "--encoder-embed-dim", str(features)]
 
 

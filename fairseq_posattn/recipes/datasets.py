@@ -1,7 +1,7 @@
-"""The data sets of the recipes on classification, from what each says of itself."""
+"""The data sets of the recipes that are scored by a task, from what each says of itself."""
 
-from fairseq_posattn.preparation.corpora import CLASSIFICATION
-from fairseq_posattn.preparation.corpus import ClassificationCorpus
+from fairseq_posattn.preparation.corpora import CLASSIFICATION, TAGGING
+from fairseq_posattn.preparation.corpus import ClassificationCorpus, TaggingCorpus
 from fairseq_posattn.preparation.pipeline.folds import FOLDS
 from fairseq_posattn.recipes.recipe import Dataset
 
@@ -20,9 +20,30 @@ def _dataset(corpus: ClassificationCorpus) -> Dataset:
         folds=FOLDS if corpus.cross_validated else 0,
         positions=f"--max-positions {longest} --shorten-method truncate" if longest else "",
         preparation=PREPARATION.get(corpus.name, ""),
+        columns=(*corpus.inputs, "label"),
+        tiny="--head-dim 12 --pooling-queries 2",
     )
 
 
+def _roles(corpus: TaggingCorpus) -> Dataset:
+    tests = tuple(split for split in corpus.predicates if split.startswith("test"))
+    measured = ("f1", "precision", "recall", "complete")
+    return Dataset(
+        name=corpus.name,
+        classes=0,
+        metrics=(*measured, *(f"{split}_{name}" for split in tests[1:] for name in measured)),
+        task=corpus.task,
+        criterion=corpus.criterion,
+        kind="tagging",
+        columns=("words", "predicate", "tags"),
+        tests=tests,
+        features=100,
+        tiny="--predicate-embed-dim 12 --encoder-layers 2 --lstm-layers 1",
+        licensed=not corpus.alternatives,
+    )
+
+
+ROLES = tuple(map(_roles, TAGGING.values()))
 DATASETS = {name: _dataset(corpus) for name, corpus in CLASSIFICATION.items()}
 
 

@@ -43,7 +43,7 @@ class GenerationOptions(Options):
 
 @dataclass(frozen=True)
 class ClassificationOptions(Options):
-    """What is asked of a table of classifiers."""
+    """What is asked of a table of classifiers, taggers or recommenders."""
 
     datasets: str = ""
     seeds: int | None = None
@@ -241,7 +241,7 @@ writes for train, valid and test, of text in subwords.
 An update is {size} tokens at most, however many GPUs there are."""
     else:
         data = """\
-The data sets are what posattn prepare classification writes. Word vectors are those of its --glove,
+The data sets are what posattn prepare writes. Word vectors are those of its --glove,
 with as many features as they have, or random ones where there are none."""
     return f"""\
 {data}

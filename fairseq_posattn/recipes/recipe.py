@@ -10,11 +10,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Training:
-    """How a classifier is trained.
+    """How a classifier, tagger or recommender is trained.
 
     Attributes:
         flags: of fairseq-train: optimiser, learning rate, regularisation.
-        batch_size: sentences or pairs in an update.
+        batch_size: sentences, pairs or clicks in an update; or instead
+        max_tokens: words in an update.
         epochs: of training; or instead
         updates, interval: of training, and how many of them lie between two validations.
         seeds: models that are trained of each row, of each fold if there are folds.
@@ -22,10 +23,18 @@ class Training:
 
     flags: str
     batch_size: int = 64
+    max_tokens: int = 0
     epochs: int = 0
     updates: int = 0
     interval: int = 0
     seeds: int = 5
+
+    @property
+    def batches(self) -> tuple[str, str]:
+        """The flag that says how large they are."""
+        if self.max_tokens:
+            return "--max-tokens", str(self.max_tokens)
+        return "--batch-size", str(self.batch_size)
 
 
 @dataclass(frozen=True)
@@ -151,12 +160,19 @@ class GenerationRecipe(Recipe):
 
 @dataclass(frozen=True)
 class Dataset:
-    """A data set of sentences, pairs or documents, and what is learned of it.
+    """A data set, and what is learned of it.
 
     Attributes:
-        name: as ``posattn prepare classification`` has it.
-        classes: how many.
+        name: as ``posattn prepare`` has it.
+        classes: how many; 0 where the task knows.
         metrics: of the criterion, those that are tabled; the first chooses the checkpoint.
+        kind: of its preparation.
+        columns: folders of binarised data that each have all splits.
+        tests: the splits that models are tested on. Metrics of others than the first are named
+            after their split, "test1_f1".
+        features: of the word vectors with which it is prepared.
+        tiny: flags that make a model of it tiny.
+        licensed: it cannot be downloaded.
         task, criterion: of fairseq-train.
         folds: of a cross validation; 0 if there are a training and a test set.
         positions: flags that cut what is longer than a model reads.
@@ -171,11 +187,17 @@ class Dataset:
     folds: int = 0
     positions: str = ""
     preparation: str = ""
+    kind: str = "classification"
+    columns: tuple[str, ...] = ("input0", "label")
+    tests: tuple[str, ...] = ("test",)
+    features: int = 300
+    tiny: str = ""
+    licensed: bool = False
 
 
 @dataclass(frozen=True)
 class ClassificationRecipe(Recipe):
-    """A table of classifiers on one or more data sets.
+    """A table of classifiers, taggers or recommenders on one or more data sets.
 
     Attributes:
         datasets: the table's columns.

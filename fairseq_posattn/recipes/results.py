@@ -64,16 +64,21 @@ def _generated(run: Run, log: "Log") -> tuple[Result, str]:
 
 
 def _classified(run: Run, log: "Log") -> tuple[Result, str]:
-    tested = Log(run.folder / "test.log").measured("test")
-    if not tested:
+    tested = Log(run.folder / "test.log").tested()
+    if "test" not in tested:
         raise UsageError(f"{run.folder / 'test.log'}: fairseq-validate measured nothing")
-    scores = scores_of(tested[-1])  # there is one line of all batches
+    scores = scores_of(tested["test"])
+    for split in tested.keys() - {"test"}:
+        scores |= {f"{split}_{name}": value for name, value in scores_of(tested[split]).items()}
     settings = dict(line.split(" ", 1) for line in run.settings)
     words, features = log.embeddings()
     parameters = log.parameters()
     result = {
         "scores": scores,
-        "examples": {"train": _examples(Path(settings["data"])), "test": int(tested[-1]["bsz"])},
+        "examples": {
+            "train": _examples(Path(settings["data"])),
+            "test": int(tested["test"]["bsz"]),
+        },
         "word vectors": features,
         "validation": _best(log, settings["train"].split()),
         "parameters": parameters,
@@ -86,8 +91,11 @@ def _classified(run: Run, log: "Log") -> tuple[Result, str]:
 
 def _examples(data: Path) -> int | None:
     """How many there are in the training set; None if its text is not there."""
-    text = data / "text" / "train.label"
-    return len(read(text).splitlines()) if text.exists() else None
+    for column in ("label", "tags"):
+        text = data / "text" / f"train.{column}"
+        if text.exists():
+            return len(read(text).splitlines())
+    return None
 
 
 def _best(log: "Log", flags: Sequence[str]) -> Result:
@@ -114,6 +122,10 @@ class Log:
     def measured(self, what: str) -> list[Numbers]:
         """The numbers of each "valid", "test", ... in their order."""
         return [numbers for tag, numbers in self._lines if tag == what]
+
+    def tested(self) -> dict[str, Numbers]:
+        """Of a test, the numbers of each split, whose batches have one line together."""
+        return {tag: numbers for tag, numbers in self._lines if tag.startswith("test")}
 
     def updates(self) -> int:
         """How many there were."""

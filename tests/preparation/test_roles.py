@@ -227,7 +227,7 @@ def test_ewt_is_prepared(release, tmp_path, capsys):
         }
     output = capsys.readouterr().out
     assert "predicates" in output
-    assert "posattn recipe mtsa/table4_roles" in output
+    assert f"posattn recipe mtsa/table4_roles --datasets ewt --data {tmp_path}\n" in output
 
 
 def test_conll05_is_never_downloaded(tmp_path, capsys):

@@ -8,7 +8,7 @@ from fairseq import options, tasks
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.plugin import register
-from fairseq_posattn.recipes.datasets import DATASETS
+from fairseq_posattn.recipes.datasets import DATASETS, ROLES
 from fairseq_posattn.recipes.papers import RECIPES
 from fairseq_posattn.recipes.recipe import GenerationRecipe
 
@@ -47,14 +47,17 @@ def train_of(run):
 def dictionaries(tmp_path_factory):
     """A folder with what building a model of each data set, or of pairs of texts, reads."""
     folder = tmp_path_factory.mktemp("dictionaries")
-    for name, dataset in DATASETS.items():
+    for dataset in (*DATASETS.values(), *ROLES):
+        place = folder / dataset.name
         for part in (".", "fold0") if dataset.folds else (".",):
-            for kind, words in (("input0", 20), ("label", dataset.classes)):
-                (folder / name / part / kind).mkdir(parents=True)
+            for kind in dataset.columns:
+                (place / part / kind).mkdir(parents=True)
+                words = dataset.classes if kind == "label" else 20
                 lines = [f"{kind}{number} 1\n" for number in range(words)]
-                (folder / name / part / kind / "dict.txt").write_text("".join(lines) + "<sep> 1\n")
-        vectors = [f"input0{number}{' 0.1' * 300}\n" for number in range(20)]
-        (folder / name / "glove.txt").write_text("20 300\n" + "".join(vectors))
+                (place / part / kind / "dict.txt").write_text("".join(lines) + "<sep> 1\n")
+        first, features = dataset.columns[0], dataset.features
+        vectors = [f"{first}{number}{' 0.1' * features}\n" for number in range(20)]
+        (place / "glove.txt").write_text(f"20 {features}\n" + "".join(vectors))
     for language in ("de", "en", "source", "target"):
         (folder / f"dict.{language}.txt").write_text("a 1\nb 1\n")
     return folder
@@ -89,8 +92,8 @@ def test_every_row_of_translation_is_commands_that_fairseq_takes(runs_of, dictio
 @pytest.mark.parametrize("name", CLASSIFICATION)
 def test_every_row_of_classifiers_is_commands_that_fairseq_takes(runs_of, dictionaries, name):
     """All rows on the first data set, the first row on the others."""
-    datasets = [dataset.name for dataset in RECIPES[name].datasets]
-    features = dict.fromkeys(datasets, 300)
+    datasets = {dataset.name: dataset for dataset in RECIPES[name].datasets}
+    features = {dataset.name: dataset.features for dataset in datasets.values()}
     arguments = ["--seeds", 1, "--folds", 1]
     runs = runs_of(name, *arguments, data=dictionaries, features=features)
     assert len(runs) == len(RECIPES[name].rows) * len(datasets)
@@ -106,7 +109,7 @@ def test_every_row_of_classifiers_is_commands_that_fairseq_takes(runs_of, dictio
         assert (train.task, train.criterion) == (test.task, test.criterion)
         assert train.max_positions == test.max_positions
         assert test.path == f"{train.save_dir}/checkpoint_best.pt"
-        assert test.valid_subset == "test"
+        assert test.valid_subset.split(",") == list(datasets[dataset].tests)
         assert (run.updates, run.epochs) == (train.max_update, train.max_epoch)
 
 

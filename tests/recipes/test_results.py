@@ -113,6 +113,14 @@ def test_a_classifier(classified):
     assert result["hardware"].startswith("CPU: ")
 
 
+def test_other_test_sets_are_named_in_their_scores(classified):
+    with open(classified.folder / "test.log", "a") as file:
+        file.write('x | INFO | test1 | {"test1_accuracy": "70.5", "test1_bsz": "9"}\n')
+    result = kept(classified)
+    assert (result["scores"]["accuracy"], result["scores"]["test1_accuracy"]) == (80.6, 70.5)
+    assert result["examples"]["test"] == 500
+
+
 @pytest.mark.parametrize("log, text", [("test.log", "killed\n"), ("train.log", "killed\n")])
 def test_a_log_that_is_not_whole_is_named(classified, log, text):
     (classified.folder / log).write_text(text)
