@@ -25,6 +25,8 @@ def apply():
 
 def _refuse_missing(load_checkpoint):
     def load_existing(cfg, trainer, **kwargs):
+        if not cfg.restore_file:  # none, as the user says
+            return load_checkpoint(cfg, trainer, **kwargs)
         suffix = trainer.checkpoint_suffix
         flag, path = "--restore-file", cfg.restore_file.replace(".pt", f"{suffix}.pt")
         if cfg.restore_file == LAST:
