@@ -1,6 +1,11 @@
-"""A process of several that ends before the others: the others' tracebacks name sockets."""
+"""A process of several that ends before the others: their tracebacks name sockets.
 
+Or they wait without a word, for half an hour, if it ends before it has met them.
+"""
+
+import logging
 import re
+import threading
 
 from fairseq.distributed import utils as distributed_utils
 
@@ -8,11 +13,37 @@ from fairseq_posattn.errors import UsageError
 from fairseq_posattn.mends.patching import patch
 
 # gloo's words, and those of the store where the processes meet
-LOST = re.compile("(closed|reset) by peer|Broken pipe|Timed out waiting|Connection refused|timeout")
+LOST = re.compile("(closed|reset) by peer|Broken pipe|[Tt]imed out|Connection refused")
+PATIENCE = 20.0  # seconds
+
+logger = logging.getLogger(__name__)
 
 
 def apply():
+    patch(distributed_utils, "distributed_init", _say_what_it_waits_for)
     patch(distributed_utils, "distributed_main", _say_that_one_is_lost)
+
+
+def _say_what_it_waits_for(distributed_init):
+    def init_and_say(cfg):
+        settings = cfg.distributed_training
+        reminder = threading.Timer(
+            PATIENCE,
+            logger.warning,
+            [
+                f"process {settings.distributed_rank} is waiting for the others of "
+                f"{settings.distributed_world_size} at {settings.distributed_init_method}: see "
+                "whether they still run"
+            ],
+        )
+        reminder.daemon = True
+        reminder.start()
+        try:
+            return distributed_init(cfg)
+        finally:
+            reminder.cancel()
+
+    return init_and_say
 
 
 def _say_that_one_is_lost(distributed_main):
@@ -20,7 +51,8 @@ def _say_that_one_is_lost(distributed_main):
         try:
             distributed_main(i, main, cfg, kwargs)
         except (RuntimeError, UsageError) as error:
-            lost = LOST.search(f"{error} {error.__cause__}")
+            # another mend may have explained it already, as a checkpoint's fault
+            lost = LOST.search(str(error.__cause__ if isinstance(error, UsageError) else error))
             if not lost:
                 raise
             rank = cfg.distributed_training.distributed_rank

@@ -6,6 +6,7 @@ import resource
 import signal
 import socket
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -147,6 +148,23 @@ def test_a_process_that_dies_ends_the_others(tmp_path, rank):
     expected = f"fairseq_posattn: error: process {1 - rank} has lost another one of this run"
     assert expected in last, logs[1 - rank]
     assert "Traceback" not in logs[1 - rank]
+
+
+def wait_for_nobody():
+    threading.Timer = functools.partial(_at_once, threading.Timer)
+
+
+def _at_once(timer, seconds, *arguments):
+    return timer(0.1, *arguments)
+
+
+def test_a_process_that_is_alone_says_so(tmp_path):
+    training = Training(tmp_path, processes=2, before=wait_for_nobody)
+    [first, second], [log, _] = training.start(tmp_path / "saved")
+    second.kill()
+    wait_for(log, "process 0 is waiting for the others of 2 at file://")
+    first.terminate()
+    assert ends_of([first]) == [-signal.SIGTERM]
 
 
 # --- Writing -----------------------------------------------------------------------------------
