@@ -5,11 +5,22 @@ bool ``[B, T]``, to ``[B, T, output_dim]``. To add one: a file here with its mod
 ``build`` that makes it from the flags, for an input of ``dim`` features; a line in ``ENCODERS``.
 """
 
-from fairseq_posattn.encoders import bilstm, cnn, cspan, disan, mpsan, mtsa, none, transformer
+from fairseq_posattn.encoders import (
+    attention,
+    bilstm,
+    cnn,
+    cspan,
+    disan,
+    mpsan,
+    mtsa,
+    none,
+    transformer,
+)
 
 ENCODERS = {
     "none": none.build,
     "transformer": transformer.build,
+    "attention": attention.build,
     "mpsan": mpsan.build,
     "cspan": cspan.build,
     "mtsa": mtsa.build,

@@ -19,11 +19,12 @@ class PackedLinear(nn.Linear):
         input_dim: features of the input.
         output_dim: features of each projection.
         parts: how many projections.
+        bias: whether they have one.
     """
 
-    def __init__(self, input_dim: int, output_dim: int, parts: int):
+    def __init__(self, input_dim: int, output_dim: int, parts: int, bias: bool = True):
         self.parts = parts
-        super().__init__(input_dim, parts * output_dim)
+        super().__init__(input_dim, parts * output_dim, bias)
 
     def reset_parameters(self):
         super().reset_parameters()

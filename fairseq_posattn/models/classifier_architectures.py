@@ -42,6 +42,12 @@ ARCHITECTURES = {
     "tener_classifier": {**TRANSFORMER, "encoder_sublayers": "tener,ffn"},
     "disan_classifier": {**SOURCE2TOKEN, "encoder": "disan", "encoder_hidden_dim": 600},
     "bilstm_classifier": {**SOURCE2TOKEN, "encoder": "bilstm", "encoder_hidden_dim": 600},
+    "multi_head_classifier": {
+        **SOURCE2TOKEN,
+        "encoder": "attention",
+        "encoder_hidden_dim": 600,
+        "encoder_attention_heads": 8,
+    },
     "cnn_classifier": {
         "encoder": "cnn",
         "encoder_hidden_dim": 600,

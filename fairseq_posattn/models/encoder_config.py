@@ -49,7 +49,7 @@ class SentenceEncoderConfig(MechanismConfig):
     )
     encoder_layers: int = field(default=1, metadata={"help": "transformer: layers"})
     encoder_attention_heads: int = field(
-        default=16, metadata={"help": "transformer, mtsa: attention heads"}
+        default=16, metadata={"help": "transformer, attention, mtsa: attention heads"}
     )
     encoder_ffn_embed_dim: int = field(
         default=1024, metadata={"help": "transformer: features within a feed-forward sublayer"}
@@ -67,7 +67,12 @@ class SentenceEncoderConfig(MechanismConfig):
         default=0.1, metadata={"help": "dropout probability between layers, of words and features"}
     )
     attention_dropout: float = field(
-        default=0.0, metadata={"help": "transformer, mtsa: dropout probability of a weight"}
+        default=0.0,
+        metadata={"help": "transformer, attention, mtsa: dropout probability of a weight"},
+    )
+    no_attention_bias: bool = field(
+        default=False,
+        metadata={"help": "attention: the maps to queries, keys and values have no bias"},
     )
     activation_dropout: float = field(
         default=0.0, metadata={"help": "transformer: dropout probability after the activation"}

@@ -130,6 +130,7 @@ ENCODERS = {
     ),
     "cspan of two layers": (["--lstm-layers=2"], {("draws", f"{WORDS}.lstm"): "dropout"}),
     "cspan without the Bi-LSTM": (["--cspan-fusion=none"], {("output", WORDS): "dropout"}),
+    "attention": ([], {("draws", f"{WORDS}.mechanism"): "attention_dropout"}),
     "mtsa": ([], {("draws", f"{WORDS}.attention"): "attention_dropout"}),
     "disan": (
         [],

@@ -289,6 +289,12 @@ CLASSIFIER_CASES = {
     ),
     "no_token_positional_embeddings": Case("--no-token-positional-embeddings"),
     "activation_fn": Case("--activation-fn=tanh"),
+    "no_attention_bias": Case(
+        "--no-attention-bias",
+        lambda m: words(m).encoder.qkv_proj.bias is None,
+        *(False, True),
+        base="--encoder=attention",
+    ),
     "mpsan_masks": Case("--mpsan-masks=past,past", base="--encoder=mpsan"),
     "mpsan_fusion": Case(
         "--mpsan-fusion=gate",

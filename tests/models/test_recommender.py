@@ -34,13 +34,23 @@ def build(arch="da_transformer_recommender", **options):
     torch.manual_seed(1)
     cfg = MODEL_DATACLASS_REGISTRY[arch]()
     for name, value in {**SMALL, **options}.items():
-        setattr(cfg, name, value)
+        if value is not None:
+            setattr(cfg, name, value)
     task = SimpleNamespace(
         source_dictionary=WORDS,
         titles=TITLES,
         cfg=SimpleNamespace(title_length=4, max_history=5),
     )
     return MODEL_REGISTRY[arch].build_model(cfg, task).eval()
+
+
+def test_parameters_of_nrms():
+    """At each level three maps to 20 heads of 20 without bias, and pooling of 200 features."""
+    model = build("nrms_recommender", **dict.fromkeys(SMALL))
+    words = sum(parameter.numel() for parameter in model.words.parameters())
+    clicks = sum(parameter.numel() for parameter in model.clicks.parameters())
+    pooling = 400 * 200 + 200 + 200
+    assert (words, clicks) == (3 * 300 * 400 + pooling, 3 * 400 * 400 + pooling)
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)

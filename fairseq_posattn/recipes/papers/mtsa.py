@@ -107,7 +107,7 @@ RECIPES = (
         title="MTSA, Table 1: natural language inference, SNLI",
         about="""\
 Its sentences are encoded apart. Without word vectors the paper counts 2.9m parameters for
-Bi-LSTM, 1.4m for Multi-CNN, 2.0m for multi-head (ours has a feed-forward sublayer more), 2.3m
+Bi-LSTM, 1.4m for Multi-CNN, 2.0m for multi-head, 2.3m
 for DiSA and 2.9m for MTSA; its table has models, too, that are not here.""",
         datasets=datasets("snli"),
         training=TRAINING,

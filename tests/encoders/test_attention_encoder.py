@@ -1,0 +1,44 @@
+import pytest
+import torch
+
+from fairseq_posattn.attention.san import DotProductAttention
+from fairseq_posattn.encoders.attention import AttentionEncoder
+
+PADDING = torch.tensor([[False, False, False, False], [False, False, False, True]])
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_contexts_of_the_heads_side_by_side(bias):
+    torch.manual_seed(0)
+    module = AttentionEncoder(3, 4, 2, DotProductAttention(), bias).double()
+    words = torch.randn(2, 4, 3, dtype=torch.float64)
+    encoded = module(words, PADDING)
+    weight = module.qkv_proj.weight.view(3, 2, 2, 3)  # of q, k, v and of each head
+    offset = module.qkv_proj.bias.view(3, 2, 2) if bias else torch.zeros(3, 2, 2).double()
+    for row, length in enumerate([4, 3]):
+        for head in range(2):
+            query, key, value = (
+                words[row, :length] @ weight[part, head].T + offset[part, head] for part in range(3)
+            )
+            expected = (query @ key.T / 2**0.5).softmax(-1) @ value
+            found = encoded[row, :length, 2 * head : 2 * head + 2]
+            torch.testing.assert_close(found, expected)
+
+
+def test_nothing_but_padding_gives_zero():
+    module = AttentionEncoder(3, 4, 2, DotProductAttention())
+    padding = torch.tensor([[True, True], [False, False]])
+    encoded = module(torch.randn(2, 2, 3), padding)
+    encoded.sum().backward()
+    assert encoded[0].eq(0).all()
+    assert all(parameter.grad.isfinite().all() for parameter in module.parameters())
+
+
+def test_without_biases_there_are_none():
+    module = AttentionEncoder(3, 4, 2, DotProductAttention(), bias=False)
+    assert sum(parameter.numel() for parameter in module.parameters()) == 3 * 3 * 4
+
+
+def test_heads_must_divide_the_features():
+    with pytest.raises(ValueError, match="5 features cannot be divided among 2 heads"):
+        AttentionEncoder(3, 5, 2, DotProductAttention())
