@@ -1,7 +1,11 @@
 """The data sets of the recipes that are scored by a task, from what each says of itself."""
 
-from fairseq_posattn.preparation.corpora import CLASSIFICATION, TAGGING
-from fairseq_posattn.preparation.corpus import ClassificationCorpus, TaggingCorpus
+from fairseq_posattn.preparation.corpora import CLASSIFICATION, RECOMMENDATION, TAGGING
+from fairseq_posattn.preparation.corpus import (
+    ClassificationCorpus,
+    RecommendationCorpus,
+    TaggingCorpus,
+)
 from fairseq_posattn.preparation.pipeline.folds import FOLDS
 from fairseq_posattn.recipes.recipe import Dataset
 
@@ -43,6 +47,21 @@ def _roles(corpus: TaggingCorpus) -> Dataset:
     )
 
 
+def _news(corpus: RecommendationCorpus) -> Dataset:
+    return Dataset(
+        name=corpus.name,
+        classes=0,
+        metrics=corpus.metrics,
+        task=corpus.task,
+        criterion=corpus.criterion,
+        kind="recommendation",
+        columns=("history", "candidates", "labels"),
+        tiny="--pooling-dim 12",
+        licensed=True,
+    )
+
+
+NEWS = tuple(map(_news, RECOMMENDATION.values()))
 ROLES = tuple(map(_roles, TAGGING.values()))
 DATASETS = {name: _dataset(corpus) for name, corpus in CLASSIFICATION.items()}
 

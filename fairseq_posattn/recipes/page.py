@@ -30,6 +30,15 @@ NAMES = {
     "rouge2": "ROUGE-2",
     "rougeL": "ROUGE-L",
     "macro_f1": "macro F1",
+    "f1": "F1",
+    "test1_f1": "test1 F1",
+    "test1_precision": "precision",
+    "test1_recall": "recall",
+    "test1_complete": "complete",
+    "auc": "AUC",
+    "mrr": "MRR",
+    "ndcg5": "nDCG@5",
+    "ndcg10": "nDCG@10",
 }
 NEEDED = ("table", "row", "paper", "scores", "data", "seeds", "metric", "hardware", "versions")
 

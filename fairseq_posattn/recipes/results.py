@@ -91,7 +91,7 @@ def _classified(run: Run, log: "Log") -> tuple[Result, str]:
 
 def _examples(data: Path) -> int | None:
     """How many there are in the training set; None if its text is not there."""
-    for column in ("label", "tags"):
+    for column in ("label", "tags", "labels"):
         text = data / "text" / f"train.{column}"
         if text.exists():
             return len(read(text).splitlines())

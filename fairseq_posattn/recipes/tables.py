@@ -20,6 +20,8 @@ from fairseq_posattn.recipes.results import read
 FOUR_DIGITS = {"pearson", "spearman", "mse", "rmse", "mae", "loss", "validation loss"}
 KEPT = ["metric", "signature", "parameters", "parameters without word vectors", "updates"]
 KEPT += ["hardware", "versions", "date"]
+# Measured as fractions, published in per cent.
+FRACTIONS = {"auc", "mrr", "ndcg5", "ndcg10"}
 TableRow = dict[str, Any]
 
 
@@ -86,7 +88,11 @@ def _start_row(entry: Entry, data: str, scores: dict[str, list[float]]) -> Table
 
 def _scored_row(recipe: Recipe, entry: Entry) -> TableRow:
     runs = [result for _, result in _read(entry, "result.json")]
-    scores = {name: [run["scores"][name] for run in runs] for name in entry.metrics if runs}
+    scores = {
+        name: [_as_published(run["scores"][name], name) for run in runs]
+        for name in entry.metrics
+        if runs
+    }
     if isinstance(recipe, GenerationRecipe):
         row = _start_row(entry, recipe.settings.corpus, scores)
         describe = _describe_generation
@@ -102,6 +108,10 @@ def _scored_row(recipe: Recipe, entry: Entry) -> TableRow:
         describe(row, newest)
         row |= {key: newest[key] for key in KEPT if key in newest}
     return row
+
+
+def _as_published(number: float, metric: str) -> float:
+    return round(100 * number, 2) if metric in FRACTIONS else number
 
 
 def _describe_generation(row: TableRow, newest: dict[str, Any]) -> None:

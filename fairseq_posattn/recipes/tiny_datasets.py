@@ -4,24 +4,27 @@
 
 makes FOLDER/trec, FOLDER/sick and so on. Sentences are of made-up words, one of which tells their
 class; the sentences of a pair have the more words in common the more they are related; what stands
-before a predicate is its A0, and what stands behind it its A1. They are for seeing that commands
-run, no more. Of ten folds there are two.
+before a predicate is its A0, and what stands behind it its A1; users click what shares a word with
+what they clicked before. They are for seeing that commands run, no more. Of ten folds there are
+two.
 """
 
 import argparse
 import logging
 import random
 import shutil
+import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from fairseq_posattn.preparation.corpora import CLASSIFICATION, TAGGING
+from fairseq_posattn.preparation.corpora import CLASSIFICATION, RECOMMENDATION, TAGGING
 from fairseq_posattn.preparation.corpus import SPLITS, ClassificationCorpus, TaggingCorpus
+from fairseq_posattn.recipes.tiny_news import write_logs
 
 DOCUMENTS = {"amazon_electronics"}  # of several sentences
 SIZES = dict(zip(SPLITS, (40, 20, 20), strict=True))
 FILLERS = [consonant + vowel for consonant in "bdgklm" for vowel in "aeiou"]
-KNOWN = (*CLASSIFICATION, *TAGGING)
+KNOWN = (*CLASSIFICATION, *TAGGING, *RECOMMENDATION)
 DIM = 12  # of the word vectors
 
 
@@ -31,6 +34,8 @@ def make(name: str, folder: Path, generator: random.Random) -> None:
     shutil.rmtree(part, ignore_errors=True)
     if name in TAGGING:
         words = _make_roles(TAGGING[name], part, generator)
+    elif name in RECOMMENDATION:
+        words = _make_news(name, part, generator)
     else:
         words = _make_labelled(CLASSIFICATION[name], part, generator)
     vectors = ([word, *(f"{generator.gauss(0, 0.4):.4f}" for _ in range(DIM))] for word in words)
@@ -103,6 +108,18 @@ def _make_roles(corpus: TaggingCorpus, folder: Path, generator: random.Random) -
     for name in columns:
         _binarise(text, folder, name, sizes)
     return [*FILLERS, "verb"]
+
+
+def _make_news(name: str, folder: Path, generator: random.Random) -> list[str]:
+    """Prepare made-up logs; returns the words."""
+    from fairseq_posattn.preparation.__main__ import prepare  # only here: it reads everything
+
+    with tempfile.TemporaryDirectory() as logs:
+        words = write_logs(Path(logs), FILLERS, generator)
+        options = ["--source", logs, "--dest", str(folder), "--jobs", "1"]
+        if prepare("recommendation", [name, *options]):
+            raise RuntimeError("the made-up logs could not be prepared")
+    return words
 
 
 def _classes(corpus: ClassificationCorpus) -> int:

@@ -228,3 +228,14 @@ def test_a_folder_that_is_no_runs_is_named(classified, tmp_path):
     entry = Entry(f"{recipe.title}: trec", "ours", ("accuracy",), ("-",), folder)
     with pytest.raises(UsageError, match="seedling"):
         tables.make_rows(recipe, [entry], "command", recipe.title)
+
+
+def test_fractions_are_tabled_as_published_in_per_cent(classified, tmp_path, capsys):
+    scores = {"auc": 0.6812, "mrr": 0.3301, "ndcg5": 0.36, "ndcg10": 0.42}
+    folder = with_seeds(classified, scores)
+    recipe = RECIPES["da_transformer/table5_mind"]
+    entry = Entry(f"{recipe.title}: mind", "NRMS", tuple(scores), ("67.9", "-", "-", "-"), folder)
+    (row,) = tables.make_rows(recipe, [entry], "", recipe.title)
+    assert row["scores"] == {"auc": [68.12], "mrr": [33.01], "ndcg5": [36.0], "ndcg10": [42.0]}
+    tables.print_tables(recipe, [row])
+    assert cells(capsys.readouterr().out)[1][:3] == ["NRMS", "67.90", "68.12"]
