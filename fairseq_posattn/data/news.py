@@ -58,7 +58,20 @@ class Impressions:
         return self.columns[column][index][:-1].numpy() - self.first_news + 1
 
 
-class ClickDataset(FairseqDataset):
+class OneEach(FairseqDataset):
+    """Examples that count alike, whatever their length."""
+
+    def num_tokens(self, index):
+        return 1
+
+    def size(self, index):
+        return 1
+
+    def num_tokens_vec(self, indices):
+        return numpy.ones(len(indices), dtype=numpy.int64)
+
+
+class ClickDataset(OneEach):
     """For training: each click with news of its impression that were not clicked.
 
     These are drawn anew in each epoch, from the seed, the epoch and the click's number. Clicks of
@@ -121,20 +134,11 @@ class ClickDataset(FairseqDataset):
             "ntokens": len(examples),
         }
 
-    def num_tokens(self, index):
-        return 1
-
-    def size(self, index):
-        return 1
-
-    def num_tokens_vec(self, indices):
-        return numpy.ones(len(indices), dtype=numpy.int64)
-
     def set_epoch(self, epoch):
         self.epoch = epoch
 
 
-class RankingDataset(FairseqDataset):
+class RankingDataset(OneEach):
     """For evaluation: impressions whole, those of equal histories one after the other.
 
     Args:
@@ -180,15 +184,6 @@ class RankingDataset(FairseqDataset):
             "nsentences": len(examples),
             "ntokens": len(examples),
         }
-
-    def num_tokens(self, index):
-        return 1
-
-    def size(self, index):
-        return 1
-
-    def num_tokens_vec(self, indices):
-        return numpy.ones(len(indices), dtype=numpy.int64)
 
     def ordered_indices(self):
         order = sorted(
