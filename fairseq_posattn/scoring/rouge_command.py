@@ -12,21 +12,24 @@ In JSON with --baseline, "baseline", "difference" and "p" are of ROUGE-1 by pair
 "significance" has them for each score, by approximate randomisation, too.
 """
 
+import argparse
 import os
 from importlib.metadata import version
+from typing import Any
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.command import positive
 from fairseq_posattn.scoring.command import Result, add_comparisons, make_parser, read_baseline
 from fairseq_posattn.scoring.moses import ESCAPED
+from fairseq_posattn.scoring.pairs import Pairs
 from fairseq_posattn.scoring.rouge import rouge_by_files2rouge, rouge_of_each
-from fairseq_posattn.scoring.significance import MeanOfSentences, compare
+from fairseq_posattn.scoring.significance import Comparison, MeanOfSentences, compare
 
 SUMMARY = "ROUGE of summaries"
 CALLED = {"rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L"}
 
 
-def parser(prog=None):
+def parser(prog: str | None = None) -> argparse.ArgumentParser:
     parser = make_parser(__doc__, prog)
     parser.add_argument(
         "--eos",
@@ -56,9 +59,9 @@ def parser(prog=None):
     return parser
 
 
-def score(pairs, options):
+def score(pairs: Pairs, options: argparse.Namespace) -> Result:
     settings = (options.eos, options.jobs, options.stemming)
-    compared = {}
+    compared: dict[str, Comparison] = {}
     if options.implementation == "files2rouge":
         if options.baseline is not None:
             raise UsageError("--baseline needs the scores of each summary: by rouge-score only")
@@ -74,7 +77,7 @@ def score(pairs, options):
                 mean = {name: MeanOfSentences(name)}
                 compared |= compare(mean, each[name], before[name])
     signature += f"|f1|stem:{'porter' if options.stemming else 'no'}|eos:{options.eos}"
-    numbers = {**scores, "signature": signature}
+    numbers: dict[str, Any] = {**scores, "signature": signature}
     lines = [f"{CALLED[name]} {value:6.2f}" for name, value in scores.items()]
     lines.append(signature)
     if compared:
