@@ -17,7 +17,6 @@ from fairseq_posattn import attention
 from fairseq_posattn.attention import Mechanism
 from fairseq_posattn.attention.da import ADJUSTMENTS
 from fairseq_posattn.attention.implementations import Attention
-from fairseq_posattn.attention.mechanism import Shared
 from fairseq_posattn.attention.mtsa import SCALES, SOURCES
 from fairseq_posattn.attention.rescaling import MAPPINGS
 from fairseq_posattn.layers.description import LayerDescription
@@ -138,13 +137,9 @@ def _build(
     **own: Any,
 ) -> Mechanism:
     """A mechanism with arguments of its own, and those that every mechanism has."""
-    shared: Shared = {
-        "causal": layer.causal,
-        "dropout": layer.attention_dropout,
-        "impl": implementation_of(mechanism.attention, config),
-    }
+    impl = implementation_of(mechanism.attention, config)
     build: Callable[..., Mechanism] = mechanism
-    return build(*args, **own, **shared)
+    return build(*args, **own, causal=layer.causal, dropout=layer.attention_dropout, impl=impl)
 
 
 def build_san(config: MechanismConfig, layer: LayerDescription) -> Mechanism:
