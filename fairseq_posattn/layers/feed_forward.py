@@ -24,5 +24,4 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """``[T, B, C]`` to ``[T, B, C]``."""
-        output: Tensor = self.fc2(self.dropout(self.activation(self.fc1(x))))
-        return output
+        return self.fc2(self.dropout(self.activation(self.fc1(x))))

@@ -211,11 +211,13 @@ class TranslationCorpus(PairCorpus):
 
     Attributes:
         bpe_operations: byte-pair merges that are learned.
-        longest: if training pairs are cleaned in subwords, how many of them a side may have.
+        longest: if training pairs are cleaned, how many subwords a side may have;
+        longest_words: or instead, how many words.
     """
 
     bpe_operations: int
     longest: int | None = None
+    longest_words: int | None = None
     metrics: tuple = ("bleu",)
 
     subwords = "subword_nmt"
@@ -227,6 +229,6 @@ class SummarizationCorpus(PairCorpus):
 
     word_rule: str = "spaces"
     sides: tuple = SIDES
-    metrics: tuple = ("rouge1", "rouge2", "rougeL")
+    metrics: tuple = ("rouge1", "rouge2", "rougeL", "average")
 
     subwords = "sentencepiece"

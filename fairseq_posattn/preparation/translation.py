@@ -33,7 +33,9 @@ def prepare(corpus, options):
     with Stages(options.dest, options.limit, options.force).locked() as stages:
         run_text(corpus, stages, options, given)
         learn_and_apply_bpe(
-            stages, corpus.sides, options.bpe_operations, options.jobs, corpus.longest
+            *(stages, corpus.sides, options.bpe_operations, options.jobs),
+            longest=corpus.longest,
+            longest_words=corpus.longest_words,
         )
         binarise(stages, *corpus.sides, options.jobs)
         manifest.stage(stages, corpus, lower=corpus.lower)
@@ -57,12 +59,13 @@ def add_options(corpus, parser):
     corpus.add_options(parser)
 
 
-def learn_and_apply_bpe(stages, languages, operations, jobs, longest=None):
+def learn_and_apply_bpe(stages, languages, operations, jobs, longest=None, longest_words=None):
     """The stages that learn byte-pair merges on the training text and split all text by them.
 
     Args:
         longest: training pairs of more subwords on a side, or of lengths too different, are left
-            out; None keeps all.
+            out;
+        longest_words: the same in words. None keeps all.
     """
     dest = stages.dest
 
@@ -79,13 +82,18 @@ def learn_and_apply_bpe(stages, languages, operations, jobs, longest=None):
         encoders = [BytePairEncoder(dest / "text/bpe.codes")] * len(languages)
         for split in SPLITS:
             plain = [text_lines(dest / name) for name in text_files(languages, splits=[split])]
-            pairs = map_pairs(encoders, zip(*plain, strict=True), jobs, f"splitting {split}")
+            pairs = zip(*plain, strict=True)
+            if longest_words is not None and split == "train":
+                pairs = (pair for pair in pairs if is_clean(pair, longest_words))
+            pairs = map_pairs(encoders, pairs, jobs, f"splitting {split}")
             if longest is not None and split == "train":
                 pairs = (pair for pair in pairs if is_clean(pair, longest))
             write_pairs(pairs, work / f"text/bpe.{split}", languages)
 
     stages.run("learning merges", ["text/bpe.codes"], learn, operations=operations)
-    stages.run("subwords", text_files(languages, "bpe."), apply, longest=longest)
+    # What was prepared before there were these has no setting of theirs.
+    words = {} if longest_words is None else {"longest_words": longest_words}
+    stages.run("subwords", text_files(languages, "bpe."), apply, longest=longest, **words)
 
 
 def binarise(stages, source, target, jobs):

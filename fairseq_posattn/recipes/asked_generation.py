@@ -57,11 +57,13 @@ class AskedGeneration(Asked[GenerationRecipe, GenerationOptions]):
         return generation.entries(self.recipe, self.options, place)
 
     def notes(self, place: Place) -> list[str]:
+        left_out = () if self.options.rows else generation.without_text(self.recipe, place)
+        notes = [f"{row.name} is left out: it needs {self.data}/text" for row in left_out]
         if self.options.launcher:
-            return []
+            return notes
         settings = generation.settings_of(self.recipe, self.options)
         workers = max(1, place.gpus)
-        return update.describe(settings.max_tokens, settings.batches, workers, "tokens")
+        return notes + update.describe(settings.max_tokens, settings.batches, workers, "tokens")
 
     def preparation(self) -> Iterator[Step]:
         wanted = self.options.prepare or self.options.source or self.recipe.prepares
@@ -97,13 +99,15 @@ class AskedGeneration(Asked[GenerationRecipe, GenerationOptions]):
         sizes = ["--train", "200", "--valid", "10", "--test", "10"]
         yield Step("generate", ("python", "-m", commands.NUMBERS_CORPUS, str(part), *sizes))
         # Alphabetically: German to English stay so, or become source and target.
+        text = part / "text"
+        text.mkdir()
         for split in SPLITS:
             for language, side in zip(("de", "en"), sorted(self._languages), strict=True):
-                (part / f"{split}.{language}").rename(part / f"{split}.{side}")
+                (part / f"{split}.{language}").rename(text / f"{split}.{side}")
         binarise = ["fairseq-preprocess", "--source-lang", self._languages[0]]
         binarise += ["--target-lang", self._languages[1], "--joined-dictionary"]
         for split in SPLITS:
-            binarise += [f"--{split}pref", str(part / split)]
+            binarise += [f"--{split}pref", str(text / split)]
         log = part / "preprocess.log"
         yield Step("binarise", (*binarise, "--destdir", str(part)), log=log)
         part.rename(self.data)

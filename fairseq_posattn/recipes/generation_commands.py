@@ -19,12 +19,16 @@ def _tiny(settings: Generation) -> Generation:
         max_tokens=1000,
         batches=1,
         max_update=4,
+        max_epoch=0,
         save_interval=1,
         averaged=min(settings.averaged, 2),
         subwords="subword_nmt",
     )
 
 
+# The file of each checkpoint that may be scored, and the run's setting that says so.
+CHECKPOINTS = {"best": "checkpoint_best.pt", "average": "average.pt", "last": "checkpoint_last.pt"}
+_CHOICE = {"best": "checkpoint best", "average": "averaged {}", "last": "averaged 1"}
 TINY_MODEL = "--warmup-updates 2 --num-workers 0" + "".join(
     f" --{side}-layers 1 --{side}-attention-heads 2 --{side}-embed-dim 16 --{side}-ffn-embed-dim 16"
     for side in ("encoder", "decoder")
@@ -35,29 +39,64 @@ TINY_DECODING = "--min-len 1 --max-len-b 20 --num-workers 0"
 def settings_of(recipe: GenerationRecipe, options: GenerationOptions) -> Generation:
     """The recipe's settings as they are asked for."""
     settings = _tiny(recipe.settings) if options.tiny else recipe.settings
-    return replace(settings, max_update=options.max_update or settings.max_update)
+    if options.max_update:
+        settings = replace(settings, max_update=options.max_update, max_epoch=0)
+    return replace(settings, checkpoint=options.checkpoint or settings.checkpoint)
 
 
 def runs(recipe: GenerationRecipe, options: GenerationOptions, place: Place) -> list[Run]:
     """The runs of the rows that are asked for, with one seed."""
     rows = choose_rows(recipe, options.rows)
-    return [make_run(recipe, row, options, place) for row in rows]
+    left_out = () if options.rows else without_text(recipe, place)
+    return [make_run(recipe, row, options, place) for row in rows if row not in left_out]
+
+
+def without_text(recipe: GenerationRecipe, place: Place) -> tuple[Row, ...]:
+    """The rows that need text, where there is binarised data alone."""
+    return () if place.references else tuple(row for row in recipe.rows if row.lead)
 
 
 def make_run(recipe: GenerationRecipe, row: Row, options: GenerationOptions, place: Place) -> Run:
-    """A row's run: train, average, generate, score, and measure where the recipe does."""
+    """A row's run."""
+    return (_lead if row.lead else _model)(recipe, row, options, place)
+
+
+def _lead(recipe: GenerationRecipe, row: Row, options: GenerationOptions, place: Place) -> Run:
+    """Score the first sentences of the texts; nothing is trained."""
+    settings = recipe.settings
+    lines = [f"lead {row.lead}", f"score {settings.scoring}"]
+    named = folder_name(f"lead {row.lead}", [f"data {place.data}", *lines])
+    folder = place.out / named / f"seed{options.seed}"
+    text = place.data / "text"
+    score = ["posattn", "score", *settings.scoring.split(), "--json", "--lead", str(row.lead)]
+    score += ["--hypotheses", str(text / f"test.{settings.source}")]
+    score += ["--references", str(text / f"test.{settings.target}")]
+    return Run(
+        name=row.name,
+        folder=folder,
+        settings=(f"data {place.data}", f"seed {options.seed}", *lines),
+        steps=(Step("score", tuple(score), output=folder / "score.json"),),
+        metric=settings.metric,
+    )
+
+
+def _model(recipe: GenerationRecipe, row: Row, options: GenerationOptions, place: Place) -> Run:
+    """A row's run: train, average or not, generate, score, and measure where the recipe does."""
     settings = settings_of(recipe, options)
     model = [*shlex.split(settings.training), *shlex.split(row.flags)]
     decoding = [*shlex.split(settings.decoding), "--remove-bpe", settings.subwords]
     if options.tiny:
-        model += TINY_MODEL.split()
+        model += [*TINY_MODEL.split(), *shlex.split(row.tiny)]
         decoding += TINY_DECODING.split()
-    model += ["--max-update", str(settings.max_update)]
+    if settings.max_epoch:
+        model += ["--max-epoch", str(settings.max_epoch)]
+    else:
+        model += ["--max-update", str(settings.max_update)]
     precision = "--fp16" if place.gpus else "--cpu"
     lines = [
         f"train {' '.join([*model, *options.flags])}",
         f"tokens {settings.max_tokens * settings.batches}",
-        f"averaged {settings.averaged}",
+        _CHOICE[settings.checkpoint].format(settings.averaged),
         f"generate {' '.join(decoding)}",
         f"score {settings.scoring}",
         f"precision {precision}",
@@ -65,15 +104,14 @@ def make_run(recipe: GenerationRecipe, row: Row, options: GenerationOptions, pla
     ]
     named = folder_name(row.flags, [f"data {place.data}", *lines])
     folder = place.out / named / f"seed{options.seed}"
-    checkpoint = folder / ("checkpoint_last.pt" if settings.averaged == 1 else "average.pt")
+    checkpoint = folder / CHECKPOINTS[settings.checkpoint]
     languages = ["--source-lang", settings.source, "--target-lang", settings.target]
     data = [str(place.data), "--user-dir", PLUGIN, *languages]
 
     train = shlex.split(options.launcher) or ["fairseq-train"]
     train += [*data, "--seed", str(options.seed), *model, *_sharing(settings, options, place)]
     train += [precision, "--save-dir", str(folder)]
-    train += ["--save-interval-updates", str(_save_interval(settings))]
-    train += ["--keep-interval-updates", str(settings.averaged), *KEPT, *LOGGED, *options.flags]
+    train += [*_intervals(settings), *KEPT, *LOGGED, *options.flags]
     average = ["posattn", "average", "--inputs", str(folder)]
     average += ["--num-update-checkpoints", str(settings.averaged), "--output", str(checkpoint)]
     generate = ["fairseq-generate", *data, "--gen-subset", "test", "--path", str(checkpoint)]
@@ -84,7 +122,7 @@ def make_run(recipe: GenerationRecipe, row: Row, options: GenerationOptions, pla
         Step("generate", tuple(generate), log=folder / "generate.log", needs=checkpoint),
         Step("score", tuple(_score(settings, folder, place)), output=folder / "score.json"),
     ]
-    if settings.averaged == 1:
+    if settings.checkpoint != "average":
         del steps[1]
     if recipe.locality is not None:
         steps.append(_measure(recipe, options, place.data, checkpoint, folder))
@@ -95,13 +133,24 @@ def make_run(recipe: GenerationRecipe, row: Row, options: GenerationOptions, pla
         steps=tuple(steps),
         metric=settings.metric,
         updates=settings.max_update,
+        epochs=settings.max_epoch,
     )
 
 
-def _save_interval(settings: Generation) -> int:
-    """Updates between checkpoints, such that there are enough for the average."""
-    wanted = settings.save_interval or settings.max_update // 40
-    return max(1, min(wanted, settings.max_update // settings.averaged))
+def _intervals(settings: Generation) -> list[str]:
+    """Updates between checkpoints, such that there are enough for the average.
+
+    With each there is a validation; where the best is taken, these are after epochs alone.
+    """
+    if settings.checkpoint == "best":
+        return []
+    kept = settings.averaged if settings.checkpoint == "average" else 1
+    if settings.max_epoch:
+        every = settings.save_interval or 2000
+    else:
+        wanted = settings.save_interval or settings.max_update // 40
+        every = max(1, min(wanted, settings.max_update // kept))
+    return ["--save-interval-updates", str(every), "--keep-interval-updates", str(kept)]
 
 
 def _sharing(settings: Generation, options: GenerationOptions, place: Place) -> list[str]:

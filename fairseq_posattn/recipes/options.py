@@ -10,6 +10,7 @@ from fairseq_posattn.errors import UsageError
 from fairseq_posattn.recipes.recipe import ClassificationRecipe, GenerationRecipe, Recipe
 
 STEPS = ("train", "average", "generate", "score")
+CHECKPOINTS = ("best", "average", "last")
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class GenerationOptions(Options):
     gpus: int | None = None
     launcher: str = ""
     max_update: int | None = None
+    checkpoint: str = ""
     small: bool = False
 
 
@@ -158,6 +160,7 @@ def _add_folders(
 
 def _add_generation(parser: argparse.ArgumentParser, recipe: GenerationRecipe) -> None:
     settings = recipe.settings
+    epochs = f"{settings.max_epoch} epochs"
     parser.add_argument(
         "--source",
         type=Path,
@@ -197,8 +200,16 @@ def _add_generation(parser: argparse.ArgumentParser, recipe: GenerationRecipe) -
         "--max-update",
         type=number("a positive whole number", 1),
         metavar="N",
-        help=f"updates of training (default: {settings.max_update}); with more than before it goes "
-        "on from the last checkpoint",
+        help=f"updates of training (default: {settings.max_update or epochs}); with more than "
+        "before it goes on from the last checkpoint",
+    )
+    parser.add_argument(
+        "--checkpoint",
+        choices=CHECKPOINTS,
+        default="",
+        help="what is scored: the one of the best loss in validation, which is then after each "
+        f"epoch, the average of the last {settings.averaged}, which are then an even number of "
+        f"updates apart, or the last (default: {settings.checkpoint}); each is a run of its own",
     )
     if recipe.small is not None:
         parser.add_argument("--small", action="store_true", help="smaller models, for a CPU")

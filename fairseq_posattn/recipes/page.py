@@ -29,6 +29,8 @@ NAMES = {
     "rouge1": "ROUGE-1",
     "rouge2": "ROUGE-2",
     "rougeL": "ROUGE-L",
+    "average": "R-avg",
+    "valid_accuracy": "validation accuracy",
     "macro_f1": "macro F1",
     "f1": "F1",
     "test1_f1": "test1 F1",
@@ -176,7 +178,7 @@ def table_text(
 def measured(result: TableRow, metrics: Sequence[str]) -> dict[str, str]:
     """The cells of what we have of a row."""
     return {
-        "ours": " / ".join(ours(result["scores"][metric], metric) for metric in metrics),
+        "ours": " / ".join(ours(result["scores"].get(metric, []), metric) for metric in metrics),
         "runs": str(len(result["scores"][metrics[0]])),
         "also": also(result),
         **{key: f"{result[key]:,}" for key in ("parameters", "updates") if key in result},

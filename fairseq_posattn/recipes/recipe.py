@@ -49,12 +49,16 @@ class Row:
             "-" for none, a standard deviation after ±; "-" alone for no numbers at all.
         flags: of fairseq-train that set the row apart.
         training: where it is not trained as the other rows are (classifiers only).
+        lead: no model but so many sentences, the first of each text (summaries only).
+        tiny: flags of its tiny form, where the model needs its own (generation only).
     """
 
     name: str
     paper: str = "-"
     flags: str = ""
     training: Training | None = None
+    lead: int = 0
+    tiny: str = ""
 
 
 @dataclass(frozen=True)
@@ -96,13 +100,16 @@ class Generation:
         source, target: its languages.
         training: flags of fairseq-train: optimiser, schedule, regularisation.
         max_tokens, batches: an update is so many batches of at most so many tokens.
-        max_update: updates of training.
         decoding: flags of fairseq-generate: beam, length penalty, limits of length.
         scoring: what ``posattn score`` is given, but for the files.
         metrics, metric: the names of its numbers that the rows are about, and in words.
-        averaged: as many of the last checkpoints are averaged; 1: the last is taken.
+        max_update: updates of training; or instead
+        max_epoch: epochs of it.
+        checkpoint: which one is scored: "best" in validation, which is then after each epoch,
+            the "average" of the last ones, or the "last".
+        averaged: as many checkpoints are averaged, if they are.
         subwords: how words were split: subword_nmt or sentencepiece.
-        save_interval: updates between checkpoints; 0 for 1/40 of the training.
+        save_interval: updates between checkpoints; 0 for 1/40 of the training, or 2,000.
     """
 
     regime: str
@@ -113,12 +120,14 @@ class Generation:
     training: str
     max_tokens: int
     batches: int
-    max_update: int
     decoding: str
     scoring: str
     metrics: tuple[str, ...]
     metric: str
-    averaged: int = 1
+    max_update: int = 0
+    max_epoch: int = 0
+    checkpoint: str = "last"
+    averaged: int = 5
     subwords: str = "subword_nmt"
     save_interval: int = 0
 
@@ -165,7 +174,8 @@ class Dataset:
     Attributes:
         name: as ``posattn prepare`` has it.
         classes: how many; 0 where the task knows.
-        metrics: of the criterion, those that are tabled; the first chooses the checkpoint.
+        metrics: of the criterion, those that are tabled; the first chooses the checkpoint. They
+            are the test set's, but "valid_accuracy" is that of this checkpoint in validation.
         kind: of its preparation.
         columns: folders of binarised data that each have all splits.
         tests: the splits that models are tested on. Metrics of others than the first are named

@@ -19,6 +19,7 @@ from fairseq_posattn.recipes.progress import Numbers, read_line, scores_of
 from fairseq_posattn.recipes.runs import Run
 
 PACKAGES = ["torch", "fairseq-fixed", "sacrebleu", "rouge-score", "sentencepiece", "numpy"]
+ROUGE = {"rouge1", "rouge2", "rougeL"}
 Result = dict[str, Any]
 
 
@@ -28,22 +29,24 @@ def record(run: Run) -> str:
     Raises:
         UsageError: a log lacks what it should have; the message names it.
     """
-    log = Log(run.folder / "train.log")
+    log = Log(run.folder / "train.log") if (run.folder / "train.log").exists() else None
     if (run.folder / "score.json").exists():
-        result, told = _generated(run, log)
+        result, told = _generated(run)
+        if log is not None:
+            result |= {"parameters": log.parameters(), "updates": log.updates()}
     else:
-        result, told = _classified(run, log)
+        result, told = _classified(run, log or Log(run.folder / "train.log"))
     result |= {
         "settings": dict(line.split(" ", 1) for line in run.settings),
         "versions": versions(),
-        "hardware": log.gpus() or processor(),
+        "hardware": (log and log.gpus()) or processor(),
         "date": date.today().isoformat(),
     }
     write_json(run.result, result, indent=2)
     return f"{told}: {run.result}"
 
 
-def _generated(run: Run, log: "Log") -> tuple[Result, str]:
+def _generated(run: Run) -> tuple[Result, str]:
     scored = json.loads(read(run.folder / "score.json"))
     if missing := scored["counts"]["missing"]:
         raise UsageError(
@@ -52,12 +55,12 @@ def _generated(run: Run, log: "Log") -> tuple[Result, str]:
         )
     details = ("signature", "signatures", "forms", "counts", "warnings")
     scores = {name: round(scored[name], 2) for name in scored if name not in details}
+    if scores.keys() >= ROUGE:
+        scores["average"] = round(sum(scored[name] for name in ROUGE) / len(ROUGE), 2)
     result = {
         "scores": scores,
         "metric": run.metric,
         **{name: scored[name] for name in details if name in scored},
-        "parameters": log.parameters(),
-        "updates": log.updates(),
     }
     told = ", ".join(f"{name} {score:.2f}" for name, score in scores.items())
     return result, f"{told} ({run.metric}, {scored['signature']})"

@@ -227,11 +227,11 @@ def _siblings(run: Run) -> Iterable[tuple[Path, list[str]]]:
 
 
 def _without_length(settings: Sequence[str]) -> tuple[list[str], int]:
-    """The settings but for how long is trained, and that."""
-    length = re.compile(r" --max-(?:update|epoch) (\d+)")
+    """The settings but for how many updates, or epochs, are trained, and that number."""
+    length = re.compile(r"(?<= --max-update )\d+|(?<= --max-epoch )\d+")
     text = "\n".join(settings)
     found = length.search(text)
-    return length.sub("", text, count=1).splitlines(), int(found[1]) if found else 0
+    return length.sub("", text, count=1).splitlines(), int(found[0]) if found else 0
 
 
 # --- Devices -----------------------------------------------------------------------------------

@@ -88,11 +88,7 @@ def _start_row(entry: Entry, data: str, scores: dict[str, list[float]]) -> Table
 
 def _scored_row(recipe: Recipe, entry: Entry) -> TableRow:
     runs = [result for _, result in _read(entry, "result.json")]
-    scores = {
-        name: [_as_published(run["scores"][name], name) for run in runs]
-        for name in entry.metrics
-        if runs
-    }
+    scores = {name: [_score(run, name) for run in runs] for name in entry.metrics if runs}
     if isinstance(recipe, GenerationRecipe):
         row = _start_row(entry, recipe.settings.corpus, scores)
         describe = _describe_generation
@@ -112,6 +108,13 @@ def _scored_row(recipe: Recipe, entry: Entry) -> TableRow:
 
 def _as_published(number: float, metric: str) -> float:
     return round(100 * number, 2) if metric in FRACTIONS else number
+
+
+def _score(result: dict[str, Any], metric: str) -> float:
+    """A run's number: of the test set, or of validation where the metric's name says so."""
+    name = metric.removeprefix("valid_")
+    measured = result if name == metric else result["validation"]
+    return _as_published(float(measured["scores"][name]), name)
 
 
 def _describe_generation(row: TableRow, newest: dict[str, Any]) -> None:

@@ -2,8 +2,6 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
-from types import ModuleType
 
 from fairseq_posattn.scoring import (
     bleu_command,
@@ -14,7 +12,7 @@ from fairseq_posattn.scoring import (
 )
 from fairseq_posattn.scoring.command import read_pairs, run
 
-KINDS: dict[str, ModuleType] = {
+KINDS = {
     "bleu": bleu_command,
     "rouge": rouge_command,
     "labels": labels_command,
@@ -23,16 +21,14 @@ KINDS: dict[str, ModuleType] = {
 }
 
 
-def score(kind: str, arguments: Sequence[str] | None = None, prog: str | None = None) -> int:
+def score(kind, arguments=None, prog=None):
     """Score by one of ``KINDS``; returns the exit status."""
     command = KINDS[kind]
     read = getattr(command, "read", read_pairs)
     return run(command.parser(prog), command.score, arguments, read)
 
 
-def main(
-    arguments: Sequence[str] | None = None, prog: str = "python -m fairseq_posattn.scoring"
-) -> int:
+def main(arguments=None, prog="python -m fairseq_posattn.scoring"):
     parser = argparse.ArgumentParser(
         prog=prog,
         description="Score what a model wrote.",

@@ -4,10 +4,9 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.pipeline.progress import say
@@ -18,10 +17,8 @@ from fairseq_posattn.scoring.pairs import (
     plain_lines,
     read_generated,
 )
-from fairseq_posattn.scoring.significance import TESTS_SIGNATURE, Comparison
+from fairseq_posattn.scoring.significance import TESTS_SIGNATURE
 from fairseq_posattn.scoring.subwords import MARKS
-
-Subject = TypeVar("Subject")  # what is scored
 
 
 @dataclass(frozen=True)
@@ -39,7 +36,7 @@ class Result:
     warnings: list[str]
 
 
-def make_parser(description: str | None, prog: str | None = None) -> argparse.ArgumentParser:
+def make_parser(description, prog=None):
     """A parser with the options that say what is scored."""
     parser = argparse.ArgumentParser(
         prog=prog,
@@ -78,7 +75,7 @@ def make_parser(description: str | None, prog: str | None = None) -> argparse.Ar
     return parser
 
 
-def read_pairs(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Pairs:
+def read_pairs(parser, options):
     """What the options say is to be scored."""
     if (options.generated is None) == (options.hypotheses is None):
         parser.error("give either --generated FILE or --hypotheses FILE --references FILE")
@@ -89,7 +86,7 @@ def read_pairs(parser: argparse.ArgumentParser, options: argparse.Namespace) -> 
     return from_files(options.hypotheses, options.references, options.remove_bpe)
 
 
-def read_baseline(options: argparse.Namespace, pairs: Pairs) -> Pairs:
+def read_baseline(options, pairs):
     """The baseline's hypotheses beside the references of the pairs that are scored.
 
     Raises:
@@ -110,12 +107,7 @@ def read_baseline(options: argparse.Namespace, pairs: Pairs) -> Pairs:
     return replace(pairs, hypotheses=hypotheses)
 
 
-def add_comparisons(
-    numbers: dict[str, Any],
-    lines: list[str],
-    compared: Mapping[str, Comparison],
-    called: Mapping[str, str],
-) -> None:
+def add_comparisons(numbers, lines, compared, called):
     """Add what :func:`~fairseq_posattn.scoring.significance.compare` found to a result.
 
     Args:
@@ -131,7 +123,7 @@ def add_comparisons(
     lines.append(f"tested on {TESTS_SIGNATURE}")
 
 
-def describe(counts: Mapping[str, int]) -> str:
+def describe(counts):
     """The counts of :meth:`fairseq_posattn.scoring.pairs.Pairs.counts`, to read."""
     line = (
         f"{counts['scored']:,} hypotheses, {counts['missing']:,} of them missing and "
@@ -152,12 +144,7 @@ def warnings_of_counts(pairs: Pairs) -> list[str]:
     return warnings
 
 
-def run(
-    parser: argparse.ArgumentParser,
-    score: Callable[[Subject, argparse.Namespace], Result],
-    arguments: Sequence[str] | None,
-    read: Callable[[argparse.ArgumentParser, argparse.Namespace], Subject],
-) -> int:
+def run(parser, score, arguments=None, read=read_pairs):
     """Score what the command line names; returns the exit status.
 
     Args:
@@ -191,6 +178,6 @@ def run(
     return 0
 
 
-def _fail(parser: argparse.ArgumentParser, error: object) -> int:
+def _fail(parser, error):
     sys.stderr.write(f"{parser.prog.removesuffix('.py')}: error: {error}\n")
     return 1

@@ -15,7 +15,6 @@ the 95%% bootstrap interval of the accuracy.
 import argparse
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.scoring.command import Result
@@ -31,12 +30,8 @@ from fairseq_posattn.scoring.significance import TESTS_SIGNATURE, MeanOfSentence
 
 SUMMARY = "accuracy and macro-F1 of labels"
 
-Labels = list[str]
-# The right labels, the runs, and the baseline's runs.
-Subject = tuple[Labels, list[Labels], list[Labels]]
 
-
-def parser(prog: str | None = None) -> argparse.ArgumentParser:
+def parser(prog=None):
     parser = argparse.ArgumentParser(
         prog=prog, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -58,17 +53,16 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
     return parser
 
 
-def read(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Subject:
+def read(parser, options):
     """The right labels, the runs, and the baseline's runs."""
     labels = read_labels(options.references)
-    runs, before = (
+    return labels, *(
         [_run(path, labels, options.references) for path in paths or ()]
         for paths in (options.predictions, options.baseline)
     )
-    return labels, runs, before
 
 
-def _run(path: Path, labels: Labels, references: Path) -> Labels:
+def _run(path, labels, references):
     predicted = read_labels(path)
     if len(predicted) != len(labels):
         raise UsageError(
@@ -78,10 +72,9 @@ def _run(path: Path, labels: Labels, references: Path) -> Labels:
     return predicted
 
 
-def score(subject: Subject, options: argparse.Namespace) -> Result:
+def score(subject, options):
     labels, runs, before = subject
-    numbers: dict[str, Any] = {}
-    lines: list[str] = []
+    numbers, lines = {}, []
     for name, measure in (("accuracy", accuracy), ("macro_f1", macro_f1)):
         values = [measure(run, labels) for run in runs]
         numbers[name] = fmean(values)
@@ -99,19 +92,17 @@ def score(subject: Subject, options: argparse.Namespace) -> Result:
     return Result(numbers, lines, warnings_of(runs, labels))
 
 
-def mean_correct(runs: list[Labels], labels: Labels) -> list[float]:
+def mean_correct(runs, labels):
     """Of each example, the percentage of runs that have it right."""
     together = zip(*(correct(run, labels) for run in runs), strict=True)
     return [100 * fmean(values) for values in together]
 
 
-def comparison(
-    each: list[float], runs: list[Labels], before: list[Labels], labels: Labels, lines: list[str]
-) -> dict[str, Any]:
+def comparison(each, runs, before, labels, lines):
     """What to say of the difference from the baseline, which is added to the lines, too."""
     metric = {"accuracy": MeanOfSentences("accuracy")}
     found = compare(metric, each, mean_correct(before, labels))["accuracy"]
-    numbers: dict[str, Any] = {
+    numbers = {
         "baseline": found.baseline,
         "baseline_runs": len(before),
         "difference": found.difference,
@@ -126,7 +117,7 @@ def comparison(
     return numbers
 
 
-def warnings_of(runs: list[Labels], labels: Labels) -> list[str]:
+def warnings_of(runs, labels):
     unknown = sorted({label for run in runs for label in run} - set(labels))
     if not unknown:
         return []

@@ -50,8 +50,7 @@ def ndcg(labels: Sequence[int], scores: Sequence[float], k: int) -> float:
 
 
 def _gain(labels: Iterable[int]) -> float:
-    ranked = enumerate(labels, start=1)
-    return sum(float(2**label - 1) / math.log2(rank + 1) for rank, label in ranked)
+    return sum((2**label - 1) / math.log2(rank + 1) for rank, label in enumerate(labels, start=1))
 
 
 def score(impression: Impression) -> dict[str, float] | None:

@@ -83,11 +83,7 @@ def compare_propositions(gold: Iterable[Piece], predicted: Iterable[Piece]) -> C
     return counts
 
 
-def compare(
-    gold: Sequence[Sentence],
-    predicted: Sequence[Sentence],
-    names: tuple[str, str] = ("gold", "predicted"),
-) -> Counts:
+def compare(gold: Sequence[Sentence], predicted: Sequence[Sentence], names=("gold", "predicted")):
     """The counts of whole files, predicates being matched by their places.
 
     A gold predicate that the prediction lacks, or gives another lemma, has all its arguments
@@ -95,6 +91,9 @@ def compare(
 
     Args:
         names: of the two files, for the messages.
+
+    Returns:
+        :class:`Counts`.
 
     Raises:
         UsageError: there are not as many sentences, or one is not as long.

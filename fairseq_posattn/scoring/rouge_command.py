@@ -12,24 +12,22 @@ In JSON with --baseline, "baseline", "difference" and "p" are of ROUGE-1 by pair
 "significance" has them for each score, by approximate randomisation, too.
 """
 
-import argparse
 import os
+from dataclasses import replace
 from importlib.metadata import version
-from typing import Any
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.command import positive
 from fairseq_posattn.scoring.command import Result, add_comparisons, make_parser, read_baseline
 from fairseq_posattn.scoring.moses import ESCAPED
-from fairseq_posattn.scoring.pairs import Pairs
-from fairseq_posattn.scoring.rouge import rouge_by_files2rouge, rouge_of_each
-from fairseq_posattn.scoring.significance import Comparison, MeanOfSentences, compare
+from fairseq_posattn.scoring.rouge import lead, rouge_by_files2rouge, rouge_of_each
+from fairseq_posattn.scoring.significance import MeanOfSentences, compare
 
 SUMMARY = "ROUGE of summaries"
 CALLED = {"rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L"}
 
 
-def parser(prog: str | None = None) -> argparse.ArgumentParser:
+def parser(prog=None):
     parser = make_parser(__doc__, prog)
     parser.add_argument(
         "--eos",
@@ -42,6 +40,13 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
         dest="stemming",
         action="store_false",
         help="words are equal only letter by letter, as in files2rouge before July 2020",
+    )
+    parser.add_argument(
+        "--lead",
+        type=positive,
+        metavar="N",
+        help="score the first N sentences of each hypothesis; where these are the texts that are "
+        "summarised, --lead 3 is LEAD-3",
     )
     parser.add_argument(
         "--implementation",
@@ -59,9 +64,12 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
     return parser
 
 
-def score(pairs: Pairs, options: argparse.Namespace) -> Result:
+def score(pairs, options):
     settings = (options.eos, options.jobs, options.stemming)
-    compared: dict[str, Comparison] = {}
+    if options.lead is not None:
+        leads = [lead(text, options.lead, options.eos) for text in pairs.hypotheses]
+        pairs = replace(pairs, hypotheses=leads)
+    compared = {}
     if options.implementation == "files2rouge":
         if options.baseline is not None:
             raise UsageError("--baseline needs the scores of each summary: by rouge-score only")
@@ -76,8 +84,10 @@ def score(pairs: Pairs, options: argparse.Namespace) -> Result:
             for name in each:
                 mean = {name: MeanOfSentences(name)}
                 compared |= compare(mean, each[name], before[name])
+    if options.lead is not None:
+        signature += f"|lead:{options.lead}"
     signature += f"|f1|stem:{'porter' if options.stemming else 'no'}|eos:{options.eos}"
-    numbers: dict[str, Any] = {**scores, "signature": signature}
+    numbers = {**scores, "signature": signature}
     lines = [f"{CALLED[name]} {value:6.2f}" for name, value in scores.items()]
     lines.append(signature)
     if compared:

@@ -12,16 +12,13 @@ import warnings
 from pathlib import Path
 
 from fairseq_posattn.scoring.command import Result
-from fairseq_posattn.scoring.props import Sentence, read_props
+from fairseq_posattn.scoring.props import read_props
 from fairseq_posattn.scoring.roles import compare
 
 SUMMARY = "F1 of semantic roles"
 
-# What is right, and what is scored.
-Files = tuple[list[Sentence], list[Sentence]]
 
-
-def parser(prog: str | None = None) -> argparse.ArgumentParser:
+def parser(prog=None):
     parser = argparse.ArgumentParser(
         prog=prog, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -31,15 +28,14 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
     return parser
 
 
-def read(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Files:
+def read(parser, options):
     return read_props(options.gold), read_props(options.predicted)
 
 
-def score(sentences: Files, options: argparse.Namespace) -> Result:
+def score(sentences, options):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        names = (str(options.gold), str(options.predicted))
-        counts = compare(*sentences, names)
+        counts = compare(*sentences, names=(options.gold, options.predicted))
     scores, roles = counts.scores(), counts.by_type()
     lines = [f"{name:<10}{value:7.2f}" for name, value in scores.items()]
     lines += ["", f"{'role':<12}{'correct':>8}{'excess':>8}{'missed':>8}{'F1':>8}"]

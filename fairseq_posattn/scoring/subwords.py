@@ -1,12 +1,10 @@
 """Words again out of subwords."""
 
-from collections.abc import Sequence
-
 MARKS = ("auto", "none", "subword_nmt", "sentencepiece")
 SPACE = "\u2581"  # SentencePiece's mark where a space was
 
 
-def remove_marks(lines: list[str], marks: str = "auto") -> list[str]:
+def remove_marks(lines, marks="auto"):
     """Lines without the marks of subwords.
 
     Args:
@@ -23,7 +21,7 @@ def remove_marks(lines: list[str], marks: str = "auto") -> list[str]:
     return lines
 
 
-def find_marks(lines: Sequence[str]) -> str:
+def find_marks(lines):
     """Which of :data:`MARKS` a text bears."""
     if any(line.startswith(SPACE) for line in lines):
         return "sentencepiece"

@@ -64,6 +64,16 @@ def test_tiny_form(recipe_run, tmp_path, recipe):
     assert row["hardware"].startswith("CPU: ")
 
 
+def test_first_sentences_are_scored_and_tabled(recipe_run, tmp_path):
+    """Tiny texts are one sentence each, of another language than their summaries."""
+    printed = recipe_run("dman/cnn_dailymail", "--tiny", "--rows", "LEAD-3", "--out", tmp_path)
+    assert "fairseq-train" not in printed and "|lead:3|" in printed
+    table = json.loads((tmp_path / "cnn_dailymail.json").read_text())
+    (row,) = [row for row in table["rows"] if row["scores"]]
+    assert (row["row"], list(row["scores"])) == ("LEAD-3", list(row["paper"]))
+    assert "parameters" not in row
+
+
 def test_two_rows_at_a_time_and_none_of_them_again(recipe_run, numbers, tmp_path):
     arguments = [SETUP1, "--tiny", "--data", numbers, "--out", tmp_path]
     first = recipe_run(*arguments, "--jobs", 2)
@@ -93,6 +103,7 @@ def test_steps_alone(recipe_run, numbers, tmp_path):
 
 def test_an_interrupted_run_goes_on(recipe_run, tmp_path):
     arguments = ["dman/iwslt14", "--tiny", "--rows", "DMAN", "--out", tmp_path]
+    arguments += ["--checkpoint", "average"]
     recipe_run(*arguments)
     folder = only(tmp_path, "*/seed1")
     uninterrupted = json.loads((folder / "result.json").read_text())

@@ -27,7 +27,13 @@ FILES = {
             *("--criterion=label_smoothed_cross_entropy", "--label-smoothing=0.1"),
             *("--optimizer=adam", "--adam-betas=(0.9, 0.98)", "--weight-decay=1e-4"),
             *("--lr-scheduler=inverse_sqrt", "--lr=7e-3", "--warmup-updates=16000"),
-            *("--max-tokens=8192", "--task=translation", "--source-lang=de", "--target-lang=en"),
+            *(
+                "--max-tokens=8192",
+                "--update-freq=2",
+                "--task=translation",
+                "--source-lang=de",
+                "--target-lang=en",
+            ),
         ],
     ),
     "mpsan/sst5": (
@@ -56,7 +62,7 @@ FILES = {
         [
             *("--arch=cspan_classifier", "--task=sentence_prediction"),
             *("--max-positions=512", "--shorten-method=truncate"),
-            *(*ADAM, "--weight-decay=1e-4", "--batch-size=64"),
+            *(*ADAM, "--l2=1e-4", "--batch-size=64"),
         ],
     ),
 }

@@ -11,6 +11,9 @@ import corpora
 import pytest
 from packing import tarred
 
+from fairseq_posattn.preparation.pipeline.stages import Stages
+from fairseq_posattn.preparation.translation import learn_and_apply_bpe
+
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "prepare_translation.py"
 
 
@@ -148,3 +151,18 @@ def test_failure_is_one_line(start, tmp_path):
     assert not printed
     assert said == f"prepare_translation: error: {tmp_path}/nowhere: no such file or folder\n"
     assert not (tmp_path / "dest").exists()
+
+
+def test_training_pairs_may_be_cleaned_in_words(tmp_path):
+    """Before they are split into subwords, of which a short pair may have many."""
+    lines = {"train": ["a b c", "a b c d", "abcdefgh"], "valid": ["a b c d e"], "test": ["a b c d"]}
+    (tmp_path / "text").mkdir()
+    for split, text in lines.items():
+        for side in ("en", "de"):
+            (tmp_path / f"text/{split}.{side}").write_text("".join(f"{line}\n" for line in text))
+    with Stages(tmp_path, None, False).locked() as stages:
+        learn_and_apply_bpe(stages, ("en", "de"), operations=1, jobs=1, longest_words=3)
+    for side in ("en", "de"):
+        kept = (tmp_path / f"text/bpe.train.{side}").read_text().replace("@@ ", "").splitlines()
+        assert kept == ["a b c", "abcdefgh"]
+    assert (tmp_path / "text/bpe.valid.en").read_text() == "a b c d e\n"

@@ -233,6 +233,18 @@ def test_wmt14_news_commentary_by_option(tmp_path):
     assert complaint == f"{source}: holds no news-commentary-v9.de-en.en"
 
 
+def test_wmt14_of_the_published_dman_run():
+    """By its options: pairs cleaned in words, and its own recipe to go on with."""
+    (corpus,) = wmt14.CORPORA
+    given = {"news_commentary": "v12", "max_words": 80, "keep_hyphens": False}
+    dman = corpus.chosen(Namespace(**given))
+    assert (dman.longest, dman.longest_words, dman.recipe) == (None, 80, "dman/wmt14_base")
+    assert dman.published["raw"] == 4_590_101
+    plain = corpus.chosen(Namespace(**{**given, "news_commentary": "v9", "max_words": None}))
+    assert (plain.longest, plain.longest_words) == (250, None)
+    assert plain.recipe.startswith("mtsa/")
+
+
 def test_wmt14_newstests_as_sgml_of_either_direction(tmp_path):
     """Mirrors pack the sets of the other direction, which are the same sentences."""
     archives = corpora.wmt14()

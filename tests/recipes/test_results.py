@@ -82,13 +82,25 @@ def kept(run):
 
 def test_a_translation(translated):
     result = kept(translated)
-    assert result["scores"] == {"rouge1": 41.23, "rouge2": 18.0, "rougeL": 37.5}
+    average = round((41.234 + 18.0 + 37.5) / 3, 2)
+    assert result["scores"] == {
+        **{"rouge1": 41.23, "rouge2": 18.0, "rougeL": 37.5},
+        "average": average,
+    }
     assert (result["metric"], result["signature"]) == ("ROUGE F1", "rouge|f1")
     assert (result["parameters"], result["updates"]) == (1234567, 20)
     assert result["counts"]["scored"] == 2
     assert result["settings"] == {"seed": "1", "train": "--arch transformer --lr 1"}
     assert result["hardware"] == "2 x NVIDIA H200"
     assert result["versions"]["torch"] == torch.__version__
+
+
+def test_first_sentences_have_scores_and_no_parameters(translated):
+    (translated.folder / "train.log").unlink()
+    result = kept(translated)
+    assert result["scores"]["rouge1"] == 41.23
+    assert not {"parameters", "updates"} & result.keys()
+    assert result["hardware"].startswith("CPU: ")
 
 
 def test_half_a_translation_is_refused(translated):
@@ -202,6 +214,17 @@ def test_a_table_of_classifiers(classified, tmp_path, capsys):
     assert rows[0]["seeds"] == [1, 2]
     assert rows[0]["data"] == "trec, 500 examples of the test set, word vectors of 30 features"
     assert rows[1]["scores"] == {}
+
+
+def test_a_column_of_validation(classified):
+    """Of the checkpoint that was tested, the best of those that were validated."""
+    folder = with_seeds(classified, {"accuracy": 80})
+    recipe = RECIPES["mtsa/table2_multinli"]
+    metrics = ("accuracy", "valid_accuracy")
+    entry = Entry(f"{recipe.title}: snli", "ours", metrics, ("86.9", "87.2"), folder)
+    (row,) = tables.make_rows(recipe, [entry], "command", recipe.title)
+    assert row["scores"] == {"accuracy": [80], "valid_accuracy": [70]}
+    assert row["paper"] == {"accuracy": 86.9, "valid_accuracy": 87.2}
 
 
 def test_a_table_of_attention_near_the_query(tmp_path, capsys):

@@ -11,7 +11,7 @@ import pytest
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.scoring.__main__ import score as run
 from fairseq_posattn.scoring.pairs import Pairs
-from fairseq_posattn.scoring.rouge import rouge, rouge_by_files2rouge, sentences
+from fairseq_posattn.scoring.rouge import lead, rouge, rouge_by_files2rouge, sentences
 
 pytest.importorskip("rouge_score")
 
@@ -104,6 +104,14 @@ def run_perl(program, stemming, folder):
         assert len(values) == len(ROUGE_155)
         found[f"rouge{metric}"] = 100 * sum(values) / len(values)
     return found
+
+
+def test_the_first_sentences_are_a_summary_of_sentences():
+    news = "Mr. Ball fell. Did he? He did! It rained. It snowed."
+    assert sentences(lead(news, 3)) == ["Mr. Ball fell.", "Did he?", "He did!"]
+    assert sentences(lead(news, 2, eos="<q>"), eos="<q>") == ["Mr. Ball fell.", "Did he?"]
+    assert sentences(lead("One only", 3)) == ["One only"]
+    assert lead("", 3) == ""
 
 
 def test_rouge_l_is_the_union_over_sentences():

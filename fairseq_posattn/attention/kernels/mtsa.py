@@ -1,7 +1,5 @@
 """MTSA by kernels: :func:`fairseq_posattn.attention.tensorized_attention`, fast."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
@@ -30,29 +28,19 @@ class TensorizedKernels(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        source: Tensor,
-        mask: Tensor | None,
-        reach: Tensor | None,
-        padding: Tensor | None,
-        scales: tuple[str, str],
-        dropout: Dropout,
-    ) -> Tensor:
+    def forward(ctx, query, key, value, source, mask, reach, padding, scales, dropout):
         query, key, value, source = with_unit_stride(query, key, value, source)
         padding = None if padding is None else padding.contiguous()
         batch, heads, queries, features = query.shape
+        wide = {"dtype": torch.float32, "device": query.device}
         # The weights of the sources fit the range of bfloat16, not that of float16.
         narrow = query.dtype if query.dtype == torch.bfloat16 else torch.float32
         weights = torch.empty(key.shape, dtype=narrow, device=key.device)
         weighed = torch.empty_like(weights)
         block_d = block_of(features, 128)
-        largest_source = query.new_empty(batch * heads, block_d, dtype=torch.float32)
-        constants: dict[str, object] = {"FEATURES": features, "BLOCK_D": block_d}
-        constants |= {"PADDED": padding is not None, "DROPPING": dropout.dropping}
+        largest_source = torch.empty(batch * heads, block_d, **wide)
+        constants = {"PADDED": padding is not None, "DROPPING": dropout.dropping}
+        constants |= {"FEATURES": features, "BLOCK_D": block_d}
         drawn = (dropout.seed, dropout.threshold, dropout.keep_scale)
         kernels.weigh_sources[(batch * heads,)](
             value, source, padding, largest_source, weights, weighed,
@@ -64,11 +52,11 @@ class TensorizedKernels(torch.autograd.Function):
         constants |= {"LOG_SIGMOID": scales[0] == "log_sigmoid", "MASK": kind}
         constants |= {"PRECISION": matrix_precision(query.dtype)}
         constants |= {"VALUE_PRECISION": matrix_precision(query.dtype)}
-        lengths = (queries, key.size(2), line_origin(queries, key.size(2)))
-        numbers = (*mask_strides, heads, *lengths, features**-0.5, *drawn)
+        numbers = (*mask_strides, heads, queries, key.size(2), line_origin(queries, key.size(2)))
+        numbers += (features**-0.5, *drawn)
         context = torch.empty_like(query)
-        denominator = query.new_empty(query.shape, dtype=torch.float32)
-        largest = query.new_empty(batch, heads, queries, dtype=torch.float32)
+        denominator = torch.empty(query.shape, **wide)
+        largest = torch.empty(batch, heads, queries, **wide)
         block_q, block_k, options = tiles(query, key)
         kernels.attend[(blocks_of(queries, block_q) * batch * heads,)](
             query, key, weights, weighed, context, denominator, largest, mask, reach, padding,
@@ -84,7 +72,7 @@ class TensorizedKernels(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, d_context: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx, d_context):
         (
             query, key, value, source, weights, weighed, largest_source, context, denominator,
             largest, mask, reach, padding,
@@ -114,7 +102,7 @@ class TensorizedKernels(torch.autograd.Function):
         return d_query, d_key, d_value, d_source, None, None, None, None, None
 
 
-def tiles(query: Tensor, key: Tensor, backward: bool = False) -> tuple[int, int, dict[str, int]]:
+def tiles(query: Tensor, key: Tensor, backward: bool = False) -> tuple[int, int, dict]:
     """Queries and keys of a tile, and the options of the launch.
 
     What dropout draws depends on the keys of a tile: they are as many in both passes.
@@ -151,8 +139,7 @@ def tensorized_attention(
     dropout = Dropout.draw(1 - (1 - call.dropout_p) ** 0.5, query.device)
     values, reach = mask_arguments(mask, query.shape[:3], key.size(2), token_scale == "log_sigmoid")
     with torch.cuda.device_of(query):
-        # torch has no types for apply
-        context: Tensor = TensorizedKernels.apply(  # type: ignore[no-untyped-call]
+        return TensorizedKernels.apply(
             query,
             key,
             value,
@@ -163,4 +150,3 @@ def tensorized_attention(
             (token_scale, source_scale),
             dropout,
         )
-    return context

@@ -2,13 +2,15 @@
 
 Punctuation normalised, tokenised, pairs of 1 to 250 subwords whose numbers differ by no more than a
 factor of 1.5; newstest2013 for validation and newstest2014 for test, whole. As fairseq's example,
-but for the validation set, which there is a part of the training text. Text is streamed: memory
-does not grow with it.
+but for the validation set, which there is a part of the training text. DMAN's published run has
+News Commentary of 2017 and pairs of 1 to 80 words: its recipes give these options. Text is
+streamed: memory does not grow with it.
 """
 
 from itertools import islice
 
 from fairseq_posattn.errors import UsageError
+from fairseq_posattn.preparation.command import positive
 from fairseq_posattn.preparation.corpus import Flag, TranslationCorpus
 from fairseq_posattn.preparation.pairs import fingerprint, map_pairs, read_pairs, write_pairs
 from fairseq_posattn.preparation.pipeline.download import Source, obtain
@@ -17,6 +19,7 @@ from fairseq_posattn.preparation.text.moses import Tokeniser
 from fairseq_posattn.preparation.text.segments import read_segments
 
 LANGUAGES = ("en", "de")
+LONGEST = 250
 STATMT = "https://www.statmt.org"
 DATA_STATMT = "https://data.statmt.org"
 HUB = "https://huggingface.co/datasets/wmt"  # the same files, packed as zip
@@ -74,6 +77,13 @@ def add_options(parser):
         choices=tuple(NEWS_COMMENTARY),
         default="v9",
         help="the release of 2014 or that of 2017 (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--max-words",
+        type=positive,
+        metavar="N",
+        help="leave out training pairs of more than N words on a side, before they are split into "
+        f"subwords (default: of more than {LONGEST} subwords)",
     )
 
 
@@ -140,7 +150,14 @@ def settings(options):
 
 def changes(options):
     word_rule = {"word_rule": "moses-escaped"} if options.keep_hyphens else {}
-    return {"published": published(options.news_commentary), **word_rule}
+    cleaning = {"longest": None, "longest_words": options.max_words} if options.max_words else {}
+    recipe = {"recipe": "dman/wmt14_base"} if is_published_dman(options) else {}
+    return {"published": published(options.news_commentary), **word_rule, **cleaning, **recipe}
+
+
+def is_published_dman(options):
+    """Whether these are the options that DMAN's recipes give."""
+    return (options.news_commentary, options.max_words, options.keep_hyphens) == ("v12", 80, False)
 
 
 def published(news_commentary):
@@ -159,14 +176,14 @@ CORPORA = (
         sides=LANGUAGES,
         word_rule="moses-escaped-hyphens",
         published=published("v9"),
-        recipe="dman/wmt14_base",
+        recipe="mtsa/table6_setup2",
         find_files=find_files,
         fingerprint=fingerprint,
         write_text=write_text,
         settings=settings,
         add_options=add_options,
         bpe_operations=32_764,
-        longest=250,
+        longest=LONGEST,
         flag=Flag(
             "--keep-hyphens",
             "leave a-b as it is, for scores that split compounds themselves (default: a @-@ b, as "

@@ -1,9 +1,7 @@
 """Lines of text from files, checked while they are read."""
 
 import re
-from collections.abc import Iterator
 from itertools import zip_longest
-from typing import IO
 
 from fairseq_posattn.errors import UsageError
 
@@ -12,12 +10,12 @@ LONGEST = 1 << 24  # bytes; documents are below 1 MB
 SEPARATORS = re.compile("[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 
 
-def one_line(text: str) -> str:
+def one_line(text):
     """The text as one line to every program: with a space for each other separator of lines."""
     return SEPARATORS.sub(" ", text)
 
 
-def raw_lines(stream: IO[bytes], name: object) -> Iterator[bytes]:
+def raw_lines(stream, name):
     """The lines of a binary stream, with their ends.
 
     Raises:
@@ -31,9 +29,7 @@ def raw_lines(stream: IO[bytes], name: object) -> Iterator[bytes]:
         yield line
 
 
-def read_lines(
-    stream: IO[bytes], name: object, encoding: str = "utf-8", allow_empty: bool = False
-) -> Iterator[str]:
+def read_lines(stream, name, encoding="utf-8", allow_empty=False):
     """The lines of a binary stream as text, without line ends and byte order mark.
 
     Only ``\\n`` and ``\\r\\n`` end a line: other separators are part of the text; see
