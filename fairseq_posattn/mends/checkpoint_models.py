@@ -9,6 +9,7 @@ import os
 
 import torch
 from fairseq import checkpoint_utils
+from fairseq_cli import validate
 from torch.nn.modules import module as modules
 from torch.utils import _pytree as trees
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -27,6 +28,24 @@ FEW = 5_000
 
 def apply():
     patch(checkpoint_utils, "load_model_ensemble_and_task", _within_the_files_size)
+    patch(validate, "main", _name_the_criterion)
+
+
+def _name_the_criterion(main):
+    """``fairseq-validate`` takes the criterion, too, from the checkpoint."""
+
+    def validate_or_explain(cfg, *args, **kwargs):
+        try:
+            return main(cfg, *args, **kwargs)
+        except (UsageError, OSError):
+            raise
+        except Exception as error:
+            raise UsageError(
+                f"{cfg.common_eval.path} cannot be validated with the criterion and the task of "
+                f"its settings ({in_one_line(error)})"
+            ) from error
+
+    return validate_or_explain
 
 
 def _within_the_files_size(load):

@@ -62,19 +62,23 @@ TRAINING = [
     *("--decoder-embed-dim", "12", "--decoder-ffn-embed-dim", "12"),
     *("--max-source-positions", "16", "--max-target-positions", "16"),
     *("--criterion", "label_smoothed_cross_entropy", "--optimizer", "adam", "--lr", "1e-5"),
-    *("--max-tokens", "64", "--max-update", "601", "--num-workers", "0", "--no-save"),
+    *("--max-tokens", "64", "--num-workers", "0", "--no-save"),
     *("--disable-validation", "--save-dir", "{folder}/saved"),
 ]
 GENERATION = ["{data}", "--path", "{path}", "--batch-size", "8", "--num-workers", "0"]
 
 TRANSLATION = {
-    "train --restore-file": fairseq_command("train", *TRAINING, "--restore-file", "{path}"),
+    "train --restore-file": fairseq_command(
+        "train", *TRAINING, "--max-update", "601", "--restore-file", "{path}"
+    ),
     "train --finetune-from-model": fairseq_command(
-        "train", *TRAINING, "--finetune-from-model", "{path}"
+        "train", *TRAINING, "--max-update", "1", "--finetune-from-model", "{path}"
     ),
     "generate": fairseq_command("generate", *GENERATION),
     "interactive": fairseq_command("interactive", *GENERATION, "--buffer-size", "8"),
-    "validate": fairseq_command("validate", *GENERATION, "--valid-subset", "test"),
+    "validate": fairseq_command(
+        "validate", *GENERATION, "--task", "translation", "--valid-subset", "test"
+    ),
     "average": script(
         "average_checkpoints.py", "--inputs", "{path}", "{path}", "--output", "{folder}/mean.pt"
     ),
