@@ -11,7 +11,8 @@ def register() -> None:
         ImportError: fairseq is not installed, or PyTorch is older than it may be.
     """
     from fairseq_posattn import errors, mends
+    from fairseq_posattn.mistakes.explanations import explain
 
     mends.apply()
-    errors.install_hook()
+    errors.install_hook(explain)
     from fairseq_posattn import criterions, models, tasks  # noqa: F401, these register

@@ -52,13 +52,6 @@ def load(path: str, data: str | None = None) -> TrainedModel:
         models, config, task = checkpoint_utils.load_model_ensemble_and_task([path], state=state)
     except FileNotFoundError as error:
         raise UsageError(f"dictionary {error.filename} is not there: {mend}") from error
-    except UsageError as error:
-        if "size mismatch" not in str(error.__cause__):
-            raise
-        raise UsageError(
-            f"{path} does not fit the dictionaries in {folder}, which differ from those of its "
-            f"training: {mend}"
-        ) from error
     return TrainedModel(path, models[0].eval(), config.model, task)
 
 

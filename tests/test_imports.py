@@ -14,7 +14,7 @@ KERNELS = "attention.kernels"
 STOREYS = [
     ["errors"],
     ["files"],
-    ["attention", "preparation", "scoring", "data"],
+    ["attention", "preparation", "scoring", "data", "mistakes"],
     ["layers", "mends"],
     ["encoders"],
     ["models", "tasks", "criterions"],

@@ -47,6 +47,12 @@ def check_split(task, split, combine=False):
     shortened = cfg.shorten_method != "none" and (
         not cfg.shorten_data_split_list or split in cfg.shorten_data_split_list.split(",")
     )
+    for name in ("init_token", "separator_token"):
+        token, words = getattr(cfg, name, None), len(task.source_dictionary)
+        if token is not None and not 0 <= token < words:
+            raise UsageError(
+                f"--{name.replace('_', '-')} {token}: the dictionary has words 0 to {words - 1}"
+            )
     limits = RowLimits(None if shortened else cfg.max_positions, cfg.num_classes, apart)
     inputs = _inputs(Path(cfg.data), split, combine, task.source_dictionary, needs_pairs=apart)
     rows = check_sentences(inputs, limits, task.source_dictionary)
@@ -128,6 +134,12 @@ def check_labels(path, combine, rows, limits, dictionary: Dictionary):
     if labels is None:
         raise UsageError(f"{path}: there are no such labels; prepare them first")
     _require_equal((len(labels), path), rows)
+    known = len(labels_of(dictionary))
+    if limits.num_classes > known:
+        raise UsageError(
+            f"--num-classes {limits.num_classes}: {path.parent / 'dict.txt'} has {known} labels; "
+            f"give --num-classes {known}"
+        )
     for row in range(len(labels)):
         found = [token for token in labels[row].tolist() if token != dictionary.eos()]
         if len(found) != 1:
@@ -143,7 +155,7 @@ def check_labels(path, combine, rows, limits, dictionary: Dictionary):
             raise UsageError(
                 f"{path}: row {row + 1}: the label {dictionary[found[0]]!r} is number "
                 f"{number + 1} of {path.parent / 'dict.txt'}, and --num-classes is "
-                f"{limits.num_classes}: give --num-classes {len(labels_of(dictionary))}"
+                f"{limits.num_classes}: give --num-classes {known}"
             )
 
 

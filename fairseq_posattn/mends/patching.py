@@ -14,11 +14,15 @@ def patch(owner: object, name: str, wrapper: Callable) -> None:
     imported under another name since; patches by several wrappers lie on top of each other.
 
     Args:
-        owner: a module or a class; static methods and class methods stay what they are.
+        owner: a module or a class; static methods, class methods and properties stay what they
+            are.
     """
     original = inspect.getattr_static(owner, name)
-    kind = type(original) if isinstance(original, (staticmethod, classmethod)) else None
-    function = original.__func__ if kind else original
+    function, kind = original, None
+    if isinstance(original, (staticmethod, classmethod)):
+        function, kind = original.__func__, type(original)
+    elif isinstance(original, property):
+        function, kind = original.fget, original.getter
     marks = getattr(function, MARK, ())
     if wrapper.__qualname__ in marks:
         return

@@ -17,19 +17,24 @@ def apply():
 
 
 def _name_the_dictionary(add_from_file):
-    """fairseq quotes the line at fault and names no file; a FIFO it waits for."""
+    """fairseq quotes the line at fault and names no file; a FIFO it waits for; one without words
+    it takes, and the model fails in its embedding.
+    """
 
     def add_or_explain(self, file):
         if not isinstance(file, str):
             return add_from_file(self, file)
         if os.path.exists(file) and not os.path.isfile(file):
             raise UsageError(f"{file} is no file that a dictionary can be read from")
+        before = len(self)
         try:
-            return add_from_file(self, file)
+            add_from_file(self, file)
         except OSError:
             raise
         except Exception as error:
             raise UsageError(f"{file} is no dictionary ({in_one_line(error)})") from error
+        if len(self) == before:
+            raise UsageError(f"{file} is a dictionary without words: prepare the data again")
 
     return add_or_explain
 

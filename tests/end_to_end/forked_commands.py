@@ -1,5 +1,6 @@
 """fairseq's commands in forked processes, which start at once and may be killed at any moment."""
 
+import atexit
 import io
 import multiprocessing
 import os
@@ -118,3 +119,89 @@ def _kill_at(moment):
 
     torch.save, shutil.copyfile, os.rename, os.remove = save, copyfile, rename, remove
     Trainer.train_step = train_step
+
+
+def run_all(user_dir, commands, folder, at_once=2):
+    """Run many commands to their end; the plugin is imported once for all of them.
+
+    Args:
+        commands: (command, arguments, standard input) each, ``command`` as in :func:`start`.
+        folder: where they run, with their output in ``0.out``, ``0.err``, ``1.out``...
+        at_once: of them.
+
+    Returns:
+        (exit code, standard output, standard error) of each.
+    """
+    commands = [
+        (command, [str(argument) for argument in arguments], str(stdin))
+        for command, arguments, stdin in commands
+    ]
+    process = FORKSERVER.Process(
+        target=_run_all, args=(str(user_dir), commands, str(folder), at_once)
+    )
+    process.start()
+    process.join()
+    assert process.exitcode == 0, (folder / "log").read_text()
+    codes = map(int, (folder / "codes").read_text().split())
+    return [
+        (code, *((folder / f"{number}.{end}").read_text() for end in ("out", "err")))
+        for number, code in enumerate(codes)
+    ]
+
+
+def _run_all(user_dir, commands, folder, at_once):
+    from argparse import Namespace
+
+    os.chdir(folder)
+    _redirect(1, "log"), _redirect(2, "log")
+    for name in {command for command, *_ in commands}:
+        __import__(f"fairseq_cli.{name}")
+    from fairseq import utils
+
+    utils.import_user_module(Namespace(user_dir=user_dir))
+    codes, running = {}, {}
+    while len(codes) < len(commands):
+        number = len(codes) + len(running)
+        if number < len(commands) and len(running) < at_once:
+            running[_fork(number, *commands[number])] = number
+        else:
+            process, status = os.wait()
+            codes[running.pop(process)] = os.waitstatus_to_exitcode(status)
+    with open("codes", "w") as file:
+        print(*(codes[number] for number in range(len(commands))), file=file)
+
+
+def _fork(number, command, arguments, stdin):
+    """Start a command as the interpreter does, its end included; returns its process."""
+    process = os.fork()
+    if process:
+        return process
+    code = 1
+    try:
+        signal.alarm(120)
+        os.dup2(os.open(stdin, os.O_RDONLY), 0)
+        sys.stdin = os.fdopen(0)
+        _redirect(1, f"{number}.out"), _redirect(2, f"{number}.err")
+        sys.argv = [f"fairseq-{command.replace('_', '-')}", *arguments]
+        code = _call(sys.modules[f"fairseq_cli.{command}"].cli_main)
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+    finally:
+        os._exit(code)
+
+
+def _call(main):
+    try:
+        main()
+    except SystemExit as exit_:
+        if isinstance(exit_.code, str):
+            print(exit_.code, file=sys.stderr)
+        return exit_.code if isinstance(exit_.code, int) else int(exit_.code is not None)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        return 1
+    return 0
+
+
+def _redirect(stream, path):
+    os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), stream)

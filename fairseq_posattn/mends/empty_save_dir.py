@@ -1,0 +1,30 @@
+"""A training that fails before its first checkpoint leaves an empty folder, of ``--save-dir``."""
+
+import atexit
+import contextlib
+import os
+
+from fairseq import checkpoint_utils
+
+from fairseq_posattn.mends import save_dir_lock
+from fairseq_posattn.mends.patching import patch
+
+
+def apply():
+    patch(checkpoint_utils, "verify_checkpoint_directory", _leave_no_empty_folder)
+
+
+def _leave_no_empty_folder(verify_checkpoint_directory):
+    def make_and_remove_if_unused(save_dir):
+        if not os.path.exists(save_dir):
+            atexit.register(_remove_if_empty, os.path.abspath(save_dir))
+        verify_checkpoint_directory(save_dir)
+
+    return make_and_remove_if_unused
+
+
+def _remove_if_empty(folder):
+    with contextlib.suppress(OSError):
+        if os.listdir(folder) == [save_dir_lock.NAME]:
+            os.remove(os.path.join(folder, save_dir_lock.NAME))
+        os.rmdir(folder)

@@ -1,0 +1,40 @@
+"""``--replace-unk``, which copies the source's word where the translation has an unknown one.
+
+In fairseq 0.12.2 and fairseq-fixed 0.12.3.1 it fails in each of its ways: without a file it looks
+for one named '@@ ', as its flag has the value of another's; and it takes the alignment, a list of
+pairs of places, for a list of places.
+"""
+
+from fairseq import tokenizer, utils
+
+from fairseq_posattn.mends.patching import patch
+
+VALUE_WITHOUT_FILE = "@@ "
+
+
+def apply():
+    patch(utils, "load_align_dict", _copy_without_file)
+    patch(utils, "replace_unk", lambda original: replace_unknown)
+
+
+def _copy_without_file(load_align_dict):
+    def load_or_copy(replace_unk):
+        return load_align_dict("" if replace_unk == VALUE_WITHOUT_FILE else replace_unk)
+
+    return load_or_copy
+
+
+def replace_unknown(hypo_str, src_str, alignment, align_dict, unk):
+    """A translation with its unknown words replaced.
+
+    Args:
+        hypo_str, src_str (str): the translation and what it is of.
+        alignment: pairs of a place in the source and one in the translation, from 0.
+        align_dict (dict): of the source's words; others are copied.
+        unk (str): the unknown word.
+    """
+    words, source = tokenizer.tokenize_line(hypo_str), tokenizer.tokenize_line(src_str)
+    for place, aligned in alignment:
+        if words[aligned] == unk:
+            words[aligned] = align_dict.get(source[place], source[place])
+    return " ".join(words)

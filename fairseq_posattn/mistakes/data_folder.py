@@ -1,0 +1,135 @@
+"""Whether the data that a command names is there, is of its task, and has its languages and splits.
+
+fairseq finds out in the middle of its work, and names a file that nobody has asked for.
+"""
+
+import glob
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fairseq import utils
+from fairseq.data import data_utils
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.mistakes.ranges import flag
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the data of a task lies in its folder: patterns of file names."""
+
+    tasks: tuple[str, ...]
+    dictionary: str
+    split: str
+
+
+TRANSLATION = Layout(
+    ("translation", "translation_lev", "translation_from_pretrained_bart"),
+    "dict.*.txt",
+    "{split}.{pair}.{language}*",
+)
+SENTENCES = Layout(
+    ("sentence_prediction", "sentence_pair_prediction"), "input0/dict.txt", "input0/{split}.*"
+)
+LANGUAGE_MODEL = Layout(("language_modeling",), "dict.txt", "{split}.*")
+LAYOUTS = (TRANSLATION, SENTENCES, LANGUAGE_MODEL)
+
+SUBSETS = ("train_subset", "valid_subset", "gen_subset")
+
+
+def check_data(settings: Mapping, subsets: tuple[str, ...]):
+    """Check the folder, or the first of several, that ``data`` names.
+
+    Args:
+        subsets: those of :data:`SUBSETS` that the command reads.
+
+    Raises:
+        UsageError: a folder, the dictionaries, a language or a split is not there.
+    """
+    if not isinstance(settings.get("data"), str):
+        return  # a task without
+    folders = utils.split_paths(settings["data"]) or [""]
+    for folder in folders:
+        if not os.path.isdir(folder) and "://" not in folder:
+            raise UsageError(
+                f"{folder or 'the data'}: there is no such folder; name that of the binarised data"
+            )
+    folder, task = folders[0], settings.get("task")
+    for layout in LAYOUTS:
+        if task in layout.tasks and "://" not in folder:
+            _check_dictionaries(folder, task, layout)
+            pair = _languages(folder, settings) if layout is TRANSLATION else ("", "")
+            for subset in subsets:
+                _check_splits(folder, layout, pair, subset, settings.get(subset))
+
+
+def _check_dictionaries(folder, task, layout):
+    if _found(folder, layout.dictionary):
+        return
+    others = [
+        other.tasks[0] for other in (TRANSLATION, SENTENCES) if _found(folder, other.dictionary)
+    ]
+    hint = f"; it is data of --task {others[0]}" if others else ": prepare the data first"
+    raise UsageError(f"{folder} is no data of --task {task}: it has no {layout.dictionary}{hint}")
+
+
+def _languages(folder, settings) -> tuple[str, str]:
+    """Source and target, which fairseq guesses from the names of files unless both are given."""
+    names = ("source_lang", "target_lang")
+    known = sorted(path.split(".")[-2] for path in _found(folder, TRANSLATION.dictionary))
+    for name in names:
+        if settings.get(name) is not None and settings[name] not in known:
+            raise UsageError(
+                f"{flag(name)} {settings[name]}: {folder} has no dict.{settings[name]}.txt, only "
+                f"dictionaries of {', '.join(known)}"
+            )
+    pair = [settings.get(name) for name in names]
+    if None in pair:
+        guessed = data_utils.infer_language_pair(folder)
+        if None in guessed:
+            raise UsageError(
+                f"{folder}: its files tell no pair of languages; give --source-lang and "
+                f"--target-lang, of {', '.join(known)}"
+            )
+        for name, given, found in zip(names, pair, guessed, strict=True):
+            if given not in (None, found):
+                raise UsageError(
+                    f"{flag(name)} {given}: alone it is not looked at, and {folder} is from "
+                    f"{guessed[0]} to {guessed[1]}; give both --source-lang and --target-lang"
+                )
+        return guessed
+    return tuple(pair)
+
+
+def _check_splits(folder, layout, pair, subset, named):
+    """Both languages of a pair must be there, but to translate the source is enough."""
+    languages = pair if subset != "gen_subset" else pair[:1]
+    for split in str(named or "").split(","):
+        if split and not all(
+            _split_files(folder, layout, pair, split, language) for language in languages
+        ):
+            files = _split_files(folder, layout, pair, "*", languages[-1])
+            known = sorted({os.path.basename(path).split(".")[0] for path in files} - {"dict"})
+            if layout is TRANSLATION and not known:
+                raise UsageError(
+                    f"--source-lang {pair[0]} --target-lang {pair[1]}: {folder} has no data of "
+                    "this pair"
+                )
+            raise UsageError(
+                f"{flag(subset)} {split}: {folder} has no such split, only "
+                f"{', '.join(known) or 'dictionaries'}"
+            )
+
+
+def _split_files(folder, layout, pair, split, language):
+    name = split if split == "*" else glob.escape(split)
+    patterns = {
+        layout.split.format(split=name, pair="-".join(languages), language=language)
+        for languages in (pair, pair[::-1])
+    }
+    return [path for pattern in patterns for path in _found(folder, pattern)]
+
+
+def _found(folder, pattern):
+    return glob.glob(os.path.join(glob.escape(folder), pattern))

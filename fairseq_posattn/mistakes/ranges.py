@@ -1,0 +1,92 @@
+"""Which numbers a setting may be, by its name: fairseq takes any, and fails late or not at all."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from fairseq_posattn.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Range:
+    """Numbers that make sense for the settings named.
+
+    Attributes:
+        text: in words. holds: tells them; false for what is not a number.
+        names: of settings; ``*`` stands for anything.
+    """
+
+    text: str
+    holds: Callable[[float], bool]
+    names: tuple[str, ...]
+
+
+RANGES = (
+    Range(
+        "from 0 to 1",
+        lambda number: 0 <= number <= 1,
+        ("*dropout*", "*layerdrop", "label_smoothing", "ema_decay"),
+    ),
+    Range(
+        "1 or more",
+        lambda number: number >= 1,
+        (
+            *("encoder_layers", "decoder_layers", "lstm_layers", "*attention_heads", "*embed_dim"),
+            *("max_positions", "max_source_positions", "max_target_positions", "pooling_queries"),
+            *("max_tokens", "max_tokens_valid", "batch_size", "batch_size_valid"),
+            *("required_batch_size_multiple", "required_seq_len_multiple", "update_freq"),
+            *("log_interval", "save_interval", "validate_interval", "ema_update_freq"),
+            *("beam", "nbest", "distributed_world_size", "checkpoint_shard_count"),
+            *("iter_decode_with_beam", "decoder_output_dim"),
+        ),
+    ),
+    Range(
+        "0 or more",
+        lambda number: number >= 0,
+        (
+            *("lr", "max_update", "max_epoch", "stop_time_hours", "warmup_updates", "clip_norm"),
+            *("weight_decay", "adam_eps", "momentum", "curriculum", "seed", "num_workers"),
+            *("save_interval_updates", "validate_interval_updates", "validate_after_updates"),
+            *("head_dim", "head_highway_layers", "encoder_hidden_dim", "num_batch_buckets"),
+            *("min_len", "max_len_a", "max_len_b", "prefix_size", "no_repeat_ngram_size"),
+            *("buffer_size", "distributed_rank", "iter_decode_max_iter"),
+        ),
+    ),
+    Range(
+        "1 or more, or -1 for none",
+        lambda number: number == -1 or number >= 1,
+        ("sampling_topk", "diverse_beam_groups"),
+    ),
+    Range(
+        "0 or more, or -1 for none",
+        lambda number: number == -1 or number >= 0,
+        ("patience", "keep_interval_updates", "keep_last_epochs", "keep_best_checkpoints"),
+    ),
+    Range(
+        "more than 0 and up to 1, or -1 for none",
+        lambda number: number == -1 or 0 < number <= 1,
+        ("sampling_topp",),
+    ),
+    Range("more than 0", lambda number: number > 0, ("temperature",)),
+)
+
+
+def flag(name: str) -> str:
+    """A setting's name as users type it."""
+    return "--" + name.replace("_", "-")
+
+
+def check_ranges(settings: Mapping):
+    """Raise a :class:`UsageError` for the first number, alone or in a list, out of its range."""
+    for name, value in settings.items():
+        for range_ in RANGES:
+            if any(fnmatchcase(name, pattern) for pattern in range_.names):
+                for number in _numbers(value):
+                    if not range_.holds(number):
+                        raise UsageError(f"{flag(name)} {number}: it must be {range_.text}")
+
+
+def _numbers(value) -> Iterator[float]:
+    for number in value if isinstance(value, (list, tuple)) else [value]:
+        if isinstance(number, (int, float)) and not isinstance(number, bool):
+            yield number

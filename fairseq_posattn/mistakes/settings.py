@@ -1,0 +1,166 @@
+"""A look at all settings of a command before it reads or writes anything."""
+
+import ast
+import json
+import os
+from collections.abc import Mapping, Sequence
+
+import torch
+from fairseq import utils
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.mistakes.data_folder import check_data
+from fairseq_posattn.mistakes.ranges import check_ranges, flag
+
+READERS = {
+    "model_overrides": (ast.literal_eval, "Python dictionary"),
+    "optimizer_overrides": (ast.literal_eval, "Python dictionary"),
+    "eval_bleu_args": (json.loads, "JSON object"),
+    "eval_bleu_detok_args": (json.loads, "JSON object"),
+}
+
+
+def check(settings: Mapping):
+    """Check the settings of fairseq-train, -generate, -interactive, -validate or -hydra-train.
+
+    Args:
+        settings: by the names of their flags, with underscores; ``task``, ``arch``, ``criterion``,
+            ``optimizer`` and ``lr_scheduler`` are names.
+
+    Raises:
+        UsageError: for the first that cannot be served; it names the setting, its value and what
+            would do.
+    """
+    check_ranges(settings)
+    check_texts(settings)
+    if "max_update" in settings:
+        check_training(settings)
+    elif "path" in settings:
+        check_generation(settings)
+
+
+def check_texts(settings: Mapping):
+    """Settings that fairseq reads as Python or JSON."""
+    for name, (read, kind) in READERS.items():
+        text = settings.get(name)
+        if isinstance(text, str) and not isinstance(_read(text, read), dict):
+            raise UsageError(f"{flag(name)} {text}: it must be a {kind}")
+    betas = settings.get("adam_betas")
+    if betas is not None:
+        pair = _read(betas, ast.literal_eval) if isinstance(betas, str) else betas
+        if not (
+            isinstance(pair, Sequence)
+            and len(pair) == 2
+            and all(isinstance(beta, (int, float)) and 0 <= beta < 1 for beta in pair)
+        ):
+            raise UsageError(
+                f"--adam-betas {betas}: it must be two numbers from 0 to below 1, as in "
+                "'(0.9, 0.98)'"
+            )
+
+
+def _read(text, read):
+    """The value of a text, or None."""
+    try:
+        return read(text)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return None
+
+
+def check_training(settings: Mapping):
+    """What fairseq-train cannot do."""
+    check_batch_size(settings)
+    if settings.get("optimizer") is None:
+        raise UsageError("--optimizer is missing: give one, such as adam")
+    if settings.get("lr_scheduler") == "inverse_sqrt" and settings.get("warmup_updates") == 0:
+        raise UsageError("--warmup-updates 0: --lr-scheduler inverse_sqrt needs 1 or more")
+    cutoff, criterion = settings.get("adaptive_softmax_cutoff"), settings.get("criterion")
+    if cutoff is not None and criterion != "adaptive_loss":
+        raise UsageError(
+            f"--adaptive-softmax-cutoff goes with --criterion adaptive_loss, not {criterion}"
+        )
+    check_heads(settings)
+    check_devices(settings)
+    save_dir = settings.get("save_dir")
+    if not save_dir or (os.path.exists(save_dir) and not os.path.isdir(save_dir)):
+        raise UsageError(f"--save-dir {save_dir or repr('')}: it must be a folder")
+    validates = not settings.get("disable_validation")
+    check_data(settings, ("train_subset", *(["valid_subset"] if validates else [])))
+
+
+def check_heads(settings: Mapping):
+    """Heads that do not divide the width of a side, where a model has two."""
+    for side in ("encoder", "decoder") if settings.get("decoder_attention_heads") else ():
+        heads, width = (settings.get(f"{side}_{name}") for name in ("attention_heads", "embed_dim"))
+        if isinstance(heads, int) and isinstance(width, int) and width % heads:
+            raise UsageError(
+                f"--{side}-attention-heads {heads}: it must divide --{side}-embed-dim {width}"
+            )
+
+
+def check_batch_size(settings: Mapping):
+    if settings.get("max_tokens") is None and settings.get("batch_size") is None:
+        raise UsageError("the size of a batch is missing: give --max-tokens or --batch-size")
+
+
+def check_devices(settings: Mapping):
+    """GPUs that fairseq takes for granted."""
+    has_gpu = torch.cuda.is_available() and not settings.get("cpu")
+    lean = settings.get("memory_efficient_fp16") or settings.get("fp16_no_flatten_grads")
+    if settings.get("fp16") and not lean and not has_gpu:
+        raise UsageError(
+            "--fp16: there is no GPU to train on in it; leave it out, or give --bf16 instead"
+        )
+    if settings.get("tpu") and utils.xm is None:
+        raise UsageError("--tpu needs torch_xla, which is not installed")
+    size, rank = settings.get("distributed_world_size"), settings.get("distributed_rank")
+    spawns = settings.get("distributed_init_method") and not settings.get("distributed_no_spawn")
+    if (size or 1) > 1 and spawns and torch.cuda.device_count() == 0:
+        raise UsageError(
+            f"--distributed-world-size {size}: a process is started for each GPU, and there is "
+            "none; without GPUs start each process by itself, with --distributed-no-spawn "
+            "--distributed-backend gloo and its --distributed-rank"
+        )
+    if size is not None and rank is not None and rank >= size:
+        raise UsageError(
+            f"--distributed-rank {rank}: --distributed-world-size {size} has ranks 0 to {size - 1}"
+        )
+
+
+def check_generation(settings: Mapping):
+    """What fairseq-generate, -interactive, -validate and -eval-lm cannot do."""
+    if not settings["path"]:
+        raise UsageError("--path is missing: name the checkpoint")
+    if "beam" in settings:
+        check_search(settings, interactive="buffer_size" in settings)
+    subset = "gen_subset"
+    if "beam" not in settings and "context_window" not in settings:  # fairseq-validate
+        check_batch_size(settings)
+        subset = "valid_subset"
+    check_data(settings, () if "buffer_size" in settings else (subset,))
+
+
+def check_search(settings: Mapping, interactive: bool):
+    """What the search for translations cannot do."""
+    beam, nbest = settings["beam"], settings["nbest"]
+    if nbest > beam and not settings["score_reference"]:
+        raise UsageError(f"--nbest {nbest}: a beam of {beam} has no more than {beam}; raise --beam")
+    if settings["constraints"] and not interactive:
+        raise UsageError(
+            "--constraints: fairseq-generate has no place to read them from; fairseq-interactive "
+            "takes them from its input, after a TAB"
+        )
+    for name in ("print_step", "retain_iter_history"):
+        if settings[name] and settings["task"] != "translation_lev":
+            raise UsageError(
+                f"{flag(name)} is for models that refine a translation, of --task translation_lev"
+            )
+    alignment = settings["print_alignment"]
+    if alignment and settings["task"] == "translation_lev":
+        raise UsageError("--print-alignment: models that refine a translation have none to print")
+    if alignment == "soft" and interactive:
+        raise UsageError("--print-alignment soft: fairseq-interactive prints hard ones only")
+    if settings["replace_unk"] is not None and alignment != "hard":
+        raise UsageError(
+            "--replace-unk needs --print-alignment hard, which tells what an unknown word is of"
+        )

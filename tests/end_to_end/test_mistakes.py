@@ -1,0 +1,289 @@
+"""What people get wrong: each is one line on standard error, and nothing is left behind."""
+
+import random
+import shutil
+import socket
+from pathlib import Path
+from types import SimpleNamespace
+
+import forked_commands
+import pytest
+
+CLASSIFIER = ["--arch", "mpsan_classifier", "--encoder-embed-dim", "16", "--head-dim", "16"]
+CLASSIFIER += ["--optimizer", "adam", "--lr", "0.01", "--cpu", "--num-workers", "0"]
+CLASSIFIER += ["--task", "sentence_prediction", "--criterion", "sentence_classification"]
+TRANSFORMER = ["--arch", "transformer_classifier", "--encoder-sublayers", "san,ffn"]
+YAML = """
+common: {{user_dir: {user_dir}, cpu: true}}
+task: {{_name: translation, data: {corpus}, source_lang: de, target_lang: en}}
+model: {{_name: posattn_transformer, encoder_layers: 1, decoder_layers: 1, encoder_embed_dim: 16,
+  decoder_embed_dim: 16, encoder_attention_heads: 2, decoder_attention_heads: 2, dropout: 0.1}}
+criterion: {{_name: cross_entropy}}
+optimizer: {{_name: adam, adam_betas: "(0.9, 0.98)"}}
+lr_scheduler: {{_name: inverse_sqrt, warmup_updates: 4}}
+optimization: {{lr: [0.01], max_update: 2}}
+dataset: {{max_tokens: 100, num_workers: 0}}
+checkpoint: {{save_dir: {save_dir}}}
+"""
+
+
+@pytest.fixture(scope="module")
+def world(corpus, train_arguments, user_dir, write_sentence_data, tmp_path_factory):
+    """Data, checkpoints and good command lines, to which a mistake is added."""
+    folder = tmp_path_factory.mktemp("mistakes")
+    paths = {"FOLDER": folder, "DATA": corpus}
+    generator = random.Random(1)
+
+    def column(letters):
+        return [" ".join(generator.choices(letters, k=5)) for _ in range(20)]
+
+    paths["CLASSES"] = folder / "classes"
+    labels = ["bad", "fair", "good"] * 6 + ["bad", "good"]
+    split = {"input0": column("abcd"), "label": labels}
+    write_sentence_data(paths["CLASSES"], {"train": split, "valid": split})
+
+    for name, letters in (("MORE", "abcdefghijkl"), ("FEWER", "ab")):
+        paths[name] = folder / name.lower()
+        text = folder / f"{name}.text"
+        for language in ("de", "en"):
+            Path(f"{text}.{language}").write_text("\n".join(column(letters)) + "\n")
+        options = [f"--{split}pref={text}" for split in ("train", "valid", "test")]
+        options += ["--joined-dictionary", "--destdir", paths[name], "-s", "de", "-t", "en"]
+        assert forked_commands.run("preprocess", options, folder / "log") == 0
+
+    for name, dictionary in (
+        ("EMPTY_DICTIONARY", b""),
+        ("BAD_DICTIONARY", b"a b c\n"),
+        ("LATIN_DICTIONARY", "é 1\n".encode("latin-1")),
+    ):
+        paths[name] = folder / name.lower()
+        shutil.copytree(corpus, paths[name])
+        (paths[name] / "dict.de.txt").write_bytes(dictionary)
+    paths["HALF"] = folder / "half"
+    shutil.copytree(corpus, paths["HALF"])
+    for file in paths["HALF"].glob("valid.*.en.*"):
+        file.unlink()
+
+    train = {
+        "train": [*train_arguments, "--max-update", "2"],
+        "classify": [paths["CLASSES"], *("--user-dir", user_dir), *CLASSIFIER]
+        + ["--num-classes", "3", "--batch-size", "8", "--max-update", "2"],
+    }
+    for name, command, flags in (
+        ("MODEL", "train", []),
+        ("MORE_WORDS", "train", [paths["MORE"]]),
+        ("OTHER_LAYERS", "train", ["--encoder-sublayers", "san,ffn"]),
+        ("CLASSIFIER", "classify", []),
+    ):
+        arguments = [*flags[:1], *train[command][1:]] if name == "MORE_WORDS" else train[command]
+        arguments = arguments if name == "MORE_WORDS" else [*arguments, *flags]
+        save_dir, log = folder / name.lower(), folder / f"{name}.log"
+        code = forked_commands.run("train", [*arguments, "--save-dir", save_dir], log)
+        assert code == 0, log.read_text()
+        paths[name] = save_dir / "checkpoint_last.pt"
+
+    (folder / "latin.txt").write_bytes("é\n".encode("latin-1"))
+    (folder / "long.txt").write_text("a " * 2000 + "\n")
+    (folder / "file").write_text("not a folder\n")
+    (folder / "empty").mkdir()
+    yaml = YAML.format(user_dir=user_dir, corpus=corpus, save_dir="SAVE_DIR")
+    (folder / "tiny.yaml").write_text(yaml)
+    search = ["--user-dir", user_dir, "--cpu", "--path", paths["MODEL"], "--num-workers", "0"]
+    search += ["--max-tokens", "200", "--beam", "2"]
+    good = {
+        **{name: [*arguments, "--save-dir", "SAVE_DIR"] for name, arguments in train.items()},
+        "generate": [corpus, *search],
+        "interactive": [corpus, *search],
+        "validate": [corpus, *search[:-2], "--task", "translation"],
+        "hydra_train": ["--config-dir", folder, "--config-name", "tiny"],
+    }
+    listener = socket.create_server(("127.0.0.1", 0))
+    paths["TAKEN"] = listener.getsockname()[1]
+    yield SimpleNamespace(paths=paths, good=good, user_dir=user_dir)
+    listener.close()
+
+
+PORT = "--distributed-init-method tcp://127.0.0.1:TAKEN --distributed-world-size 2"
+PORT += " --distributed-no-spawn --distributed-backend gloo --ddp-backend legacy_ddp"
+
+# A command, what is wrong with it, and what the line says. Of the arguments those with "without"
+# are left out, with what follows them; "data=" takes the place of the first.
+MISTAKES = [
+    ("train", "--restore-file CLASSIFIER", "CLASSIFIER --task sentence_prediction, not translat"),
+    ("train", "--restore-file MORE_WORDS", "MORE_WORDS DATA words"),
+    ("train", "--restore-file OTHER_LAYERS", "OTHER_LAYERS --encoder-sublayers san,ffn, not dman"),
+    ("train", "--restore-file MODEL --encoder-layers 2", "MODEL --encoder-layers 1, not 2"),
+    ("train", "--restore-file MODEL --optimizer sgd", "MODEL --reset-optimizer FairseqAdam vs SGD"),
+    ("train", "--restore-file FOLDER/long.txt", "FOLDER/long.txt cannot be read"),
+    ("train", "--finetune-from-model FOLDER/none.pt", "FOLDER/none.pt does not exist"),
+    ("train", "--finetune-from-model MORE_WORDS", "MORE_WORDS DATA words"),
+    ("train", "--finetune-from-model MODEL --restore-file MODEL", "can not be specified together"),
+    ("train", "--finetune-from-model MODEL --reset-optimizer", "can not be set together"),
+    ("train", "--save-dir FOLDER/file", "--save-dir FOLDER/file folder"),
+    ("train", "--save-dir FOLDER/file/below", "FOLDER/file/below: Not a directory"),
+    ("train", "--save-dir /proc/nonesuch", "/proc/nonesuch: No such file"),
+    ("train", "--fp16", "--fp16 no GPU --bf16"),
+    ("train", "--fp16 --bf16", "--fp16 and --bf16"),
+    ("train", "--tpu", "--tpu torch_xla"),
+    ("train", "--encoder-attention-heads 0", "--encoder-attention-heads 0: 1 or more"),
+    ("train", "--encoder-attention-heads 3", "--encoder-attention-heads 3: --encoder-embed-dim 16"),
+    ("train", "--decoder-layers=-1", "--decoder-layers -1: 1 or more"),
+    ("train", "--dropout 1.5", "--dropout 1.5: from 0 to 1"),
+    ("train", "--attention-dropout=-0.1", "--attention-dropout -0.1: from 0 to 1"),
+    ("train", "--decoder-layerdrop nan", "--decoder-layerdrop nan: from 0 to 1"),
+    ("train", "--lr=-1", "--lr -1.0: 0 or more"),
+    ("train", "--lr much", "--lr: invalid list value: 'much'"),
+    ("train", "--lr [0.1", "[0.1 is no list of numbers"),
+    ("train", "--max-update=-1", "--max-update -1: 0 or more"),
+    ("train", "--max-update many", "--max-update: invalid int value: 'many'"),
+    ("train", "--warmup-updates 0", "--warmup-updates 0: 1 or more"),
+    ("train", "--update-freq 0", "--update-freq 0: 1 or more"),
+    ("train", "--label-smoothing 2", "--label-smoothing 2.0: from 0 to 1"),
+    ("train", "--clip-norm=-1", "--clip-norm -1.0: 0 or more"),
+    ("train", "--adam-betas (2,3)", "--adam-betas (2,3): below 1"),
+    ("train", "--adam-betas both", "--adam-betas both: two numbers"),
+    ("train", "--eval-bleu --eval-bleu-args {bad", "--eval-bleu-args {bad: JSON"),
+    ("train", "data=FOLDER/none", "FOLDER/none: no such folder"),
+    ("train", "data=FOLDER/file", "FOLDER/file: no such folder"),
+    ("train", "data=FOLDER/empty", "FOLDER/empty dict.*.txt prepare"),
+    ("train", "data=CLASSES", "CLASSES --task translation --task sentence_prediction"),
+    ("train", "data=HALF", "--valid-subset valid: HALF test, train"),
+    ("train", "data=EMPTY_DICTIONARY", "EMPTY_DICTIONARY/dict.de.txt without words"),
+    ("train", "data=BAD_DICTIONARY", "BAD_DICTIONARY/dict.de.txt no dictionary a b"),
+    ("train", "data=LATIN_DICTIONARY", "LATIN_DICTIONARY/dict.de.txt no dictionary encoding"),
+    ("train", "--target-lang fr", "--target-lang fr: DATA dict.fr.txt de, en"),
+    ("train", "--target-lang de", "--source-lang de --target-lang de: DATA this pair"),
+    ("train", "--valid-subset dev", "--valid-subset dev: DATA test, train, valid"),
+    ("train", "without --max-tokens", "--max-tokens or --batch-size"),
+    ("train", "--max-tokens 0", "--max-tokens 0: 1 or more"),
+    ("train", "--max-tokens 3", "--max-tokens 3 too small"),
+    ("train", "--required-batch-size-multiple 0", "--required-batch-size-multiple 0: 1 or more"),
+    ("train", "--max-source-positions 4", "too long (4, 1024) --max-source-positions"),
+    ("train", "--encoder-sublayers dmam,ffn", "--encoder-sublayers dmam,ffn: dman"),
+    ("train", "--arch dman_iwslt", "--arch 'dman_iwslt' dman_iwslt_de_en"),
+    ("train", "--nonesuch 1", "unrecognized arguments: --nonesuch 1"),
+    ("train", "without --arch", "--arch is missing"),
+    ("train", "without --optimizer", "--optimizer is missing"),
+    ("train", "--lr-scheduler polynomial_decay", "--total-num-update is missing"),
+    ("train", "--lr-scheduler triangular", "--max-lr is missing"),
+    ("train", "--best-checkpoint-metric f1", "--best-checkpoint-metric f1: loss, nll_loss, ppl"),
+    ("train", "--write-checkpoints-asynchronously", "--write-checkpoints-asynchronously iopath"),
+    ("train", PORT, "port TAKEN --distributed-init-method"),
+    ("train", "--distributed-world-size 2", "--distributed-world-size 2: 0 GPUs"),
+    ("train", "--log-file FOLDER/none/log", "FOLDER/none/log: No such file"),
+    ("classify", "--num-classes 2", "--num-classes 2: --num-classes 3"),
+    ("classify", "--num-classes 4", "--num-classes 4: --num-classes 3"),
+    ("classify", "--num-classes 0", "--num-classes 1 or more"),
+    ("classify", "--restore-file MODEL", "MODEL --task translation, not sentence_prediction"),
+    ("classify", "--restore-file CLASSIFIER --head-dim 8", "CLASSIFIER --head-dim 16, not 8"),
+    ("classify", "data=DATA", "DATA --task sentence_prediction input0/dict.txt --task translation"),
+    ("classify", "--criterion cross_entropy", "--criterion SentencePrediction --classification"),
+    ("classify", "--init-token 999", "--init-token 999:"),
+    ("generate", "--path FOLDER/none.pt", "FOLDER/none.pt no such checkpoint"),
+    ("generate", "--path FOLDER/empty", "FOLDER/empty: Is a directory"),
+    ("generate", "--path CLASSIFIER", "CLASSIFIER dictionary DATA"),
+    ("generate", "without --path", "--path is missing"),
+    ("generate", "--path MODEL:MORE_WORDS", "MORE_WORDS DATA words"),
+    ("generate", "data=MORE", "MODEL MORE words"),
+    ("generate", "--gen-subset dev", "--gen-subset dev: DATA test, train, valid"),
+    ("generate", "--beam 0", "--beam 0: 1 or more"),
+    ("generate", "--nbest 5", "--nbest 5: beam of 2"),
+    ("generate", "--sampling --sampling-topp 2", "--sampling-topp 2.0: up to 1"),
+    ("generate", "--sampling", "--sampling --nbest --beam"),
+    ("generate", "--min-len 300", "--min-len --max-len-b"),
+    ("generate", "--temperature 0", "--temperature 0.0: more than 0"),
+    ("generate", "--model-overrides {bad", "--model-overrides {bad: dictionary"),
+    ("generate", "--model-overrides {'encoder_layers':2}", "MODEL --encoder-layers 1, not 2"),
+    ("generate", "--target-lang fr", "--target-lang fr: DATA dict.fr.txt de, en"),
+    ("generate", "--max-tokens 1", "--max-tokens 1 too small"),
+    ("generate", "--constraints", "--constraints fairseq-interactive"),
+    ("generate", "--diverse-beam-groups 3", "--diverse-beam-groups --beam"),
+    ("generate", "--retain-iter-history", "--retain-iter-history --task translation_lev"),
+    ("generate", "--replace-unk", "--replace-unk --print-alignment hard"),
+    ("generate", "--sampling --nbest 2 --diverse-beam-groups 2", "--sampling exclude"),
+    ("generate", "--results-path FOLDER/file", "FOLDER/file: File exists"),
+    ("interactive", "--input FOLDER/latin.txt", "not UTF-8 0xe9"),
+    ("interactive", "stdin=FOLDER/latin.txt", "not UTF-8 0xe9"),
+    ("interactive", "--input FOLDER/none.txt", "FOLDER/none.txt: No such file"),
+    ("interactive", "--input FOLDER/empty", "FOLDER/empty: Is a directory"),
+    ("interactive", "stdin=FOLDER/long.txt", "too long 2001 1024"),
+    ("interactive", "--batch-size 4", "--batch-size --buffer-size"),
+    ("interactive", "--print-alignment soft", "--print-alignment soft: hard"),
+    ("interactive", "--source-lang fr", "--source-lang fr: DATA dict.fr.txt de, en"),
+    ("interactive", "--bpe sentencepiece", "--sentencepiece-model is missing"),
+    ("interactive", "--bpe subword_nmt --bpe-codes FOLDER/none", "--bpe subword_nmt FOLDER/none"),
+    ("validate", "--path FOLDER/none.pt", "FOLDER/none.pt no such checkpoint"),
+    ("validate", "without --path", "--path is missing"),
+    ("validate", "without --task", "--task is missing"),
+    ("validate", "without --max-tokens", "--max-tokens or --batch-size"),
+    ("validate", "data=MORE", "MODEL MORE words"),
+    ("validate", "--valid-subset dev", "--valid-subset dev: DATA test, train, valid"),
+    ("validate", "--batch-size 0", "--batch-size 0: 1 or more"),
+    ("hydra_train", "model.encoder_attention_heads=0", "--encoder-attention-heads 0: 1 or more"),
+    ("hydra_train", "model.dropout=2", "--dropout 2.0: from 0 to 1"),
+    ("hydra_train", "optimization.lr=[-1]", "--lr -1.0: 0 or more"),
+    ("hydra_train", "dataset.max_tokens=null", "--max-tokens or --batch-size"),
+    ("hydra_train", "task.data=FOLDER/none", "FOLDER/none: no such folder"),
+    ("hydra_train", "task.target_lang=fr", "--target-lang fr: DATA dict.fr.txt de, en"),
+    ("hydra_train", "+model.encoder_sublayers=dmam", "--encoder-sublayers dmam: dman"),
+    ("hydra_train", "checkpoint.restore_file=MORE_WORDS", "MORE_WORDS DATA words"),
+]
+
+
+def arguments_of(world, command, mistake):
+    """The good command line with a mistake; and its standard input."""
+    arguments = [str(argument) for argument in world.good[command]]
+    words = replace_names(world, mistake).split()
+    if words[0] == "without":
+        place = arguments.index(words[1])
+        return arguments[:place] + arguments[place + 2 :], "/dev/null"
+    stdin = "/dev/null"
+    for word in list(words):
+        name, _, value = word.partition("=")
+        if name == "data":
+            arguments[0] = value
+        elif name == "stdin":
+            stdin = value
+        else:
+            continue
+        words.remove(word)
+    return arguments + words, stdin
+
+
+def replace_names(world, text):
+    for name in sorted(world.paths, key=len, reverse=True):
+        text = text.replace(name, str(world.paths[name]))
+    return text
+
+
+@pytest.fixture(scope="module")
+def finished(world):
+    """What each command of MISTAKES did: its exit code, output, and folder for checkpoints."""
+    folder = world.paths["FOLDER"] / "runs"
+    folder.mkdir()
+    commands = []
+    for number, (command, mistake, _) in enumerate(MISTAKES):
+        arguments, stdin = arguments_of(world, command, mistake)
+        save_dir = folder / f"save_{number}"
+        if command == "hydra_train":
+            arguments += [f"checkpoint.save_dir={save_dir}"]
+        arguments = [argument.replace("SAVE_DIR", str(save_dir)) for argument in arguments]
+        program = "train" if command == "classify" else command
+        commands.append((program, arguments, stdin))
+    return forked_commands.run_all(world.user_dir, commands, folder)
+
+
+@pytest.mark.parametrize(
+    "number", range(len(MISTAKES)), ids=[" ".join(mistake[:2]) for mistake in MISTAKES]
+)
+def test_a_mistake_is_one_line(world, finished, number):
+    code, output, errors = finished[number]
+    _, _, words = MISTAKES[number]
+    assert code in (1, 2), output + errors
+    line, *more = errors.splitlines() or [""]
+    assert not more, errors
+    assert "error: " in line
+    assert "Traceback" not in output
+    missing = [word for word in replace_names(world, words).split() if word not in line]
+    assert not missing, line
+    assert not (world.paths["FOLDER"] / "runs" / f"save_{number}").exists()

@@ -1,0 +1,150 @@
+"""What fairseq makes of mistakes by itself, and what the mends make of them."""
+
+import sys
+import warnings
+from types import SimpleNamespace
+
+import pytest
+
+from fairseq_posattn.plugin import register
+
+register()
+
+import fairseq_cli.train  # noqa: E402
+import torch  # noqa: E402
+from fairseq import checkpoint_utils, utils  # noqa: E402
+from fairseq.data import Dictionary  # noqa: E402
+from fairseq.search import DiverseBeamSearch  # noqa: E402
+from hydra.core.utils import JobReturn, JobStatus  # noqa: E402
+
+from fairseq_posattn.errors import UsageError  # noqa: E402
+from fairseq_posattn.mends import (  # noqa: E402
+    empty_save_dir,
+    stale_warnings,
+    validation_metric,
+)
+from fairseq_posattn.mends.patching import patch  # noqa: E402
+
+
+def test_unknown_words_are_copied_without_a_file():
+    """As --replace-unk without a value has it."""
+    with pytest.raises(FileNotFoundError):
+        utils.load_align_dict.__wrapped__("@@ ")
+    assert utils.load_align_dict("@@ ") == {}
+
+
+def test_unknown_words_are_found_in_the_source():
+    """Here the translation turns its source around."""
+    arguments = ("<unk> b <unk>", "A B C", [(2, 0), (1, 1), (0, 2)], {"A": "a"}, "<unk>")
+    with pytest.raises(TypeError):
+        utils.replace_unk.__wrapped__(*arguments)
+    assert utils.replace_unk(*arguments) == "C b a"
+
+
+def test_diverse_beams_of_a_later_batch():
+    """Sentences are numbered through the data, and some end before others."""
+    generator = torch.Generator().manual_seed(1)
+    dictionary = Dictionary()
+    for word in "abcdef":
+        dictionary.add_symbol(word)
+    first, second = (
+        torch.randn(count, 4, len(dictionary), generator=generator).log_softmax(-1)
+        for count in (3, 2)
+    )
+    scores = torch.zeros(2, 4, 1)
+
+    def search(step, numbers):
+        numbers = torch.tensor(numbers)
+        beams = DiverseBeamSearch(dictionary, 2, 0.5)
+        step(beams, 0, first, None, None, numbers)
+        return step(beams, 1, second, scores, None, numbers[[0, 2]])
+
+    expected = search(DiverseBeamSearch.step.__wrapped__, [0, 1, 2])
+    with pytest.raises(IndexError):
+        search(DiverseBeamSearch.step.__wrapped__, [11, 7, 5])
+    found = search(DiverseBeamSearch.step, [11, 7, 5])
+    assert all(map(torch.equal, found, expected))
+
+
+def test_an_empty_dictionary_is_named(tmp_path):
+    path = str(tmp_path / "dict.txt")
+    open(path, "w").close()
+    Dictionary.add_from_file.__wrapped__(Dictionary(), path)
+    with pytest.raises(UsageError, match=f"^{path} is a dictionary without words"):
+        Dictionary.load(path)
+
+
+def test_a_metric_that_validation_lacks(monkeypatch):
+    monkeypatch.delattr(checkpoint_utils.save_checkpoint, "best", raising=False)
+    cfg = SimpleNamespace(checkpoint=SimpleNamespace(best_checkpoint_metric="f1"))
+    trainer = SimpleNamespace(get_num_updates=lambda: 3)
+    original = fairseq_cli.train.get_valid_stats
+    original = getattr(original, "__wrapped__", original)
+    assert "f1" not in original(cfg, trainer, {"loss": 1}, True)
+    mended = validation_metric._name_the_metrics(original)
+    with pytest.raises(UsageError, match="^--best-checkpoint-metric f1: validation has loss, num_"):
+        mended(cfg, trainer, {"loss": 1}, True)
+
+
+@pytest.mark.parametrize("used", [False, True])
+def test_a_folder_for_checkpoints_goes_if_none_was_written(tmp_path, monkeypatch, used):
+    at_exit = []
+    monkeypatch.setattr(empty_save_dir.atexit, "register", lambda *call: at_exit.append(call))
+    folder = tmp_path / "saved"
+    checkpoint_utils.verify_checkpoint_directory.__wrapped__(str(folder))
+    assert folder.is_dir() and not at_exit
+    folder.rmdir()
+    checkpoint_utils.verify_checkpoint_directory(str(folder))
+    (folder / ".lock").touch()
+    if used:
+        (folder / "checkpoint_last.pt").touch()
+    ((function, *arguments),) = at_exit
+    function(*arguments)
+    assert folder.exists() == used
+    checkpoint_utils.verify_checkpoint_directory(str(tmp_path))
+    assert len(at_exit) == 1  # a folder that was there stays
+
+
+def test_warnings_that_nobody_can_mend():
+    def warned(filters):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.resetwarnings()
+            filters()
+            warnings.warn_explicit("old", UserWarning, "x.py", 1, module="hydra.core.x")
+            warnings.warn_explicit("old", FutureWarning, "x.py", 2, module="fairseq.trainer")
+            warnings.warn_explicit("new", UserWarning, "x.py", 3, module="my_program")
+        return [str(warning.message) for warning in caught]
+
+    def asked_for():
+        warnings.simplefilter("always")
+        stale_warnings.apply()
+
+    assert warned(lambda: None) == ["old", "old", "new"]
+    assert warned(stale_warnings.apply) == ["new"]
+    assert warned(asked_for) == ["old", "old", "new"]
+
+
+@pytest.mark.parametrize("error", [UsageError("--lr -1"), ValueError("a bug")])
+def test_hydra_leaves_mistakes_to_the_hook(capsys, monkeypatch, error):
+    shown = []
+    monkeypatch.setattr(sys, "excepthook", lambda *error: shown.append(error[1]))
+    finished = JobReturn(status=JobStatus.FAILED)
+    finished.return_value = error
+    with pytest.raises(ValueError):
+        JobReturn.return_value.fget.__wrapped__(finished)
+    assert "Error executing job" in capsys.readouterr().err
+    is_mistake = isinstance(error, UsageError)
+    with pytest.raises(SystemExit if is_mistake else ValueError):
+        finished.return_value  # noqa: B018
+    assert bool(capsys.readouterr().err) != is_mistake
+    assert shown == [error] * is_mistake
+
+
+def test_a_property_stays_one():
+    class Owner:
+        value = property(lambda self: self.kept, lambda self, kept: setattr(self, "kept", kept))
+
+    patch(Owner, "value", lambda original: lambda self: original(self) + 1)
+    owner = Owner()
+    owner.value = 1
+    assert owner.value == 2

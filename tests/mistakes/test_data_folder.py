@@ -1,0 +1,74 @@
+"""Data, languages and splits that are not there."""
+
+import pytest
+
+from fairseq_posattn.plugin import register
+
+register()
+
+from fairseq_posattn.errors import UsageError  # noqa: E402
+from fairseq_posattn.mistakes.data_folder import check_data  # noqa: E402
+
+
+@pytest.fixture
+def folder(tmp_path):
+    names = ["dict.de.txt", "dict.en.txt", "dict.fr.txt"]
+    names += [f"{split}.de-en.{side}.idx" for split in ("train", "test") for side in ("de", "en")]
+    names += ["mono.de-en.de.idx"]
+    for name in names:
+        (tmp_path / name).touch()
+    return tmp_path
+
+
+def settings(folder, **others):
+    return {"data": str(folder), "task": "translation", "gen_subset": "test", **others}
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        {"source_lang": "de", "target_lang": "en"},
+        {"source_lang": "en", "target_lang": "de"},  # fairseq reads either name
+        {},
+        {"source_lang": "de"},
+        {"gen_subset": "mono"},  # translating needs the source only
+        {"gen_subset": "train,test"},
+        {"task": "nonesuch", "gen_subset": "dev"},  # of other tasks nothing is known
+    ],
+)
+def test_data_that_is_there(folder, others):
+    check_data(settings(folder, **others), ("gen_subset",))
+
+
+@pytest.mark.parametrize(
+    "others, line",
+    [
+        (
+            {"source_lang": "it"},
+            "--source-lang it: {0} has no dict.it.txt, only dictionaries of de",
+        ),
+        ({"target_lang": "fr"}, "--target-lang fr: alone it is not looked at, and {0} is from de"),
+        (
+            {"source_lang": "de", "target_lang": "fr"},
+            "--source-lang de --target-lang fr: {0} has no data of this pair",
+        ),
+        ({"gen_subset": "dev"}, "--gen-subset dev: {0} has no such split, only mono, test, train"),
+        ({"gen_subset": "t*"}, "--gen-subset t*: {0} has no such split"),
+        ({"data": ""}, "the data: there is no such folder"),
+    ],
+)
+def test_data_that_is_not_there(folder, others, line):
+    with pytest.raises(UsageError) as error:
+        check_data(settings(folder) | others, ("gen_subset",))
+    assert str(error.value).startswith(line.format(folder))
+
+
+def test_training_needs_both_languages(folder):
+    with pytest.raises(UsageError, match="--train-subset mono: .* only test, train$"):
+        check_data(settings(folder, train_subset="mono"), ("train_subset",))
+
+
+def test_a_folder_in_which_nothing_tells_the_languages(tmp_path):
+    (tmp_path / "dict.de.txt").touch()
+    with pytest.raises(UsageError, match="no pair of languages; give --source-lang and --target"):
+        check_data(settings(tmp_path), ())
