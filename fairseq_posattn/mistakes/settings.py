@@ -115,7 +115,8 @@ def check_devices(settings: Mapping):
         raise UsageError("--tpu needs torch_xla, which is not installed")
     size, rank = settings.get("distributed_world_size"), settings.get("distributed_rank")
     spawns = settings.get("distributed_init_method") and not settings.get("distributed_no_spawn")
-    if (size or 1) > 1 and spawns and torch.cuda.device_count() == 0:
+    spawned = torch.distributed.is_initialized()  # this is one of those started
+    if (size or 1) > 1 and spawns and not spawned and torch.cuda.device_count() == 0:
         raise UsageError(
             f"--distributed-world-size {size}: a process is started for each GPU, and there is "
             "none; without GPUs start each process by itself, with --distributed-no-spawn "

@@ -3,6 +3,7 @@
 import random
 import shutil
 import socket
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -287,3 +288,17 @@ def test_a_mistake_is_one_line(world, finished, number):
     missing = [word for word in replace_names(world, words).split() if word not in line]
     assert not missing, line
     assert not (world.paths["FOLDER"] / "runs" / f"save_{number}").exists()
+
+
+def test_spawned_processes_tell_it_once(world, run, tmp_path):
+    """What only they find out: each of two is given a checkpoint that does not fit."""
+    program = Path(__file__).with_name("spawned_training.py")
+    arguments, _ = arguments_of(world, "train", "--restore-file OTHER_LAYERS")
+    arguments = [argument.replace("SAVE_DIR", str(tmp_path / "saved")) for argument in arguments]
+    arguments += ["--distributed-world-size", "2", "--distributed-backend", "gloo"]
+    arguments += ["--distributed-init-method", f"file://{tmp_path / 'rendezvous'}"]
+    output = run(sys.executable, program, *arguments, "--ddp-backend", "legacy_ddp", exit_code=1)
+    assert "Traceback" not in output
+    (line,) = (line for line in output.splitlines() if "error: " in line)
+    assert "was trained with --encoder-sublayers san,ffn, not dman" in line
+    assert not (tmp_path / "saved").exists()
