@@ -13,6 +13,7 @@ COMMANDS = {
     "average": ("fairseq_posattn.averaging", "the mean of several checkpoints' weights"),
     "predict": ("fairseq_posattn.prediction_command", "labels and scores for new text"),
     "prepare": ("fairseq_posattn.preparation.__main__", "published data sets to binarised data"),
+    "rank": ("fairseq_posattn.ranking_command", "scores and ranks of news for MIND's impressions"),
     "recipe": ("fairseq_posattn.recipes.command", "train and measure the rows of a paper's table"),
     "score": ("fairseq_posattn.scoring.__main__", "BLEU, chrF, ROUGE, roles' F1, rankings"),
     "user-dir": ("fairseq_posattn.__main__", "the directory for fairseq's --user-dir; flags"),

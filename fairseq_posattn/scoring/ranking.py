@@ -132,9 +132,15 @@ def _numbers(text: str, what: str) -> list[float]:
     return numbers
 
 
-def submission_line(name: str, scores: Sequence[float]) -> str:
+def scores_line(impression: Impression) -> str:
+    """A line that :func:`read_scores` reads."""
+    columns = json.dumps(list(impression.labels)), json.dumps(list(impression.scores))
+    return "\t".join([impression.name, *columns]) + "\n"
+
+
+def submission_line(impression: Impression) -> str:
     """A line of the ``prediction.txt`` that MIND takes: ranks from 1, in the candidates' order."""
-    ranks = [0] * len(scores)
-    for rank, candidate in enumerate(ranking(scores), start=1):
+    ranks = [0] * len(impression.scores)
+    for rank, candidate in enumerate(ranking(impression.scores), start=1):
         ranks[candidate] = rank
-    return f"{name} [{','.join(map(str, ranks))}]\n"
+    return f"{impression.name} [{','.join(map(str, ranks))}]\n"

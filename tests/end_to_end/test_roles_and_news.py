@@ -15,6 +15,8 @@ from fairseq.data import Dictionary, indexed_dataset
 from fairseq_posattn import prediction
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.prediction_command import main as predict
+from fairseq_posattn.ranking_command import main as rank
+from fairseq_posattn.scoring.__main__ import main as score
 from fairseq_posattn.scoring.props import (
     Proposition,
     Sentence,
@@ -206,11 +208,18 @@ def news(tmp_path_factory):
         splits[split] = lines
     symbols = {"titles": "abcdefghuvwxyz", "history": topics, "candidates": topics, "labels": "01"}
     binarise(folder, symbols, splits)
+    (folder / "text").mkdir()
+    for split in ("train", "valid"):
+        lines = splits[split]
+        names = [f"I{number}" for number in range(len(lines["history"]))]
+        for column, rows in {**lines, "impressions": names}.items():
+            (folder / "text" / f"{split}.{column}").write_text("".join(f"{r}\n" for r in rows))
     return folder
 
 
-def test_a_recommender_learns_what_users_click(news, user_dir):
-    _, log = train(
+@pytest.fixture(scope="module")
+def recommender(news, user_dir):
+    return train(
         news,
         user_dir,
         *("--task", "news_recommendation", "--criterion", "news_recommendation"),
@@ -218,5 +227,38 @@ def test_a_recommender_learns_what_users_click(news, user_dir):
         *("--batch-size", "20", "--max-epoch", "3", "--lr-scheduler", "fixed"),
         *("--best-checkpoint-metric", "auc", "--maximize-best-checkpoint-metric"),
     )
+
+
+def test_a_recommender_learns_what_users_click(recommender):
+    _, log = recommender
     assert last_valid(log, "auc") > 0.8
     assert last_valid(log, "ndcg5") > 0.6
+
+
+def test_what_is_ranked_has_the_scores_of_its_validation(recommender, news, tmp_path, capsys):
+    checkpoint, log = recommender
+    scores, submission = tmp_path / "scores.tsv", tmp_path / "prediction.txt"
+    arguments = [str(checkpoint), "--split", "valid", "--scores", str(scores), "--cpu"]
+    arguments += ["--submission", str(submission), "--batch-size", "7"]
+    assert rank(arguments) == 0
+    capsys.readouterr()
+    assert score(["ranking", "--scores", str(scores), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    best = max(float(auc) for auc in re.findall(r"\| auc ([\d.]+)", log))
+    assert round(found["auc"], 4) == best
+    told = [f"| {name} {round(found[name], 4):g} |" for name in ("auc", "mrr", "ndcg5", "ndcg10")]
+    assert any(all(metric in line for metric in told) for line in log.splitlines())
+    rows = [line.split("\t") for line in scores.read_text().splitlines()]
+    assert [row[0] for row in rows] == [f"I{number}" for number in range(60)]
+    labels = (news / "text/valid.labels").read_text().splitlines()
+    assert [" ".join(map(str, json.loads(row[1]))) for row in rows] == labels
+    first = json.loads(rows[0][2])
+    ranks = json.loads(submission.read_text().splitlines()[0].partition(" ")[2])
+    assert ranks.index(1) == first.index(max(first))
+
+
+def test_only_a_recommender_ranks(tagger, tmp_path, capsys):
+    assert rank([str(tagger[0]), "--scores", str(tmp_path / "scores.tsv")]) == 1
+    error = capsys.readouterr().err
+    assert error.endswith("is no recommender: it was not trained on news_recommendation\n")
+    assert not list(tmp_path.iterdir())

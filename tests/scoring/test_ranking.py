@@ -13,6 +13,7 @@ from fairseq_posattn.scoring.ranking import (
     ranking,
     read_scores,
     score,
+    scores_line,
     submission_line,
 )
 
@@ -90,4 +91,10 @@ def test_a_mistake_names_file_and_line(line, message):
 
 
 def test_a_submission_has_ranks_in_the_candidates_order_without_blanks():
-    assert submission_line("12", [0.1, 0.9, 0.1]) == "12 [3,1,2]\n"
+    impression = Impression("12", [0, 1, 0], [0.1, 0.9, 0.1])
+    assert submission_line(impression) == "12 [3,1,2]\n"
+
+
+def test_scores_are_read_as_they_were_written():
+    impression = Impression("12", [0, 1], [0.1, -1e-30])
+    assert list(read_scores([scores_line(impression)], "typed")) == [impression]

@@ -1,0 +1,71 @@
+"""A trained recommender's scores of whole impressions."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy
+import torch
+from tqdm import tqdm
+
+from fairseq_posattn import trained_model
+from fairseq_posattn.data.news import RankingDataset
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.scoring.popularity import read_column
+from fairseq_posattn.scoring.ranking import Impression
+
+
+def rank(
+    path: str,
+    split: str,
+    data: str | None = None,
+    batch_size: int = 256,
+    device: str | None = None,
+) -> Iterator[Impression]:
+    """The impressions of a split in their order, each candidate's score being a dot product.
+
+    Titles are encoded once, and so are the users of a batch; impressions of equal histories come
+    one after the other. The scores of the whole split are held, four bytes each.
+
+    Args:
+        path: of the checkpoint.
+        data: the folder of the data; None for that of the training.
+        batch_size: impressions that the model sees at once.
+        device: where it runs; None for the GPU, if there is one.
+
+    Raises:
+        UsageError: the checkpoint or the data does not serve, or a score is not finite.
+    """
+    trained = trained_model.load(path, data)
+    task = trained.task
+    if not hasattr(task, "titles"):
+        raise UsageError(f"{path} is no recommender: it was not trained on news_recommendation")
+    impressions = task.load_dataset(split).impressions
+    names = [word for (word,) in read_column(Path(task.cfg.data), split, "impressions")]
+    if len(names) != len(impressions):
+        raise UsageError(
+            f"{task.cfg.data} has {len(impressions)} impressions of {split}, but names for "
+            f"{len(names)}: prepare the data again"
+        )
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    scores = _scores(trained.model.to(device), task, RankingDataset(impressions), batch_size)
+    for index, (name, found) in enumerate(zip(names, scores, strict=True)):
+        if not numpy.isfinite(found).all():
+            raise UsageError(f"{path}: a score of impression {name} of {split} is not finite")
+        yield Impression(name, impressions.labels(index).astype(int).tolist(), found.tolist())
+
+
+def _scores(model, task, dataset, batch_size) -> list[numpy.ndarray]:
+    """Of each impression the scores of its candidates."""
+    scores = [numpy.empty(0)] * len(dataset)
+    order = dataset.ordered_indices()
+    device = next(model.parameters()).device
+    with tqdm(total=len(order), unit=" impressions", disable=None) as bar:
+        for start in range(0, len(order), batch_size):
+            examples = [dataset[int(index)] for index in order[start : start + batch_size]]
+            batch = dataset.collater(examples)["net_input"]
+            batch = {name: tensor.to(device) for name, tensor in batch.items()}
+            found = model.rank(task.titles, **batch).float().cpu().numpy()
+            for example, row in zip(examples, found, strict=True):
+                scores[example["id"]] = row[: len(example["candidates"])].copy()
+            bar.update(len(examples))
+    return scores

@@ -1,0 +1,105 @@
+"""Rank the news of impressions with a trained recommender.
+
+    %(prog)s checkpoints/mind/checkpoint_best.pt --split test --scores scores.tsv
+    posattn score ranking --scores scores.tsv
+
+The scores are as `posattn score ranking` reads them: a line an impression, its name, a JSON list of
+labels and one of scores, with TABs between. --submission writes ranks as MIND takes them. The word
+popularity in the place of a checkpoint scores news by their clicks in the training split.
+"""
+
+import argparse
+import logging
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.files import output_file, writing
+from fairseq_posattn.preparation.command import positive
+from fairseq_posattn.scoring.popularity import rank_by_popularity
+from fairseq_posattn.scoring.ranking import scores_line, submission_line
+
+POPULARITY = "popularity"
+
+
+def make_parser(prog=None):
+    parser = argparse.ArgumentParser(
+        prog=prog, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("checkpoint", help=f"file that fairseq-train wrote, or {POPULARITY}")
+    parser.add_argument(
+        "--data",
+        metavar="FOLDER",
+        help="binarised data, with its text (default: that of the checkpoint's training)",
+    )
+    parser.add_argument(
+        "--split",
+        default="test",
+        metavar="NAME",
+        help="which impressions: train, valid, test or, where MIND has no labels, submission "
+        "(default: %(default)s)",
+    )
+    parser.add_argument("--scores", type=output_file, metavar="FILE", help="write labels, scores")
+    parser.add_argument(
+        "--submission", type=output_file, metavar="FILE", help="write ranks, as prediction.txt"
+    )
+    parser.add_argument(
+        "--batch-size",
+        type=positive,
+        default=256,
+        metavar="N",
+        help="impressions that the model sees at once (default: %(default)s)",
+    )
+    parser.add_argument("--cpu", action="store_true", help="leave the GPU alone")
+    return parser
+
+
+def main(arguments=None, prog=None):
+    """Rank; returns the exit status."""
+    parser = make_parser(prog)
+    args = parser.parse_args(arguments)  # first, so that --help needs no PyTorch
+    if not (args.scores or args.submission):
+        parser.error("nothing to write: give --scores FILE, --submission FILE or both")
+    if args.checkpoint == POPULARITY and not args.data:
+        parser.error("popularity needs --data FOLDER")
+    try:
+        count = write(rankings(args), args.scores, args.submission)
+    except UsageError as error:
+        sys.stderr.write(f"{parser.prog.removesuffix('.py')}: error: {error}\n")
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    print(f"{count:,} impressions: {' '.join(filter(None, (args.scores, args.submission)))}")
+    return 0
+
+
+def rankings(args):
+    """The impressions that a command line asks for, with their scores."""
+    if args.checkpoint == POPULARITY:
+        return rank_by_popularity(Path(args.data), args.split)
+    from fairseq_posattn import news_ranking  # only here: it takes seconds
+
+    logging.disable(logging.INFO)  # fairseq tells of its dictionaries
+    device = "cpu" if args.cpu else None
+    return news_ranking.rank(args.checkpoint, args.split, args.data, args.batch_size, device)
+
+
+def write(impressions, scores, submission):
+    """Write both files, whole or not at all; returns how many impressions there were."""
+    count = 0
+    with ExitStack() as stack:
+        files = [
+            (stack.enter_context(writing(path)), line)
+            for path, line in ((scores, scores_line), (submission, submission_line))
+            if path
+        ]
+        for impression in impressions:
+            count += 1
+            for file, line in files:
+                file.write(line(impression))
+    return count
+
+
+if __name__ == "__main__":
+    sys.exit(main())

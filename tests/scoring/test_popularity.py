@@ -1,0 +1,57 @@
+import pytest
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.ranking_command import main
+from fairseq_posattn.scoring.popularity import rank_by_popularity
+from fairseq_posattn.scoring.ranking import Impression
+
+
+@pytest.fixture
+def data(tmp_path):
+    columns = {
+        "train.candidates": "N1 N2\nN2 N3 N1\n",
+        "train.labels": "1 0\n1 0 1\n",
+        "test.candidates": "N4 N2 N1\nN3 N1\n",
+        "test.labels": "1 0 0\n0 1\n",
+        "test.impressions": "7\n9\n",
+    }
+    (tmp_path / "text").mkdir()
+    for name, text in columns.items():
+        (tmp_path / "text" / name).write_text(text)
+    return tmp_path
+
+
+def test_news_score_the_clicks_that_they_had_in_training(data):
+    assert list(rank_by_popularity(data, "test")) == [
+        Impression("7", [1, 0, 0], [0, 1, 2]),
+        Impression("9", [0, 1], [0, 2]),
+    ]
+
+
+def test_both_files_are_written(data, tmp_path):
+    scores, submission = tmp_path / "scores.tsv", tmp_path / "prediction.txt"
+    arguments = ["popularity", "--data", str(data), "--scores", str(scores)]
+    assert main([*arguments, "--submission", str(submission)]) == 0
+    assert scores.read_text() == "7\t[1, 0, 0]\t[0, 1, 2]\n9\t[0, 1]\t[0, 2]\n"
+    assert submission.read_text() == "7 [3,2,1]\n9 [2,1]\n"
+
+
+def test_a_split_that_is_not_there_is_one_line_and_leaves_nothing(data, tmp_path, capsys):
+    scores = tmp_path / "scores.tsv"
+    arguments = ["popularity", "--data", str(data), "--split", "tst", "--scores", str(scores)]
+    assert main(arguments) == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and "tst.impressions is not there" in error
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["text"]
+
+
+def test_nothing_to_write_is_refused(capsys):
+    with pytest.raises(SystemExit):
+        main(["popularity", "--data", "x"])
+    assert "give --scores FILE" in capsys.readouterr().err
+
+
+def test_columns_of_unequal_lines_are_refused(data):
+    (data / "text/test.labels").write_text("1 0\n0 1\n")
+    with pytest.raises(UsageError, match="test, impression 1: 3 candidates, but 2 labels"):
+        list(rank_by_popularity(data, "test"))
