@@ -49,6 +49,7 @@ def runs(recipe: ClassificationRecipe, options: ClassificationOptions, place: Pl
         for dataset, training in chosen
         if seed <= training.seeds
         for row in rows
+        if seed == 1 or not row.baseline
         for fold in (range(dataset.folds) if dataset.folds else [None])
     ]
 
@@ -63,6 +64,8 @@ def make_run(
     fold: int | None,
 ) -> Run:
     """A row's run on a data set: train, test."""
+    if row.baseline:
+        return _make_baseline(dataset, row, place)
     dataset, training = asked(dataset, row.training or recipe.training[dataset.name], options)
     task = ["--task", dataset.task]
     task += ["--num-classes", str(dataset.classes)] if dataset.classes else []
@@ -109,6 +112,26 @@ def make_run(
         ),
         updates=training.updates,
         epochs=0 if training.updates else training.epochs,
+    )
+
+
+def _make_baseline(dataset: Dataset, row: Row, place: Place) -> Run:
+    """What is not trained: rank, score."""
+    data = place.data / dataset.name
+    told = f"rank {row.baseline}"
+    name = folder_name(f"--{row.baseline}", [f"data {data}", told])
+    folder = place.out / dataset.name / name / "seed1"
+    scores = str(folder / "scores.tsv")
+    rank = ["posattn", "rank", row.baseline, "--data", str(data), "--split", dataset.tests[0]]
+    score = ["posattn", "score", "ranking", "--scores", scores, "--json"]
+    return Run(
+        name=f"{dataset.name}, {row.name}",
+        folder=folder,
+        settings=(f"data {data}", "seed 1", told),
+        steps=(
+            Step("rank", (*rank, "--scores", scores), log=folder / "rank.log"),
+            Step("score", tuple(score), output=folder / "ranking.json"),
+        ),
     )
 
 

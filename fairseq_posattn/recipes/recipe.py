@@ -51,6 +51,7 @@ class Row:
         training: where it is not trained as the other rows are (classifiers only).
         lead: no model but so many sentences, the first of each text (summaries only).
         tiny: flags of its tiny form, where the model needs its own (generation only).
+        baseline: what ``posattn rank`` takes in the place of a checkpoint; nothing is trained.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Row:
     training: Training | None = None
     lead: int = 0
     tiny: str = ""
+    baseline: str = ""
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from fairseq_posattn.files import write_json
 from fairseq_posattn.recipes.classification_commands import LOWER_IS_BETTER
 from fairseq_posattn.recipes.progress import Numbers, read_line, scores_of
 from fairseq_posattn.recipes.runs import Run
+from fairseq_posattn.scoring.ranking import METRICS
 
 PACKAGES = ["torch", "fairseq-fixed", "sacrebleu", "rouge-score", "sentencepiece", "numpy"]
 ROUGE = {"rouge1", "rouge2", "rougeL"}
@@ -30,7 +31,9 @@ def record(run: Run) -> str:
         UsageError: a log lacks what it should have; the message names it.
     """
     log = Log(run.folder / "train.log") if (run.folder / "train.log").exists() else None
-    if (run.folder / "score.json").exists():
+    if (run.folder / "ranking.json").exists():
+        result, told = _ranked(run)
+    elif (run.folder / "score.json").exists():
         result, told = _generated(run)
         if log is not None:
             result |= {"parameters": log.parameters(), "updates": log.updates()}
@@ -90,6 +93,24 @@ def _classified(run: Run, log: "Log") -> tuple[Result, str]:
     }
     told = ", ".join(f"{name} {value:g}" for name, value in scores.items())
     return result, f"test: {told}"
+
+
+def _ranked(run: Run) -> tuple[Result, str]:
+    """Of a baseline, which has no parameters."""
+    found = json.loads(read(run.folder / "ranking.json"))
+    scores = {name: found[name] for name in (*METRICS, "skipped")}
+    settings = dict(line.split(" ", 1) for line in run.settings)
+    result = {
+        "scores": scores,
+        "metric": "test set, nothing is trained",
+        "examples": {
+            "train": _examples(Path(settings["data"])),
+            "test": found["scored"] + found["skipped"],
+        },
+        "parameters": 0,
+        "parameters without word vectors": 0,
+    }
+    return result, "test: " + ", ".join(f"{name} {value:g}" for name, value in scores.items())
 
 
 def _examples(data: Path) -> int | None:

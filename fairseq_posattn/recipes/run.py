@@ -110,6 +110,8 @@ class Runner:
                 self._run_step(name, run, step, device, progress)
                 if step.name in ("score", "test"):
                     self.say(f"{name}: {results.record(run)}{progress.left()}")
+            if all(step.name != "train" for step in run.steps):
+                progress.skip()  # training tells its own progress
             if not self._keeps_last and run.result.exists():
                 _forget_last(run.folder)
 

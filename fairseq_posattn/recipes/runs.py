@@ -14,7 +14,7 @@ class Step:
     """A command of a run.
 
     Attributes:
-        name: train, average, generate, score, test or measure.
+        name: train, average, generate, score, test, measure or rank.
         command: its words. The first is a program, "posattn" for the package's own.
         log: what it says goes into this file; None: it is shown.
         output: its standard output goes into this file, whole or not at all.

@@ -125,13 +125,15 @@ def _describe_generation(row: TableRow, newest: dict[str, Any]) -> None:
 
 
 def _describe_classification(row: TableRow, newest: dict[str, Any]) -> None:
-    flags = newest["settings"]["train"].split()
-    metric = flags[flags.index("--best-checkpoint-metric") + 1]
-    row["metric"] = f"test set, checkpoint best in validation by its {metric}"
+    if "train" in newest["settings"]:
+        flags = newest["settings"]["train"].split()
+        metric = flags[flags.index("--best-checkpoint-metric") + 1]
+        row["metric"] = f"test set, checkpoint best in validation by its {metric}"
     row["data"] += f", {newest['examples']['test']:,} examples of the test set"
     if newest["examples"]["train"]:
         row["data"] += f", {newest['examples']['train']:,} of the training set"
-    row["data"] += f", word vectors of {newest['word vectors']} features"
+    if "word vectors" in newest:
+        row["data"] += f", word vectors of {newest['word vectors']} features"
 
 
 def _locality_row(recipe: Recipe, entry: Entry) -> TableRow:

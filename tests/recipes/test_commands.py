@@ -102,6 +102,7 @@ def test_every_row_of_classifiers_is_commands_that_fairseq_takes(runs_of, dictio
     arguments = ["--seeds", 1, "--folds", 1]
     runs = runs_of(name, *arguments, data=dictionaries, features=features)
     assert len(runs) == len(RECIPES[name].rows) * len(datasets)
+    runs = [run for run in runs if run.steps[0].name == "train"]
     for number, run in enumerate(runs):
         if number % len(RECIPES[name].rows) and number >= len(RECIPES[name].rows):
             continue
@@ -309,6 +310,16 @@ def test_runs_are_rows_seeds_and_folds(runs_of):
     assert names[-1] == "trec, DiSAN, seed 5"
     tiny = [run.name for run in runs_of("mpsan/table6_sentences", "--rows", "mpsan", "--tiny")]
     assert len(tiny) == 1 + 3 * 2
+
+
+def test_a_baseline_is_ranked_once_and_not_trained(runs_of):
+    rank, score = runs_of("da_transformer/table5_mind", "--rows", "Popularity")[0].steps
+    assert len(runs_of("da_transformer/table5_mind", "--rows", "NRMS,Popularity")) == 5 + 1
+    scores = rank.command[rank.command.index("--scores") + 1]
+    assert rank.command[:3] == ("posattn", "rank", "popularity")
+    assert score.command == ("posattn", "score", "ranking", "--scores", scores, "--json")
+    other = runs_of("da_transformer/table5_mind", "--rows", "Popularity", data="/else")[0]
+    assert str(other.folder / "scores.tsv") != scores
 
 
 def test_vectors_are_those_that_there_are(runs_of):

@@ -142,6 +142,23 @@ def test_a_log_that_is_not_whole_is_named(classified, log, text):
     assert not classified.result.exists()
 
 
+def test_what_is_not_trained_is_recorded_from_its_ranking(tmp_path):
+    scores = {"auc": 0.5, "mrr": 0.3, "ndcg5": 0.2, "ndcg10": 0.4}
+    found = {**scores, "scored": 9, "skipped": 1, "warnings": ["1 impressions are left out"]}
+    folder = tmp_path / "popularity" / "seed1"
+    folder.mkdir(parents=True)
+    (folder / "ranking.json").write_text(json.dumps(found))
+    result = kept(Run("A", folder, ("data /no", "seed 1", "rank popularity"), ()))
+    assert result["scores"] == {**scores, "skipped": 1}
+    assert result["examples"] == {"train": None, "test": 10}
+    recipe = RECIPES["da_transformer/table5_mind"]
+    entry = Entry(f"{recipe.title}: mind", "Popularity", ("auc",), ("-",), folder.parent)
+    (row,) = tables.make_rows(recipe, [entry], "", recipe.title)
+    assert (row["scores"], row["seeds"]) == ({"auc": [50.0]}, [1])
+    assert row["data"] == "mind, 10 examples of the test set"
+    assert row["metric"] == "test set, nothing is trained"
+
+
 # --- Tables ------------------------------------------------------------------------------------
 
 

@@ -233,8 +233,8 @@ The mechanism is both among the words of a title and among the news that a user 
 cent, means of five runs. MIND's published test set has no labels, so its development set is for
 testing and the last day of the training set for validation; the paper's test set is another, so
 that its numbers are to be read beside those of the other rows. NRMS, of which it has no numbers, is
-attention alone. MIND may not be passed on: `posattn prepare recommendation mind
---source FOLDER` takes yours.""",
+attention alone; Popularity ranks news by their clicks in the training set. MIND may not be
+passed on: `posattn prepare recommendation mind --source FOLDER` takes yours.""",
         datasets=NEWS,
         training=_NEWS,
         regime="news",
@@ -246,6 +246,9 @@ attention alone. MIND may not be passed on: `posattn prepare recommendation mind
             "68.32±0.15 33.36±0.16 36.34±0.14 42.07±0.17",
             kind="recommender",
         )
-        + (Row("NRMS", flags="--arch nrms_recommender"),),
+        + (
+            Row("NRMS", flags="--arch nrms_recommender"),
+            Row("Popularity", baseline="popularity"),
+        ),
     ),
 )
