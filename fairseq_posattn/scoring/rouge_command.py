@@ -2,6 +2,7 @@
 
     %(prog)s --generated generate-test.txt --references text/test.target
     %(prog)s --hypotheses test.hyp --references test.ref --json
+    %(prog)s --hypotheses text/test.source --references text/test.target --lead 3
 
 A line is a summary. Its sentences, which count for ROUGE-L, end at " . ", or at what --eos says in
 its place: "<q>", for instance. Words are stemmed as by ROUGE-1.5.5 -m, unless --no-stemming is
