@@ -20,10 +20,12 @@ INSTALL_REQUIRES = [
     "tabulate>=0.9",
     "tqdm>=4.60",
 ]
+DOCS_REQUIRES = ["pdoc>=15"]
 ANALYSIS_REQUIRES = ["matplotlib>=3.8"]
 SUMMARIZATION_REQUIRES = ["rouge-score>=0.1.2", "pyarrow>=15"]
 # A torch for CUDA brings its own Triton; elsewhere only the tests use it, to interpret the kernels.
 TEST_REQUIRES = [
+    "mypy>=2.4,<2.5",
     "pytest>=8",
     "pytest-xdist>=3.5",
     "ruff>=0.17,<0.18",
@@ -48,6 +50,7 @@ setup(
     install_requires=INSTALL_REQUIRES,
     extras_require={
         "analysis": ANALYSIS_REQUIRES,
+        "docs": DOCS_REQUIRES,
         "summarization": SUMMARIZATION_REQUIRES,
         "test": TEST_REQUIRES + ANALYSIS_REQUIRES + SUMMARIZATION_REQUIRES,
     },

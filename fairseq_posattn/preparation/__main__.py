@@ -2,8 +2,10 @@
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
+from fairseq_posattn.files import StrPath
 from fairseq_posattn.preparation import (
     classification,
     corpora,
@@ -43,7 +45,12 @@ KINDS = {
 }
 
 
-def prepare(kind, arguments=None, prog=None, data_bin="data-bin"):
+def prepare(
+    kind: str,
+    arguments: Sequence[str] | None = None,
+    prog: str | None = None,
+    data_bin: StrPath = "data-bin",
+) -> int:
     """Prepare one data set of a kind; returns the exit status.
 
     Args:
