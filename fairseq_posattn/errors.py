@@ -1,13 +1,18 @@
 """Errors that are the user's to mend: shown as one line, without the path the program took."""
 
 import sys
+from collections.abc import Callable
+from types import TracebackType
+
+Hook = Callable[[type[BaseException], BaseException, TracebackType | None], None]
+Explain = Callable[[BaseException, TracebackType | None], str | None]
 
 
 class UsageError(ValueError):
     """Flags or files that cannot be served; the message names them and the mend in one line."""
 
 
-def install_hook(explain=lambda error, traceback: None):
+def install_hook(explain: Explain = lambda error, traceback: None) -> None:
     """Show an uncaught :class:`UsageError` as one line; calling it again changes nothing.
 
     Args:
@@ -17,13 +22,15 @@ def install_hook(explain=lambda error, traceback: None):
         sys.excepthook = _show(sys.excepthook, explain)
 
 
-def _show(otherwise, explain):
-    def show(kind, error, traceback):
+def _show(otherwise: Hook, explain: Explain) -> Hook:
+    def show(
+        kind: type[BaseException], error: BaseException, traceback: TracebackType | None
+    ) -> None:
         line = str(error) if isinstance(error, UsageError) else explain(error, traceback)
         if line is None:
             otherwise(kind, error, traceback)
         else:
             print(f"fairseq_posattn: error: {' '.join(line.split())}", file=sys.stderr)
 
-    show.shows_usage_errors = True
+    show.shows_usage_errors = True  # type: ignore[attr-defined]  # functions may have attributes
     return show

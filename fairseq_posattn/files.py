@@ -23,7 +23,7 @@ StrPath = str | os.PathLike[str]
 
 
 @contextmanager
-def writing(path: StrPath, *, binary: bool = False) -> Iterator[IO]:
+def writing(path: StrPath, *, binary: bool = False) -> Iterator[IO[Any]]:
     """A file to write to, which has its name only after the ``with`` block has ended well.
 
     Args:
@@ -145,7 +145,7 @@ def _open_part(part: str, existing: os.stat_result | None) -> int:
         os.close(descriptor)
 
 
-def _file(descriptor: int, binary: bool) -> IO:
+def _file(descriptor: int, binary: bool) -> IO[Any]:
     if binary:
         return open(descriptor, "wb")
     return open(descriptor, "w", encoding="utf-8", newline="\n")

@@ -1,6 +1,8 @@
 """How attention functions are called: the options that all of them share."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor
 from typing_extensions import TypedDict
@@ -42,4 +44,21 @@ class Call:
     need_weights: bool
 
 
+# The arguments of an attention function by name: tensors, masks, and what else is its own.
+Arguments = Mapping[str, Any]
+
+# The context, or context and weights.
 Attended = Tensor | tuple[Tensor, Tensor]
+
+
+def context_of(attended: Attended) -> Tensor:
+    """The context, without the weights that may be beside it."""
+    return attended[0] if isinstance(attended, tuple) else attended
+
+
+def map_context(change: Callable[[Tensor], Tensor], attended: Attended) -> Attended:
+    """The same with another context; weights that are beside it stay."""
+    if isinstance(attended, tuple):
+        context, weights = attended
+        return change(context), weights
+    return change(attended)

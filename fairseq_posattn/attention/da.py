@@ -5,14 +5,12 @@ and 6). The other functions of section 4.3 (``rescaling.py``) and the other plac
 section 4.4 are options.
 """
 
-from collections.abc import Mapping
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from typing_extensions import Unpack
 
-from fairseq_posattn.attention.call import Attended, Call, Options
+from fairseq_posattn.attention.call import Arguments, Attended, Call, Options
 from fairseq_posattn.attention.choices import check_choice
 from fairseq_posattn.attention.distance import blocked_keys, distance_matrix, signed_distances
 from fairseq_posattn.attention.implementations import Attention
@@ -128,8 +126,13 @@ def _attend(
     raw = scaled_scores(query, key)  # [B, H, Tq, Tk]
     if adjustment.startswith("late"):
         return _late_attention(call, raw, coefficients, value, adjustment, blocked)
-    options = {"dropout_p": call.dropout_p, "need_weights": call.need_weights}
-    return softmax_attention(raw.relu_() * coefficients, value, blocked=blocked, **options)
+    return softmax_attention(
+        raw.relu_() * coefficients,
+        value,
+        blocked=blocked,
+        dropout_p=call.dropout_p,
+        need_weights=call.need_weights,
+    )
 
 
 def _late_attention(
@@ -153,7 +156,7 @@ def _late_attention(
     return (context, weights) if call.need_weights else context
 
 
-def _refuse(impl: str, arguments: Mapping[str, object]) -> str | None:
+def _refuse(impl: str, arguments: Arguments) -> str | None:
     serves = {"triton": "early_multiply", "sdpa": "early_add"}[impl]
     adjustment = arguments["adjustment"]
     return None if adjustment == serves else f"cannot do {adjustment}, only {serves}"
@@ -219,7 +222,7 @@ class DistanceAwareAttention(Mechanism):
         )  # v, or b
         self.reset_parameters()
 
-    def reset_parameters(self):
+    def reset_parameters(self) -> None:
         nn.init.normal_(self.distance_weight, std=0.1)
         if self.sigmoid_shift is not None:
             nn.init.constant_(self.sigmoid_shift, 1.0 if self.mapping == "linear" else 0.0)
@@ -234,7 +237,16 @@ class DistanceAwareAttention(Mechanism):
             clip_threshold=self.clip_threshold,
         )
 
-    def forward(self, hidden, query, key, value, *, key_padding_mask=None, need_weights=False):
+    def forward(
+        self,
+        hidden: Tensor,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        *,
+        key_padding_mask: Tensor | None = None,
+        need_weights: bool = False,
+    ) -> Attended:
         """See :func:`distance_aware_attention`; ``hidden`` ``[B, Tq, C]`` is not looked at."""
         return distance_aware_attention(
             query,

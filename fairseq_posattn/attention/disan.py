@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from typing_extensions import Unpack
 
-from fairseq_posattn.attention.call import Attended, Call, Options
+from fairseq_posattn.attention.call import Attended, Call, Options, map_context
 from fairseq_posattn.attention.implementations import Attention
 from fairseq_posattn.attention.masks import MaskBank, masked_softmax_attention
 from fairseq_posattn.attention.shapes import Shapes
@@ -75,9 +75,7 @@ def _attend(
         dropout_p=call.dropout_p,
         need_weights=call.need_weights,
     )
-    context, weights = attended if call.need_weights else (attended, None)
-    context = context.squeeze(-1).transpose(1, 2)  # [B, Tq, C]
-    return (context, weights) if call.need_weights else context
+    return map_context(lambda context: context.squeeze(-1).transpose(1, 2), attended)
 
 
 DISAN = Attention(
@@ -156,7 +154,8 @@ class DirectionalBlock(nn.Module):
             training=self.training,
             impl=self.impl,
         )
-        return self.gate(hidden, context)
+        gated: Tensor = self.gate(hidden, context)
+        return gated
 
 
 class DirectionalSelfAttention(nn.Module):

@@ -6,9 +6,10 @@ of keys (incremental decoding) stands where it stood in the whole sentence.
 
 import torch
 from torch import Tensor
+from torch.types import Device
 
 
-def signed_distances(query_length: int, key_length: int, device=None) -> Tensor:
+def signed_distances(query_length: int, key_length: int, device: Device = None) -> Tensor:
     """Every distance ``t - s`` (query position less key position) that occurs, ascending.
 
     Returns:
@@ -36,7 +37,7 @@ def blocked_keys(
     key_length: int,
     key_padding_mask: Tensor | None = None,
     causal: bool = False,
-    device=None,
+    device: Device = None,
 ) -> Tensor | None:
     """Which keys a query may not see.
 

@@ -6,13 +6,14 @@ are normalised, which is the same as adding log M to the scores. Fixed masks are
 """
 
 import math
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from typing_extensions import Unpack
 
-from fairseq_posattn.attention.call import Attended, Call, Options
+from fairseq_posattn.attention.call import Attended, Call, Options, map_context
 from fairseq_posattn.attention.distance import blocked_keys, distance_matrix, signed_distances
 from fairseq_posattn.attention.implementations import Attention
 from fairseq_posattn.attention.mechanism import Mechanism
@@ -87,7 +88,8 @@ def _attend(
         (query_bias[:, None, :, None] + head_bias[:, None, None])  # [B, H, Tq, 1]
         + distance_matrix(distance, query_length, key_length)  # [Tq, Tk]
     )
-    log_mask = _LogMask.apply(logits)  # [B, H, Tq, Tk]
+    # [B, H, Tq, Tk]; torch has no types for apply
+    log_mask: Tensor = _LogMask.apply(logits)  # type: ignore[no-untyped-call]
     blocked = blocked_keys(query_length, key_length, call.key_padding_mask, causal, query.device)
     return biased_attention(call, query, key, value, bias=log_mask, blocked=blocked)
 
@@ -112,16 +114,16 @@ class _LogMask(torch.autograd.Function):
     """``log max(sigmoid(z), floor)``, of which only the result is kept for the backward pass."""
 
     @staticmethod
-    def forward(ctx, logits):
+    def forward(ctx: Any, logits: Tensor) -> Tensor:
         log_mask = F.logsigmoid(logits).clamp_(min=math.log(MASK_FLOOR))
         ctx.save_for_backward(log_mask)
         return log_mask
 
     @staticmethod
-    def backward(ctx, gradient):
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
         (log_mask,) = ctx.saved_tensors
         floor = torch.tensor(math.log(MASK_FLOOR), dtype=log_mask.dtype).item()  # as rounded above
-        slope = torch.expm1(log_mask).neg_()  # 1 - sigmoid(z)
+        slope: Tensor = torch.expm1(log_mask).neg_()  # 1 - sigmoid(z)
         return gradient * slope.masked_fill_(log_mask <= floor, 0.0)
 
 
@@ -166,7 +168,7 @@ class DynamicMaskAttention(Mechanism):
         self.head_bias = nn.Parameter(torch.empty(num_heads))  # U
         self.reset_parameters()
 
-    def reset_parameters(self):
+    def reset_parameters(self) -> None:
         nn.init.xavier_uniform_(self.query_weight)
         nn.init.normal_(self.past_bias)
         nn.init.normal_(self.head_bias)
@@ -176,10 +178,20 @@ class DynamicMaskAttention(Mechanism):
     def distance_bias(self) -> Tensor:
         """``P`` as :func:`dynamic_mask_attention` takes it: ``[2 max_distance + 1]``."""
         zero = self.past_bias.new_zeros(1)
-        future = torch.zeros_like(self.past_bias) if self.causal else self.future_bias.flip(0)
+        bias = self.future_bias
+        future = torch.zeros_like(self.past_bias) if bias is None else bias.flip(0)
         return torch.cat([future, zero, self.past_bias])
 
-    def forward(self, hidden, query, key, value, *, key_padding_mask=None, need_weights=False):
+    def forward(
+        self,
+        hidden: Tensor,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        *,
+        key_padding_mask: Tensor | None = None,
+        need_weights: bool = False,
+    ) -> Attended:
         """See :func:`dynamic_mask_attention`; ``hidden`` ``[B, Tq, C]`` is the layer's input."""
         attended = dynamic_mask_attention(
             query,
@@ -191,7 +203,4 @@ class DynamicMaskAttention(Mechanism):
             causal=self.causal,
             **self.options(key_padding_mask, need_weights),
         )
-        if need_weights:
-            context, weights = attended
-            return F.relu(context), weights
-        return F.relu(attended)
+        return map_context(F.relu, attended)

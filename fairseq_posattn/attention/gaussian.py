@@ -162,7 +162,7 @@ class GaussianAttention(Mechanism):
         self.window_weight = nn.Parameter(torch.empty(num_heads, head_dim, 1))  # U_d
         self.reset_parameters()
 
-    def reset_parameters(self):
+    def reset_parameters(self) -> None:
         for parameter in self.parameters():
             for matrix in parameter:
                 nn.init.xavier_uniform_(matrix)
@@ -171,9 +171,19 @@ class GaussianAttention(Mechanism):
         """The logits ``p`` and ``z`` of each query ``[B, H, Tq, D]``: twice ``[B, H, Tq]``."""
         hidden = torch.tanh(torch.matmul(query, self.query_weight))  # [B, H, Tq, D]
         weights = torch.cat([self.center_weight, self.window_weight], dim=-1)  # [H, D, 2]
-        return torch.matmul(hidden, weights).unbind(-1)
+        center, window = torch.matmul(hidden, weights).unbind(-1)
+        return center, window
 
-    def forward(self, hidden, query, key, value, *, key_padding_mask=None, need_weights=False):
+    def forward(
+        self,
+        hidden: Tensor,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        *,
+        key_padding_mask: Tensor | None = None,
+        need_weights: bool = False,
+    ) -> Attended:
         """See :func:`gaussian_attention`; ``hidden`` ``[B, Tq, C]`` is not looked at."""
         return gaussian_attention(
             query,

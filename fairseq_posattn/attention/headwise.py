@@ -22,7 +22,7 @@ class HeadwiseLinear(nn.Module):
         self.initial_bias = bias
         self.reset_parameters()
 
-    def reset_parameters(self):
+    def reset_parameters(self) -> None:
         for weight in self.weight:
             nn.init.xavier_uniform_(weight)
         nn.init.constant_(self.bias, self.initial_bias)
@@ -48,5 +48,5 @@ class HeadwiseFusionGate(nn.Module):
 
     def forward(self, value: Tensor, context: Tensor) -> Tensor:
         """Two ``[B, H, T, D]`` to one."""
-        gate = self.gate(torch.cat([value, context], dim=-1)).sigmoid()  # [B, H, T, D]
+        gate: Tensor = self.gate(torch.cat([value, context], dim=-1)).sigmoid()  # [B, H, T, D]
         return gate * value + (1 - gate) * context

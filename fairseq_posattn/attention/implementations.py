@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import torch
+from torch import Tensor
 
-from fairseq_posattn.attention.call import Attended, Call, Options
+from fairseq_posattn.attention.call import Arguments, Attended, Call, Options
 from fairseq_posattn.attention.kernels.support import kernel_reason
 from fairseq_posattn.attention.self_check import self_check_reason
 from fairseq_posattn.attention.shapes import Shapes
@@ -34,7 +35,7 @@ class Attention:
     attend: Callable[..., Attended]
     shapes: Shapes
     implementations: tuple[str, ...] = ("reference",)
-    refuse: Callable[[str, Mapping[str, object]], str | None] = lambda impl, arguments: None
+    refuse: Callable[[str, Arguments], str | None] = lambda impl, arguments: None
     spread: Mapping[str, float] = field(default_factory=dict)
 
     def __call__(self, options: Options, **arguments: object) -> Attended:
@@ -47,10 +48,10 @@ class Attention:
         """
         for name in options.keys() - Options.__annotations__.keys():
             raise TypeError(f"{self.name} has no argument {name!r}")
-        arguments = self.shapes.broadcast(
+        fitted = self.shapes.broadcast(
             {**arguments, "key_padding_mask": options.get("key_padding_mask")}
         )
-        padding = arguments.pop("key_padding_mask")
+        padding: Tensor | None = fitted.pop("key_padding_mask")
         if padding is not None and padding.dtype != torch.bool:
             raise ValueError(f"key_padding_mask is {padding.dtype}; it must be torch.bool")
         dropout_p = options.get("dropout_p", 0.0)
@@ -59,9 +60,9 @@ class Attention:
         dropout_p = dropout_p if options.get("training", True) else 0.0
         requested = options.get("impl", "auto")
         call = Call(requested, padding, dropout_p, options.get("need_weights", False))
-        return self.attend(replace(call, impl=self._choose(call, arguments)), **arguments)
+        return self.attend(replace(call, impl=self._choose(call, fitted)), **fitted)
 
-    def _choose(self, call: Call, arguments: dict[str, object]) -> str:
+    def _choose(self, call: Call, arguments: Arguments) -> str:
         if call.impl == "auto":
             if not arguments["value"].is_cuda:
                 return "reference"
@@ -84,7 +85,7 @@ class Attention:
             )
         return call.impl
 
-    def _reason(self, impl: str, call: Call, arguments: dict[str, object]) -> str | None:
+    def _reason(self, impl: str, call: Call, arguments: Arguments) -> str | None:
         """Why an implementation cannot serve a call, or None where it can."""
         if impl == "reference":
             return None

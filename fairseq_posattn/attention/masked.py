@@ -89,7 +89,16 @@ class MaskedDotProductAttention(Mechanism):
         super().__init__(causal, dropout, impl)
         self.masks = MaskBank.for_heads(masks, num_heads, causal)
 
-    def forward(self, hidden, query, key, value, *, key_padding_mask=None, need_weights=False):
+    def forward(
+        self,
+        hidden: Tensor,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        *,
+        key_padding_mask: Tensor | None = None,
+        need_weights: bool = False,
+    ) -> Attended:
         """See :func:`masked_dot_product_attention`; ``hidden`` ``[B, Tq, C]`` is not looked at."""
         mask = self.masks(query.size(-2), key.size(-2), device=query.device, dtype=query.dtype)
         return masked_dot_product_attention(

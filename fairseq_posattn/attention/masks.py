@@ -28,13 +28,14 @@ from functools import partial
 
 import torch
 from torch import Tensor
+from torch.types import Device
 
 from fairseq_posattn.attention.call import Attended
 from fairseq_posattn.attention.distance import distance_matrix, signed_distances
 from fairseq_posattn.attention.softmax import softmax_attention
 
 
-def past_mask(length: int, *, device=None, dtype: torch.dtype | None = None) -> Tensor:
+def past_mask(length: int, *, device: Device = None, dtype: torch.dtype | None = None) -> Tensor:
     """0 where the key is before the query, else -inf.
 
     MPSAN's backward mask (eq. 9: i < j, i the key); what MTSA and DiSAN call forward.
@@ -45,7 +46,7 @@ def past_mask(length: int, *, device=None, dtype: torch.dtype | None = None) -> 
     return _square(_past, length, device, dtype)
 
 
-def future_mask(length: int, *, device=None, dtype: torch.dtype | None = None) -> Tensor:
+def future_mask(length: int, *, device: Device = None, dtype: torch.dtype | None = None) -> Tensor:
     """0 where the key is after the query, else -inf.
 
     MPSAN's forward mask (eq. 10: i > j, i the key); what MTSA and DiSAN call backward.
@@ -61,7 +62,7 @@ def window_mask(
     radius: int,
     include_self: bool = False,
     *,
-    device=None,
+    device: Device = None,
     dtype: torch.dtype | None = None,
 ) -> Tensor:
     """0 where the key is at most ``radius`` away from the query, else -inf.
@@ -84,7 +85,9 @@ def window_mask(
     )
 
 
-def distance_mask(length: int, *, device=None, dtype: torch.dtype | None = None) -> Tensor:
+def distance_mask(
+    length: int, *, device: Device = None, dtype: torch.dtype | None = None
+) -> Tensor:
     """``-|i - j|``: MPSAN's distance mask (eq. 11).
 
     Returns:
@@ -93,7 +96,9 @@ def distance_mask(length: int, *, device=None, dtype: torch.dtype | None = None)
     return _square(_distance, length, device, dtype)
 
 
-def scaled_distance_mask(length: int, *, device=None, dtype: torch.dtype | None = None) -> Tensor:
+def scaled_distance_mask(
+    length: int, *, device: Device = None, dtype: torch.dtype | None = None
+) -> Tensor:
     """``-log |i - j|``, and 0 where i = j: MPSAN's scaled distance mask (eq. 12).
 
     Returns:
@@ -103,6 +108,7 @@ def scaled_distance_mask(length: int, *, device=None, dtype: torch.dtype | None 
 
 
 # Each mask as a function of the distance t - s (query less key), in float64: [n] to [n].
+OfDistance = Callable[[Tensor], Tensor]
 
 
 def _past(distances: Tensor) -> Tensor:
@@ -130,12 +136,12 @@ def _let_through(visible: Tensor) -> Tensor:
     return torch.zeros_like(visible, dtype=torch.float64).masked_fill(~visible, -math.inf)
 
 
-def _square(mask: Callable, length: int, device, dtype: torch.dtype | None) -> Tensor:
+def _square(mask: OfDistance, length: int, device: Device, dtype: torch.dtype | None) -> Tensor:
     line = mask(signed_distances(length, length, device)).to(dtype or torch.get_default_dtype())
     return distance_matrix(line, length, length)
 
 
-MASKS = {
+MASKS: dict[str, Callable[..., Tensor]] = {
     "past": _past,
     "future": _future,
     "window": _window,
@@ -146,7 +152,7 @@ WITH_RADIUS = {"window"}
 
 
 def mask_by_name(
-    name: str, length: int, *, device=None, dtype: torch.dtype | None = None
+    name: str, length: int, *, device: Device = None, dtype: torch.dtype | None = None
 ) -> Tensor:
     """The mask, or sum of masks, that a name stands for.
 
@@ -172,7 +178,7 @@ def looks_ahead(name: str) -> bool:
     return _lets_through(_parse_mask(name), -1)
 
 
-def _parse_mask(name: str) -> Callable[[Tensor], Tensor]:
+def _parse_mask(name: str) -> OfDistance:
     """The function of distance that a name stands for."""
     mask = partial(_sum, [_parse_part(part.strip(), name) for part in name.split("+")])
     # Every mask that lets through any key lets through one of the nearest.
@@ -181,11 +187,11 @@ def _parse_mask(name: str) -> Callable[[Tensor], Tensor]:
     return mask
 
 
-def _sum(masks: Sequence[Callable[[Tensor], Tensor]], distances: Tensor) -> Tensor:
+def _sum(masks: Sequence[OfDistance], distances: Tensor) -> Tensor:
     return torch.stack([mask(distances) for mask in masks]).sum(0)
 
 
-def _parse_part(part: str, name: str) -> Callable[[Tensor], Tensor]:
+def _parse_part(part: str, name: str) -> OfDistance:
     kind, colon, radius = part.partition(":")
     if kind not in MASKS or (colon and kind not in WITH_RADIUS):
         known = ", ".join(f"{mask}:RADIUS" if mask in WITH_RADIUS else mask for mask in MASKS)
@@ -197,7 +203,7 @@ def _parse_part(part: str, name: str) -> Callable[[Tensor], Tensor]:
     return partial(MASKS[kind], radius=int(radius))
 
 
-def _lets_through(mask: Callable[[Tensor], Tensor], distance: int) -> bool:
+def _lets_through(mask: OfDistance, distance: int) -> bool:
     return bool(mask(torch.tensor([distance])).isfinite())
 
 
@@ -322,11 +328,13 @@ class MaskBank:
                 )
         return cls([name for name in names for _ in range(num_heads // len(names))])
 
-    def __call__(self, query_length: int, key_length: int, *, device, dtype) -> Tensor:
+    def __call__(
+        self, query_length: int, key_length: int, *, device: Device, dtype: torch.dtype | None
+    ) -> Tensor:
         """float ``[K, Tq, Tk]``; the queries are the last Tq of the Tk positions."""
         return self.of_distance(query_length, key_length, device=device).matrix(dtype)
 
-    def of_distance(self, query_length: int, key_length: int, *, device) -> DistanceMask:
+    def of_distance(self, query_length: int, key_length: int, *, device: Device) -> DistanceMask:
         """The masks, not laid out; the queries are the last Tq of the Tk positions."""
         longest = max(query_length, key_length, self._longest)
         if longest > self._longest or self._lines.device != device:
@@ -335,7 +343,7 @@ class MaskBank:
         line = self._lines[:, start : self._longest + key_length - 1]  # [K, Tq+Tk-1]
         return DistanceMask(line, self._reach, query_length, key_length)
 
-    def _extend(self, length: int, device):
+    def _extend(self, length: int, device: Device) -> None:
         self._longest = 1 << (length - 1).bit_length()
         distances = signed_distances(self._longest, self._longest, device)
         self._lines = torch.stack([mask(distances) for mask in self._masks])

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from typing_extensions import Unpack
 
-from fairseq_posattn.attention.call import Attended, Call, Options
+from fairseq_posattn.attention.call import Attended, Call, Options, context_of
 from fairseq_posattn.attention.disan import FusionGate, glorot_linear
 from fairseq_posattn.attention.implementations import Attention
 from fairseq_posattn.attention.masks import DistanceMask, MaskBank, masked_softmax_attention
@@ -143,10 +143,11 @@ class PositionalSelfAttention(nn.Module):
         # Vectors of scores have two biases for the one of eq. 6, which is their sum: with one, a
         # model of two such units has 1.08m parameters, where the paper counts 1.09m.
         key_bias = nn.Parameter(torch.empty(self.units, self.scores)) if multi_dimensional else None
+        self.key_bias: nn.Parameter | None
         self.register_parameter("key_bias", key_bias)
         self.reset_parameters()
 
-    def reset_parameters(self):
+    def reset_parameters(self) -> None:
         hidden_weights = self.hidden_map.weight.chunk(self.units)
         for weight in (*hidden_weights, *self.key_weight, *self.query_weight):
             nn.init.xavier_uniform_(weight)
@@ -175,7 +176,7 @@ class PositionalSelfAttention(nn.Module):
             key_score = key_score + self.key_bias[..., None]
         # Each of the S numbers of a score weighs C / S features: all of them, or one.
         value = hidden.unflatten(-1, (self.scores, -1)).permute(0, 2, 3, 1, 4)  # [B, K, S, T, C/S]
-        contexts = additive_attention(
+        attended = additive_attention(
             key_score,
             query_score + self.query_bias[..., None],
             value,
@@ -184,7 +185,8 @@ class PositionalSelfAttention(nn.Module):
             training=self.training,
             impl=self.impl,
         )
-        return contexts.transpose(2, 3).flatten(3), hidden.transpose(1, 2)
+        contexts = context_of(attended).transpose(2, 3).flatten(3)
+        return contexts, hidden.transpose(1, 2)
 
 
 def position_fusion(contexts: Tensor, words: Tensor, logits: Tensor) -> Tensor:
@@ -310,4 +312,5 @@ class MultiplePositionalSelfAttention(nn.Module):
         """``[B, T, C]`` to ``[B, T, output_dim]``; ``key_padding_mask`` bool ``[B, T]``."""
         contexts, hidden = self.attention(words, key_padding_mask)
         contexts = F.dropout(contexts, self.dropout, self.training)
-        return self.fusion(contexts, hidden, words)
+        fused: Tensor = self.fusion(contexts, hidden, words)
+        return fused

@@ -6,14 +6,23 @@ each feature, the product of a token2token weight and a source2token weight; no 
 is ever made.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.types import Device
 from typing_extensions import Unpack
 
-from fairseq_posattn.attention.call import Attended, Call, Options
+from fairseq_posattn.attention.call import (
+    Arguments,
+    Attended,
+    Call,
+    Options,
+    context_of,
+    map_context,
+)
 from fairseq_posattn.attention.choices import check_choice
 from fairseq_posattn.attention.headwise import HeadwiseFusionGate, HeadwiseLinear
 from fairseq_posattn.attention.implementations import Attention
@@ -26,7 +35,10 @@ from fairseq_posattn.attention.softmax import scaled_scores
 from fairseq_posattn.attention.source2token import source2token_weights
 
 # sigma_t and sigma_s of eq. 10 (appendix A.1).
-SCALES = {"log_sigmoid": F.logsigmoid, "identity": lambda scores: scores}
+SCALES: dict[str, Callable[[Tensor], Tensor]] = {
+    "log_sigmoid": F.logsigmoid,
+    "identity": lambda scores: scores,
+}
 
 # What S may be made of.
 SOURCES = ("key", "value", "input")
@@ -111,20 +123,20 @@ def _attend(
         return tensorized_attention(call, query, key, value, source_scores, mask, **scales)
     wide = torch.promote_types(query.dtype, torch.float32)
     mask = mask.matrix(wide) if isinstance(mask, DistanceMask) else mask
-    masks = {"mask": mask, "key_padding_mask": call.key_padding_mask}
+    padding = call.key_padding_mask
     p = 1 - (1 - call.dropout_p) ** 0.5
 
     # Autocast would take the weights to float16, where most of them vanish.
     with torch.autocast(query.device.type, enabled=False):
         source = SCALES[source_scale](source_scores.to(wide))
-        source = source2token_weights(source, call.key_padding_mask)  # [B, H, Tk, D]
+        source = source2token_weights(source, padding)  # [B, H, Tk, D]
         source = source.clamp(min=SMALLEST_WEIGHT)
         if call.impl == "sdpa":
-            return _dot_product_form(query, key, value, source, p, **masks)
+            return _dot_product_form(query, key, value, source, p, mask, padding)
 
         scores = SCALES[token_scale](scaled_scores(query, key).to(wide))  # [B, H, Tq, Tk]
         denominator, weights = masked_softmax_attention(
-            scores, source, need_weights=True, **masks
+            scores, source, mask=mask, key_padding_mask=padding, need_weights=True
         )  # [B, H, Tq, D], [B, H, Tq, Tk]
         kept = weights
         if p > 0:
@@ -134,7 +146,15 @@ def _attend(
     return (context, weights.to(value.dtype)) if call.need_weights else context
 
 
-def _dot_product_form(query, key, value, source, p, *, mask, key_padding_mask):
+def _dot_product_form(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    source: Tensor,
+    p: float,
+    mask: Tensor | None,
+    key_padding_mask: Tensor | None,
+) -> Tensor:
     """Dot-product attention to numerator and denominator, side by side as its values.
 
     Both are divided by the same sum over the keys. Where pairs are dropped, each with probability
@@ -143,12 +163,18 @@ def _dot_product_form(query, key, value, source, p, *, mask, key_padding_mask):
     # The weights fit the range of bfloat16, not that of float16.
     dtype = torch.float32 if query.dtype == torch.float16 else query.dtype
 
-    def attend(values, dropout_p):
-        tensors = (tensor.to(dtype) for tensor in (query, key, values))
-        options = {"key_padding_mask": key_padding_mask, "dropout_p": dropout_p, "impl": "sdpa"}
+    def attend(values: Tensor, dropout_p: float) -> Tensor:
+        q, k, v = (tensor.to(dtype) for tensor in (query, key, values))
+        options: Options = {
+            "key_padding_mask": key_padding_mask,
+            "dropout_p": dropout_p,
+            "impl": "sdpa",
+        }
         if mask is None:
-            return dot_product_attention(*tensors, **options).to(source.dtype)
-        return masked_dot_product_attention(*tensors, mask, **options).to(source.dtype)
+            attended = dot_product_attention(q, k, v, **options)
+        else:
+            attended = masked_dot_product_attention(q, k, v, mask, **options)
+        return context_of(attended).to(source.dtype)
 
     if p > 0:
         numerator = attend(F.dropout(source, p) * value, p)  # [B, H, Tq, D]
@@ -164,7 +190,7 @@ def _divide(numerator: Tensor, denominator: Tensor) -> Tensor:
     return numerator / denominator.where(denominator > 0, 1.0)
 
 
-def _refuse(impl: str, arguments: Mapping[str, object]) -> str | None:
+def _refuse(impl: str, arguments: Arguments) -> str | None:
     token_scale = arguments["token_scale"]
     if impl == "sdpa" and token_scale != "identity":
         return f"cannot do token_scale {token_scale!r}, only 'identity'"
@@ -279,7 +305,9 @@ class TensorizedAttention(Mechanism):
     def source_scores(self, key: Tensor, value: Tensor, hidden: Tensor | None = None) -> Tensor:
         """S (eq. 9) of the keys: ``[B, H, Tk, D]``; ``hidden`` ``[B, Tk, H D]`` is the input."""
         if self.source_input is not None:
-            scores = self.source_input(hidden).unflatten(-1, (key.size(1), -1)).transpose(1, 2)
+            scores: Tensor = (
+                self.source_input(hidden).unflatten(-1, (key.size(1), -1)).transpose(1, 2)
+            )
             return scores * scores.size(-1) ** -0.5 if self.divide_source else scores
         scores = key if self.source == "key" else value
         if self.source_output is None:
@@ -304,14 +332,25 @@ class TensorizedAttention(Mechanism):
         scores = SCALES[self.source_scale](self.source_scores(key, value, hidden))
         return source2token_weights(scores, key_padding_mask).mean(-1)
 
-    def mask(self, query_length: int, key_length: int, device=None) -> DistanceMask | None:
+    def mask(
+        self, query_length: int, key_length: int, device: Device = None
+    ) -> DistanceMask | None:
         """What each head may see, or None for everything."""
         if self.masks is None:
             return None
         mask = self.masks.of_distance(query_length, key_length, device=device)
         return mask.with_self() if self.include_self else mask
 
-    def forward(self, hidden, query, key, value, *, key_padding_mask=None, need_weights=False):
+    def forward(
+        self,
+        hidden: Tensor,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        *,
+        key_padding_mask: Tensor | None = None,
+        need_weights: bool = False,
+    ) -> Attended:
         """See :func:`tensorized_attention`; ``hidden`` ``[B, Tq, C]`` is the layer's input."""
         attended = tensorized_attention(
             query,
@@ -323,7 +362,6 @@ class TensorizedAttention(Mechanism):
             source_scale=self.source_scale,
             **self.options(key_padding_mask, need_weights),
         )
-        context, weights = attended if need_weights else (attended, None)
-        if self.fusion_gate is not None:
-            context = self.fusion_gate(value[:, :, -query.size(-2) :], context)
-        return (context, weights) if need_weights else context
+        if self.fusion_gate is None:
+            return attended
+        return map_context(partial(self.fusion_gate, value[:, :, -query.size(-2) :]), attended)

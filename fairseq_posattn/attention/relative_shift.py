@@ -24,7 +24,8 @@ def relative_shift(by_distance: Tensor) -> Tensor:
     # The first query starts Tq-1 entries into its row, and each next one an entry earlier: as one
     # line, that is every distances-1 entries.
     line = by_distance.flatten(-2)[..., query_length - 1 : -1]
-    return line.unflatten(-1, (query_length, distances - 1))[..., : distances - query_length + 1]
+    rows: Tensor = line.unflatten(-1, (query_length, distances - 1))
+    return rows[..., : distances - query_length + 1]
 
 
 def relative_unshift(by_key: Tensor) -> Tensor:
@@ -37,4 +38,5 @@ def relative_unshift(by_key: Tensor) -> Tensor:
         return by_key
     line = F.pad(by_key, (0, query_length - 2)).flatten(-2)
     line = F.pad(line, (query_length - 1, 1))
-    return line.unflatten(-1, (query_length, query_length + key_length - 1))
+    rows: Tensor = line.unflatten(-1, (query_length, query_length + key_length - 1))
+    return rows

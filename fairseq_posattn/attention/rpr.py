@@ -121,6 +121,7 @@ def repeat_ends(by_label: Tensor, past: int, future: int) -> Tensor:
 def add_ends(by_distance: Tensor, past: int, future: int) -> Tensor:
     """Add the first ``past`` entries into the next, and the last ``future`` into the one before."""
     labels = by_distance.size(-1) - past - future
+    within: Tensor
     before, within, after = by_distance.split([past, labels, future], dim=-1)
     before = F.pad(before.sum(-1, keepdim=True), (0, labels - 1))
     after = F.pad(after.sum(-1, keepdim=True), (labels - 1, 0))
@@ -161,11 +162,20 @@ class RelativePositionAttention(Mechanism):
         self.value_embedding = nn.Parameter(torch.empty(shape))  # w^V
         self.reset_parameters()
 
-    def reset_parameters(self):
+    def reset_parameters(self) -> None:
         for table in (*self.key_embedding, *self.value_embedding):
             nn.init.xavier_uniform_(table)
 
-    def forward(self, hidden, query, key, value, *, key_padding_mask=None, need_weights=False):
+    def forward(
+        self,
+        hidden: Tensor,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        *,
+        key_padding_mask: Tensor | None = None,
+        need_weights: bool = False,
+    ) -> Attended:
         """See :func:`relative_position_attention`; ``hidden`` ``[B, Tq, C]`` is not looked at."""
         return relative_position_attention(
             query,

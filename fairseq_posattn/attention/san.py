@@ -66,7 +66,16 @@ class DotProductAttention(Mechanism):
 
     attention = SAN
 
-    def forward(self, hidden, query, key, value, *, key_padding_mask=None, need_weights=False):
+    def forward(
+        self,
+        hidden: Tensor,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        *,
+        key_padding_mask: Tensor | None = None,
+        need_weights: bool = False,
+    ) -> Attended:
         """See :func:`dot_product_attention`; ``hidden`` ``[B, Tq, C]`` is not looked at."""
         return dot_product_attention(
             query,

@@ -9,13 +9,16 @@ that are asked for by name are not checked. Imports no Triton.
 
 import logging
 import math
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from fairseq_posattn.attention.call import Call
+from fairseq_posattn.attention.call import Arguments, Attended, Call, context_of
 from fairseq_posattn.attention.masks import DistanceMask, MaskBank
+from fairseq_posattn.attention.shapes import Shapes
 
 logger = logging.getLogger(__name__)
 
@@ -24,15 +27,39 @@ BATCH, HEADS = 2, 2
 # Kernels round the probability to multiples of 2^-16: this drops nothing, by the code that drops.
 NEXT_TO_NOTHING = 2.0**-18
 
-_reasons: dict[tuple, str | None] = {}
+_reasons: dict[tuple[object, ...], str | None] = {}
 
 
-def self_check_reason(attention, call: Call, arguments) -> str | None:
+class Checked(Protocol):
+    """What is read of an :class:`~fairseq_posattn.attention.implementations.Attention`."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def attend(self) -> Callable[..., Attended]: ...
+    @property
+    def shapes(self) -> Shapes: ...
+    @property
+    def spread(self) -> Mapping[str, float]: ...
+
+
+Tensors = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Example:
+    """Inputs to compare on: tensors by name, a mask if one is called with, padding ``[B, Tk]``."""
+
+    tensors: Tensors
+    mask: Tensor | DistanceMask | None
+    padding: Tensor
+
+
+def self_check_reason(attention: Checked, call: Call, arguments: Arguments) -> str | None:
     """Why ``auto`` does not take a function's kernels for calls of this kind, or None.
 
     Args:
-        attention: an :class:`~fairseq_posattn.attention.implementations.Attention`.
-        call, arguments: as it was called.
+        call, arguments: as the function was called.
 
     Raises:
         torch.OutOfMemoryError: the check had no room. The next call tries again.
@@ -53,7 +80,13 @@ def self_check_reason(attention, call: Call, arguments) -> str | None:
     return _reasons[key]
 
 
-def _check(attention, call, options, mask, value) -> str | None:
+def _check(
+    attention: Checked,
+    call: Call,
+    options: Arguments,
+    mask: Tensor | DistanceMask | None,
+    value: Tensor,
+) -> str | None:
     device = value.device
     with (
         torch.random.fork_rng([device] if value.is_cuda else []),
@@ -88,8 +121,10 @@ def _check(attention, call, options, mask, value) -> str | None:
     return reason
 
 
-def _example(attention, length, mask, value):
-    """Random tensors by name, a mask of the kind that is called with, and padding."""
+def _example(
+    attention: Checked, length: int, mask: Tensor | DistanceMask | None, value: Tensor
+) -> Example:
+    """Random tensors, a mask of the kind that is called with, and padding."""
     generator = torch.Generator().manual_seed(length)
     sizes = {"B": BATCH, "H": HEADS, "Tq": length, "Tk": length}
     sizes |= {"D": value.size(-1), "Dv": value.size(-1), "C": value.size(-1)}
@@ -99,33 +134,34 @@ def _example(attention, length, mask, value):
     for name, spread in attention.spread.items():
         tensors[name] *= spread
     tensors = {name: t.to(value.device, value.dtype) for name, t in tensors.items()}
-    example = None
+    past: Tensor | DistanceMask | None = None
     if mask is not None:
-        example = MaskBank(["past"]).of_distance(length, length, device=value.device)
-        example = example.expand(HEADS if value.dim() > 3 else 1)
+        line = MaskBank(["past"]).of_distance(length, length, device=value.device)
+        past = line.expand(HEADS if value.dim() > 3 else 1)
         if not isinstance(mask, DistanceMask):
-            example = example.matrix(value.dtype)[:1]
+            past = past.matrix(value.dtype)[:1]
     positions = torch.arange(length, device=value.device)
     ends = torch.arange(length, length - 5 * BATCH, -5, device=value.device)
     padding = positions >= ends[:, None]
-    return tensors, example, padding
+    return Example(tensors, past, padding)
 
 
-def _disagreement(attention, call, options, example) -> float:
+def _disagreement(attention: Checked, call: Call, options: Arguments, example: Example) -> float:
     """The largest error of the kernels' results, over what is allowed.
 
     Allowed is four times the error of the reference in the same type, and some roundings, of which
     those in a sum grow as the root of its size.
     """
-    tensors, mask, padding = example
+    tensors = example.tensors
     if "mask" in attention.shapes.masks:
-        options = {**options, "mask": mask}
+        options = {**options, "mask": example.mask}
     dropping = call.dropout_p > 0
-    call = replace(call, key_padding_mask=padding if call.key_padding_mask is not None else None)
+    padding = example.padding if call.key_padding_mask is not None else None
+    call = replace(call, key_padding_mask=padding)
 
-    def attend(impl, dropout_p, tensors):
+    def attend(impl: str, dropout_p: float, tensors: Tensors) -> Tensor:
         served = replace(call, impl=impl, dropout_p=dropout_p)
-        return attention.attend(served, **tensors, **options)
+        return context_of(attention.attend(served, **tensors, **options))
 
     wide = {name: tensor.double() for name, tensor in tensors.items()}
     exact = _results(lambda t: attend("reference", 0.0, t), wide)
@@ -143,7 +179,9 @@ def _disagreement(attention, call, options, example) -> float:
     return worst
 
 
-def _dropout_disagreement(attend, dropout_p, tensors, eps) -> float:
+def _dropout_disagreement(
+    attend: Callable[[str, float, Tensors], Tensor], dropout_p: float, tensors: Tensors, eps: float
+) -> float:
     """What is dropped on the way back must be what was dropped on the way there.
 
     The context is linear in the values: whatever was dropped, the product of their gradient with
@@ -169,7 +207,7 @@ def _ratio(error: Tensor, allowed: Tensor) -> float:
     return math.inf if math.isnan(ratio) else ratio
 
 
-def _results(attend, tensors: dict[str, Tensor]) -> list[Tensor]:
+def _results(attend: Callable[[Tensors], Tensor], tensors: Tensors) -> list[Tensor]:
     """The output, and the gradients of its sum with fixed weights."""
     leaves = {name: tensor.detach().requires_grad_() for name, tensor in tensors.items()}
     output = attend(leaves)

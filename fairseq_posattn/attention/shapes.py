@@ -14,10 +14,12 @@ All other dimensions must be equal wherever they have the same name.
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from fairseq_posattn.attention.call import Arguments
 from fairseq_posattn.attention.masks import DistanceMask
 
 BROADCAST = {"B", "H", "Tq"}
@@ -41,13 +43,13 @@ class Shapes:
         }
         self._fit = lru_cache(maxsize=256)(self._fit_uncached)
 
-    def broadcast(self, arguments: Mapping[str, object]) -> dict[str, object]:
+    def broadcast(self, arguments: Arguments) -> dict[str, Any]:
         """The arguments, with tensors expanded to the sizes that they have together.
 
         Raises:
             ValueError: a tensor does not fit the others, or a mask them.
         """
-        tensors = {name: arguments.get(name) for name in self.dimensions}
+        tensors: dict[str, Any] = {name: arguments.get(name) for name in self.dimensions}
         shapes = tuple(None if t is None else t.shape for t in tensors.values())
         sizes, expanded = self._fit(shapes)
         fitted = dict(arguments)
@@ -59,7 +61,9 @@ class Shapes:
                 fitted[name] = _fit_mask(name, mask, _named(dimensions, sizes), sizes)
         return fitted
 
-    def _fit_uncached(self, shapes: tuple) -> tuple[dict[str, int], dict[str, tuple[int, ...]]]:
+    def _fit_uncached(
+        self, shapes: tuple[torch.Size | None, ...]
+    ) -> tuple[dict[str, int], dict[str, tuple[int, ...]]]:
         """The sizes of all dimensions, and the tensors that are to be expanded, to what."""
         sizes: dict[str, int] = {}
         given = [
@@ -127,7 +131,9 @@ def _named(dimensions: Sequence[str], sizes: Mapping[str, int]) -> list[str]:
     return named
 
 
-def _misfit(name, shape, dimensions, sizes) -> ValueError:
+def _misfit(
+    name: str, shape: Sequence[int], dimensions: Sequence[str], sizes: Mapping[str, int]
+) -> ValueError:
     expected = ", ".join(
         str(sizes[dimension]) if dimension in sizes else dimension for dimension in dimensions
     )
@@ -135,7 +141,9 @@ def _misfit(name, shape, dimensions, sizes) -> ValueError:
     return ValueError(f"{name} has shape {list(shape)}; expected [{letters}], here [{expected}]")
 
 
-def _fit_mask(name: str, mask: Tensor | DistanceMask, dimensions: list[str], sizes):
+def _fit_mask(
+    name: str, mask: Tensor | DistanceMask, dimensions: list[str], sizes: Mapping[str, int]
+) -> Tensor | DistanceMask:
     target = [sizes[dimension] for dimension in dimensions]
     if isinstance(mask, DistanceMask):
         heads = target[1] if len(target) > 3 else 1

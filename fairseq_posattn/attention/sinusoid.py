@@ -2,6 +2,7 @@
 
 import torch
 from torch import Tensor
+from torch.types import Device
 
 from fairseq_posattn.attention.distance import signed_distances
 
@@ -11,7 +12,7 @@ def relative_sinusoids(
     key_length: int,
     features: int,
     *,
-    device=None,
+    device: Device = None,
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:
     """``R_{t-s}``: sines (even features) and cosines (odd ones) of distance times frequency.

@@ -7,9 +7,10 @@ Fan et al., 2021, "Mask Attention Networks: Rethinking and Strengthen Transforme
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.types import Device
 from typing_extensions import Unpack
 
-from fairseq_posattn.attention.call import Attended, Call, Options
+from fairseq_posattn.attention.call import Attended, Call, Options, map_context
 from fairseq_posattn.attention.distance import distance_matrix, signed_distances
 from fairseq_posattn.attention.implementations import Attention
 from fairseq_posattn.attention.mechanism import Mechanism
@@ -73,7 +74,7 @@ def static_mask(
     *,
     key_padding_mask: Tensor | None = None,
     causal: bool = False,
-    device=None,
+    device: Device = None,
 ) -> Tensor:
     """``SM[t, s]`` = 1 where ``|t-s| <= b``, else 0 (MANs eq. 11).
 
@@ -92,9 +93,8 @@ def static_mask(
     visible = distances >= 0 if causal else torch.ones_like(distances, dtype=torch.bool)
     if key_padding_mask is not None:
         visible = visible & ~key_padding_mask[:, None, None, :]
-    if radius is None:
-        radius = (visible.sum(-1, keepdim=True) / 2).sqrt()
-    return (visible & (distances.abs() <= radius)).float()
+    reach = (visible.sum(-1, keepdim=True) / 2).sqrt() if radius is None else radius
+    return (visible & (distances.abs() <= reach)).float()
 
 
 class StaticMaskAttention(Mechanism):
@@ -119,7 +119,16 @@ class StaticMaskAttention(Mechanism):
         super().__init__(causal, dropout, impl)
         self.radius = radius
 
-    def forward(self, hidden, query, key, value, *, key_padding_mask=None, need_weights=False):
+    def forward(
+        self,
+        hidden: Tensor,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        *,
+        key_padding_mask: Tensor | None = None,
+        need_weights: bool = False,
+    ) -> Attended:
         """See :func:`mask_attention`; ``hidden`` ``[B, Tq, C]`` is not looked at."""
         mask = static_mask(
             query.size(-2),
@@ -139,7 +148,4 @@ class StaticMaskAttention(Mechanism):
             impl=self.impl,
             need_weights=need_weights,
         )
-        if need_weights:
-            context, weights = attended
-            return F.relu(context), weights
-        return F.relu(attended)
+        return map_context(F.relu, attended)

@@ -77,7 +77,9 @@ def masked_softmax(scores: Tensor, blocked: Tensor | None, dtype: torch.dtype) -
     return weights if dead is None else weights.masked_fill(dead, 0.0)
 
 
-def _normalise(scores, blocked, dtype):
+def _normalise(
+    scores: Tensor, blocked: Tensor | None, dtype: torch.dtype
+) -> tuple[Tensor, Tensor | None]:
     """The softmax, in which dead rows are yet to be set to zero, and those rows or None."""
     dead = None
     if blocked is not None:
@@ -109,8 +111,13 @@ def biased_attention(
     if bias is not None:
         wide = torch.promote_types(scores.dtype, bias.dtype) != scores.dtype
         scores = scores + bias if wide else scores.add_(bias)
-    options = {"dropout_p": call.dropout_p, "need_weights": call.need_weights}
-    return softmax_attention(scores, value, blocked=blocked, **options)
+    return softmax_attention(
+        scores,
+        value,
+        blocked=blocked,
+        dropout_p=call.dropout_p,
+        need_weights=call.need_weights,
+    )
 
 
 def sdpa_attention(

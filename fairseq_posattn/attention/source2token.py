@@ -78,12 +78,14 @@ class Source2TokenPooling(nn.Module):
         self.activation = activation
         self.reset_parameters()
 
-    def reset_parameters(self):
+    def reset_parameters(self) -> None:
         for linear in (self.hidden, self.output):
             nn.init.xavier_uniform_(linear.weight)
             nn.init.zeros_(linear.bias)
 
-    def forward(self, hidden: Tensor, key_padding_mask=None, need_weights: bool = False):
+    def forward(
+        self, hidden: Tensor, key_padding_mask: Tensor | None = None, need_weights: bool = False
+    ) -> Attended:
         """``[B, T, C]`` to ``[B, C]``: see :func:`source2token_pooling`."""
         scores = self.output(self.activation(self.hidden(hidden)))  # [B, T, C]
         return source2token_pooling(

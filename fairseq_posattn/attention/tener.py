@@ -116,11 +116,20 @@ class AdaptedAttention(Mechanism):
         self.position_bias = nn.Parameter(torch.empty(num_heads, embed_dim // num_heads))  # v
         self.reset_parameters()
 
-    def reset_parameters(self):
+    def reset_parameters(self) -> None:
         nn.init.xavier_normal_(self.content_bias)
         nn.init.xavier_normal_(self.position_bias)
 
-    def forward(self, hidden, query, key, value, *, key_padding_mask=None, need_weights=False):
+    def forward(
+        self,
+        hidden: Tensor,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        *,
+        key_padding_mask: Tensor | None = None,
+        need_weights: bool = False,
+    ) -> Attended:
         """See :func:`adapted_attention`; ``hidden`` ``[B, Tq, C]`` is not looked at."""
         return adapted_attention(
             query,

@@ -96,8 +96,13 @@ def relative_attention(
     elif not scaled:  # in float32 at least: float16 may not hold them
         scores = scaled_scores(content_query, key).add_(position_scores)  # [B, H, Tq, Tk]
         scores = scores.to(torch.promote_types(scores.dtype, torch.float32)).mul_(unscale)
-        options = {"dropout_p": call.dropout_p, "need_weights": call.need_weights}
-        return softmax_attention(scores, value, blocked=blocked, **options)
+        return softmax_attention(
+            scores,
+            value,
+            blocked=blocked,
+            dropout_p=call.dropout_p,
+            need_weights=call.need_weights,
+        )
     return biased_attention(call, content_query, key, value, bias=position_scores, blocked=blocked)
 
 
@@ -148,7 +153,7 @@ class TransformerXLAttention(Mechanism):
         self.position_bias = nn.Parameter(torch.empty(num_heads, head_dim))  # v
         self.reset_parameters()
 
-    def reset_parameters(self):
+    def reset_parameters(self) -> None:
         nn.init.xavier_uniform_(self.distance_weight)
         nn.init.normal_(self.content_bias, std=0.02)
         nn.init.normal_(self.position_bias, std=0.02)
@@ -160,9 +165,19 @@ class TransformerXLAttention(Mechanism):
             query_length, key_length, weight.size(1), device=weight.device, dtype=weight.dtype
         )
         projected = F.linear(sinusoids, weight)  # [Tq+Tk-1, C]
-        return projected.unflatten(-1, self.content_bias.shape).transpose(0, 1)
+        by_head: Tensor = projected.unflatten(-1, self.content_bias.shape)
+        return by_head.transpose(0, 1)
 
-    def forward(self, hidden, query, key, value, *, key_padding_mask=None, need_weights=False):
+    def forward(
+        self,
+        hidden: Tensor,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        *,
+        key_padding_mask: Tensor | None = None,
+        need_weights: bool = False,
+    ) -> Attended:
         """See :func:`transformer_xl_attention`; ``hidden`` ``[B, Tq, C]`` is not looked at."""
         return transformer_xl_attention(
             query,

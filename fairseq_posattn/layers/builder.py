@@ -42,7 +42,7 @@ def build_sublayers(layer: LayerDescription, config: MechanismConfig) -> list[Re
     ]
 
 
-def _build_sublayer(name, layer, config) -> nn.Module:
+def _build_sublayer(name: str, layer: LayerDescription, config: MechanismConfig) -> nn.Module:
     if name == FEED_FORWARD:
         return FeedForward(
             layer.embed_dim, layer.ffn_dim, layer.activation, layer.activation_dropout

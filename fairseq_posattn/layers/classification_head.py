@@ -50,7 +50,7 @@ class ClassificationHead(nn.Module):
         dropout: float = 0.0,
     ):
         super().__init__()
-        layers = []
+        layers: list[nn.Module] = []
         if hidden_dim:
             layers += [nn.Dropout(dropout), glorot_linear(input_dim, hidden_dim), nn.ELU()]
         output_dim = hidden_dim or input_dim
@@ -61,4 +61,5 @@ class ClassificationHead(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """``[B, input_dim]`` to ``[B, num_classes]``."""
-        return self.layers(features)
+        scores: Tensor = self.layers(features)
+        return scores

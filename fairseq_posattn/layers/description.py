@@ -18,7 +18,7 @@ class LayerDescription:
         dropout: probability of dropping a feature of a sublayer's output.
         attention_dropout: of dropping an attention weight.
         activation_dropout: of dropping a feature after the activation.
-        encoder_dim: features of what a decoder's layer attends to.
+        encoder_dim: features of what a decoder's layer attends to; 0 for nothing.
     """
 
     sublayers: tuple[str, ...]
@@ -32,4 +32,4 @@ class LayerDescription:
     dropout: float = 0.0
     attention_dropout: float = 0.0
     activation_dropout: float = 0.0
-    encoder_dim: int | None = None
+    encoder_dim: int = 0

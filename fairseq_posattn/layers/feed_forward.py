@@ -24,4 +24,5 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """``[T, B, C]`` to ``[T, B, C]``."""
-        return self.fc2(self.dropout(self.activation(self.fc1(x))))
+        output: Tensor = self.fc2(self.dropout(self.activation(self.fc1(x))))
+        return output

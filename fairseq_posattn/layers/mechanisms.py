@@ -5,10 +5,13 @@ builds the module from the flags, and a line in ``MECHANISMS``. Flags of its own
 :class:`MechanismConfig`.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch.nn.functional as F
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from torch import Tensor
 
 from fairseq_posattn import attention
 from fairseq_posattn.attention import Mechanism
@@ -20,7 +23,7 @@ from fairseq_posattn.layers.description import LayerDescription
 
 
 @dataclass
-class MechanismConfig(FairseqDataclass):
+class MechanismConfig(FairseqDataclass):  # type: ignore[misc]  # fairseq has no types
     """The flags of the mechanisms, shared by all models."""
 
     attention_impl: ChoiceEnum(["auto", "reference", "sdpa", "triton"]) = field(
@@ -127,11 +130,16 @@ def implementation_of(function: Attention, config: MechanismConfig) -> str:
 
 
 def _build(
-    mechanism: type[Mechanism], config: MechanismConfig, layer: LayerDescription, *args, **own
+    mechanism: type[Mechanism],
+    config: MechanismConfig,
+    layer: LayerDescription,
+    *args: Any,
+    **own: Any,
 ) -> Mechanism:
     """A mechanism with arguments of its own, and those that every mechanism has."""
     impl = implementation_of(mechanism.attention, config)
-    return mechanism(*args, **own, causal=layer.causal, dropout=layer.attention_dropout, impl=impl)
+    build: Callable[..., Mechanism] = mechanism
+    return build(*args, **own, causal=layer.causal, dropout=layer.attention_dropout, impl=impl)
 
 
 def build_san(config: MechanismConfig, layer: LayerDescription) -> Mechanism:
@@ -170,7 +178,11 @@ def build_da(config: MechanismConfig, layer: LayerDescription) -> Mechanism:
     )
 
 
-def build_mtsa(config: MechanismConfig, layer: LayerDescription, activation=F.relu) -> Mechanism:
+def build_mtsa(
+    config: MechanismConfig,
+    layer: LayerDescription,
+    activation: Callable[[Tensor], Tensor] = F.relu,
+) -> Mechanism:
     masks = () if config.mtsa_masks == "none" else tuple(config.mtsa_masks.split(","))
     return _build(
         attention.TensorizedAttention,

@@ -8,6 +8,7 @@ networks (Yang et al., 2016).
 import torch
 from torch import Tensor, nn
 
+from fairseq_posattn.attention.call import Attended, context_of
 from fairseq_posattn.attention.disan import glorot_linear
 from fairseq_posattn.attention.softmax import softmax_attention
 
@@ -19,7 +20,7 @@ def multi_query_attention(
     *,
     key_padding_mask: Tensor | None = None,
     need_weights: bool = False,
-) -> Tensor | tuple[Tensor, Tensor]:
+) -> Attended:
     """Query i's mean of ``hidden``, weights a softmax over the positions of ``u_t' Q_i``.
 
     Args:
@@ -64,8 +65,8 @@ class MultiQueryPooling(nn.Module):
     def forward(self, hidden: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
         """``[B, T, C]`` to ``[B, C]``, or ``[B, M C]``; ``key_padding_mask`` bool ``[B, T]``."""
         keys = torch.tanh(self.key_map(hidden))  # [B, T, C]
-        found = multi_query_attention(
-            hidden, keys, self.queries, key_padding_mask=key_padding_mask
-        )  # [B, M, C]
-        side_by_side = found.flatten(1)  # [B, M C]
-        return side_by_side if self.fusion is None else self.fusion(side_by_side)
+        found = multi_query_attention(hidden, keys, self.queries, key_padding_mask=key_padding_mask)
+        vectors = context_of(found).flatten(1)  # [B, M C]
+        if self.fusion is not None:
+            vectors = self.fusion(vectors)
+        return vectors

@@ -4,12 +4,17 @@ Every module here takes and gives ``[T, B, C]``. Weights start as in fairseq's m
 """
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from fairseq.incremental_decoding_utils import FairseqIncrementalState
 from torch import Tensor, nn
 
 from fairseq_posattn.attention import Mechanism
+
+# fairseq's: what each module remembers from step to step, by a name of its own.
+IncrementalState = dict[str, Any]
 
 
 class PackedLinear(nn.Linear):
@@ -26,26 +31,29 @@ class PackedLinear(nn.Linear):
         self.parts = parts
         super().__init__(input_dim, parts * output_dim, bias)
 
-    def reset_parameters(self):
+    def reset_parameters(self) -> None:
         super().reset_parameters()
         for weight in self.weight.chunk(self.parts):
             nn.init.xavier_uniform_(weight, gain=1 / math.sqrt(2))
 
-    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
-        return super().forward(x).chunk(self.parts, dim=-1)
+    def split(self, x: Tensor) -> tuple[Tensor, ...]:
+        """The projections of the input, apart."""
+        packed: Tensor = self(x)
+        return packed.chunk(self.parts, dim=-1)
 
 
 class OutputLinear(nn.Linear):
     """The projection of the concatenated heads."""
 
-    def reset_parameters(self):
+    def reset_parameters(self) -> None:
         nn.init.xavier_uniform_(self.weight)
         nn.init.zeros_(self.bias)
 
 
 def split_heads(x: Tensor, num_heads: int) -> Tensor:
     """``[T, B, C]`` to ``[B, H, T, D]``, a view."""
-    return x.unflatten(-1, (num_heads, -1)).permute(1, 2, 0, 3)
+    heads: Tensor = x.unflatten(-1, (num_heads, -1))
+    return heads.permute(1, 2, 0, 3)
 
 
 def merge_heads(x: Tensor) -> Tensor:
@@ -53,7 +61,7 @@ def merge_heads(x: Tensor) -> Tensor:
     return x.permute(2, 0, 1, 3).flatten(2)
 
 
-def check_heads(embed_dim: int, num_heads: int):
+def check_heads(embed_dim: int, num_heads: int) -> None:
     if embed_dim % num_heads:
         raise ValueError(f"{embed_dim} features cannot be divided among {num_heads} heads")
 
@@ -63,19 +71,26 @@ def sentences_of_hypotheses(new_order: Tensor, hypotheses: int) -> Tensor:
     return new_order if hypotheses == 1 else new_order[::hypotheses] // hypotheses
 
 
-class CachedAttention(FairseqIncrementalState, nn.Module):
+class CachedAttention(FairseqIncrementalState, nn.Module):  # type: ignore[misc]  # no types there
     """What self and cross attention share while decoding: tensors kept from step to step.
 
     A cache maps names to tensors whose first dimension is the sentences (hypotheses) of the batch.
     """
 
-    def cached(self, incremental_state) -> dict[str, Tensor] | None:
-        return self.get_incremental_state(incremental_state, "attention")
+    # fairseq's, which has no types
+    get_incremental_state: Callable[[IncrementalState | None, str], Any]
+    set_incremental_state: Callable[[IncrementalState | None, str, Any], Any]
 
-    def cache(self, incremental_state, tensors: dict[str, Tensor]):
+    def cached(self, incremental_state: IncrementalState | None) -> dict[str, Tensor] | None:
+        kept: dict[str, Tensor] | None = self.get_incremental_state(incremental_state, "attention")
+        return kept
+
+    def cache(self, incremental_state: IncrementalState | None, tensors: dict[str, Tensor]) -> None:
         self.set_incremental_state(incremental_state, "attention", tensors)
 
-    def reorder_incremental_state(self, incremental_state, new_order: Tensor):
+    def reorder_incremental_state(
+        self, incremental_state: IncrementalState, new_order: Tensor
+    ) -> IncrementalState:
         """Follow a beam search that keeps the hypotheses ``new_order``, in that order."""
         tensors = self.cached(incremental_state)
         if tensors is not None:
@@ -109,7 +124,7 @@ class MultiheadSelfAttention(CachedAttention):
         self,
         x: Tensor,
         key_padding_mask: Tensor | None = None,
-        incremental_state: dict | None = None,
+        incremental_state: IncrementalState | None = None,
         need_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
         """Attend from each position of ``x`` to ``x``, or to all of it so far.
@@ -122,7 +137,7 @@ class MultiheadSelfAttention(CachedAttention):
         Returns:
             ``[T, B, C]`` and the weights ``[B, H, T, Tk]`` or None.
         """
-        parts = self.qkv_proj(x)
+        parts = self.qkv_proj.split(x)
         if not self.projects_key:
             parts = (parts[0], x, parts[1])
         query, key, value = (split_heads(part, self.num_heads) for part in parts)
@@ -141,7 +156,13 @@ class MultiheadSelfAttention(CachedAttention):
         context, weights = attended if need_weights else (attended, None)
         return self.out_proj(merge_heads(context)), weights
 
-    def _extend_cache(self, incremental_state, key, value, padding):
+    def _extend_cache(
+        self,
+        incremental_state: IncrementalState,
+        key: Tensor,
+        value: Tensor,
+        padding: Tensor | None,
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
         past = self.cached(incremental_state)
         if past is not None:
             key_length = past["key"].size(-2)
@@ -187,7 +208,7 @@ class MultiheadCrossAttention(CachedAttention):
         x: Tensor,
         encoder_out: Tensor,
         encoder_padding_mask: Tensor | None = None,
-        incremental_state: dict | None = None,
+        incremental_state: IncrementalState | None = None,
         need_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
         """Attend from each position of ``x`` to the encoder's output.
@@ -206,13 +227,15 @@ class MultiheadCrossAttention(CachedAttention):
         hypotheses = x.size(1) // batch
         past = self.cached(incremental_state)
         if past is None:
-            key, value = (split_heads(part, self.num_heads) for part in self.kv_proj(encoder_out))
+            key, value = (
+                split_heads(part, self.num_heads) for part in self.kv_proj.split(encoder_out)
+            )
             self.cache(incremental_state, {"key": key, "value": value})
             self.set_incremental_state(incremental_state, "hypotheses", hypotheses)
         else:
             key, value = past["key"], past["value"]
         hidden = x if hypotheses == 1 else gather_hypotheses(x, batch)  # [N*T, B, C]
-        (query,) = (split_heads(part, self.num_heads) for part in self.query_proj(hidden))
+        query = split_heads(self.query_proj(hidden), self.num_heads)
         attended = self.mechanism(
             hidden.transpose(0, 1),
             query,
@@ -229,18 +252,22 @@ class MultiheadCrossAttention(CachedAttention):
                 weights = weights.unflatten(2, (hypotheses, length)).transpose(1, 2).flatten(0, 1)
         return output, weights
 
-    def reorder_incremental_state(self, incremental_state, new_order: Tensor):
+    def reorder_incremental_state(
+        self, incremental_state: IncrementalState, new_order: Tensor
+    ) -> IncrementalState:
         """Follow a beam search; the hypotheses of a sentence stay next to each other."""
-        hypotheses = self.get_incremental_state(incremental_state, "hypotheses") or 1
+        hypotheses: int = self.get_incremental_state(incremental_state, "hypotheses") or 1
         sentences = sentences_of_hypotheses(new_order, hypotheses)
         return super().reorder_incremental_state(incremental_state, sentences)
 
 
 def gather_hypotheses(x: Tensor, batch: int) -> Tensor:
     """``[T, B*N, C]`` to ``[N*T, B, C]``: the hypotheses of a sentence as one longer one."""
-    return x.unflatten(1, (batch, -1)).permute(2, 0, 1, 3).flatten(0, 1)
+    hypotheses: Tensor = x.unflatten(1, (batch, -1))
+    return hypotheses.permute(2, 0, 1, 3).flatten(0, 1)
 
 
 def spread_hypotheses(x: Tensor, length: int) -> Tensor:
     """``[N*T, B, C]`` back to ``[T, B*N, C]``."""
-    return x.unflatten(0, (-1, length)).permute(1, 2, 0, 3).flatten(1, 2)
+    hypotheses: Tensor = x.unflatten(0, (-1, length))
+    return hypotheses.permute(1, 2, 0, 3).flatten(1, 2)

@@ -1,11 +1,16 @@
 """Encoder and decoder layers as lists of residual sublayers, for fairseq's Transformer."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from fairseq.modules import FairseqDropout, LayerNorm
 from torch import Tensor, nn
 
-from fairseq_posattn.layers.multihead import MultiheadCrossAttention, MultiheadSelfAttention
+from fairseq_posattn.layers.multihead import (
+    IncrementalState,
+    MultiheadCrossAttention,
+    MultiheadSelfAttention,
+)
 
 
 class Residual(nn.Module):
@@ -25,7 +30,7 @@ class Residual(nn.Module):
         self.dropout = FairseqDropout(dropout, module_name=type(self).__name__)
         self.normalize_before = normalize_before
 
-    def forward(self, x: Tensor, *args, **kwargs) -> tuple[Tensor, Tensor | None]:
+    def forward(self, x: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor | None]:
         """``[T, B, C]`` to ``[T, B, C]``, and the sublayer's attention weights or None."""
         output = self.sublayer(self.layer_norm(x) if self.normalize_before else x, *args, **kwargs)
         output, weights = output if isinstance(output, tuple) else (output, None)
@@ -53,7 +58,7 @@ class EncoderLayer(nn.Module):
                 x, _ = residual(x)
         return x
 
-    def upgrade_state_dict_named(self, state_dict, name):
+    def upgrade_state_dict_named(self, state_dict: dict[str, Any], name: str) -> None:
         """Called by fairseq's encoder; there are no older checkpoints to upgrade."""
 
 
@@ -75,7 +80,7 @@ class DecoderLayer(nn.Module):
         x: Tensor,
         encoder_out: Tensor,
         encoder_padding_mask: Tensor | None = None,
-        incremental_state: dict | None = None,
+        incremental_state: IncrementalState | None = None,
         self_attn_mask: Tensor | None = None,
         self_attn_padding_mask: Tensor | None = None,
         need_attn: bool = False,
@@ -110,6 +115,6 @@ class DecoderLayer(nn.Module):
                 x, _ = residual(x)
         return x, None if attention is None else attention.transpose(0, 1), None
 
-    def make_generation_fast_(self, need_attn: bool = False, **kwargs):
+    def make_generation_fast_(self, need_attn: bool = False, **kwargs: object) -> None:
         """Called by fairseq before it generates: whether anybody will read the attention."""
         self.need_attn = need_attn

@@ -2,6 +2,8 @@
 
 import argparse
 import sys
+from collections.abc import Sequence
+from types import ModuleType
 
 from fairseq_posattn.scoring import (
     bleu_command,
@@ -12,7 +14,7 @@ from fairseq_posattn.scoring import (
 )
 from fairseq_posattn.scoring.command import read_pairs, run
 
-KINDS = {
+KINDS: dict[str, ModuleType] = {
     "bleu": bleu_command,
     "rouge": rouge_command,
     "labels": labels_command,
@@ -21,14 +23,16 @@ KINDS = {
 }
 
 
-def score(kind, arguments=None, prog=None):
+def score(kind: str, arguments: Sequence[str] | None = None, prog: str | None = None) -> int:
     """Score by one of ``KINDS``; returns the exit status."""
     command = KINDS[kind]
     read = getattr(command, "read", read_pairs)
     return run(command.parser(prog), command.score, arguments, read)
 
 
-def main(arguments=None, prog="python -m fairseq_posattn.scoring"):
+def main(
+    arguments: Sequence[str] | None = None, prog: str = "python -m fairseq_posattn.scoring"
+) -> int:
     parser = argparse.ArgumentParser(
         prog=prog,
         description="Score what a model wrote.",

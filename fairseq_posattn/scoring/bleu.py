@@ -14,10 +14,14 @@ compound-split         of the tokens with words taken apart at hyphens, as on WM
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.scoring import languages, moses
 from fairseq_posattn.scoring.pairs import Pairs
+
+if TYPE_CHECKING:
+    from sacrebleu.metrics.base import Metric
 
 FORMS = ("sacrebleu", "tokenised", "tokenised-lowercase", "compound-split")
 TEXTS = ("auto", "moses", "running")
@@ -82,14 +86,14 @@ def running_text(
     return replace(pairs, hypotheses=hypotheses, references=references)
 
 
-def bleu_metric(form: str, language: str | None = None):
+def bleu_metric(form: str, language: str | None = None) -> "Metric":
     """sacreBLEU's metric for one form of BLEU.
 
     Args:
         form: one of :data:`FORMS`.
         language: of the running text; None counts words as 13a does.
     """
-    from sacrebleu.metrics import BLEU  # only here: --help does not wait for it
+    from sacrebleu.metrics.bleu import BLEU  # only here: --help does not wait for it
 
     # force: sacreBLEU would advise against text that is tokenised already.
     if form == "sacrebleu":
@@ -100,23 +104,24 @@ def bleu_metric(form: str, language: str | None = None):
 def text_of(form: str, pairs: Pairs, running: Pairs) -> Pairs:
     """The text that a form is of: tokens as they are, split at hyphens, or running text."""
     if form == "compound-split":
-        sides = map(split_compounds, (pairs.hypotheses, pairs.references))
-        return replace(pairs, **dict(zip(("hypotheses", "references"), sides, strict=True)))
+        hypotheses, references = map(split_compounds, (pairs.hypotheses, pairs.references))
+        return replace(pairs, hypotheses=hypotheses, references=references)
     return running if form == "sacrebleu" else pairs
 
 
-def running_metrics():
+def running_metrics() -> dict[str, "Metric"]:
     """By name, what is computed of running text beside BLEU.
 
     chrF2 (Popović, 2015) is F2 of the n-grams of characters; TER (Snover et al., 2006) the edits,
     moves among them, that are left to make, for a hundred words: the lower, the better.
     """
-    from sacrebleu.metrics import CHRF, TER
+    from sacrebleu.metrics.chrf import CHRF
+    from sacrebleu.metrics.ter import TER
 
     return {"chrf2": CHRF(), "ter": TER()}
 
 
-def score_of(metric, pairs: Pairs) -> Score:
+def score_of(metric: "Metric", pairs: Pairs) -> Score:
     score = metric.corpus_score(pairs.hypotheses, [pairs.references]).score
     return Score(score, str(metric.get_signature()))
 
@@ -126,6 +131,6 @@ def bleu(pairs: Pairs, form: str, language: str | None = None) -> Score:
     return score_of(bleu_metric(form, language), text_of(form, pairs, pairs))
 
 
-def split_compounds(lines):
+def split_compounds(lines: Sequence[str]) -> list[str]:
     """Hyphens within words as tokens of their own, marked as such."""
     return [HYPHENATED.sub(r"\1 ##AT##-##AT## \2", line) for line in lines]

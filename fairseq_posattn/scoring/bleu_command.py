@@ -18,6 +18,9 @@ first of --forms, which is sacrebleu if all are computed; each form has its own 
 them for each score, by approximate randomisation, too. Everything but p is in percent.
 """
 
+import argparse
+from collections.abc import Collection
+
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.text.lines import read_lines
 from fairseq_posattn.scoring import languages
@@ -41,7 +44,7 @@ SUMMARY = "BLEU, chrF and TER of translations"
 CALLED = {"bleu": "BLEU", "chrf2": "chrF2", "ter": "TER"}
 
 
-def parser(prog=None):
+def parser(prog: str | None = None) -> argparse.ArgumentParser:
     parser = make_parser(__doc__, prog)
     parser.add_argument(
         "--forms",
@@ -75,7 +78,7 @@ def parser(prog=None):
     return parser
 
 
-def score(pairs, options):
+def score(pairs: Pairs, options: argparse.Namespace) -> Result:
     if options.detokenize is not None:
         if options.language is not None or options.text != "auto":
             raise UsageError("--detokenize says both --text and --language: leave these out")
@@ -131,7 +134,9 @@ def find_language(pairs: Pairs, asked: str | None) -> tuple[str | None, list[str
     return language, [f"the references are taken for {language}, by script; give --language LANG"]
 
 
-def warnings_of_text(pairs: Pairs, sides: Sides, forms, language: str | None) -> list[str]:
+def warnings_of_text(
+    pairs: Pairs, sides: Sides, forms: Collection[str], language: str | None
+) -> list[str]:
     """What to know of scores that are not quite what their names say."""
     warnings = []
     without_mecab = languages.tokeniser(language)[1]

@@ -4,9 +4,10 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.pipeline.progress import say
@@ -17,8 +18,10 @@ from fairseq_posattn.scoring.pairs import (
     plain_lines,
     read_generated,
 )
-from fairseq_posattn.scoring.significance import TESTS_SIGNATURE
+from fairseq_posattn.scoring.significance import TESTS_SIGNATURE, Comparison
 from fairseq_posattn.scoring.subwords import MARKS
+
+Subject = TypeVar("Subject")  # what is scored
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,7 @@ class Result:
     warnings: list[str]
 
 
-def make_parser(description, prog=None):
+def make_parser(description: str | None, prog: str | None = None) -> argparse.ArgumentParser:
     """A parser with the options that say what is scored."""
     parser = argparse.ArgumentParser(
         prog=prog,
@@ -75,7 +78,7 @@ def make_parser(description, prog=None):
     return parser
 
 
-def read_pairs(parser, options):
+def read_pairs(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Pairs:
     """What the options say is to be scored."""
     if (options.generated is None) == (options.hypotheses is None):
         parser.error("give either --generated FILE or --hypotheses FILE --references FILE")
@@ -86,7 +89,7 @@ def read_pairs(parser, options):
     return from_files(options.hypotheses, options.references, options.remove_bpe)
 
 
-def read_baseline(options, pairs):
+def read_baseline(options: argparse.Namespace, pairs: Pairs) -> Pairs:
     """The baseline's hypotheses beside the references of the pairs that are scored.
 
     Raises:
@@ -107,7 +110,12 @@ def read_baseline(options, pairs):
     return replace(pairs, hypotheses=hypotheses)
 
 
-def add_comparisons(numbers, lines, compared, called):
+def add_comparisons(
+    numbers: dict[str, Any],
+    lines: list[str],
+    compared: Mapping[str, Comparison],
+    called: Mapping[str, str],
+) -> None:
     """Add what :func:`~fairseq_posattn.scoring.significance.compare` found to a result.
 
     Args:
@@ -123,7 +131,7 @@ def add_comparisons(numbers, lines, compared, called):
     lines.append(f"tested on {TESTS_SIGNATURE}")
 
 
-def describe(counts):
+def describe(counts: Mapping[str, int]) -> str:
     """The counts of :meth:`fairseq_posattn.scoring.pairs.Pairs.counts`, to read."""
     line = (
         f"{counts['scored']:,} hypotheses, {counts['missing']:,} of them missing and "
@@ -144,7 +152,12 @@ def warnings_of_counts(pairs: Pairs) -> list[str]:
     return warnings
 
 
-def run(parser, score, arguments=None, read=read_pairs):
+def run(
+    parser: argparse.ArgumentParser,
+    score: Callable[[Subject, argparse.Namespace], Result],
+    arguments: Sequence[str] | None,
+    read: Callable[[argparse.ArgumentParser, argparse.Namespace], Subject],
+) -> int:
     """Score what the command line names; returns the exit status.
 
     Args:
@@ -178,6 +191,6 @@ def run(parser, score, arguments=None, read=read_pairs):
     return 0
 
 
-def _fail(parser, error):
+def _fail(parser: argparse.ArgumentParser, error: object) -> int:
     sys.stderr.write(f"{parser.prog.removesuffix('.py')}: error: {error}\n")
     return 1

@@ -25,7 +25,7 @@ def read_labels(path: Path) -> list[str]:
         ]
 
 
-def _label(line, place):
+def _label(line: str, place: str) -> str:
     if not line.startswith("{"):
         return line.partition("\t")[0].strip()
     try:
@@ -72,4 +72,5 @@ def mcnemar(system: Sequence[bool], baseline: Sequence[bool]) -> float:
     """
     only = Counter(pair for pair in zip(system, baseline, strict=True) if pair[0] != pair[1])
     fewer, total = min(only[True, False], only[False, True]), only.total()
-    return min(1.0, sum(comb(total, count) for count in range(fewer + 1)) / 2 ** max(total - 1, 0))
+    p: float = sum(comb(total, count) for count in range(fewer + 1)) / 2 ** max(total - 1, 0)
+    return min(1.0, p)

@@ -15,6 +15,7 @@ the 95%% bootstrap interval of the accuracy.
 import argparse
 from pathlib import Path
 from statistics import fmean, stdev
+from typing import Any
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.scoring.command import Result
@@ -30,8 +31,12 @@ from fairseq_posattn.scoring.significance import TESTS_SIGNATURE, MeanOfSentence
 
 SUMMARY = "accuracy and macro-F1 of labels"
 
+Labels = list[str]
+# The right labels, the runs, and the baseline's runs.
+Subject = tuple[Labels, list[Labels], list[Labels]]
 
-def parser(prog=None):
+
+def parser(prog: str | None = None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=prog, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -53,16 +58,17 @@ def parser(prog=None):
     return parser
 
 
-def read(parser, options):
+def read(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Subject:
     """The right labels, the runs, and the baseline's runs."""
     labels = read_labels(options.references)
-    return labels, *(
+    runs, before = (
         [_run(path, labels, options.references) for path in paths or ()]
         for paths in (options.predictions, options.baseline)
     )
+    return labels, runs, before
 
 
-def _run(path, labels, references):
+def _run(path: Path, labels: Labels, references: Path) -> Labels:
     predicted = read_labels(path)
     if len(predicted) != len(labels):
         raise UsageError(
@@ -72,9 +78,10 @@ def _run(path, labels, references):
     return predicted
 
 
-def score(subject, options):
+def score(subject: Subject, options: argparse.Namespace) -> Result:
     labels, runs, before = subject
-    numbers, lines = {}, []
+    numbers: dict[str, Any] = {}
+    lines: list[str] = []
     for name, measure in (("accuracy", accuracy), ("macro_f1", macro_f1)):
         values = [measure(run, labels) for run in runs]
         numbers[name] = fmean(values)
@@ -92,17 +99,19 @@ def score(subject, options):
     return Result(numbers, lines, warnings_of(runs, labels))
 
 
-def mean_correct(runs, labels):
+def mean_correct(runs: list[Labels], labels: Labels) -> list[float]:
     """Of each example, the percentage of runs that have it right."""
     together = zip(*(correct(run, labels) for run in runs), strict=True)
     return [100 * fmean(values) for values in together]
 
 
-def comparison(each, runs, before, labels, lines):
+def comparison(
+    each: list[float], runs: list[Labels], before: list[Labels], labels: Labels, lines: list[str]
+) -> dict[str, Any]:
     """What to say of the difference from the baseline, which is added to the lines, too."""
     metric = {"accuracy": MeanOfSentences("accuracy")}
     found = compare(metric, each, mean_correct(before, labels))["accuracy"]
-    numbers = {
+    numbers: dict[str, Any] = {
         "baseline": found.baseline,
         "baseline_runs": len(before),
         "difference": found.difference,
@@ -117,7 +126,7 @@ def comparison(each, runs, before, labels, lines):
     return numbers
 
 
-def warnings_of(runs, labels):
+def warnings_of(runs: list[Labels], labels: Labels) -> list[str]:
     unknown = sorted({label for run in runs for label in run} - set(labels))
     if not unknown:
         return []

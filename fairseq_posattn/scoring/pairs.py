@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 
 from fairseq_posattn.errors import UsageError
+from fairseq_posattn.files import StrPath
 from fairseq_posattn.preparation.text.lines import read_lines
 from fairseq_posattn.scoring.subwords import remove_marks
 
@@ -30,7 +31,7 @@ class Pairs:
     skipped: int = 0
     language: str | None = None
 
-    def counts(self):
+    def counts(self) -> dict[str, int]:
         """What there is to know before a score is believed."""
         blank = sum(not hypothesis.strip() for hypothesis in self.hypotheses)
         return {
@@ -41,11 +42,10 @@ class Pairs:
         }
 
 
-def from_files(hypotheses, references, marks="auto"):
+def from_files(hypotheses: StrPath, references: StrPath, marks: str = "auto") -> Pairs:
     """Line by line out of two files.
 
     Args:
-        hypotheses, references: paths.
         marks: of subwords, see :func:`fairseq_posattn.scoring.subwords.remove_marks`.
 
     Raises:
@@ -60,7 +60,7 @@ def from_files(hypotheses, references, marks="auto"):
     return Pairs(remove_marks(written, marks), remove_marks(wanted, marks))
 
 
-def from_generated(path, references=None, marks="auto"):
+def from_generated(path: StrPath, references: StrPath | None = None, marks: str = "auto") -> Pairs:
     """Out of what fairseq-generate printed, in whatever order.
 
     Of the hypotheses of a sentence the one with the best score counts, as it is after fairseq's own
@@ -100,14 +100,15 @@ def from_generated(path, references=None, marks="auto"):
     )
 
 
-def read_generated(path):
+def read_generated(path: StrPath) -> tuple[dict[int, str], dict[int, str], str | None]:
     """``{number: best hypothesis}``, ``{number: reference}`` and the target language, if told.
 
     Raises:
         UsageError: a hypothesis has no score.
     """
-    best = {"H": {}, "D": {}}
-    references, language = {}, None
+    best: dict[str, dict[int, tuple[float, str]]] = {"H": {}, "D": {}}
+    references: dict[int, str] = {}
+    language = None
     with open(path, "rb") as stream:
         for place, line in enumerate(read_lines(stream, path), start=1):
             found = GENERATED.match(line)
@@ -132,11 +133,11 @@ def read_generated(path):
     return {number: text for number, (_, text) in hypotheses.items()}, references, language
 
 
-def plain_lines(path, marks="auto"):
+def plain_lines(path: StrPath, marks: str = "auto") -> list[str]:
     """The lines of a text file without the marks of subwords."""
     return remove_marks(_read(path), marks)
 
 
-def _read(path):
+def _read(path: StrPath) -> list[str]:
     with open(path, "rb") as stream:
         return list(read_lines(stream, path))

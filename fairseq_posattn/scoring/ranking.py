@@ -50,7 +50,8 @@ def ndcg(labels: Sequence[int], scores: Sequence[float], k: int) -> float:
 
 
 def _gain(labels: Iterable[int]) -> float:
-    return sum((2**label - 1) / math.log2(rank + 1) for rank, label in enumerate(labels, start=1))
+    ranked = enumerate(labels, start=1)
+    return sum(float(2**label - 1) / math.log2(rank + 1) for rank, label in ranked)
 
 
 def score(impression: Impression) -> dict[str, float] | None:

@@ -17,7 +17,7 @@ from fairseq_posattn.scoring.ranking import METRICS, mean_scores, read_scores
 SUMMARY = "AUC, MRR and nDCG of rankings"
 
 
-def parser(prog=None):
+def parser(prog: str | None = None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=prog, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -26,13 +26,14 @@ def parser(prog=None):
     return parser
 
 
-def read(parser, options):
-    return options.scores
+def read(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Path:
+    path: Path = options.scores
+    return path
 
 
-def score(path, options):
-    with open(path, encoding="utf-8", errors="backslashreplace") as lines:
-        found = mean_scores(read_scores(lines, path))
+def score(path: Path, options: argparse.Namespace) -> Result:
+    with open(path, encoding="utf-8", errors="backslashreplace") as file:
+        found = mean_scores(read_scores(file, str(path)))
     warnings = []
     if found["skipped"]:
         warnings.append(f"{found['skipped']:,} impressions without both kinds are left out")

@@ -83,7 +83,11 @@ def compare_propositions(gold: Iterable[Piece], predicted: Iterable[Piece]) -> C
     return counts
 
 
-def compare(gold: Sequence[Sentence], predicted: Sequence[Sentence], names=("gold", "predicted")):
+def compare(
+    gold: Sequence[Sentence],
+    predicted: Sequence[Sentence],
+    names: tuple[str, str] = ("gold", "predicted"),
+) -> Counts:
     """The counts of whole files, predicates being matched by their places.
 
     A gold predicate that the prediction lacks, or gives another lemma, has all its arguments
@@ -91,9 +95,6 @@ def compare(gold: Sequence[Sentence], predicted: Sequence[Sentence], names=("gol
 
     Args:
         names: of the two files, for the messages.
-
-    Returns:
-        :class:`Counts`.
 
     Raises:
         UsageError: there are not as many sentences, or one is not as long.

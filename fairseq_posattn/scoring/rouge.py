@@ -21,12 +21,15 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.pipeline.parallel import map_lines
 from fairseq_posattn.preparation.text.sentences import split_sentences
+from fairseq_posattn.scoring.pairs import Pairs
 
 METRICS = {"rouge1": "rouge1", "rouge2": "rouge2", "rougeL": "rougeLsum"}  # ours: rouge-score's
 AVERAGE = re.compile(r"ROUGE-([12L]) Average_F: ([\d.]+)")
@@ -37,34 +40,33 @@ WORD = re.compile(r"[A-Za-z0-9]+")
 class Tokenizer:
     """ROUGE-1.5.5's words. rouge-score's own lower-case the "İ" of "İstanbul" to an "i", too."""
 
-    def __init__(self, stemming):
-        self.stem = stemming_function() if stemming else str
+    def __init__(self, stemming: bool):
+        self.stem: Callable[[str], str] = stemming_function() if stemming else str
 
-    def tokenize(self, text):
+    def tokenize(self, text: str) -> list[str]:
         return [self.stem(word.lower()) for word in WORD.findall(text)]
 
 
-def stemming_function():
+def stemming_function() -> Callable[[str], str]:
     from fairseq_posattn.scoring.stemming import stem  # only here: NLTK is optional
 
     return stem
 
 
-def sentences(summary, eos="."):
+def sentences(summary: str, eos: str = ".") -> list[str]:
     """The sentences of a summary, which end at ``eos`` between spaces, as in files2rouge."""
     return [part.strip() for part in f" {summary} ".split(f" {eos} ") if part.strip()]
 
 
-def lead(text, count, eos="."):
+def lead(text: str, count: int, eos: str = ".") -> str:
     """The first ``count`` sentences of a text, as a summary whose sentences end at ``eos``."""
     return f" {eos} ".join(split_sentences(text)[:count])
 
 
-def rouge(pairs, eos=".", jobs=1, stemming=True):
+def rouge(pairs: Pairs, eos: str = ".", jobs: int = 1, stemming: bool = True) -> dict[str, float]:
     """F1 in percent, the means over all summaries.
 
     Args:
-        pairs: a :class:`fairseq_posattn.scoring.pairs.Pairs`.
         eos: what ends a sentence within a line.
         jobs: processes.
         stemming: whether words of one stem are equal.
@@ -76,7 +78,9 @@ def rouge(pairs, eos=".", jobs=1, stemming=True):
     return {name: sum(values) / len(values) for name, values in found.items()}
 
 
-def rouge_of_each(pairs, eos=".", jobs=1, stemming=True):
+def rouge_of_each(
+    pairs: Pairs, eos: str = ".", jobs: int = 1, stemming: bool = True
+) -> dict[str, list[float]]:
     """As :func:`rouge`, a list for each metric with the F1 of every summary."""
     from rouge_score.rouge_scorer import RougeScorer  # only here: --help does not wait for it
 
@@ -87,13 +91,13 @@ def rouge_of_each(pairs, eos=".", jobs=1, stemming=True):
     return {name: [100 * scores[name] for scores in found] for name in METRICS}
 
 
-def _score(scorer, eos, pair):
+def _score(scorer: Any, eos: str, pair: tuple[str, str]) -> dict[str, float]:
     hypothesis, reference = ("\n".join(sentences(text, eos)) for text in pair)
     scores = scorer.score(reference, hypothesis)
     return {ours: scores[theirs].fmeasure for ours, theirs in METRICS.items()}
 
 
-def rouge_by_files2rouge(pairs, eos=".", stemming=True):
+def rouge_by_files2rouge(pairs: Pairs, eos: str = ".", stemming: bool = True) -> dict[str, float]:
     """The same by the real files2rouge, which must be installed and set up.
 
     Raises:

@@ -13,22 +13,25 @@ In JSON with --baseline, "baseline", "difference" and "p" are of ROUGE-1 by pair
 "significance" has them for each score, by approximate randomisation, too.
 """
 
+import argparse
 import os
 from dataclasses import replace
 from importlib.metadata import version
+from typing import Any
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.command import positive
 from fairseq_posattn.scoring.command import Result, add_comparisons, make_parser, read_baseline
 from fairseq_posattn.scoring.moses import ESCAPED
+from fairseq_posattn.scoring.pairs import Pairs
 from fairseq_posattn.scoring.rouge import lead, rouge_by_files2rouge, rouge_of_each
-from fairseq_posattn.scoring.significance import MeanOfSentences, compare
+from fairseq_posattn.scoring.significance import Comparison, MeanOfSentences, compare
 
 SUMMARY = "ROUGE of summaries"
 CALLED = {"rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L"}
 
 
-def parser(prog=None):
+def parser(prog: str | None = None) -> argparse.ArgumentParser:
     parser = make_parser(__doc__, prog)
     parser.add_argument(
         "--eos",
@@ -65,12 +68,12 @@ def parser(prog=None):
     return parser
 
 
-def score(pairs, options):
+def score(pairs: Pairs, options: argparse.Namespace) -> Result:
     settings = (options.eos, options.jobs, options.stemming)
     if options.lead is not None:
         leads = [lead(text, options.lead, options.eos) for text in pairs.hypotheses]
         pairs = replace(pairs, hypotheses=leads)
-    compared = {}
+    compared: dict[str, Comparison] = {}
     if options.implementation == "files2rouge":
         if options.baseline is not None:
             raise UsageError("--baseline needs the scores of each summary: by rouge-score only")
@@ -88,7 +91,7 @@ def score(pairs, options):
     if options.lead is not None:
         signature += f"|lead:{options.lead}"
     signature += f"|f1|stem:{'porter' if options.stemming else 'no'}|eos:{options.eos}"
-    numbers = {**scores, "signature": signature}
+    numbers: dict[str, Any] = {**scores, "signature": signature}
     lines = [f"{CALLED[name]} {value:6.2f}" for name, value in scores.items()]
     lines.append(signature)
     if compared:

@@ -5,9 +5,12 @@ Paired bootstrap (Koehn, 2004) draws sentences anew; approximate randomisation (
 p is what ``sacrebleu --paired-bs`` and ``--paired-ar`` print.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sacrebleu.metrics.base import Score, Signature
 
 TESTS = {"bootstrap": "bs", "randomisation": "ar"}  # ours: sacreBLEU's
 TESTS_SIGNATURE = "the same sentences, bs:1000, ar:10000, seed:12345, unless SACREBLEU_SEED is set"
@@ -45,21 +48,23 @@ class MeanOfSentences:
     def __init__(self, name: str):
         self.name = name
 
-    def _extract_corpus_statistics(self, scores, references):
+    def _extract_corpus_statistics(
+        self, scores: Sequence[float], references: Sequence[Sequence[str]] | None
+    ) -> list[list[float]]:
         return [[score, 1.0] for score in scores]
 
-    def _aggregate_and_compute(self, statistics):
+    def _aggregate_and_compute(self, statistics: Iterable[Sequence[float]]) -> "Score":
         return self._compute_score_from_stats(
             [sum(column) for column in zip(*statistics, strict=True)]
         )
 
-    def _compute_score_from_stats(self, statistics):
+    def _compute_score_from_stats(self, statistics: Sequence[float]) -> "Score":
         from sacrebleu.metrics.base import Score
 
         total, count = statistics
         return Score(self.name, total / count)
 
-    def get_signature(self):
+    def get_signature(self) -> "Signature":
         from sacrebleu.metrics.base import Signature
 
         return Signature({"num_refs": 1})
@@ -67,8 +72,8 @@ class MeanOfSentences:
 
 def compare(
     metrics: Mapping[str, Any],
-    system: Sequence,
-    baseline: Sequence,
+    system: Sequence[str] | Sequence[float],
+    baseline: Sequence[str] | Sequence[float],
     references: Sequence[str] | None = None,
 ) -> dict[str, Comparison]:
     """Test the difference of each metric.
@@ -80,17 +85,19 @@ def compare(
     """
     from sacrebleu.significance import PairedTest
 
+    systems: list[tuple[str, Any]] = [("baseline", baseline), ("system", system)]
     found = {}
     for name, metric in metrics.items():
         p = {}
         for ours, theirs in TESTS.items():
             test = PairedTest(
-                [("baseline", baseline), ("system", system)],
+                systems,
                 {name: metric},
                 None if references is None else [references],
                 test_type=theirs,
             )
-            (before, after) = test()[1].popitem()[1]
+            results: dict[str, list[Any]] = dict(test()[1])
+            before, after = results.popitem()[1]
             p[ours] = after.p_value
         found[name] = Comparison(
             float(before.score),

@@ -12,13 +12,16 @@ import warnings
 from pathlib import Path
 
 from fairseq_posattn.scoring.command import Result
-from fairseq_posattn.scoring.props import read_props
+from fairseq_posattn.scoring.props import Sentence, read_props
 from fairseq_posattn.scoring.roles import compare
 
 SUMMARY = "F1 of semantic roles"
 
+# What is right, and what is scored.
+Files = tuple[list[Sentence], list[Sentence]]
 
-def parser(prog=None):
+
+def parser(prog: str | None = None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=prog, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -28,14 +31,15 @@ def parser(prog=None):
     return parser
 
 
-def read(parser, options):
+def read(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Files:
     return read_props(options.gold), read_props(options.predicted)
 
 
-def score(sentences, options):
+def score(sentences: Files, options: argparse.Namespace) -> Result:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        counts = compare(*sentences, names=(options.gold, options.predicted))
+        names = (str(options.gold), str(options.predicted))
+        counts = compare(*sentences, names)
     scores, roles = counts.scores(), counts.by_type()
     lines = [f"{name:<10}{value:7.2f}" for name, value in scores.items()]
     lines += ["", f"{'role':<12}{'correct':>8}{'excess':>8}{'missed':>8}{'F1':>8}"]

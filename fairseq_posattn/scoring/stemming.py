@@ -24,13 +24,13 @@ FOURTH_STEP = tuple(
 )
 
 
-class RougeStemmer(PorterStemmer):
+class RougeStemmer(PorterStemmer):  # type: ignore[misc]  # NLTK has no types
     """Porter's algorithm as in ROUGE-1.5.5."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__(self.MARTIN_EXTENSIONS)
 
-    def _step4(self, word):
+    def _step4(self, word: str) -> str:
         for suffixes in FOURTH_STEP:
             found = suffixes.search(word)
             if found and self._measure(word[: found.start()]) > 1:
@@ -43,15 +43,15 @@ def stem(word: str) -> str:
     """What stands for a word of lower-case letters and digits; up to three of them, itself."""
     if len(word) <= 3:
         return word
-    return _irregular_forms().get(word) or _stemmer().stem(word)
+    return _irregular_forms().get(word) or str(_stemmer().stem(word))
 
 
 @cache
-def _stemmer():
+def _stemmer() -> RougeStemmer:
     return RougeStemmer()
 
 
 @cache
-def _irregular_forms():
+def _irregular_forms() -> dict[str, str]:
     text = (files(__package__) / "wordnet_exceptions.txt").read_text(encoding="utf-8")
     return dict(line.split() for line in text.splitlines() if not line.startswith("#"))

@@ -1,10 +1,12 @@
 """Words again out of subwords."""
 
+from collections.abc import Sequence
+
 MARKS = ("auto", "none", "subword_nmt", "sentencepiece")
 SPACE = "\u2581"  # SentencePiece's mark where a space was
 
 
-def remove_marks(lines, marks="auto"):
+def remove_marks(lines: list[str], marks: str = "auto") -> list[str]:
     """Lines without the marks of subwords.
 
     Args:
@@ -21,7 +23,7 @@ def remove_marks(lines, marks="auto"):
     return lines
 
 
-def find_marks(lines):
+def find_marks(lines: Sequence[str]) -> str:
     """Which of :data:`MARKS` a text bears."""
     if any(line.startswith(SPACE) for line in lines):
         return "sentencepiece"

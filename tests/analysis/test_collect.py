@@ -68,7 +68,7 @@ def test_only_the_chosen_sublayers_and_in_their_order(build, sentences):
 def test_the_inputs_of_the_mechanism(build, sentences):
     encoder, (sublayer, *_) = build("san,ffn")
     (calls,) = measure_batch(encoder, [sublayer], sentences[0][None], lambda call: call)
-    query, key, value = sublayer.attention.qkv_proj(calls.hidden)
+    query, key, value = sublayer.attention.qkv_proj.split(calls.hidden)
     assert calls.mechanism is sublayer.mechanism
     torch.testing.assert_close(calls.key.transpose(1, 2).flatten(2), key)
     torch.testing.assert_close(calls.value.transpose(1, 2).flatten(2), value)

@@ -1,6 +1,8 @@
 """Attention by the kernels of ``distance_scores.py``, as one differentiable function."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -37,7 +39,7 @@ class Form:
     causal: bool
     dropout: Dropout
 
-    def constants(self, query: Tensor, padding: Tensor | None) -> dict:
+    def constants(self, query: Tensor, padding: Tensor | None) -> dict[str, object]:
         features = query.size(-1)
         return {
             "MECHANISM": self.mechanism,
@@ -49,7 +51,7 @@ class Form:
             "BLOCK_D": block_of(features, 128),
         }
 
-    def numbers(self, query: Tensor, key: Tensor, line: Tensor) -> tuple:
+    def numbers(self, query: Tensor, key: Tensor, line: Tensor) -> tuple[object, ...]:
         """The arguments between the strides and the constants."""
         heads, queries, features = query.shape[1:]
         keys = key.size(2)
@@ -69,10 +71,20 @@ class DistanceScoredAttention(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx, query, key, value, query_bias, head_bias, table, padding, form):
+    def forward(
+        ctx: Any,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        query_bias: Tensor | None,
+        head_bias: Tensor | None,
+        table: Tensor,
+        padding: Tensor | None,
+        form: Form,
+    ) -> Tensor:
         query, key, value = with_unit_stride(query, key, value)
         batch, heads, queries, _ = query.shape
-        if query_bias is not None:
+        if query_bias is not None and head_bias is not None:
             query_bias, head_bias = query_bias.contiguous(), head_bias.contiguous()
         padding = None if padding is None else padding.contiguous()
         line = _lay_out(table.contiguous(), queries, key.size(2), form)
@@ -93,7 +105,7 @@ class DistanceScoredAttention(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, d_context):
+    def backward(ctx: Any, d_context: Tensor) -> tuple[Tensor | None, ...]:
         saved = ctx.saved_tensors  # read once: where they are computed again, reading uses them up
         query, key, value, *_, query_bias, head_bias, _, _ = saved
         (d_context,) = with_unit_stride(d_context)
@@ -112,7 +124,14 @@ class DistanceScoredAttention(torch.autograd.Function):
         return *d_qkv, d_query_bias, d_head_bias, d_table, None, None
 
 
-def _launch_backward(form, saved, d_context, d_query, d_key, d_value):
+def _launch_backward(
+    form: Form,
+    saved: Sequence[Any],  # some of them None
+    d_context: Tensor,
+    d_query: Tensor,
+    d_key: Tensor,
+    d_value: Tensor,
+) -> tuple[Tensor, Tensor, int]:
     """Fill the gradients of query, key and value.
 
     Returns:
@@ -158,7 +177,7 @@ def _launch_backward(form, saved, d_context, d_query, d_key, d_value):
     return d_row, d_line, -line_origin(queries, keys)
 
 
-def forward_tiles(query: Tensor, key: Tensor) -> tuple[int, int, dict]:
+def forward_tiles(query: Tensor, key: Tensor) -> tuple[int, int, dict[str, int]]:
     """Queries and keys of a tile, and the options of the launch.
 
     What dropout draws depends on the keys of a tile: they are as many in both passes.
@@ -170,7 +189,7 @@ def forward_tiles(query: Tensor, key: Tensor) -> tuple[int, int, dict]:
     return block_of(query.size(2), largest_q), block_of(key.size(2), largest_k), options
 
 
-def backward_tiles(query: Tensor) -> tuple[int, dict]:
+def backward_tiles(query: Tensor) -> tuple[int, dict[str, int]]:
     """Queries, and keys, of a tile, and the options of the launch."""
     single = query.dtype == torch.float32  # multiplied by the ordinary units, from registers
     warps = 8 if single or query.size(-1) > 64 else 4

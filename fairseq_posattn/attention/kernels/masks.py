@@ -5,6 +5,7 @@ let a key through: no tile beyond them is looked at. Any other is read tile by t
 """
 
 import math
+from collections.abc import Sequence
 
 import triton
 import triton.language as tl
@@ -20,7 +21,7 @@ TILE = tl.constexpr(2)
 
 
 def mask_arguments(
-    mask: Tensor | DistanceMask | None, shape: tuple[int, int, int], keys: int, multiplies: bool
+    mask: Tensor | DistanceMask | None, shape: Sequence[int], keys: int, multiplies: bool
 ) -> tuple[Tensor | None, Tensor | None]:
     """What kernels take for a mask: values and, where it is a function of the distance, its reach.
 
@@ -42,7 +43,7 @@ def mask_arguments(
     return values.expand(*shape, keys), None
 
 
-def kind_of_mask(values: Tensor | None, reach: Tensor | None) -> tuple[int, tuple]:
+def kind_of_mask(values: Tensor | None, reach: Tensor | None) -> tuple[int, tuple[int, ...]]:
     """The constant of what :func:`mask_arguments` gave, and its strides."""
     if values is None:
         return NONE.value, (0, 0, 0, 0)

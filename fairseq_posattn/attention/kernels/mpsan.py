@@ -7,6 +7,8 @@ each program takes blocks of queries in turn and adds what the keys' scores get 
 own. Every sum has a fixed order.
 """
 
+from typing import Any
+
 import torch
 import triton
 import triton.language as tl
@@ -223,16 +225,27 @@ class AdditiveKernels(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx, query_score, key_score, value, mask, reach, padding, constant, dropout):
+    def forward(
+        ctx: Any,
+        query_score: Tensor,
+        key_score: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        reach: Tensor | None,
+        padding: Tensor | None,
+        constant: float,
+        dropout: Dropout,
+    ) -> Tensor:
         (value,) = with_unit_stride(value)
         query_score, key_score = query_score.contiguous(), key_score.contiguous()
         padding = None if padding is None else padding.contiguous()
         batch, heads, queries = query_score.shape
         keys, features = value.shape[2:]
         kind, mask_strides = kind_of_mask(mask, reach)
-        heads_per_mask = 1 if reach is None else heads // mask.size(0)
+        heads_per_mask = heads // reach.size(0) if reach is not None else 1
         block_d = block_of(features, 64)
         block = 32 if value.dtype == torch.float32 else 64
+        block_q, block_k = block_of(queries, block), block_of(keys, block)
         constants = {
             "MASK": kind,
             "PADDED": padding is not None,
@@ -240,8 +253,8 @@ class AdditiveKernels(torch.autograd.Function):
             "PRECISION": matrix_precision(value.dtype),
             "FEATURES": features,
             "BLOCK_D": block_d,
-            "BLOCK_Q": block_of(queries, block),
-            "BLOCK_K": block_of(keys, block),
+            "BLOCK_Q": block_q,
+            "BLOCK_K": block_k,
             "num_warps": 4,
             "num_stages": 2,
         }
@@ -251,8 +264,7 @@ class AdditiveKernels(torch.autograd.Function):
         )
         context = value.new_empty(batch, heads, queries, features)
         log_sum = torch.empty(query_score.shape, dtype=torch.float32, device=value.device)
-        blocks = blocks_of(queries, constants["BLOCK_Q"])
-        grid = blocks * batch * heads, blocks_of(features, block_d)
+        grid = blocks_of(queries, block_q) * batch * heads, blocks_of(features, block_d)
         attend[grid](
             query_score, key_score, value, context, log_sum, mask, reach, padding,
             *strides_of(value, context), *numbers, **constants,
@@ -263,7 +275,7 @@ class AdditiveKernels(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, d_context):
+    def backward(ctx: Any, d_context: Tensor) -> tuple[Tensor | None, ...]:
         query_score, key_score, value, context, log_sum, mask, reach, padding = ctx.saved_tensors
         (d_context,) = with_unit_stride(d_context)
         batch, heads, queries = query_score.shape
@@ -305,7 +317,8 @@ def additive_attention(
     query_score, key_score = (s.reshape(batch, -1, s.size(-1)) for s in (query_score, key_score))
     shape = (batch, query_score.size(1), queries)
     with torch.cuda.device_of(value):
-        context = AdditiveKernels.apply(
+        # torch has no types for apply
+        context: Tensor = AdditiveKernels.apply(  # type: ignore[no-untyped-call]
             query_score,
             key_score,
             value.reshape(batch, -1, keys, features),

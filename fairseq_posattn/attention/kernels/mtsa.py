@@ -1,5 +1,7 @@
 """MTSA by kernels: :func:`fairseq_posattn.attention.tensorized_attention`, fast."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
@@ -28,19 +30,29 @@ class TensorizedKernels(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx, query, key, value, source, mask, reach, padding, scales, dropout):
+    def forward(
+        ctx: Any,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        source: Tensor,
+        mask: Tensor | None,
+        reach: Tensor | None,
+        padding: Tensor | None,
+        scales: tuple[str, str],
+        dropout: Dropout,
+    ) -> Tensor:
         query, key, value, source = with_unit_stride(query, key, value, source)
         padding = None if padding is None else padding.contiguous()
         batch, heads, queries, features = query.shape
-        wide = {"dtype": torch.float32, "device": query.device}
         # The weights of the sources fit the range of bfloat16, not that of float16.
         narrow = query.dtype if query.dtype == torch.bfloat16 else torch.float32
         weights = torch.empty(key.shape, dtype=narrow, device=key.device)
         weighed = torch.empty_like(weights)
         block_d = block_of(features, 128)
-        largest_source = torch.empty(batch * heads, block_d, **wide)
-        constants = {"PADDED": padding is not None, "DROPPING": dropout.dropping}
-        constants |= {"FEATURES": features, "BLOCK_D": block_d}
+        largest_source = query.new_empty(batch * heads, block_d, dtype=torch.float32)
+        constants: dict[str, object] = {"FEATURES": features, "BLOCK_D": block_d}
+        constants |= {"PADDED": padding is not None, "DROPPING": dropout.dropping}
         drawn = (dropout.seed, dropout.threshold, dropout.keep_scale)
         kernels.weigh_sources[(batch * heads,)](
             value, source, padding, largest_source, weights, weighed,
@@ -52,11 +64,11 @@ class TensorizedKernels(torch.autograd.Function):
         constants |= {"LOG_SIGMOID": scales[0] == "log_sigmoid", "MASK": kind}
         constants |= {"PRECISION": matrix_precision(query.dtype)}
         constants |= {"VALUE_PRECISION": matrix_precision(query.dtype)}
-        numbers = (*mask_strides, heads, queries, key.size(2), line_origin(queries, key.size(2)))
-        numbers += (features**-0.5, *drawn)
+        lengths = (queries, key.size(2), line_origin(queries, key.size(2)))
+        numbers = (*mask_strides, heads, *lengths, features**-0.5, *drawn)
         context = torch.empty_like(query)
-        denominator = torch.empty(query.shape, **wide)
-        largest = torch.empty(batch, heads, queries, **wide)
+        denominator = query.new_empty(query.shape, dtype=torch.float32)
+        largest = query.new_empty(batch, heads, queries, dtype=torch.float32)
         block_q, block_k, options = tiles(query, key)
         kernels.attend[(blocks_of(queries, block_q) * batch * heads,)](
             query, key, weights, weighed, context, denominator, largest, mask, reach, padding,
@@ -72,7 +84,7 @@ class TensorizedKernels(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, d_context):
+    def backward(ctx: Any, d_context: Tensor) -> tuple[Tensor | None, ...]:
         (
             query, key, value, source, weights, weighed, largest_source, context, denominator,
             largest, mask, reach, padding,
@@ -102,7 +114,7 @@ class TensorizedKernels(torch.autograd.Function):
         return d_query, d_key, d_value, d_source, None, None, None, None, None
 
 
-def tiles(query: Tensor, key: Tensor, backward: bool = False) -> tuple[int, int, dict]:
+def tiles(query: Tensor, key: Tensor, backward: bool = False) -> tuple[int, int, dict[str, int]]:
     """Queries and keys of a tile, and the options of the launch.
 
     What dropout draws depends on the keys of a tile: they are as many in both passes.
@@ -139,7 +151,8 @@ def tensorized_attention(
     dropout = Dropout.draw(1 - (1 - call.dropout_p) ** 0.5, query.device)
     values, reach = mask_arguments(mask, query.shape[:3], key.size(2), token_scale == "log_sigmoid")
     with torch.cuda.device_of(query):
-        return TensorizedKernels.apply(
+        # torch has no types for apply
+        context: Tensor = TensorizedKernels.apply(  # type: ignore[no-untyped-call]
             query,
             key,
             value,
@@ -150,3 +163,4 @@ def tensorized_attention(
             (token_scale, source_scale),
             dropout,
         )
+    return context

@@ -13,10 +13,11 @@ here what it shows.
 import functools
 import importlib.util
 import os
-from collections.abc import Mapping
 
 import torch
 from torch import Tensor
+
+from fairseq_posattn.attention.call import Arguments
 
 # How many keys make the kernels worth their while: in float32 without TF32, and in all else.
 LEAST_KEYS_IN_FULL = 2048
@@ -32,14 +33,14 @@ OLDEST_GPU = (8, 0)
 VECTORS = ("query", "key", "value", "source_scores")
 
 
-def kernel_reason(arguments: Mapping[str, object], named: bool) -> str | None:
+def kernel_reason(arguments: Arguments, named: bool) -> str | None:
     """Why kernels cannot serve a call, or None where they can.
 
     Args:
         arguments: of an attention function, tensors by name; ``value`` among them.
         named: whether kernels were asked for. Otherwise they must also be a gain.
     """
-    value = arguments["value"]
+    value: Tensor = arguments["value"]
     if not named and value.size(-2) < _least_keys(value.dtype):
         return "is no gain for so few keys"
     reason = _device_reason(value.device) or _installation_reason()
@@ -57,14 +58,14 @@ def kernel_reason(arguments: Mapping[str, object], named: bool) -> str | None:
     return _vectors_reason(arguments) if "query" in arguments else None
 
 
-def _vectors_reason(arguments: Mapping[str, object]) -> str | None:
-    vectors = {name: arguments[name] for name in VECTORS if name in arguments}
+def _vectors_reason(arguments: Arguments) -> str | None:
+    vectors: dict[str, Tensor] = {name: arguments[name] for name in VECTORS if name in arguments}
     types = [_name(vector.dtype) for vector in vectors.values()]
     if len(set(types)) > 1:
         return f"takes {', '.join(vectors)} of one type, not {', '.join(types)}"
-    sizes = [arguments[name].size(-1) for name in ("query", "value")]
-    if sizes[0] > LARGEST_HEAD or sizes[1] != sizes[0]:
-        sizes = " and ".join(map(str, sizes))
+    features, in_values = vectors["query"].size(-1), vectors["value"].size(-1)
+    if features > LARGEST_HEAD or in_values != features:
+        sizes = f"{features} and {in_values}"
         return f"takes heads of up to {LARGEST_HEAD} features, as many in values, not {sizes}"
     return None
 
@@ -79,7 +80,7 @@ def tf32_allowed() -> bool:
     matmul = torch.backends.cuda.matmul
     # Since PyTorch 2.9 this says so however it was told; who told it so may no longer read the old.
     precision = getattr(matmul, "fp32_precision", None)
-    return matmul.allow_tf32 if precision is None else precision == "tf32"
+    return bool(matmul.allow_tf32) if precision is None else precision == "tf32"
 
 
 def _name(dtype: torch.dtype) -> str:

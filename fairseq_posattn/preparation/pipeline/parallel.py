@@ -6,18 +6,30 @@ import os
 import signal
 import threading
 from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
+from typing import TypeVar
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.pipeline.progress import Progress
+
+Line = TypeVar("Line")
+Found = TypeVar("Found")
 
 CHUNK = 1000
 _function = None  # what a worker process was forked for
 
 
-def map_lines(function, lines, jobs, title, total=None, chunk=CHUNK):
+def map_lines(
+    function: Callable[[Line], Found],
+    lines: Iterable[Line],
+    jobs: int,
+    title: str,
+    total: int | None = None,
+    chunk: int = CHUNK,
+) -> Iterator[Found]:
     """``function(line)`` of each line, in order.
 
     No more than two chunks per process are read ahead. Worker processes end with this one, however

@@ -10,7 +10,7 @@ tqdm.monitor_interval = 0  # no thread of its own: worker processes are forked
 SECONDS_BETWEEN_LINES = 60
 
 
-def say(message):
+def say(message: str) -> None:
     """One line to the user."""
     tqdm.write(message, file=sys.stderr)
     sys.stderr.flush()

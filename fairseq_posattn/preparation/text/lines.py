@@ -1,7 +1,9 @@
 """Lines of text from files, checked while they are read."""
 
 import re
+from collections.abc import Iterator
 from itertools import zip_longest
+from typing import IO
 
 from fairseq_posattn.errors import UsageError
 
@@ -10,12 +12,12 @@ LONGEST = 1 << 24  # bytes; documents are below 1 MB
 SEPARATORS = re.compile("[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 
 
-def one_line(text):
+def one_line(text: str) -> str:
     """The text as one line to every program: with a space for each other separator of lines."""
     return SEPARATORS.sub(" ", text)
 
 
-def raw_lines(stream, name):
+def raw_lines(stream: IO[bytes], name: object) -> Iterator[bytes]:
     """The lines of a binary stream, with their ends.
 
     Raises:
@@ -29,7 +31,9 @@ def raw_lines(stream, name):
         yield line
 
 
-def read_lines(stream, name, encoding="utf-8", allow_empty=False):
+def read_lines(
+    stream: IO[bytes], name: object, encoding: str = "utf-8", allow_empty: bool = False
+) -> Iterator[str]:
     """The lines of a binary stream as text, without line ends and byte order mark.
 
     Only ``\\n`` and ``\\r\\n`` end a line: other separators are part of the text; see

@@ -14,7 +14,7 @@ LAST_WORD = re.compile(r"[^\s\"'(\[]+$")
 ABBREVIATION = re.compile(r"(?:[A-Za-z]\.)*[A-Za-z]$")
 
 
-def split_sentences(text):
+def split_sentences(text: str) -> list[str]:
     """The sentences of a document, without the white space around them."""
     found = []
     for line in text.split("\n"):
