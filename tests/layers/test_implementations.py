@@ -4,15 +4,16 @@ import pytest
 import torch
 
 from fairseq_posattn.attention.implementations import IMPLEMENTATIONS
-from fairseq_posattn.layers.mechanisms import MECHANISMS, MechanismConfig, Place
+from fairseq_posattn.layers.description import LayerDescription
+from fairseq_posattn.layers.mechanisms import MECHANISMS, MechanismConfig
 
-PLACE = Place(embed_dim=32, num_heads=2, max_positions=16, causal=False, dropout=0.0)
+LAYER = LayerDescription(("san", "ffn"), embed_dim=32, num_heads=2, ffn_dim=32, max_positions=16)
 
 
 @pytest.mark.parametrize("named", IMPLEMENTATIONS)
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_what_has_the_implementation_is_told_and_what_has_not_is_not_refused(name, named):
-    mechanism = MECHANISMS[name](MechanismConfig(attention_impl=named), PLACE)
+    mechanism = MECHANISMS[name](MechanismConfig(attention_impl=named), LAYER)
     has_kernels = name in ("dman", "da", "mtsa")
     has = {"reference": True, "sdpa": name != "rpr", "triton": has_kernels}[named]
     assert mechanism.impl == (named if has else "auto")
@@ -23,6 +24,6 @@ def test_kernels_that_are_insisted_on_are_not_replaced_where_others_have_none(mo
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     config = MechanismConfig(attention_impl="triton")
     hidden, vectors = torch.zeros(1, 3, 32), [torch.zeros(1, 2, 3, 16)] * 3
-    assert MECHANISMS["san"](config, PLACE)(hidden, *vectors).shape == (1, 2, 3, 16)
+    assert MECHANISMS["san"](config, LAYER)(hidden, *vectors).shape == (1, 2, 3, 16)
     with pytest.raises(ValueError, match="impl='triton' needs .*; choose one of: auto, reference"):
-        MECHANISMS["dman"](config, PLACE)(hidden, *vectors)
+        MECHANISMS["dman"](config, LAYER)(hidden, *vectors)
