@@ -48,7 +48,7 @@ class AttentionEncoder(nn.Module):
 
     def forward(self, words: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
         """``[B, T, input_dim]`` to ``[B, T, H D]``; ``key_padding_mask`` bool ``[B, T]``."""
-        parts = self.qkv_proj(words.transpose(0, 1))  # [T, B, H D] each
+        parts = self.qkv_proj.split(words.transpose(0, 1))  # [T, B, H D] each
         heads = (split_heads(part, self.num_heads) for part in parts)  # [B, H, T, D] each
         context = self.mechanism(words, *heads, key_padding_mask=key_padding_mask)
         return merge_heads(context).transpose(0, 1)
