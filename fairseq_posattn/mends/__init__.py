@@ -12,6 +12,7 @@ with quietly():
 from fairseq_posattn.mends import (
     asynchronous_writing,
     average_weights,
+    background_loading,
     bfloat16,
     binarised_data,
     checked_settings,
@@ -74,6 +75,7 @@ MENDS = (
     stopping,
     spawned_processes,
     lost_processes,
+    background_loading,
     last_batch,
     bfloat16,
     data_parallel,
