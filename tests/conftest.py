@@ -1,6 +1,23 @@
-"""Sentence data as the preparation leaves it, for the tests of tasks, data and command lines."""
+"""Which tests are slow as a whole; sentence data for the tests of tasks, data and command lines."""
+
+from pathlib import Path
 
 import pytest
+
+# Every test there starts commands of fairseq, most of them train.
+SLOW_FOLDERS = ("end_to_end", "hostile")
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m chooses
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.path.relative_to(Path(__file__).parent).parts[0] in SLOW_FOLDERS:
+            item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture
+def slow_folders():
+    return SLOW_FOLDERS
 
 
 @pytest.fixture(scope="session")

@@ -103,6 +103,7 @@ class TestNewEnvironment:
         # The stub cannot make an environment: that too ends in one line that says so.
         assert "python3.10 -m venv" in result.stderr.splitlines()[-1]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("note", ["unfinished", "/where/it/was/before"])
     def test_unfinished_or_moved_one_is_made_anew_and_then_kept(self, tmp_path, note):
         environment = tmp_path / "new"
@@ -204,6 +205,7 @@ class TestPlugin:
             (line,) = result.stdout.splitlines()
             assert (Path(line) / "plugin.py").is_file()
 
+    @pytest.mark.slow
     def test_import_is_silent_and_can_be_repeated(self):
         program = """
 from argparse import Namespace

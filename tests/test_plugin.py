@@ -51,6 +51,7 @@ def test_a_patch_by_another_copy_of_the_package_is_not_laid_on_top():
     assert PathManager.copy is wrapped
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spelling", [str(USER_DIR), f"{USER_DIR}/", "fairseq_posattn"])
 def test_user_dir_registers_and_prints_nothing(spelling):
     output = output_of(f"""
@@ -64,6 +65,7 @@ print("registered")
     assert output.partition("imported\n")[2] == "registered\n"
 
 
+@pytest.mark.slow
 def test_imported_after_fairseq_it_registers():
     output_of("""
 import fairseq.models
@@ -72,6 +74,7 @@ assert "posattn_transformer" in fairseq.models.ARCH_MODEL_REGISTRY
 """)
 
 
+@pytest.mark.slow
 def test_a_program_that_imports_fairseq_afterwards_registers():
     output = output_of("""
 import fairseq_posattn

@@ -112,6 +112,7 @@ def test_lines_arrive_in_groups_of_what_is_there(descriptor, tmp_path):
     os.close(reading)
 
 
+@pytest.mark.slow
 def test_a_typed_line_is_answered_at_once():
     """Also where it comes through a pipe, with more to come."""
     words = [sys.executable, "-m", "fairseq_posattn.prediction_command", str(CHECKPOINT)]
@@ -256,6 +257,7 @@ def test_labels_of_another_number(labels, data):
         load(data)
 
 
+@pytest.mark.slow
 def test_answers_that_cannot_be_written_are_one_line():
     words = [sys.executable, "-m", "fairseq_posattn.prediction_command", str(CHECKPOINT)]
     words += ["--data", str(FIXTURE / "data"), "--cpu", "--input", str(FIXTURE / "sentences.txt")]

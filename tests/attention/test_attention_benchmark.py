@@ -4,9 +4,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.slow
 def test_every_implementation_that_can_is_measured_and_the_others_are_accounted_for(tmp_path):
     command = [sys.executable, str(ROOT / "benchmarks" / "attention.py"), "--device", "cpu"]
     command += ["--lengths", "4", "8", "--tokens", "16", "--heads", "2", "--features", "4"]

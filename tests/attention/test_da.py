@@ -211,6 +211,7 @@ def test_the_learnable_sigmoid_is_precise_in_float32():
         torch.testing.assert_close(ours.double(), exact, rtol=2e-5, atol=1e-37)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjustment", ["early_multiply", "early_add"])
 @pytest.mark.parametrize("mapping", MAPPINGS)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32])

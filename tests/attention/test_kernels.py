@@ -40,6 +40,7 @@ def check(name, queries, keys=None, features=16, dtype=torch.float32, **options)
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("features", [16, 40, 64, 128])
 @pytest.mark.parametrize("dtype", [*LOW, torch.float32])
 @pytest.mark.parametrize("name", KERNELS)
@@ -49,11 +50,13 @@ def test_every_head_size_and_precision(name, dtype, features):
     check(name, length, features=features, dtype=dtype, key_padding_mask=padding_of(BATCH, length))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KERNELS)
 def test_without_padding(name):
     check(name, 40)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("queries", "keys"), [(1, 70), (17, 40), (40, 17)])
 @pytest.mark.parametrize("name", KERNELS)
 def test_queries_are_the_last_of_the_positions(name, queries, keys):
@@ -71,6 +74,7 @@ def test_a_query_without_keys_gets_zero_and_gives_no_gradient(name):
     assert all(gradient.eq(0).all() for gradient in gradients(output, tensors))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [20, 40])
 @pytest.mark.parametrize("name", KERNELS)
 def test_gradients_are_the_same_through_a_checkpoint(name, length):

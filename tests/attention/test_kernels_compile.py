@@ -12,6 +12,7 @@ pytest.importorskip("triton")
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.slow
 def test_every_kernel_compiles_for_an_h100_and_fits_its_shared_memory(tmp_path):
     command = [sys.executable, "-W", "ignore", str(ROOT / "benchmarks" / "kernels.py")]
     environment = {"TRITON_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}

@@ -34,6 +34,7 @@ def check(tensors, exact, **options):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("length", [1, 5, 33, 70])
 def test_equals_the_reference(length, causal):
@@ -62,6 +63,7 @@ def test_coefficients_as_large_as_they_get():
     assert all(gradient.isfinite().all() for gradient in gradients(output, tensors[:4]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [33, 70])
 def test_dropout_is_the_same_backward_as_forward(length):
     tensors, exact = inputs(queries=length, features=64)

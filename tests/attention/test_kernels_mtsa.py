@@ -38,6 +38,7 @@ def check(tensors, exact, **options):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source_scale", SCALES)
 @pytest.mark.parametrize("token_scale", SCALES)
 @pytest.mark.parametrize("length", [1, 5, 40])
@@ -52,6 +53,7 @@ def test_equals_the_reference(length, token_scale, source_scale):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("token_scale", SCALES)
 @pytest.mark.parametrize(
     "names",
@@ -134,6 +136,7 @@ def test_padding_may_hold_anything(token_scale):
     assert all(gradient.isfinite().all() for gradient in gradients(output, tensors))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length, token_scale", [(20, "identity"), (40, "log_sigmoid")])
 def test_dropout_takes_pairs_and_features_apart_and_leaves_the_denominator(length, token_scale):
     """With equal weights everywhere what was kept can be read off: then all else is known.

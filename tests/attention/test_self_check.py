@@ -53,6 +53,7 @@ def test_kernels_that_agree_are_taken(name):
     assert reason_of(name, dtype=torch.bfloat16) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", [{"features": 128}, {"causal": True}, {"padded": False}, {"dropout_p": 0.3}]
 )
@@ -88,6 +89,7 @@ def test_not_a_number_is_noticed():
     assert "gave wrong results" in reason_of(spoil=lambda context, *_: context * float("nan"))
 
 
+@pytest.mark.slow
 def test_dropping_something_else_on_the_way_back_is_noticed(monkeypatch):
     """A kernel that draws again at every launch."""
     from fairseq_posattn.attention.kernels import distance_scores
@@ -132,6 +134,7 @@ def test_where_memory_is_short_nothing_is_decided():
     assert self_check._reasons == {}
 
 
+@pytest.mark.slow
 def test_it_draws_no_random_numbers_of_others_and_keeps_what_it_found():
     torch.manual_seed(5)
     expected = torch.rand(3)

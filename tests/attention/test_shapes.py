@@ -39,6 +39,7 @@ def broadcast_dimensions(name):
             yield from ((argument, n) for n, name in enumerate(dimensions) if name in may)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "impl"), SERVED)
 def test_what_is_of_size_one_serves_all(name, impl):
     """A batch, heads or queries of one, in any argument, is what it is when it is repeated."""

@@ -8,6 +8,8 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 from fairseq_posattn.plugin import register
 
+pytestmark = pytest.mark.slow
+
 register()
 
 PAIRS = {

@@ -45,6 +45,7 @@ def end(mended, full):
     return finished.returncode, finished.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("full", [0, 1])
 def test_the_program_ends_in_peace(full):
     code, errors = end(1, full)
@@ -52,6 +53,7 @@ def test_the_program_ends_in_peace(full):
     assert "terminate called" not in errors
 
 
+@pytest.mark.slow
 def test_fairseq_aborts_it():
     """As a rule: the thread must be in PyTorch just then."""
     assert any(end(0, 0)[0] == -signal.SIGABRT for attempt in range(5))

@@ -129,6 +129,7 @@ def test_meters_of_metrics():
 HUGE = 1 << 36
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "build",
     [

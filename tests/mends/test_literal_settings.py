@@ -168,6 +168,7 @@ def module_of(path):
     return ".".join(path.relative_to(FAIRSEQ.parent).with_suffix("").parts)
 
 
+@pytest.mark.slow
 def test_every_module_that_evaluates_is_covered():
     places = [path for path in files_that_evaluate(FAIRSEQ) if "examples" not in path.parts]
     places += files_that_evaluate(FAIRSEQ.parent / "fairseq_cli")

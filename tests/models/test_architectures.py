@@ -90,6 +90,7 @@ def of_the_flag(arch):
     return structure(model), settings(model.cfg)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("arch", ALL)
 def test_every_way_builds_the_model_of_the_flag(arch, way):
@@ -97,6 +98,7 @@ def test_every_way_builds_the_model_of_the_flag(arch, way):
     assert (structure(found), settings(found.cfg)) == of_the_flag(arch)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arch", ALL)
 def test_a_checkpoint_builds_it_again(arch):
     model = build(from_arch_flag(arch), from_checkpoint=True)

@@ -48,6 +48,7 @@ def examples(rule):
     return torch.stack(tokens).split(len(rows) // 2), torch.tensor(labels).split(len(rows) // 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arch", sorted(ARCHITECTURES.keys() - BLIND_TO_ORDER))
 def test_it_tells_nineteen_of_twenty_unseen_sentences(arch):
     torch.manual_seed(1)

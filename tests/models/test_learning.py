@@ -47,6 +47,7 @@ def predict(model, source, previous):
     return model(source, source.ne(model.encoder.padding_idx).sum(-1), previous)[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_a_two_layer_model_learns_numbers(build_model, numbers, name):
     """It comes to tell 19 of 20 words of numbers that it has not seen, given those before them."""

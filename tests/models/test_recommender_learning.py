@@ -83,6 +83,7 @@ def train(arch, rule, updates):
     return best
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arch", sorted(ARCHITECTURES.keys() - {BLIND_TO_ORDER}))
 def test_it_ranks_nineteen_of_twenty_unseen_pairs(arch):
     rule = stand_together if arch == BLIND_TO_SIDES else comes_first

@@ -232,6 +232,7 @@ def test_a_line_without_end_is_not_read(write):
     refused_in_little_memory(path, "text:1: a line of more than 16,777,216 bytes is no text")
 
 
+@pytest.mark.slow
 def test_many_empty_files_take_little_memory(write):
     empty = b"".join(header(f"file{number}", 0) for number in range(2000))
     path = write(gzip.compress(empty * 10 + bytes(1024)))

@@ -79,6 +79,7 @@ def test_parts_that_are_missing_or_double_are_named(tmp_path):
         mind.parts(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("zipped", [False, True])
 def test_mind_is_prepared(tmp_path, capsys, zipped):
     """The last day of train is for validation; unknown news are left out and counted."""

@@ -296,6 +296,7 @@ def test_a_fraction_is_a_fraction(fraction, capsys):
     assert "is not above 0 and at most 0.5" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_script_by_itself(tmp_path, vectors):
     """With real processes: workers for the text, fairseq-preprocess for the rest."""
     source = publish("trec", tmp_path / "trec", size=3000)

@@ -12,6 +12,8 @@ from fairseq_posattn.preparation import summarization
 from fairseq_posattn.preparation.__main__ import prepare as prepare_of_kind
 from fairseq_posattn.preparation.corpora import cnn_dailymail
 
+pytestmark = pytest.mark.slow
+
 SPLITS = ("train", "valid", "test")
 main = partial(prepare_of_kind, "summarization")
 

@@ -14,6 +14,8 @@ from packing import tarred
 from fairseq_posattn.preparation.pipeline.stages import Stages
 from fairseq_posattn.preparation.translation import learn_and_apply_bpe
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "prepare_translation.py"
 
 

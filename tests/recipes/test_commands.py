@@ -72,6 +72,7 @@ def dictionaries(tmp_path_factory):
 # --- What fairseq takes ------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GENERATION)
 @pytest.mark.parametrize("form", [[], ["--tiny"]])
 def test_every_row_of_translation_is_commands_that_fairseq_takes(runs_of, dictionaries, name, form):
@@ -94,6 +95,7 @@ def test_every_row_of_translation_is_commands_that_fairseq_takes(runs_of, dictio
     assert [key for key in differing if not ROWS_DIFFER_IN.fullmatch(key)] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CLASSIFICATION)
 def test_every_row_of_classifiers_is_commands_that_fairseq_takes(runs_of, dictionaries, name):
     """All rows on the first data set, the first row on the others."""

@@ -207,6 +207,7 @@ def test_a_tree_that_is_cut_off_is_one_line():
 # --- Preparation -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_ewt_is_prepared(release, tmp_path, capsys):
     dest = tmp_path / "ewt"
     assert prepare("tagging", ["ewt", "--source", str(release), "--dest", str(dest)]) == 0

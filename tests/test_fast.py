@@ -1,0 +1,42 @@
+"""``scripts/test.sh --fast`` leaves slow tests out, and still sees every part of the package."""
+
+import ast
+from pathlib import Path
+
+TESTS = Path(__file__).parent
+PACKAGE = TESTS.parent / "fairseq_posattn"
+
+
+def is_slow(node):
+    return any("pytest.mark.slow" in ast.unparse(decorator) for decorator in node.decorator_list)
+
+
+def has_quick_tests(tree):
+    marks = (ast.unparse(node) for node in tree.body if isinstance(node, ast.Assign))
+    return "pytestmark = pytest.mark.slow" not in marks and any(
+        isinstance(node, ast.FunctionDef) and node.name.startswith("test") and not is_slow(node)
+        for node in ast.walk(tree)
+    )
+
+
+def imports(tree):
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+def test_every_folder_of_the_package_has_quick_tests(slow_folders):
+    """Quick tests of a folder import it, or stand in the folder of tests that has its name."""
+    seen = set()
+    for path in TESTS.rglob("test_*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        folder = path.relative_to(TESTS).parts[0]
+        if folder not in slow_folders and has_quick_tests(tree):
+            seen.update([f"fairseq_posattn.{folder}.", *(f"{name}." for name in imports(tree))])
+    folders = [path.parent.relative_to(PACKAGE.parent) for path in PACKAGE.rglob("__init__.py")]
+    names = {".".join(folder.parts) for folder in folders}
+    assert "fairseq_posattn.attention.kernels" in names
+    missing = {name for name in names if not any(other.startswith(f"{name}.") for other in seen)}
+    assert not missing, "none of their tests is quick"
