@@ -36,6 +36,7 @@ def make_trainer(data):
             [path], arg_overrides={"data": str(FIXTURE / "data"), "cpu": True}
         )
         cfg.task.data = str(data)
+        cfg.checkpoint.no_save = True  # or it would lock the folder where the tests are run
         for name, value in checkpoint_flags.items():
             cfg.checkpoint[name] = value
         task = tasks.setup_task(cfg.task)
@@ -75,7 +76,8 @@ def test_predicting_with_other_dictionaries_is_refused(name, called, data, check
     found = prediction.load(checkpoint, str(data), device="cpu")(texts)
     assert [one.label for one in found] == expected
     permute(data / name / "dict.txt")
-    with pytest.raises(UsageError, match=f"^the dictionary of {called} in {data} is not the one"):
+    message = f"^{checkpoint}: the dictionary of {called} in {data} is not the one"
+    with pytest.raises(UsageError, match=message):
         prediction.load(checkpoint, str(data), device="cpu")
 
 
