@@ -214,5 +214,5 @@ def test_what_cannot_be_served(checkpoint, text, tmp_path, arguments, message):
 def test_dictionaries_of_another_training(checkpoint, corpus, text, tmp_path):
     for dictionary in corpus.glob("dict.*"):
         (tmp_path / dictionary.name).write_text(dictionary.read_text() + "another 1\n")
-    with pytest.raises(UsageError, match=f"does not fit the dictionaries in {tmp_path}"):
+    with pytest.raises(UsageError, match=f"source words in {tmp_path} is not the one"):
         main(["locality", checkpoint, "--data", str(tmp_path), "--sentences", text])
