@@ -10,7 +10,6 @@ the recipes write; results/README.md describes them. Nothing is typed by hand.
 """
 
 import argparse
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -20,7 +19,7 @@ from fairseq_posattn.files import write_json, write_text
 from fairseq_posattn.recipes.command import ask
 from fairseq_posattn.recipes.commands import Entry
 from fairseq_posattn.recipes.papers import RECIPES
-from fairseq_posattn.recipes.results import read
+from fairseq_posattn.recipes.results import read, read_object
 from fairseq_posattn.recipes.tables import TableRow, ours, shown
 
 START, END = "<!-- the tables: results_page.py writes them -->", "<!-- end of the tables -->"
@@ -85,10 +84,13 @@ def main(arguments: Sequence[str] | None, prog: str, examples: Path) -> int:
 
 def add(path: Path, folder: Path) -> None:
     """Keep the measured rows of a recipe's table, a file each."""
-    table = json.loads(read(path))
+    table = read_object(path)
     if table.get("tiny"):
         raise UsageError(f"{path}: a tiny form's numbers mean nothing")
-    rows = [row for row in table["rows"] if row.get("seeds")]
+    listed = table.get("rows")
+    if not isinstance(listed, list) or not all(isinstance(row, dict) for row in listed):
+        raise UsageError(f"{path} is no table of a recipe: it has no list of rows")
+    rows = [row for row in listed if row.get("seeds")]
     if not rows:
         raise UsageError(f"{path}: nothing was measured")
     for row in rows:
@@ -103,6 +105,10 @@ def check(row: TableRow, path: Path) -> None:
     missing = [key for key in NEEDED if key not in row]
     if missing:
         raise UsageError(f"{path}: it lacks {', '.join(missing)}")
+    kinds = {"table": str, "row": str, "paper": dict, "scores": dict, "seeds": list}
+    for key, kind in kinds.items():
+        if not isinstance(row[key], kind):
+            raise UsageError(f"{path}: {key} is {type(row[key]).__name__}, not {kind.__name__}")
     runs = len(row["seeds"]) * len(row.get("folds", [0]))
     for metric, scores in row["scores"].items():
         if len(scores) != runs:
@@ -113,7 +119,7 @@ def read_results(folder: Path) -> dict[tuple[str, str], TableRow]:
     """The measured rows, by table and name."""
     results = {}
     for path in sorted(folder.glob("*.json")):
-        row = json.loads(read(path))
+        row = read_object(path)
         check(row, path)
         results[row["table"], row["row"]] = row
     return results

@@ -183,6 +183,22 @@ def read(path: Path) -> str:
     return path.read_text(encoding="utf-8")
 
 
+def read_object(path: Path) -> dict[str, Any]:
+    """The JSON object that a recipe kept in a file.
+
+    Raises:
+        UsageError: it holds something else.
+    """
+    try:
+        found = json.loads(read(path))
+    except (ValueError, RecursionError) as error:
+        reason = str(error).split(";")[0]
+        raise UsageError(f"{path} is no result of a recipe: {reason}") from None
+    if not isinstance(found, dict):
+        raise UsageError(f"{path} is no result of a recipe: it is {type(found).__name__}")
+    return found
+
+
 def versions() -> dict[str, str]:
     """Of this checkout or package, of Python and of the packages that matter."""
     found = {"fairseq_posattn": _commit() or __version__, "python": platform.python_version()}

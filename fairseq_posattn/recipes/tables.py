@@ -3,7 +3,6 @@
 The JSON's rows are as examples/results/README.md describes them.
 """
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean, stdev
@@ -14,7 +13,7 @@ from fairseq_posattn.files import write_json
 from fairseq_posattn.recipes.classification_commands import LOWER_IS_BETTER
 from fairseq_posattn.recipes.commands import Entry
 from fairseq_posattn.recipes.recipe import ClassificationRecipe, GenerationRecipe, Recipe
-from fairseq_posattn.recipes.results import read
+from fairseq_posattn.recipes.results import read_object
 
 # Numbers with four digits after the point; the others are percentages, with two.
 FOUR_DIGITS = {"pearson", "spearman", "mse", "rmse", "mae", "loss", "validation loss"}
@@ -166,10 +165,9 @@ def _read(entry: Entry, name: str) -> list[tuple[list[int], dict[str, Any]]]:
     found = []
     for path in (entry.folder or Path()).glob(f"*seed*/{name}"):
         parts = path.parent.name.replace("fold", "").replace("seed", "").split("-")
-        try:
-            found.append(([int(part) for part in parts], json.loads(read(path))))
-        except ValueError as error:
-            raise UsageError(f"{path} is no result of a recipe: {error}") from error
+        if not all(part.isdecimal() for part in parts):
+            raise UsageError(f"{path} is no result of a recipe: its folder has no number")
+        found.append(([int(part) for part in parts], read_object(path)))
     return sorted(found, key=lambda item: item[0])
 
 

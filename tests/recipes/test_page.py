@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.recipes.page import main
+from fairseq_posattn.recipes.page import add, main
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PLACE = "<!-- the tables: results_page.py writes them -->\n<!-- end of the tables -->\n"
@@ -119,3 +119,28 @@ def test_a_page_out_of_date_is_told_and_left(results_page, elsewhere):
     before = page.read_text()
     assert "out of date" in results_page("--check", *options, refused=True)
     assert page.read_text() == before
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"[]",
+        b"null",
+        bytes(range(256)),
+        b"[" * 200_000,
+        b'{"rows": 5}',
+        b'{"rows": [1, null]}',
+        b'{"rows": ' + b"9" * 5000 + b"}",
+        b'{"rows": [{"seeds": [1], "table": 3}]}',
+    ],
+    ids=lambda content: str(content[:20]),
+)
+def test_a_file_that_is_no_table_is_one_line_and_nothing_is_kept(tmp_path, content):
+    (tmp_path / "results").mkdir()
+    path = tmp_path / "table.json"
+    path.write_bytes(content)
+    with pytest.raises(UsageError, match="table.json") as refused:
+        add(path, tmp_path / "results")
+    assert "\n" not in str(refused.value)
+    assert not list((tmp_path / "results").iterdir())
