@@ -26,8 +26,8 @@ from fairseq_posattn.preparation.pipeline.counts import report_counts
 from fairseq_posattn.preparation.pipeline.progress import say
 from fairseq_posattn.preparation.pipeline.sources import obtain_any
 from fairseq_posattn.preparation.pipeline.stages import Stages
-from fairseq_posattn.preparation.text.glove import find_vectors, write_vocabulary
 from fairseq_posattn.preparation.text.vocabulary import count_words, write_dictionary
+from fairseq_posattn.preparation.words_stage import asked_vectors, run_words
 
 EMPTY_SHOWN = 3
 
@@ -48,9 +48,7 @@ def prepare(corpus, options):
         given = (
             obtain_any(corpus.alternatives, options.source, downloads) if options.source else None
         )
-        vectors = None
-        if options.glove:
-            vectors = find_vectors(options.glove, downloads, options.glove_dim)
+        vectors = asked_vectors(options, downloads)
         stages.run(
             "text",
             corpus.texts,
@@ -59,13 +57,8 @@ def prepare(corpus, options):
             **_settings(options, "seed", "valid_fraction", "cased"),
             flag=corpus.flag and corpus.flag.is_given(options),
         )
-        stages.run(
-            "vocabulary",
-            ["dict.txt", "glove.txt"] if vectors else ["dict.txt"],
-            partial(_write_vocabulary, corpus, options, vectors),
-            vectors=[vectors[0].fingerprint(vectors[1]), vectors[1]] if vectors else None,
-            **_settings(options, "seed", "min_count"),
-        )
+        count = partial(_count_words, corpus, options)
+        run_words(stages, options, vectors, corpus.min_count, count)
         stages.run(
             "binarised data",
             [f"{part}/{kind}" for part in corpus.parts for kind in (*corpus.inputs, "label")],
@@ -91,16 +84,16 @@ def _write_text(corpus, options, given, downloads, work):
         corpus.derive(folder)
 
 
-def _write_vocabulary(corpus, options, vectors, work):
+def _count_words(corpus, options):
+    """Of training and of the other splits."""
     folder = options.dest / corpus.texts[0]
     counts = {
         split: count_words(folder / f"{split}.{kind}" for kind in corpus.inputs) for split in SPLITS
     }
     training, others = counts["train"], counts["valid"] + counts["test"]
     if corpus.cross_validated:  # in some fold each example is trained on
-        training, others = training + others, Counter()
-    min_count = options.min_count or corpus.min_count
-    write_vocabulary(work, training, others, vectors, min_count, options.seed)
+        return training + others, Counter()
+    return training, others
 
 
 def _binarise(corpus, options, work):

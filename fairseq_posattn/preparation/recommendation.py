@@ -20,9 +20,9 @@ from fairseq_posattn.preparation.pipeline.counts import count_lines, report_coun
 from fairseq_posattn.preparation.pipeline.parallel import map_lines
 from fairseq_posattn.preparation.pipeline.progress import say
 from fairseq_posattn.preparation.pipeline.stages import Stages
-from fairseq_posattn.preparation.text.glove import find_vectors, write_vocabulary
 from fairseq_posattn.preparation.text.vocabulary import count_words, write_dictionary
 from fairseq_posattn.preparation.text.words import PUBLISHED
+from fairseq_posattn.preparation.words_stage import asked_vectors, run_words
 
 COLUMNS = ("history", "candidates", "labels")
 LABELS = {"0": 0, "1": 0}  # the dictionary of ``labels``
@@ -58,10 +58,7 @@ def prepare(corpus, options):
     parts = corpus.parts(options.source)
     stages = Stages(options.dest, options.limit, options.force)
     with stages.locked():
-        vectors = None
-        if options.glove:
-            downloads = options.dest.parent / "download"
-            vectors = find_vectors(options.glove, downloads, options.glove_dim)
+        vectors = asked_vectors(options, options.dest.parent / "download")
         stages.run(
             "text",
             ["text", "news.txt"],
@@ -70,14 +67,8 @@ def prepare(corpus, options):
             cased=options.cased,
             max_unknown=options.max_unknown,
         )
-        stages.run(
-            "vocabulary",
-            ["dict.txt", "glove.txt"] if vectors else ["dict.txt"],
-            partial(_write_vocabulary, corpus, options, vectors),
-            vectors=[vectors[0].fingerprint(vectors[1]), vectors[1]] if vectors else None,
-            seed=options.seed,
-            min_count=options.min_count,
-        )
+        count = partial(_count_words, corpus, options)
+        run_words(stages, options, vectors, corpus.min_count, count)
         stages.run(
             "binarised data", ["titles", *COLUMNS], partial(_binarise, options, sorted(parts))
         )
@@ -192,11 +183,9 @@ def _known(impression, news):
 # --- Vocabulary and binarised data -----------------------------------------------------------
 
 
-def _write_vocabulary(corpus, options, vectors, work):
-    words = count_words([options.dest / "text/titles.words"])
-    write_vocabulary(
-        work, words, Counter(), vectors, options.min_count or corpus.min_count, options.seed
-    )
+def _count_words(corpus, options):
+    """Of training and of the other splits."""
+    return count_words([options.dest / "text/titles.words"]), Counter()
 
 
 def _binarise(options, parts, work):

@@ -19,8 +19,8 @@ from fairseq_posattn.preparation.pipeline.counts import count_lines, report_coun
 from fairseq_posattn.preparation.pipeline.sources import obtain_any
 from fairseq_posattn.preparation.pipeline.stages import Stages
 from fairseq_posattn.preparation.role_sentences import readable
-from fairseq_posattn.preparation.text.glove import find_vectors, write_vocabulary
 from fairseq_posattn.preparation.text.vocabulary import count_words, write_dictionary
+from fairseq_posattn.preparation.words_stage import asked_vectors, run_words
 from fairseq_posattn.scoring.props import read_props, write_props
 
 COLUMNS = ("words", "predicate", "tags")
@@ -51,9 +51,7 @@ def prepare(corpus, options):
         given = (
             obtain_any(corpus.alternatives, options.source, downloads) if options.source else None
         )
-        vectors = None
-        if options.glove:
-            vectors = find_vectors(options.glove, downloads, options.glove_dim)
+        vectors = asked_vectors(options, downloads)
         stages.run(
             "text",
             ["text"],
@@ -62,14 +60,8 @@ def prepare(corpus, options):
             cased=options.cased,
             flag=corpus.flag and corpus.flag.is_given(options),
         )
-        stages.run(
-            "vocabulary",
-            ["dict.txt", "glove.txt"] if vectors else ["dict.txt"],
-            partial(_write_vocabulary, corpus, options, vectors),
-            vectors=[vectors[0].fingerprint(vectors[1]), vectors[1]] if vectors else None,
-            seed=options.seed,
-            min_count=options.min_count,
-        )
+        count = partial(_count_words, corpus, options)
+        run_words(stages, options, vectors, corpus.min_count, count)
         stages.run("binarised data", list(COLUMNS), partial(_binarise, corpus, options))
         manifest.stage(stages, corpus, lower=not options.cased)
     _report(corpus, options)
@@ -105,12 +97,12 @@ def _write_split(sentences, prefix, cased):
             file.writelines(f"{' '.join(column(*example))}\n" for example in examples)
 
 
-def _write_vocabulary(corpus, options, vectors, work):
+def _count_words(corpus, options):
+    """Of training and of the other splits."""
     text = options.dest / "text"
     training = count_words([text / "train.words"])
     others = count_words(text / f"{split}.words" for split in corpus.predicates if split != "train")
-    min_count = options.min_count or corpus.min_count
-    write_vocabulary(work, training, others, vectors, min_count, options.seed)
+    return training, others
 
 
 def _binarise(corpus, options, work):
