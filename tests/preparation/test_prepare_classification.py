@@ -16,7 +16,7 @@ from omegaconf import OmegaConf
 from published import WORDS, publish
 from serving import Server
 
-from fairseq_posattn.preparation import classification
+from fairseq_posattn.preparation import classification, words_stage
 from fairseq_posattn.preparation.__main__ import prepare as prepare_of_kind
 from fairseq_posattn.preparation.corpora import CLASSIFICATION as CORPORA
 from fairseq_posattn.preparation.pipeline.download import Source
@@ -223,23 +223,29 @@ def test_seeds_make_other_folds_of_the_same_data(tmp_path, fairseq_here):
 
 
 @pytest.mark.parametrize(
-    "function", ["write_divided", "write_vocabulary", "binarise_files", "write_dictionary"]
+    "module, function",
+    [
+        (classification, "write_divided"),
+        (words_stage, "write_vocabulary"),
+        (classification, "binarise_files"),
+        (classification, "write_dictionary"),
+    ],
 )
 def test_an_interrupted_run_ends_as_one_that_was_not(
-    function, tmp_path, fairseq_here, vectors, monkeypatch, capsys
+    module, function, tmp_path, fairseq_here, vectors, monkeypatch, capsys
 ):
     source = publish("amazon_electronics", tmp_path)
     command = ["amazon_electronics", "--source", str(source), "--glove", str(vectors)]
     command += ["--jobs", "1", "--dest"]
     assert main([*command, str(tmp_path / "whole")]) == 0
-    whole = getattr(classification, function)
+    whole = getattr(module, function)
 
     def interrupted(*arguments):
         whole(*arguments)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(classification, function, interrupted)
+        patch.setattr(module, function, interrupted)
         assert main([*command, str(tmp_path / "resumed")]) == 130
     assert "interrupted; the same command goes on from here" in capsys.readouterr().err
     assert main([*command, str(tmp_path / "resumed")]) == 0
