@@ -35,7 +35,11 @@ def _roles(corpus: TaggingCorpus) -> Dataset:
     return Dataset(
         name=corpus.name,
         classes=0,
-        metrics=(*measured, *(f"{split}_{name}" for split in tests[1:] for name in measured)),
+        metrics=tuple(
+            prefix + name
+            for prefix in ("", *(f"{split}_" for split in tests[1:]), "valid_")
+            for name in measured
+        ),
         task=corpus.task,
         criterion=corpus.criterion,
         kind="tagging",
