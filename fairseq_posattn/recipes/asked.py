@@ -1,20 +1,43 @@
-"""A recipe as it is asked for: its data, its machine, and what follows."""
+"""A recipe as it is asked for: its data, its machine, its runs; nothing here acts."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import TypeVar
 
-from fairseq_posattn.recipes.commands import Entry, Place
+from fairseq_posattn.errors import UsageError
 from fairseq_posattn.recipes.options import Options
 from fairseq_posattn.recipes.recipe import Recipe
 from fairseq_posattn.recipes.runs import Run, Step
 
-AnyRecipe = TypeVar("AnyRecipe", bound=Recipe)
-AnyOptions = TypeVar("AnyOptions", bound=Options)
+PLUGIN = str(Path(__file__).resolve().parents[1])  # for --user-dir
+LOGGED = ("--log-format", "json", "--log-interval", "100")
+KEPT = ("--no-epoch-checkpoints", "--update-epoch-batch-itr", "True")
+Named = TypeVar("Named")
 
 
-class Asked(ABC, Generic[AnyRecipe, AnyOptions]):
+@dataclass(frozen=True)
+class Entry:
+    """A row of a table as it is listed, and the folder of its runs.
+
+    Attributes:
+        table: its heading.
+        row: its name.
+        metrics: the names of its numbers.
+        paper: the paper's, "-" for none, standard deviations after ±.
+        folder: has a folder for each seed and fold.
+    """
+
+    table: str
+    row: str
+    metrics: tuple[str, ...]
+    paper: tuple[str, ...]
+    folder: Path
+
+
+class Asked(ABC):
     """What both kinds of recipes have in common.
 
     Args:
@@ -22,15 +45,18 @@ class Asked(ABC, Generic[AnyRecipe, AnyOptions]):
         tiny_data: the folder of generated data in there.
         data: the default of ``--data``.
         checkpoints: has the default of ``--out``.
+
+    Raises:
+        UsageError: ``--rows`` names one that there is not.
     """
 
+    recipe: Recipe
     keeps_last = True  # checkpoints of a finished run, for it to go on
-    steps: tuple[str, ...] = ()  # of a run, those that are asked for; none: all
 
     def __init__(
         self,
-        recipe: AnyRecipe,
-        options: AnyOptions,
+        recipe: Recipe,
+        options: Options,
         regime: str,
         tiny_data: str,
         data: Path,
@@ -38,31 +64,30 @@ class Asked(ABC, Generic[AnyRecipe, AnyOptions]):
     ) -> None:
         self.recipe = recipe
         self.options = options
+        self.looks = options.dry_run or options.list  # and does nothing, on whatever machine
+        self.rows = choose("row", options.rows, {row.name: row for row in recipe.rows})
         form = "-tiny" if options.tiny else ""
         self.title = recipe.title + (" (tiny form: ours mean nothing)" if options.tiny else "")
         self.out = options.out or checkpoints / recipe.paper / f"{regime}{form}"
         self.data = options.data or (self.out / tiny_data if options.tiny else data)
-
-    def place(self, gpus: int | None = None) -> Place:
-        """Where it runs, as it is now; ``gpus`` to train a model on, if that is known."""
-        if not self.options.dry_run:
+        if not self.looks:
             self.data, self.out = self.data.resolve(), self.out.resolve()
-        return self._place(self.gpus() if gpus is None else gpus)
 
-    @abstractmethod
-    def _place(self, gpus: int) -> Place: ...
-
-    @abstractmethod
+    @cached_property
     def gpus(self) -> int:
-        """To train a model on."""
+        """To train a model on; 0 for the CPU."""
+        return 0 if self.options.tiny else self._gpus()
 
     @abstractmethod
-    def runs(self, place: Place) -> list[Run]:
+    def _gpus(self) -> int: ...
+
+    @abstractmethod
+    def runs(self) -> list[Run]:
         """Those that are asked for."""
 
     @abstractmethod
-    def entries(self, place: Place | None = None) -> Iterator[Entry]:
-        """All rows of its tables; with their folders if it is known where they are run."""
+    def entries(self) -> Iterator[Entry]:
+        """All rows of its tables."""
 
     @abstractmethod
     def preparation(self) -> Iterator[Step]:
@@ -76,9 +101,22 @@ class Asked(ABC, Generic[AnyRecipe, AnyOptions]):
     def require_data(self, say: Callable[[str], None]) -> None:
         """Raise UsageError, with the command that makes it, unless the data is there."""
 
-    def notes(self, place: Place) -> list[str]:
+    def notes(self) -> list[str]:
         """What is to be said before the runs."""
         return []
+
+
+def choose(kind: str, wanted: str, named: Mapping[str, Named]) -> tuple[Named, ...]:
+    """Those that a list with commas between names, in its order; all of them if it is empty."""
+    known = {name.lower(): one for name, one in named.items()}
+    names = wanted.split(",") if wanted else list(known)
+    for name in names:
+        if name.lower() not in known:
+            listed = ", ".join(named)
+            raise UsageError(
+                f"--{kind}s {wanted}: there is no {kind} {name!r}; the {kind}s are: {listed}"
+            )
+    return tuple(known[name.lower()] for name in names)
 
 
 def gpus_here() -> int:

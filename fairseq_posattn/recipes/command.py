@@ -12,16 +12,12 @@ from typing import Any, NoReturn
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.recipes import tables
 from fairseq_posattn.recipes.asked import Asked, gpus_here
-from fairseq_posattn.recipes.asked_classification import AskedClassification
-from fairseq_posattn.recipes.asked_generation import AskedGeneration
-from fairseq_posattn.recipes.commands import Place
-from fairseq_posattn.recipes.options import (
-    ClassificationOptions,
-    GenerationOptions,
-    read_options,
-)
+from fairseq_posattn.recipes.classification import AskedClassification
+from fairseq_posattn.recipes.generation import AskedGeneration
+from fairseq_posattn.recipes.options import read_options
 from fairseq_posattn.recipes.papers import RECIPES
 from fairseq_posattn.recipes.recipe import ClassificationRecipe, GenerationRecipe, Recipe
+from fairseq_posattn.recipes.run import Runner, devices
 
 
 def main(
@@ -50,7 +46,7 @@ def main(
         for entry in asked.entries():
             print(entry.table, entry.row, ",".join(entry.metrics), " ".join(entry.paper), sep="\t")
     elif asked.options.table:
-        _print_table(asked, asked.place(), command)
+        _print_table(asked, command)
     elif asked.options.dry_run:
         _show(asked)
     else:
@@ -66,14 +62,13 @@ def find(name: str) -> Recipe:
     raise UsageError(f"there is no recipe {name!r}; do you mean one of {', '.join(close)}?")
 
 
-def ask(recipe: Recipe, arguments: Sequence[str], command: str, root: Path) -> Asked[Any, Any]:
+def ask(recipe: Recipe, arguments: Sequence[str], command: str, root: Path) -> Asked:
     """A recipe as the options ask for it."""
     data_bin, checkpoints = root / "data-bin", root / "checkpoints"
     options = read_options(recipe, arguments, command, data_bin, checkpoints)
     if isinstance(recipe, GenerationRecipe):
-        assert isinstance(options, GenerationOptions)
         return AskedGeneration(recipe, options, data_bin, checkpoints)
-    assert isinstance(recipe, ClassificationRecipe) and isinstance(options, ClassificationOptions)
+    assert isinstance(recipe, ClassificationRecipe)
     return AskedClassification(recipe, options, data_bin, checkpoints)
 
 
@@ -91,31 +86,27 @@ def _usage(prog: str) -> str:
     )
 
 
-def _say(asked: Asked[Any, Any], line: str) -> None:
+def _say(asked: Asked, line: str) -> None:
     print(f"{asked.recipe.table}: {line}", file=sys.stderr, flush=True)
 
 
-def _show(asked: Asked[Any, Any]) -> None:
+def _show(asked: Asked) -> None:
     """The commands, as they can be typed."""
-    place = asked.place()
-    runs = asked.runs(place)
+    runs = asked.runs()
     for step in asked.preparation() if not asked.options.tiny else ():
         print(step.shown())
-    for note in asked.notes(place):
+    for note in asked.notes():
         _say(asked, note)
     for run in runs:
         print(f"\n# {run.name}")
         for step in run.steps:
-            if step.is_among(asked.steps):
+            if step.is_among(asked.options.steps):
                 print(step.shown())
 
 
-def _run(asked: Asked[Any, Any], command: str) -> None:
-    from fairseq_posattn.recipes.run import Runner, devices  # only here: looking needs no filelock
-
+def _run(asked: Asked, command: str) -> None:
     options = asked.options
-    asked.runs(asked.place(gpus=0))  # what is asked for is there, or it is said before any work
-    runner = Runner(asked.recipe.table, asked.steps, asked.keeps_last, _cores(asked))
+    runner = Runner(asked.recipe.table, options.steps, asked.keeps_last, _cores(asked))
     try:
         _heed_signals(_stop)
         for step in asked.tiny_data() if options.tiny else asked.preparation():
@@ -125,21 +116,20 @@ def _run(asked: Asked[Any, Any], command: str) -> None:
             asked.out.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UsageError(f"--out {asked.out} cannot be made a folder") from error
-        place = asked.place()
-        for note in asked.notes(place):
+        for note in asked.notes():
             runner.say(note)
-        here = gpus_here() if options.jobs > 1 and place.gpus else 0
-        runner.run_all(asked.runs(place), devices(options.jobs, place.gpus, here))
+        here = gpus_here() if options.jobs > 1 and asked.gpus else 0
+        runner.run_all(asked.runs(), devices(options.jobs, asked.gpus, here))
     except KeyboardInterrupt:
         runner.stop()
         runner.say("stopped; what is finished stays, and the same command goes on from here")
         raise
     finally:
         _heed_signals(signal.SIG_DFL)
-    _print_table(asked, place, command, keep=True)
+    _print_table(asked, command, keep=True)
 
 
-def _cores(asked: Asked[Any, Any]) -> Mapping[str, str]:
+def _cores(asked: Asked) -> Mapping[str, str]:
     """Small tensors gain nothing from more cores, and models side by side fight for them."""
     options = asked.options
     alone = options.jobs == 1 and not options.tiny
@@ -156,8 +146,8 @@ def _stop(number: int, frame: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt
 
 
-def _print_table(asked: Asked[Any, Any], place: Place, command: str, keep: bool = False) -> None:
-    rows = tables.make_rows(asked.recipe, list(asked.entries(place)), command, asked.title)
+def _print_table(asked: Asked, command: str, keep: bool = False) -> None:
+    rows = tables.make_rows(asked.recipe, list(asked.entries()), command, asked.title)
     tables.print_tables(asked.recipe, rows)
     if keep:
         path = asked.out / f"{asked.recipe.table}.json"

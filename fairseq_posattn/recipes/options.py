@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
@@ -13,9 +13,9 @@ STEPS = ("train", "average", "generate", "score")
 CHECKPOINTS = ("best", "average", "last")
 
 
-@dataclass(frozen=True)
+@dataclass
 class Options:
-    """What is asked of any recipe; see :func:`make_parser` for their meaning."""
+    """What is asked of a recipe; see :func:`make_parser` for its meaning."""
 
     data: Path | None = None
     out: Path | None = None
@@ -27,12 +27,7 @@ class Options:
     table: bool = False
     list: bool = False
     flags: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class GenerationOptions(Options):
-    """What is asked of a table of translations or summaries."""
-
+    # of a table of translations or summaries
     source: Path | None = None
     steps: tuple[str, ...] = ()
     seed: int = 1
@@ -41,12 +36,7 @@ class GenerationOptions(Options):
     max_update: int | None = None
     checkpoint: str = ""
     small: bool = False
-
-
-@dataclass(frozen=True)
-class ClassificationOptions(Options):
-    """What is asked of a table of classifiers, taggers or recommenders."""
-
+    # of a table of classifiers, taggers or recommenders
     datasets: str = ""
     seeds: int | None = None
     folds: int | None = None
@@ -80,10 +70,8 @@ def read_options(
     if "--" in own:
         place = own.index("--")
         own, flags = own[:place], own[place + 1 :]
-    parsed = vars(make_parser(recipe, prog, data_bin, checkpoints).parse_args(own))
-    kind = GenerationOptions if isinstance(recipe, GenerationRecipe) else ClassificationOptions
-    given = {field.name: parsed[field.name] for field in fields(kind) if field.name in parsed}
-    return kind(**given, flags=tuple(flags))
+    parser = make_parser(recipe, prog, data_bin, checkpoints)
+    return parser.parse_args(own, Options(flags=tuple(flags)))
 
 
 def make_parser(
@@ -103,7 +91,6 @@ def make_parser(
     _add_folders(parser, recipe, data_bin, checkpoints)
     parser.add_argument(
         "--rows",
-        default="",
         metavar="LIST",
         help="those to run, with commas between (default: all)",
     )
@@ -115,7 +102,6 @@ def make_parser(
         "--jobs",
         "--parallel",
         type=number("a positive whole number", 1),
-        default=1,
         metavar="N",
         help="train so many models at a time; they share the GPUs (default: 1)",
     )
@@ -170,7 +156,6 @@ def _add_generation(parser: argparse.ArgumentParser, recipe: GenerationRecipe) -
     parser.add_argument(
         "--steps",
         type=_steps,
-        default=(),
         metavar="LIST",
         help=f"of {', '.join(STEPS)}, those to do, even if they are done already "
         "(default: all that are not)",
@@ -178,7 +163,6 @@ def _add_generation(parser: argparse.ArgumentParser, recipe: GenerationRecipe) -
     parser.add_argument(
         "--seed",
         type=number("a whole number", 0),
-        default=1,
         metavar="N",
         help="(default: 1); the table shows the mean of all seeds that were run",
     )
@@ -191,7 +175,6 @@ def _add_generation(parser: argparse.ArgumentParser, recipe: GenerationRecipe) -
     )
     parser.add_argument(
         "--launcher",
-        default="",
         metavar="CMD",
         help="a command that trains in the place of fairseq-train, on several machines for "
         "instance: see examples/distributed/README.md",
@@ -206,7 +189,6 @@ def _add_generation(parser: argparse.ArgumentParser, recipe: GenerationRecipe) -
     parser.add_argument(
         "--checkpoint",
         choices=CHECKPOINTS,
-        default="",
         help="what is scored: the one of the best loss in validation, which is then after each "
         f"epoch, the average of the last {settings.averaged}, which are then an even number of "
         f"updates apart, or the last (default: {settings.checkpoint}); each is a run of its own",
@@ -219,7 +201,6 @@ def _add_classification(parser: argparse.ArgumentParser, recipe: ClassificationR
     names = ",".join(dataset.name for dataset in recipe.datasets)
     parser.add_argument(
         "--datasets",
-        default="",
         metavar="LIST",
         help=f"those to run on, with commas between (default: {names})",
     )

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.files import write_json, write_text
+from fairseq_posattn.recipes.asked import Entry
 from fairseq_posattn.recipes.command import ask
-from fairseq_posattn.recipes.commands import Entry
 from fairseq_posattn.recipes.papers import RECIPES
 from fairseq_posattn.recipes.results import read, read_object
 from fairseq_posattn.recipes.tables import TableRow, ours, shown
@@ -137,7 +137,7 @@ def tables(results: Mapping[tuple[str, str], TableRow]) -> str:
     listed: dict[str, list[Entry]] = {}
     recipes = {}
     for name, recipe in RECIPES.items():
-        for entry in ask(recipe, [], name, Path()).entries():
+        for entry in ask(recipe, ["--list"], name, Path()).entries():
             listed.setdefault(entry.table, []).append(entry)
             recipes[entry.table] = name
     own: dict[str, list[Entry]] = {}
@@ -147,7 +147,7 @@ def tables(results: Mapping[tuple[str, str], TableRow]) -> str:
                 "-" if number is None else f"{number:g}" for number in result["paper"].values()
             ]
             own.setdefault(table, []).append(
-                Entry(table, row, tuple(result["paper"]), tuple(paper))
+                Entry(table, row, tuple(result["paper"]), tuple(paper), Path())
             )
     # Of a paper's tables 1 comes before 2; of one table, data sets stay in the recipe's order.
     papers = sorted(listed.items(), key=lambda item: item[0].partition(":")[0])

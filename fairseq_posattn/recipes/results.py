@@ -14,7 +14,7 @@ from typing import Any
 from fairseq_posattn import __version__
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.files import write_json
-from fairseq_posattn.recipes.classification_commands import LOWER_IS_BETTER
+from fairseq_posattn.recipes.classification import LOWER_IS_BETTER
 from fairseq_posattn.recipes.progress import Numbers, read_line, scores_of
 from fairseq_posattn.recipes.runs import Run
 from fairseq_posattn.scoring.ranking import METRICS

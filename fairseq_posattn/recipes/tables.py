@@ -10,8 +10,8 @@ from typing import Any
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.files import write_json
-from fairseq_posattn.recipes.classification_commands import LOWER_IS_BETTER
-from fairseq_posattn.recipes.commands import Entry
+from fairseq_posattn.recipes.asked import Entry
+from fairseq_posattn.recipes.classification import LOWER_IS_BETTER
 from fairseq_posattn.recipes.recipe import ClassificationRecipe, GenerationRecipe, Recipe
 from fairseq_posattn.recipes.results import read_object
 
@@ -163,7 +163,7 @@ def _locality_row(recipe: Recipe, entry: Entry) -> TableRow:
 def _read(entry: Entry, name: str) -> list[tuple[list[int], dict[str, Any]]]:
     """What all seeds and folds have in their files of this name, in the order of these."""
     found = []
-    for path in (entry.folder or Path()).glob(f"*seed*/{name}"):
+    for path in (entry.folder).glob(f"*seed*/{name}"):
         parts = path.parent.name.replace("fold", "").replace("seed", "").split("-")
         if not all(part.isdecimal() for part in parts):
             raise UsageError(f"{path} is no result of a recipe: its folder has no number")

@@ -7,7 +7,7 @@ import torch
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.recipes import tables
-from fairseq_posattn.recipes.commands import Entry
+from fairseq_posattn.recipes.asked import Entry
 from fairseq_posattn.recipes.papers import RECIPES
 from fairseq_posattn.recipes.results import record
 from fairseq_posattn.recipes.runs import Run

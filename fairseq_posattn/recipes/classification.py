@@ -1,0 +1,222 @@
+"""A table of classifiers, taggers or recommenders as it is asked for, down to its command lines."""
+
+import shlex
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.recipes.asked import KEPT, LOGGED, PLUGIN, Asked, Entry, choose, gpus_here
+from fairseq_posattn.recipes.options import Options
+from fairseq_posattn.recipes.recipe import ClassificationRecipe, Dataset, Row, Training
+from fairseq_posattn.recipes.runs import Run, Step, folder_name, show
+
+TINY_DATASETS = "fairseq_posattn.recipes.tiny_datasets"
+TINY_MODEL = (
+    "--encoder-embed-dim 12 --encoder-hidden-dim 12 --encoder-attention-heads 2"
+    " --encoder-ffn-embed-dim 12"
+)
+LOWER_IS_BETTER = {"loss", "mse", "rmse", "mae"}
+
+
+class AskedClassification(Asked):
+    """See :class:`Asked`."""
+
+    recipe: ClassificationRecipe
+    keeps_last = False
+
+    def __init__(
+        self, recipe: ClassificationRecipe, options: Options, data_bin: Path, checkpoints: Path
+    ) -> None:
+        super().__init__(recipe, options, recipe.regime, "data", data_bin, checkpoints)
+        named = {dataset.name: dataset for dataset in recipe.datasets}
+        self._datasets = choose("dataset", options.datasets, named)
+
+    def _gpus(self) -> int:
+        if self.options.cpu:
+            return 0
+        return 1 if self.looks else min(1, gpus_here())
+
+    # --- Data ----------------------------------------------------------------------------------
+
+    def preparation(self) -> Iterator[Step]:
+        for dataset in self._datasets if self.options.prepare else ():
+            if self._missing(dataset):
+                yield Step("prepare", tuple(self._prepare(dataset)))
+
+    def _prepare(self, dataset: Dataset) -> list[str]:
+        command = ["posattn", "prepare", dataset.kind, dataset.name]
+        command += ["--glove", f"6B.{dataset.features}d", "--dest", str(self.data / dataset.name)]
+        return [*command, *dataset.preparation.split()]
+
+    def require_data(self, say: Callable[[str], None]) -> None:
+        for dataset in self._datasets:
+            if missing := self._missing(dataset):
+                mend = f"{show(self._prepare(dataset))}, or give --prepare"
+                if dataset.licensed:
+                    mend = f"{show(self._prepare(dataset))} --source FOLDER"
+                raise UsageError(f"there is no data in {missing}; to make it: {mend}")
+            if self._features(dataset) is None:
+                say(f"{dataset.name} has no glove.txt: its word vectors start at random")
+
+    def _missing(self, dataset: Dataset) -> Path | None:
+        """The first thing that is; None if all is there."""
+        last = f"{dataset.tests[-1]}.idx"
+        for fold in self._folds(dataset):
+            for name in dataset.columns:
+                folder = self._folder(dataset, fold) / name
+                if not (folder / last).exists():
+                    return folder
+        return None
+
+    def _folder(self, dataset: Dataset, fold: int | None) -> Path:
+        return self.data / dataset.name / ("" if fold is None else f"fold{fold}")
+
+    def _features(self, dataset: Dataset) -> int | None:
+        """Of the word vectors beside a data set; before it is there, of those that will be."""
+        vectors = self.data / dataset.name / "glove.txt"
+        if vectors.exists():
+            with open(vectors, encoding="utf-8") as lines:
+                return int(lines.readline().split()[1])
+        return dataset.features if self.looks and not vectors.parent.exists() else None
+
+    def tiny_data(self) -> Iterator[Step]:
+        names = [dataset.name for dataset in self._datasets]
+        missing = [name for name in names if not (self.data / name).exists()]
+        if missing:
+            yield Step("generate", ("python", "-m", TINY_DATASETS, str(self.data), *missing))
+
+    # --- Runs ----------------------------------------------------------------------------------
+
+    def runs(self) -> list[Run]:
+        """With the first seed on all data sets first."""
+        seeds = {one.name: self._training(one).seeds for one in self._datasets}
+        return [
+            self._run(dataset, row, seed, fold)
+            for seed in range(1, max(seeds.values()) + 1)
+            for dataset in self._datasets
+            if seed <= seeds[dataset.name]
+            for row in self.rows
+            if seed == 1 or not row.baseline
+            for fold in self._folds(dataset)
+        ]
+
+    def _folds(self, dataset: Dataset) -> list[int] | list[None]:
+        """Those that are asked for; one None if there is no cross validation."""
+        folds = min(dataset.folds, self.options.folds or dataset.folds)
+        return list(range(min(folds, 2) if self.options.tiny else folds)) or [None]
+
+    def _training(self, dataset: Dataset, row: Row | None = None) -> Training:
+        """How a row's models are trained, as it is asked for."""
+        training = (row and row.training) or self.recipe.training[dataset.name]
+        options = self.options
+        training = replace(training, seeds=options.seeds or training.seeds)
+        if options.epochs:
+            training = replace(training, epochs=options.epochs, updates=0)
+        if options.tiny:
+            training = replace(training, batch_size=8, max_tokens=0, seeds=options.seeds or 1)
+            if training.updates:
+                training = replace(training, updates=4, interval=2)
+            else:
+                training = replace(training, epochs=options.epochs or 1)
+        return training
+
+    def _run(self, dataset: Dataset, row: Row, seed: int, fold: int | None) -> Run:
+        """A row's run on a data set: train, test."""
+        if row.baseline:
+            return self._baseline(dataset, row)
+        options, training = self.options, self._training(dataset, row)
+        task = ["--task", dataset.task]
+        task += ["--num-classes", str(dataset.classes)] if dataset.classes else []
+        task += [*dataset.positions.split(), "--criterion", dataset.criterion]
+        best = ["--best-checkpoint-metric", dataset.metrics[0]]
+        if dataset.metrics[0] not in LOWER_IS_BETTER:
+            best.append("--maximize-best-checkpoint-metric")
+        model = [
+            *task,
+            *self._vectors(dataset),
+            *shlex.split(training.flags),
+            *training.batches,
+            *_length(training),
+            *best,
+            *shlex.split(row.flags),
+            *(f"{TINY_MODEL} {dataset.tiny}".split() if options.tiny else []),
+        ]
+        trained = f"train {' '.join([*model, *options.flags])}"
+        folder = self.out / dataset.name
+        folder /= folder_name(row.flags, [f"data {self.data / dataset.name}", trained])
+        folder /= f"seed{seed}" if fold is None else f"fold{fold}-seed{seed}"
+        data = str(self._folder(dataset, fold))
+        device = ["--distributed-world-size", "1", *([] if self.gpus else ["--cpu"])]
+
+        train = ["fairseq-train", data, "--user-dir", PLUGIN, "--seed", str(seed), *model, *device]
+        train += ["--save-dir", str(folder), *KEPT, "--num-workers", "0", *LOGGED, *options.flags]
+        test = ["fairseq-validate", data, "--user-dir", PLUGIN, *task]
+        test += ["--path", str(folder / "checkpoint_best.pt"), "--valid-subset"]
+        test += [",".join(dataset.tests), *training.batches, *device, "--num-workers", "0"]
+        test += ["--log-format", "json"]
+        of_fold = [] if fold is None else [f"fold {fold}"]
+        return Run(
+            name=", ".join([dataset.name, row.name, f"seed {seed}", *of_fold]),
+            folder=folder,
+            settings=(f"data {data}", f"seed {seed}", *of_fold, trained),
+            steps=(
+                Step("train", tuple(train), log=folder / "train.log", done=folder / "trained"),
+                Step("test", tuple(test), log=folder / "test.log"),
+            ),
+            updates=training.updates,
+            epochs=0 if training.updates else training.epochs,
+        )
+
+    def _baseline(self, dataset: Dataset, row: Row) -> Run:
+        """What is not trained: rank, score."""
+        data = self.data / dataset.name
+        told = f"rank {row.baseline}"
+        name = folder_name(f"--{row.baseline}", [f"data {data}", told])
+        folder = self.out / dataset.name / name / "seed1"
+        scores = str(folder / "scores.tsv")
+        rank = ["posattn", "rank", row.baseline, "--data", str(data), "--split", dataset.tests[0]]
+        score = ["posattn", "score", "ranking", "--scores", scores, "--json"]
+        return Run(
+            name=f"{dataset.name}, {row.name}",
+            folder=folder,
+            settings=(f"data {data}", "seed 1", told),
+            steps=(
+                Step("rank", (*rank, "--scores", scores), log=folder / "rank.log"),
+                Step("score", tuple(score), output=folder / "ranking.json"),
+            ),
+        )
+
+    def _vectors(self, dataset: Dataset) -> list[str]:
+        features = self._features(dataset)
+        if features is None:
+            return ["--encoder-embed-dim", str(dataset.features)]
+        path = str(self.data / dataset.name / "glove.txt")
+        return ["--encoder-embed-path", path, "--encoder-embed-dim", str(features)]
+
+    def entries(self) -> Iterator[Entry]:
+        """One table for each data set."""
+        first = 0
+        for dataset in self.recipe.datasets:
+            metrics = dataset.metrics
+            last = first + len(metrics)
+            for row in self.recipe.rows:
+                numbers = (
+                    row.paper.split()[first:last] if row.paper != "-" else ["-"] * len(metrics)
+                )
+                folder = self._run(dataset, row, seed=1, fold=None).folder.parent
+                title = f"{self.recipe.title}: {dataset.name}"
+                yield Entry(title, row.name, metrics, tuple(numbers), folder)
+            first = last
+
+
+def _length(training: Training) -> list[str]:
+    """By the epoch; or validation and checkpoints by the update instead."""
+    if not training.updates:
+        return ["--max-epoch", str(training.epochs)]
+    every = str(training.interval)
+    return [
+        *("--max-update", str(training.updates), "--validate-interval-updates", every),
+        *("--save-interval-updates", every, "--keep-interval-updates", "1"),
+        *("--validate-interval", "1000000", "--save-interval", "1000000"),
+    ]
