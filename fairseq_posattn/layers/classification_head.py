@@ -1,5 +1,7 @@
 """From the vector of a sentence, or of a pair of them, to a score for each class."""
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -7,9 +9,26 @@ from torch import Tensor, nn
 from fairseq_posattn.attention.disan import glorot_linear
 
 
-def pair_features(first: Tensor, second: Tensor) -> Tensor:
+def difference_and_product(first: Tensor, second: Tensor) -> Tensor:
     """``[a, b, a - b, a * b]`` (MTSA section 4.1): two ``[B, D]`` to ``[B, 4 D]``."""
     return torch.cat([first, second, first - second, first * second], dim=-1)
+
+
+def distance_and_product(first: Tensor, second: Tensor) -> Tensor:
+    """``[|a - b|, a * b]``, two ``[B, D]`` to ``[B, 2 D]``: the same, whichever comes first.
+
+    Tai, Socher and Manning (2015), Improved semantic representations from tree-structured long
+    short-term memory networks, eq. 15.
+    """
+    return torch.cat([(first - second).abs(), first * second], dim=-1)
+
+
+# What the head sees of a pair, by the names that users type, and how many times the features of a
+# sentence that is.
+PAIR_FEATURES: dict[str, tuple[Callable[[Tensor, Tensor], Tensor], int]] = {
+    "difference": (difference_and_product, 4),
+    "distance": (distance_and_product, 2),
+}
 
 
 class Highway(nn.Module):

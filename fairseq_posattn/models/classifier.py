@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from fairseq_posattn.encoders import ENCODERS
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.layers.classification_head import ClassificationHead, pair_features
+from fairseq_posattn.layers.classification_head import PAIR_FEATURES, ClassificationHead
 from fairseq_posattn.layers.pooling import POOLINGS
 from fairseq_posattn.layers.sentence_batches import (
     groups_of_like_length,
@@ -46,6 +46,14 @@ class PosAttnClassifierConfig(SentenceEncoderConfig):
     )
     head_highway_layers: int = field(
         default=0, metadata={"help": "highway layers before the classes"}
+    )
+    pair_features: ChoiceEnum(list(PAIR_FEATURES)) = field(
+        default="difference",
+        metadata={
+            "help": "what the head sees of the vectors a and b of a pair: 'difference' has both, "
+            "a - b and a * b, and tells which comes first, as entailment needs; 'distance' has "
+            "|a - b| and a * b, for how related they are"
+        },
     )
     hierarchical: bool = field(
         default=False,
@@ -174,7 +182,7 @@ class PosAttnClassifier(FairseqEncoderModel):
     """A classifier for ``--task sentence_prediction``, which registers its head.
 
     Where the task has a true attribute ``encodes_pairs``, both sentences of a pair go through the
-    same encoder and the head sees ``[a, b, a - b, a * b]``.
+    same encoder and the head sees what ``--pair-features`` makes of their vectors.
 
     Args:
         cfg: see :class:`PosAttnClassifierConfig`.
@@ -188,6 +196,7 @@ class PosAttnClassifier(FairseqEncoderModel):
         super().__init__(encoder)
         self.cfg = cfg
         self.encodes_pairs = encodes_pairs
+        self.pair_features, self.pair_width = PAIR_FEATURES[str(cfg.pair_features)]
         self.classification_heads = nn.ModuleDict()
 
     @classmethod
@@ -209,7 +218,7 @@ class PosAttnClassifier(FairseqEncoderModel):
     def register_classification_head(self, name: str, num_classes: int, **unused):
         """Add a head, which the task names and whose number of classes it knows."""
         self.classification_heads[name] = ClassificationHead(
-            self.encoder.output_dim * (4 if self.encodes_pairs else 1),
+            self.encoder.output_dim * (self.pair_width if self.encodes_pairs else 1),
             num_classes,
             hidden_dim=self.cfg.head_dim,
             highway_layers=self.cfg.head_highway_layers,
@@ -239,11 +248,12 @@ class PosAttnClassifier(FairseqEncoderModel):
             src_lengths, pair_lengths, features_only, unused: not looked at.
 
         Returns:
-            scores ``[B, classes]``, or features ``[B, D]`` (pairs: ``[B, 4 D]``); and None.
+            scores ``[B, classes]``, or features ``[B, D]`` (of pairs ``[B, 4 D]`` or
+            ``[B, 2 D]``); and None.
         """
         features = self.sentence_vectors(src_tokens)
         if pair_tokens is not None:
-            features = pair_features(features, self.sentence_vectors(pair_tokens))
+            features = self.pair_features(features, self.sentence_vectors(pair_tokens))
         if classification_head_name is not None:
             features = self.classification_heads[classification_head_name](features)
         return features, None

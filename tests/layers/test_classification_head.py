@@ -1,12 +1,22 @@
+import pytest
 import torch
 import torch.nn.functional as F
 
-from fairseq_posattn.layers.classification_head import ClassificationHead, Highway, pair_features
+from fairseq_posattn.layers.classification_head import PAIR_FEATURES, ClassificationHead, Highway
 
 
-def test_pair_features():
-    features = pair_features(torch.tensor([[3.0, 4.0]]), torch.tensor([[1.0, -2.0]]))
-    torch.testing.assert_close(features, torch.tensor([[3.0, 4.0, 1.0, -2.0, 2.0, 6.0, 3.0, -8.0]]))
+@pytest.mark.parametrize(
+    "name, expected",
+    [
+        ("difference", [1.0, 4.0, 3.0, -2.0, -2.0, 6.0, 3.0, -8.0]),
+        ("distance", [2.0, 6.0, 3.0, -8.0]),
+    ],
+)
+def test_pair_features(name, expected):
+    of_pair, times = PAIR_FEATURES[name]
+    features = of_pair(torch.tensor([[1.0, 4.0]]), torch.tensor([[3.0, -2.0]]))
+    torch.testing.assert_close(features, torch.tensor([expected]))
+    assert features.size(1) == times * 2
 
 
 def test_a_highway_goes_between_its_input_and_elu():

@@ -219,6 +219,15 @@ def test_a_pair_turned_round_is_another_pair():
     assert not torch.allclose(one_way, other_way, atol=1e-3)
 
 
+def test_how_related_a_pair_is_does_not_depend_on_which_comes_first():
+    model = randomise(build("mpsan_classifier", "--pair-features=distance", pairs=True)).eval()
+    first, second = sentences(5, 3), sentences(2, 7, seed=1)
+    features, _ = model(first, pair_tokens=second)
+    a, b = model.sentence_vectors(first), model.sentence_vectors(second)
+    torch.testing.assert_close(features, torch.cat([(a - b).abs(), a * b], dim=1))
+    torch.testing.assert_close(scores(model, first, second), scores(model, second, first))
+
+
 # --- Ablations ---------------------------------------------------------------------------------
 
 

@@ -256,6 +256,7 @@ CLASSIFIER_CASES = {
     ),
     "head_dim": Case("--head-dim=9", lambda m: head(m)[1].out_features, 6, 9),
     "head_highway_layers": Case("--head-highway-layers=2", lambda m: len(head(m)), 5, 9),
+    "pair_features": Case("--pair-features=distance", lambda m: m.pair_width, 4, 2),
     "hierarchical": Case("--hierarchical", lambda m: m.encoder.sentences is None, True, False),
     "sentence_separator": Case(
         "--sentence-separator=word3", lambda m: m.encoder.separator, 20, 7, "--hierarchical"

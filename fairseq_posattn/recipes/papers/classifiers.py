@@ -15,8 +15,8 @@ _ROWS = tuple(Row(model, flags=f"--arch {model}_classifier") for model in _MODEL
 
 
 def _training(flags: str) -> dict[str, Training]:
-    reviews = {"amazon_electronics": " --hierarchical"}
-    return {name: Training(flags + reviews.get(name, ""), epochs=15, seeds=3) for name in DATASETS}
+    own = {"amazon_electronics": " --hierarchical", "sick": " --pair-features distance"}
+    return {name: Training(flags + own.get(name, ""), epochs=15, seeds=3) for name in DATASETS}
 
 
 RECIPES = (
