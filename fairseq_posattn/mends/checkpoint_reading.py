@@ -18,7 +18,7 @@ from fairseq.file_io import PathManager
 from omegaconf import OmegaConf
 
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mends import checkpoint_settings
+from fairseq_posattn.mends import checkpoint_options, checkpoint_settings
 from fairseq_posattn.mends.checkpoint_contents import (
     STAND_INS,
     ContentError,
@@ -49,11 +49,12 @@ def apply():
     patch(checkpoint_utils, "load_ema_from_checkpoint", lambda original: load_ema_from_checkpoint)
 
 
-def read_checkpoint(path):
+def read_checkpoint(path, device="cpu"):
     """Read a checkpoint onto the CPU without running any code that it may carry.
 
     Args:
         path (str): the file.
+        device (str): "meta" for all but the tensors' numbers, which then take no memory.
 
     Returns:
         dict: what fairseq saved.
@@ -68,7 +69,7 @@ def read_checkpoint(path):
         try:
             check(file, STAND_INS.keys() | further.keys())
             with stand_ins(further):
-                state = torch.load(file, map_location="cpu", weights_only=True)
+                state = torch.load(file, map_location=device, weights_only=True)
             state = plain(state, os.fstat(file.fileno()).st_size, further.values())
         except (FormError, ContentError) as error:
             raise UsageError(f"{path} {error}{_mend(str(error))}") from None
@@ -105,6 +106,7 @@ def load_checkpoint_to_cpu(path, arg_overrides=None, load_on_all_ranks=False):
     state = read_checkpoint(PathManager.get_local_path(path))
     overrides = arg_overrides or {}
     checkpoint_settings.check(path, state, overrides)
+    checkpoint_options.complete(state)
     if state.get("args") is not None:
         vars(state["args"]).update(overrides)
     try:

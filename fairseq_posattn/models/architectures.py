@@ -42,7 +42,8 @@ def _with_defaults(config, name, preset):
         (option, options[option].type, field(default=value, metadata=options[option].metadata))
         for option, value in preset.items()
     ]
-    return make_dataclass(name, changed, bases=(config,))
+    # What an option is in checkpoints from before there was one: see mends/checkpoint_options.py.
+    return make_dataclass(name, changed, bases=(config,), namespace={"preset_of": config})
 
 
 def all_options(cfg, config: type[FairseqDataclass]) -> Namespace:

@@ -1,0 +1,77 @@
+"""Training on from a checkpoint of an older version: its model stays what it was.
+
+fairseq builds the model of the command line before it opens the checkpoint. Where a named
+architecture has since gained an option, the model would change in the middle of its training.
+"""
+
+import logging
+import os
+
+from fairseq.models import MODEL_DATACLASS_REGISTRY
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.mends import checkpoint_options
+from fairseq_posattn.mends.checkpoint_reading import read_checkpoint
+from fairseq_posattn.mends.patching import patch
+from fairseq_posattn.mends.restored_file import LAST
+from fairseq_posattn.mends.training_loop import training_loop
+
+logger = logging.getLogger(__name__)
+
+
+def apply():
+    if training_loop() is not None:
+        patch(training_loop(), "add_defaults", _with_those_of_the_checkpoint)
+
+
+def _with_those_of_the_checkpoint(add_defaults):
+    def add_defaults_and_take_over(cfg):
+        add_defaults(cfg)
+        path = file_to_train_on(cfg.checkpoint)
+        if path is not None:
+            take_over(cfg.model, path)
+
+    return add_defaults_and_take_over
+
+
+def file_to_train_on(cfg):
+    """The file that fairseq will restore, as far as it is there.
+
+    Args:
+        cfg: fairseq's group of settings ``checkpoint``.
+
+    Returns:
+        str or None: where training is sharded, the first process's.
+    """
+    last = cfg.restore_file == LAST
+    restored = os.path.join(cfg.save_dir, LAST) if last else cfg.restore_file or ""
+    begun_with = (getattr(cfg, "continue_once", None), cfg.finetune_from_model) if last else ()
+    suffix = cfg.checkpoint_suffix or ""
+    names = (
+        restored.replace(".pt", f"{suffix}.pt"),
+        restored.replace(".pt", f"{suffix}-shard0.pt"),
+        *begun_with,
+    )
+    return next((name for name in names if name and os.path.isfile(name)), None)
+
+
+def take_over(model, path):
+    """Set the options that a checkpoint lacks, where they have the named architecture's defaults.
+
+    Args:
+        model: fairseq's group of settings ``model``; changed in place.
+        path (str): of the checkpoint. If it cannot be read, fairseq will say so.
+    """
+    name = getattr(model, "_name", None)
+    before = checkpoint_options.defaults_before(name)
+    if not before:
+        return
+    try:
+        options = checkpoint_options.model_options(read_checkpoint(path, device="meta"))
+    except (UsageError, OSError):
+        return
+    for option in checkpoint_options.missing(name, options or {}):
+        preset = MODEL_DATACLASS_REGISTRY[name].__dataclass_fields__[option].default
+        if model[option] == preset:
+            model[option] = before[option]
+            logger.info(f"{path} knows no {option}, which so stays {before[option]!r}")

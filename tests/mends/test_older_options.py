@@ -1,0 +1,129 @@
+"""Options that a checkpoint lacks: the model stays what it was, whatever a preset says today."""
+
+import argparse
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from fairseq_posattn.plugin import register
+
+register()
+
+import fairseq_cli.train  # noqa: E402
+from fairseq import checkpoint_utils, models, options  # noqa: E402
+from fairseq.data import Dictionary  # noqa: E402
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: E402
+from omegaconf import OmegaConf  # noqa: E402
+
+from fairseq_posattn import mends  # noqa: E402
+from fairseq_posattn.mends.older_options import file_to_train_on  # noqa: E402
+
+mends.apply()
+
+# It has attention_dropout 0.1 and dropout 0.3; the model without a preset has 0 and 0.1.
+ARCH = "dman_iwslt_de_en"
+DATA = Path(__file__).parents[1] / "fixtures" / "translation" / "data"
+TASK = SimpleNamespace(source_dictionary=Dictionary(), target_dictionary=Dictionary())
+
+
+def config(*flags, arch=ARCH):
+    """What ``fairseq-train`` has of a command line."""
+    arguments = [str(DATA), "--arch", arch, "--encoder-layers", "1", "--decoder-layers", "1"]
+    arguments += ["--max-tokens", "64", "--optimizer", "adam", "--cpu", *flags]
+    args = options.parse_args_and_arch(options.get_training_parser(), arguments)
+    return convert_namespace_to_omegaconf(args)
+
+
+def saved(path, *without, kind=dict, arch=ARCH):
+    """A checkpoint's file whose settings lack some options."""
+    settings = OmegaConf.to_container(config(arch=arch).model, resolve=True, enum_to_str=True)
+    settings = {name: value for name, value in settings.items() if name not in without}
+    state = {"model": {"weight": torch.zeros(2)}, "optimizer_history": [{"optimizer_name": "a"}]}
+    state["optimizer_history"][0] |= {"lr_scheduler_state": {}, "num_updates": 1}
+    state["extra_state"] = {"train_iterator": {"epoch": 1}}
+    if kind is dict:
+        state["cfg"] = {"model": settings, "task": {"_name": "translation", "data": "data"}}
+    else:  # as fairseq wrote them before it had groups
+        del settings["_name"]
+        flags = {"task": "translation", "data": "data", "criterion": "cross_entropy"}
+        state["args"] = kind(arch=arch, optimizer="adam", lr_scheduler="fixed", **settings, **flags)
+    torch.save(state, path)
+    return str(path)
+
+
+def read(path, **overrides):
+    return checkpoint_utils.load_checkpoint_to_cpu(path, overrides)["cfg"].model
+
+
+def test_fairseq_takes_the_presets():
+    """By itself, in a model of a checkpoint, too."""
+    cfg = OmegaConf.create(OmegaConf.to_container(config().model, resolve=True))
+    del cfg["attention_dropout"]
+    assert models.build_model(cfg, TASK, from_checkpoint=True).cfg.attention_dropout == 0.1
+
+
+@pytest.mark.parametrize("kind", [dict, argparse.Namespace])
+def test_a_checkpoint_has_what_the_model_had_without_the_option(tmp_path, kind):
+    path = saved(tmp_path / "old.pt", "attention_dropout", kind=kind)
+    cfg = read(path)
+    built = models.build_model(cfg, TASK, from_checkpoint=True)
+    assert built.cfg.attention_dropout == 0
+    assert built.cfg.dropout == 0.3
+
+
+def test_what_the_user_overrides_goes_first(tmp_path):
+    path = saved(tmp_path / "old.pt", "attention_dropout")
+    assert read(path, attention_dropout=0.2).attention_dropout == 0.2
+
+
+def test_a_model_without_a_preset_is_left_alone(tmp_path):
+    path = saved(tmp_path / "old.pt", "attention_dropout", arch="posattn_transformer")
+    assert "attention_dropout" not in read(path)
+
+
+def trained_on(tmp_path, path, *flags, arch=ARCH):
+    """The model's settings once ``fairseq-train`` has its defaults."""
+    cfg = config("--save-dir", str(tmp_path / "saved"), *flags, arch=arch)
+    fairseq_cli.train.add_defaults(cfg)
+    return cfg.model
+
+
+@pytest.mark.parametrize("flag", ["--restore-file", "--finetune-from-model", "--continue-once"])
+def test_training_on_keeps_it_too(tmp_path, caplog, flag):
+    path = saved(tmp_path / "old.pt", "attention_dropout")
+    with caplog.at_level("INFO"):
+        cfg = trained_on(tmp_path, path, flag, path)
+    assert (cfg.attention_dropout, cfg.dropout) == (0, 0.3)
+    assert f"{path} knows no attention_dropout, which so stays 0.0" in caplog.text
+    cfg = trained_on(tmp_path, path, flag, path, "--attention-dropout=0.2")
+    assert cfg.attention_dropout == 0.2
+    assert trained_on(tmp_path, path).attention_dropout == 0.1
+
+
+def test_a_run_that_goes_on_keeps_it(tmp_path):
+    (tmp_path / "saved").mkdir()
+    path = saved(tmp_path / "saved" / "checkpoint_last.pt", "attention_dropout")
+    assert trained_on(tmp_path, path).attention_dropout == 0
+    other = saved(tmp_path / "new.pt")  # what would be restored counts, and nothing else
+    assert trained_on(tmp_path, path, "--restore-file", other).attention_dropout == 0.1
+
+
+def test_a_checkpoint_with_all_options_changes_nothing(tmp_path):
+    path = saved(tmp_path / "new.pt")
+    assert trained_on(tmp_path, path, "--restore-file", path) == trained_on(tmp_path, path)
+
+
+def test_a_damaged_file_is_for_fairseq_to_report(tmp_path):
+    path = tmp_path / "damaged.pt"
+    path.write_bytes(b"PK, or so")
+    assert trained_on(tmp_path, path, "--restore-file", str(path)).attention_dropout == 0.1
+
+
+@pytest.mark.parametrize("name", ["checkpoint_last.pt", "checkpoint_last-shard0.pt"])
+def test_shards_are_found(tmp_path, name):
+    cfg = config("--save-dir", str(tmp_path)).checkpoint
+    assert file_to_train_on(cfg) is None
+    (tmp_path / name).touch()
+    assert file_to_train_on(cfg) == str(tmp_path / name)
