@@ -1,10 +1,11 @@
-import re
-from pathlib import Path
+"""What pyproject.toml leaves to this file: the ranges of versions that the plugin works with.
 
-from setuptools import find_packages, setup
+requirements.txt holds the versions it is tested with; scripts/missing_requirements.py reads the
+names here without running this file.
+"""
 
-# Ranges that the plugin is meant to work with; requirements.txt holds the versions it is tested
-# with. scripts/missing_requirements.py reads these names without running this file.
+from setuptools import setup
+
 INSTALL_REQUIRES = [
     "torch>=2.10",
     "fairseq-fixed>=0.12.3.1,<0.13",
@@ -32,21 +33,8 @@ TEST_REQUIRES = [
     "triton>=3.3; platform_system == 'Linux'",
 ]
 
-ROOT = Path(__file__).parent
-VERSION = re.search(
-    r'__version__ = "(.+)"', (ROOT / "fairseq_posattn" / "__init__.py").read_text(encoding="utf-8")
-)[1]
-readme = ROOT / "README.md"
-
 setup(
-    name="fairseq-posattn",
-    version=VERSION,
-    description="Position-aware attention mechanisms as a plugin for fairseq",
-    long_description=readme.read_text(encoding="utf-8") if readme.exists() else "",
-    long_description_content_type="text/markdown",
-    license="MIT",
-    license_files=["LICENSE"],
-    python_requires=">=3.10,<3.14",
+    license="MIT",  # which old and new setuptools want in two ways in pyproject.toml
     install_requires=INSTALL_REQUIRES,
     extras_require={
         "analysis": ANALYSIS_REQUIRES,
@@ -54,21 +42,4 @@ setup(
         "summarization": SUMMARIZATION_REQUIRES,
         "test": TEST_REQUIRES + ANALYSIS_REQUIRES + SUMMARIZATION_REQUIRES,
     },
-    entry_points={"console_scripts": ["posattn = fairseq_posattn.command_line:main"]},
-    packages=find_packages(include=["fairseq_posattn", "fairseq_posattn.*"]),
-    package_data={"fairseq_posattn.scoring": ["wordnet_exceptions.txt"]},
-    classifiers=[
-        "Development Status :: 4 - Beta",
-        "Environment :: Console",
-        "Environment :: Plugins",
-        "Intended Audience :: Science/Research",
-        "Operating System :: POSIX :: Linux",
-        "Programming Language :: Python :: 3 :: Only",
-        "Programming Language :: Python :: 3.10",
-        "Programming Language :: Python :: 3.11",
-        "Programming Language :: Python :: 3.12",
-        "Programming Language :: Python :: 3.13",
-        "Topic :: Scientific/Engineering :: Artificial Intelligence",
-        "Topic :: Text Processing :: Linguistic",
-    ],
 )

@@ -15,7 +15,7 @@
 set -euo pipefail
 trap 'exit 130' INT TERM # after whatever is running has ended
 
-suitable="3.10 3.11 3.12 3.13" # python_requires in setup.py
+suitable="3.10 3.11 3.12 3.13" # requires-python in pyproject.toml
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)"
 
 say() { printf 'environment: %s\n' "$*" >&2; }
