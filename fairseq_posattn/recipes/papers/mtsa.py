@@ -84,10 +84,10 @@ _SMALL_TAGGING = Training(
     "--predicate-embed-dim 50 --encoder-layers 4 --encoder-attention-heads 4"
     " --encoder-ffn-embed-dim 400 --encoder-hidden-dim 200 --lstm-layers 2 --cnn-widths 3,5"
     " --label-smoothing 0.1 --optimizer adam --lr 1e-3 --lr-scheduler polynomial_decay"
-    " --warmup-updates 200 --total-num-update 4000 --clip-norm 1",
+    " --warmup-updates 200 --total-num-update 3000 --clip-norm 1",
     max_tokens=2048,
-    updates=4000,
-    interval=400,
+    updates=3000,
+    interval=500,
     seeds=1,
 )
 
@@ -231,7 +231,7 @@ checkpoints the best, as is done here.""",
         about="""\
 The taggers of mtsa/table4_roles on free data and so small that a CPU trains each of them in half an
 hour: four layers of 100 features with four heads, or two layers of Bi-LSTM as wide as two of these,
-in 4,000 updates of 2,048 words, about twelve epochs, by Adam with a learning rate that falls to
+in 3,000 updates of 2,048 words, about nine epochs, by Adam with a learning rate that falls to
 zero. Dropouts are the architectures'. The settings are no paper's, so there are no paper's numbers.
 Meant for word vectors of 50 features: prepare EWT with --glove 6B.50d.""",
         datasets=_EWT,
