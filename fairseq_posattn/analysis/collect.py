@@ -68,16 +68,16 @@ def measure_batch(encoder, sublayers, batch: Tensor, measure) -> list:
     """``measure`` of the call of each sublayer, for a batch ``[B, T]`` without padding."""
     measured = {}
 
-    def observe(place, mechanism, args, kwargs, output):
+    def observe(index, mechanism, args, kwargs, output):
         hidden, _, key, value = args
         _, weights = output
-        measured[place] = measure(AttentionCall(mechanism, hidden, key, value, weights))
+        measured[index] = measure(AttentionCall(mechanism, hidden, key, value, weights))
 
     handles = []
     try:
-        for place, sublayer in enumerate(sublayers):
+        for index, sublayer in enumerate(sublayers):
             ask = sublayer.attention.register_forward_pre_hook(_ask_for_weights, with_kwargs=True)
-            hook = partial(observe, place)
+            hook = partial(observe, index)
             see = sublayer.mechanism.register_forward_hook(hook, with_kwargs=True)
             handles += [ask, see]
         lengths = torch.full((len(batch),), batch.size(1))
@@ -85,7 +85,7 @@ def measure_batch(encoder, sublayers, batch: Tensor, measure) -> list:
     finally:
         for handle in handles:
             handle.remove()
-    return [measured[place] for place in range(len(sublayers))]
+    return [measured[index] for index in range(len(sublayers))]
 
 
 def _ask_for_weights(module, args, kwargs):

@@ -28,7 +28,7 @@ def weight_numbers(sublayers: Sequence[AttentionSublayer]) -> dict:
     return {
         "sublayers": [
             {
-                **sublayer.place,
+                **sublayer.labels,
                 "parameters": {
                     name: _sorted(values)
                     for name, values in learned_parameters(sublayer.mechanism).items()

@@ -56,7 +56,7 @@ def mask_numbers(
         "median_query": query_terms is not None,
         "sublayers": [
             {
-                **sublayer.place,
+                **sublayer.labels,
                 "query_term": term,
                 "heads": _masks(sublayer.mechanism, furthest, term),
             }

@@ -54,7 +54,7 @@ def attention_numbers(
     return {
         "tokens": list(labels[:seen]),
         "sublayers": [
-            {**sublayer.place, "heads": of_heads}
+            {**sublayer.labels, "heads": of_heads}
             for sublayer, of_heads in zip(sublayers, measured, strict=True)
         ],
     }
@@ -116,12 +116,12 @@ def draw_attention(numbers: dict):
 
 def _panel_rows(sublayer: dict, most_columns: int) -> list[list[dict]]:
     """The panels of a sublayer, in as few rows as hold them and evenly filled."""
-    place = f"layer {sublayer['layer']}, {sublayer['sublayer']}"
+    title = f"layer {sublayer['layer']}, {sublayer['sublayer']}"
     heads = sublayer["heads"]
     panels = [
         {
             "kind": TOKEN2TOKEN,
-            "title": f"{place}, head {head['head']}"
+            "title": f"{title}, head {head['head']}"
             + (f"\n{head['note']}" if head["note"] else ""),
             "values": numpy.array(head["weights"]),
         }
@@ -131,7 +131,7 @@ def _panel_rows(sublayer: dict, most_columns: int) -> list[list[dict]]:
         panels.append(
             {
                 "kind": SOURCE2TOKEN,
-                "title": f"{place}\nsource2token",
+                "title": f"{title}\nsource2token",
                 "values": numpy.array([head["source2token"] for head in heads]).T,
                 "heads": [head["head"] for head in heads],
             }

@@ -64,7 +64,7 @@ def locality_rows(
 ) -> list[dict]:
     """What :func:`locality` returned, a row a number, in percent as in the paper's table."""
     return [
-        {"window": window, **sublayer.place, "percent": 100 * value}
+        {"window": window, **sublayer.labels, "percent": 100 * value}
         for sublayer, values in zip(sublayers, attention.tolist(), strict=True)
         for window, value in zip(windows, values, strict=True)
     ]

@@ -35,7 +35,7 @@ def curve_numbers(sublayers: Sequence[AttentionSublayer], furthest: int) -> dict
         "distances": distances.tolist(),
         "sublayers": [
             {
-                **sublayer.place,
+                **sublayer.labels,
                 "mapping": sublayer.mechanism.mapping,
                 "adjustment": sublayer.mechanism.adjustment,
                 "heads": _curves(sublayer.mechanism, distances),

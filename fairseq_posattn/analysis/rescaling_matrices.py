@@ -30,7 +30,7 @@ def matrix_numbers(sublayers: Sequence[AttentionSublayer], length: int) -> dict:
     return {
         "sublayers": [
             {
-                **sublayer.place,
+                **sublayer.labels,
                 "neutral": 0.0 if sublayer.mechanism.adjustment.endswith("add") else 1.0,
                 "heads": _matrices(sublayer.mechanism, length),
             }

@@ -33,8 +33,8 @@ class AttentionSublayer:
         return self.attention.mechanism
 
     @property
-    def place(self) -> dict:
-        """Where it is, for tables and figures."""
+    def labels(self) -> dict:
+        """What tables and figures call it."""
         return {"layer": self.layer, "sublayer": self.name}
 
 

@@ -21,12 +21,12 @@ import triton.language as tl
 
 from fairseq_posattn.attention.kernels.tile import (
     LOG2_E,
+    block_and_head,
     diagonal_sums,
     kept,
     key_bounds,
     load_diagonals,
     load_rows,
-    place,
     power_of_two,
     product,
     reciprocal,
@@ -114,7 +114,7 @@ def attend(
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     """The context of a block of queries of one head, and the logarithms (base 2) of its sums."""
-    block, head_index = place(tl.cdiv(queries, BLOCK_Q))
+    block, head_index = block_and_head(tl.cdiv(queries, BLOCK_Q))
     b, h = (head_index // heads).to(tl.int64), (head_index % heads).to(tl.int64)
     first_query = block * BLOCK_Q
     query = first_query + tl.arange(0, BLOCK_Q)
@@ -189,7 +189,7 @@ def differentiate_queries(
     added atomically. As keys go up by a block, the upper diagonals of one tile are the lower ones
     of the next: each entry of the line is touched once for each block of queries.
     """
-    part, head_index = place(parts)
+    part, head_index = block_and_head(parts)
     b, h = (head_index // heads).to(tl.int64), (head_index % heads).to(tl.int64)
     queries_before = head_index.to(tl.int64) * queries
     offset = keys - queries
@@ -262,7 +262,7 @@ def differentiate_keys(
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     """Gradients of a block of keys of one head and of their values."""
-    block, head_index = place(tl.cdiv(keys, BLOCK_K))
+    block, head_index = block_and_head(tl.cdiv(keys, BLOCK_K))
     b, h = (head_index // heads).to(tl.int64), (head_index % heads).to(tl.int64)
     queries_before = head_index.to(tl.int64) * queries
     offset = keys - queries

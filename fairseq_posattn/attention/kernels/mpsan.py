@@ -36,10 +36,10 @@ from fairseq_posattn.attention.kernels.masks import (
 )
 from fairseq_posattn.attention.kernels.tile import (
     LOG2_E,
+    block_and_head,
     kept,
     key_bounds,
     load_rows,
-    place,
     power_of_two,
     product,
     store_rows,
@@ -74,7 +74,7 @@ def attend(
     FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     """Some features of the context of a block of queries, and the logarithms of its sums."""
-    block, head_index = place(tl.cdiv(queries, BLOCK_Q))
+    block, head_index = block_and_head(tl.cdiv(queries, BLOCK_Q))
     b, h = (head_index // heads).to(tl.int64), (head_index % heads).to(tl.int64)
     first_feature = tl.program_id(1) * BLOCK_D
     first_query = block * BLOCK_Q
@@ -127,7 +127,7 @@ def differentiate_scores(
     FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     """Gradients of the queries' scores of every so many blocks, and of all keys' from those."""
-    part, head_index = place(parts)
+    part, head_index = block_and_head(parts)
     b, h = (head_index // heads).to(tl.int64), (head_index % heads).to(tl.int64)
     queries_before = head_index.to(tl.int64) * queries
     line = D_KEY + tl.program_id(0).to(tl.int64) * keys
@@ -184,7 +184,7 @@ def differentiate_values(
     FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     """Gradients of some features of the values of a block of keys."""
-    block, head_index = place(tl.cdiv(keys, BLOCK_K))
+    block, head_index = block_and_head(tl.cdiv(keys, BLOCK_K))
     b, h = (head_index // heads).to(tl.int64), (head_index % heads).to(tl.int64)
     first_feature = tl.program_id(1) * BLOCK_D
     queries_before = head_index.to(tl.int64) * queries

@@ -22,10 +22,10 @@ from fairseq_posattn.attention.kernels.masks import (
 )
 from fairseq_posattn.attention.kernels.tile import (
     LOG2_E,
+    block_and_head,
     kept,
     key_bounds,
     load_rows,
-    place,
     power_of_two,
     product,
     reciprocal,
@@ -158,7 +158,7 @@ def attend(
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     """The context of a block of queries of one head, and what it was divided by."""
-    block, head_index = place(tl.cdiv(queries, BLOCK_Q))
+    block, head_index = block_and_head(tl.cdiv(queries, BLOCK_Q))
     b, h = (head_index // heads).to(tl.int64), (head_index % heads).to(tl.int64)
     first_query = block * BLOCK_Q
     query = first_query + tl.arange(0, BLOCK_Q)
@@ -213,7 +213,7 @@ def differentiate_queries(
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     """Gradients of a block of queries of one head, and of their numerators and denominators."""
-    block, head_index = place(tl.cdiv(queries, BLOCK_Q))
+    block, head_index = block_and_head(tl.cdiv(queries, BLOCK_Q))
     b, h = (head_index // heads).to(tl.int64), (head_index % heads).to(tl.int64)
     first_query = block * BLOCK_Q
     query = first_query + tl.arange(0, BLOCK_Q)
@@ -269,7 +269,7 @@ def differentiate_keys(
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     """Gradients of a block of keys of one head, of their values and of their source scores."""
-    block, head_index = place(tl.cdiv(keys, BLOCK_K))
+    block, head_index = block_and_head(tl.cdiv(keys, BLOCK_K))
     b, h = (head_index // heads).to(tl.int64), (head_index % heads).to(tl.int64)
     first_key = block * BLOCK_K
     key = first_key + tl.arange(0, BLOCK_K)

@@ -16,7 +16,7 @@ PHILOX_ROUNDS = tl.constexpr(7)
 
 
 @triton.jit
-def place(blocks):
+def block_and_head(blocks):
     """Which of so many blocks of which head (counted through the batch) a program is for.
 
     Neighbours share a head: they read the same tensors. One dimension, for the others of a grid may
