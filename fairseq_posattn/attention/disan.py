@@ -8,6 +8,8 @@ This one is slow by nature: it keeps tensors of B * C * Tq * Tk numbers, C times
 attention. That is what MTSA was made to avoid.
 """
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -98,15 +100,18 @@ class FusionGate(nn.Module):
 
     Args:
         dim: C.
+        dropout: probability of dropping a feature of what the gate looks at.
     """
 
-    def __init__(self, dim: int):
+    def __init__(self, dim: int, dropout: float = 0.0):
         super().__init__()
         self.map = glorot_linear(2 * dim, dim)
+        self.dropout = dropout
 
     def forward(self, hidden: Tensor, context: Tensor) -> Tensor:
         """``[..., C]`` and ``[..., C]`` to ``[..., C]``."""
-        gate = torch.sigmoid(self.map(torch.cat([context, hidden], dim=-1)))
+        seen = F.dropout(torch.cat([context, hidden], dim=-1), self.dropout, self.training)
+        gate = torch.sigmoid(self.map(seen))
         return gate * hidden + (1 - gate) * context
 
 
@@ -117,7 +122,10 @@ class DirectionalBlock(nn.Module):
         embed_dim: features of the input.
         hidden_dim: C.
         mask: name of the mask, see :func:`fairseq_posattn.attention.masks.mask_by_name`.
-        dropout: probability of dropping a feature on its way into the maps of the scores.
+        dropout: probability of dropping a feature on its way into the maps of the scores, which see
+            the same.
+        map_dropout: before the affine map and the gate.
+        activation: after the affine map.
         impl: see :func:`directional_attention`.
     """
 
@@ -129,20 +137,25 @@ class DirectionalBlock(nn.Module):
         hidden_dim: int,
         mask: str,
         dropout: float = 0.0,
+        map_dropout: float = 0.0,
+        activation: Callable[[Tensor], Tensor] = F.elu,
         impl: str = "auto",
     ):
         super().__init__()
         self.masks = MaskBank([mask])
         self.dropout = dropout
+        self.map_dropout = map_dropout
+        self.activation = activation
         self.impl = impl
         self.hidden_map = glorot_linear(embed_dim, hidden_dim)
         self.key_map = glorot_linear(hidden_dim, hidden_dim, bias=False)  # W1
         self.query_map = glorot_linear(hidden_dim, hidden_dim)  # W2, b
-        self.gate = FusionGate(hidden_dim)
+        self.gate = FusionGate(hidden_dim, map_dropout)
 
     def forward(self, words: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
         """``[B, T, embed_dim]`` to ``[B, T, C]``; ``key_padding_mask`` bool ``[B, T]``."""
-        hidden = F.elu(self.hidden_map(words))  # [B, T, C]
+        seen = F.dropout(words, self.map_dropout, self.training)
+        hidden = self.activation(self.hidden_map(seen))  # [B, T, C]
         dropped = F.dropout(hidden, self.dropout, self.training)
         length = words.size(1)
         context = directional_attention(
@@ -164,16 +177,24 @@ class DirectionalSelfAttention(nn.Module):
     Args:
         embed_dim: features of the input.
         hidden_dim: C, features of each block.
-        dropout, impl: see :class:`DirectionalBlock`.
+        dropout, map_dropout, activation, impl: see :class:`DirectionalBlock`.
 
     Attributes:
         output_dim: 2 C.
     """
 
-    def __init__(self, embed_dim: int, hidden_dim: int, dropout: float = 0.0, impl: str = "auto"):
+    def __init__(
+        self,
+        embed_dim: int,
+        hidden_dim: int,
+        dropout: float = 0.0,
+        map_dropout: float = 0.0,
+        activation: Callable[[Tensor], Tensor] = F.elu,
+        impl: str = "auto",
+    ):
         super().__init__()
         self.blocks = nn.ModuleList(
-            DirectionalBlock(embed_dim, hidden_dim, mask, dropout, impl)
+            DirectionalBlock(embed_dim, hidden_dim, mask, dropout, map_dropout, activation, impl)
             for mask in ("past", "future")
         )
         self.output_dim = 2 * hidden_dim

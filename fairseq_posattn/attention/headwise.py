@@ -1,7 +1,31 @@
 """Affine maps and gates of which every head has its own."""
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
+
+
+def map_to_heads(
+    linear: nn.Linear, x: Tensor, heads: int, dropout: float = 0.0, training: bool = True
+) -> Tensor:
+    """An affine map to several heads side by side, before which each loses features of its own.
+
+    Args:
+        linear: the map, of C features to H D.
+        x: ``[..., C]``.
+        heads: H.
+        dropout: probability of dropping a feature, drawn for each head apart.
+
+    Returns:
+        ``[..., H D]``.
+    """
+    if not dropout or not training:
+        mapped: Tensor = linear(x)
+        return mapped
+    seen = F.dropout(x.unsqueeze(-2).expand(*x.shape[:-1], heads, x.size(-1)), dropout)
+    weight = linear.weight.unflatten(0, (heads, -1))  # [H, D, C]
+    mapped = torch.einsum("...hc,hdc->...hd", seen, weight).flatten(-2)
+    return mapped if linear.bias is None else mapped + linear.bias
 
 
 class HeadwiseLinear(nn.Module):
@@ -12,24 +36,38 @@ class HeadwiseLinear(nn.Module):
     Args:
         num_heads: H.
         input_dim, output_dim: features of one head.
-        bias: what the biases start at.
+        bias: what the biases start at; None for none.
+        dropout: probability of dropping a feature of the input.
     """
 
-    def __init__(self, num_heads: int, input_dim: int, output_dim: int, bias: float = 0.0):
+    def __init__(
+        self,
+        num_heads: int,
+        input_dim: int,
+        output_dim: int,
+        bias: float | None = 0.0,
+        dropout: float = 0.0,
+    ):
         super().__init__()
+        self.dropout = dropout
         self.weight = nn.Parameter(torch.empty(num_heads, input_dim, output_dim))
-        self.bias = nn.Parameter(torch.empty(num_heads, 1, output_dim))
+        biases = None if bias is None else nn.Parameter(torch.empty(num_heads, 1, output_dim))
+        self.bias: nn.Parameter | None
+        self.register_parameter("bias", biases)
         self.initial_bias = bias
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         for weight in self.weight:
             nn.init.xavier_uniform_(weight)
-        nn.init.constant_(self.bias, self.initial_bias)
+        if self.bias is not None and self.initial_bias is not None:
+            nn.init.constant_(self.bias, self.initial_bias)
 
     def forward(self, x: Tensor) -> Tensor:
         """``[B, H, T, input_dim]`` to ``[B, H, T, output_dim]``."""
-        return torch.einsum("bhti,hio->bhto", x, self.weight) + self.bias
+        x = F.dropout(x, self.dropout, self.training)
+        mapped = torch.einsum("bhti,hio->bhto", x, self.weight)
+        return mapped if self.bias is None else mapped + self.bias
 
 
 class HeadwiseFusionGate(nn.Module):
@@ -40,11 +78,12 @@ class HeadwiseFusionGate(nn.Module):
     Args:
         num_heads: H.
         head_dim: D.
+        dropout: probability of dropping a feature of what the gate looks at.
     """
 
-    def __init__(self, num_heads: int, head_dim: int):
+    def __init__(self, num_heads: int, head_dim: int, dropout: float = 0.0):
         super().__init__()
-        self.gate = HeadwiseLinear(num_heads, 2 * head_dim, head_dim)
+        self.gate = HeadwiseLinear(num_heads, 2 * head_dim, head_dim, dropout=dropout)
 
     def forward(self, value: Tensor, context: Tensor) -> Tensor:
         """Two ``[B, H, T, D]`` to one."""

@@ -12,6 +12,7 @@ name here                a key is let through where  MPSAN                  MTSA
 =======================  ==========================  =====================  ==================
 ``past``                 it is before the query      backward, BW           forward
 ``future``               it is after the query       forward, FW            backward
+``others``               it is not the query itself                         neither
 ``window:M``             it is at most M away        faraway, FA(M)
                          and not the query itself
 ``distance``             anywhere, at a price        distance, D
@@ -119,6 +120,10 @@ def _future(distances: Tensor) -> Tensor:
     return _let_through(distances < 0)
 
 
+def _others(distances: Tensor) -> Tensor:
+    return _let_through(distances != 0)
+
+
 def _window(distances: Tensor, radius: int, include_self: bool = False) -> Tensor:
     near = distances.abs() <= radius
     return _let_through(near if include_self else near & (distances != 0))
@@ -144,6 +149,7 @@ def _square(mask: OfDistance, length: int, device: Device, dtype: torch.dtype | 
 MASKS: dict[str, Callable[..., Tensor]] = {
     "past": _past,
     "future": _future,
+    "others": _others,
     "window": _window,
     "distance": _distance,
     "scaled_distance": _scaled_distance,

@@ -6,7 +6,7 @@ mask (:mod:`fairseq_posattn.attention.masks`, which also maps the paper's forwar
 fusion makes one sequence of what the units found.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -15,6 +15,7 @@ from typing_extensions import Unpack
 
 from fairseq_posattn.attention.call import Attended, Call, Options, context_of
 from fairseq_posattn.attention.disan import FusionGate, glorot_linear
+from fairseq_posattn.attention.headwise import map_to_heads
 from fairseq_posattn.attention.implementations import Attention
 from fairseq_posattn.attention.masks import DistanceMask, MaskBank, masked_softmax_attention
 from fairseq_posattn.attention.shapes import Shapes
@@ -116,6 +117,9 @@ class PositionalSelfAttention(nn.Module):
         embed_dim: C, features of a word and, as in the paper, of a unit.
         masks: their names, see :func:`fairseq_posattn.attention.masks.mask_by_name`.
         multi_dimensional: whether a score is a vector, a number for each feature (Table 4's M-D).
+        map_dropout: probability of dropping a feature before W_h, of each unit by itself, and
+            before U and V, which see the same.
+        activation: after W_h.
         impl: see :func:`additive_attention`.
 
     Raises:
@@ -129,12 +133,16 @@ class PositionalSelfAttention(nn.Module):
         embed_dim: int,
         masks: Sequence[str] = MPSAN_MASKS,
         multi_dimensional: bool = False,
+        map_dropout: float = 0.0,
+        activation: Callable[[Tensor], Tensor] = F.elu,
         impl: str = "auto",
     ):
         super().__init__()
         self.masks = MaskBank(masks)
         self.units = len(masks)
         self.scores = embed_dim if multi_dimensional else 1  # S, numbers in a score
+        self.map_dropout = map_dropout
+        self.activation = activation
         self.impl = impl
         self.hidden_map = nn.Linear(embed_dim, self.units * embed_dim)  # W_h, b_h
         self.key_weight = nn.Parameter(torch.empty(self.units, self.scores, embed_dim))  # U
@@ -168,9 +176,11 @@ class PositionalSelfAttention(nn.Module):
             contexts ``[B, K, T, C]`` and hidden ``[B, K, T, C]``.
         """
         batch, length, dim = words.shape
-        hidden = F.elu(self.hidden_map(words)).view(batch, length, self.units, dim)  # [B, T, K, C]
+        mapped = map_to_heads(self.hidden_map, words, self.units, self.map_dropout, self.training)
+        hidden = self.activation(mapped).view(batch, length, self.units, dim)  # [B, T, K, C]
+        seen = F.dropout(hidden, self.map_dropout, self.training)
         score_weight = torch.cat([self.key_weight, self.query_weight], dim=1)  # [K, 2S, C]
-        scores = torch.einsum("btkc,ksc->bkst", hidden, score_weight)
+        scores = torch.einsum("btkc,ksc->bkst", seen, score_weight)
         key_score, query_score = scores.chunk(2, dim=2)  # [B, K, S, T] each
         if self.key_bias is not None:
             key_score = key_score + self.key_bias[..., None]
@@ -212,20 +222,23 @@ class PositionFusion(nn.Module):
     Args:
         embed_dim: C.
         units: K.
+        map_dropout: probability of dropping a feature before W_P.
 
     Attributes:
         output_dim: C.
     """
 
-    def __init__(self, embed_dim: int, units: int):
+    def __init__(self, embed_dim: int, units: int, map_dropout: float = 0.0):
         super().__init__()
         self.groups = units + 1
+        self.map_dropout = map_dropout
         self.map = glorot_linear(embed_dim, self.groups * embed_dim)  # W_P, b_P
         self.output_dim = embed_dim
 
     def forward(self, contexts: Tensor, hidden: Tensor, words: Tensor) -> Tensor:
         """``[B, K, T, C]`` and ``[B, T, C]`` to ``[B, T, C]``; ``hidden`` is not looked at."""
-        logits = self.map(words).unflatten(-1, (self.groups, -1)).transpose(1, 2)  # [B, K+1, T, C]
+        seen = F.dropout(words, self.map_dropout, self.training)
+        logits = self.map(seen).unflatten(-1, (self.groups, -1)).transpose(1, 2)  # [B, K+1, T, C]
         return position_fusion(contexts, words, logits)
 
 
@@ -235,14 +248,15 @@ class GateFusion(nn.Module):
     Args:
         embed_dim: C.
         units: K.
+        map_dropout: probability of dropping a feature before a gate.
 
     Attributes:
         output_dim: K C.
     """
 
-    def __init__(self, embed_dim: int, units: int):
+    def __init__(self, embed_dim: int, units: int, map_dropout: float = 0.0):
         super().__init__()
-        self.gates = nn.ModuleList(FusionGate(embed_dim) for _ in range(units))
+        self.gates = nn.ModuleList(FusionGate(embed_dim, map_dropout) for _ in range(units))
         self.output_dim = units * embed_dim
 
     def forward(self, contexts: Tensor, hidden: Tensor, words: Tensor) -> Tensor:
@@ -257,12 +271,13 @@ class SumFusion(nn.Module):
     Args:
         embed_dim: C.
         units: K.
+        map_dropout: of nothing, there is no map.
 
     Attributes:
         output_dim: C.
     """
 
-    def __init__(self, embed_dim: int, units: int):
+    def __init__(self, embed_dim: int, units: int, map_dropout: float = 0.0):
         super().__init__()
         self.output_dim = embed_dim
 
@@ -283,6 +298,9 @@ class MultiplePositionalSelfAttention(nn.Module):
         fusion: ``position``, ``gate`` or ``sum``.
         multi_dimensional, impl: see :class:`PositionalSelfAttention`.
         dropout: probability of dropping a feature of a unit's context before the fusion.
+        map_dropout: before each affine map: those of :class:`PositionalSelfAttention` and of the
+            fusion.
+        activation: of a unit.
 
     Attributes:
         output_dim: C, or K C where the fusion is ``gate``.
@@ -298,14 +316,18 @@ class MultiplePositionalSelfAttention(nn.Module):
         fusion: str = "position",
         multi_dimensional: bool = False,
         dropout: float = 0.0,
+        map_dropout: float = 0.0,
+        activation: Callable[[Tensor], Tensor] = F.elu,
         impl: str = "auto",
     ):
         super().__init__()
         if fusion not in FUSIONS:
             raise ValueError(f"unknown fusion {fusion!r}; known: {', '.join(FUSIONS)}")
-        self.attention = PositionalSelfAttention(embed_dim, masks, multi_dimensional, impl)
+        self.attention = PositionalSelfAttention(
+            embed_dim, masks, multi_dimensional, map_dropout, activation, impl
+        )
         self.dropout = dropout
-        self.fusion = FUSIONS[fusion](embed_dim, len(masks))
+        self.fusion = FUSIONS[fusion](embed_dim, len(masks), map_dropout)
         self.output_dim = self.fusion.output_dim
 
     def forward(self, words: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:

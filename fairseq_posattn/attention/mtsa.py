@@ -24,7 +24,11 @@ from fairseq_posattn.attention.call import (
     map_context,
 )
 from fairseq_posattn.attention.choices import check_choice
-from fairseq_posattn.attention.headwise import HeadwiseFusionGate, HeadwiseLinear
+from fairseq_posattn.attention.headwise import (
+    HeadwiseFusionGate,
+    HeadwiseLinear,
+    map_to_heads,
+)
 from fairseq_posattn.attention.implementations import Attention
 from fairseq_posattn.attention.masked import masked_dot_product_attention
 from fairseq_posattn.attention.masks import DistanceMask, MaskBank, masked_softmax_attention
@@ -241,6 +245,8 @@ class TensorizedAttention(Mechanism):
         divide_source: whether S is divided by sqrt(D), as R is.
         activation: sigma_m between the maps of S.
         fusion_gate: whether a gate chooses between a query's own value and its context.
+        map_dropout: probability of dropping a feature before each map of S and before the gate, of
+            every head by itself.
         shared: ``causal``, ``dropout`` and ``impl``, see
             :class:`~fairseq_posattn.attention.mechanism.Mechanism`. Where causal, no mask may look
             ahead; without masks, queries see themselves and what comes before.
@@ -266,6 +272,7 @@ class TensorizedAttention(Mechanism):
         divide_source: bool = False,
         activation: Callable[[Tensor], Tensor] = F.relu,
         fusion_gate: bool = False,
+        map_dropout: float = 0.0,
         **shared: Unpack[Shared],
     ):
         super().__init__(**shared)
@@ -287,12 +294,15 @@ class TensorizedAttention(Mechanism):
         self.source = source
         self.divide_source = divide_source
         self.activation = activation
+        self.map_dropout = map_dropout
         self.source_hidden = (
-            HeadwiseLinear(num_heads, head_dim, head_dim) if source_layers == 2 else None
+            HeadwiseLinear(num_heads, head_dim, head_dim, dropout=map_dropout)
+            if source_layers == 2
+            else None
         )
         self.source_input = None
         self.source_output = (
-            HeadwiseLinear(num_heads, head_dim, head_dim, bias=source_bias)
+            HeadwiseLinear(num_heads, head_dim, head_dim, bias=source_bias, dropout=map_dropout)
             if source_layers and source != "input"
             else None
         )
@@ -300,14 +310,17 @@ class TensorizedAttention(Mechanism):
             self.source_input = nn.Linear(num_heads * head_dim, num_heads * head_dim)
             nn.init.xavier_uniform_(self.source_input.weight)
             nn.init.constant_(self.source_input.bias, source_bias)
-        self.fusion_gate = HeadwiseFusionGate(num_heads, head_dim) if fusion_gate else None
+        self.fusion_gate = (
+            HeadwiseFusionGate(num_heads, head_dim, map_dropout) if fusion_gate else None
+        )
 
     def source_scores(self, key: Tensor, value: Tensor, hidden: Tensor | None = None) -> Tensor:
         """S (eq. 9) of the keys: ``[B, H, Tk, D]``; ``hidden`` ``[B, Tk, H D]`` is the input."""
         if self.source_input is not None:
-            scores: Tensor = (
-                self.source_input(hidden).unflatten(-1, (key.size(1), -1)).transpose(1, 2)
-            )
+            assert hidden is not None
+            heads, p = key.size(1), self.map_dropout
+            scores: Tensor = map_to_heads(self.source_input, hidden, heads, p, self.training)
+            scores = scores.unflatten(-1, (heads, -1)).transpose(1, 2)
             return scores * scores.size(-1) ** -0.5 if self.divide_source else scores
         scores = key if self.source == "key" else value
         if self.source_output is None:

@@ -69,13 +69,20 @@ class Source2TokenPooling(nn.Module):
     Args:
         embed_dim: C.
         activation: between the maps; ELU as in DiSAN and in MTSA's model of SNLI.
+        dropout: probability of dropping a feature before either map; what is weighed keeps all.
     """
 
-    def __init__(self, embed_dim: int, activation: Callable[[Tensor], Tensor] = F.elu):
+    def __init__(
+        self,
+        embed_dim: int,
+        activation: Callable[[Tensor], Tensor] = F.elu,
+        dropout: float = 0.0,
+    ):
         super().__init__()
         self.hidden = nn.Linear(embed_dim, embed_dim)
         self.output = nn.Linear(embed_dim, embed_dim)
         self.activation = activation
+        self.dropout = dropout
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -87,7 +94,11 @@ class Source2TokenPooling(nn.Module):
         self, hidden: Tensor, key_padding_mask: Tensor | None = None, need_weights: bool = False
     ) -> Attended:
         """``[B, T, C]`` to ``[B, C]``: see :func:`source2token_pooling`."""
-        scores = self.output(self.activation(self.hidden(hidden)))  # [B, T, C]
+        between = self.activation(self.hidden(self._drop(hidden)))  # [B, T, C]
+        scores = self.output(self._drop(between))  # [B, T, C]
         return source2token_pooling(
             hidden, scores, key_padding_mask=key_padding_mask, need_weights=need_weights
         )
+
+    def _drop(self, x: Tensor) -> Tensor:
+        return F.dropout(x, self.dropout, self.training)

@@ -5,6 +5,8 @@ bool ``[B, T]``, to ``[B, T, output_dim]``. To add one: a file here with its mod
 ``build`` that makes it from the flags, for an input of ``dim`` features; a line in ``ENCODERS``.
 """
 
+from argparse import Namespace
+
 from fairseq_posattn.encoders import (
     attention,
     bilstm,
@@ -28,3 +30,12 @@ ENCODERS = {
     "bilstm": bilstm.build,
     "cnn": cnn.build,
 }
+
+# Those that drop features of their input themselves, before each map apart, or have no map.
+DROP_BEFORE_MAPS = {"none", "attention", "mpsan", "mtsa", "disan"}
+
+
+def input_dropout_of(cfg: Namespace) -> float:
+    """The probability with which a model drops a feature of what its encoder is given."""
+    by_itself = str(cfg.dropout_places) == "maps" and str(cfg.encoder) in DROP_BEFORE_MAPS
+    return 0.0 if by_itself else float(cfg.dropout)

@@ -9,7 +9,8 @@ from argparse import Namespace
 from torch import Tensor, nn
 
 from fairseq_posattn.attention import Mechanism
-from fairseq_posattn.encoders.flags import describe_layer
+from fairseq_posattn.attention.headwise import map_to_heads
+from fairseq_posattn.encoders.flags import describe_layer, map_dropout_of
 from fairseq_posattn.layers.mechanisms import build_san
 from fairseq_posattn.layers.multihead import PackedLinear, check_heads, merge_heads, split_heads
 
@@ -23,6 +24,8 @@ class AttentionEncoder(nn.Module):
         num_heads: H.
         mechanism: what happens within the heads.
         bias: whether the maps to queries, keys and values have one.
+        map_dropout: probability of dropping a feature before these maps, of each map and each head
+            by itself.
 
     Attributes:
         output_dim: as given.
@@ -38,19 +41,24 @@ class AttentionEncoder(nn.Module):
         num_heads: int,
         mechanism: Mechanism,
         bias: bool = True,
+        map_dropout: float = 0.0,
     ):
         super().__init__()
         check_heads(output_dim, num_heads)
         self.num_heads = num_heads
+        self.map_dropout = map_dropout
         self.output_dim = output_dim
         self.qkv_proj = PackedLinear(input_dim, output_dim, parts=3, bias=bias)
         self.mechanism = mechanism
 
     def forward(self, words: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
         """``[B, T, input_dim]`` to ``[B, T, H D]``; ``key_padding_mask`` bool ``[B, T]``."""
-        parts = self.qkv_proj.split(words.transpose(0, 1))  # [T, B, H D] each
-        heads = (split_heads(part, self.num_heads) for part in parts)  # [B, H, T, D] each
-        context = self.mechanism(words, *heads, key_padding_mask=key_padding_mask)
+        heads = 3 * self.num_heads
+        packed = map_to_heads(
+            self.qkv_proj, words.transpose(0, 1), heads, self.map_dropout, self.training
+        )  # [T, B, 3 H D]
+        parts = split_heads(packed, heads).chunk(3, dim=1)  # [B, H, T, D] each
+        context = self.mechanism(words, *parts, key_padding_mask=key_padding_mask)
         return merge_heads(context).transpose(0, 1)
 
 
@@ -62,4 +70,5 @@ def build(cfg: Namespace, dim: int) -> AttentionEncoder:
         cfg.encoder_attention_heads,
         build_san(cfg, describe_layer(cfg, hidden_dim, ("san",))),
         bias=not cfg.no_attention_bias,
+        map_dropout=map_dropout_of(cfg),
     )

@@ -3,6 +3,7 @@
 from argparse import Namespace
 
 from fairseq_posattn.attention.disan import DISAN, DirectionalSelfAttention
+from fairseq_posattn.encoders.flags import activation_of, map_dropout_of
 from fairseq_posattn.layers.mechanisms import implementation_of
 
 
@@ -10,5 +11,11 @@ def build(cfg: Namespace, dim: int) -> DirectionalSelfAttention:
     hidden_dim = cfg.encoder_hidden_dim or 2 * dim
     if hidden_dim % 2:
         raise ValueError(f"--encoder-hidden-dim {hidden_dim}: disan halves it for two directions")
-    impl = implementation_of(DISAN, cfg)
-    return DirectionalSelfAttention(dim, hidden_dim // 2, dropout=cfg.dropout, impl=impl)
+    return DirectionalSelfAttention(
+        dim,
+        hidden_dim // 2,
+        dropout=cfg.dropout,
+        map_dropout=map_dropout_of(cfg),
+        activation=activation_of(cfg),
+        impl=implementation_of(DISAN, cfg),
+    )

@@ -2,7 +2,21 @@
 
 from argparse import Namespace
 
+from torch import nn
+
 from fairseq_posattn.layers.description import LayerDescription
+
+ACTIVATIONS = {"elu": nn.ELU, "relu": nn.ReLU}
+
+
+def activation_of(cfg: Namespace) -> nn.Module:
+    """What follows an affine map of an encoder of words, a pooling or a head."""
+    return ACTIVATIONS[str(cfg.map_activation)]()
+
+
+def map_dropout_of(cfg: Namespace) -> float:
+    """The probability of dropping a feature before each affine map, by itself."""
+    return float(cfg.dropout) if str(cfg.dropout_places) == "maps" else 0.0
 
 
 def describe_layer(cfg: Namespace, hidden_dim: int, sublayers: tuple[str, ...]) -> LayerDescription:

@@ -2,22 +2,25 @@
 
 Shen et al., 2019, "Tensorized Self-Attention: Efficiently Modeling Pairwise and Global
 Dependencies". What is not in the paper's equations follows from its counts of parameters: the
-values are ``ELU(affine(x))``, queries and keys and source2token scores come from the values of the
-same head, a fusion gate in each head chooses between value and context, and there is no output
-projection. With 600 features and 2 heads over 300-dimensional words, a classifier of pairs then has
-2,886,603 parameters, the paper's 2.9m, and without its parts the 2.5m, 2.5m and 1.8m of Table 3.
+values are ``ELU(affine(x))``, ReLU on other data sets than SNLI, queries and keys and source2token
+scores come from the values of the same head, a fusion gate in each head chooses between value and
+context, and there is no output projection. With 600 features and 2 heads over 300-dimensional
+words, a classifier of pairs then has 2,885,403 parameters, the paper's 2.9m, and without its parts
+the 2.5m, 2.5m and 1.8m of Table 3. The published code drops features before each map anew, and for
+each head.
 """
 
 from argparse import Namespace
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_posattn.attention.disan import glorot_linear
-from fairseq_posattn.attention.headwise import HeadwiseLinear
+from fairseq_posattn.attention.headwise import HeadwiseLinear, map_to_heads
 from fairseq_posattn.attention.mtsa import TensorizedAttention
-from fairseq_posattn.encoders.flags import describe_layer
+from fairseq_posattn.encoders.flags import activation_of, describe_layer, map_dropout_of
 from fairseq_posattn.layers.mechanisms import build_mtsa
 
 
@@ -29,7 +32,11 @@ class TensorizedEncoder(nn.Module):
         output_dim: H D, features of the result.
         num_heads: H.
         attention: see :class:`~fairseq_posattn.attention.mtsa.TensorizedAttention`; with
-            ``source="value"``. None for ELU's values alone (Table 3, "w/o proposed modules").
+            ``source="value"``. None for the values alone (Table 3, "w/o proposed modules").
+        activation: of the values.
+        map_dropout: probability of dropping a feature before the maps to values, queries and keys,
+            of every head and of each map by itself.
+        bias: whether the maps to queries and keys have one; those of the published code have none.
         token2token: whether pairs of tokens have scores, R; otherwise a query weighs all the tokens
             that it may see by their source2token scores alone.
 
@@ -47,23 +54,34 @@ class TensorizedEncoder(nn.Module):
         num_heads: int,
         attention: TensorizedAttention | None,
         token2token: bool = True,
+        activation: Callable[[Tensor], Tensor] = F.elu,
+        map_dropout: float = 0.0,
+        bias: bool = True,
     ):
         super().__init__()
         if output_dim % num_heads:
             raise ValueError(f"{output_dim} features cannot be divided among {num_heads} heads")
         self.num_heads = num_heads
         self.output_dim = output_dim
+        self.activation = activation
+        self.map_dropout = map_dropout
         self.value_map = glorot_linear(input_dim, output_dim)
+        for weight in self.value_map.weight.chunk(num_heads):
+            nn.init.xavier_uniform_(weight)
         self.attention = attention
         head_dim = output_dim // num_heads
         self.query_map = self.key_map = None
         if attention is not None and token2token:
-            self.query_map = HeadwiseLinear(num_heads, head_dim, head_dim)
-            self.key_map = HeadwiseLinear(num_heads, head_dim, head_dim)
+            start = 0.0 if bias else None
+            self.query_map, self.key_map = (
+                HeadwiseLinear(num_heads, head_dim, head_dim, bias=start, dropout=map_dropout)
+                for _ in range(2)
+            )
 
     def forward(self, words: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
         """``[B, T, input_dim]`` to ``[B, T, H D]``; ``key_padding_mask`` bool ``[B, T]``."""
-        value = F.elu(self.value_map(words))  # [B, T, H D]
+        value = map_to_heads(self.value_map, words, self.num_heads, self.map_dropout, self.training)
+        value = self.activation(value)  # [B, T, H D]
         if self.attention is None:
             return value
         value = value.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)  # [B, H, T, D]
@@ -78,15 +96,20 @@ class TensorizedEncoder(nn.Module):
 def build(cfg: Namespace, dim: int) -> TensorizedEncoder:
     hidden_dim = cfg.encoder_hidden_dim or dim
     scores = str(cfg.mtsa_scores)
+    activation, map_dropout = activation_of(cfg), map_dropout_of(cfg)
     attention = None
     if scores != "none":
         if scores == "token2token":
             cfg = Namespace(**{**vars(cfg), "mtsa_source_layers": 0})
-        attention = build_mtsa(cfg, describe_layer(cfg, hidden_dim, ("mtsa",)), activation=F.elu)
+        layer = describe_layer(cfg, hidden_dim, ("mtsa",))
+        attention = build_mtsa(cfg, layer, activation=activation, map_dropout=map_dropout)
     return TensorizedEncoder(
         dim,
         hidden_dim,
         cfg.encoder_attention_heads,
         attention,
         token2token=scores != "source2token",
+        activation=activation,
+        map_dropout=map_dropout,
+        bias=not cfg.no_attention_bias,
     )

@@ -36,28 +36,41 @@ class Highway(nn.Module):
 
     Args:
         dim: features of input and output.
+        activation: ELU, or another.
+        map_dropout: probability of dropping a feature of x before either affine map, by itself;
+            what is carried keeps all.
     """
 
-    def __init__(self, dim: int):
+    def __init__(
+        self, dim: int, activation: Callable[[Tensor], Tensor] = F.elu, map_dropout: float = 0.0
+    ):
         super().__init__()
+        self.activation = activation
+        self.map_dropout = map_dropout
         self.map = glorot_linear(dim, dim)
         self.gate = glorot_linear(dim, dim)
 
     def forward(self, x: Tensor) -> Tensor:
         """``[B, C]`` to ``[B, C]``."""
-        gate = torch.sigmoid(self.gate(x))
-        return gate * F.elu(self.map(x)) + (1 - gate) * x
+        gate = torch.sigmoid(self.gate(self._drop(x)))
+        return gate * self.activation(self.map(self._drop(x))) + (1 - gate) * x
+
+    def _drop(self, x: Tensor) -> Tensor:
+        return F.dropout(x, self.map_dropout, self.training)
 
 
 class ClassificationHead(nn.Module):
-    """Dropout, perhaps an ELU layer and highway layers, and an affine map to the classes.
+    """Dropout, perhaps a layer and highway layers, and an affine map to the classes.
 
     Args:
         input_dim: features of what is classified.
         num_classes: scores to return.
-        hidden_dim: features of the ELU layer; 0 for none.
+        hidden_dim: features of the layer; 0 for none.
         highway_layers: after it.
         dropout: probability of dropping a feature, before each layer.
+        activation: of the layer and the highway layers; ELU if none is given.
+        drop_carried: whether what a highway layer carries is dropped from; otherwise only what its
+            maps see.
     """
 
     def __init__(
@@ -67,14 +80,18 @@ class ClassificationHead(nn.Module):
         hidden_dim: int = 0,
         highway_layers: int = 0,
         dropout: float = 0.0,
+        activation: nn.Module | None = None,
+        drop_carried: bool = True,
     ):
         super().__init__()
+        activation = activation or nn.ELU()
         layers: list[nn.Module] = []
         if hidden_dim:
-            layers += [nn.Dropout(dropout), glorot_linear(input_dim, hidden_dim), nn.ELU()]
+            layers += [nn.Dropout(dropout), glorot_linear(input_dim, hidden_dim), activation]
         output_dim = hidden_dim or input_dim
         for _ in range(highway_layers):
-            layers += [nn.Dropout(dropout), Highway(output_dim)]
+            outer, inner = (dropout, 0.0) if drop_carried else (0.0, dropout)
+            layers += [nn.Dropout(outer), Highway(output_dim, activation, inner)]
         layers += [nn.Dropout(dropout), glorot_linear(output_dim, num_classes)]
         self.layers = nn.Sequential(*layers)
 

@@ -117,7 +117,7 @@ class MechanismConfig(FairseqDataclass):  # type: ignore[misc]  # fairseq has no
         default="past,future",
         metadata={
             "help": "masked: masks that the heads are shared out among, with commas between: past, "
-            "future, window:RADIUS, distance, scaled_distance, or sums such as "
+            "future, others, window:RADIUS, distance, scaled_distance, or sums such as "
             "past+scaled_distance"
         },
     )
@@ -182,6 +182,7 @@ def build_mtsa(
     config: MechanismConfig,
     layer: LayerDescription,
     activation: Callable[[Tensor], Tensor] = F.relu,
+    map_dropout: float = 0.0,
 ) -> Mechanism:
     masks = () if config.mtsa_masks == "none" else tuple(config.mtsa_masks.split(","))
     return _build(
@@ -200,6 +201,7 @@ def build_mtsa(
         divide_source=config.mtsa_divide_source,
         activation=activation,
         fusion_gate=config.mtsa_fusion_gate,
+        map_dropout=map_dropout,
     )
 
 

@@ -29,10 +29,12 @@ class MaxPooling(nn.Module):
         return greatest.masked_fill(key_padding_mask.all(1, keepdim=True), 0.0)
 
 
+# Called with C, the number of queries, and what is around the maps: an activation between them and
+# the probability of dropping features before them.
 POOLINGS = {
-    "mean": lambda dim, queries: MeanPooling(),
-    "max": lambda dim, queries: MaxPooling(),
-    "attention": lambda dim, queries: MultiQueryPooling(dim, queries=1, fuse=False),
-    "source2token": lambda dim, queries: Source2TokenPooling(dim),
-    "multi_query": lambda dim, queries: MultiQueryPooling(dim, queries),
+    "mean": lambda dim, queries, *maps: MeanPooling(),
+    "max": lambda dim, queries, *maps: MaxPooling(),
+    "attention": lambda dim, queries, *maps: MultiQueryPooling(dim, queries=1, fuse=False),
+    "source2token": lambda dim, queries, *maps: Source2TokenPooling(dim, *maps),
+    "multi_query": lambda dim, queries, *maps: MultiQueryPooling(dim, queries),
 }

@@ -13,7 +13,8 @@ from fairseq.dataclass import ChoiceEnum
 from fairseq.models import FairseqEncoder, FairseqEncoderModel, register_model
 from torch import Tensor, nn
 
-from fairseq_posattn.encoders import ENCODERS
+from fairseq_posattn.encoders import ENCODERS, input_dropout_of
+from fairseq_posattn.encoders.flags import activation_of, map_dropout_of
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.layers.classification_head import PAIR_FEATURES, ClassificationHead
 from fairseq_posattn.layers.pooling import POOLINGS
@@ -42,7 +43,7 @@ class PosAttnClassifierConfig(SentenceEncoderConfig):
         default=16, metadata={"help": "learned queries of --pooling multi_query"}
     )
     head_dim: int = field(
-        default=0, metadata={"help": "features of an ELU layer before the classes; 0 for none"}
+        default=0, metadata={"help": "features of a layer before the classes; 0 for none"}
     )
     head_highway_layers: int = field(
         default=0, metadata={"help": "highway layers before the classes"}
@@ -81,10 +82,12 @@ class SequenceEncoder(nn.Module):
 
     def __init__(self, cfg: Namespace, dim: int):
         super().__init__()
-        self.dropout = nn.Dropout(cfg.dropout)
+        self.dropout = nn.Dropout(input_dropout_of(cfg))
         self.encoder = ENCODERS[str(cfg.encoder)](cfg, dim)
         self.output_dim = self.encoder.output_dim
-        self.pooling = POOLINGS[str(cfg.pooling)](self.output_dim, cfg.pooling_queries)
+        self.pooling = POOLINGS[str(cfg.pooling)](
+            self.output_dim, cfg.pooling_queries, activation_of(cfg), map_dropout_of(cfg)
+        )
 
     def forward(self, vectors: Tensor, key_padding_mask: Tensor) -> Tensor:
         """``[B, T, C]`` to ``[B, output_dim]``; ``key_padding_mask`` bool ``[B, T]``."""
@@ -223,6 +226,8 @@ class PosAttnClassifier(FairseqEncoderModel):
             hidden_dim=self.cfg.head_dim,
             highway_layers=self.cfg.head_highway_layers,
             dropout=self.cfg.dropout,
+            activation=activation_of(self.cfg),
+            drop_carried=not map_dropout_of(self.cfg),
         )
 
     def sentence_vectors(self, src_tokens: Tensor, src_lengths: Tensor | None = None) -> Tensor:

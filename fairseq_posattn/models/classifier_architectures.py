@@ -12,8 +12,14 @@ TRANSFORMER = {
     "pooling": "attention",
     "dropout": 0.2,
 }
-# MPSAN's experiments, and DiSAN's and MTSA's: source2token pooling, a layer of 300 features.
-SOURCE2TOKEN = {"pooling": "source2token", "head_dim": 300, "dropout": 0.3}
+# MPSAN's experiments, and DiSAN's and MTSA's: source2token pooling, a layer of 300 features, and
+# dropout before every affine map.
+SOURCE2TOKEN = {
+    "pooling": "source2token",
+    "head_dim": 300,
+    "dropout": 0.3,
+    "dropout_places": "maps",
+}
 CSPAN = {"encoder": "cspan", "pooling": "multi_query", "dropout": 0.2}
 
 ARCHITECTURES = {
@@ -27,6 +33,7 @@ ARCHITECTURES = {
         "encoder_attention_heads": 2,
         "mtsa_source": "value",
         "mtsa_fusion_gate": True,
+        "no_attention_bias": True,
         "head_highway_layers": 1,
     },
     "da_transformer_classifier": {**TRANSFORMER, "encoder_sublayers": "da,ffn"},

@@ -11,6 +11,7 @@ from fairseq_posattn.attention.mpsan import FUSIONS as MPSAN_FUSIONS
 from fairseq_posattn.attention.mpsan import MPSAN_MASKS
 from fairseq_posattn.encoders import ENCODERS
 from fairseq_posattn.encoders.cspan import FUSIONS as CSPAN_FUSIONS
+from fairseq_posattn.encoders.flags import ACTIVATIONS
 from fairseq_posattn.layers.mechanisms import MECHANISMS, MechanismConfig
 from fairseq_posattn.layers.sublayer_list import FEED_FORWARD
 
@@ -66,13 +67,32 @@ class SentenceEncoderConfig(MechanismConfig):
     dropout: float = field(
         default=0.1, metadata={"help": "dropout probability between layers, of words and features"}
     )
+    dropout_places: ChoiceEnum(["layers", "maps"]) = field(
+        default="layers",
+        metadata={
+            "help": "where --dropout drops: 'layers' between layers; 'maps' before every affine "
+            "map of mtsa, mpsan, disan, attention, source2token pooling and the head, by a "
+            "draw of its own for each map and attention head, as in the published code of MTSA and "
+            "DiSAN; other encoders lose features of their words in both"
+        },
+    )
+    map_activation: ChoiceEnum(list(ACTIVATIONS)) = field(
+        default="elu",
+        metadata={
+            "help": "activation after affine maps of mtsa, mpsan and disan, of source2token "
+            "pooling and of the head"
+        },
+    )
     attention_dropout: float = field(
         default=0.0,
         metadata={"help": "transformer, attention, mtsa: dropout probability of a weight"},
     )
     no_attention_bias: bool = field(
         default=False,
-        metadata={"help": "attention: the maps to queries, keys and values have no bias"},
+        metadata={
+            "help": "attention: the maps to queries, keys and values have no bias; mtsa: those to "
+            "queries and keys"
+        },
     )
     activation_dropout: float = field(
         default=0.0, metadata={"help": "transformer: dropout probability after the activation"}
@@ -81,7 +101,7 @@ class SentenceEncoderConfig(MechanismConfig):
         default=",".join(MPSAN_MASKS),
         metadata={
             "help": "mpsan: a mask for each unit, with commas between: past, future, "
-            "window:RADIUS, distance, scaled_distance, or sums such as past+scaled_distance"
+            "others, window:RADIUS, distance, scaled_distance, or sums such as past+scaled_distance"
         },
     )
     mpsan_fusion: ChoiceEnum(list(MPSAN_FUSIONS)) = field(

@@ -14,7 +14,7 @@ from fairseq.models import BaseFairseqModel, register_model
 from omegaconf import II
 from torch import Tensor, nn
 
-from fairseq_posattn.encoders import ENCODERS
+from fairseq_posattn.encoders import ENCODERS, input_dropout_of
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.models.architectures import all_options
 from fairseq_posattn.models.encoder_config import SentenceEncoderConfig
@@ -65,6 +65,7 @@ class Level(nn.Module):
     def __init__(self, cfg: Namespace, dim: int, longest: int):
         super().__init__()
         cfg = Namespace(**{**vars(cfg), "max_positions": longest})
+        self.input_dropout = nn.Dropout(input_dropout_of(cfg))
         self.dropout = nn.Dropout(cfg.dropout)
         self.encoder = ENCODERS[str(cfg.encoder)](cfg, dim)
         self.output_dim = self.encoder.output_dim
@@ -72,7 +73,7 @@ class Level(nn.Module):
 
     def forward(self, vectors: Tensor, padding: Tensor) -> Tensor:
         """``[B, T, dim]`` to ``[B, output_dim]``; ``padding`` bool ``[B, T]``."""
-        hidden = self.encoder(self.dropout(vectors), padding)
+        hidden = self.encoder(self.input_dropout(vectors), padding)
         return self.pooling(self.dropout(hidden), padding)
 
 

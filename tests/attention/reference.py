@@ -47,3 +47,30 @@ def leaves(*shapes, dtype=torch.float64, seed=0, scale=1.0):
         .requires_grad_()
         for shape in shapes
     ]
+
+
+class Draws:
+    """Stands in for PyTorch's dropout, and keeps what was drawn for a second reckoning.
+
+    Attributes:
+        taken: of each draw in order the probability of dropping, and the factors, float64: zero or
+            the inverse of the probability of keeping, in the shape of what they multiplied.
+    """
+
+    def __init__(self, monkeypatch, seed=0):
+        self.taken = []
+        self._generator = torch.Generator().manual_seed(seed)
+        monkeypatch.setattr(torch.nn.functional, "dropout", self._drop)
+
+    def _drop(self, x, p=0.5, training=True, inplace=False):
+        if not training or p == 0:
+            return x
+        kept = torch.rand(x.shape, generator=self._generator, dtype=torch.float64) >= p
+        self.taken.append((p, kept / (1 - p)))
+        return x * self.taken[-1][1].to(x)
+
+    def named(self, p, **shapes):
+        """The factors, which must be so many, of these shapes, all drawn with probability ``p``."""
+        found = [(drawn, tuple(factors.shape)) for drawn, factors in self.taken]
+        assert found == [(p, shape) for shape in shapes.values()]
+        return dict(zip(shapes, (factors for _, factors in self.taken), strict=True))

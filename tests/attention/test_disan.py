@@ -2,7 +2,7 @@ import math
 
 import pytest
 import torch
-from reference import gradients, leaves
+from reference import Draws, gradients, leaves
 
 from fairseq_posattn.attention.disan import (
     DirectionalSelfAttention,
@@ -167,6 +167,35 @@ def test_drops_only_scores_and_only_in_training():
     torch.testing.assert_close(block(words), block.gate(h, context))
     block.eval()
     assert not torch.allclose(block(words)[0, 2], block.gate(h, context)[0, 2])
+
+
+def test_drops_before_every_map_in_the_published_form(monkeypatch):
+    """Words and gate by a draw of their own; the maps of the scores see the same."""
+    module = DirectionalSelfAttention(4, 3, dropout=0.3, map_dropout=0.3, activation=torch.relu)
+    (words,) = leaves((4, 5, 4))
+    draws = Draws(monkeypatch)
+    output = module.double()(words, PADDING)
+    features = {"words": 4, "scores": 3, "gate": 6}
+    places = {
+        f"{part} {way}": (4, 5, dim) for way in ("past", "future") for part, dim in features.items()
+    }
+    drawn = draws.named(0.3, **places)
+    monkeypatch.undo()
+    halves = []
+    for block, way, mask in zip(
+        module.eval().blocks, ("past", "future"), (past_mask(5), future_mask(5)), strict=True
+    ):
+        h = (words * drawn[f"words {way}"]) @ block.hidden_map.weight.T + block.hidden_map.bias
+        h = torch.where(h > 0, h, 0.0)
+        seen = h * drawn[f"scores {way}"]
+        key_score = seen @ block.key_map.weight.T
+        query_score = seen @ block.query_map.weight.T + block.query_map.bias
+        context = by_position(key_score, query_score, h, mask, PADDING)
+        seen = torch.cat([context, h], dim=-1) * drawn[f"gate {way}"]
+        gate = torch.sigmoid(seen @ block.gate.map.weight.T + block.gate.map.bias)
+        halves.append(gate * h + (1 - gate) * context)
+    tensors = [words, *module.parameters()]
+    assert_same_with_gradients(output, torch.cat(halves, dim=-1), tensors)
 
 
 def test_parameters_are_as_many_as_published():

@@ -57,7 +57,12 @@ def test_equals_the_reference(length, token_scale, source_scale):
 @pytest.mark.parametrize("token_scale", SCALES)
 @pytest.mark.parametrize(
     "names",
-    [["past", "future"], ["window:2", "past+scaled_distance"], ["distance", "future+window:3"]],
+    [
+        ["past", "future"],
+        ["window:2", "past+scaled_distance"],
+        ["distance", "future+window:3"],
+        ["others", "others+scaled_distance"],
+    ],
 )
 def test_masks_of_the_distance(names, token_scale):
     """70 positions are several tiles, of which some are beyond the reach of a window."""

@@ -31,6 +31,12 @@ FUTURE = [
     [-inf, -inf, -inf, 0],
     [-inf, -inf, -inf, -inf],
 ]
+OTHERS = [
+    [-inf, 0, 0, 0],
+    [0, -inf, 0, 0],
+    [0, 0, -inf, 0],
+    [0, 0, 0, -inf],
+]
 WINDOW_1 = [
     [-inf, 0, -inf, -inf],
     [0, -inf, 0, -inf],
@@ -83,6 +89,8 @@ WINDOW_2_AND_PAST = [
 BY_NAME = {
     "past": PAST,
     "future": FUTURE,
+    "others": OTHERS,
+    "others+past": PAST,
     "window:1": WINDOW_1,
     "window:2": WINDOW_2,
     "distance": DISTANCE,
@@ -135,7 +143,7 @@ def test_names_and_sums_by_hand(name, dtype):
 
 
 def test_no_sum_is_ever_nan():
-    parts = ["past", "future", "window:1", "distance", "scaled_distance"]
+    parts = ["past", "future", "others", "window:1", "distance", "scaled_distance"]
     names = [f"{a}+{b}" for a in parts for b in parts if {a, b} != {"past", "future"}]
     for dtype in (torch.float16, torch.float32):
         for name in names:
@@ -148,8 +156,8 @@ def test_no_sum_is_ever_nan():
     [
         (
             "sideways",
-            "mask 'sideways': unknown part 'sideways'; known: past, future, window:RADIUS, "
-            r"distance, scaled_distance, joined by '\+'",
+            "mask 'sideways': unknown part 'sideways'; known: past, future, others, "
+            r"window:RADIUS, distance, scaled_distance, joined by '\+'",
         ),
         ("past+", r"mask 'past\+': unknown part ''; known: past, "),
         ("past:2", "mask 'past:2': unknown part 'past:2'; known: past, "),
@@ -174,7 +182,7 @@ def test_bad_names_are_refused_in_one_line(name, message):
 def test_which_masks_look_ahead():
     for name in ("past", "past+distance", "window:3+past+scaled_distance"):
         assert not looks_ahead(name)
-    for name in ("future", "window:1", "distance", "future+window:2", "scaled_distance"):
+    for name in ("future", "others", "window:1", "distance", "future+window:2", "scaled_distance"):
         assert looks_ahead(name)
 
 

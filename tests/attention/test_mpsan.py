@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from reference import gradients, leaves
+from reference import Draws, gradients, leaves
 from torch import nn
 
 from fairseq_posattn.attention.masks import mask_by_name, past_mask
@@ -259,6 +259,46 @@ def test_dropout_lies_between_units_and_fusion():
     module = MultiplePositionalSelfAttention(6, fusion="sum", dropout=1.0)
     assert module(words).eq(0).all()
     assert module.eval()(words).ne(0).any()
+
+
+@pytest.mark.parametrize("fusion", ["position", "gate"])
+def test_drops_before_every_map(fusion, monkeypatch):
+    """Words of each unit by a draw of their own, as those of DiSAN's directions."""
+    names = ("past", "window:2")
+    module = perturbed(MultiplePositionalSelfAttention(6, names, fusion, map_dropout=0.3)).train()
+    (words,) = leaves((4, 5, 6))
+    draws = Draws(monkeypatch)
+    output = module(words, PADDING)
+    places = {"words": (4, 5, 2, 6), "scores": (4, 5, 2, 6)}
+    fusions = {"position": {"fusion": (4, 5, 6)}, "gate": {f"gate {n}": (4, 5, 12) for n in names}}
+    drawn = draws.named(0.3, **places, **fusions[fusion])
+    monkeypatch.undo()
+    attention, contexts, hidden = module.attention, [], []
+    for unit, name in enumerate(names):
+        rows = slice(6 * unit, 6 * unit + 6)
+        seen = words * drawn["words"][:, :, unit]
+        h = F.elu(seen @ attention.hidden_map.weight[rows].T + attention.hidden_map.bias[rows])
+        seen = h * drawn["scores"][:, :, unit]
+        key_score = (seen * attention.key_weight[unit, 0]).sum(-1)
+        query_score = (seen * attention.query_weight[unit, 0]).sum(-1)
+        query_score = query_score + attention.query_bias[unit, 0]
+        mask = mask_by_name(name, 5)
+        contexts.append(by_position(key_score, query_score, h, mask, PADDING))
+        hidden.append(h)
+    if fusion == "position":
+        logits = (words * drawn["fusion"]) @ module.fusion.map.weight.T + module.fusion.map.bias
+        logits = torch.stack(logits.split(6, dim=-1), dim=1)
+        expected = position_fusion(torch.stack(contexts, dim=1), words, logits)
+    else:
+        parts = []
+        for name, h, context, gate in zip(
+            names, hidden, contexts, module.fusion.gates, strict=True
+        ):
+            seen = torch.cat([context, h], dim=-1) * drawn[f"gate {name}"]
+            g = torch.sigmoid(seen @ gate.map.weight.T + gate.map.bias)
+            parts.append(g * h + (1 - g) * context)
+        expected = torch.cat(parts, dim=-1)
+    assert_same_with_gradients(output, expected, [words, *module.parameters()])
 
 
 @pytest.mark.parametrize(

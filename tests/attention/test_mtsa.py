@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from reference import gradients, leaves
+from reference import Draws, gradients, leaves
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from fairseq_posattn.attention.headwise import HeadwiseFusionGate, HeadwiseLinear
@@ -36,6 +36,7 @@ PAST = torch.tensor(
     ]
 )
 FUTURE = PAST.t()
+OTHERS = torch.zeros(5, 5).fill_diagonal_(-INF)
 PENALTIES = torch.tensor([[-abs(i - j) / 4 for j in range(5)] for i in range(5)])
 
 TRANSLATION = {
@@ -459,6 +460,7 @@ def randomise(module):
         ({"source": "value", "include_self": True}, [PAST.tril(), FUTURE.triu()]),
         (TRANSLATION, None),
         ({"masks": ["past", "window:1"]}, None),
+        ({"masks": ["others"]}, [OTHERS, OTHERS]),
         ({"masks": (), "causal": True}, None),
         ({"masks": ["past"], "causal": True}, [PAST, PAST]),
     ],
@@ -653,3 +655,19 @@ def test_pooling_module_scores_by_two_maps():
     torch.testing.assert_close(pooled, expected)
     torch.testing.assert_close(weights, source2token_weights(scores, PADDING))
     assert count(Source2TokenPooling(600)) == 2 * (600 * 600 + 600)
+
+
+def test_pooling_drops_before_either_map_and_weighs_what_it_is_given(monkeypatch):
+    """MTSA's published code; with ReLU between, as on all its data sets but SNLI."""
+    module = Source2TokenPooling(3, torch.relu, dropout=0.4).double()
+    (hidden,) = leaves((4, 5, 3))
+    draws = Draws(monkeypatch)
+    pooled = module(hidden, PADDING)
+    drawn = draws.named(0.4, first=(4, 5, 3), second=(4, 5, 3))
+    inner = (hidden * drawn["first"]) @ module.hidden.weight.t() + module.hidden.bias
+    inner = torch.where(inner > 0, inner, 0.0) * drawn["second"]
+    scores = inner @ module.output.weight.t() + module.output.bias
+    expected = source2token_pooling(hidden, scores, key_padding_mask=PADDING)
+    torch.testing.assert_close(pooled, expected)
+    check_gradients(pooled, expected, [hidden, *module.parameters()])
+    assert torch.equal(module.eval()(hidden), module(hidden))

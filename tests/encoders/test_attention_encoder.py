@@ -1,5 +1,6 @@
 import pytest
 import torch
+from reference import Draws
 
 from fairseq_posattn.attention.san import DotProductAttention
 from fairseq_posattn.encoders.attention import AttentionEncoder
@@ -23,6 +24,22 @@ def test_contexts_of_the_heads_side_by_side(bias):
             expected = (query @ key.T / 2**0.5).softmax(-1) @ value
             found = encoded[row, :length, 2 * head : 2 * head + 2]
             torch.testing.assert_close(found, expected)
+
+
+def test_drops_before_every_map_of_every_head(monkeypatch):
+    module = AttentionEncoder(3, 4, 2, DotProductAttention(), map_dropout=0.4).double()
+    words = torch.randn(2, 4, 3, dtype=torch.float64)
+    draws = Draws(monkeypatch)
+    encoded = module(words)
+    drawn = draws.named(0.4, words=(4, 2, 6, 3))["words"].transpose(0, 1).unflatten(2, (3, 2))
+    weight, offset = module.qkv_proj.weight.view(3, 2, 2, 3), module.qkv_proj.bias.view(3, 2, 2)
+    for head in range(2):
+        query, key, value = (
+            (words * drawn[:, :, part, head]) @ weight[part, head].T + offset[part, head]
+            for part in range(3)
+        )
+        expected = (query @ key.mT / 2**0.5).softmax(-1) @ value
+        torch.testing.assert_close(encoded[..., 2 * head : 2 * head + 2], expected)
 
 
 def test_nothing_but_padding_gives_zero():

@@ -61,6 +61,7 @@ def past_and_future(head, query, key):
     ("options", "sees"),
     [
         ({}, past_and_future),
+        ({"masks": ["others"]}, lambda head, query, key: key != query),
         ({"masks": ()}, lambda head, query, key: True),
         ({"token2token": False}, past_and_future),
         ({"source_layers": 0}, past_and_future),

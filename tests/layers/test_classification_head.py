@@ -1,6 +1,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from reference import Draws
 
 from fairseq_posattn.layers.classification_head import PAIR_FEATURES, ClassificationHead, Highway
 
@@ -34,6 +35,22 @@ def test_layers_one_after_another():
     first, highway, last = (module for module in head.layers if list(module.parameters()))
     x = torch.randn(2, 6)
     torch.testing.assert_close(head(x), last(highway(F.elu(first(x)))))
+
+
+def test_a_highway_carries_what_its_maps_lose(monkeypatch):
+    """MTSA's published code; with ReLU here."""
+    head = ClassificationHead(
+        6, 3, 4, 1, dropout=0.5, activation=torch.nn.ReLU(), drop_carried=False
+    )
+    x = torch.randn(2, 6, dtype=torch.float64)
+    draws = Draws(monkeypatch)
+    scores = head.double()(x)
+    drawn = draws.named(0.5, layer=(2, 6), gate=(2, 4), map=(2, 4), classes=(2, 4))
+    first, highway, last = (module for module in head.layers if list(module.parameters()))
+    x = first(x * drawn["layer"]).clamp(min=0)
+    gate = highway.gate(x * drawn["gate"]).sigmoid()
+    x = gate * highway.map(x * drawn["map"]).clamp(min=0) + (1 - gate) * x
+    torch.testing.assert_close(scores, last(x * drawn["classes"]))
 
 
 def test_parameters():

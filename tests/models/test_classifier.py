@@ -84,7 +84,7 @@ def test_parameters_of_disan():
     ("flags", "published"),
     [
         ([], "2.9m"),
-        (["--mtsa-masks=none"], "2.9m"),
+        (["--mtsa-masks=others"], "2.9m"),
         (["--mtsa-scores=source2token"], "2.5m"),
         (["--mtsa-scores=token2token"], "2.5m"),
         (["--mtsa-scores=none"], "1.8m"),

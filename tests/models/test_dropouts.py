@@ -8,6 +8,7 @@ the same input gives another output.
 import classifier_builder
 import pytest
 import torch
+from reference import Draws
 
 FLAGS = ("dropout", "attention_dropout", "activation_dropout")
 
@@ -158,6 +159,41 @@ def test_classification(encoder, flag):
     model = classifier_builder.build("posattn_classifier", *widths, *options, *flags_at(flag))
     places = {**EVERYWHERE, ("input", WORDS): "dropout", **places}
     check(Calls(model.train(), classify), places, flag)
+
+
+# With --dropout-places maps: what is dropped in order, of 16 sentences of 9 words of 12 features:
+# of the words by each head, unit or direction; then by each map of two heads of 6 features.
+WORDS_OF_A_MAP = (16, 9, 12)
+IN_HEADS = (16, 2, 9, 6)
+BEFORE_MAPS = {
+    "none": [],
+    "bilstm": [WORDS_OF_A_MAP],
+    "attention": [(9, 16, 6, 12)],
+    "mtsa": [(16, 9, 2, 12), *[IN_HEADS] * 4],
+    "mtsa --mtsa-fusion-gate": [(16, 9, 2, 12), *[IN_HEADS] * 4, (16, 2, 9, 12)],
+    "mtsa --mtsa-source=input --mtsa-source-layers=1": [
+        (16, 9, 2, 12),
+        *[IN_HEADS] * 2,
+        (16, 9, 2, 12),
+    ],
+    "mpsan": [(16, 9, 4, 12), (16, 9, 4, 12), WORDS_OF_A_MAP],
+    "disan --encoder-hidden-dim=12": [WORDS_OF_A_MAP, (16, 9, 6), WORDS_OF_A_MAP] * 2,
+}
+
+
+@pytest.mark.parametrize("encoder", BEFORE_MAPS)
+def test_classification_drops_before_every_map(encoder, monkeypatch):
+    """As in the published code of MTSA and DiSAN; a part's own test says what becomes of a draw."""
+    options = ["--pooling=source2token", "--head-highway-layers=1", "--dropout-places=maps"]
+    options += [*f"--encoder={encoder}".split(), "--dropout=0.5"]
+    model = classifier_builder.build("posattn_classifier", *options).train()
+    draws = Draws(monkeypatch)
+    classify(model)
+    pooling_and_head = [*[WORDS_OF_A_MAP] * 2, (16, 12), *[(16, 6)] * 3]
+    assert [tuple(factors.shape) for p, factors in draws.taken if p == 0.5] == [
+        *BEFORE_MAPS[encoder],
+        *pooling_and_head,
+    ]
 
 
 def test_classification_of_documents():

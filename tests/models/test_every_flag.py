@@ -296,6 +296,29 @@ CLASSIFIER_CASES = {
         *(False, True),
         base="--encoder=attention",
     ),
+    "dropout_places": Case(
+        "--dropout-places=maps",
+        lambda m: (words(m).dropout.p, words(m).pooling.dropout),
+        *((0.5, 0.0), (0.0, 0.5)),
+        base="--dropout=0.5 --encoder=mtsa --pooling=source2token",
+    ),
+    "map_activation": Case(
+        "--map-activation=relu",
+        lambda m: (
+            [
+                type(part.activation).__name__
+                for part in (
+                    words(m).encoder,
+                    words(m).encoder.attention,
+                    words(m).pooling,
+                    head(m)[4],
+                )
+            ]
+            + [type(head(m)[2]).__name__]
+        ),
+        *(["ELU"] * 5, ["ReLU"] * 5),
+        base="--encoder=mtsa --pooling=source2token --head-highway-layers=1",
+    ),
     "mpsan_masks": Case("--mpsan-masks=past,past", base="--encoder=mpsan"),
     "mpsan_fusion": Case(
         "--mpsan-fusion=gate",
