@@ -186,7 +186,9 @@ FAULTS = [
         "(1 - gate) * self.activation(self.map(self._drop(x))) + gate * x",
         HEAD,
     ),
-    Fault("layers/classification_head.py", "first - second", "second - first", HEAD),
+    Fault(
+        "layers/classification_head.py", "second, first - second", "second, second - first", HEAD
+    ),
     Fault(
         "layers/pooling.py",
         "count = (~key_padding_mask).sum(1, keepdim=True)",
