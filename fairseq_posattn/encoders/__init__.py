@@ -9,10 +9,14 @@ from argparse import Namespace
 
 from fairseq_posattn.encoders import (
     attention,
+    bi_blosan,
+    bigru,
     bilstm,
     cnn,
     cspan,
     disan,
+    hierarchical_cnn,
+    lstm,
     mpsan,
     mtsa,
     none,
@@ -27,8 +31,12 @@ ENCODERS = {
     "cspan": cspan.build,
     "mtsa": mtsa.build,
     "disan": disan.build,
+    "bi_blosan": bi_blosan.build,
+    "lstm": lstm.build,
     "bilstm": bilstm.build,
+    "bigru": bigru.build,
     "cnn": cnn.build,
+    "hierarchical_cnn": hierarchical_cnn.build,
 }
 
 # Those that drop features of their input themselves, before each map apart, or have no map.

@@ -3,7 +3,8 @@
 from argparse import Namespace
 
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from fairseq_posattn.encoders.recurrent import half_of, run_over_words
 
 
 class BiLSTM(nn.Module):
@@ -24,11 +25,9 @@ class BiLSTM(nn.Module):
 
     def __init__(self, input_dim: int, output_dim: int, layers: int = 1, dropout: float = 0.0):
         super().__init__()
-        if output_dim % 2:
-            raise ValueError(f"{output_dim} features cannot be halved between two directions")
         self.lstm = nn.LSTM(
             input_dim,
-            output_dim // 2,
+            half_of(output_dim),
             layers,
             batch_first=True,
             bidirectional=True,
@@ -37,18 +36,8 @@ class BiLSTM(nn.Module):
         self.output_dim = output_dim
 
     def forward(self, words: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
-        """``[B, T, input_dim]``, padded on the right if at all, to ``[B, T, output_dim]``.
-
-        Args:
-            key_padding_mask: bool ``[B, T]``, True where padded. Padded positions come out as zero,
-                but for the first one of a row of nothing but padding.
-        """
-        if key_padding_mask is None:
-            return self.lstm(words)[0]
-        lengths = (~key_padding_mask).sum(1).clamp(min=1).cpu()
-        packed = pack_padded_sequence(words, lengths, batch_first=True, enforce_sorted=False)
-        states, _ = self.lstm(packed)
-        return pad_packed_sequence(states, batch_first=True, total_length=words.size(1))[0]
+        """``[B, T, input_dim]`` to ``[B, T, output_dim]``: see :func:`run_over_words`."""
+        return run_over_words(self.lstm, words, key_padding_mask)
 
 
 def build(cfg: Namespace, dim: int) -> BiLSTM:

@@ -31,10 +31,9 @@ class NGramConvolutions(nn.Module):
                 f"{len(widths)} convolutions"
             )
         features = output_dim // len(widths)
-        self.convolutions = nn.ModuleList(nn.Conv1d(input_dim, features, width) for width in widths)
-        for convolution in self.convolutions:
-            nn.init.xavier_uniform_(convolution.weight)
-            nn.init.zeros_(convolution.bias)
+        self.convolutions = nn.ModuleList(
+            convolution(input_dim, features, width) for width in widths
+        )
         self.output_dim = output_dim
 
     def forward(self, words: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
@@ -42,19 +41,36 @@ class NGramConvolutions(nn.Module):
         if key_padding_mask is not None:
             words = words.masked_fill(key_padding_mask.unsqueeze(-1), 0.0)
         words = words.transpose(1, 2)  # [B, C, T]
-        features = torch.cat([_same_length(conv, words) for conv in self.convolutions], dim=1)
+        features = torch.cat([same_length(conv, words) for conv in self.convolutions], dim=1)
         return F.relu(features).transpose(1, 2)
 
 
-def _same_length(convolution: nn.Conv1d, words: Tensor) -> Tensor:
+def convolution(input_dim: int, output_dim: int, width: int) -> nn.Conv1d:
+    """A convolution that starts as Xavier uniform, its bias at zero."""
+    layer = nn.Conv1d(input_dim, output_dim, width)
+    nn.init.xavier_uniform_(layer.weight)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+def same_length(layer: nn.Conv1d, words: Tensor) -> Tensor:
     """Convolve ``[B, C, T]`` with zeros around it, so that T stays: an even n looks ahead more."""
-    (width,) = convolution.kernel_size
-    return convolution(F.pad(words, ((width - 1) // 2, width // 2)))
+    (width,) = layer.kernel_size
+    return layer(F.pad(words, ((width - 1) // 2, width // 2)))
+
+
+def parse_widths(text: str) -> list[int]:
+    """The numbers of ``--cnn-widths``.
+
+    Raises:
+        ValueError: they are none.
+    """
+    widths = text.split(",")
+    if not all(width.isdecimal() and int(width) > 0 for width in widths):
+        raise ValueError(f"--cnn-widths {text}: give numbers with commas between")
+    return [int(width) for width in widths]
 
 
 def build(cfg: Namespace, dim: int) -> NGramConvolutions:
-    widths = cfg.cnn_widths.split(",")
-    if not all(width.isdecimal() and int(width) > 0 for width in widths):
-        raise ValueError(f"--cnn-widths {cfg.cnn_widths}: give numbers with commas between")
-    widths = [int(width) for width in widths]
+    widths = parse_widths(cfg.cnn_widths)
     return NGramConvolutions(dim, cfg.encoder_hidden_dim or dim, widths)

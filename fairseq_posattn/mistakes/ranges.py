@@ -49,6 +49,7 @@ RANGES = (
             *("weight_decay", "adam_eps", "momentum", "curriculum", "seed", "num_workers"),
             *("save_interval_updates", "validate_interval_updates", "validate_after_updates"),
             *("head_dim", "head_highway_layers", "encoder_hidden_dim", "num_batch_buckets"),
+            *("block_length",),
             *("min_len", "max_len_a", "max_len_b", "prefix_size", "no_repeat_ngram_size"),
             *("buffer_size", "distributed_rank", "iter_decode_max_iter"),
         ),

@@ -48,7 +48,9 @@ ARCHITECTURES = {
     "transformer_xl_classifier": {**TRANSFORMER, "encoder_sublayers": "transformer_xl,ffn"},
     "tener_classifier": {**TRANSFORMER, "encoder_sublayers": "tener,ffn"},
     "disan_classifier": {**SOURCE2TOKEN, "encoder": "disan", "encoder_hidden_dim": 600},
+    "bi_blosan_classifier": {**SOURCE2TOKEN, "encoder": "bi_blosan", "encoder_hidden_dim": 600},
     "bilstm_classifier": {**SOURCE2TOKEN, "encoder": "bilstm", "encoder_hidden_dim": 600},
+    "bigru_classifier": {**SOURCE2TOKEN, "encoder": "bigru", "encoder_hidden_dim": 600},
     "multi_head_classifier": {
         **SOURCE2TOKEN,
         "encoder": "attention",
@@ -59,6 +61,20 @@ ARCHITECTURES = {
         "encoder": "cnn",
         "encoder_hidden_dim": 600,
         "pooling": "max",
+        "dropout": 0.3,
+    },
+    # Three layers of 300 features (MTSA section 4).
+    "hierarchical_cnn_classifier": {
+        **SOURCE2TOKEN,
+        "encoder": "hierarchical_cnn",
+        "encoder_hidden_dim": 300,
+        "cnn_widths": "5,5,5",
+    },
+    # Zhang et al. (2015): the mean of an LSTM's 512 features, and the classes.
+    "lstm_classifier": {
+        "encoder": "lstm",
+        "encoder_hidden_dim": 512,
+        "pooling": "mean",
         "dropout": 0.3,
     },
 }

@@ -38,7 +38,7 @@ class SentenceEncoderConfig(MechanismConfig):
         default=0,
         metadata={
             "help": "features of the encoder's output, of all heads or directions together; 0 for "
-            "as many as a word has (disan: twice as many)"
+            "as many as a word has (disan, bi_blosan: twice as many)"
         },
     )
     encoder_sublayers: str = field(
@@ -131,8 +131,19 @@ class SentenceEncoderConfig(MechanismConfig):
     cspan_no_residual: bool = field(
         default=False, metadata={"help": "cspan: leave out the sum with the semantic attention"}
     )
-    lstm_layers: int = field(default=1, metadata={"help": "cspan, bilstm: layers of the Bi-LSTM"})
+    lstm_layers: int = field(
+        default=1, metadata={"help": "cspan, lstm, bilstm, bigru: layers of the recurrent network"}
+    )
     cnn_widths: str = field(
-        default="3,4,5", metadata={"help": "cnn: words that each convolution spans"}
+        default="3,4,5",
+        metadata={
+            "help": "cnn: words that each convolution spans; hierarchical_cnn: those of each layer"
+        },
+    )
+    block_length: int = field(
+        default=0,
+        metadata={
+            "help": "bi_blosan: words of a block; 0 for the third root of twice a sentence's words"
+        },
     )
     max_positions: int = II("task.max_positions")

@@ -81,6 +81,29 @@ def test_parameters_of_disan():
 
 
 @pytest.mark.parametrize(
+    ("arch", "flags", "count", "published"),
+    [
+        ("bigru_classifier", [], 2_526_003, "2.5m"),  # PyTorch's GRU has two biases
+        ("hierarchical_cnn_classifier", [], 3_424_203, "3.4m"),
+        ("bi_blosan_classifier", [], 4_147_203, "4.1m"),
+        # As its own paper has it on SNLI.
+        ("bi_blosan_classifier", ["--encoder-hidden-dim=480"], 2_799_603, "2.8m"),
+    ],
+)
+def test_parameters_of_mtsas_table_1(arch, flags, count, published):
+    """SNLI: pairs of sentences, three classes."""
+    assert size(arch, *flags, classes=3, pairs=True) == count
+    assert millions(count, 1) == published
+
+
+def test_parameters_of_bi_blosan_on_sentences():
+    """MPSAN's Table 1 gives it 2.2m, which it has with 480 features and no ELU layer."""
+    assert millions(size("bi_blosan_classifier"), 1) == "3.6m"
+    narrow = size("bi_blosan_classifier", "--encoder-hidden-dim=480", "--head-dim=0")
+    assert millions(narrow, 1) == "2.2m"
+
+
+@pytest.mark.parametrize(
     ("flags", "published"),
     [
         ([], "2.9m"),
@@ -362,6 +385,10 @@ def test_a_sentence_longer_than_the_limit_is_one_line():
         ("mtsa_classifier", "--mtsa-masks=past,past,past", "2 heads cannot be shared out"),
         ("cnn_classifier", "--cnn-widths=1,2,3,4,5", "12 features cannot be shared out"),
         ("cnn_classifier", "--cnn-widths=3,four", "--cnn-widths 3,four"),
+        ("hierarchical_cnn_classifier", "--cnn-widths=0", "--cnn-widths 0"),
+        ("bigru_classifier", "--encoder-hidden-dim=7", "7 features cannot be halved"),
+        ("bi_blosan_classifier", "--encoder-hidden-dim=7", "7 features cannot be halved"),
+        ("bi_blosan_classifier", "--block-length=-1", "--block-length -1"),
         ("transformer_classifier", "--encoder-sublayers=sann,ffn", "unknown sublayer 'sann'"),
         ("da_transformer_classifier", "--hierarchical --sentence-separator=|", "lacks the"),
     ],

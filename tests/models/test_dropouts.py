@@ -142,7 +142,24 @@ ENCODERS = {
         },
     ),
     "bilstm": (["--lstm-layers=2"], {("draws", WORDS): "dropout"}),
+    "bigru": (["--lstm-layers=2"], {("draws", WORDS): "dropout"}),
+    "lstm": (["--lstm-layers=2"], {("draws", WORDS): "dropout"}),
     "cnn": (["--encoder-hidden-dim=48"], {}),
+    "hierarchical_cnn": (
+        ["--cnn-widths=1,1"],  # no zeros beyond the sentence
+        {
+            ("input", f"{WORDS}.{part}"): "dropout"
+            for part in ("convolutions.0", "convolutions.1", "output_map")
+        },
+    ),
+    "bi_blosan": (
+        ["--block-length=9"],
+        {
+            ("input", f"{WORDS}.directions.{number}.{part}"): "dropout"
+            for number in (0, 1)
+            for part in ("within.key_map", "within.query_map", "fusion")
+        },
+    ),
 }
 
 

@@ -350,6 +350,12 @@ CLASSIFIER_CASES = {
         *([3, 4, 5], [2, 5]),
         base="--encoder=cnn --encoder-hidden-dim=12",
     ),
+    "block_length": Case(
+        "--block-length=3",
+        lambda m: [one.block_length for one in words(m).encoder.directions],
+        *([0, 0], [3, 3]),
+        base="--encoder=bi_blosan",
+    ),
     "max_positions": Case("--max-positions=30", lambda m: m.max_positions(), 64, 30),
 }
 

@@ -1,0 +1,147 @@
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from reference import leaves
+
+from fairseq_posattn.encoders.bi_blosan import BiBloSAN, cut_into_blocks
+
+LENGTHS = (7, 4, 1, 0)
+PADDING = torch.arange(7) >= torch.tensor(LENGTHS)[:, None]
+
+
+def model(block_length=0, **options):
+    torch.manual_seed(0)
+    module = BiBloSAN(3, 4, block_length, **options).double()
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.3)
+    return module
+
+
+def affine(linear, x):
+    y = linear.weight @ x
+    return y if linear.bias is None else y + linear.bias
+
+
+def attend(attention, rows, sees):
+    """Section 2.2: every feature of a row has weights of its own for what the row sees."""
+    contexts = []
+    for j, query in enumerate(rows):
+        total, context = torch.zeros_like(query), torch.zeros_like(query)
+        for i, key in enumerate(rows):
+            if sees(j, i):
+                z = affine(attention.key_map, key) + affine(attention.query_map, query)
+                weight = torch.exp(5 * torch.tanh(z / 5))
+                total, context = total + weight, context + weight * key
+        contexts.append(context / total if total.any() else context)
+    return contexts
+
+
+def pool(pooling, rows):
+    """Source2token self attention: a mean whose weights each feature has for itself."""
+    scores = [affine(pooling.output, F.elu(affine(pooling.hidden, row))) for row in rows]
+    total = sum(torch.exp(score) for score in scores)
+    return sum(torch.exp(score) * row for score, row in zip(scores, rows, strict=True)) / total
+
+
+def by_position(module, words, size):
+    """A sentence from the equations: blocks, contexts within and between them, fusion."""
+    sentence = []
+    for direction, sees in zip(module.directions, (int.__gt__, int.__lt__), strict=True):
+        x = [F.elu(affine(direction.input_map, word)) for word in words]
+        blocks = [x[start : start + size] for start in range(0, len(x), size)]
+        local = [attend(direction.within, block, sees) for block in blocks]
+        vectors = [pool(direction.pooling, block) for block in local]
+        outcome = []
+        contexts = attend(direction.between, vectors, sees)
+        for block, h, v, o in zip(blocks, local, vectors, contexts, strict=True):
+            gate = torch.sigmoid(affine(direction.block_gate.map, torch.cat([v, o])))
+            e = gate * o + (1 - gate) * v
+            for one, context in zip(block, h, strict=True):
+                mapped = affine(direction.fusion, torch.cat([one, context, e]))
+                features, gate = F.elu(mapped[:2]), torch.sigmoid(mapped[2:])
+                outcome.append(gate * features + (1 - gate) * one)
+        sentence.append(torch.stack(outcome))
+    return torch.cat(sentence, dim=-1)
+
+
+@pytest.mark.parametrize("block_length", [0, 1, 3, 7, 9])
+def test_equals_the_equations(block_length):
+    module = model(block_length)
+    (words,) = leaves((4, 7, 3))
+    inputs = [words, *module.parameters()]
+    expected = [
+        by_position(
+            module, words[row, :length], block_length or math.ceil((2 * length - 0.5) ** (1 / 3))
+        )
+        for row, length in enumerate(LENGTHS[:3])
+    ]
+    outputs = module(words, PADDING)[~PADDING], torch.cat(expected)
+    torch.testing.assert_close(*outputs)
+    direction = torch.randn_like(outputs[0])
+    for ours, theirs in zip(
+        *(torch.autograd.grad(one, inputs, direction, materialize_grads=True) for one in outputs),
+        strict=True,
+    ):
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_blocks_of_the_length_that_takes_least_memory():
+    """The third root of twice as many words, rounded up."""
+    lengths = torch.tensor([1, 2, 3, 4, 5, 13, 14, 32, 33, 108, 500, 0])
+    padding = torch.arange(500) >= lengths[:, None]
+    sizes = cut_into_blocks(padding).size
+    assert sizes.tolist() == [2, 2, 2, 2, 3, 3, 4, 4, 5, 6, 10, 1]
+
+
+@pytest.mark.parametrize("size", [0, 2, 5])
+def test_every_word_comes_back_to_its_place(size):
+    words = torch.arange(28.0).view(4, 7, 1)
+    blocks = cut_into_blocks(PADDING, size)
+    back = blocks.join(blocks.cut(words), 7)
+    assert torch.equal(back[~PADDING], words[~PADDING])
+    assert (~blocks.padding).sum() == sum(LENGTHS)
+
+
+@pytest.mark.parametrize("block_length", [0, 2])
+def test_padding_changes_nothing(block_length):
+    module = model(block_length)
+    (words,) = leaves((4, 7, 3))
+    torch.testing.assert_close(module(words[1:2, :4])[0], module(words, PADDING)[1, :4])
+
+
+def test_nothing_but_padding_gives_finite_gradients():
+    module = model()
+    (words,) = leaves((4, 7, 3))
+    module(words, PADDING)[:3].sum().backward()
+    assert all(parameter.grad.isfinite().all() for parameter in module.parameters())
+    assert words.grad.isfinite().all() and words.grad[3].eq(0).all()
+
+
+def test_a_block_knows_of_the_words_before_it():
+    """Of those of other blocks through the attention between blocks."""
+    module = model(block_length=2)
+    (words,) = leaves((1, 6, 3))
+    other = words.detach().clone()
+    other[0, 0] += 1
+    past, future = (module(other) - module(words)).detach()[0].abs().chunk(2, dim=-1)
+    assert past[2:].gt(1e-6).any(1).all()
+    assert future[2:].eq(0).all()
+
+
+def test_dropout_only_in_training():
+    module = model(dropout=0.5)
+    (words,) = leaves((4, 7, 3))
+    words = words[:1]
+    dropped, idle = module(words), module.eval()(words)
+    assert not torch.allclose(dropped, idle)
+    torch.testing.assert_close(module(words), idle)
+
+
+def test_what_cannot_be_is_refused():
+    with pytest.raises(ValueError, match="5 features cannot be halved"):
+        BiBloSAN(3, 5)
+    with pytest.raises(ValueError, match="--block-length -1"):
+        BiBloSAN(3, 4, block_length=-1)

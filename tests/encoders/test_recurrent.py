@@ -1,0 +1,74 @@
+import pytest
+import torch
+from torch import nn
+
+from fairseq_posattn.encoders.recurrent import Recurrent
+
+PADDING = torch.tensor(
+    [[False, True, True, True], [False, False, False, False], [False, False, False, True]]
+)
+KINDS = [nn.LSTM, nn.GRU]
+
+
+def lstm_step(x, h, state):
+    """The gates are i, f, g and o in order."""
+    (i, f, g, o), c = (x + h).chunk(4), state[1]
+    c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+    return torch.sigmoid(o) * torch.tanh(c), c
+
+
+def gru_step(x, h, state):
+    """Reset, update and new, where the reset gate looks at what the hidden state is mapped to."""
+    (xr, xz, xn), (hr, hz, hn) = x.chunk(3), h.chunk(3)
+    z = torch.sigmoid(xz + hz)
+    return (1 - z) * torch.tanh(xn + torch.sigmoid(xr + hr) * hn) + z * state[0], None
+
+
+STEPS = {nn.LSTM: lstm_step, nn.GRU: gru_step}
+
+
+def by_word(kind, cell, words, backwards):
+    """One direction of one layer, a word at a time."""
+    weight_x, weight_h, bias_x, bias_h = cell
+    state = (torch.zeros(weight_h.size(1), dtype=words.dtype),) * 2
+    states = [None] * len(words)
+    order = range(len(words))
+    for t in reversed(order) if backwards else order:
+        x, h = weight_x @ words[t] + bias_x, weight_h @ state[0] + bias_h
+        state = STEPS[kind](x, h, state)
+        states[t] = state[0]
+    return torch.stack(states)
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_equals_the_network_word_by_word(kind, bidirectional, layers):
+    torch.manual_seed(0)
+    module = Recurrent(kind, 3, 4, layers, bidirectional=bidirectional).double()
+    words = torch.randn(3, 4, 3, dtype=torch.float64)
+    states = module(words, PADDING)
+    directions = 1 + bidirectional
+    for row, length in enumerate([1, 4, 3]):
+        expected = words[row, :length]
+        for layer in range(layers):
+            cells = module.network.all_weights[directions * layer : directions * (layer + 1)]
+            expected = torch.cat(
+                [by_word(kind, cell, expected, back) for back, cell in enumerate(cells)], dim=-1
+            )
+        torch.testing.assert_close(states[row, :length], expected)
+        assert states[row, length:].eq(0).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_padding(kind):
+    module = Recurrent(kind, 3, 4, bidirectional=True)
+    words = torch.randn(2, 5, 3)
+    none = torch.zeros(2, 5, dtype=torch.bool)
+    torch.testing.assert_close(module(words), module(words, none))
+
+
+def test_odd_features_are_refused_in_two_directions():
+    with pytest.raises(ValueError, match="5 features cannot be halved"):
+        Recurrent(nn.GRU, 3, 5, bidirectional=True)
+    assert Recurrent(nn.GRU, 3, 5).output_dim == 5
