@@ -5,14 +5,19 @@ The options are parsed by the command itself, which then stops; what only the ma
 """
 
 import argparse
+import json
+import logging
+import os
 import re
 import runpy
 import shlex
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
+import torch
 
 from fairseq_posattn import command_line
 from fairseq_posattn.recipes.papers import RECIPES
@@ -134,3 +139,39 @@ def try_fairseq(command, flags):
         "validate": options.get_validation_parser,
     }
     options.parse_args_and_arch(parsers[command](), flags)
+
+
+# --- The measurements, in miniature ------------------------------------------------------------
+
+PAIRS = "--pairs dman_iwslt_de_en --sentences 2 --source-length 3 --target-length 3 --warmup 0"
+MEASUREMENTS = {
+    "classification": "--archs cspan_classifier --sentences 2 --length 3 --vocabulary 9"
+    " --updates 1 --warmup 0",
+    "decoding": f"{PAIRS} --batches 1",
+    "sequence_length": "--mechanisms CNN --lengths 3 --sentences 2 --features 6 --steps 1",
+    "training": f"{PAIRS} --updates 1",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MEASUREMENTS)
+def test_a_measurement_runs(name, tmp_path, monkeypatch, capsys):
+    """attention.py and kernels.py are run by tests of their own."""
+    script, report = ROOT / f"benchmarks/{name}.py", tmp_path / "report.json"
+    words = [str(script), *MEASUREMENTS[name].split(), "--json", str(report)]
+    monkeypatch.setattr(sys, "argv", words)
+    monkeypatch.syspath_prepend(str(script.parent))
+    monkeypatch.setattr(logging, "disable", lambda level=None: None)
+    monkeypatch.setattr(warnings, "filters", list(warnings.filters))
+    runpy.run_path(str(script), run_name="__main__")
+    assert capsys.readouterr().out
+    assert json.loads(report.read_text())["torch"] == torch.__version__
+
+
+@pytest.mark.parametrize("script", ["scripts/predict.py", "examples/results_page.py"])
+def test_a_script_is_started_from_a_checkout(script):
+    """In the environment as it is, without the checkout on its path."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [sys.executable, script, "--help"]
+    finished = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert (finished.returncode, finished.stdout[:6]) == (0, "usage:"), finished.stderr
