@@ -24,7 +24,7 @@ def rank(
     """The impressions of a split in their order, each candidate's score being a dot product.
 
     Titles are encoded once, and so are the users of a batch; impressions of equal histories come
-    one after the other. The scores of the whole split are held, four bytes each.
+    one after the other. Of the whole split nothing but the scores is held, four bytes each.
 
     Args:
         path: of the checkpoint.
@@ -40,23 +40,30 @@ def rank(
     if not hasattr(task, "titles"):
         raise UsageError(f"{path} is no recommender: it was not trained on news_recommendation")
     impressions = task.load_dataset(split).impressions
-    names = [word for (word,) in read_column(Path(task.cfg.data), split, "impressions")]
-    if len(names) != len(impressions):
+    folder = Path(task.cfg.data)
+    names = sum(1 for _ in read_column(folder, split, "impressions"))
+    if names != len(impressions):
         raise UsageError(
-            f"{task.cfg.data} has {len(impressions)} impressions of {split}, but names for "
-            f"{len(names)}: prepare the data again"
+            f"{folder} has {len(impressions)} impressions of {split}, but names for {names}: "
+            "prepare the data again"
         )
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    scores = _scores(trained.model.to(device), task, RankingDataset(impressions), batch_size)
-    for index, (name, found) in enumerate(zip(names, scores, strict=True)):
+    scores, ends = candidate_scores(
+        trained.model.to(device), task, RankingDataset(impressions), batch_size
+    )
+    for index, (name,) in enumerate(read_column(folder, split, "impressions")):
+        found = scores[ends[index] : ends[index + 1]]
         if not numpy.isfinite(found).all():
             raise UsageError(f"{path}: a score of impression {name} of {split} is not finite")
         yield Impression(name, impressions.labels(index).astype(int).tolist(), found.tolist())
 
 
-def _scores(model, task, dataset, batch_size) -> list[numpy.ndarray]:
-    """Of each impression the scores of its candidates."""
-    scores = [numpy.empty(0)] * len(dataset)
+def candidate_scores(
+    model, task, dataset: RankingDataset, batch_size: int
+) -> tuple[numpy.ndarray, numpy.ndarray]:
+    """The scores of all impressions' candidates, and where those of each begin and end."""
+    ends = numpy.concatenate([[0], dataset.impressions.shown.cumsum()])
+    scores = numpy.empty(ends[-1], dtype=numpy.float32)
     order = dataset.ordered_indices()
     device = next(model.parameters()).device
     with tqdm(total=len(order), unit=" impressions", disable=None) as bar:
@@ -66,6 +73,7 @@ def _scores(model, task, dataset, batch_size) -> list[numpy.ndarray]:
             batch = {name: tensor.to(device) for name, tensor in batch.items()}
             found = model.rank(task.titles, **batch).float().cpu().numpy()
             for example, row in zip(examples, found, strict=True):
-                scores[example["id"]] = row[: len(example["candidates"])].copy()
+                begin, end = ends[example["id"]], ends[example["id"] + 1]
+                scores[begin:end] = row[: end - begin]
             bar.update(len(examples))
-    return scores
+    return scores, ends

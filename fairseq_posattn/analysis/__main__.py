@@ -3,6 +3,8 @@
 import argparse
 import logging
 
+from fairseq.models import FairseqEncoder
+
 from fairseq_posattn.analysis import (
     distance_weights,
     dynamic_mask,
@@ -109,7 +111,8 @@ def add_parameters(commands):
         "parameters",
         help="what a model has learned about distance, as a picture",
         description="Draw learned parameters of DA or DMAN. No sentences are needed; with some, "
-        "DMAN's mask is that of their median query.",
+        "DMAN's mask is that of their median query. Of a recommender, words.da and clicks.da are "
+        "the sublayers of its two levels.",
     )
     add_model(parser)
     parser.add_argument(
@@ -181,7 +184,7 @@ def run_locality(args):
     trained = load(args.checkpoint, args.data)
     sublayers = chosen_sublayers(trained, args)
     texts = list(read_sentences(trained, args).values())
-    attention = locality.locality(trained.model.encoder, sublayers, texts, args.windows)
+    attention = locality.locality(encoder_of(trained), sublayers, texts, args.windows)
     rows = locality.locality_rows(sublayers, args.windows, attention)
     if args.json:
         numbers = {"checkpoint": args.checkpoint, "sentences": len(texts), "rows": rows}
@@ -197,7 +200,7 @@ def run_heatmap(args):
     heads = choose_heads(sublayers, args.heads)
     (sentence,) = read_sentences(trained, args).values()
     labels = sentences.token_labels(sentence, trained.task.source_dictionary)
-    numbers = heatmap.attention_numbers(trained.model.encoder, sublayers, heads, sentence, labels)
+    numbers = heatmap.attention_numbers(encoder_of(trained), sublayers, heads, sentence, labels)
     write(numbers, heatmap.draw_attention, args)
 
 
@@ -220,7 +223,7 @@ def run_parameters(args):
         terms = None
         if has_sentences:
             texts = read_sentences(trained, args).values()
-            terms = dynamic_mask.median_query_terms(trained.model.encoder, sublayers, texts)
+            terms = dynamic_mask.median_query_terms(encoder_of(trained), sublayers, texts)
         numbers = dynamic_mask.mask_numbers(sublayers, args.distance, terms)
         write(numbers, dynamic_mask.draw_masks, args)
 
@@ -228,6 +231,17 @@ def run_parameters(args):
 def chosen_sublayers(trained: TrainedModel, args) -> list[AttentionSublayer]:
     side = getattr(args, "side", "encoder")
     return choose(sublayers_of(trained, side), args.layers, args.sublayers)
+
+
+def encoder_of(trained: TrainedModel) -> FairseqEncoder:
+    """What is given sentences and no more; a tagger is told the predicate, a recommender clicks."""
+    encoder = getattr(trained.model, "encoder", None)
+    if not isinstance(encoder, FairseqEncoder):
+        raise UsageError(
+            f"{trained.path} is a {type(trained.model).__name__}, which encodes more than a "
+            "sentence: only its parameters can be shown, without sentences"
+        )
+    return encoder
 
 
 def sublayers_with_plot(sublayers: list[AttentionSublayer], args) -> list[AttentionSublayer]:
@@ -244,7 +258,7 @@ def sublayers_with_plot(sublayers: list[AttentionSublayer], args) -> list[Attent
 
 def read_sentences(trained: TrainedModel, args) -> dict:
     """The sentences that are asked for, by line."""
-    task = trained.task
+    task, encoder = trained.task, encoder_of(trained)
     if args.split:
         found = sentences.read_split(args.split, task)
     else:
@@ -256,7 +270,7 @@ def read_sentences(trained: TrainedModel, args) -> dict:
                 f"--line {args.line}: {source} has no sentence there; its last is on {max(found)}"
             )
         found = {args.line: found[args.line]}
-    sentences.check_lengths(found, trained.model.encoder.max_positions())
+    sentences.check_lengths(found, encoder.max_positions())
     sentences.warn_of_unknown_tokens(found, task.source_dictionary.unk())
     return found
 

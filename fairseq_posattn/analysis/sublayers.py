@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import nn
 
@@ -20,7 +20,7 @@ class AttentionSublayer:
     Attributes:
         layer: counted from 1, as in the papers' tables.
         name: as in ``--encoder-sublayers``; numbered where a layer has several, ``san.1``,
-            ``san.2``.
+            ``san.2``, after the level where a model has several encoders, ``clicks.da``.
         attention: the module.
     """
 
@@ -63,10 +63,23 @@ def attention_sublayers(layers: Sequence[nn.Module], names: Sequence[str]):
 def sublayers_of(trained: TrainedModel, side: str) -> list[AttentionSublayer]:
     """The self-attention sublayers of a model's ``encoder`` or ``decoder``.
 
+    A recommender has two encoders: the names of their sublayers begin with ``words.`` and
+    ``clicks.``.
+
     Raises:
         UsageError: the model's layers are none of this plugin's.
     """
-    layers = getattr(getattr(trained.model, side, None), "layers", [])
+    levels = getattr(trained.model, "levels", {}) if side == "encoder" else {}
+    stacks = [(f"{name}.", encoder) for name, encoder in levels.items()]
+    return [
+        replace(sublayer, name=prefix + sublayer.name)
+        for prefix, stack in stacks or [("", getattr(trained.model, side, None))]
+        for sublayer in _sublayers_of_stack(trained, side, stack)
+    ]
+
+
+def _sublayers_of_stack(trained, side, stack):
+    layers = getattr(stack, "layers", [])
     if not layers or not all(isinstance(layer, EncoderLayer | DecoderLayer) for layer in layers):
         raise UsageError(
             f"{trained.path} is a {type(trained.model).__name__} whose {side} has no sublayers to "
@@ -74,7 +87,10 @@ def sublayers_of(trained: TrainedModel, side: str) -> list[AttentionSublayer]:
             "Transformer) or another of this plugin's"
         )
     flag = f"{side}_sublayers"
-    names = parse_sublayers(getattr(trained.config, flag), flag=flag, cross=side == "decoder")
+    decoder = side == "decoder"
+    names = parse_sublayers(
+        getattr(trained.config, flag), flag=flag, cross=decoder, ffn_last=decoder
+    )
     return attention_sublayers(layers, names)
 
 

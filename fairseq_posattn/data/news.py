@@ -1,5 +1,6 @@
 """Clicks on news: what a recommender is trained on and evaluated on."""
 
+import zlib
 from array import array
 
 import numpy
@@ -41,6 +42,11 @@ class Impressions:
 
     def __len__(self):
         return len(self.columns[0])
+
+    @property
+    def shown(self) -> numpy.ndarray:
+        """How many candidates each impression has."""
+        return self.columns[1].sizes.astype(numpy.int64) - 1
 
     def history(self, index: int) -> numpy.ndarray:
         """The news that the user clicked before, counted from 1, the last one last."""
@@ -186,10 +192,10 @@ class RankingDataset(OneEach):
         }
 
     def ordered_indices(self):
-        order = sorted(
-            range(len(self)), key=lambda index: self.impressions.history(index).tobytes()
-        )
-        return numpy.array(order, dtype=numpy.int64)
+        """Sorted by a checksum of their histories, of which millions would not fit into memory."""
+        histories = (self.impressions.history(index) for index in range(len(self)))
+        checksums = (zlib.crc32(history.tobytes()) for history in histories)
+        return numpy.fromiter(checksums, numpy.uint32, len(self)).argsort(kind="stable")
 
 
 def padded(rows: list[numpy.ndarray], value: int = NO_NEWS) -> Tensor:

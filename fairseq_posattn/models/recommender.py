@@ -104,6 +104,11 @@ class PosAttnRecommender(BaseFairseqModel):
         self.no_history = nn.Parameter(torch.empty(self.clicks.output_dim).normal_(std=0.02))
         self.catalogue = None  # all titles' vectors while evaluating
 
+    @property
+    def levels(self) -> dict[str, nn.Module]:
+        """The encoder of either level, by its name."""
+        return {"words": self.words.encoder, "clicks": self.clicks.encoder}
+
     @classmethod
     def build_model(cls, cfg, task):
         """Build the model of a config, see :class:`PosAttnRecommenderConfig`.

@@ -136,7 +136,7 @@ def _write_impressions(impressions, prefix, news, max_unknown):
     Raises:
         UsageError: there is none, or too many of the news are not in news.tsv.
     """
-    count, emptied, references, missing = 0, 0, 0, []
+    count, emptied, references, missing, first = 0, 0, 0, 0, None
     with ExitStack() as stack:
         files = [
             stack.enter_context(writing(f"{prefix}.{column}"))
@@ -145,22 +145,23 @@ def _write_impressions(impressions, prefix, news, max_unknown):
         for impression in impressions:
             references += len(impression.history) + len(impression.candidates)
             row, lacking = _known(impression, news)
-            missing += [(name, impression.place) for name in lacking]
+            missing += len(lacking)
+            if lacking and first is None:
+                first = f"{impression.place}: {lacking[0]}"
             if not row[1]:
                 emptied += 1
                 continue
             count += 1
             for file, words in zip(files, (*row, [impression.name]), strict=True):
                 file.write(f"{' '.join(words)}\n")
-    if len(missing) > max_unknown * references:
-        name, place = missing[0]
+    if missing > max_unknown * references:
         raise UsageError(
-            f"{place}: {name} is not in news.tsv, as {len(missing):,} of {references:,} news that "
-            "were clicked or shown are not; more than --max-unknown allows"
+            f"{first} is not in news.tsv, as {missing:,} of {references:,} news that were clicked "
+            "or shown are not; more than --max-unknown allows"
         )
     if missing:
         say(
-            f"{prefix.name}: left out {len(missing):,} news that news.tsv lacks, and {emptied:,} "
+            f"{prefix.name}: left out {missing:,} news that news.tsv lacks, and {emptied:,} "
             "impressions that showed no other"
         )
     if not count:

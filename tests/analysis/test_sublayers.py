@@ -75,6 +75,16 @@ def test_those_of_a_trained_model_are_named_as_in_its_flags(build):
     assert [found.name for found in sublayers_of(trained, "encoder")] == ["dman", "san"] * 2
 
 
+def test_those_of_a_recommender_are_named_after_their_level(build):
+    words, clicks = build("da,ffn")[0], build("da,ffn")[0]
+    model = SimpleNamespace(levels={"words": words, "clicks": clicks})
+    trained = TrainedModel("best.pt", model, Namespace(encoder_sublayers="da,ffn"), None)
+    found = sublayers_of(trained, "encoder")
+    assert places(found) == [(1, "words.da"), (2, "words.da"), (1, "clicks.da"), (2, "clicks.da")]
+    assert found[2].attention is clicks.layers[0].sublayers[0].sublayer
+    assert places(choose(found, [1], ["clicks.da"])) == [(1, "clicks.da")]
+
+
 @pytest.mark.parametrize("side", ["encoder", "decoder"])
 def test_a_model_without_sublayers(side):
     stock = torch.nn.Transformer(4, 1, 1, 1, 4)  # has an encoder and a decoder of other layers

@@ -1,5 +1,7 @@
 """Batches of clicks and of impressions, drawn and padded."""
 
+import tracemalloc
+
 import numpy
 import torch
 
@@ -98,3 +100,24 @@ def test_equal_histories_come_together():
     order = RankingDataset(impressions()).ordered_indices()
     assert sorted(order) == [0, 1, 2]
     assert abs(numpy.flatnonzero(order == 0)[0] - numpy.flatnonzero(order == 2)[0]) == 1
+
+
+class ManyUsers(Impressions):
+    """Histories that are made up as they are asked for."""
+
+    def __init__(self, size):
+        super().__init__(range(size), None, None, FIRST, CLICK, 50)
+
+    def history(self, index):
+        return numpy.random.default_rng(index).integers(1, 1000, 50)
+
+
+def test_the_order_holds_no_histories():
+    """Of fifty clicks, 400 bytes, of each of a million users."""
+    dataset = RankingDataset(ManyUsers(3000))
+    tracemalloc.start()
+    order = dataset.ordered_indices()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert sorted(order) == list(range(3000))
+    assert peak < 100 * 3000

@@ -13,7 +13,9 @@ import pytest
 from fairseq.data import Dictionary, indexed_dataset
 
 from fairseq_posattn import prediction
+from fairseq_posattn.analysis.__main__ import main as analyse
 from fairseq_posattn.errors import UsageError
+from fairseq_posattn.mends.checkpoint_reading import read_checkpoint
 from fairseq_posattn.prediction_command import main as predict
 from fairseq_posattn.ranking_command import main as rank
 from fairseq_posattn.scoring.__main__ import main as score
@@ -255,6 +257,31 @@ def test_what_is_ranked_has_the_scores_of_its_validation(recommender, news, tmp_
     first = json.loads(rows[0][2])
     ranks = json.loads(submission.read_text().splitlines()[0].partition(" ")[2])
     assert ranks.index(1) == first.index(max(first))
+
+
+def test_what_both_levels_learned_of_distance(recommender, tmp_path):
+    """DA-Transformer, Figure 7."""
+    checkpoint = recommender[0]
+    told = tmp_path / "weights.json"
+    picture = tmp_path / "weights.png"
+    outputs = ["--json", str(told), "--output", str(picture)]
+    analyse(["parameters", str(checkpoint), "--plot", "weights", *outputs])
+    model = read_checkpoint(checkpoint)["model"]
+    sublayers = json.loads(told.read_text())["sublayers"]
+    found = {sublayer["sublayer"]: sublayer["parameters"] for sublayer in sublayers}
+    assert list(found) == ["words.da", "clicks.da"]
+    for level in ("words", "clicks"):
+        mechanism = f"{level}.encoder.layers.0.sublayers.0.sublayer.mechanism."
+        for name, parameter in (("w", "distance_weight"), ("v", "sigmoid_shift")):
+            values = sorted(model[mechanism + parameter].tolist())
+            assert [bar["value"] for bar in found[f"{level}.da"][name]] == values
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_what_a_recommender_attends_to_is_not_shown_in_sentences(recommender, tmp_path):
+    arguments = ["heatmap", str(recommender[0]), "--split", "valid"]
+    with pytest.raises(UsageError, match="only its parameters can be shown"):
+        analyse([*arguments, "--json", str(tmp_path / "heatmap.json")])
 
 
 def test_only_a_recommender_ranks(tagger, tmp_path, capsys):

@@ -1,5 +1,6 @@
 """MIND, made up in its layout: news.tsv and behaviors.tsv, zipped or unpacked."""
 
+import tracemalloc
 import zipfile
 
 import pytest
@@ -8,6 +9,7 @@ from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.__main__ import prepare
 from fairseq_posattn.preparation.corpora import mind
 from fairseq_posattn.preparation.pipeline.archives import open_archive
+from fairseq_posattn.preparation.recommendation import _write_impressions
 
 NEWS = """\
 N1\tsports\tfootball\tThe Bears don't win\tAn abstract\thttps://x\t[]\t[]
@@ -103,6 +105,24 @@ def test_mind_is_prepared(tmp_path, capsys, zipped):
     assert "left out 1 news that news.tsv lacks" in output.err
     for column in ("history", "candidates", "labels"):
         assert (dest / column / "submission.idx").is_file()
+
+
+def test_impressions_are_streamed(tmp_path):
+    """What is held while they are written does not grow with them, even if all lack news."""
+
+    def peak(size):
+        impressions = (
+            mind.Impression(f"{number:09}", None, ["N1"] * 4, [f"N{number}", "N1"], [0, 1], "f:1")
+            for number in range(2, size)
+        )
+        tracemalloc.start()
+        _write_impressions(impressions, tmp_path / "train", {"N1": 0}, max_unknown=1.0)
+        found = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return found
+
+    few = peak(8000)  # beside what is held of each, files hold some thousand lines
+    assert peak(24000) < few + 16000 * 8
 
 
 def test_mind_is_never_downloaded(tmp_path, capsys):

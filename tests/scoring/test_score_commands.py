@@ -34,6 +34,25 @@ def test_a_missing_predicate_warns_in_json_too(tmp_path, capsys):
     assert warning in output.err
 
 
+@pytest.mark.parametrize(
+    ("predicted", "message"),
+    [
+        (PROPS.replace("(A1*)", "(A1*"), "predicted.props:3: (A1* is never closed"),
+        (PROPS.replace("(A1*)", "*)"), "predicted.props:3: *) closes what was not opened"),
+        ("-\t*\n" + PROPS, "predicted.props:1: a sentence of 4 words, but it has 3 at"),
+        (PROPS + PROPS, "predicted.props has 2 sentences, but"),
+    ],
+)
+def test_bad_roles_are_one_line(tmp_path, capsys, predicted, message):
+    gold, path = tmp_path / "gold.props", tmp_path / "predicted.props"
+    gold.write_text(PROPS)
+    path.write_text(predicted)
+    assert main(["srl", "--gold", str(gold), "--predicted", str(path)]) == 1
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
 def test_rankings(tmp_path, capsys):
     scores = tmp_path / "scores.tsv"
     scores.write_text("1\t[1, 0]\t[2, 1]\n2\t[0, 1]\t[2, 1]\n3\t[0]\t[1]\n")
