@@ -1,8 +1,8 @@
 """Look into a trained model: where its attention goes, and what its distances have come to mean.
 
-``python -m fairseq_posattn.analysis {locality,heatmap,parameters} --help`` tells how. A figure is
-made in two steps, by two functions of one file: the numbers, as plain lists and dictionaries that
-``--json`` writes as they are, and a drawing of nothing but these.
+``python -m fairseq_posattn.analysis {locality,heatmap,parameters,cost} --help`` tells how. A figure
+is made in two steps, by two functions of one file: the numbers, as plain lists and dictionaries
+that ``--json`` writes as they are, and a drawing of nothing but these.
 """
 
 from fairseq_posattn.plugin import register

@@ -3,9 +3,11 @@
 import argparse
 import logging
 
+import torch
 from fairseq.models import FairseqEncoder
 
 from fairseq_posattn.analysis import (
+    cost,
     distance_weights,
     dynamic_mask,
     heatmap,
@@ -61,6 +63,7 @@ def build_parser(prog: str | None) -> argparse.ArgumentParser:
     add_locality(commands)
     add_heatmap(commands)
     add_parameters(commands)
+    add_cost(commands)
     return parser
 
 
@@ -140,13 +143,39 @@ def add_parameters(commands):
     parser.set_defaults(run=run_parameters)
 
 
-def add_model(parser):
+def add_cost(commands):
+    parser = commands.add_parser(
+        "cost",
+        help="what a classifier costs: seconds of inference, memory of an update",
+        description="Measure a classifier as MTSA's Table 1 does: the mean time of a pass over a "
+        f"split, and the memory that {cost.SENTENCES} made-up sentences of {cost.WORDS} words take "
+        "in the encoder, forward and backward. On the GPU, if there is one.",
+    )
+    add_checkpoint(parser)
+    parser.add_argument("--split", default="valid", help="to classify (default: %(default)s)")
+    parser.add_argument(
+        "--batch-size",
+        type=positive,
+        default=128,
+        metavar="N",
+        help="sentences, or pairs, at a time (default: %(default)s)",
+    )
+    parser.add_argument("--cpu", action="store_true", help="even if there is a GPU")
+    add_json(parser)
+    parser.set_defaults(run=run_cost)
+
+
+def add_checkpoint(parser):
     parser.add_argument("checkpoint", help="of fairseq-train, as checkpoints/checkpoint_best.pt")
     parser.add_argument(
         "--data",
         metavar="FOLDER",
         help="binarised data with the dictionaries (default: where they were in training)",
     )
+
+
+def add_model(parser):
+    add_checkpoint(parser)
     parser.add_argument(
         "--layers", type=numbers_with_commas, metavar="L,...", help="default: all layers"
     )
@@ -226,6 +255,28 @@ def run_parameters(args):
             terms = dynamic_mask.median_query_terms(encoder_of(trained), sublayers, texts)
         numbers = dynamic_mask.mask_numbers(sublayers, args.distance, terms)
         write(numbers, dynamic_mask.draw_masks, args)
+
+
+def run_cost(args):
+    check_json(args)
+    trained = load(args.checkpoint, args.data)
+    on_gpu = torch.cuda.is_available() and not args.cpu
+    device = torch.device("cuda" if on_gpu else "cpu")
+    model = cost.require_classifier(trained.model, args.checkpoint).to(device)
+    numbers = {
+        "inference_s": cost.inference_seconds(
+            model, trained.task, args.split, args.batch_size, device
+        ),
+        "memory_mb": cost.update_megabytes(model, device),
+    }
+    if args.json:
+        gpu = torch.cuda.get_device_name(device) if on_gpu else None
+        write_json(args.json, {"checkpoint": args.checkpoint, **numbers, "gpu": gpu})
+    print(f"{args.split}, {args.batch_size} at a time: {numbers['inference_s']:.2f} seconds")
+    print(
+        f"{cost.SENTENCES} sentences of {cost.WORDS} words, forward and backward: "
+        f"{numbers['memory_mb']:.0f} MB"
+    )
 
 
 def chosen_sublayers(trained: TrainedModel, args) -> list[AttentionSublayer]:

@@ -8,7 +8,13 @@ from pathlib import Path
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.recipes.asked import KEPT, LOGGED, PLUGIN, Asked, Entry, choose, gpus_here
 from fairseq_posattn.recipes.options import Options
-from fairseq_posattn.recipes.recipe import ClassificationRecipe, Dataset, Row, Training
+from fairseq_posattn.recipes.recipe import (
+    MEASURED_COSTS,
+    ClassificationRecipe,
+    Dataset,
+    Row,
+    Training,
+)
 from fairseq_posattn.recipes.runs import Run, Step, folder_name, show
 
 TINY_DATASETS = "fairseq_posattn.recipes.tiny_datasets"
@@ -122,7 +128,7 @@ class AskedClassification(Asked):
         return training
 
     def _run(self, dataset: Dataset, row: Row, seed: int, fold: int | None) -> Run:
-        """A row's run on a data set: train, test."""
+        """A row's run on a data set: train, test, and measure its cost where a table has that."""
         if row.baseline:
             return self._baseline(dataset, row)
         options, training = self.options, self._training(dataset, row)
@@ -151,19 +157,27 @@ class AskedClassification(Asked):
 
         train = ["fairseq-train", data, "--user-dir", PLUGIN, "--seed", str(seed), *model, *device]
         train += ["--save-dir", str(folder), *KEPT, "--num-workers", "0", *LOGGED, *options.flags]
+        checkpoint = folder / "checkpoint_best.pt"
         test = ["fairseq-validate", data, "--user-dir", PLUGIN, *task]
-        test += ["--path", str(folder / "checkpoint_best.pt"), "--valid-subset"]
+        test += ["--path", str(checkpoint), "--valid-subset"]
         test += [",".join(dataset.tests), *training.batches, *device, "--num-workers", "0"]
         test += ["--log-format", "json"]
+        steps = [
+            Step("train", tuple(train), log=folder / "train.log", done=folder / "trained"),
+            Step("test", tuple(test), log=folder / "test.log"),
+        ]
+        if MEASURED_COSTS.keys() & set(dataset.metrics):
+            measured = folder / "cost.json"
+            cost = ["posattn", "analysis", "cost", str(checkpoint), "--data", data]
+            cost += ["--batch-size", str(training.batch_size), "--json", str(measured)]
+            cost += [] if self.gpus else ["--cpu"]
+            steps.append(Step("measure", tuple(cost), needs=checkpoint, done=measured))
         of_fold = [] if fold is None else [f"fold {fold}"]
         return Run(
             name=", ".join([dataset.name, row.name, f"seed {seed}", *of_fold]),
             folder=folder,
             settings=(f"data {data}", f"seed {seed}", *of_fold, trained),
-            steps=(
-                Step("train", tuple(train), log=folder / "train.log", done=folder / "trained"),
-                Step("test", tuple(test), log=folder / "test.log"),
-            ),
+            steps=tuple(steps),
             updates=training.updates,
             epochs=0 if training.updates else training.epochs,
         )

@@ -19,6 +19,7 @@ from fairseq_posattn.files import write_json, write_text
 from fairseq_posattn.recipes.asked import Entry
 from fairseq_posattn.recipes.command import ask
 from fairseq_posattn.recipes.papers import RECIPES
+from fairseq_posattn.recipes.recipe import COSTS
 from fairseq_posattn.recipes.results import read, read_object
 from fairseq_posattn.recipes.tables import TableRow, ours, shown
 
@@ -44,6 +45,8 @@ NAMES = {
     "mrr": "MRR",
     "ndcg5": "nDCG@5",
     "ndcg10": "nDCG@10",
+    "train_accuracy": "accuracy on the training set",
+    **COSTS,
 }
 NEEDED = ("table", "row", "paper", "scores", "data", "seeds", "metric", "hardware", "versions")
 

@@ -168,6 +168,11 @@ class GenerationRecipe(Recipe):
 
 # --- Classification ----------------------------------------------------------------------------
 
+# What a model took, where a table has it among its metrics: without word vectors; in training; and
+# what `posattn analysis cost` measures.
+MEASURED_COSTS = {"inference_s": "seconds of inference", "memory_mb": "MB"}
+COSTS = {"parameters_m": "million parameters", "epoch_s": "seconds an epoch", **MEASURED_COSTS}
+
 
 @dataclass(frozen=True)
 class Dataset:
@@ -177,7 +182,8 @@ class Dataset:
         name: as ``posattn prepare`` has it.
         classes: how many; 0 where the task knows.
         metrics: of the criterion, those that are tabled; the first chooses the checkpoint. They
-            are the test set's, but "valid_accuracy" is that of this checkpoint in validation.
+            are the test set's, but "valid_accuracy" is that of this checkpoint in validation, and
+            ``COSTS`` are what the model took.
         kind: of its preparation.
         columns: folders of binarised data that each have all splits.
         tests: the splits that models are tested on. Metrics of others than the first are named

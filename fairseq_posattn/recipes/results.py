@@ -91,6 +91,8 @@ def _classified(run: Run, log: "Log") -> tuple[Result, str]:
         "parameters without word vectors": parameters - words * features,
         "updates": log.updates(),
     }
+    if seconds := log.seconds_an_epoch(whole=bool(run.epochs)):
+        result["epoch_s"] = round(seconds, 2)
     told = ", ".join(f"{name} {value:g}" for name, value in scores.items())
     return result, f"test: {told}"
 
@@ -149,11 +151,28 @@ class Log:
 
     def tested(self) -> dict[str, Numbers]:
         """Of a test, the numbers of each split, whose batches have one line together."""
-        return {tag: numbers for tag, numbers in self._lines if tag.startswith("test")}
+        return dict(self._lines)
 
     def updates(self) -> int:
         """How many there were."""
         return int(max((numbers.get("num_updates", 0) for _, numbers in self._lines), default=0))
+
+    def seconds_an_epoch(self, whole: bool) -> float | None:
+        """The mean time of training an epoch, without validation; None if there was no whole one.
+
+        Args:
+            whole: the last one was trained to its end.
+        """
+        seconds, updates, before = 0.0, [], (0, 0)
+        for numbers in self.measured("train"):
+            epoch, reached = int(numbers["epoch"]), int(numbers["num_updates"])
+            if epoch == before[0] + 1:  # not what another run trained, on which this one went on
+                seconds += numbers["train_wall"]
+                updates.append(reached - before[1])
+            before = (epoch, reached)
+        if not updates or (len(updates) == 1 and not whole):
+            return None
+        return seconds / sum(updates) * max(updates)  # the last epoch may be a part of one
 
     def parameters(self) -> int:
         return int(self._last(r"num\. shared model params: ([\d,]+)")[0].replace(",", ""))

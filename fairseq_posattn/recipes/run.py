@@ -102,7 +102,7 @@ class Runner:
                 self.say(f"{name} is finished: {run.folder}")
                 return
             self.say(f"{name}: in {run.folder}")
-            self._begin(run)
+            self._begin(run, trains=any(step.name == "train" for step in wanted))
             for step in wanted:
                 if step.needs is not None and not step.needs.exists():
                     before = "train,average" if step.needs.name == "average.pt" else "train"
@@ -142,11 +142,11 @@ class Runner:
             return step.is_among(self._steps)
         return not done and not run.result.exists()
 
-    def _begin(self, run: Run) -> None:
+    def _begin(self, run: Run, trains: bool) -> None:
         settings = run.folder / "settings"
         if not settings.exists():
             write_text(settings, "".join(f"{line}\n" for line in run.settings))
-        if not (run.folder / "checkpoint_last.pt").exists():
+        if trains and not (run.folder / "checkpoint_last.pt").exists():
             go_on(run, self.say)
 
     def _run_step(

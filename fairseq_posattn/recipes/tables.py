@@ -12,11 +12,18 @@ from fairseq_posattn.errors import UsageError
 from fairseq_posattn.files import write_json
 from fairseq_posattn.recipes.asked import Entry
 from fairseq_posattn.recipes.classification import LOWER_IS_BETTER
-from fairseq_posattn.recipes.recipe import ClassificationRecipe, GenerationRecipe, Recipe
+from fairseq_posattn.recipes.recipe import (
+    COSTS,
+    MEASURED_COSTS,
+    ClassificationRecipe,
+    GenerationRecipe,
+    Recipe,
+)
 from fairseq_posattn.recipes.results import read_object
 
-# Numbers with four digits after the point; the others are percentages, with two.
-FOUR_DIGITS = {"pearson", "spearman", "mse", "rmse", "mae", "loss", "validation loss"}
+# Digits after the point of what is no percentage; those have two.
+FOUR_DIGITS = ("pearson", "spearman", "mse", "rmse", "mae", "loss", "validation loss")
+DIGITS = {**dict.fromkeys(FOUR_DIGITS, 4), "epoch_s": 1, "memory_mb": 0}
 KEPT = ["metric", "signature", "parameters", "parameters without word vectors", "updates"]
 KEPT += ["hardware", "versions", "date"]
 # Measured as fractions, published in per cent.
@@ -86,8 +93,17 @@ def _start_row(entry: Entry, data: str, scores: dict[str, list[float]]) -> Table
 
 
 def _scored_row(recipe: Recipe, entry: Entry) -> TableRow:
-    runs = [result for _, result in _read(entry, "result.json")]
-    scores = {name: [_score(run, name) for run in runs] for name in entry.metrics if runs}
+    costs = {tuple(numbers): cost for numbers, cost in _read(entry, "cost.json")}
+    runs = [
+        {**result, "cost": costs.get(tuple(numbers), {})}
+        for numbers, result in _read(entry, "result.json")
+    ]
+    measured = {name: [_score(run, name) for run in runs] for name in entry.metrics if runs}
+    scores = {
+        name: [number for number in numbers if number is not None]
+        for name, numbers in measured.items()
+        if None not in numbers
+    }
     if isinstance(recipe, GenerationRecipe):
         row = _start_row(entry, recipe.settings.corpus, scores)
         describe = _describe_generation
@@ -109,8 +125,16 @@ def _as_published(number: float, metric: str) -> float:
     return round(100 * number, 2) if metric in FRACTIONS else number
 
 
-def _score(result: dict[str, Any], metric: str) -> float:
-    """A run's number: of the test set, or of validation where the metric's name says so."""
+def _score(result: dict[str, Any], metric: str) -> float | None:
+    """A run's number: of the test set, of validation where the metric's name says so, or a cost.
+
+    None where a cost was not measured: the run may be one of another table.
+    """
+    if metric == "parameters_m":
+        return float(result["parameters without word vectors"]) / 1e6
+    if metric in COSTS:
+        number = (result["cost"] if metric in MEASURED_COSTS else result).get(metric)
+        return None if number is None else round(float(number), 2)
     name = metric.removeprefix("valid_")
     measured = result if name == metric else result["validation"]
     return _as_published(float(measured["scores"][name]), name)
@@ -213,7 +237,7 @@ def _print_dataset(title: str, rows: Sequence[TableRow]) -> None:
     has_paper = any(number is not None for row in rows for number in row["paper"].values())
     header = ["row"]
     for metric in metrics:
-        header += [f"paper's {metric}", "ours", "best"] if has_paper else [metric, "best"]
+        header += _columns(metric, has_paper)
     lines = [[*header, "runs", "parameters"]]
     for row in rows:
         line = [row["row"]]
@@ -222,12 +246,21 @@ def _print_dataset(title: str, rows: Sequence[TableRow]) -> None:
                 paper = shown(row["paper"][metric], metric)
                 line.append(paper + _deviation(row["paper's deviation"].get(metric), metric))
             scores = row["scores"].get(metric, [])
-            best = min if metric in LOWER_IS_BETTER else max
-            line += [ours(scores, metric), shown(best(scores, default=None), metric)]
+            line.append(ours(scores, metric))
+            if metric not in COSTS:
+                best = min if metric in LOWER_IS_BETTER else max
+                line.append(shown(best(scores, default=None), metric))
         runs = len(row["scores"].get(metrics[0], []))
         size = f"{row['parameters without word vectors']:,}" if runs else "-"
         lines.append([*line, str(runs), size])
     _print_lines(title, lines)
+
+
+def _columns(metric: str, has_paper: bool) -> list[str]:
+    """The heads of a metric's columns; the best of several costs is nothing to boast of."""
+    name = COSTS.get(metric, metric)
+    best = [] if metric in COSTS else ["best"]
+    return [f"paper's {name}", "ours", *best] if has_paper else [name, *best]
 
 
 def ours(numbers: Sequence[float], metric: str) -> str:
@@ -240,7 +273,7 @@ def ours(numbers: Sequence[float], metric: str) -> str:
 
 def shown(number: float | None, metric: str) -> str:
     """As it is printed; "-" for none."""
-    return "-" if number is None else f"{number:.{4 if metric in FOUR_DIGITS else 2}f}"
+    return "-" if number is None else f"{number:.{DIGITS.get(metric, 2)}f}"
 
 
 def _deviation(number: float | None, metric: str) -> str:

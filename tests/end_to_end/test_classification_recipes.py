@@ -146,3 +146,22 @@ def test_data_that_is_not_there(recipe_run, tmp_path):
     )
     assert f"no data in {tmp_path}/no/sst5/input0" in error and command in error
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_model_costs_is_measured_after_another_table_trained_it(
+    recipe_run, tiny_data, tmp_path
+):
+    """MTSA's Tables 2 and 1 share their models; the second has columns of time and memory."""
+    arguments = ["--tiny", "--rows", "MTSA", "--datasets", "snli", "--data", tiny_data]
+    arguments += ["--out", tmp_path]
+    recipe_run("mtsa/table2_multinli", *arguments)
+    (before,) = results(tmp_path)
+    printed = recipe_run("mtsa/table1_snli", *arguments)
+    assert "fairseq-" not in printed and "analysis cost" in printed
+    assert results(tmp_path) == [before]
+    rows = json.loads((tmp_path / "table1_snli.json").read_text())["rows"]
+    (row,) = [row for row in rows if row["scores"]]
+    assert row["scores"]["accuracy"] == [before["scores"]["accuracy"]]
+    assert row["scores"]["train_accuracy"] == [before["scores"]["train_accuracy"]]
+    assert row["scores"]["memory_mb"][0] > 0
+    assert recipe_run("mtsa/table1_snli", *arguments).count(" is finished: ") == 1

@@ -1,6 +1,7 @@
 """What is read from the logs of a run, kept and tabled."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -125,6 +126,26 @@ def test_a_classifier(classified):
     assert result["hardware"].startswith("CPU: ")
 
 
+def test_the_seconds_of_an_epoch(classified):
+    """Of an interrupted run's last epoch a part was trained; its first was another run's."""
+    log = classified.folder / "train.log"
+    epochs = [(7, 700, 90), (8, 800, 30), (9, 900, 40), (10, 950, 20)]
+    for epoch, updates, seconds in epochs:
+        told = {"epoch": epoch, "train_num_updates": updates, "train_train_wall": str(seconds)}
+        log.write_text(f"{log.read_text()}x | INFO | train | {json.dumps(told)}\n")
+    # 90 seconds for 250 updates, of which an epoch has 100
+    assert kept(classified)["epoch_s"] == 36.0
+
+
+@pytest.mark.parametrize("length, seconds", [({"epochs": 1}, 5.0), ({"updates": 10}, None)])
+def test_the_seconds_of_the_only_epoch(classified, length, seconds):
+    """A training by updates may have ended before that did."""
+    log = classified.folder / "train.log"
+    told = {"epoch": 1, "train_num_updates": 10, "train_train_wall": "5"}
+    log.write_text(f"{log.read_text()}x | INFO | train | {json.dumps(told)}\n")
+    assert kept(replace(classified, **length)).get("epoch_s") == seconds
+
+
 def test_other_test_sets_are_named_in_their_scores(classified):
     with open(classified.folder / "test.log", "a") as file:
         file.write('x | INFO | test1 | {"test1_accuracy": "70.5", "test1_bsz": "9"}\n')
@@ -231,6 +252,26 @@ def test_a_table_of_classifiers(classified, tmp_path, capsys):
     assert rows[0]["seeds"] == [1, 2]
     assert rows[0]["data"] == "trec, 500 examples of the test set, word vectors of 30 features"
     assert rows[1]["scores"] == {}
+
+
+def test_columns_of_what_a_model_took(classified, capsys):
+    """Of what one of two runs did not measure there is no column of ours."""
+    folder = with_seeds(classified, {"accuracy": 80}, {"accuracy": 82})
+    for seed, cost in ((1, {"inference_s": 1.5, "memory_mb": 500.4}), (2, {"inference_s": 2.5})):
+        (folder / f"seed{seed}" / "cost.json").write_text(json.dumps(cost))
+    recipe = RECIPES["mtsa/table1_snli"]
+    metrics = ("accuracy", "parameters_m", "epoch_s", "inference_s", "memory_mb")
+    numbers = ("86.3", "2.9", "180", "1.6", "558")
+    entry = Entry(f"{recipe.title}: snli", "MTSA", metrics, numbers, folder)
+    (row,) = tables.make_rows(recipe, [entry], "command", recipe.title)
+    measured = {"accuracy": [80, 82], "parameters_m": [0.002, 0.002], "inference_s": [1.5, 2.5]}
+    assert row["scores"] == measured
+    assert row["paper"]["memory_mb"] == 558
+    tables.print_tables(recipe, [row])
+    header, line = cells(capsys.readouterr().out)
+    assert header[-6:-2] == ["paper's seconds of inference", "ours", "paper's MB", "ours"]
+    assert line[1:4] == ["86.30", "81.00 ± 1.41", "82.00"]
+    assert line[-6:-2] == ["1.60", "2.00 ± 0.71", "558", "-"]
 
 
 def test_a_column_of_validation(classified):

@@ -1,0 +1,113 @@
+"""What a classifier costs: seconds to classify a split, and the memory of an update.
+
+As Shen et al., 2019, "Tensorized Self-Attention", measure them for Table 1: the mean time of
+inference on the development set, and the memory of sentences that are made up, of one length, with
+their backward pass.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+
+import torch
+from fairseq import utils
+from fairseq.tasks import FairseqTask
+from torch import nn
+from torch.profiler import ProfilerActivity, profile
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.models.classifier import PosAttnClassifier
+
+SENTENCES, WORDS = 64, 64  # of what is made up
+PASSES = 3
+MEGABYTE = 1 << 20
+
+
+def inference_seconds(
+    model: PosAttnClassifier, task: FairseqTask, split: str, batch_size: int, device: torch.device
+) -> float:
+    """The mean time of some passes over a split, its batches on the device already.
+
+    Args:
+        model: on the device, in evaluation mode.
+
+    Raises:
+        UsageError: there is no such split.
+    """
+    try:
+        task.load_dataset(split)
+    except FileNotFoundError as error:
+        raise UsageError(f"--split {split}: {error}; name the folder with --data") from error
+    batches = [
+        utils.apply_to_sample(lambda tensor: tensor.to(device), batch)
+        for batch in task.get_batch_iterator(
+            task.dataset(split), max_sentences=batch_size, max_positions=model.max_positions()
+        ).next_epoch_itr(shuffle=False)
+    ]
+    head = next(iter(model.classification_heads))
+
+    def classify(some: Sequence[dict]) -> None:
+        for batch in some:
+            model(**batch["net_input"], features_only=True, classification_head_name=head)
+
+    with torch.no_grad():
+        classify(batches[:1])  # what happens but once
+        _wait(device)
+        began = time.perf_counter()
+        for _ in range(PASSES):
+            classify(batches)
+        _wait(device)
+    return (time.perf_counter() - began) / PASSES
+
+
+def update_megabytes(model: PosAttnClassifier, device: torch.device) -> float:
+    """The greatest memory of a forward and backward pass of the encoder over made-up sentences.
+
+    It begins at the words' vectors and ends at those of sentences. Parameters are not in it, their
+    gradients are.
+    """
+    encoder = model.encoder.words.train()
+    vectors = torch.randn(SENTENCES, WORDS, model.encoder.embed_tokens.embedding_dim)
+    vectors = vectors.to(device).requires_grad_()
+    padding = torch.zeros(SENTENCES, WORDS, dtype=torch.bool, device=device)
+
+    def update() -> None:
+        model.zero_grad()
+        encoder(vectors, padding).sum().backward()
+
+    update()  # what is built but once
+    model.zero_grad()
+    return _peak_bytes(update, device) / MEGABYTE
+
+
+def _peak_bytes(work: Callable[[], None], device: torch.device) -> int:
+    """The most that tensors take while something is done, beside those that there were before."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        before = torch.cuda.memory_allocated(device)
+        work()
+        return torch.cuda.max_memory_allocated(device) - before
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+        work()
+    taken = peak = 0
+    events = profiler.profiler.kineto_results.events()
+    for event in sorted(events, key=lambda event: event.start_ns()):
+        if event.name() == "[memory]":  # taken, or given back
+            taken += event.nbytes()
+            peak = max(peak, taken)
+    return peak
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def require_classifier(model: nn.Module, path: str) -> PosAttnClassifier:
+    """The model, if it classifies.
+
+    Raises:
+        UsageError: it does not.
+    """
+    if not isinstance(model, PosAttnClassifier):
+        raise UsageError(f"{path} is no classifier of this package: {type(model).__name__}")
+    return model
