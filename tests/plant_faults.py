@@ -46,6 +46,8 @@ SEQ2SEQ = "tests/models/test_seq2seq.py::test_"
 REPEATS = SEQ2SEQ + "an_order_that_merely_has_as_many_rows_repeats_nothing"
 SHARED = SEQ2SEQ + "hypotheses_that_share_an_encoding_score_as_if_each_had_its_own"
 PREFIX = SEQ2SEQ + "a_padded_prefix_is_remembered_while_decoding"
+MASKS = "tests/attention/test_masks.py"
+LOOPS = "tests/models/test_mtsa_by_loops.py"
 VECTORS = "tests/models/test_word_vectors.py"
 IMPORTS = "tests/test_imports.py"
 
@@ -230,6 +232,28 @@ FAULTS = [
     Fault("encoders/attention.py", "        map_dropout=map_dropout_of(cfg),\n", "", DROPOUTS),
     Fault("encoders/mtsa.py", "activation=activation, map_dropout=map_dropout)", ")", DROPOUTS),
     Fault("encoders/mtsa.py", "        activation=activation,\n", "", FLAGS),
+    Fault("encoders/mtsa.py", "        bias=not cfg.no_attention_bias,\n", "", LOOPS),
+    Fault(
+        "encoders/mtsa.py",
+        "self.value_map.weight.chunk(num_heads)",
+        "[self.value_map.weight]",
+        "tests/encoders/test_mtsa_encoder.py",
+    ),
+    Fault("models/classifier_architectures.py", '    "dropout_places": "maps",\n', "", LOOPS),
+    Fault("attention/mtsa.py", "F.dropout(source, p)\n", "source\n", LOOPS),
+    Fault("attention/mtsa.py", "F.dropout(weights, p), ", "weights, ", LOOPS),
+    Fault(
+        "attention/source2token.py",
+        "self.output(self._drop(between))",
+        "self.output(between)",
+        LOOPS,
+    ),
+    Fault(
+        "attention/masks.py",
+        "_let_through(distances != 0)",
+        "_let_through(distances == distances)",
+        MASKS,
+    ),
     Fault("encoders/__init__.py", "0.0 if by_itself else float(cfg.dropout)", "0.0", DROPOUTS),
     Fault("encoders/__init__.py", '"none", ', "", DROPOUTS),
     Fault(

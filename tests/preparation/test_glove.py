@@ -73,9 +73,10 @@ def test_fairseq_reads_what_is_written(tmp_path):
     embeddings = parse_embedding(path)
     assert list(embeddings) == ["<unk>", "the", "cat", "dog"]
     torch.testing.assert_close(embeddings["the"], torch.tensor([0.1, -0.2, 1e-5]))
-    made_up = torch.stack([embeddings[word] for word in ("<unk>", "cat", "dog")])
+    assert embeddings["<unk>"].eq(0).all()
+    made_up = torch.stack([embeddings[word] for word in ("cat", "dog")])
     assert made_up.abs().max() <= 0.05
-    assert made_up.unique().numel() == 9
+    assert made_up.unique().numel() == 6
 
 
 def test_made_up_vectors_are_uniform(tmp_path):
@@ -111,3 +112,10 @@ def test_a_name_takes_the_download(tmp_path):
 def test_an_unknown_name_is_told_with_the_known_ones(tmp_path):
     with pytest.raises(UsageError, match="--glove 7B.50d: no such file, and none of 6B.50d"):
         glove.find_vectors("7B.50d", tmp_path)
+
+
+def test_unknown_words_have_the_vector_that_the_file_has_for_them(vectors, tmp_path):
+    archive = vectors("the 1 2\n<unk> 3 4\ncat 5 6\n")
+    glove.write_vocabulary(tmp_path, Counter({"the": 2}), Counter({"cat": 1}), archive, 1, seed=1)
+    assert (tmp_path / "dict.txt").read_text() == "the 2\ncat 0\n"
+    assert (tmp_path / "glove.txt").read_text() == "3 2\n<unk> 3 4\nthe 1 2\ncat 5 6\n"

@@ -18,6 +18,7 @@ from fairseq_posattn.preparation.pipeline.progress import Progress, say
 from fairseq_posattn.preparation.text.lines import raw_lines
 from fairseq_posattn.preparation.text.vocabulary import choose_words, write_dictionary
 
+UNKNOWN = "<unk>"
 UNKNOWN_RANGE = 0.05  # MPSAN and MTSA: words without a vector are uniform in +-0.05
 DEFAULT_DIM = 300
 STANFORD = (
@@ -106,14 +107,15 @@ def read_vectors(archive, member, wanted):
 def write_embeddings(path, words, vectors, dim, seed):
     """Write a vector for each word in fairseq's format, made up where there is none.
 
-    The row of ``<unk>`` comes first: the one vector of all words that are not in the dictionary.
+    The row of ``<unk>`` comes first: the one vector of all words that are not in the dictionary. It
+    is the file's own, which some have, or zero, as in the published code of MTSA and DiSAN.
     """
     generator = random.Random(seed)
     with writing(path) as file:
         file.write(f"{len(words) + 1} {dim}\n")
-        for word in ("<unk>", *words):
-            numbers = vectors.get(word) if word != "<unk>" else None
-            file.write(f"{word} {numbers or _made_up(generator, dim)}\n")
+        file.write(f"{UNKNOWN} {vectors.get(UNKNOWN) or ' '.join(['0'] * dim)}\n")
+        for word in words:
+            file.write(f"{word} {vectors.get(word) or _made_up(generator, dim)}\n")
 
 
 def write_vocabulary(folder, training, others, vectors, min_count, seed):
@@ -124,7 +126,8 @@ def write_vocabulary(folder, training, others, vectors, min_count, seed):
         vectors: as :func:`find_vectors` gives them, or None.
         min_count: how often a word without a vector must occur in training.
     """
-    known, dim = read_vectors(*vectors, training.keys() | others.keys()) if vectors else ({}, 0)
+    wanted = {UNKNOWN, *training, *others}
+    known, dim = read_vectors(*vectors, wanted) if vectors else ({}, 0)
     words = choose_words(training, others, known, min_count)
     write_dictionary(folder / "dict.txt", words)
     if vectors:
