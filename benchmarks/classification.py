@@ -12,22 +12,17 @@ have in common.
 import argparse
 import logging
 import statistics
-import warnings
 from types import SimpleNamespace
 
 import machine
 import torch
+import translation_pairs as pairs
+from fairseq import models, options
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from tqdm import tqdm
 
-warnings.filterwarnings("ignore")
-
-from fairseq import models, options  # noqa: E402
-from fairseq.data import Dictionary  # noqa: E402
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: E402
-
-import fairseq_posattn  # noqa: E402, F401, registers
-from fairseq_posattn.files import output_file, write_json  # noqa: E402
-from fairseq_posattn.models.classifier_architectures import ARCHITECTURES  # noqa: E402
+from fairseq_posattn.files import output_file, write_json
+from fairseq_posattn.models.classifier_architectures import ARCHITECTURES
 
 CLASSES = 5
 # transformer_classifier at the widths of the architectures. Its feed-forward sublayer is four times
@@ -71,13 +66,6 @@ def parse_arguments():
         "--json", type=output_file, metavar="FILE", help="also write the results here"
     )
     return parser.parse_args()
-
-
-def dictionary(size):
-    words = Dictionary()
-    for word in range(size - words.nspecial):
-        words.add_symbol(f"word{word}")
-    return words
 
 
 class Contestant:
@@ -136,7 +124,7 @@ def random_batch(words, arguments):
 
 def time_all(arguments):
     """Let the architectures and the Transformers of their widths take turns; a row for each."""
-    words = dictionary(arguments.vocabulary)
+    words = pairs.dictionary(arguments.vocabulary)
     batch = random_batch(words, arguments)
     ours = [Contestant(arch, [arch], words, arguments) for arch in arguments.archs]
     widths = {f"transformer {contestant.width}" for contestant in ours}
@@ -157,15 +145,12 @@ def time_all(arguments):
 
 
 def result(contestant, transformer):
-    ratios = [a / b for a, b in zip(contestant.seconds, transformer.seconds, strict=True)]
     return {
         "name": contestant.name,
         "width": contestant.width,
         "parameters": contestant.parameters,
         "milliseconds": round(1000 * statistics.median(contestant.seconds), 1),
-        "time_ratio": round(statistics.median(ratios), 3),
-        "time_ratio_lowest": round(min(ratios), 3),
-        "time_ratio_highest": round(max(ratios), 3),
+        **pairs.compare(contestant.seconds, transformer.seconds),
     }
 
 

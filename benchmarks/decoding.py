@@ -9,15 +9,12 @@ batch, on the same random sentences.
 """
 
 import argparse
-import logging
 import statistics
 
 import machine
 import torch
 import translation_pairs as pairs
 from fairseq.sequence_generator import SequenceGenerator
-
-from fairseq_posattn.files import write_json
 
 
 def parse_arguments():
@@ -74,22 +71,13 @@ def time_pair(name, arguments):
     }
 
 
-def main():
-    arguments = parse_arguments()
-    logging.disable(logging.INFO)
-    report = machine.describe(arguments.device, arguments.dtype)
-    report["pairs"] = [time_pair(name, arguments) for name in arguments.pairs]
-    print("{device}, {threads} threads, {dtype}, torch {torch}".format(**report))
-    for pair in report["pairs"]:
-        print(
-            "{arch} ({sentences_per_second} sentences/s) against {stock} "
-            "({stock_sentences_per_second}), beam {beam}, {sentences} sentences of up to "
-            "{source_length} words into {target_length}: time x {time_ratio:.2f} (median of "
-            "{batches}; {time_ratio_lowest:.2f} to {time_ratio_highest:.2f})".format(**pair)
-        )
-    if arguments.json:
-        write_json(arguments.json, report, indent=2)
+LINE = (
+    "{arch} ({sentences_per_second} sentences/s) against {stock} "
+    "({stock_sentences_per_second}), beam {beam}, {sentences} sentences of up to "
+    "{source_length} words into {target_length}: time x {time_ratio:.2f} (median of "
+    "{batches}; {time_ratio_lowest:.2f} to {time_ratio_highest:.2f})"
+)
 
 
 if __name__ == "__main__":
-    main()
+    pairs.run(parse_arguments(), time_pair, LINE)

@@ -9,14 +9,11 @@ label-smoothed loss, the backward pass and a step of Adam.
 """
 
 import argparse
-import logging
 import statistics
 
 import machine
 import torch
 import translation_pairs as pairs
-
-from fairseq_posattn.files import write_json
 
 
 def parse_arguments():
@@ -72,24 +69,13 @@ def time_pair(name, arguments):
     }
 
 
-def main():
-    arguments = parse_arguments()
-    logging.disable(logging.INFO)
-    report = machine.describe(arguments.device, arguments.dtype)
-    report["pairs"] = [time_pair(name, arguments) for name in arguments.pairs]
-    print("{device}, {threads} threads, {dtype}, torch {torch}".format(**report))
-    for pair in report["pairs"]:
-        print(
-            "{arch} ({parameters:,} parameters, {words_per_second:,} words/s) against "
-            "{stock} ({stock_parameters:,}, {stock_words_per_second:,}), {sentences} sentences of "
-            "up to {source_length} to {target_length} words: time per update x {time_ratio:.2f} "
-            "(median of {updates}; {time_ratio_lowest:.2f} to {time_ratio_highest:.2f})".format(
-                **pair
-            )
-        )
-    if arguments.json:
-        write_json(arguments.json, report, indent=2)
+LINE = (
+    "{arch} ({parameters:,} parameters, {words_per_second:,} words/s) against "
+    "{stock} ({stock_parameters:,}, {stock_words_per_second:,}), {sentences} sentences of "
+    "up to {source_length} to {target_length} words: time per update x {time_ratio:.2f} "
+    "(median of {updates}; {time_ratio_lowest:.2f} to {time_ratio_highest:.2f})"
+)
 
 
 if __name__ == "__main__":
-    main()
+    pairs.run(parse_arguments(), time_pair, LINE)

@@ -4,11 +4,13 @@ What :mod:`training` and :mod:`decoding` share: the pairs, random sentences for 
 which the two models of a pair take turns, so that what disturbs the machine disturbs both.
 """
 
+import logging
 import statistics
 import warnings
 from dataclasses import dataclass
 from types import SimpleNamespace
 
+import machine
 import torch
 from tqdm import tqdm
 
@@ -19,7 +21,7 @@ from fairseq.data import Dictionary  # noqa: E402
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: E402
 
 import fairseq_posattn  # noqa: E402, F401, registers
-from fairseq_posattn.files import output_file  # noqa: E402
+from fairseq_posattn.files import output_file, write_json  # noqa: E402
 
 
 @dataclass
@@ -160,3 +162,15 @@ def compare(ours: list[float], theirs: list[float]) -> dict:
 
 def parameters(model) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
+
+
+def run(arguments, time_pair, line: str):
+    """Time the pairs that are asked for, print a line of each and write all to ``--json``."""
+    logging.disable(logging.INFO)
+    report = machine.describe(arguments.device, arguments.dtype)
+    report["pairs"] = [time_pair(name, arguments) for name in arguments.pairs]
+    print("{device}, {threads} threads, {dtype}, torch {torch}".format(**report))
+    for pair in report["pairs"]:
+        print(line.format(**pair))
+    if arguments.json:
+        write_json(arguments.json, report, indent=2)

@@ -3,6 +3,17 @@
 import math
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+# Rows: no padding, right, left, and nothing but padding.
+PADDING = torch.tensor(
+    [
+        [False, False, False, False, False],
+        [False, False, False, True, True],
+        [True, False, False, False, False],
+        [True, True, True, True, True],
+    ]
+)
 
 
 def attention_by_position(query, key, value, log_factor):
@@ -36,6 +47,12 @@ def gradients(output, inputs, seed=7):
     generator = torch.Generator().manual_seed(seed)
     direction = torch.randn(output.shape, generator=generator, dtype=torch.float64)
     return torch.autograd.grad((output * direction.to(output)).sum(), inputs, retain_graph=True)
+
+
+def assert_same_with_gradients(output, expected, tensors):
+    torch.testing.assert_close(output, expected)
+    for ours, theirs in zip(gradients(output, tensors), gradients(expected, tensors), strict=True):
+        torch.testing.assert_close(ours, theirs)
 
 
 def leaves(*shapes, dtype=torch.float64, seed=0, scale=1.0):
@@ -74,3 +91,16 @@ class Draws:
         found = [(drawn, tuple(factors.shape)) for drawn, factors in self.taken]
         assert found == [(p, shape) for shape in shapes.values()]
         return dict(zip(shapes, (factors for _, factors in self.taken), strict=True))
+
+
+class LargestTensor(TorchDispatchMode):
+    """Remembers how many elements the largest tensor had that any operation returned."""
+
+    elements = 0
+
+    def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
+        output = function(*arguments, **(keywords or {}))
+        for tensor in output if isinstance(output, (list, tuple)) else [output]:
+            if torch.is_tensor(tensor):
+                self.elements = max(self.elements, tensor.numel())
+        return output

@@ -9,19 +9,10 @@ import math
 import pytest
 import torch
 from oracles import SCORES, context_by_loops
-from reference import gradients
+from reference import PADDING, gradients
 
 from fairseq_posattn.attention.cases import CASES, Sizes
 
-# Rows: no padding, right, left, and nothing but padding.
-PADDING = torch.tensor(
-    [
-        [False, False, False, False, False],
-        [False, False, False, True, True],
-        [True, False, False, False, False],
-        [True, True, True, True, True],
-    ]
-)
 SERVED = [
     (name, impl)
     for name, case in CASES.items()

@@ -2,7 +2,7 @@ import math
 
 import pytest
 import torch
-from reference import gradients, leaves
+from reference import PADDING, gradients, leaves
 
 from fairseq_posattn.attention.da import (
     ADJUSTMENTS,
@@ -11,15 +11,6 @@ from fairseq_posattn.attention.da import (
 )
 from fairseq_posattn.attention.rescaling import MAPPINGS, rescaled_coefficients
 
-# Rows: no padding, right, left, and nothing but padding.
-PADDING = torch.tensor(
-    [
-        [False, False, False, False, False],
-        [False, False, False, True, True],
-        [True, False, False, False, False],
-        [True, True, True, True, True],
-    ]
-)
 THRESHOLD = 0.8
 
 

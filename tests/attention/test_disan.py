@@ -2,7 +2,7 @@ import math
 
 import pytest
 import torch
-from reference import Draws, gradients, leaves
+from reference import PADDING, Draws, assert_same_with_gradients, gradients, leaves
 
 from fairseq_posattn.attention.disan import (
     DirectionalSelfAttention,
@@ -10,16 +10,6 @@ from fairseq_posattn.attention.disan import (
     directional_attention,
 )
 from fairseq_posattn.attention.masks import future_mask, mask_by_name, past_mask
-
-# Rows: no padding, right, left, and nothing but padding.
-PADDING = torch.tensor(
-    [
-        [False, False, False, False, False],
-        [False, False, False, True, True],
-        [True, False, False, False, False],
-        [True, True, True, True, True],
-    ]
-)
 
 
 def inputs(queries=5, keys=5, features=3, dtype=torch.float64):
@@ -45,12 +35,6 @@ def by_position(key_score, query_score, value, mask, padding, constant=5.0):
                 total = sum(weights.values())
                 numbers.append(number / total if weights else value.new_zeros(()))
     return torch.stack(numbers).view(batch, queries, features)
-
-
-def assert_same_with_gradients(output, expected, tensors):
-    torch.testing.assert_close(output, expected)
-    for ours, theirs in zip(gradients(output, tensors), gradients(expected, tensors), strict=True):
-        torch.testing.assert_close(ours, theirs)
 
 
 @pytest.mark.parametrize("name", ["past", "future", "window:1+scaled_distance", "distance"])

@@ -1,10 +1,6 @@
 import pytest
 import torch
-from reference import (
-    attention_by_position,
-    gradients,
-    leaves,
-)
+from reference import PADDING, attention_by_position, gradients, leaves
 
 from fairseq_posattn.attention import (
     DynamicMaskAttention,
@@ -16,16 +12,6 @@ from fairseq_posattn.attention import (
 )
 
 IMPLEMENTATIONS = ["reference", "sdpa"]
-
-# Rows: no padding, right, left, and nothing but padding.
-PADDING = torch.tensor(
-    [
-        [False, False, False, False, False],
-        [False, False, False, True, True],
-        [True, False, False, False, False],
-        [True, True, True, True, True],
-    ]
-)
 
 
 def inputs(batch=4, heads=3, queries=5, keys=5, features=3, reach=2, dtype=torch.float64):

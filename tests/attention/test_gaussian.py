@@ -2,25 +2,11 @@ import math
 
 import pytest
 import torch
-from reference import (
-    attention_by_position,
-    gradients,
-    leaves,
-)
+from reference import PADDING, assert_same_with_gradients, attention_by_position, gradients, leaves
 
 from fairseq_posattn.attention.gaussian import GaussianAttention, gaussian_attention
 
 IMPLEMENTATIONS = ["reference", "sdpa"]
-
-# Rows: no padding, right, left, and nothing but padding.
-PADDING = torch.tensor(
-    [
-        [False, False, False, False, False],
-        [False, False, False, True, True],
-        [True, False, False, False, False],
-        [True, True, True, True, True],
-    ]
-)
 
 
 def inputs(batch=4, heads=3, queries=5, keys=5, features=3, dtype=torch.float64):
@@ -49,12 +35,6 @@ def by_position(query, key, value, center_logit, window_logit, padding):
         return -((position - central) ** 2) / (2 * deviation**2)
 
     return attention_by_position(query, key, value, bias)
-
-
-def assert_same_with_gradients(output, expected, tensors):
-    torch.testing.assert_close(output, expected)
-    for ours, theirs in zip(gradients(output, tensors), gradients(expected, tensors), strict=True):
-        torch.testing.assert_close(ours, theirs)
 
 
 @pytest.mark.parametrize("impl", IMPLEMENTATIONS)

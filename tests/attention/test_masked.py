@@ -1,6 +1,6 @@
 import pytest
 import torch
-from reference import attention_by_position, gradients, leaves
+from reference import PADDING, attention_by_position, gradients, leaves
 
 from fairseq_posattn.attention.masked import (
     MaskedDotProductAttention,
@@ -10,16 +10,6 @@ from fairseq_posattn.attention.masks import mask_by_name
 from fairseq_posattn.attention.san import dot_product_attention
 
 IMPLEMENTATIONS = ["reference", "sdpa"]
-
-# Rows: no padding, right, left, and nothing but padding.
-PADDING = torch.tensor(
-    [
-        [False, False, False, False, False],
-        [False, False, False, True, True],
-        [True, False, False, False, False],
-        [True, True, True, True, True],
-    ]
-)
 
 
 def inputs(batch=4, heads=3, queries=5, keys=5, features=3, dtype=torch.float64):

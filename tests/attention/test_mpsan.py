@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from reference import Draws, gradients, leaves
+from reference import PADDING, Draws, assert_same_with_gradients, gradients, leaves
 from torch import nn
 
 from fairseq_posattn.attention.masks import mask_by_name, past_mask
@@ -13,16 +13,6 @@ from fairseq_posattn.attention.mpsan import (
     PositionalSelfAttention,
     additive_attention,
     position_fusion,
-)
-
-# Rows: no padding, right, left, and nothing but padding.
-PADDING = torch.tensor(
-    [
-        [False, False, False, False, False],
-        [False, False, False, True, True],
-        [True, False, False, False, False],
-        [True, True, True, True, True],
-    ]
 )
 
 
@@ -48,12 +38,6 @@ def by_position(key_score, query_score, value, mask, padding, constant=5.0):
                 row, total = row + weight * value[b, i], total + weight
             rows.append(row / total if torch.is_tensor(total) else row)
     return torch.stack(rows).view(value.size(0), query_score.size(1), value.size(2))
-
-
-def assert_same_with_gradients(output, expected, tensors):
-    torch.testing.assert_close(output, expected)
-    for ours, theirs in zip(gradients(output, tensors), gradients(expected, tensors), strict=True):
-        torch.testing.assert_close(ours, theirs)
 
 
 @pytest.mark.parametrize(("queries", "keys"), [(5, 5), (1, 5), (3, 5)])

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from reference import Draws, gradients, leaves
+from reference import PADDING, Draws, gradients, leaves
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from fairseq_posattn.attention.headwise import HeadwiseFusionGate, HeadwiseLinear
@@ -17,15 +17,6 @@ from fairseq_posattn.attention.source2token import (
 INF = math.inf
 SCALES = ["log_sigmoid", "identity"]
 
-# Rows: no padding, right, left, and nothing but padding.
-PADDING = torch.tensor(
-    [
-        [False, False, False, False, False],
-        [False, False, False, True, True],
-        [True, False, False, False, False],
-        [True, True, True, True, True],
-    ]
-)
 PAST = torch.tensor(
     [
         [-INF, -INF, -INF, -INF, -INF],

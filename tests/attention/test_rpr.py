@@ -2,22 +2,11 @@ import math
 
 import pytest
 import torch
-from reference import gradients, leaves
-from torch.utils._python_dispatch import TorchDispatchMode
+from reference import PADDING, LargestTensor, assert_same_with_gradients, leaves
 
 from fairseq_posattn.attention.rpr import (
     RelativePositionAttention,
     relative_position_attention,
-)
-
-# Rows: no padding, right, left, and nothing but padding.
-PADDING = torch.tensor(
-    [
-        [False, False, False, False, False],
-        [False, False, False, True, True],
-        [True, False, False, False, False],
-        [True, True, True, True, True],
-    ]
 )
 
 
@@ -60,12 +49,6 @@ def by_position(query, key, value, key_embedding, value_embedding, padding, caus
                     total = total + weight
                 rows.append(row / total if torch.is_tensor(total) else row)
     return torch.stack(rows).view(batch, heads, queries, features)
-
-
-def assert_same_with_gradients(output, expected, tensors):
-    torch.testing.assert_close(output, expected)
-    for ours, theirs in zip(gradients(output, tensors), gradients(expected, tensors), strict=True):
-        torch.testing.assert_close(ours, theirs)
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -125,19 +108,6 @@ def test_dropout_drops_a_key_and_its_position_together():
     opposite = -torch.ones_like(table)
     output = relative_position_attention(query, key, value, table, opposite, dropout_p=0.5)
     torch.testing.assert_close(output, torch.zeros_like(output))
-
-
-class LargestTensor(TorchDispatchMode):
-    """Remembers how many elements the largest tensor had that any operation returned."""
-
-    elements = 0
-
-    def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
-        output = function(*arguments, **(keywords or {}))
-        for tensor in output if isinstance(output, (list, tuple)) else [output]:
-            if torch.is_tensor(tensor):
-                self.elements = max(self.elements, tensor.numel())
-        return output
 
 
 def test_no_tensor_has_a_query_a_key_and_a_feature_dimension():

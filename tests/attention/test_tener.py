@@ -2,24 +2,11 @@ import math
 
 import pytest
 import torch
-from reference import (
-    gradients,
-    leaves,
-)
+from reference import PADDING, assert_same_with_gradients, leaves
 
 from fairseq_posattn.attention.tener import AdaptedAttention, adapted_attention
 
 IMPLEMENTATIONS = ["reference", "sdpa"]
-
-# Rows: no padding, right, left, and nothing but padding.
-PADDING = torch.tensor(
-    [
-        [False, False, False, False, False],
-        [False, False, False, True, True],
-        [True, False, False, False, False],
-        [True, True, True, True, True],
-    ]
-)
 
 
 def inputs(batch=4, heads=3, queries=5, keys=5, features=3, dtype=torch.float64):
@@ -70,12 +57,6 @@ def by_position(query, key, value, content_bias, position_bias, padding, causal=
                     total = total + torch.exp(score)
                 rows.append(row / total if torch.is_tensor(total) else row)
     return torch.stack(rows).view(batch, heads, queries, features)
-
-
-def assert_same_with_gradients(output, expected, tensors):
-    torch.testing.assert_close(output, expected)
-    for ours, theirs in zip(gradients(output, tensors), gradients(expected, tensors), strict=True):
-        torch.testing.assert_close(ours, theirs)
 
 
 @pytest.mark.parametrize("impl", IMPLEMENTATIONS)

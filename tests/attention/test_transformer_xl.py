@@ -3,11 +3,12 @@ import math
 import pytest
 import torch
 from reference import (
+    PADDING,
+    LargestTensor,
+    assert_same_with_gradients,
     attention_by_position,
-    gradients,
     leaves,
 )
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from fairseq_posattn.attention.transformer_xl import (
     TransformerXLAttention,
@@ -15,16 +16,6 @@ from fairseq_posattn.attention.transformer_xl import (
 )
 
 IMPLEMENTATIONS = ["reference", "sdpa"]
-
-# Rows: no padding, right, left, and nothing but padding.
-PADDING = torch.tensor(
-    [
-        [False, False, False, False, False],
-        [False, False, False, True, True],
-        [True, False, False, False, False],
-        [True, True, True, True, True],
-    ]
-)
 
 
 def inputs(batch=4, heads=3, queries=5, keys=5, features=3, dtype=torch.float64):
@@ -57,12 +48,6 @@ def by_position(query, key, value, relative_key, content_bias, position_bias, pa
     return attention_by_position(query, key, value, terms_b_to_d)
 
 
-def assert_same_with_gradients(output, expected, tensors):
-    torch.testing.assert_close(output, expected)
-    for ours, theirs in zip(gradients(output, tensors), gradients(expected, tensors), strict=True):
-        torch.testing.assert_close(ours, theirs)
-
-
 @pytest.mark.parametrize("impl", IMPLEMENTATIONS)
 def test_a_position_bias_can_point_at_the_token_before(impl):
     nothing = torch.zeros(1, 1, 3, 1)
@@ -84,19 +69,6 @@ def test_scores_that_overflow_half_precision_before_scaling(impl):
         vectors, vectors, vectors, relative_key, nothing, nothing, impl=impl
     )
     assert output.isfinite().all()
-
-
-class LargestTensor(TorchDispatchMode):
-    """Remembers how many elements the largest tensor had that any operation returned."""
-
-    elements = 0
-
-    def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
-        output = function(*arguments, **(keywords or {}))
-        for tensor in output if isinstance(output, (list, tuple)) else [output]:
-            if torch.is_tensor(tensor):
-                self.elements = max(self.elements, tensor.numel())
-        return output
 
 
 @pytest.mark.parametrize("impl", IMPLEMENTATIONS)
