@@ -50,6 +50,9 @@ MASKS = "tests/attention/test_masks.py"
 LOOPS = "tests/models/test_mtsa_by_loops.py"
 VECTORS = "tests/models/test_word_vectors.py"
 IMPORTS = "tests/test_imports.py"
+LOOPS = "tests/models/test_mans_by_loops.py"
+STARTS = "tests/layers/test_starts.py"
+OLDER = "tests/mends/test_older_options.py"
 
 FAULTS = [
     # --- the translation model
@@ -90,6 +93,13 @@ FAULTS = [
         FLAGS,
     ),
     Fault("models/seq2seq_config.py", "causal=True,", "", STOCK),
+    Fault("models/seq2seq.py", "    STARTS[str(cfg.start)](layer)\n", "", FLAGS),
+    Fault(
+        "models/seq2seq.py",
+        "        if not path:\n",
+        "        if path:\n",
+        SEQ2SEQ + "embeddings_start_as_the_preset_says",
+    ),
     # --- layers
     Fault(
         "layers/builder.py",
@@ -149,6 +159,24 @@ FAULTS = [
         "torch.cat([newest, before], dim=-1)",
         PREFIX,
     ),
+    Fault("layers/multihead.py", "self.activation(heads)", "heads", LOOPS),
+    Fault("layers/multihead.py", "(self.dropout(activated))", "(activated)", DROPOUTS),
+    Fault(
+        "layers/builder.py",
+        "layer.num_heads, mechanism, joined\n",
+        "layer.num_heads, mechanism\n",
+        LOOPS,
+    ),
+    Fault(
+        "layers/mechanisms.py",
+        "F.relu if config.heads_activation == OF_MASKS else None",
+        "F.relu",
+        LOOPS,
+    ),
+    Fault(
+        "layers/starts.py", "kaiming_uniform_(part.weight)", "xavier_uniform_(part.weight)", STARTS
+    ),
+    Fault("layers/starts.py", "elif isinstance(part, PackedLinear)", "elif False", STARTS),
     Fault("layers/mechanisms.py", "layer.max_positions - 1", "layer.max_positions", FLAGS),
     Fault(
         "layers/mechanisms.py", "max_distance=config.dman_max_distance or ", "max_distance=", FLAGS
@@ -283,6 +311,8 @@ FAULTS = [
         DROPOUTS,
     ),
     # --- words, named architectures, criterions, mends
+    Fault("mends/checkpoint_reading.py", "    checkpoint_options.complete(state)\n", "", OLDER),
+    Fault("mends/older_options.py", "if model[option] == preset:", "if True:", OLDER),
     Fault("models/word_vectors.py", "embedding.weight[dictionary.pad()] = 0", "pass", VECTORS),
     Fault("models/word_vectors.py", "embedding.weight.requires_grad = not freeze", "pass", FLAGS),
     Fault(

@@ -56,8 +56,10 @@ def context_of(attended: Attended) -> Tensor:
     return attended[0] if isinstance(attended, tuple) else attended
 
 
-def map_context(change: Callable[[Tensor], Tensor], attended: Attended) -> Attended:
-    """The same with another context; weights that are beside it stay."""
+def map_context(change: Callable[[Tensor], Tensor] | None, attended: Attended) -> Attended:
+    """The same with another context, None for the same; weights that are beside it stay."""
+    if change is None:
+        return attended
     if isinstance(attended, tuple):
         context, weights = attended
         return change(context), weights

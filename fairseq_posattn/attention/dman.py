@@ -6,6 +6,7 @@ are normalised, which is the same as adding log M to the scores. Fixed masks are
 """
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -138,7 +139,7 @@ class DynamicMaskAttention(Mechanism):
     """DMAN: attention under a mask learned from the query, the distance and the head.
 
     As in the published runs, the distance zero has ``P = 0``, not learned; P and U start as
-    N(0, 1), W as Xavier uniform; and the context passes through ReLU, the F of eq. 5.
+    N(0, 1), W as Xavier uniform.
 
     Args:
         embed_dim: C, features of the layer's input.
@@ -147,6 +148,7 @@ class DynamicMaskAttention(Mechanism):
         causal: whether queries are blocked from the keys after them; P then lacks their entries.
         dropout: probability of dropping an attention weight while training.
         impl: see :func:`dynamic_mask_attention`.
+        activation: of the context, the F of eq. 5; None for none.
     """
 
     attention = DMAN
@@ -159,8 +161,10 @@ class DynamicMaskAttention(Mechanism):
         causal: bool = False,
         dropout: float = 0.0,
         impl: str = "auto",
+        activation: Callable[[Tensor], Tensor] | None = F.relu,
     ):
         super().__init__(causal, dropout, impl)
+        self.activation = activation
         self.max_distance = max_distance
         self.query_weight = nn.Parameter(torch.empty(embed_dim, 1))  # W
         self.past_bias = nn.Parameter(torch.empty(max_distance))  # P_1, P_2, ...
@@ -203,4 +207,4 @@ class DynamicMaskAttention(Mechanism):
             causal=self.causal,
             **self.options(key_padding_mask, need_weights),
         )
-        return map_context(F.relu, attended)
+        return map_context(self.activation, attended)

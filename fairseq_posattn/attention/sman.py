@@ -4,6 +4,8 @@ Fan et al., 2021, "Mask Attention Networks: Rethinking and Strengthen Transforme
 11, section 4.2.
 """
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -105,6 +107,7 @@ class StaticMaskAttention(Mechanism):
         causal: whether queries are blocked from the keys after them.
         dropout: probability of dropping an attention weight while training.
         impl: see :func:`mask_attention`.
+        activation: of the context, the F of eq. 5; None for none.
     """
 
     attention = MASK_ATTENTION
@@ -115,8 +118,10 @@ class StaticMaskAttention(Mechanism):
         causal: bool = False,
         dropout: float = 0.0,
         impl: str = "auto",
+        activation: Callable[[Tensor], Tensor] | None = F.relu,
     ):
         super().__init__(causal, dropout, impl)
+        self.activation = activation
         self.radius = radius
 
     def forward(
@@ -148,4 +153,4 @@ class StaticMaskAttention(Mechanism):
             impl=self.impl,
             need_weights=need_weights,
         )
-        return map_context(F.relu, attended)
+        return map_context(self.activation, attended)

@@ -6,7 +6,7 @@ from torch import nn
 
 from fairseq_posattn.layers.description import LayerDescription
 from fairseq_posattn.layers.feed_forward import FeedForward
-from fairseq_posattn.layers.mechanisms import MECHANISMS, MechanismConfig
+from fairseq_posattn.layers.mechanisms import MECHANISMS, MechanismConfig, joined_heads
 from fairseq_posattn.layers.multihead import MultiheadCrossAttention, MultiheadSelfAttention
 from fairseq_posattn.layers.sublayer_list import CROSS, FEED_FORWARD
 from fairseq_posattn.layers.transformer_layer import DecoderLayer, EncoderLayer, Residual
@@ -47,10 +47,11 @@ def _build_sublayer(name: str, layer: LayerDescription, config: MechanismConfig)
         return FeedForward(
             layer.embed_dim, layer.ffn_dim, layer.activation, layer.activation_dropout
         )
+    joined = joined_heads(config)
     if name == CROSS:
         mechanism = MECHANISMS["san"](config, replace(layer, causal=False))
         return MultiheadCrossAttention(
-            layer.embed_dim, layer.encoder_dim, layer.num_heads, mechanism
+            layer.embed_dim, layer.encoder_dim, layer.num_heads, mechanism, joined
         )
     mechanism = MECHANISMS[name](config, layer)
-    return MultiheadSelfAttention(layer.embed_dim, layer.num_heads, mechanism)
+    return MultiheadSelfAttention(layer.embed_dim, layer.num_heads, mechanism, joined)

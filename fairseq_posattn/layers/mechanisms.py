@@ -20,6 +20,16 @@ from fairseq_posattn.attention.implementations import Attention
 from fairseq_posattn.attention.mtsa import SCALES, SOURCES
 from fairseq_posattn.attention.rescaling import MAPPINGS
 from fairseq_posattn.layers.description import LayerDescription
+from fairseq_posattn.layers.multihead import JoinedHeads
+
+# What the joined heads may pass through, by the names of --heads-activation, where it is not for
+# the mechanism to say.
+OF_MASKS = "relu_in_dman"
+HEADS_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor] | None] = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "none": None,
+}
 
 
 @dataclass
@@ -34,6 +44,22 @@ class MechanismConfig(FairseqDataclass):  # type: ignore[misc]  # fairseq has no
             "dman, da, mtsa and mpsan on a GPU. A named one is for all attention of the model that "
             "has it, and an error where it cannot serve a call; attention that has no such form, "
             "as san has no kernels here, goes by 'auto'"
+        },
+    )
+    heads_activation: ChoiceEnum([OF_MASKS, *HEADS_ACTIVATIONS]) = field(
+        default=OF_MASKS,
+        metadata={
+            "help": "activation of the joined heads, before their output projection: "
+            f"'{OF_MASKS}' in dman and sman alone, the F of Mask Attention Networks' eq. 5; any "
+            "other in every attention sublayer, cross attention's too, as 'relu' in the published "
+            "code for translation and 'gelu' in that for summarization"
+        },
+    )
+    heads_dropout: float = field(
+        default=0.0,
+        metadata={
+            "help": "dropout probability of the joined heads, after that activation; 0.1 in the "
+            "published code of Mask Attention Networks for summarization"
         },
     )
     dman_max_distance: int = field(
@@ -123,6 +149,12 @@ class MechanismConfig(FairseqDataclass):  # type: ignore[misc]  # fairseq has no
     )
 
 
+def joined_heads(config: MechanismConfig) -> JoinedHeads:
+    """What the joined heads of every attention sublayer pass through."""
+    activation = HEADS_ACTIVATIONS.get(str(config.heads_activation))
+    return JoinedHeads(activation, config.heads_dropout)
+
+
 def implementation_of(function: Attention, config: MechanismConfig) -> str:
     """The implementation that ``--attention-impl`` names, where the function has it."""
     named = str(config.attention_impl)
@@ -156,6 +188,7 @@ def build_dman(config: MechanismConfig, layer: LayerDescription) -> Mechanism:
         layer.embed_dim,
         layer.num_heads,
         max_distance=config.dman_max_distance or layer.max_positions - 1,
+        activation=_of_masks(config),
     )
 
 
@@ -163,7 +196,13 @@ def build_sman(config: MechanismConfig, layer: LayerDescription) -> Mechanism:
     if config.sman_radius != "sqrt" and not config.sman_radius.isdecimal():
         raise ValueError(f"--sman-radius {config.sman_radius}: it must be a number or 'sqrt'")
     radius = None if config.sman_radius == "sqrt" else int(config.sman_radius)
-    return _build(attention.StaticMaskAttention, config, layer, radius)
+    return _build(
+        attention.StaticMaskAttention, config, layer, radius, activation=_of_masks(config)
+    )
+
+
+def _of_masks(config: MechanismConfig) -> Callable[[Tensor], Tensor] | None:
+    return F.relu if config.heads_activation == OF_MASKS else None
 
 
 def build_da(config: MechanismConfig, layer: LayerDescription) -> Mechanism:

@@ -5,10 +5,12 @@ Every module here takes and gives ``[T, B, C]``. Weights start as in fairseq's m
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from fairseq.incremental_decoding_utils import FairseqIncrementalState
+from fairseq.modules import FairseqDropout
 from torch import Tensor, nn
 
 from fairseq_posattn.attention import Mechanism
@@ -42,12 +44,40 @@ class PackedLinear(nn.Linear):
         return packed.chunk(self.parts, dim=-1)
 
 
+@dataclass(frozen=True)
+class JoinedHeads:
+    """What the joined heads pass through before their output projection.
+
+    Attributes:
+        activation: None for none.
+        dropout: probability of dropping a feature after it.
+    """
+
+    activation: Callable[[Tensor], Tensor] | None = None
+    dropout: float = 0.0
+
+
 class OutputLinear(nn.Linear):
-    """The projection of the concatenated heads."""
+    """The projection of the joined heads, and what they pass through first.
+
+    Args:
+        embed_dim: features of input and output.
+        joined: see :class:`JoinedHeads`.
+    """
+
+    def __init__(self, embed_dim: int, joined: JoinedHeads):
+        super().__init__(embed_dim, embed_dim)
+        self.activation = joined.activation
+        self.dropout = FairseqDropout(joined.dropout, module_name=type(self).__name__)
 
     def reset_parameters(self) -> None:
         nn.init.xavier_uniform_(self.weight)
         nn.init.zeros_(self.bias)
+
+    def forward(self, heads: Tensor) -> Tensor:
+        """``[T, B, C]`` to ``[T, B, C]``."""
+        activated = heads if self.activation is None else self.activation(heads)
+        return super().forward(self.dropout(activated))
 
 
 def split_heads(x: Tensor, num_heads: int) -> Tensor:
@@ -106,19 +136,26 @@ class MultiheadSelfAttention(CachedAttention):
         embed_dim: C.
         num_heads: H, which divides C.
         mechanism: what happens within the heads.
+        joined: what happens to their contexts.
 
     Raises:
         ValueError: the heads do not divide the features.
     """
 
-    def __init__(self, embed_dim: int, num_heads: int, mechanism: Mechanism):
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        mechanism: Mechanism,
+        joined: JoinedHeads = JoinedHeads(),  # noqa: B008, it is frozen
+    ):
         super().__init__()
         check_heads(embed_dim, num_heads)
         self.num_heads = num_heads
         self.projects_key = mechanism.projects_key
         self.qkv_proj = PackedLinear(embed_dim, embed_dim, parts=3 if self.projects_key else 2)
         self.mechanism = mechanism
-        self.out_proj = OutputLinear(embed_dim, embed_dim)
+        self.out_proj = OutputLinear(embed_dim, joined)
 
     def forward(
         self,
@@ -189,19 +226,27 @@ class MultiheadCrossAttention(CachedAttention):
         encoder_dim: features of the encoder's output.
         num_heads: H, which divides C.
         mechanism: what happens within the heads; not causal.
+        joined: what happens to their contexts.
 
     Raises:
         ValueError: the heads do not divide the features.
     """
 
-    def __init__(self, embed_dim: int, encoder_dim: int, num_heads: int, mechanism: Mechanism):
+    def __init__(
+        self,
+        embed_dim: int,
+        encoder_dim: int,
+        num_heads: int,
+        mechanism: Mechanism,
+        joined: JoinedHeads = JoinedHeads(),  # noqa: B008, it is frozen
+    ):
         super().__init__()
         check_heads(embed_dim, num_heads)
         self.num_heads = num_heads
         self.query_proj = PackedLinear(embed_dim, embed_dim, parts=1)
         self.kv_proj = PackedLinear(encoder_dim, embed_dim, parts=2)
         self.mechanism = mechanism
-        self.out_proj = OutputLinear(embed_dim, embed_dim)
+        self.out_proj = OutputLinear(embed_dim, joined)
 
     def forward(
         self,

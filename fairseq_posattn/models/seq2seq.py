@@ -16,6 +16,7 @@ from fairseq_posattn.errors import UsageError
 from fairseq_posattn.layers.builder import build_decoder_layer, build_encoder_layer
 from fairseq_posattn.layers.mechanisms import REPLACE_POSITIONS
 from fairseq_posattn.layers.multihead import sentences_of_hypotheses
+from fairseq_posattn.layers.starts import STARTS
 from fairseq_posattn.models.seq2seq_config import (
     PosAttnTransformerConfig,
     decoder_layer,
@@ -25,7 +26,8 @@ from fairseq_posattn.models.seq2seq_config import (
 
 
 def wrap_layer(layer: nn.Module, cfg: TransformerConfig) -> nn.Module:
-    """Activation checkpointing and sharding, as fairseq's Transformer does them."""
+    """A layer as it starts, its activation checkpointing and sharding as in fairseq's."""
+    STARTS[str(cfg.start)](layer)
     if cfg.checkpoint_activations:
         layer = checkpoint_wrapper(layer, offload_to_cpu=cfg.offload_activations)
     min_params = 0 if cfg.checkpoint_activations else cfg.min_params_to_wrap
@@ -48,6 +50,8 @@ class PosAttnEncoder(TransformerEncoderBase):
         super().__init__(cfg, dictionary, embed_tokens)
         if REPLACE_POSITIONS.intersection(encoder_layer(cfg).sublayers):
             self.embed_positions = None
+        if self.embed_positions is not None:
+            STARTS[str(cfg.start)](self.embed_positions)
 
     def build_encoder_layer(self, cfg):
         return wrap_layer(build_encoder_layer(encoder_layer(cfg), cfg), cfg)
@@ -126,6 +130,8 @@ class PosAttnDecoder(TransformerDecoderBase):
         super().__init__(cfg, dictionary, embed_tokens)
         if REPLACE_POSITIONS.intersection(decoder_layer(cfg).sublayers):
             self.embed_positions = None
+        if self.embed_positions is not None:
+            STARTS[str(cfg.start)](self.embed_positions)
 
     def build_decoder_layer(self, cfg, no_encoder_attn=False):
         return wrap_layer(build_decoder_layer(decoder_layer(cfg), cfg), cfg)
@@ -226,6 +232,14 @@ class PosAttnTransformer(TransformerModelBase):
             return super().build_model(cfg, task)
         except ValueError as error:
             raise UsageError(str(error)) from error
+
+    @classmethod
+    def build_embedding(cls, cfg, dictionary, embed_dim, path=None):
+        """Words as ``--start`` says, but vectors that come from a file as they are there."""
+        embedding = super().build_embedding(cfg, dictionary, embed_dim, path)
+        if not path:
+            STARTS[str(cfg.start)](embedding)
+        return embedding
 
     @classmethod
     def build_encoder(cls, cfg, src_dict, embed_tokens):

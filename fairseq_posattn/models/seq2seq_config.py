@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass, field, fields, make_dataclass
 
-from fairseq.dataclass import FairseqDataclass
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.models.transformer import TransformerConfig
 
 from fairseq_posattn.layers.description import LayerDescription
 from fairseq_posattn.layers.mechanisms import MECHANISMS, MechanismConfig
+from fairseq_posattn.layers.starts import STARTS
 from fairseq_posattn.layers.sublayer_list import CROSS, FEED_FORWARD, parse_sublayers
 from fairseq_posattn.models.architectures import all_options
 
@@ -82,6 +83,15 @@ class PosAttnTransformerConfig(MechanismConfig, StockConfig):
         metadata={
             "help": f"sublayers of an encoder layer, with commas between: {', '.join(MECHANISMS)}, "
             f"{FEED_FORWARD}; the last must be {FEED_FORWARD}"
+        },
+    )
+    start: ChoiceEnum(list(STARTS)) = field(
+        default="fairseq",
+        metadata={
+            "help": "what weights start from: 'fairseq', as its Transformer; 'mans', as in Mask "
+            "Attention Networks' published code for translation: Kaiming uniform for output "
+            "projections of attention, Xavier uniform for the feed-forward maps, no biases; "
+            "'bert', as in that for summarization: N(0, 0.02) for these maps and for embeddings"
         },
     )
     decoder_sublayers: str = field(

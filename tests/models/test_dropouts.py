@@ -10,7 +10,7 @@ import pytest
 import torch
 from reference import Draws
 
-FLAGS = ("dropout", "attention_dropout", "activation_dropout")
+FLAGS = ("dropout", "attention_dropout", "activation_dropout", "heads_dropout")
 
 
 class Calls:
@@ -63,7 +63,7 @@ def flags_at(flag, probability=0.5):
 
 
 def residuals(side, sublayers):
-    """Places of a layer: what is added, attention's weights and what comes after the activation."""
+    """Places of a layer: what is added, attention's weights, joined heads, after the activation."""
     places = {}
     for number, name in enumerate(sublayers.split(",")):
         residual = f"{side}.{number}"
@@ -72,6 +72,7 @@ def residuals(side, sublayers):
             places["input", f"{residual}.sublayer.fc2"] = "activation_dropout"
         else:
             places["draws", f"{residual}.sublayer.mechanism"] = "attention_dropout"
+            places["draws", f"{residual}.sublayer.out_proj"] = "heads_dropout"
     return places
 
 

@@ -16,7 +16,7 @@ from fairseq.modules import LearnedPositionalEmbedding
 from fairseq_posattn.models import PosAttnClassifierConfig, PosAttnTransformerConfig, seq2seq
 
 COMPUTES = object()
-DROPOUTS = {"dropout", "attention_dropout", "activation_dropout"}
+DROPOUTS = {"dropout", "attention_dropout", "activation_dropout", "heads_dropout"}
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,7 @@ def source_bias(model):
 
 MECHANISM_CASES = {
     "attention_impl": Case("--attention-impl=reference", implementations, {"auto"}, {"reference"}),
+    "heads_activation": Case("--heads-activation=relu"),
     "dman_max_distance": Case(
         "--dman-max-distance=3", shape("past_bias"), (63,), (3,), "--encoder-sublayers=dman,ffn"
     ),
@@ -179,6 +180,9 @@ TRANSLATION_CASES = {
         "--decoder-sublayers=san,san,cross,ffn", lambda m: len(m.decoder.layers[1].sublayers), 3, 4
     ),
     "activation_fn": Case("--activation-fn=tanh"),
+    "start": Case(
+        "--start=mans", lambda m: attention("decoder")(m).qkv_proj.bias.any().item(), True, False
+    ),
     "decoder_output_dim": Case(
         "--decoder-output-dim=8", lambda m: m.decoder.output_projection.in_features, 16, 8
     ),

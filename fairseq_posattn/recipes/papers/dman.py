@@ -131,7 +131,7 @@ def _alternatives(
     """
     stock = (
         f"--arch {arch} --encoder-ffn-embed-dim {feed_forward}"
-        f" --decoder-ffn-embed-dim {feed_forward}"
+        f" --decoder-ffn-embed-dim {feed_forward} --heads-activation none --start fairseq"
     )
     gaussian = "--encoder-sublayers gaussian,ffn --decoder-sublayers san,cross,ffn"
     positions = f"--encoder-sublayers rpr,ffn --decoder-sublayers rpr,cross,ffn {embeddings}"

@@ -1,0 +1,114 @@
+"""What weights start from, by --start, against the bounds in the definitions of the starts."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from fairseq_posattn.plugin import register
+
+register()
+
+from fairseq_posattn.layers.builder import build_decoder_layer, build_encoder_layer  # noqa: E402
+from fairseq_posattn.layers.description import LayerDescription  # noqa: E402
+from fairseq_posattn.layers.mechanisms import MechanismConfig  # noqa: E402
+from fairseq_posattn.layers.starts import STARTS  # noqa: E402
+
+C, FFN = 96, 160
+
+
+def attention_and_ffn(start):
+    """Every attention sublayer of an encoder's and a decoder's layer, and their last ones."""
+    torch.manual_seed(1)
+    options = {"embed_dim": C, "num_heads": 4, "ffn_dim": FFN, "max_positions": 200}
+    names = ("dman", "san", "cross", "ffn")
+    decoder = LayerDescription(names, causal=True, encoder_dim=C, **options)
+    layers = [
+        build_encoder_layer(LayerDescription(("dman", "san", "ffn"), **options), MechanismConfig()),
+        build_decoder_layer(decoder, MechanismConfig()),
+    ]
+    for layer in layers:
+        STARTS[start](layer)
+    sublayers = [residual.sublayer for layer in layers for residual in layer.sublayers]
+    ffn = [sublayer for sublayer in sublayers if hasattr(sublayer, "fc1")]
+    return [sublayer for sublayer in sublayers if hasattr(sublayer, "out_proj")], ffn
+
+
+def is_uniform(weight, bound):
+    """Within the bound, close to it somewhere, and spread as a uniform distribution is."""
+    largest, std = weight.abs().max().item(), weight.std().item()
+    return 0.98 * bound < largest <= bound and abs(std - bound / math.sqrt(3)) < 0.03 * bound
+
+
+def is_normal(weight, std):
+    return abs(weight.std() / std - 1) < 0.1 and weight.abs().max() > 2.5 * std
+
+
+def projections(attention):
+    """Those of queries, keys and values."""
+    names = ("qkv_proj", "query_proj", "kv_proj")
+    return [getattr(attention, name) for name in names if hasattr(attention, name)]
+
+
+@pytest.mark.parametrize("start", STARTS)
+def test_queries_keys_and_values_as_xavier_of_the_joined_matrix(start):
+    bound = math.sqrt(6 / (C + 3 * C))
+    attentions, _ = attention_and_ffn(start)
+    assert len(attentions) == 5
+    for attention in attentions:
+        for projection in projections(attention):
+            assert is_uniform(projection.weight, bound)
+            assert projection.bias.any() == (start == "fairseq")
+
+
+@pytest.mark.parametrize(
+    "start, is_started",
+    [
+        ("fairseq", lambda weight: is_uniform(weight, math.sqrt(6 / (C + C)))),  # Xavier
+        ("mans", lambda weight: is_uniform(weight, math.sqrt(2) * math.sqrt(3 / C))),  # Kaiming
+        ("bert", lambda weight: is_normal(weight, 0.02)),
+    ],
+)
+def test_output_projections(start, is_started):
+    attentions, _ = attention_and_ffn(start)
+    for attention in attentions:
+        assert is_started(attention.out_proj.weight)
+        assert not attention.out_proj.bias.any()
+
+
+@pytest.mark.parametrize(
+    "start, is_started",
+    [
+        # PyTorch's, of either map by its own inputs
+        ("fairseq", lambda weight: is_uniform(weight, 1 / math.sqrt(weight.size(1)))),
+        ("mans", lambda weight: is_uniform(weight, math.sqrt(6 / (C + FFN)))),
+        ("bert", lambda weight: is_normal(weight, 0.02)),
+    ],
+)
+def test_feed_forward_maps(start, is_started):
+    _, feed_forwards = attention_and_ffn(start)
+    for feed_forward in feed_forwards:
+        for linear in (feed_forward.fc1, feed_forward.fc2):
+            assert is_started(linear.weight)
+            assert linear.bias.any() == (start == "fairseq")
+
+
+@pytest.mark.parametrize("start", STARTS)
+def test_the_mask_of_dman(start):
+    mechanism = attention_and_ffn(start)[0][0].mechanism
+    assert is_normal(mechanism.past_bias, 1)
+    bound = math.sqrt(6 / (C + 1))
+    largest = mechanism.query_weight.abs().max()
+    assert largest < 0.02 * 5 if start == "bert" else 0.9 * bound < largest < bound
+
+
+@pytest.mark.parametrize("start, std", [("fairseq", C**-0.5), ("mans", C**-0.5), ("bert", 0.02)])
+def test_embeddings(start, std):
+    torch.manual_seed(1)
+    embedding = nn.Embedding(300, C, padding_idx=1)
+    nn.init.normal_(embedding.weight, std=C**-0.5)  # as fairseq leaves it
+    nn.init.zeros_(embedding.weight[1])
+    STARTS[start](embedding)
+    assert is_normal(embedding.weight, std)
+    assert not embedding.weight[1].any()
