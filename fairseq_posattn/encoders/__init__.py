@@ -40,7 +40,7 @@ ENCODERS = {
 }
 
 # Those that drop features of their input themselves, before each map apart, or have no map.
-DROP_BEFORE_MAPS = {"none", "attention", "mpsan", "mtsa", "disan"}
+DROP_BEFORE_MAPS = {"none", "attention", "mpsan", "mtsa", "disan", "bi_blosan"}
 
 
 def input_dropout_of(cfg: Namespace) -> float:

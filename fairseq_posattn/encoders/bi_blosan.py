@@ -8,6 +8,7 @@ pairs has the 4.1m parameters of MTSA's Table 1, with 240 the 2.8m of its own pa
 """
 
 from argparse import Namespace
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -17,6 +18,7 @@ from torch import Tensor, nn
 from fairseq_posattn.attention import Source2TokenPooling
 from fairseq_posattn.attention.disan import FusionGate, directional_attention, glorot_linear
 from fairseq_posattn.attention.masks import MaskBank
+from fairseq_posattn.encoders.flags import activation_of, map_dropout_of
 from fairseq_posattn.encoders.recurrent import half_of
 
 
@@ -106,25 +108,35 @@ class BlockSelfAttention(nn.Module):
         dim: C.
         mask: name of the mask, ``past`` or ``future``.
         block_length: words in a block, see :func:`cut_into_blocks`.
-        dropout: probability of dropping a feature before the maps of scores and of the fusion.
+        dropout: probability of dropping a feature before the maps of the scores.
+        map_dropout: before every other affine map.
+        activation: of the words' map, within the pooling, and of the fused features.
     """
 
     def __init__(
-        self, input_dim: int, dim: int, mask: str, block_length: int = 0, dropout: float = 0.0
+        self,
+        input_dim: int,
+        dim: int,
+        mask: str,
+        block_length: int = 0,
+        dropout: float = 0.0,
+        map_dropout: float = 0.0,
+        activation: Callable[[Tensor], Tensor] = F.elu,
     ):
         super().__init__()
         self.block_length = block_length
-        self.dropout = dropout
+        self.map_dropout = map_dropout
+        self.activation = activation
         self.input_map = glorot_linear(input_dim, dim)
         self.within = MaskedSelfAttention(dim, mask, dropout)
-        self.pooling = Source2TokenPooling(dim)
+        self.pooling = Source2TokenPooling(dim, activation, map_dropout)
         self.between = MaskedSelfAttention(dim, mask, dropout)
-        self.block_gate = FusionGate(dim)
+        self.block_gate = FusionGate(dim, map_dropout)
         self.fusion = glorot_linear(3 * dim, 2 * dim)  # of features, and of their gate
 
     def forward(self, words: Tensor, key_padding_mask: Tensor) -> Tensor:
         """``[B, T, input_dim]`` to ``[B, T, C]``; ``key_padding_mask`` bool ``[B, T]``."""
-        x = F.elu(self.input_map(words))  # [B, T, C]
+        x = self.activation(self.input_map(self._drop(words)))  # [B, T, C]
         blocks = cut_into_blocks(key_padding_mask, self.block_length)
         x = blocks.cut(x)  # [B, M, R, C]
         padding = blocks.padding.flatten(0, 1)  # [B M, R]
@@ -134,10 +146,12 @@ class BlockSelfAttention(nn.Module):
         context = self.block_gate(context, pooled)  # [B, M, C], e
         local = local.unflatten(0, x.shape[:2])
         everything = torch.cat([x, local, context.unsqueeze(2).expand_as(x)], dim=-1)
-        everything = F.dropout(everything, self.dropout, self.training)
-        features, gate = self.fusion(everything).chunk(2, dim=-1)  # [B, M, R, C] each
+        features, gate = self.fusion(self._drop(everything)).chunk(2, dim=-1)  # [B, M, R, C] each
         gate = torch.sigmoid(gate)
-        return blocks.join(gate * F.elu(features) + (1 - gate) * x, words.size(1))
+        return blocks.join(gate * self.activation(features) + (1 - gate) * x, words.size(1))
+
+    def _drop(self, x: Tensor) -> Tensor:
+        return F.dropout(x, self.map_dropout, self.training)
 
 
 class BiBloSAN(nn.Module):
@@ -146,7 +160,7 @@ class BiBloSAN(nn.Module):
     Args:
         input_dim: features of a word.
         output_dim: features of the result, half of them from each direction.
-        block_length, dropout: see :class:`BlockSelfAttention`.
+        block_length, dropout, map_dropout, activation: see :class:`BlockSelfAttention`.
 
     Attributes:
         output_dim: as given.
@@ -156,13 +170,20 @@ class BiBloSAN(nn.Module):
     """
 
     def __init__(
-        self, input_dim: int, output_dim: int, block_length: int = 0, dropout: float = 0.0
+        self,
+        input_dim: int,
+        output_dim: int,
+        block_length: int = 0,
+        dropout: float = 0.0,
+        map_dropout: float = 0.0,
+        activation: Callable[[Tensor], Tensor] = F.elu,
     ):
         super().__init__()
         if block_length < 0:
             raise ValueError(f"--block-length {block_length}: it cannot be negative")
+        dim = half_of(output_dim)
         self.directions = nn.ModuleList(
-            BlockSelfAttention(input_dim, half_of(output_dim), mask, block_length, dropout)
+            BlockSelfAttention(input_dim, dim, mask, block_length, dropout, map_dropout, activation)
             for mask in ("past", "future")
         )
         self.output_dim = output_dim
@@ -179,4 +200,11 @@ class BiBloSAN(nn.Module):
 
 
 def build(cfg: Namespace, dim: int) -> BiBloSAN:
-    return BiBloSAN(dim, cfg.encoder_hidden_dim or 2 * dim, cfg.block_length, cfg.dropout)
+    return BiBloSAN(
+        dim,
+        cfg.encoder_hidden_dim or 2 * dim,
+        cfg.block_length,
+        dropout=cfg.dropout,
+        map_dropout=map_dropout_of(cfg),
+        activation=activation_of(cfg),
+    )

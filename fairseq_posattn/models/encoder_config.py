@@ -71,16 +71,16 @@ class SentenceEncoderConfig(MechanismConfig):
         default="layers",
         metadata={
             "help": "where --dropout drops: 'layers' between layers; 'maps' before every affine "
-            "map of mtsa, mpsan, disan, attention, source2token pooling and the head, by a "
-            "draw of its own for each map and attention head, as in the published code of MTSA and "
-            "DiSAN; other encoders lose features of their words in both"
+            "map of mtsa, mpsan, disan, bi_blosan, attention, source2token pooling and the head, "
+            "by a draw of its own for each map and attention head, as in the published code of "
+            "MTSA and DiSAN; other encoders lose features of their words in both"
         },
     )
     map_activation: ChoiceEnum(list(ACTIVATIONS)) = field(
         default="elu",
         metadata={
-            "help": "activation after affine maps of mtsa, mpsan and disan, of source2token "
-            "pooling and of the head"
+            "help": "activation after affine maps of mtsa, mpsan, disan and bi_blosan, of "
+            "source2token pooling and of the head"
         },
     )
     attention_dropout: float = field(

@@ -39,21 +39,21 @@ def attend(attention, rows, sees):
     return contexts
 
 
-def pool(pooling, rows):
+def pool(pooling, rows, activation):
     """Source2token self attention: a mean whose weights each feature has for itself."""
-    scores = [affine(pooling.output, F.elu(affine(pooling.hidden, row))) for row in rows]
+    scores = [affine(pooling.output, activation(affine(pooling.hidden, row))) for row in rows]
     total = sum(torch.exp(score) for score in scores)
     return sum(torch.exp(score) * row for score, row in zip(scores, rows, strict=True)) / total
 
 
-def by_position(module, words, size):
+def by_position(module, words, size, activation):
     """A sentence from the equations: blocks, contexts within and between them, fusion."""
     sentence = []
     for direction, sees in zip(module.directions, (int.__gt__, int.__lt__), strict=True):
-        x = [F.elu(affine(direction.input_map, word)) for word in words]
+        x = [activation(affine(direction.input_map, word)) for word in words]
         blocks = [x[start : start + size] for start in range(0, len(x), size)]
         local = [attend(direction.within, block, sees) for block in blocks]
-        vectors = [pool(direction.pooling, block) for block in local]
+        vectors = [pool(direction.pooling, block, activation) for block in local]
         outcome = []
         contexts = attend(direction.between, vectors, sees)
         for block, h, v, o in zip(blocks, local, vectors, contexts, strict=True):
@@ -61,22 +61,23 @@ def by_position(module, words, size):
             e = gate * o + (1 - gate) * v
             for one, context in zip(block, h, strict=True):
                 mapped = affine(direction.fusion, torch.cat([one, context, e]))
-                features, gate = F.elu(mapped[:2]), torch.sigmoid(mapped[2:])
+                features, gate = activation(mapped[:2]), torch.sigmoid(mapped[2:])
                 outcome.append(gate * features + (1 - gate) * one)
         sentence.append(torch.stack(outcome))
     return torch.cat(sentence, dim=-1)
 
 
-@pytest.mark.parametrize("block_length", [0, 1, 3, 7, 9])
-def test_equals_the_equations(block_length):
-    module = model(block_length)
+@pytest.mark.parametrize(
+    ("block_length", "activation"),
+    [(0, F.elu), (1, F.elu), (3, F.elu), (3, F.relu), (7, F.elu), (9, F.elu)],
+)
+def test_equals_the_equations(block_length, activation):
+    module = model(block_length, activation=activation)
     (words,) = leaves((4, 7, 3))
     inputs = [words, *module.parameters()]
+    sizes = [block_length or math.ceil((2 * length - 0.5) ** (1 / 3)) for length in LENGTHS[:3]]
     expected = [
-        by_position(
-            module, words[row, :length], block_length or math.ceil((2 * length - 0.5) ** (1 / 3))
-        )
-        for row, length in enumerate(LENGTHS[:3])
+        by_position(module, words[row, : LENGTHS[row]], sizes[row], activation) for row in range(3)
     ]
     outputs = module(words, PADDING)[~PADDING], torch.cat(expected)
     torch.testing.assert_close(*outputs)
@@ -131,8 +132,9 @@ def test_a_block_knows_of_the_words_before_it():
     assert future[2:].eq(0).all()
 
 
-def test_dropout_only_in_training():
-    module = model(dropout=0.5)
+@pytest.mark.parametrize("option", ["dropout", "map_dropout"])
+def test_dropout_only_in_training(option):
+    module = model(**{option: 0.5})
     (words,) = leaves((4, 7, 3))
     words = words[:1]
     dropped, idle = module(words), module.eval()(words)

@@ -158,7 +158,7 @@ ENCODERS = {
         {
             ("input", f"{WORDS}.directions.{number}.{part}"): "dropout"
             for number in (0, 1)
-            for part in ("within.key_map", "within.query_map", "fusion")
+            for part in ("within.key_map", "within.query_map")
         },
     ),
 }
@@ -196,6 +196,15 @@ BEFORE_MAPS = {
     ],
     "mpsan": [(16, 9, 4, 12), (16, 9, 4, 12), WORDS_OF_A_MAP],
     "disan --encoder-hidden-dim=12": [WORDS_OF_A_MAP, (16, 9, 6), WORDS_OF_A_MAP] * 2,
+    # Three blocks of three words: within, pooled twice, between, gate, fusion.
+    "bi_blosan --encoder-hidden-dim=12": [
+        WORDS_OF_A_MAP,
+        *[(48, 3, 6)] * 3,
+        (16, 3, 6),
+        (16, 3, 12),
+        (16, 3, 3, 18),
+    ]
+    * 2,
 }
 
 
