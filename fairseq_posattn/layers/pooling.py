@@ -1,9 +1,12 @@
 """From the vectors of a sentence's words to one vector, by the names that users type.
 
 Each is built for C features and called as ``pooling(hidden [B, T, C], key_padding_mask bool
-[B, T])``; it returns ``[B, C]``, zero where there is nothing but padding.
+[B, T])``; it returns ``[B, C]``, or as many features as its ``output_dim``
+says, zero where there is nothing but padding.
 """
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_posattn.attention import Source2TokenPooling
@@ -29,12 +32,60 @@ class MaxPooling(nn.Module):
         return greatest.masked_fill(key_padding_mask.all(1, keepdim=True), 0.0)
 
 
-# Called with C, the number of queries, and what is around the maps: an activation between them and
-# the probability of dropping features before them.
+class MeanMaxPooling(nn.Module):
+    """Mean and greatest value, side by side: SWEM-concat (Shen et al., 2018, section 3.1).
+
+    Args:
+        dim: C.
+
+    Attributes:
+        output_dim: 2 C.
+    """
+
+    def __init__(self, dim: int):
+        super().__init__()
+        self.mean, self.max = MeanPooling(), MaxPooling()
+        self.output_dim = 2 * dim
+
+    def forward(self, hidden: Tensor, key_padding_mask: Tensor) -> Tensor:
+        """``[B, T, C]`` to ``[B, 2 C]``."""
+        pooled = [pooling(hidden, key_padding_mask) for pooling in (self.mean, self.max)]
+        return torch.cat(pooled, dim=-1)
+
+
+class WindowMaxPooling(nn.Module):
+    """The greatest mean of each feature over neighbouring words: SWEM-hier (section 3.2).
+
+    A shorter sentence is one window.
+
+    Args:
+        window: words of one.
+    """
+
+    def __init__(self, window: int):
+        super().__init__()
+        self.window = window
+
+    def forward(self, hidden: Tensor, key_padding_mask: Tensor) -> Tensor:
+        """``[B, T, C]``, padded on the right if at all, to ``[B, C]``."""
+        lengths = (~key_padding_mask).sum(1, keepdim=True)  # [B, 1]
+        words = hidden.masked_fill(key_padding_mask.unsqueeze(-1), 0.0).transpose(1, 2)  # [B, C, T]
+        window = min(self.window, hidden.size(1))
+        sums = F.avg_pool1d(words, window, stride=1) * window  # [B, C, windows]
+        start = torch.arange(sums.size(2), device=hidden.device)
+        beyond = start > (lengths - window).clamp(min=0)  # [B, windows]
+        greatest = sums.masked_fill(beyond.unsqueeze(1), float("-inf")).amax(2)  # [B, C]
+        return greatest / lengths.clamp(min=1, max=window)
+
+
+# Called with C, the number of queries, the words of a window, and what is around the maps: an
+# activation between them and the probability of dropping features before them.
 POOLINGS = {
-    "mean": lambda dim, queries, *maps: MeanPooling(),
-    "max": lambda dim, queries, *maps: MaxPooling(),
-    "attention": lambda dim, queries, *maps: MultiQueryPooling(dim, queries=1, fuse=False),
-    "source2token": lambda dim, queries, *maps: Source2TokenPooling(dim, *maps),
-    "multi_query": lambda dim, queries, *maps: MultiQueryPooling(dim, queries),
+    "mean": lambda dim, queries, window, *maps: MeanPooling(),
+    "max": lambda dim, queries, window, *maps: MaxPooling(),
+    "mean_max": lambda dim, queries, window, *maps: MeanMaxPooling(dim),
+    "window_max": lambda dim, queries, window, *maps: WindowMaxPooling(window),
+    "attention": lambda dim, queries, window, *maps: MultiQueryPooling(dim, queries=1, fuse=False),
+    "source2token": lambda dim, queries, window, *maps: Source2TokenPooling(dim, *maps),
+    "multi_query": lambda dim, queries, window, *maps: MultiQueryPooling(dim, queries),
 }

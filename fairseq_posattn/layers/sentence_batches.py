@@ -7,6 +7,7 @@ sentences.
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from fairseq import utils
 from torch import Tensor
 
@@ -78,14 +79,17 @@ class SplitDocuments:
         return rows.index_put((self.document, self.number), vectors), padding
 
 
-def split_documents(tokens: Tensor, pad: int, separator: int) -> SplitDocuments:
-    """Take documents apart at the separator, which belongs to no sentence.
+def split_documents(
+    tokens: Tensor, pad: int, separator: int, ends: Tensor | None = None
+) -> SplitDocuments:
+    """Take documents apart: at the separator, which belongs to no sentence, and after some words.
 
     Sentences without words are left out.
 
     Args:
         tokens: ``[B, T]``, padded on the right.
         pad, separator: the symbols' indices.
+        ends: those of the words that end a sentence and belong to it.
 
     Raises:
         UsageError: a document has no words.
@@ -95,9 +99,11 @@ def split_documents(tokens: Tensor, pad: int, separator: int) -> SplitDocuments:
     is_word = tokens.ne(pad) & ~separates  # [B, T]
     if not is_word.any(1).all():
         raise UsageError("a document consists of sentence separators only: take it out of the data")
-    number = separates.cumsum(1)  # [B, T], of the sentence that a token stands in
+    closes = separates if ends is None else separates | torch.isin(tokens, ends)
+    number = closes.cumsum(1) - closes.long()  # [B, T], of the sentence that a token stands in
     position = torch.arange(length, device=tokens.device)
-    start = torch.where(separates, position + 1, 0).cummax(1).values  # [B, T], of that sentence
+    behind = F.pad(torch.where(closes, position + 1, 0), (1, 0))[:, :-1]
+    start = behind.cummax(1).values  # [B, T], of that sentence
     word_document, word_position = is_word.nonzero(as_tuple=True)  # [W], in order of reading
     key = word_document * (length + 1) + number[is_word]  # [W], the same for words of one sentence
     keys, word_sentence = key.unique_consecutive(return_inverse=True)  # [N], [W]

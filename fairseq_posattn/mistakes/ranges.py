@@ -34,6 +34,7 @@ RANGES = (
             *("encoder_layers", "decoder_layers", "lstm_layers", "*attention_heads"),
             *("encoder_embed_dim", "decoder_embed_dim", "*ffn_embed_dim", "predicate_embed_dim"),
             *("max_positions", "max_source_positions", "max_target_positions", "pooling_queries"),
+            *("pooling_window", "word_ngrams", "ngram_buckets"),
             *("max_tokens", "max_tokens_valid", "batch_size", "batch_size_valid"),
             *("required_batch_size_multiple", "required_seq_len_multiple", "update_freq"),
             *("log_interval", "save_interval", "validate_interval", "ema_update_freq"),

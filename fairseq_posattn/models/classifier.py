@@ -17,6 +17,7 @@ from fairseq_posattn.encoders import ENCODERS, input_dropout_of
 from fairseq_posattn.encoders.flags import activation_of, map_dropout_of
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.layers.classification_head import PAIR_FEATURES, ClassificationHead
+from fairseq_posattn.layers.ngrams import NGramEmbedding
 from fairseq_posattn.layers.pooling import POOLINGS
 from fairseq_posattn.layers.sentence_batches import (
     groups_of_like_length,
@@ -36,11 +37,25 @@ class PosAttnClassifierConfig(SentenceEncoderConfig):
         default="attention",
         metadata={
             "help": "how the words become one vector: 'attention' has one learned query, "
-            "'multi_query' several, 'source2token' weighs each feature apart"
+            "'multi_query' several, 'source2token' weighs each feature apart; 'mean_max' has both, "
+            "'window_max' the greatest mean of --pooling-window words"
         },
     )
     pooling_queries: int = field(
         default=16, metadata={"help": "learned queries of --pooling multi_query"}
+    )
+    pooling_window: int = field(
+        default=5, metadata={"help": "neighbouring words of --pooling window_max"}
+    )
+    word_ngrams: int = field(
+        default=1,
+        metadata={
+            "help": "with --encoder none: n-grams of up to so many words have vectors of their own "
+            "beside those of the words; 1 for none"
+        },
+    )
+    ngram_buckets: int = field(
+        default=2_000_000, metadata={"help": "vectors that n-grams are hashed to"}
     )
     head_dim: int = field(
         default=0, metadata={"help": "features of a layer before the classes; 0 for none"}
@@ -67,6 +82,13 @@ class PosAttnClassifierConfig(SentenceEncoderConfig):
         default="<sep>",
         metadata={"help": "the word between the sentences of a document, for --hierarchical"},
     )
+    sentence_ends: str = field(
+        default="",
+        metadata={
+            "help": "words with blanks between, as in '. ! ?', that end a sentence, for "
+            "--hierarchical and documents without separators"
+        },
+    )
 
 
 class SequenceEncoder(nn.Module):
@@ -84,10 +106,14 @@ class SequenceEncoder(nn.Module):
         super().__init__()
         self.dropout = nn.Dropout(input_dropout_of(cfg))
         self.encoder = ENCODERS[str(cfg.encoder)](cfg, dim)
-        self.output_dim = self.encoder.output_dim
         self.pooling = POOLINGS[str(cfg.pooling)](
-            self.output_dim, cfg.pooling_queries, activation_of(cfg), map_dropout_of(cfg)
+            self.encoder.output_dim,
+            cfg.pooling_queries,
+            cfg.pooling_window,
+            activation_of(cfg),
+            map_dropout_of(cfg),
         )
+        self.output_dim = getattr(self.pooling, "output_dim", self.encoder.output_dim)
 
     def forward(self, vectors: Tensor, key_padding_mask: Tensor) -> Tensor:
         """``[B, T, C]`` to ``[B, output_dim]``; ``key_padding_mask`` bool ``[B, T]``."""
@@ -117,10 +143,17 @@ class SentenceEncoder(FairseqEncoder):
         self.embed_tokens = build_embedding(
             dictionary, dim, cfg.encoder_embed_path, cfg.freeze_embeddings
         )
+        self.ngrams = None
+        if cfg.word_ngrams > 1:
+            if str(cfg.encoder) != "none":
+                raise ValueError(f"--word-ngrams {cfg.word_ngrams} is for --encoder none alone")
+            self.ngrams = NGramEmbedding(cfg.word_ngrams, cfg.ngram_buckets, dim)
         self.words = SequenceEncoder(cfg, dim)
         self.sentences = None
         if cfg.hierarchical:
-            self.separator = _index_of(cfg.sentence_separator, dictionary)
+            ends = _indices_of(cfg.sentence_ends.split(), dictionary)
+            self.separator = _index_of(cfg.sentence_separator, dictionary, needed=not ends)
+            self.register_buffer("ends", torch.tensor(ends, dtype=torch.long), persistent=False)
             self.sentences = SequenceEncoder(cfg, self.words.output_dim)
         self.output_dim = (self.sentences or self.words).output_dim
         self.longest = cfg.max_positions
@@ -152,7 +185,7 @@ class SentenceEncoder(FairseqEncoder):
         tokens = words_only(src_tokens, pad, self.dictionary.eos())
         if self.sentences is None:
             return self._encode_words(tokens)
-        documents = split_documents(tokens, pad, self.separator)
+        documents = split_documents(tokens, pad, self.separator, self.ends)
         vectors, padding = documents.gather(self._encode_groups(documents.sentences))
         return self.sentences(vectors, padding)
 
@@ -164,18 +197,31 @@ class SentenceEncoder(FairseqEncoder):
 
     def _encode_words(self, tokens: Tensor) -> Tensor:
         """``[N, L]``, padded on the right, to ``[N, D]``."""
-        return self.words(self.embed_tokens(tokens), tokens.eq(self.dictionary.pad()))
+        vectors, padding = self.embed_tokens(tokens), tokens.eq(self.dictionary.pad())
+        if self.ngrams is not None:
+            more, absent = self.ngrams(tokens, padding)
+            vectors, padding = torch.cat([vectors, more], 1), torch.cat([padding, absent], 1)
+        return self.words(vectors, padding)
 
     def max_positions(self) -> int:
         return self.longest
 
 
-def _index_of(separator: str, dictionary) -> int:
+def _indices_of(words: list[str], dictionary) -> list[int]:
+    """Those of the words that the dictionary has."""
+    return [dictionary.index(word) for word in words if word in dictionary]
+
+
+def _index_of(separator: str, dictionary, needed: bool) -> int:
+    """The separator's index; -1, which no word has, if the dictionary lacks what is not needed."""
     index = dictionary.index(separator)
     if index == dictionary.unk():
+        if not needed:
+            return -1
         raise UsageError(
             f"--hierarchical: the dictionary lacks the sentence separator {separator!r}; prepare "
-            "the text with it between sentences, or name another with --sentence-separator"
+            "the text with it between sentences, name another with --sentence-separator, or name "
+            "the words that end a sentence with --sentence-ends"
         )
     return index
 

@@ -70,6 +70,32 @@ ARCHITECTURES = {
         "encoder_hidden_dim": 300,
         "cnn_widths": "5,5,5",
     },
+    # Yang et al. (2016): GRUs of 50 features each way and a query, over words and over sentences.
+    "han_classifier": {
+        "encoder": "bigru",
+        "encoder_hidden_dim": 100,
+        "pooling": "attention",
+        "hierarchical": True,
+        "sentence_ends": ". ! ?",
+        "dropout": 0.2,
+    },
+    # SWEM-concat of Shen et al. (2018): its numbers on Yelp and Yahoo are those of CSPAN's Table 2.
+    "swem_classifier": {
+        "encoder": "none",
+        "pooling": "mean_max",
+        "head_dim": 300,
+        "map_activation": "relu",
+        "dropout": 0.2,
+    },
+    # Joulin et al. (2017): words and bigrams of 10 features, 10M bins, their mean, the classes.
+    "fasttext_classifier": {
+        "encoder": "none",
+        "encoder_embed_dim": 10,
+        "word_ngrams": 2,
+        "ngram_buckets": 10_000_000,
+        "pooling": "mean",
+        "dropout": 0.0,
+    },
     # Zhang et al. (2015): the mean of an LSTM's 512 features, and the classes.
     "lstm_classifier": {
         "encoder": "lstm",

@@ -25,7 +25,7 @@ def _dataset(corpus: ClassificationCorpus) -> Dataset:
         positions=f"--max-positions {longest} --shorten-method truncate" if longest else "",
         preparation=PREPARATION.get(corpus.name, ""),
         columns=(*corpus.inputs, "label"),
-        tiny="--head-dim 12 --pooling-queries 2",
+        tiny="--head-dim 12 --pooling-queries 2 --ngram-buckets 64 --sentence-ends cue0",
     )
 
 

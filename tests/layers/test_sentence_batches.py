@@ -59,6 +59,25 @@ def test_documents_are_taken_apart():
     assert split.number.tolist() == [0, 1, 2, 0, 0, 1]
 
 
+@pytest.mark.parametrize("separator", [SEP, -1])
+def test_documents_are_taken_apart_after_words_that_end_a_sentence(separator):
+    """Which belong to it; -1 is no word's index."""
+    end, question = 7, 8
+    tokens = [[4, 5, end, 6, question, end, 3], [3, 3, end, PAD, PAD, PAD, PAD]]
+    if separator == SEP:
+        tokens[0][3:3], tokens[1][3:4] = [SEP], [SEP, PAD]
+    split = split_documents(torch.tensor(tokens), PAD, separator, torch.tensor([end, question]))
+    assert split.sentences.tolist() == [
+        [4, 5, end],
+        [6, question, PAD],
+        [end, PAD, PAD],
+        [3, PAD, PAD],
+        [3, 3, end],
+    ]
+    assert split.document.tolist() == [0, 0, 0, 0, 1]
+    assert split.number.tolist() == [0, 1, 2, 3, 0]
+
+
 def test_vectors_of_sentences_go_where_the_sentences_stood():
     split = split_documents(torch.tensor([[4, SEP, 5, 6], [7, PAD, PAD, PAD]]), PAD, SEP)
     vectors = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], requires_grad=True)

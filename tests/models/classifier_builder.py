@@ -21,6 +21,11 @@ TINY = [
     "--pooling-queries=3",
     "--dropout=0",
 ]
+# What an architecture needs beside these: bigrams few enough, and documents of several sentences.
+TINY_OF = {
+    "fasttext_classifier": ["--ngram-buckets=64"],
+    "han_classifier": ["--sentence-ends=word3 word4"],
+}
 
 
 def dictionary(words=16):
@@ -37,7 +42,7 @@ def build(arch, *flags, tiny=True, classes=5, pairs=False, words=None):
     parser = argparse.ArgumentParser(argument_default=argparse.SUPPRESS)
     parser.add_argument("--max-positions", type=int, default=512)  # the task's
     PosAttnClassifier.add_args(parser)
-    cfg = parser.parse_args([*(TINY if tiny else ()), *flags])
+    cfg = parser.parse_args([*([*TINY, *TINY_OF.get(arch, ())] if tiny else ()), *flags])
     cfg.arch = arch
     task = SimpleNamespace(source_dictionary=words or dictionary(), encodes_pairs=pairs)
     model = models.build_model(cfg, task)

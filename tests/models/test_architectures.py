@@ -22,6 +22,7 @@ from fairseq_posattn.models.seq2seq_architectures import ARCHITECTURES as TRANSF
 
 WORDS = dictionary()
 ALL = [*TRANSFORMERS, *CLASSIFIERS]
+LARGE = {*TRANSFORMERS, "fasttext_classifier"}
 
 
 def task():
@@ -63,9 +64,9 @@ WAYS = {
 
 
 def build(cfg, from_checkpoint=False):
-    """Translation models without contents: they are large."""
+    """Those without contents that are large."""
     name = getattr(cfg, "_name", None) or cfg.arch
-    with contextlib.nullcontext() if name in CLASSIFIERS else FakeTensorMode():
+    with contextlib.nullcontext() if name not in LARGE else FakeTensorMode():
         return models.build_model(cfg, task(), from_checkpoint)
 
 

@@ -13,6 +13,7 @@ from classifier_builder import (
     scores,
     sentences,
 )
+from fairseq.data import Dictionary
 
 from fairseq_posattn.analysis.heatmap import attention_numbers
 from fairseq_posattn.analysis.sublayers import attention_sublayers
@@ -346,6 +347,25 @@ def test_cspan_without_positions_is_blind_to_order():
         assert blind == (fusion == "none"), fusion
 
 
+def test_fasttext_is_the_mean_of_words_and_bigrams():
+    model = randomise(build("fasttext_classifier")).eval()
+    words, bigrams = model.encoder.embed_tokens.weight, model.encoder.ngrams.vectors.weight
+    vectors = [words[5], words[9], words[7]]
+    vectors += [bigrams[(a * 116049371 + b) % 64] for a, b in ((5, 9), (9, 7))]
+    tokens = torch.tensor([[5, 9, 7, EOS, PAD], [5, 9, 7, 4, EOS]])
+    expected = sum(vectors) / 5
+    torch.testing.assert_close(model.sentence_vectors(tokens)[0], expected)
+
+
+def test_swem_is_blind_to_order_and_fasttext_is_not():
+    tokens = sentences(6)
+    turned = torch.cat([tokens[:, :6].flip(1), tokens[:, 6:]], dim=1)
+    for arch, blind in [("swem_classifier", True), ("fasttext_classifier", False)]:
+        model = randomise(build(arch)).eval()
+        close = torch.allclose(scores(model, tokens), scores(model, turned), atol=1e-5)
+        assert close == blind, arch
+
+
 # --- Word vectors ------------------------------------------------------------------------------
 
 
@@ -406,6 +426,7 @@ def test_a_sentence_longer_than_the_limit_is_one_line():
         ("bi_blosan_classifier", "--block-length=-1", "--block-length -1"),
         ("transformer_classifier", "--encoder-sublayers=sann,ffn", "unknown sublayer 'sann'"),
         ("da_transformer_classifier", "--hierarchical --sentence-separator=|", "lacks the"),
+        ("bilstm_classifier", "--word-ngrams=2", "--word-ngrams 2 is for --encoder none alone"),
     ],
 )
 def test_wrong_flags_are_one_line(arch, flags, complaint):
@@ -460,6 +481,29 @@ def test_words_and_sentences_have_encoders_of_their_own():
     )
     encoder = sum(parameter.numel() for parameter in flat.encoder.words.parameters())
     assert parameters(hierarchical) - parameters(flat) == encoder
+
+
+def test_words_end_sentences_where_there_are_no_separators():
+    """What the dictionary lacks ends none; without either there are no sentences."""
+    words = Dictionary()
+    for word in range(16):
+        words.add_symbol(f"word{word}")
+    flags = ["--hierarchical", "--sentence-ends=word7 . word8", "--sentence-separator=missing"]
+    ends = randomise(build("da_transformer_classifier", *flags, words=words)).eval()
+    separates = randomise(build("da_transformer_classifier", "--hierarchical")).eval()
+    separates.load_state_dict(
+        {name: value for name, value in ends.state_dict().items() if "embed_tokens" not in name},
+        strict=False,
+    )
+    with torch.no_grad():
+        separates.encoder.embed_tokens.weight[:20] = ends.encoder.embed_tokens.weight
+    plain = torch.tensor([[5, 11, 6, 12, 9, EOS], [9, 12, 11, EOS, PAD, PAD]])
+    torch.testing.assert_close(
+        scores(ends, plain),
+        scores(separates, document_tokens([[1, 7], [2, 8], [5]], [[5, 8], [7]])),
+    )
+    with pytest.raises(UsageError, match="or name the words that end a sentence"):
+        build("han_classifier", "--sentence-ends=.", "--sentence-separator=missing")
 
 
 def test_sentences_without_words_are_left_out():

@@ -10,8 +10,9 @@ from classifier_builder import build, dictionary, scores
 from fairseq_posattn.models.classifier_architectures import ARCHITECTURES
 
 # DA knows how far a word is, not on which side. Distances take it two layers to tell soon.
-BLIND_TO_SIDES = {"da_transformer_classifier"}
-BLIND_TO_ORDER = {"multi_head_classifier"}
+# A sum over bigrams knows which two words stand together, not more.
+BLIND_TO_SIDES = {"da_transformer_classifier", "fasttext_classifier"}
+BLIND_TO_ORDER = {"multi_head_classifier", "swem_classifier"}
 LAYERS = {"da_transformer_classifier": 2}
 FLAGS = [
     "--encoder-embed-dim=36",

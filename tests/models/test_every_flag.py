@@ -258,6 +258,27 @@ CLASSIFIER_CASES = {
         7,
         "--pooling=multi_query",
     ),
+    "pooling_window": Case(
+        "--pooling-window=2", lambda m: words(m).pooling.window, 5, 2, "--pooling=window_max"
+    ),
+    "word_ngrams": Case(
+        "--word-ngrams=3",
+        lambda m: m.encoder.ngrams.longest,
+        *(2, 3),
+        base="--encoder=none --word-ngrams=2 --ngram-buckets=9",
+    ),
+    "ngram_buckets": Case(
+        "--ngram-buckets=8",
+        lambda m: m.encoder.ngrams.vectors.num_embeddings,
+        *(9, 8),
+        base="--encoder=none --word-ngrams=2 --ngram-buckets=9",
+    ),
+    "sentence_ends": Case(
+        "--sentence-ends=word3",
+        lambda m: m.encoder.ends.tolist(),
+        *([], [7]),
+        base="--hierarchical",
+    ),
     "head_dim": Case("--head-dim=9", lambda m: head(m)[1].out_features, 6, 9),
     "head_highway_layers": Case("--head-highway-layers=2", lambda m: len(head(m)), 5, 9),
     "pair_features": Case("--pair-features=distance", lambda m: m.pair_width, 4, 2),
