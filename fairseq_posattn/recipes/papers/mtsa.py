@@ -18,7 +18,7 @@ form's are our own."""
 from dataclasses import replace
 
 from fairseq_posattn.recipes.datasets import ROLES, datasets
-from fairseq_posattn.recipes.papers.mpsan import ADADELTA, BI_BLOSAN, MULTI_HEAD
+from fairseq_posattn.recipes.papers.mpsan import ADADELTA, BI_BLOSAN, MAPS, MULTI_HEAD
 from fairseq_posattn.recipes.recipe import (
     ClassificationRecipe,
     Dataset,
@@ -30,8 +30,8 @@ from fairseq_posattn.recipes.recipe import (
 
 # --- Classification ----------------------------------------------------------------------------
 
-_ADADELTA = f"{ADADELTA} --lr 0.5"
-_ADAM = "--optimizer adam --lr-scheduler fixed --lr 1e-3 --l2 1e-4"
+_ADADELTA = f"{ADADELTA} --lr 0.5 {MAPS}"
+_ADAM = f"--optimizer adam --lr-scheduler fixed --lr 1e-3 --l2 1e-4 {MAPS}"
 _PLAIN = "--map-activation relu --head-highway-layers 0"
 _INFERENCE = Training(
     f"{_ADADELTA} --dropout 0.35 --l2 5e-5",
