@@ -23,5 +23,5 @@ checks=0
 ruff check . || checks=$?
 ruff format --check . || checks=$?
 mypy || checks=$?
-python -m pytest --numprocesses 2 ${selection+"${selection[@]}"} "$@"
+python -m pytest --numprocesses 2 --dist worksteal ${selection+"${selection[@]}"} "$@"
 exit "$checks"

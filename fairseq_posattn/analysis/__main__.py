@@ -347,7 +347,7 @@ def write(numbers: dict, draw, args):
 
 
 def main(arguments: list[str] | None = None, prog: str | None = None):
-    logging.root.setLevel(logging.WARNING)  # fairseq tells what it reads, matplotlib all its fonts
+    logging.root.setLevel(logging.WARNING)  # fairseq tells what it reads
     args = build_parser(prog).parse_args(arguments)
     args.run(args)
 

@@ -1,6 +1,7 @@
 """What the figures share: matplotlib, which is optional, colours, and files that are whole."""
 
 import io
+import logging
 from pathlib import Path
 
 from fairseq_posattn.errors import UsageError
@@ -27,6 +28,8 @@ def new_figure(width: float, height: float):
     Raises:
         UsageError: it would be too large to look at.
     """
+    # It tells all its fonts, once fairseq has opened the log to everybody.
+    logging.getLogger("matplotlib").setLevel(logging.WARNING)
     from matplotlib.figure import Figure
 
     if max(width, height) > LARGEST:

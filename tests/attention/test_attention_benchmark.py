@@ -29,3 +29,4 @@ def test_every_implementation_that_can_is_measured_and_the_others_are_accounted_
     assert "| dman | reference |" in run.stdout
     assert "not measured at 4, 8: dman by triton: impl='triton' needs" in run.stdout
     assert picture.stat().st_size > 0
+    assert "DEBUG" not in run.stderr
