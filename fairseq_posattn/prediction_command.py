@@ -57,6 +57,12 @@ def make_parser(prog=None):
         "the .roles file beside it, and print what is predicted in the same format",
     )
     parser.add_argument(
+        "--constrained-decoding",
+        action="store_true",
+        help="roles: find the best tags that go together, whatever the training had; without it as "
+        "in training",
+    )
+    parser.add_argument(
         "--tokenizer",
         choices=("auto", "none", *RULES),
         default="auto",
@@ -129,6 +135,9 @@ def predict(args):
         words = {"auto": None, "none": "spaces"}.get(args.tokenizer, args.tokenizer)
         predictor = prediction.load(args.checkpoint, args.data, words=words, device=device)
         is_classifier = isinstance(predictor, prediction.Predictor)
+        if args.constrained_decoding:
+            check_tagger(predictor, "--constrained-decoding")
+            predictor.task.constrain()
         if (
             is_classifier
             and words is None
@@ -151,13 +160,20 @@ def predict(args):
     return blank
 
 
-def print_props(predictor, answers, gold):
-    """Print what a tagger predicts as a props file, to be scored against ``gold``."""
-    from fairseq_posattn.role_prediction import RolePredictor, as_props
-    from fairseq_posattn.scoring.props import read_props, write_props
+def check_tagger(predictor, option):
+    """Raise UsageError where an option is for taggers only."""
+    from fairseq_posattn.role_prediction import RolePredictor
 
     if not isinstance(predictor, RolePredictor):
-        raise UsageError(f"--props {gold}: the checkpoint is no tagger of semantic roles")
+        raise UsageError(f"{option}: the checkpoint is no tagger of semantic roles")
+
+
+def print_props(predictor, answers, gold):
+    """Print what a tagger predicts as a props file, to be scored against ``gold``."""
+    from fairseq_posattn.role_prediction import as_props
+    from fairseq_posattn.scoring.props import read_props, write_props
+
+    check_tagger(predictor, f"--props {gold}")
     predictions = (found for group in answers for found in group)
     sys.stdout.writelines(write_props(as_props(read_props(gold), predictions)))
 

@@ -64,7 +64,9 @@ class SequenceTaggingTask(FairseqTask):
         super().__init__(cfg)
         self.words, self.flags, self.tags = words, flags, tags
         self.tag_names = [tag for tag in tags.symbols[tags.nspecial :] if _is_real(tag)]
-        self.forbidden = forbidden_pairs(self.tag_names) if cfg.constrained_decoding else None
+        self.forbidden = None
+        if cfg.constrained_decoding:
+            self.constrain()
 
     @classmethod
     def setup_task(cls, cfg, **unused):
@@ -128,6 +130,10 @@ class SequenceTaggingTask(FairseqTask):
         if found is None:
             raise UsageError(f"{path}.idx is not there: {self.cfg.data} has no split {split!r}")
         return found
+
+    def constrain(self):
+        """Decode as ``--constrained-decoding`` has it from now on."""
+        self.forbidden = forbidden_pairs(self.tag_names)
 
     def decode(self, scores, lengths):
         """The tags, by name, that a model's scores ``[B, T, K]`` prefer: a list a sentence."""

@@ -89,6 +89,38 @@ def test_ratings_as_numbers(recipe_run, tiny_data, tmp_path):
     assert result["updates"] == 10
 
 
+def test_roles(recipe_run, tmp_path):
+    """MTSA's Table 4: of one data set two test sets, and what validation had at its best."""
+    recipe_run("mtsa/table4_roles", "--tiny", "--rows", "MTSA", "--out", tmp_path)
+    names = ["f1", "precision", "recall", "complete"]
+    rows = json.loads((tmp_path / "table4_roles.json").read_text())["rows"]
+    measured = {row["table"].rpartition(": ")[2]: row for row in rows if row["scores"]}
+    for dataset, splits in {"conll05": ["", "test1_", "valid_"], "ewt": ["", "valid_"]}.items():
+        scores = measured[dataset]["scores"]
+        assert list(scores) == [split + name for split in splits for name in names]
+        assert all(0 <= found <= 100 for (found,) in scores.values())
+    (ewt,) = results(tmp_path / "ewt")
+    assert measured["ewt"]["scores"]["valid_f1"] == [ewt["validation"]["scores"]["f1"]]
+    assert measured["ewt"]["paper"] == dict.fromkeys(measured["ewt"]["scores"])
+    assert measured["conll05"]["paper"]["valid_f1"] == 83.6
+
+
+def test_news(recipe_run, tmp_path):
+    """DA-Transformer's Table 5: seeds of a model, and popularity, which has none."""
+    rows = "DA-Transformer,Popularity"
+    arguments = ["--tiny", "--rows", rows, "--seeds", 2, "--out", tmp_path]
+    recipe_run("da_transformer/table5_mind", *arguments)
+    table = json.loads((tmp_path / "table5_mind.json").read_text())
+    runs = {row["row"]: row["scores"] for row in table["rows"] if row["scores"]}
+    assert {name: len(scores["auc"]) for name, scores in runs.items()} == {
+        "DA-Transformer": 2,
+        "Popularity": 1,
+    }
+    for scores in runs.values():
+        assert list(scores) == ["auc", "mrr", "ndcg5", "ndcg10"]
+        assert all(0 < score <= 100 for found in scores.values() for score in found)
+
+
 def test_by_updates(recipe_run, tiny_data, tmp_path):
     """MTSA's Table 5: so many updates, whatever the epochs."""
     arguments = ["--tiny", "--datasets", "trec", "--rows", "MTSA", "--data", tiny_data]

@@ -7,9 +7,11 @@ News: users click what shares a word with what they clicked before.
 import json
 import random
 import re
+from itertools import pairwise
 
 import forked_commands
 import pytest
+import torch
 from fairseq.data import Dictionary, indexed_dataset
 
 from fairseq_posattn import prediction
@@ -156,6 +158,35 @@ def test_sentences_with_given_predicates(tagger):
     }
 
 
+def test_tags_go_together_where_that_is_asked_for(tagger, tmp_path, monkeypatch, capsys):
+    """Of a model whose best tags do not."""
+    predictor = prediction.load(tagger[0])
+    torch.manual_seed(1)
+    torch.nn.init.normal_(predictor.model.output.weight)
+    monkeypatch.setattr(prediction, "load", lambda *args, **kwargs: predictor)
+    roles = tmp_path / "valid.roles"
+    roles.write_text("1 a B c d e f ||| O\n" * 3 + "2 f e A b c ||| O\n" * 3)
+
+    def broken(*options):
+        found = []
+        decode = predictor.task.decode
+        monkeypatch.setattr(
+            predictor.task, "decode", lambda *args: found.append(decode(*args)) or found[-1]
+        )
+        assert predict([str(tagger[0]), "--input", str(roles), "--cpu", *options]) == 0
+        monkeypatch.setattr(predictor.task, "decode", decode)
+        return sum(
+            after.startswith("I-") and before != "O" and before[2:] != after[2:]
+            for batch in found
+            for tags in batch
+            for before, after in pairwise(tags)
+        )
+
+    assert broken() > 0
+    assert broken("--constrained-decoding") == 0
+    capsys.readouterr()
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
@@ -282,6 +313,23 @@ def test_what_a_recommender_attends_to_is_not_shown_in_sentences(recommender, tm
     arguments = ["heatmap", str(recommender[0]), "--split", "valid"]
     with pytest.raises(UsageError, match="only its parameters can be shown"):
         analyse([*arguments, "--json", str(tmp_path / "heatmap.json")])
+
+
+def test_a_score_that_is_not_finite_is_one_line(recommender, tmp_path, capsys):
+    state = read_checkpoint(recommender[0])
+    state["model"]["no_history"].fill_(3e38)  # a number, but no dot product with it is
+    state["model"]["clicks.pooling.hidden.bias"].fill_(3e38)
+    weights = state["model"]["words.encoder.layers.0.sublayers.1.sublayer.fc2.weight"]
+    weights.fill_(3e38)
+    broken = tmp_path / "broken.pt"
+    torch.save(state, broken)
+    scores = tmp_path / "scores.tsv"
+    arguments = [str(broken), "--split", "valid", "--scores", str(scores), "--cpu"]
+    assert rank(arguments) == 1
+    error = capsys.readouterr().err
+    assert error.endswith("of valid is not finite\n")
+    assert error.count("\n") == 1
+    assert not scores.exists()
 
 
 def test_only_a_recommender_ranks(tagger, tmp_path, capsys):

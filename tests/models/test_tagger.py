@@ -137,6 +137,27 @@ def test_the_norms_have_the_published_epsilon():
     assert {norm.eps for norm in norms} == {1e-6}
 
 
+def test_a_word_that_training_lacks_keeps_its_vector(tmp_path):
+    """That of GloVe, while those of other words are tuned."""
+    vectors = {letter: [0.5 + number] * 8 for number, letter in enumerate("abcdefghij")}
+    path = tmp_path / "glove.txt"
+    lines = [f"{letter} {' '.join(map(str, vector))}\n" for letter, vector in vectors.items()]
+    path.write_text("10 8\n" + "".join(lines))
+    model = build(encoder_embed_path=str(path)).train()
+    optimizer = torch.optim.Adadelta(model.parameters(), lr=1.0)
+    tokens, predicate = batch()
+    for _ in range(3):
+        scores, _ = model(src_tokens=tokens, predicate=predicate)
+        optimizer.zero_grad()
+        scores.square().sum().backward()
+        optimizer.step()
+    tuned = model.embed_tokens.weight.detach()
+    for letter, vector in vectors.items():
+        index = words().index(letter)
+        kept = torch.equal(tuned[index], torch.tensor(vector))
+        assert kept == (index not in tokens)
+
+
 def test_a_task_that_does_not_tag_is_one_line():
     with pytest.raises(UsageError, match="needs --task sequence_tagging"):
         PosAttnTagger.build_model(SimpleNamespace(max_positions=20), SimpleNamespace())
