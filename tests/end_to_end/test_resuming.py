@@ -16,6 +16,7 @@ from kill_and_resume import Training, differences, end_of, finish, kill_at_rando
 
 PLATEAU = ("--lr-scheduler", "reduce_lr_on_plateau", "--lr-shrink", "0.5", "--lr-threshold", "0.5")
 PLATEAU += ("--warmup-updates", "0")
+ONLY_AT_THE_END = ("--save-interval-updates", "0")  # of a start; with each there is a validation
 EMA = ("--store-ema", "--ema-decay", "0.9", "--ema-update-freq", "3")
 
 
@@ -48,7 +49,7 @@ def case(request, tmp_path_factory):
     """One of the cases, and a run of it that was left alone."""
     mend, flags, updates = CASES[request.param]
     folder = tmp_path_factory.mktemp("case")
-    training = Training(folder, flags=flags)
+    training = Training(folder, flags=(*flags, *ONLY_AT_THE_END))
     in_parts(training, folder / "alone", updates[-1])
     return SimpleNamespace(mend=mend, training=training, updates=updates, alone=folder / "alone")
 
