@@ -29,6 +29,7 @@ from fairseq.tasks.sentence_prediction import SentencePredictionTask  # noqa: E4
 
 from fairseq_posattn.criterions.relatedness import expected_score  # noqa: E402
 from fairseq_posattn.data.row_checks import labels_of  # noqa: E402
+from fairseq_posattn.data.unknown_words import UnknownWords  # noqa: E402
 from fairseq_posattn.role_prediction import RolePredictor  # noqa: E402
 from fairseq_posattn.tasks import (  # noqa: E402
     SentencePairPredictionTask,
@@ -139,6 +140,7 @@ class Predictor:
         expects_pairs: whether a text is a pair of sentences.
         dictionary: the model's words.
         words: makes words of a text.
+        unknown: counts the words that the dictionary lacks.
     """
 
     def __init__(self, trained: TrainedModel, words, device):
@@ -150,6 +152,7 @@ class Predictor:
         data = self.task.cfg.data
         rule = word_rule(data) if words is None else words
         self.words = RULES.get(rule or "spaces", rule)
+        self.unknown = UnknownWords()
         self.apart = isinstance(self.task, SentencePairPredictionTask)
         self.expects_pairs = self.apart or Path(data, "input1").is_dir()
         self.lower = self._is_lower(manifest.read(data))
@@ -278,6 +281,7 @@ class Predictor:
             raise EmptySentenceError("the sentence is empty")
         words = tokens[:-1]  # without the end; what is written into it is written into the tokens
         words[torch.isin(words, self.special)] = self.dictionary.unk()
+        self.unknown.add(words, self.dictionary)
         return tokens
 
     def _join(self, sentences):

@@ -29,6 +29,7 @@ from fairseq_posattn.preparation.command import positive
 from fairseq_posattn.preparation.text.words import RULES
 
 SENTENCE_SEPARATOR = "<sep>"  # of documents
+LONGEST = 1 << 21  # bytes of a line
 
 
 def make_parser(prog=None):
@@ -146,7 +147,7 @@ def predict(args):
             is_document = SENTENCE_SEPARATOR in predictor.dictionary
             predictor.words = RULES["documents" if is_document else "moses"]
         bar = stack.enter_context(tqdm(disable=not args.progress, unit=" lines"))
-        groups = arriving_lines(file.fileno(), args.buffer_size)
+        groups = arriving_lines(file.fileno(), args.buffer_size, name)
         answers = predictor.read_groups(groups, name, args.batch_size)
         if args.props:
             print_props(predictor, answers, args.props)
@@ -155,6 +156,8 @@ def predict(args):
             for found in predictions:
                 print(found.as_json() if args.json else found)
             sys.stdout.flush()
+            if warning := predictor.unknown.warning():
+                sys.stderr.write(f"warning: {name}: {warning}\n")
             blank += predictions.count(prediction.NOTHING)
             bar.update(len(predictions))
     return blank
@@ -178,13 +181,18 @@ def print_props(predictor, answers, gold):
     sys.stdout.writelines(write_props(as_props(read_props(gold), predictions)))
 
 
-def arriving_lines(descriptor: int, most: int) -> Iterator[list[bytes]]:
+def arriving_lines(descriptor: int, most: int, name: str) -> Iterator[list[bytes]]:
     """The lines of an open file, in groups of those that have come; at most ``most`` in each.
 
     It waits for a line where there is none, and for no other where there is one.
+
+    Raises:
+        UsageError: a line is so long that it cannot be text; it has the file's ``name``.
     """
     rest, lines = b"", []
     while chunk := os.read(descriptor, 1 << 16):
+        if len(rest) > LONGEST:
+            raise UsageError(f"{name}: a line of more than {LONGEST:,} bytes is no text")
         *whole, rest = (rest + chunk).split(b"\n")
         lines += whole
         while len(lines) >= most:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 from fairseq.data import data_utils
 
+from fairseq_posattn.data.unknown_words import UnknownWords
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.role_sentences import SEPARATOR
 from fairseq_posattn.scoring.props import Proposition, Sentence, pieces_of_tags
@@ -77,6 +78,7 @@ class RolePredictor:
         self.dictionary = self.task.source_dictionary
         self.words, self.lower, self.device = words, lower, device
         self.nothing = nothing
+        self.unknown = UnknownWords()  # of the tagged sentences, once for each predicate
 
     def read_groups(
         self, groups: Iterable[list[bytes]], name: str, batch_size: int = 64
@@ -149,6 +151,8 @@ class RolePredictor:
     def _tag(self, batch):
         rows = [[self._index(word) for word in words] for _, _, words in batch]
         tokens = [torch.tensor(row) for row in rows]
+        for sentence in tokens:
+            self.unknown.add(sentence, self.dictionary)
         padded = data_utils.collate_tokens(tokens, self.dictionary.pad())
         predicate = torch.zeros_like(padded)
         for row, (_, place, _) in enumerate(batch):

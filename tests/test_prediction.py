@@ -97,11 +97,11 @@ def test_lines_arrive_in_groups_of_what_is_there(descriptor, tmp_path):
     if descriptor == "file":
         (tmp_path / "text").write_bytes(b"1\n2\n3\n4\n5")
         with open(tmp_path / "text", "rb") as file:
-            groups = list(prediction_command.arriving_lines(file.fileno(), most=2))
+            groups = list(prediction_command.arriving_lines(file.fileno(), most=2, name="text"))
         assert groups == [[b"1", b"2"], [b"3", b"4"], [b"5"]]
         return
     reading, writing = os.pipe()
-    groups = prediction_command.arriving_lines(reading, most=10)
+    groups = prediction_command.arriving_lines(reading, most=10, name="text")
     os.write(writing, b"1\n2\n3")  # the third line is not whole
     assert next(groups) == [b"1", b"2"]
     os.write(writing, b"3\n")
@@ -276,3 +276,21 @@ def test_special_words_are_those_of_the_dictionary(predictor):
         Dictionary().unk(),
         predictor.dictionary.index("<mask>"),
     }
+
+
+def test_a_text_of_unknown_words_is_told_once(tmp_path, capsys):
+    (tmp_path / "text").write_text("x\ny z a\n<pad>\na b\n")
+    assert command("--input", tmp_path / "text", "--buffer-size", "2") == 0
+    told = capsys.readouterr().err
+    assert told.startswith(f"warning: {tmp_path / 'text'}: 3 of 4 words are unknown to the model: ")
+    assert told.count("\n") == 1
+    (tmp_path / "text").write_text("a x\n")
+    assert command("--input", tmp_path / "text") == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_a_line_without_end_is_refused(tmp_path, capsys):
+    with open(tmp_path / "text", "wb") as file:
+        file.truncate(1 << 40)
+    assert command("--input", tmp_path / "text") == 1
+    assert f"{tmp_path / 'text'}: a line of more than 2,097,152 bytes" in capsys.readouterr().err

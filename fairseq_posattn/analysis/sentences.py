@@ -1,13 +1,14 @@
 """The sentences whose attention is looked at, as the model is given them: tensors of token ids."""
 
 import sys
-from pathlib import Path
+from contextlib import nullcontext
 
 import torch
 from fairseq.tasks import FairseqTask
 from torch import Tensor
 
 from fairseq_posattn.errors import UsageError
+from fairseq_posattn.preparation.text.lines import raw_lines
 
 STANDARD_INPUT = "-"
 
@@ -25,7 +26,8 @@ def read_file(path: str, task: FairseqTask) -> dict[int, Tensor]:
         UsageError: there is no such file, it is not UTF-8, or it has no sentences.
     """
     try:
-        data = sys.stdin.buffer.read() if path == STANDARD_INPUT else Path(path).read_bytes()
+        with _opened(path) as file:
+            data = b"".join(raw_lines(file, f"--sentences {path}"))
         lines = data.decode().split("\n")
     except OSError as error:
         raise UsageError(f"--sentences {path}: {error.strerror}") from error
@@ -37,6 +39,10 @@ def read_file(path: str, task: FairseqTask) -> dict[int, Tensor]:
     if not sentences:
         raise UsageError(f"--sentences {path}: no sentences in it")
     return sentences
+
+
+def _opened(path):
+    return nullcontext(sys.stdin.buffer) if path == STANDARD_INPUT else open(path, "rb")
 
 
 def _encode(line: str, task: FairseqTask) -> Tensor:

@@ -22,6 +22,7 @@ HEADER = struct.Struct("<8sQQQQQ")  # name, version, kind of number, its bytes, 
 
 
 def apply():
+    patch(indexed_dataset, "infer_dataset_impl", _which_kind)
     patch(MMapIndexedDataset, "_do_init", _checked(_check_mmap))
     patch(MMapIndexedDataset, "__del__", _if_it_was_opened)
     patch(IndexedDataset, "read_index", _checked(_check_cached))
@@ -32,12 +33,29 @@ def apply():
 def _checked(check):
     def check_first(read):
         def check_and_read(self, path):
+            _require_files(path)
             check(path)
             return read(self, path)
 
         return check_and_read
 
     return check_first
+
+
+def _which_kind(infer_dataset_impl):
+    """The first that looks into an index, and waits if it is a FIFO."""
+
+    def infer_of_files(path):
+        _require_files(path)
+        return infer_dataset_impl(path)
+
+    return infer_of_files
+
+
+def _require_files(path):
+    for name in (indexed_dataset.index_file_path(path), indexed_dataset.data_file_path(path)):
+        if os.path.exists(name) and not os.path.isfile(name):
+            raise UsageError(f"{name} is no file that data can be read from")
 
 
 def _if_it_was_opened(close):

@@ -132,11 +132,7 @@ def _save(cfg, trainer, epoch_itr, loss):
         return "nothing was saved for it, as the flags say"
     path = os.path.join(cfg.save_dir, f"checkpoint_last{trainer.checkpoint_suffix}.pt")
     if getattr(trainer, "updates_saved", None) != trainer.get_num_updates():
-        extra_state = {"train_iterator": epoch_itr.state_dict(), "val_loss": loss}
-        if hasattr(checkpoint_utils.save_checkpoint, "best"):
-            extra_state["best"] = checkpoint_utils.save_checkpoint.best
-        if hasattr(trainer.task, "get_checkpoint_dict"):
-            extra_state.update(trainer.task.get_checkpoint_dict())
+        extra_state = place_in_training(trainer, epoch_itr, loss)
         trainer.consolidate_optimizer()
         if trainer.should_save_checkpoint_on_current_rank:
             trainer.save_checkpoint(path, extra_state)
@@ -145,6 +141,16 @@ def _save(cfg, trainer, epoch_itr, loss):
     if cfg.restore_file == "checkpoint_last.pt":  # as it is if it is not given
         return f"the same command goes on from {path}"
     return f"--restore-file {path} goes on from there"
+
+
+def place_in_training(trainer, epoch_itr, loss):
+    """What a checkpoint has beside the trainer's own state, to go on from it."""
+    extra_state = {"train_iterator": epoch_itr.state_dict(), "val_loss": loss}
+    if hasattr(checkpoint_utils.save_checkpoint, "best"):
+        extra_state["best"] = checkpoint_utils.save_checkpoint.best
+    if hasattr(trainer.task, "get_checkpoint_dict"):
+        extra_state.update(trainer.task.get_checkpoint_dict())
+    return extra_state
 
 
 def _end_in_one_line(call_main):

@@ -1,6 +1,12 @@
-"""Dictionaries, vectors and what splits words, if they cannot be read: one line with the file."""
+"""Dictionaries, vectors, codes and text that cannot be read: one line with the file.
 
+fairseq names no file where it quotes the line at fault, waits for FIFOs, and reads a line of any
+length, and codes of any size, into memory.
+"""
+
+import contextlib
 import os
+import sys
 
 from fairseq import utils
 from fairseq.data import Dictionary, encoders
@@ -9,23 +15,41 @@ from fairseq_posattn.errors import UsageError
 from fairseq_posattn.mends.checkpoint_reading import in_one_line
 from fairseq_posattn.mends.patching import patch
 
+LONGEST = 1 << 20  # bytes of a line
+LARGEST = 1 << 25  # bytes of codes, or of a model that splits words: ten times any published
+# Flags of --bpe that name files.
+CODES = ("bpe_codes", "sentencepiece_model", "gpt2_encoder_json", "gpt2_vocab_bpe")
+CODES += ("bpe_merges", "bpe_vocab", "bpe_vocab_file")
+
 
 def apply():
     patch(Dictionary, "add_from_file", _name_the_dictionary)
     patch(utils, "parse_embedding", _name_the_vectors)
+    patch(utils, "load_embedding", _check_the_width)
     patch(encoders, "build_bpe", _name_the_codes)
+    for name in ("fairseq_cli.interactive", "__main__"):
+        if hasattr(sys.modules.get(name), "buffered_read"):
+            patch(sys.modules[name], "buffered_read", lambda original: read_groups)
+
+
+def _require_lines(path, what):
+    """Refuse what is no file, and a line that no file of text has, before either is read."""
+    if not os.path.isfile(path):
+        raise UsageError(f"{path} is no file that a {what} can be read from")
+    with open(path, "rb") as file:
+        while line := file.readline(LONGEST):
+            if len(line) == LONGEST:
+                raise UsageError(f"{path} has a line of {LONGEST:,} bytes or more: it is no {what}")
 
 
 def _name_the_dictionary(add_from_file):
-    """fairseq quotes the line at fault and names no file; a FIFO it waits for; one without words
-    it takes, and the model fails in its embedding.
-    """
+    """One without words fairseq takes, and the model fails in its embedding."""
 
     def add_or_explain(self, file):
         if not isinstance(file, str):
             return add_from_file(self, file)
-        if os.path.exists(file) and not os.path.isfile(file):
-            raise UsageError(f"{file} is no file that a dictionary can be read from")
+        if os.path.exists(file):
+            _require_lines(file, "dictionary")
         before = len(self)
         try:
             add_from_file(self, file)
@@ -39,29 +63,62 @@ def _name_the_dictionary(add_from_file):
     return add_or_explain
 
 
+class _Vectors(dict):
+    """Of words, all of ``width`` numbers, from the file ``path``."""
+
+
 def _name_the_vectors(parse_embedding):
     """Of fairseq's own models; ours read theirs in models/word_vectors.py."""
 
     def parse_or_explain(embed_path):
+        if os.path.exists(embed_path):
+            _require_lines(embed_path, "list of word vectors")
         try:
-            return parse_embedding(embed_path)
+            vectors = _Vectors(parse_embedding(embed_path))
+            widths = {len(row) for row in vectors.values()}
         except OSError:
             raise
         except Exception as error:
             raise UsageError(
                 f"{embed_path} holds no word vectors ({in_one_line(error)})"
             ) from error
+        if len(widths) != 1:
+            raise UsageError(f"{embed_path} holds vectors of {len(widths)} widths, not of one")
+        for word, vector in vectors.items():
+            if not vector.isfinite().all():
+                raise UsageError(f"{embed_path}: the vector of {word!r} has a number that is none")
+        vectors.path, (vectors.width,) = embed_path, widths
+        return vectors
 
     return parse_or_explain
 
 
+def _check_the_width(load_embedding):
+    """fairseq fails at the first word, with the shapes of two tensors."""
+
+    def check_and_load(embed_dict, vocab, embedding):
+        width = getattr(embed_dict, "width", embedding.embedding_dim)
+        if width != embedding.embedding_dim:
+            raise UsageError(
+                f"{embed_dict.path} has vectors of {width} numbers, and the embedding has "
+                f"{embedding.embedding_dim}: change --encoder-embed-dim or --decoder-embed-dim"
+            )
+        return load_embedding(embed_dict, vocab, embedding)
+
+    return check_and_load
+
+
 def _name_the_codes(build_bpe):
     def build_or_explain(cfg, *args, **kwargs):
+        settings = dict(cfg) if hasattr(cfg, "keys") else getattr(cfg, "__dict__", {})
+        paths = [str(settings[name]) for name in CODES if settings.get(name)]
+        files = [path for path in paths if os.path.exists(path)]
+        for path in files:
+            if not os.path.isfile(path) or os.path.getsize(path) > LARGEST:
+                raise UsageError(f"{path}: what --bpe reads is a file of at most {LARGEST:,} bytes")
         try:
             return build_bpe(cfg, *args, **kwargs)
         except (Exception, SystemExit) as error:  # subword-nmt leaves the program
-            settings = dict(cfg) if hasattr(cfg, "keys") else vars(cfg)
-            files = [value for value in settings.values() if os.path.isfile(str(value))]
             name = settings.get("_name") or settings.get("bpe")
             raise UsageError(
                 f"--bpe {name} cannot be read from {', '.join(files) or 'no file'} "
@@ -69,3 +126,25 @@ def _name_the_codes(build_bpe):
             ) from error
 
     return build_or_explain
+
+
+def read_groups(input, buffer_size):
+    """The lines of ``fairseq-interactive --input``, without blanks around them, in groups.
+
+    Args:
+        input (str): the file, ``-`` for the standard input.
+    """
+    with contextlib.ExitStack() as stack:
+        file = sys.stdin
+        if input != "-":
+            file = stack.enter_context(open(input, encoding="utf-8"))
+        group = []
+        while line := file.readline(LONGEST):
+            if len(line) == LONGEST:
+                raise UsageError(f"--input {input} has a line of {LONGEST:,} characters or more")
+            group.append(line.strip())
+            if len(group) >= buffer_size:
+                yield group
+                group = []
+        if group:
+            yield group

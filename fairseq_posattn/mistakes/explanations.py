@@ -81,6 +81,11 @@ KNOWN = (
         "--sampling-topk is more than there are words in the dictionary",
     ),
     ("ValueError", r"(impl='\w+' needs a GPU, .*)", "--attention-impl: {0}"),
+    (
+        "FloatingPointError",
+        r"(gradients are Nan/Inf|Minimum loss scale reached)",
+        "the training has diverged ({0}): lower --lr, raise --warmup-updates or give --clip-norm",
+    ),
     ("NotImplementedError", r"Unknown post_process option: (.*)", "--post-process {0}: unknown"),
     (
         "UnicodeDecodeError",

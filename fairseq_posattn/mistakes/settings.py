@@ -10,6 +10,7 @@ from fairseq import utils
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.mistakes.data_folder import check_data
+from fairseq_posattn.mistakes.metrics import check_metric
 from fairseq_posattn.mistakes.ranges import check_ranges, flag
 
 READERS = {
@@ -85,6 +86,8 @@ def check_training(settings: Mapping):
     if not save_dir or (os.path.exists(save_dir) and not os.path.isdir(save_dir)):
         raise UsageError(f"--save-dir {save_dir or repr('')}: it must be a folder")
     validates = not settings.get("disable_validation")
+    if validates:
+        check_metric(settings)
     check_data(settings, ("train_subset", *(["valid_subset"] if validates else [])))
 
 

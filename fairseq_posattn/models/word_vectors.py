@@ -1,5 +1,7 @@
 """Word embeddings that start from a file of vectors, such as GloVe's."""
 
+import os
+
 import numpy
 import torch
 from fairseq.data import Dictionary
@@ -57,6 +59,8 @@ def read_vectors(path: str, dictionary: Dictionary, dim: int) -> tuple[list[int]
             no word of the dictionary.
     """
     rows, vectors = [], []
+    if os.path.exists(path) and not os.path.isfile(path):  # a FIFO would be waited for
+        raise UsageError(f"--encoder-embed-path {path} cannot be read: it is no file")
     try:
         with open(path, encoding="utf-8") as file:
             for number, line in enumerate(_lines(file, path), start=1):

@@ -168,6 +168,7 @@ MISTAKES = [
     ("train", "--lr-scheduler polynomial_decay", "--total-num-update is missing"),
     ("train", "--lr-scheduler triangular", "--max-lr is missing"),
     ("train", "--best-checkpoint-metric f1", "--best-checkpoint-metric f1: loss, nll_loss, ppl"),
+    ("train", "--best-checkpoint-metric bleu", "--best-checkpoint-metric bleu: --eval-bleu"),
     ("train", "--write-checkpoints-asynchronously", "--write-checkpoints-asynchronously iopath"),
     ("train", PORT, "port TAKEN --distributed-init-method"),
     ("train", "--distributed-world-size 2", "--distributed-world-size 2: 0 GPUs"),

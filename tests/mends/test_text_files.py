@@ -4,11 +4,13 @@ import argparse
 import os
 
 import pytest
+import torch
 from fairseq import utils
 from fairseq.data import Dictionary, encoders
 
 from fairseq_posattn import mends
 from fairseq_posattn.errors import UsageError
+from fairseq_posattn.mends import text_files
 
 mends.apply()
 
@@ -79,3 +81,49 @@ def test_codes_and_models_that_are_none(tmp_path, name, setting, content, capfd)
         assert "\n" not in str(error)
     else:  # subword-nmt takes an empty file for no codes
         assert name == "subword_nmt" and content in (b"",)
+
+
+def test_a_line_without_end_is_not_read(tmp_path):
+    path = tmp_path / "file"
+    with open(path, "wb") as file:
+        file.truncate(1 << 40)
+    for read in (Dictionary.load, utils.parse_embedding):
+        with pytest.raises(UsageError, match=f"^{path} has a line of 1,048,576 bytes or more"):
+            read(str(path))
+    with pytest.raises(UsageError, match=f"^{path}: what --bpe reads is a file of at most"):
+        encoders.build_bpe(argparse.Namespace(bpe="subword_nmt", bpe_codes=str(path)))
+    groups = text_files.read_groups(str(path), 1)
+    with pytest.raises(UsageError, match=f"^--input {path} has a line of"):
+        next(groups)
+
+
+@pytest.mark.parametrize(
+    "text, told",
+    [
+        ("1 3\na 1 2 3\n", "has vectors of 3 numbers, and the embedding has 2: change --encoder"),
+        ("2 3\na 1 2 3\nb 1 2\n", "holds vectors of 2 widths"),
+        ("1 2\na 1 nan\n", "the vector of 'a' has a number that is none"),
+    ],
+)
+def test_vectors_that_do_not_fit(tmp_path, text, told):
+    path, dictionary = tmp_path / "vectors", Dictionary()
+    path.write_text(text)
+    dictionary.add_symbol("a")
+    with pytest.raises(UsageError, match=f"^{path}.*{told}"):
+        vectors = utils.parse_embedding(str(path))
+        utils.load_embedding(vectors, dictionary, torch.nn.Embedding(5, 2))
+
+
+def test_vectors_are_read_as_by_fairseq(tmp_path):
+    path, dictionary = tmp_path / "vectors", Dictionary()
+    path.write_text("1 2\na 1 2\n")
+    dictionary.add_symbol("a")
+    vectors = utils.parse_embedding(str(path))
+    embedding = utils.load_embedding(vectors, dictionary, torch.nn.Embedding(5, 2))
+    assert embedding.weight[4].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("size, groups", [(1, [["a b"], [""], ["c"]]), (2, [["a b", ""], ["c"]])])
+def test_lines_are_read_in_groups_as_by_fairseq(tmp_path, size, groups):
+    (tmp_path / "text").write_text(" a b \n\nc")
+    assert list(text_files.read_groups(str(tmp_path / "text"), size)) == groups

@@ -1,0 +1,36 @@
+"""How many words of what a model is given it does not know: most of them are a mistake."""
+
+from dataclasses import dataclass
+
+from fairseq.data import Dictionary
+from torch import Tensor
+
+
+@dataclass
+class UnknownWords:
+    """Counts words, and tells once if most of them are unknown.
+
+    Attributes:
+        unknown: of ``words``.
+        told: whether :meth:`warning` has told it.
+    """
+
+    unknown: int = 0
+    words: int = 0
+    told: bool = False
+
+    def add(self, tokens: Tensor, dictionary: Dictionary) -> None:
+        """Count those of ``tokens``, numbers of words in any shape, that are no marks."""
+        unknown = int(tokens.eq(dictionary.unk()).sum())
+        self.unknown += unknown
+        self.words += unknown + int(tokens.ge(dictionary.nspecial).sum())
+
+    def warning(self) -> str | None:
+        """What to say, the first time that there is something to say."""
+        if self.told or 2 * self.unknown <= self.words:
+            return None
+        self.told = True
+        return (
+            f"{self.unknown:,} of {self.words:,} words are unknown to the model: is the text in "
+            "its language, and made words and cut into pieces as its training data was?"
+        )

@@ -1,0 +1,228 @@
+"""Every command that reads a file other than a checkpoint, and the place of that file."""
+
+import contextlib
+import json
+import os
+import shutil
+from pathlib import Path
+
+import entry_points
+from entry_points import GENERATION, TRAINING, fairseq_command, script
+from hostile_files import files_of
+
+LOAD = "load_model_ensemble_and_task"
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+
+TRANSLATION = "{data}/translation/data"
+MODEL = ["--path", "{data}/translation/checkpoint.pt", *GENERATION[3:]]
+TRAINING = [TRANSLATION, *TRAINING[1:], "--max-update", "1"]
+FAIRSEQS_OWN = [
+    *(TRANSLATION, "--arch", "transformer", "--encoder-layers", "1", "--decoder-layers", "1"),
+    *("--encoder-embed-dim", "12", "--encoder-attention-heads", "2"),
+    *("--decoder-embed-dim", "12", "--decoder-attention-heads", "2"),
+    *(*TRAINING[TRAINING.index("--criterion") :], "--encoder-embed-path", "{path}"),
+]
+CLASSIFIER = [
+    *("{data}/classification/data", "--task", "sentence_prediction", "--num-classes", "2"),
+    *("--arch", "mpsan_classifier", "--encoder-embed-dim", "12", "--head-dim", "8"),
+    *("--criterion", "sentence_classification", "--optimizer", "adam", "--lr", "1e-3"),
+    *("--batch-size", "16", "--max-update", "1", "--num-workers", "0", "--no-save"),
+    *("--disable-validation", "--save-dir", "{folder}/saved"),
+]
+
+
+SOURCE = ["--source", "{data}/published", "--dest", "{folder}/prepared"]
+
+
+def posattn(*arguments):
+    return script("fairseq_posattn.command_line", *arguments)
+
+
+def interactive(*arguments):
+    return fairseq_command("interactive", TRANSLATION, *MODEL, "--buffer-size", "8", *arguments)
+
+
+PREDICT = ("predict", "{data}/classification/checkpoint.pt", "--cpu")
+PREDICT += ("--data", "{data}/classification/data")
+train = fairseq_command("train", *TRAINING)
+classify = fairseq_command("train", *CLASSIFIER)
+generate = fairseq_command("generate", TRANSLATION, *MODEL)
+validate = fairseq_command(
+    "validate", TRANSLATION, *MODEL, "--task", "translation", "--valid-subset", "test"
+)
+analysis = posattn(
+    *("analysis", "locality", "{data}/translation/checkpoint.pt"),
+    *("--data", TRANSLATION, "--split", "test"),
+)
+rank = posattn("rank", "popularity", "--data", "{data}/news", "--split", "test")
+page = script("../examples/results_page.py", "--add", "{path}", "--results", "{folder}")
+
+# By the kind of file, the commands and where they look for it.
+READERS = {
+    "vectors": {
+        "train": (
+            "file",
+            fairseq_command("train", *FAIRSEQS_OWN),
+        ),
+        "classify": ("file", fairseq_command("train", *CLASSIFIER, "--encoder-embed-path={path}")),
+        "prepare": (
+            "file",
+            posattn("prepare", "classification", "trec", *SOURCE, "--glove", "{path}"),
+        ),
+    },
+    "dictionary": {
+        "train": ("translation/data/dict.de.txt", train),
+        "generate": ("translation/data/dict.en.txt", generate),
+        "interactive": ("translation/data/dict.de.txt", interactive()),
+        "validate": ("translation/data/dict.de.txt", validate),
+        "analysis": ("translation/data/dict.de.txt", analysis),
+        "classify": ("classification/data/label/dict.txt", classify),
+        "predict": ("classification/data/input0/dict.txt", posattn(*PREDICT)),
+        "preprocess": (
+            "file",
+            fairseq_command(
+                *("preprocess", "--source-lang", "de", "--target-lang", "en", "--srcdict"),
+                *("{path}", "--testpref", "{data}/text", "--destdir", "{folder}/out"),
+            ),
+        ),
+    },
+    "index": {
+        "train": ("translation/data/train.de-en.en.idx", train),
+        "generate": ("translation/data/test.de-en.de.idx", generate),
+        "validate": ("translation/data/test.de-en.en.idx", validate),
+        "analysis": ("translation/data/test.de-en.de.idx", analysis),
+        "classify": ("classification/data/label/train.idx", classify),
+    },
+    "numbers": {
+        "train": ("translation/data/train.de-en.de.bin", train),
+        "generate": ("translation/data/test.de-en.de.bin", generate),
+        "validate": ("translation/data/test.de-en.en.bin", validate),
+        "analysis": ("translation/data/test.de-en.de.bin", analysis),
+        "classify": ("classification/data/input0/train.bin", classify),
+    },
+    "codes": {
+        "interactive": ("file", interactive("--bpe", "subword_nmt", "--bpe-codes", "{path}")),
+    },
+    "sentencepiece": {
+        "interactive": (
+            "file",
+            interactive("--bpe", "sentencepiece", "--sentencepiece-model", "{path}"),
+        ),
+        "generate": (
+            "file",
+            fairseq_command(
+                *("generate", TRANSLATION, *MODEL, "--bpe", "sentencepiece"),
+                *("--sentencepiece-model", "{path}"),
+            ),
+        ),
+    },
+    "manifest": {"predict": ("classification/data/preparation.json", posattn(*PREDICT))},
+    "text": {
+        "predict": ("file", posattn(*PREDICT, "--input", "{path}")),
+        "interactive": ("file", interactive("--input", "{path}")),
+        "analysis": (
+            "file",
+            posattn(
+                *("analysis", "locality", "{data}/translation/checkpoint.pt"),
+                *("--data", TRANSLATION, "--sentences", "{path}"),
+            ),
+        ),
+        "bleu": ("file", posattn("score", "bleu", "--generated", "{path}")),
+        "rouge": (
+            "file",
+            posattn("score", "rouge", "--hypotheses", "{path}", "--references", "{path}"),
+        ),
+        "labels": (
+            "file",
+            posattn("score", "labels", "--predictions", "{path}", "--references", "{path}"),
+        ),
+        "srl": ("file", posattn("score", "srl", "--gold", "{path}", "--predicted", "{path}")),
+    },
+    "scores": {"ranking": ("file", posattn("score", "ranking", "--scores", "{path}"))},
+    "parquet": {
+        "prepare": (
+            "published/train-00000-of-00001.parquet",
+            posattn("prepare", "summarization", "cnn_dailymail", *SOURCE),
+        ),
+    },
+    "result": {"page": ("file", page)},
+}
+
+
+def publish(folder):
+    """TREC's questions, and articles with highlights, of which one file is hostile."""
+    folder.mkdir()
+    for name in ("train_5500.label", "TREC_10.label"):
+        (folder / name).write_text("NUM:date When is it ?\nHUM:ind Who is it ?\n")
+    with contextlib.suppress(ImportError):
+        import pyarrow.parquet
+
+        table = pyarrow.table({"article": ["a b"], "highlights": ["a"], "id": ["1"]})
+        for split in ("train", "validation", "test"):
+            pyarrow.parquet.write_table(table, folder / f"{split}-00000-of-00001.parquet")
+
+
+def try_all(kind, reader, folder):
+    """Give each hostile file of a kind to a command, in a process of its own.
+
+    Returns:
+        the path that it was given, and by the file's name what became of it, as
+        ``entry_points.wait`` has it.
+    """
+    results = folder / "results.json"
+    process = entry_points.SERVER.Process(target=_try_all, args=(kind, reader, folder, results))
+    process.start()
+    process.join()
+    assert process.exitcode == 0, (kind, reader)
+    return folder / "world" / READERS[kind][reader][0], json.loads(results.read_text())
+
+
+def _try_all(kind, reader, folder, results):
+    from fairseq import checkpoint_utils, tasks
+
+    from fairseq_posattn import prediction  # noqa: F401, registers
+
+    os.chdir(folder)
+    world, (place, call) = folder / "world", READERS[kind][reader]
+    path, found = world / place, {}
+    waiting = list(files_of(kind).items())
+    shutil.copytree(FIXTURES, world)
+    publish(world / "published")
+    path.parent.mkdir(exist_ok=True)
+    good = path.read_bytes() if path.exists() else None
+
+    def try_each():
+        """Once; it returns in the processes that are to go on with a hostile file."""
+        if not waiting:
+            return
+        while waiting:
+            name, write = waiting.pop(0)
+            write(path, folder / "canary")
+            child = os.fork()
+            if child == 0:
+                waiting.clear()
+                entry_points.limit(folder / "log")
+                return
+            found[name] = entry_points.wait(child, folder / "log")
+            path.rmdir() if path.is_dir() else path.unlink()
+            if good is not None:
+                path.write_bytes(good)
+        results.write_text(json.dumps(found))
+        os._exit(0)
+
+    if (
+        call.__qualname__.startswith("fairseq_command") and reader != "preprocess"
+    ):  # where it has understood its flags
+        for module, name in ((tasks, "setup_task"), (checkpoint_utils, LOAD)):
+            setattr(module, name, after(try_each, getattr(module, name)))
+    else:
+        try_each()
+    os._exit(entry_points.exit_code(call, path, world, folder))
+
+
+def after(first, function):
+    def call_both(*args, **kwargs):
+        first()
+        return function(*args, **kwargs)
+
+    return call_both

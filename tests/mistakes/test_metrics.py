@@ -1,0 +1,74 @@
+"""--best-checkpoint-metric is judged before training, and rightly."""
+
+import pytest
+
+from fairseq_posattn.plugin import register
+
+register()
+
+import torch  # noqa: E402
+from fairseq.criterions import CRITERION_REGISTRY  # noqa: E402
+from fairseq.logging import metrics  # noqa: E402
+
+from fairseq_posattn.errors import UsageError  # noqa: E402
+from fairseq_posattn.mistakes.metrics import ALWAYS, METRICS, check_metric  # noqa: E402
+
+# All that a criterion may have seen in a batch.
+LOGGED = {
+    **dict.fromkeys(("loss", "nll_loss", "alignment_loss"), 3.0),
+    **dict.fromkeys(("mha_reg_loss", "ffn_reg_loss", "n_correct", "ncorrect"), 3.0),
+    **{"ntokens": 7, "nsentences": 4, "sample_size": 4, "total": 7},
+    **{"pred": [1, 0], "targ": [1, 0]},
+    **dict.fromkeys(("report_mcc", "report_acc_and_f1", "report_pearson_and_spearman"), True),
+    "class_counts": torch.ones(3, 2),
+    "scores": torch.ones(3, 4),
+    "error_sums": torch.ones(3),
+    "words_right": torch.ones(2),
+    "arguments": torch.ones(5),
+    "rankings": torch.ones(6),
+}
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_the_list_is_what_a_criterion_logs(name):
+    with metrics.aggregate(new_root=True) as logged:
+        CRITERION_REGISTRY[name].reduce_metrics([LOGGED])
+    found = {metric for metric in logged if metric[0] != "_" and metric not in ("pred", "targ")}
+    assert found == {"loss", *METRICS[name]}
+
+
+def settings(metric, criterion="label_smoothed_cross_entropy", task="translation", **more):
+    return {"best_checkpoint_metric": metric, "criterion": criterion, "task": task, **more}
+
+
+@pytest.mark.parametrize(
+    "good",
+    [
+        settings("ppl"),
+        settings("bleu", eval_bleu=True),
+        settings("accuracy", report_accuracy=True),
+        settings("accuracy", "sentence_prediction", "sentence_prediction"),
+        settings("ndcg5", "news_recommendation", "news_recommendation"),
+        settings("anything", "somebody's own"),
+        settings("anything", task="somebody's own"),
+        *(settings(metric) for metric in ALWAYS),
+    ],
+    ids=lambda good: f"{good['best_checkpoint_metric']}-{good['criterion']}",
+)
+def test_what_validation_has_or_may_have(good):
+    check_metric(good)
+
+
+@pytest.mark.parametrize(
+    "bad, told",
+    [
+        (settings("f1"), "f1: with --criterion label_smoothed_cross_entropy validation has loss, "),
+        (settings("bleu"), "bleu: give --eval-bleu, too"),
+        (settings("accuracy"), "accuracy: give --report-accuracy, too"),
+        (settings("acuracy", "sentence_classification", "sentence_prediction"), "macro_f1$"),
+        (settings("bleu", "relatedness", "sentence_prediction"), "loss, pearson, spearman, mse$"),
+    ],
+)
+def test_what_validation_cannot_have(bad, told):
+    with pytest.raises(UsageError, match=f"^--best-checkpoint-metric .*{told}"):
+        check_metric(bad)
