@@ -1,4 +1,4 @@
-"""Sinusoids of the distance between a query and a key, with its sign (Vaswani et al., 2017)."""
+"""Sinusoids of a distance with its sign, or of a position (Vaswani et al., 2017, section 3.5)."""
 
 import torch
 from torch import Tensor
@@ -30,3 +30,10 @@ def relative_sinusoids(
     angles = distances[:, None] * 10000.0**-exponents  # [Tq+Tk-1, ceil(features/2)]
     pairs = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
     return pairs[:, :features].to(dtype)
+
+
+def with_positions(words: Tensor) -> Tensor:
+    """Words with the sinusoids of their positions added, from 0 on: ``[B, T, C]`` to the same."""
+    length, features = words.shape[1:]
+    # The distances of the positions from the first are the positions.
+    return words + relative_sinusoids(1, length, features, device=words.device, dtype=words.dtype)

@@ -1,7 +1,8 @@
 """``--encoder attention``: queries, keys, values and scaled dot-product attention, nothing else.
 
 Without output projection, residual sum, layer norm or feed-forward part: both levels of NRMS (Wu et
-al., 2019, section 3.1) and what MTSA and MPSAN compare with as multi-head attention.
+al., 2019, section 3.1) and, with sinusoids of the positions (MTSA section 4), what MTSA and MPSAN
+compare with as multi-head attention.
 """
 
 from argparse import Namespace
@@ -10,13 +11,14 @@ from torch import Tensor, nn
 
 from fairseq_posattn.attention import Mechanism
 from fairseq_posattn.attention.headwise import map_to_heads
+from fairseq_posattn.attention.sinusoid import with_positions
 from fairseq_posattn.encoders.flags import describe_layer, map_dropout_of
 from fairseq_posattn.layers.mechanisms import build_san
 from fairseq_posattn.layers.multihead import PackedLinear, check_heads, merge_heads, split_heads
 
 
 class AttentionEncoder(nn.Module):
-    """The contexts of all heads, side by side; it does not know the order of the words.
+    """The contexts of all heads, side by side; without positions it does not know the words' order.
 
     Args:
         input_dim: features of a word.
@@ -26,6 +28,7 @@ class AttentionEncoder(nn.Module):
         bias: whether the maps to queries, keys and values have one.
         map_dropout: probability of dropping a feature before these maps, of each map and each head
             by itself.
+        positions: whether sinusoids of the positions are added to the words.
 
     Attributes:
         output_dim: as given.
@@ -42,17 +45,21 @@ class AttentionEncoder(nn.Module):
         mechanism: Mechanism,
         bias: bool = True,
         map_dropout: float = 0.0,
+        positions: bool = False,
     ):
         super().__init__()
         check_heads(output_dim, num_heads)
         self.num_heads = num_heads
         self.map_dropout = map_dropout
+        self.positions = positions
         self.output_dim = output_dim
         self.qkv_proj = PackedLinear(input_dim, output_dim, parts=3, bias=bias)
         self.mechanism = mechanism
 
     def forward(self, words: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
         """``[B, T, input_dim]`` to ``[B, T, H D]``; ``key_padding_mask`` bool ``[B, T]``."""
+        if self.positions:
+            words = with_positions(words)
         heads = 3 * self.num_heads
         packed = map_to_heads(
             self.qkv_proj, words.transpose(0, 1), heads, self.map_dropout, self.training
@@ -71,4 +78,5 @@ def build(cfg: Namespace, dim: int) -> AttentionEncoder:
         build_san(cfg, describe_layer(cfg, hidden_dim, ("san",))),
         bias=not cfg.no_attention_bias,
         map_dropout=map_dropout_of(cfg),
+        positions=cfg.attention_positions and not cfg.no_token_positional_embeddings,
     )

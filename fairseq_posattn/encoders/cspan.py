@@ -11,14 +11,16 @@ from torch import Tensor, nn
 
 from fairseq_posattn.attention.rpr import RelativePositionAttention
 from fairseq_posattn.attention.san import SAN, dot_product_attention
-from fairseq_posattn.attention.sinusoid import relative_sinusoids
+from fairseq_posattn.attention.sinusoid import with_positions
 from fairseq_posattn.encoders.bilstm import BiLSTM
 from fairseq_posattn.encoders.flags import require_width_of_words
 from fairseq_posattn.layers.mechanisms import implementation_of
 
 # Table 5 and Figure 2: (a) without positions, (b) positions added to the words, (c) relative
-# positions in the attention, (d) the Bi-LSTM beside the attention, (e) the Bi-LSTM after it.
-FUSIONS = ("none", "position", "relative_position", "parallel", "cascaded")
+# positions in the attention, (d) the Bi-LSTM beside the attention, (e) the Bi-LSTM after it. The
+# figure has six boxes of self attention for the five of them: one in (d), two in (e). "parallel"
+# is (d) with a second one, over the Bi-LSTM, as in (e).
+FUSIONS = ("none", "position", "relative_position", "parallel_lstm", "parallel", "cascaded")
 
 
 def unprojected_attention(
@@ -48,8 +50,8 @@ class SemanticPositionalAttention(nn.Module):
         embed_dim: C.
         layers: of the Bi-LSTM; 1 in the base model, 3 in the big one.
         fusion: how meanings and positions meet, one of ``FUSIONS``. ``cascaded`` is the model;
-            ``parallel`` gives the words, not S, to the Bi-LSTM. The others have no Bi-LSTM and end
-            at S.
+            ``parallel`` gives the words, not S, to the Bi-LSTM, and ``parallel_lstm`` has the
+            Bi-LSTM's states themselves for P. The others have no Bi-LSTM and end at S.
         residual: whether S is added to P (eq. 9). Without it P is the result (Table 3).
         max_distance: of the relative positions, beyond which they are the same.
         dropout: probability of dropping a feature between layers of the Bi-LSTM and of S and P.
@@ -84,8 +86,9 @@ class SemanticPositionalAttention(nn.Module):
         self.relative = self.lstm = self.positional_norm = None
         if fusion == "relative_position":
             self.relative = RelativePositionAttention(embed_dim, 1, max_distance)
-        if fusion in ("parallel", "cascaded"):
+        if fusion in ("parallel_lstm", "parallel", "cascaded"):
             self.lstm = BiLSTM(embed_dim, embed_dim, layers, dropout)
+        if fusion in ("parallel", "cascaded"):
             self.positional_norm = nn.LayerNorm(embed_dim)
 
     def forward(self, words: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
@@ -98,10 +101,10 @@ class SemanticPositionalAttention(nn.Module):
         semantic = F.dropout(semantic, self.dropout, self.training)
         if self.lstm is None:
             return semantic
-        ordered = self.lstm(semantic if self.fusion == "cascaded" else words, key_padding_mask)
-        positional = self.positional_norm(
-            unprojected_attention(ordered, key_padding_mask, self.impl)
-        )  # P
+        positional = self.lstm(semantic if self.fusion == "cascaded" else words, key_padding_mask)
+        if self.positional_norm is not None:
+            attended = unprojected_attention(positional, key_padding_mask, self.impl)
+            positional = self.positional_norm(attended)  # P
         positional = F.dropout(positional, self.dropout, self.training)
         return semantic + positional if self.residual else positional
 
@@ -112,12 +115,7 @@ class SemanticPositionalAttention(nn.Module):
                 words, head, head, head, key_padding_mask=key_padding_mask
             ).squeeze(1)
         if self.fusion == "position":
-            length, features = words.shape[1:]
-            # The distances of the positions from the first are the positions.
-            positions = relative_sinusoids(
-                1, length, features, device=words.device, dtype=words.dtype
-            )
-            words = words + positions  # [T, C]
+            words = with_positions(words)
         return unprojected_attention(words, key_padding_mask, self.impl)
 
 

@@ -5,7 +5,7 @@ from argparse import Namespace
 from torch import Tensor, nn
 
 from fairseq_posattn.attention.disan import glorot_linear
-from fairseq_posattn.attention.sinusoid import relative_sinusoids
+from fairseq_posattn.attention.sinusoid import with_positions
 from fairseq_posattn.encoders.flags import describe_layer
 from fairseq_posattn.layers.builder import build_encoder_layer
 from fairseq_posattn.layers.mechanisms import REPLACE_POSITIONS
@@ -22,6 +22,7 @@ class TransformerEncoder(nn.Module):
         layers: of C features.
         positions: whether sinusoids of the positions are added to the words.
         normalize_after: whether a layer norm ends the last layer, which its sublayers do not.
+        scale: what words are multiplied by before sinusoids are added.
 
     Attributes:
         output_dim: C.
@@ -34,11 +35,13 @@ class TransformerEncoder(nn.Module):
         layers: list[EncoderLayer],
         positions: bool,
         normalize_after: bool,
+        scale: float = 1.0,
     ):
         super().__init__()
         self.input_map = glorot_linear(dim, hidden_dim) if dim != hidden_dim else None
         self.layers = nn.ModuleList(layers)
         self.positions = positions
+        self.scale = scale
         self.layer_norm = nn.LayerNorm(hidden_dim) if normalize_after else None
         self.output_dim = hidden_dim
 
@@ -46,9 +49,7 @@ class TransformerEncoder(nn.Module):
         """``[B, T, dim]`` to ``[B, T, C]``; ``key_padding_mask`` bool ``[B, T]``."""
         x = words if self.input_map is None else self.input_map(words)  # [B, T, C]
         if self.positions:
-            # The distances of the positions from the first are the positions.
-            length, features = x.shape[1:]
-            x = x + relative_sinusoids(1, length, features, device=x.device, dtype=x.dtype)
+            x = with_positions(self.scale * x)
         x = x.transpose(0, 1)  # [T, B, C]
         for layer in self.layers:
             x = layer(x, key_padding_mask)
@@ -68,4 +69,5 @@ def build(cfg: Namespace, dim: int) -> TransformerEncoder:
         [build_encoder_layer(layer, cfg) for _ in range(cfg.encoder_layers)],
         positions=not (cfg.no_token_positional_embeddings or REPLACE_POSITIONS.intersection(names)),
         normalize_after=cfg.encoder_normalize_before,
+        scale=hidden_dim**0.5 if str(cfg.embedding_scale) == "sqrt" else 1.0,
     )

@@ -9,6 +9,7 @@ TRANSFORMER = {
     "encoder": "transformer",
     "encoder_hidden_dim": 256,
     "encoder_attention_heads": 16,
+    "embedding_scale": "sqrt",
     "pooling": "attention",
     "dropout": 0.2,
 }
@@ -54,6 +55,7 @@ ARCHITECTURES = {
     "multi_head_classifier": {
         **SOURCE2TOKEN,
         "encoder": "attention",
+        "attention_positions": True,
         "encoder_hidden_dim": 600,
         "encoder_attention_heads": 8,
     },

@@ -59,7 +59,18 @@ class SentenceEncoderConfig(MechanismConfig):
         default=False, metadata={"help": "transformer: layer norm before each sublayer, not after"}
     )
     no_token_positional_embeddings: bool = field(
-        default=False, metadata={"help": "transformer: add no sinusoids of the positions"}
+        default=False,
+        metadata={"help": "transformer, attention: add no sinusoids of the positions"},
+    )
+    embedding_scale: ChoiceEnum(["none", "sqrt"]) = field(
+        default="none",
+        metadata={
+            "help": "transformer: 'sqrt' multiplies words by the root of their features before "
+            "sinusoids are added (Vaswani et al., 2017, section 3.4)"
+        },
+    )
+    attention_positions: bool = field(
+        default=False, metadata={"help": "attention: add sinusoids of the positions to the words"}
     )
     activation_fn: ChoiceEnum(get_available_activation_fns()) = field(
         default="relu", metadata={"help": "transformer: activation of feed-forward sublayers"}
@@ -125,7 +136,7 @@ class SentenceEncoderConfig(MechanismConfig):
         default="cascaded",
         metadata={
             "help": "cspan: how meanings and positions meet, (a) to (e) of the paper's Table 5 in "
-            "order"
+            "order, but 'parallel', which is (d) with a self attention over the Bi-LSTM"
         },
     )
     cspan_no_residual: bool = field(

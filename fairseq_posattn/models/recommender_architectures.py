@@ -9,6 +9,7 @@ TRANSFORMER = {
     "encoder": "transformer",
     "encoder_hidden_dim": 256,
     "encoder_attention_heads": 16,
+    "embedding_scale": "sqrt",
     "dropout": 0.2,
 }
 

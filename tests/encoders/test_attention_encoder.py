@@ -42,6 +42,16 @@ def test_drops_before_every_map_of_every_head(monkeypatch):
         torch.testing.assert_close(encoded[..., 2 * head : 2 * head + 2], expected)
 
 
+def test_positions_are_added_to_the_words():
+    module = AttentionEncoder(4, 4, 2, DotProductAttention(), positions=True)
+    plain = AttentionEncoder(4, 4, 2, DotProductAttention())
+    plain.load_state_dict(module.state_dict())
+    words, position = torch.randn(2, 4, 4), torch.arange(4.0)
+    waves = [wave(position * step) for step in (1, 0.01) for wave in (torch.sin, torch.cos)]
+    expected = plain(words + torch.stack(waves, -1), PADDING)
+    torch.testing.assert_close(module(words, PADDING), expected)
+
+
 def test_nothing_but_padding_gives_zero():
     module = AttentionEncoder(3, 4, 2, DotProductAttention())
     padding = torch.tensor([[True, True], [False, False]])

@@ -61,13 +61,24 @@ def real(x):
 @pytest.mark.parametrize("residual", [True, False])
 @pytest.mark.parametrize("fusion", ["cascaded", "parallel"])
 def test_meaning_and_position(fusion, residual):
-    """Eq. 4 to 9, (e) and (d) of Table 5; without the residual Table 3's second row."""
+    """Eq. 4 to 9: (e) of Table 5, and (d) with a second attention; Table 3's without residual."""
     module = model(fusion, residual=residual)
     (words,) = leaves((3, 5, 4))
     semantic = norm(module.semantic_norm, by_position(words, PADDING))
     ordered = module.lstm(semantic if fusion == "cascaded" else words, PADDING)
     positional = norm(module.positional_norm, by_position(ordered, PADDING))
     expected = semantic + positional if residual else positional
+    torch.testing.assert_close(real(module(words, PADDING)), real(expected))
+
+
+@pytest.mark.parametrize("residual", [True, False])
+def test_the_bi_lstm_beside_the_attention(residual):
+    """Table 5 (d), as Figure 2 has it: one self attention, S and the Bi-LSTM's states."""
+    module = model("parallel_lstm", residual=residual)
+    (words,) = leaves((3, 5, 4))
+    semantic = norm(module.semantic_norm, by_position(words, PADDING))
+    states = module.lstm(words, PADDING)
+    expected = semantic + states if residual else states
     torch.testing.assert_close(real(module(words, PADDING)), real(expected))
 
 

@@ -17,6 +17,7 @@ from fairseq.data import Dictionary
 
 from fairseq_posattn.analysis.heatmap import attention_numbers
 from fairseq_posattn.analysis.sublayers import attention_sublayers
+from fairseq_posattn.encoders.cspan import FUSIONS
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.models.classifier import PosAttnClassifierConfig
 from fairseq_posattn.models.classifier_architectures import ARCHITECTURES
@@ -320,7 +321,7 @@ def test_mpsans_masks(masks):
         ],
         *[
             ("cspan_classifier", f"--cspan-fusion={fusion}")
-            for fusion in ("none", "position", "relative_position", "parallel")
+            for fusion in ("none", "position", "relative_position", "parallel_lstm", "parallel")
         ],
         ("cspan_classifier", "--cspan-no-residual"),
         ("cspan_classifier", "--encoder=bilstm"),
@@ -339,7 +340,7 @@ def test_a_flag_changes_what_the_model_computes(arch, flag):
 
 def test_cspan_without_positions_is_blind_to_order():
     """Fusion (a); the others are not."""
-    for fusion in ("none", "position", "relative_position", "parallel", "cascaded"):
+    for fusion in FUSIONS:
         model = randomise(build("cspan_classifier", f"--cspan-fusion={fusion}")).eval()
         tokens = sentences(6)
         turned = torch.cat([tokens[:, :6].flip(1), tokens[:, 6:]], dim=1)

@@ -314,6 +314,13 @@ CLASSIFIER_CASES = {
         *({False}, {True}),
     ),
     "no_token_positional_embeddings": Case("--no-token-positional-embeddings"),
+    "embedding_scale": Case("--embedding-scale=sqrt", lambda m: words(m).encoder.scale, 1, 4),
+    "attention_positions": Case(
+        "--attention-positions",
+        lambda m: words(m).encoder.positions,
+        *(False, True),
+        base="--encoder=attention",
+    ),
     "activation_fn": Case("--activation-fn=tanh"),
     "no_attention_bias": Case(
         "--no-attention-bias",

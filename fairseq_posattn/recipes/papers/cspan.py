@@ -107,14 +107,17 @@ backward, without parameters, compares row with row, not with the paper's.""",
     ClassificationRecipe(
         "cspan/table5_fusion",
         title="CSPAN, Table 5: how meanings and positions meet (AG News)",
-        about="The rows are called as in the paper, see its Figure 2.",
+        about="""\
+The rows are called as in the paper, see its Figure 2. (d) is read as in that figure: the Bi-LSTM's
+states are added to the self attention as they are. `--rows "(d) + Bi-LSTM" -- --cspan-fusion
+parallel` has a self attention over them, too, as (e) has.""",
         datasets=datasets("ag_news"),
         training=TRAINING,
         rows=(
             Row("(a) embedding", "92.38", f"{_BASE} --cspan-fusion none"),
             Row("(b) + position", "92.71", f"{_BASE} --cspan-fusion position"),
             Row("(c) + relative-position", "92.39", f"{_BASE} --cspan-fusion relative_position"),
-            Row("(d) + Bi-LSTM", "93.03", f"{_BASE} --cspan-fusion parallel"),
+            Row("(d) + Bi-LSTM", "93.03", f"{_BASE} --cspan-fusion parallel_lstm"),
             Row("(e) // Bi-LSTM", "93.68", _BASE),  # cascaded
         ),
     ),
