@@ -47,10 +47,10 @@ REPEATS = SEQ2SEQ + "an_order_that_merely_has_as_many_rows_repeats_nothing"
 SHARED = SEQ2SEQ + "hypotheses_that_share_an_encoding_score_as_if_each_had_its_own"
 PREFIX = SEQ2SEQ + "a_padded_prefix_is_remembered_while_decoding"
 MASKS = "tests/attention/test_masks.py"
-LOOPS = "tests/models/test_mtsa_by_loops.py"
+MTSA_LOOPS = "tests/models/test_mtsa_by_loops.py"
 VECTORS = "tests/models/test_word_vectors.py"
 IMPORTS = "tests/test_imports.py"
-LOOPS = "tests/models/test_mans_by_loops.py"
+MANS_LOOPS = "tests/models/test_mans_by_loops.py"
 STARTS = "tests/layers/test_starts.py"
 OLDER = "tests/mends/test_older_options.py"
 
@@ -159,19 +159,19 @@ FAULTS = [
         "torch.cat([newest, before], dim=-1)",
         PREFIX,
     ),
-    Fault("layers/multihead.py", "self.activation(heads)", "heads", LOOPS),
+    Fault("layers/multihead.py", "self.activation(heads)", "heads", MANS_LOOPS),
     Fault("layers/multihead.py", "(self.dropout(activated))", "(activated)", DROPOUTS),
     Fault(
         "layers/builder.py",
         "layer.num_heads, mechanism, joined\n",
         "layer.num_heads, mechanism\n",
-        LOOPS,
+        MANS_LOOPS,
     ),
     Fault(
         "layers/mechanisms.py",
         "F.relu if config.heads_activation == OF_MASKS else None",
         "F.relu",
-        LOOPS,
+        MANS_LOOPS,
     ),
     Fault(
         "layers/starts.py", "kaiming_uniform_(part.weight)", "xavier_uniform_(part.weight)", STARTS
@@ -260,21 +260,21 @@ FAULTS = [
     Fault("encoders/attention.py", "        map_dropout=map_dropout_of(cfg),\n", "", DROPOUTS),
     Fault("encoders/mtsa.py", "activation=activation, map_dropout=map_dropout)", ")", DROPOUTS),
     Fault("encoders/mtsa.py", "        activation=activation,\n", "", FLAGS),
-    Fault("encoders/mtsa.py", "        bias=not cfg.no_attention_bias,\n", "", LOOPS),
+    Fault("encoders/mtsa.py", "        bias=not cfg.no_attention_bias,\n", "", MTSA_LOOPS),
     Fault(
         "encoders/mtsa.py",
         "self.value_map.weight.chunk(num_heads)",
         "[self.value_map.weight]",
         "tests/encoders/test_mtsa_encoder.py",
     ),
-    Fault("models/classifier_architectures.py", '    "dropout_places": "maps",\n', "", LOOPS),
-    Fault("attention/mtsa.py", "F.dropout(source, p)\n", "source\n", LOOPS),
-    Fault("attention/mtsa.py", "F.dropout(weights, p), ", "weights, ", LOOPS),
+    Fault("models/classifier_architectures.py", '    "dropout_places": "maps",\n', "", MTSA_LOOPS),
+    Fault("attention/mtsa.py", "F.dropout(source, p)\n", "source\n", MTSA_LOOPS),
+    Fault("attention/mtsa.py", "F.dropout(weights, p), ", "weights, ", MTSA_LOOPS),
     Fault(
         "attention/source2token.py",
         "self.output(self._drop(between))",
         "self.output(between)",
-        LOOPS,
+        MTSA_LOOPS,
     ),
     Fault(
         "attention/masks.py",
