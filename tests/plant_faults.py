@@ -41,6 +41,8 @@ MULTIHEAD = "tests/layers/test_multihead.py"
 HEAD = "tests/layers/test_classification_head.py"
 POOLING = "tests/layers/test_pooling.py"
 BATCHES = "tests/layers/test_sentence_batches.py"
+NGRAMS = "tests/layers/test_ngrams.py"
+BLOCKS = "tests/encoders/test_bi_blosan.py"
 F1 = "tests/criterions/test_sentence_classification.py"
 SEQ2SEQ = "tests/models/test_seq2seq.py::test_"
 REPEATS = SEQ2SEQ + "an_order_that_merely_has_as_many_rows_repeats_nothing"
@@ -225,6 +227,20 @@ FAULTS = [
         "count = key_padding_mask.long().sum(1, keepdim=True)",
         POOLING,
     ),
+    Fault("layers/pooling.py", "(lengths - window).clamp(min=0)", "lengths", POOLING),
+    Fault("layers/ngrams.py", "before * FACTOR + word", "before + word", NGRAMS),
+    Fault(
+        "layers/ngrams.py",
+        "absent.append(padding[:, words - 1 :])",
+        "absent.append(padding[:, : 1 - words])",
+        NGRAMS,
+    ),
+    Fault(
+        "layers/sentence_batches.py",
+        "closes.cumsum(1) - closes.long()",
+        "closes.cumsum(1)",
+        BATCHES,
+    ),
     Fault(
         "layers/sentence_batches.py",
         "lengths = lengths - ends.long()",
@@ -300,9 +316,51 @@ FAULTS = [
     ),
     Fault(
         "encoders/transformer.py",
-        "x = x + relative_sinusoids(1",
-        "x = x - relative_sinusoids(1",
+        "with_positions(self.scale * x)",
+        "with_positions(x)",
         "tests/encoders/test_transformer_encoder.py",
+    ),
+    Fault(
+        "attention/sinusoid.py",
+        "return words + relative_sinusoids(",
+        "return words - relative_sinusoids(",
+        "tests/encoders/test_transformer_encoder.py",
+    ),
+    Fault(
+        "encoders/bi_blosan.py",
+        "sizes + (sizes**3 < 2 * lengths)",
+        "sizes + 1",
+        BLOCKS,
+    ),
+    Fault(
+        "encoders/bi_blosan.py",
+        "self.between(pooled, blocks.padding.all(-1))",
+        "self.between(pooled, blocks.padding.any(-1))",
+        BLOCKS,
+    ),
+    Fault(
+        "encoders/bi_blosan.py",
+        "self.block_gate(context, pooled)",
+        "self.block_gate(pooled, context)",
+        BLOCKS,
+    ),
+    Fault(
+        "encoders/hierarchical_cnn.py",
+        "x = x + F.glu(",
+        "x = F.glu(",
+        "tests/encoders/test_hierarchical_cnn.py",
+    ),
+    Fault(
+        "encoders/hierarchical_cnn.py",
+        "x = x.masked_fill(key_padding_mask.unsqueeze(1), 0.0)",
+        "pass",
+        "tests/encoders/test_hierarchical_cnn.py",
+    ),
+    Fault(
+        "encoders/recurrent.py",
+        "dropout=dropout if layers > 1 else 0.0",
+        "dropout=0.0",
+        DROPOUTS,
     ),
     Fault(
         "models/classifier.py",
