@@ -257,7 +257,9 @@ def test_a_table_of_classifiers(classified, tmp_path, capsys):
 def test_columns_of_what_a_model_took(classified, capsys):
     """Of what one of two runs did not measure there is no column of ours."""
     folder = with_seeds(classified, {"accuracy": 80}, {"accuracy": 82})
-    for seed, cost in ((1, {"inference_s": 1.5, "memory_mb": 500.4}), (2, {"inference_s": 2.5})):
+    costs = [{"inference_s": 1.5, "memory_mb": 500.4, "gpu": None}]
+    costs.append({"inference_s": 2.5, "gpu": "NVIDIA H200"})
+    for seed, cost in enumerate(costs, 1):
         (folder / f"seed{seed}" / "cost.json").write_text(json.dumps(cost))
     recipe = RECIPES["mtsa/table1_snli"]
     metrics = ("accuracy", "parameters_m", "epoch_s", "inference_s", "memory_mb")
@@ -267,6 +269,8 @@ def test_columns_of_what_a_model_took(classified, capsys):
     measured = {"accuracy": [80, 82], "parameters_m": [0.002, 0.002], "inference_s": [1.5, 2.5]}
     assert row["scores"] == measured
     assert row["paper"]["memory_mb"] == 558
+    assert row["hardware"].startswith("CPU: ")
+    assert row["hardware"].endswith("; inference and memory: NVIDIA H200")
     tables.print_tables(recipe, [row])
     header, line = cells(capsys.readouterr().out)
     assert header[-6:-2] == ["paper's seconds of inference", "ours", "paper's MB", "ours"]
