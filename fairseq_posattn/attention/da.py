@@ -20,6 +20,7 @@ from fairseq_posattn.attention.rescaling import (
     LARGEST_IN_HALF,
     MAPPINGS,
     SHIFTED_MAPPINGS,
+    check_mapping,
     rescaled_coefficients,
 )
 from fairseq_posattn.attention.shapes import Shapes
@@ -79,6 +80,7 @@ def distance_aware_attention(
             :class:`~fairseq_posattn.attention.implementations.Attention` when called.
     """
     check_choice("adjustment", adjustment, ADJUSTMENTS)
+    check_mapping(mapping, sigmoid_shift)
     return DA(
         options,
         query=query,
@@ -105,6 +107,18 @@ def _attend(
     causal: bool,
     clip_threshold: float,
 ) -> Attended:
+    largest = LARGEST_IN_HALF if query.dtype == torch.float16 else LARGEST
+    if call.impl == "triton":
+        from fairseq_posattn.attention.kernels.da import distance_aware_attention
+
+        return distance_aware_attention(
+            *(call, query, key, value, distance_weight),
+            sigmoid_shift if mapping in SHIFTED_MAPPINGS else None,
+            mapping=mapping,
+            causal=causal,
+            clip_threshold=clip_threshold,
+            largest=largest,
+        )
     query_length, key_length = query.size(-2), key.size(-2)
     line = rescaled_coefficients(
         signed_distances(query_length, key_length, query.device).abs(),
@@ -112,12 +126,8 @@ def _attend(
         sigmoid_shift,
         mapping=mapping,
         clip_threshold=clip_threshold,
-        largest=LARGEST_IN_HALF if query.dtype == torch.float16 else LARGEST,
+        largest=largest,
     )  # [H, Tq+Tk-1]
-    if call.impl == "triton":
-        from fairseq_posattn.attention.kernels.da import distance_aware_attention
-
-        return distance_aware_attention(call, query, key, value, line, causal=causal)
     coefficients = distance_matrix(line, query_length, key_length)  # [H, Tq, Tk]
     blocked = blocked_keys(query_length, key_length, call.key_padding_mask, causal, query.device)
     # The coefficients are in float32 at least, and so is what comes of them.

@@ -52,10 +52,8 @@ def rescaled_coefficients(
     Raises:
         ValueError: ``mapping`` is unknown, or needs a ``sigmoid_shift``.
     """
-    check_choice("mapping", mapping, MAPPINGS)
-    if mapping in SHIFTED_MAPPINGS:
-        if sigmoid_shift is None:
-            raise ValueError(f"mapping {mapping!r} needs sigmoid_shift, one number for each head")
+    check_mapping(mapping, sigmoid_shift)
+    if sigmoid_shift is not None:
         shift = _widen(sigmoid_shift)[:, None]  # [H, 1]
     weight = _widen(distance_weight)[:, None]  # [H, 1]
     weighted = weight * distances.to(weight.dtype)  # [H, L]
@@ -72,6 +70,13 @@ def rescaled_coefficients(
     log_f = -torch.logaddexp(F.logsigmoid(-shift), F.logsigmoid(shift) - weighted)
     f = log_f.clamp(max=log_largest).exp()
     return torch.where(distances == 0, 1.0, f)  # exactly, where rounding may miss it
+
+
+def check_mapping(mapping: str, sigmoid_shift: Tensor | None) -> None:
+    """ValueError where a mapping is unknown, or lacks its second parameter."""
+    check_choice("mapping", mapping, MAPPINGS)
+    if mapping in SHIFTED_MAPPINGS and sigmoid_shift is None:
+        raise ValueError(f"mapping {mapping!r} needs sigmoid_shift, one number for each head")
 
 
 def _widen(parameter: Tensor) -> Tensor:

@@ -1,34 +1,39 @@
 """DA by kernels: :func:`fairseq_posattn.attention.distance_aware_attention`, fast."""
 
+import math
+
 import torch
 from torch import Tensor
 
 from fairseq_posattn.attention.call import Call
 from fairseq_posattn.attention.kernels.distance_attention import DistanceScoredAttention, Form
-from fairseq_posattn.attention.kernels.distance_scores import DA
-from fairseq_posattn.attention.kernels.launch import Dropout
+from fairseq_posattn.attention.kernels.launch import draw_dropout
 
 
 def distance_aware_attention(
-    call: Call, query: Tensor, key: Tensor, value: Tensor, coefficients: Tensor, *, causal: bool
+    call: Call,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    distance_weight: Tensor,
+    sigmoid_shift: Tensor | None,
+    *,
+    mapping: str,
+    causal: bool,
+    clip_threshold: float,
+    largest: float,
 ) -> Tensor:
-    """``softmax(relu(Q K') * f / sqrt(D)) V`` for any f of head and distance.
+    """See the function of the same name; returns the context ``[B, H, Tq, D]``.
 
     Args:
-        query: ``[B, H, Tq, D]``, the last Tq of the Tk positions.
-        key, value: ``[B, H, Tk, D]``.
-        coefficients: ``[H, Tq+Tk-1]``, f at every distance that occurs
-            (:func:`~fairseq_posattn.attention.distance.signed_distances`). Its gradient goes to
-            what f was made of.
-        causal: block the keys after each query.
-
-    Returns:
-        context ``[B, H, Tq, D]``.
+        largest: the bound on the size of a coefficient.
     """
-    form = Form(DA.value, query.size(2) - 1, causal, Dropout.draw(call.dropout_p, query.device))
+    form = Form(mapping, causal, float(clip_threshold), largest, math.log(largest))
+    dropout = draw_dropout(call.dropout_p, query.device)
     with torch.cuda.device_of(query):
         # torch has no types for apply
         context: Tensor = DistanceScoredAttention.apply(  # type: ignore[no-untyped-call]
-            query, key, value, None, None, coefficients, call.key_padding_mask, form
+            *(query, key, value, call.key_padding_mask, form, dropout),
+            *(sigmoid_shift, distance_weight),
         )
     return context

@@ -1,73 +1,149 @@
 """Attention by the kernels of ``distance_scores.py``, as one differentiable function."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from fairseq_posattn.attention.kernels import distance_lines as lines
 from fairseq_posattn.attention.kernels import distance_scores as kernels
+from fairseq_posattn.attention.kernels.distance_lines import Line, Mapping, Table
+from fairseq_posattn.attention.kernels.distance_scores import Biases
 from fairseq_posattn.attention.kernels.launch import (
     PROGRAMS,
-    Dropout,
+    Alike,
+    Launch,
+    Tile,
+    alike,
     block_of,
     blocks_of,
+    kind_of_tiles,
     line_origin,
     line_width,
     matrix_precision,
-    strides_of,
+    rows_of,
+    searched_tiles,
     with_unit_stride,
 )
+from fairseq_posattn.attention.kernels.tile import Drawn
 
 
-@dataclass(frozen=True)
-class Form:
+class Form(NamedTuple):
     """What the kernels of one call have in common, beside its tensors.
 
     Attributes:
-        mechanism: ``DMAN`` or ``DA``.
-        center: entry of the table that is distance 0.
+        mechanism: ``dman``, or of DA the mapping.
         causal: whether keys after a query are blocked.
-        dropout: what to drop.
+        threshold, largest, log_largest: of DA's mappings, and the logarithm of the last.
     """
 
-    mechanism: int
-    center: int
+    mechanism: str
     causal: bool
-    dropout: Dropout
+    threshold: float = 0.0
+    largest: float = 0.0
+    log_largest: float = 0.0
 
-    def constants(self, query: Tensor, padding: Tensor | None) -> dict[str, object]:
-        features = query.size(-1)
-        return {
-            "MECHANISM": self.mechanism,
-            "CAUSAL": self.causal,
-            "PADDED": padding is not None,
-            "DROPPING": self.dropout.dropping,
-            "PRECISION": matrix_precision(query.dtype),
-            "FEATURES": features,
-            "BLOCK_D": block_of(features, 128),
-        }
+    @property
+    def is_dman(self) -> bool:
+        return self.mechanism == kernels.DMAN.value
 
-    def numbers(self, query: Tensor, key: Tensor, line: Tensor) -> tuple[object, ...]:
-        """The arguments between the strides and the constants."""
-        heads, queries, features = query.shape[1:]
-        keys = key.size(2)
-        return (
-            line.stride(0) if line.size(0) > 1 else 0,
-            *(heads, queries, keys, line_origin(queries, keys), line.size(-1), features**-0.5),
-            *(self.dropout.seed, self.dropout.threshold, self.dropout.keep_scale),
-        )
+
+class Plan:
+    """The launches of all calls whose tensors are alike, and the sizes of what they fill.
+
+    Args:
+        form: of the calls. precision: of matrix products. device, dtype: of query, key and value.
+        sizes: B, H, Tq, Tk and D. entries: of DMAN's table, or of DA's numbers.
+    """
+
+    def __init__(
+        self,
+        form: Form,
+        precision: str,
+        device: torch.device,
+        dtype: torch.dtype,
+        sizes: tuple[int, ...],
+        entries: int,
+    ):
+        batch, heads, queries, keys, features = sizes
+        forward, backward = tiles(device, dtype, features)
+        block_q, block = forward.fit(queries, keys)
+        self.form = form
+        self.numbers = heads, queries, keys, features**-0.5
+        self.origin, self.width = line_origin(queries, keys), line_width(queries, keys)
+        self.cells = 1 if form.is_dman else heads  # lines that serve the heads
+        lay_out = {"MECHANISM": form.mechanism, "BLOCK": 1024}
+        self.lay_out = Launch(lines.lay_out, (blocks_of(self.width, 1024), self.cells), lay_out)
+        kind = {"MECHANISM": form.mechanism, "CAUSAL": form.causal}
+        half = {"HALF": dtype == torch.float16}
+        matrices = {"PRECISION": precision, "FEATURES": features}
+        matrices |= {"BLOCK_D": block_of(features, 128)}
+        blocks = {"BLOCK_Q": block_q, "BLOCK_K": block}
+        programs = blocks_of(queries, block_q) * batch * heads
+        constants = kind | half | matrices | blocks
+        self.attend = Launch(kernels.attend, programs, constants, **forward.options)
+
+        # Each program of the backward pass has a line of its own, of a whole sentence two blocks.
+        self.whole = max(queries, keys) <= block
+        self.parts = min(blocks_of(queries, block), max(16, PROGRAMS // (batch * heads)))
+        self.lines = self.parts * batch * heads
+        self.line_origin, self.line_width = self.origin, self.width
+        if self.whole:
+            self.line_origin, self.line_width = queries + block - keys, 2 * block
+        self._backward = kind | matrices | {"BLOCK": block}, backward.options
+        self._key_programs = blocks_of(keys, block) * batch * heads
+        self._by_gradient: dict[Alike, list[Launch]] = {}
+        if form.is_dman:
+            sums = {"LINES": 128, "ENTRIES": 16, "ROWS": 128}
+            programs = blocks_of(entries, 16) + batch * blocks_of(queries, 128) + heads
+            self.fold = Launch(lines.fold_table, programs, sums)
+        else:
+            self.fold = Launch(lines.fold_mapping, heads, {"PROGRAMS": 256})
+
+    def differentiate(self, d_context: Alike) -> list[Launch]:
+        """One launch for all gradients of a sentence, or one for its queries and one for keys."""
+        if d_context not in self._by_gradient:
+            constants, options = self._backward
+            shares = [(kernels.differentiate_whole, self.lines)]
+            if not self.whole:
+                shares = [(kernels.differentiate_queries, self.lines)]
+                shares += [(kernels.differentiate_keys, self._key_programs)]
+            self._by_gradient[d_context] = [Launch(*s, constants, **options) for s in shares]
+        return self._by_gradient[d_context]
+
+
+@lru_cache(maxsize=1024)
+def plan_of(form: Form, precision: str, device: torch.device, *tensors: Alike) -> Plan:
+    """The plan for tensors of these kinds: query, key, value and learned ones, the table last."""
+    (dtype, query, *_), (_, key, *_), *_, (_, table, *_) = tensors
+    return Plan(form, precision, device, dtype, (*query[:3], key[2], query[3]), table[0])
+
+
+def tiles(device: torch.device, dtype: torch.dtype, features: int) -> tuple[Tile, Tile]:
+    """Forward and backward.
+
+    What dropout draws depends on the keys of a tile: they are as many in both passes. Backward,
+    where diagonals are summed, a tile is square.
+    """
+    found = searched_tiles(device).get(kind_of_tiles("distance_scores", dtype, features))
+    if found is not None:
+        return found
+    if dtype == torch.float32:  # multiplied by the ordinary units, from registers
+        return Tile(32 if features > 64 else 64, 32, 8, 2), Tile(32, 32, 8, 2)
+    # Of eight warps two would make the same rows of a tile of 64 queries.
+    return Tile(128, 64, 8 if features > 64 else 4, 2), Tile(64, 64, 4, 2)
 
 
 class DistanceScoredAttention(torch.autograd.Function):
     """The kernels as one differentiable function.
 
-    Its inputs are query ``[B, H, Tq, D]``, key and value ``[B, H, Tk, D]``; DMAN's query bias
-    ``[B, Tq]`` and head bias ``[H]``, or None twice; a table ``[H or 1, L]``, DMAN's ``P`` or DA's
-    ``f``, by distance ``t - s`` (query less key); padding, bool ``[B, Tk]`` or None; a ``Form``.
+    Its inputs are query ``[B, H, Tq, D]``, key and value ``[B, H, Tk, D]``; padding, bool
+    ``[B, Tk]`` or None; a ``Form``; what is dropped; and what is learned: of DMAN the query bias
+    ``[B, Tq]``, the head bias ``[H]`` and the table ``[2N-1]`` by distance ``t - s`` (query less
+    key); of DA the second numbers ``[H]`` of its heads or None, and their weights ``[H]``.
     """
 
     @staticmethod
@@ -76,154 +152,80 @@ class DistanceScoredAttention(torch.autograd.Function):
         query: Tensor,
         key: Tensor,
         value: Tensor,
-        query_bias: Tensor | None,
-        head_bias: Tensor | None,
-        table: Tensor,
         padding: Tensor | None,
         form: Form,
+        dropout: Drawn,
+        *learned: Tensor | None,
     ) -> Tensor:
         query, key, value = with_unit_stride(query, key, value)
-        batch, heads, queries, _ = query.shape
-        if query_bias is not None and head_bias is not None:
-            query_bias, head_bias = query_bias.contiguous(), head_bias.contiguous()
         padding = None if padding is None else padding.contiguous()
-        line = _lay_out(table.contiguous(), queries, key.size(2), form)
+        learned = tuple(None if tensor is None else tensor.contiguous() for tensor in learned)
+        seen = map(alike, (query, key, value, dropout.seed, padding, *learned))
+        plan = plan_of(form, matrix_precision(query.dtype), query.device, *seen)
+        line = query.new_empty(plan.cells, plan.width, dtype=torch.float32)
+        biases, table = _operands(form, learned)
+        cells = Line(line, plan.width if plan.cells > 1 else 0, plan.origin)
+        plan.lay_out(table, cells, plan.width)
         context = torch.empty_like(query)
-        log_sum = torch.empty(batch, heads, queries, dtype=torch.float32, device=query.device)
-        block_q, block_k, options = forward_tiles(query, key)
-        kernels.attend[(blocks_of(queries, block_q) * batch * heads,)](
-            query, key, value, context, log_sum, query_bias, head_bias, line, padding,
-            *strides_of(query, key, value, context), *form.numbers(query, key, line),
-            HALF=query.dtype == torch.float16, BLOCK_Q=block_q, BLOCK_K=block_k,
-            **form.constants(query, padding), **options,
-        )  # fmt: skip
-        ctx.save_for_backward(
-            query, key, value, context, log_sum, query_bias, head_bias, line, padding
+        log_sum = query.new_empty(query.shape[:3], dtype=torch.float32)
+        q, k, v = rows_of(query), rows_of(key), rows_of(value)
+        plan.attend(
+            q, k, v, rows_of(context), log_sum, biases, cells, padding, dropout, *plan.numbers
         )
-        ctx.form, ctx.table_shape, ctx.table_dtype = form, table.shape, table.dtype
+        ctx.save_for_backward(query, key, value, context, log_sum, line, padding, *learned)
+        ctx.plan, ctx.dropout = plan, dropout
         return context
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_context: Tensor) -> tuple[Tensor | None, ...]:
-        saved = ctx.saved_tensors  # read once: where they are computed again, reading uses them up
-        query, key, value, *_, query_bias, head_bias, _, _ = saved
+        # Read once: where they are computed again, reading uses them up.
+        query, key, value, context, log_sum, line, padding, *learned = ctx.saved_tensors
+        plan, dropout = ctx.plan, ctx.dropout
         (d_context,) = with_unit_stride(d_context)
         d_qkv = [torch.empty_like(tensor) for tensor in (query, key, value)]
-        d_row, d_line, lowest = _launch_backward(ctx.form, saved, d_context, *d_qkv)
-        # One table serves all sentences, and DMAN's all heads.
-        tables, count = ctx.table_shape
-        d_line = d_line.view(query.size(0), query.size(1), -1, d_line.size(-1))
-        d_line = d_line.sum((0, 1, 2) if tables == 1 else (0, 2)).view(tables, -1)
-        lengths = query.size(2), key.size(2)
-        d_table = _fold(d_line, lowest, lengths, ctx.form.center, count).to(ctx.table_dtype)
-        d_query_bias = d_head_bias = None
-        if query_bias is not None:
-            d_query_bias = d_row.sum(1).to(query_bias.dtype)
-            d_head_bias = d_row.sum((0, 2)).to(head_bias.dtype)
-        return *d_qkv, d_query_bias, d_head_bias, d_table, None, None
+        d_line = query.new_empty(plan.lines, plan.line_width, dtype=torch.float32)
+        d_row = d_numbers = None
+        if plan.form.is_dman:
+            d_row = torch.empty_like(log_sum)
+        else:
+            d_numbers = query.new_empty(plan.lines, 2, dtype=torch.float32)
+        q, k, v, g = rows_of(query), rows_of(key), rows_of(value), rows_of(d_context)
+        d_q, d_k, d_v = map(rows_of, d_qkv)
+        biases, table = _operands(plan.form, learned)
+        cells = Line(line, plan.width if plan.cells > 1 else 0, plan.origin)
+        d_lines = Line(d_line, 0, plan.line_origin)
+        inputs = biases, table, cells, padding, dropout
+        of_lines = d_row, d_lines, d_numbers, *plan.numbers, plan.line_width
+        launches = plan.differentiate(alike(d_context))
+        if plan.whole:
+            launches[0](q, k, v, rows_of(context), g, log_sum, *inputs, d_q, d_k, d_v, *of_lines)
+        else:
+            of_queries, of_keys = launches
+            delta = torch.empty_like(log_sum)
+            of_queries(
+                q, k, v, rows_of(context), g, log_sum, *inputs, d_q, delta, *of_lines, plan.parts
+            )
+            of_keys(
+                q, k, v, g, log_sum, delta, biases, cells, padding, dropout, d_k, d_v, *plan.numbers
+            )
+        d_learned = [None if tensor is None else torch.empty_like(tensor) for tensor in learned]
+        batch, (heads, queries, keys, _) = query.size(0), plan.numbers
+        if plan.form.is_dman:
+            d_query_bias, d_head_bias, d_table = d_learned
+            sizes = plan.lines, plan.line_width, batch, heads, queries, keys
+            plan.fold(d_lines, d_row, table, d_table, d_query_bias, d_head_bias, *sizes)
+        else:
+            d_shift, d_weight = d_learned
+            plan.fold(d_numbers, d_weight, d_shift, batch, heads, plan.parts)
+        return *d_qkv, None, None, None, *d_learned
 
 
-def _launch_backward(
-    form: Form,
-    saved: Sequence[Any],  # some of them None
-    d_context: Tensor,
-    d_query: Tensor,
-    d_key: Tensor,
-    d_value: Tensor,
-) -> tuple[Tensor, Tensor, int]:
-    """Fill the gradients of query, key and value.
-
-    Returns:
-        those of the rows ``[B, H, Tq]``; those of the cells in parts ``[B * H, parts, L]``, and the
-        distance of their first entry.
-    """
-    query, key, value, context, log_sum, query_bias, head_bias, line, padding = saved
-    batch, heads, queries, _ = query.shape
-    keys = key.size(2)
-    wide = {"dtype": torch.float32, "device": query.device}
-    d_row = torch.empty(batch, heads, queries, **wide)
-    constants = form.constants(query, padding)
-    numbers = form.numbers(query, key, line)
-    block, options = backward_tiles(query)
-    block = block_of(keys, block)  # as in the forward pass
-
-    if max(queries, keys) <= block:
-        d_line = torch.empty(batch * heads, 1, 2 * block, **wide)
-        kernels.differentiate_whole[(batch * heads,)](
-            query, key, value, context, d_context, log_sum, query_bias, head_bias, line, padding,
-            d_query, d_key, d_value, d_row, d_line,
-            *strides_of(query, key, value, context, d_context, d_query, d_key, d_value), *numbers,
-            BLOCK=block, **constants, **options,
-        )  # fmt: skip
-        return d_row, d_line, keys - queries - block
-
-    query_blocks, key_blocks = blocks_of(queries, block), blocks_of(keys, block)
-    parts = min(query_blocks, max(16, PROGRAMS // (batch * heads)))
-    d_line = torch.zeros(batch * heads, parts, line.size(-1), **wide)
-    delta = torch.empty_like(log_sum)
-    kernels.differentiate_queries[(parts * batch * heads,)](
-        query, key, value, context, d_context, log_sum, delta, query_bias, head_bias, line,
-        padding, d_query, d_row, d_line,
-        *strides_of(query, key, value, context, d_context, d_query), *numbers, parts,
-        BLOCK=block, **constants, **options,
-    )  # fmt: skip
-    kernels.differentiate_keys[(key_blocks * batch * heads,)](
-        query, key, value, d_context, log_sum, delta, query_bias, head_bias, line, padding,
-        d_key, d_value,
-        *strides_of(query, key, value, d_context, d_key, d_value), *numbers,
-        BLOCK_Q=block, BLOCK_K=block, **constants, **options,
-    )  # fmt: skip
-    return d_row, d_line, -line_origin(queries, keys)
-
-
-def forward_tiles(query: Tensor, key: Tensor) -> tuple[int, int, dict[str, int]]:
-    """Queries and keys of a tile, and the options of the launch.
-
-    What dropout draws depends on the keys of a tile: they are as many in both passes.
-    """
-    largest_k, options = backward_tiles(query)
-    largest_q = 128
-    if query.dtype == torch.float32:
-        largest_q = 32 if query.size(-1) > 64 else 64
-    return block_of(query.size(2), largest_q), block_of(key.size(2), largest_k), options
-
-
-def backward_tiles(query: Tensor) -> tuple[int, dict[str, int]]:
-    """Queries, and keys, of a tile, and the options of the launch."""
-    single = query.dtype == torch.float32  # multiplied by the ordinary units, from registers
-    warps = 8 if single or query.size(-1) > 64 else 4
-    return 32 if single else 64, {"num_warps": warps, "num_stages": 2}
-
-
-def _lay_out(table: Tensor, queries: int, keys: int, form: Form) -> Tensor:
-    """The cells of a table by distance: ``[H or 1, width]``."""
-    origin, width = line_origin(queries, keys), line_width(queries, keys)
-    line = torch.empty(table.size(0), width, dtype=torch.float32, device=table.device)
-    kernels.lay_out[(blocks_of(width, 1024), table.size(0))](
-        table, line, form.center, table.size(-1), origin, width,
-        MECHANISM=form.mechanism, BLOCK=1024,
-    )  # fmt: skip
-    return line
-
-
-def _fold(line: Tensor, lowest: int, lengths: tuple[int, int], center: int, count: int) -> Tensor:
-    """Gradients by distance to those of a table's entries.
-
-    Args:
-        line: ``[H or 1, L]``. lowest: distance of its first entry.
-        lengths: Tq and Tk; distances that do not occur have none.
-        center, count: of the table; distances beyond it share its ends.
-    """
-    queries, keys = lengths
-    line = line[:, 1 - queries - lowest : keys - lowest]  # [H or 1, Tq+Tk-1]
-    before = max(queries - 1 - center, 0)  # entries that share the table's first
-    after = max(keys - (count - center), 0)
-    inner = line[:, before : line.size(-1) - after]
-    first = max(center + 1 - queries, 0)
-    table = F.pad(inner, (first, count - first - inner.size(-1)))
-    if before:
-        table[:, 0] += line[:, :before].sum(-1)
-    if after:
-        table[:, -1] += line[:, line.size(-1) - after :].sum(-1)
-    return table
+def _operands(form: Form, learned: Sequence[Tensor | None]) -> tuple[Biases, Table | Mapping]:
+    """What is learned, as kernels take it."""
+    if form.is_dman:
+        query_bias, head_bias, table = learned
+        return Biases(query_bias, head_bias), Table(table, table.size(0) // 2, table.size(0))
+    shift, weight = learned
+    numbers = form.threshold, form.largest, form.log_largest
+    return Biases(None, None), Mapping(weight, shift, *numbers)

@@ -5,8 +5,7 @@ from torch import Tensor
 
 from fairseq_posattn.attention.call import Call
 from fairseq_posattn.attention.kernels.distance_attention import DistanceScoredAttention, Form
-from fairseq_posattn.attention.kernels.distance_scores import DMAN
-from fairseq_posattn.attention.kernels.launch import Dropout
+from fairseq_posattn.attention.kernels.launch import draw_dropout
 
 
 def dynamic_mask_attention(
@@ -24,12 +23,11 @@ def dynamic_mask_attention(
 
     Logits of the mask count as at most 85 in size: ``h_t W + U`` together, and ``P``.
     """
-    dropout = Dropout.draw(call.dropout_p, query.device)
-    form = Form(DMAN.value, distance_bias.size(0) // 2, causal, dropout)
-    padding, table = call.key_padding_mask, distance_bias[None]
+    dropout = draw_dropout(call.dropout_p, query.device)
+    learned = query_bias, head_bias, distance_bias
     with torch.cuda.device_of(query):
         # torch has no types for apply
         context: Tensor = DistanceScoredAttention.apply(  # type: ignore[no-untyped-call]
-            query, key, value, query_bias, head_bias, table, padding, form
+            query, key, value, call.key_padding_mask, Form("dman", causal), dropout, *learned
         )
     return context

@@ -6,18 +6,34 @@ let a key through: no tile beyond them is looked at. Any other is read tile by t
 
 import math
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from fairseq_posattn.attention.kernels.launch import padded_line
+from fairseq_posattn.attention.kernels.launch import line_origin, padded_line
 from fairseq_posattn.attention.kernels.tile import LOG2_E, load_diagonals
 from fairseq_posattn.attention.masks import DistanceMask
 
-NONE = tl.constexpr(0)
-LINE = tl.constexpr(1)
-TILE = tl.constexpr(2)
+
+class Mask(NamedTuple):
+    """A mask as kernels take it: None; or, with ``reach``, lines by distance; or all pairs.
+
+    Attributes:
+        start: the values, float32 ``[H, line_width]``, ``[B, H, Tq, Tk]`` or None.
+        reach: of a line, the least and the greatest distance let through, int32 ``[H, 2]``.
+        sentence, head, row, column: strides of the values.
+        origin: of a line, the entry of distance 0.
+    """
+
+    start: Any
+    reach: Any
+    sentence: int = 0
+    head: int = 0
+    row: int = 0
+    column: int = 0
+    origin: int = 0
 
 
 def mask_arguments(
@@ -43,49 +59,44 @@ def mask_arguments(
     return values.expand(*shape, keys), None
 
 
-def kind_of_mask(values: Tensor | None, reach: Tensor | None) -> tuple[int, tuple[int, ...]]:
-    """The constant of what :func:`mask_arguments` gave, and its strides."""
-    if values is None:
-        return NONE.value, (0, 0, 0, 0)
-    if reach is None:
-        return TILE.value, values.stride()
-    return LINE.value, (0, values.stride(0), 0, 0)
+def mask_operand(values: Tensor | None, reach: Tensor | None, queries: int, keys: int) -> Mask:
+    """What :func:`mask_arguments` gave, as kernels take it."""
+    if values is None or reach is None:
+        return Mask(values, None, *(() if values is None else values.stride()))
+    return Mask(values, reach, head=values.stride(0), origin=line_origin(queries, keys))
 
 
 @triton.jit
-def reachable_keys(REACH, h, first, last, keys, MASK: tl.constexpr, BLOCK: tl.constexpr):
+def reachable_keys(MASK, h, first, last, keys, BLOCK: tl.constexpr):
     """The keys, in whole blocks, that the positions ``first`` to ``last`` may see under a mask."""
     start, end = 0, keys
-    if MASK == LINE:
-        start = tl.maximum(first - tl.load(REACH + 2 * h + 1), 0) // BLOCK * BLOCK
-        end = tl.minimum(tl.maximum(last + 1 - tl.load(REACH + 2 * h), 0), keys)
+    if MASK.reach is not None:
+        start = tl.maximum(first - tl.load(MASK.reach + 2 * h + 1), 0) // BLOCK * BLOCK
+        end = tl.minimum(tl.maximum(last + 1 - tl.load(MASK.reach + 2 * h), 0), keys)
     return start, end
 
 
 @triton.jit
-def reachable_queries(
-    REACH, h, first, last, queries, keys, MASK: tl.constexpr, BLOCK: tl.constexpr
-):
+def reachable_queries(MASK, h, first, last, queries, keys, BLOCK: tl.constexpr):
     """The queries, in whole blocks, that may see the keys ``first`` to ``last``."""
     start, end = 0, queries
-    if MASK == LINE:
-        offset = keys - queries
-        start = tl.maximum(first + tl.load(REACH + 2 * h) - offset, 0) // BLOCK * BLOCK
-        end = tl.minimum(tl.maximum(last + 1 + tl.load(REACH + 2 * h + 1) - offset, 0), queries)
+    if MASK.reach is not None:
+        first, last = first - (keys - queries), last - (keys - queries)
+        start = tl.maximum(first + tl.load(MASK.reach + 2 * h), 0) // BLOCK * BLOCK
+        end = tl.minimum(tl.maximum(last + 1 + tl.load(MASK.reach + 2 * h + 1), 0), queries)
     return start, end
 
 
 @triton.jit
-def load_mask(
-    M, b, h, m_b, m_h, m_q, m_k, origin, query, key, queries, keys, MASK: tl.constexpr
-):  # fmt: skip
+def load_mask(MASK, b, h, query, key, queries, keys):
     """The mask of a tile: factors of E, or what is added to scores to the base 2."""
-    if MASK == LINE:
+    if MASK.reach is not None:
         distance = query[:, None] + (keys - queries) - key[None, :]
-        return load_diagonals(M + h * m_h + origin, distance)
-    elif MASK == TILE:
-        pointers = M + b * m_b + h * m_h
-        pointers += query[:, None].to(tl.int64) * m_q + key[None, :].to(tl.int64) * m_k
+        return load_diagonals(MASK.start + h * MASK.head + MASK.origin, distance)
+    elif MASK.start is not None:
+        pointers = MASK.start + b * MASK.sentence + h * MASK.head
+        pointers += query[:, None].to(tl.int64) * MASK.row
+        pointers += key[None, :].to(tl.int64) * MASK.column
         inside = (query[:, None] < queries) & (key[None, :] < keys)
         return tl.load(pointers, mask=inside, other=0.0)
     else:

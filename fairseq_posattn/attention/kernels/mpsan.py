@@ -18,24 +18,23 @@ from torch.autograd.function import once_differentiable
 from fairseq_posattn.attention.call import Call
 from fairseq_posattn.attention.kernels.launch import (
     PROGRAMS,
-    Dropout,
     block_of,
     blocks_of,
-    line_origin,
+    draw_dropout,
     matrix_precision,
-    strides_of,
+    rows_of,
     with_unit_stride,
 )
 from fairseq_posattn.attention.kernels.masks import (
-    NONE,
-    kind_of_mask,
     load_mask,
     mask_arguments,
+    mask_operand,
     reachable_keys,
     reachable_queries,
 )
 from fairseq_posattn.attention.kernels.tile import (
     LOG2_E,
+    Drawn,
     block_and_head,
     kept,
     key_bounds,
@@ -55,84 +54,74 @@ def load_scores(SCORES, before, positions, length, inverse):
 
 
 @triton.jit
-def additive_scores(query_score, key_score, mask, bounds, MASK: tl.constexpr):
+def additive_scores(query_score, key_score, mask, bounds, MASK):
     """The scores of a tile, to the base 2, and the slope of ELU."""
     x = query_score[:, None] + key_score[None, :]
     slope = tl.where(x > 0.0, 1.0, power_of_two(tl.minimum(x, 0.0) * LOG2_E))
     score = (tl.maximum(x, 0.0) + (slope - 1.0)) * LOG2_E
-    if MASK != NONE:
+    if MASK.start is not None:
         score += mask
     return tl.minimum(score, bounds[None, :]), slope
 
 
-@triton.jit(do_not_specialize=["queries", "keys", "origin", "threshold"])
+@triton.jit(do_not_specialize=["queries", "keys"])
 def attend(
-    QUERY, KEY, V, CONTEXT, LOG_SUM, M, REACH, PADDING,
-    v_b, v_h, v_t, c_b, c_h, c_t, m_b, m_h, m_q, m_k,
-    heads, heads_per_mask, queries, keys, origin, inverse, SEED, threshold, keep_scale,
-    MASK: tl.constexpr, PADDED: tl.constexpr, DROPPING: tl.constexpr, PRECISION: tl.constexpr,
-    FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
+    QUERY, KEY, V, CONTEXT, LOG_SUM, MASK, PADDING, DROPOUT,
+    heads, heads_per_mask, queries, keys, inverse,
+    PRECISION: tl.constexpr, FEATURES: tl.constexpr,
+    BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     """Some features of the context of a block of queries, and the logarithms of its sums."""
-    block, head_index = block_and_head(tl.cdiv(queries, BLOCK_Q))
-    b, h = (head_index // heads).to(tl.int64), (head_index % heads).to(tl.int64)
+    block, b, h, head_index = block_and_head(tl.cdiv(queries, BLOCK_Q), heads)
     first_feature = tl.program_id(1) * BLOCK_D
     first_query = block * BLOCK_Q
     query = first_query + tl.arange(0, BLOCK_Q)
     queries_before = head_index.to(tl.int64) * queries
     query_score = load_scores(QUERY, queries_before, query, queries, inverse)
-    v_start = V + b * v_b + h * v_h
 
     context = tl.zeros((BLOCK_Q, BLOCK_D), tl.float32)
     total = tl.zeros((BLOCK_Q,), tl.float32)
     largest = tl.full((BLOCK_Q,), float("-inf"), tl.float32)
     first = first_query + keys - queries
     mask_head = h // heads_per_mask
-    start, end = reachable_keys(REACH, mask_head, first, first + BLOCK_Q - 1, keys, MASK, BLOCK_K)
+    start, end = reachable_keys(MASK, mask_head, first, first + BLOCK_Q - 1, keys, BLOCK_K)
     for first_key in range(start, end, BLOCK_K):
         key = first_key + tl.arange(0, BLOCK_K)
         key_score = load_scores(KEY, head_index.to(tl.int64) * keys, key, keys, inverse)
-        mask = load_mask(
-            M, b, mask_head, m_b, m_h, m_q, m_k, origin, query, key, queries, keys, MASK
-        )
-        bounds = key_bounds(PADDING, b, key, keys, PADDED)
+        mask = load_mask(MASK, b, mask_head, query, key, queries, keys)
+        bounds = key_bounds(PADDING, b, key, keys)
         score, _ = additive_scores(query_score, key_score, mask, bounds, MASK)
         larger = tl.maximum(largest, tl.max(score, 1))
         shift = tl.where(larger == float("-inf"), 0.0, larger)
         weight = power_of_two(score - shift[:, None])
         decay = power_of_two(largest - shift)
         total = total * decay + tl.sum(weight, 1)
-        if DROPPING:
-            keep = kept(SEED, 0, head_index, query, first_key, threshold, BLOCK_K)
+        if DROPOUT.seed is not None:
+            keep = kept(DROPOUT, 0, head_index, query, first_key, BLOCK_K)
             weight = tl.where(keep, weight, 0.0)
-        v = load_rows(v_start, v_t, key, keys, FEATURES, BLOCK_D, first_feature)
+        v = load_rows(V, b, h, key, keys, FEATURES, BLOCK_D, first_feature)
         context = product(weight.to(v.dtype), v, context * decay[:, None], PRECISION)
         largest = larger
 
     dead = total == 0.0
-    context = context * (keep_scale / tl.where(dead, 1.0, total))[:, None]
-    c_start = CONTEXT + b * c_b + h * c_h
-    store_rows(c_start, c_t, query, queries, context, FEATURES, BLOCK_D, first_feature)
+    context = context * (DROPOUT.scale / tl.where(dead, 1.0, total))[:, None]
+    store_rows(CONTEXT, b, h, query, queries, context, FEATURES, BLOCK_D, first_feature)
     log_sum = tl.where(dead, float("inf"), largest + tl.log2(tl.where(dead, 1.0, total)))
     if first_feature == 0:
         tl.store(LOG_SUM + queries_before + query, log_sum, mask=query < queries)
 
 
-@triton.jit(do_not_specialize=["queries", "keys", "origin", "threshold", "parts"])
+@triton.jit(do_not_specialize=["queries", "keys", "parts"])
 def differentiate_scores(
-    QUERY, KEY, V, CONTEXT, D_CONTEXT, LOG_SUM, M, REACH, PADDING, D_QUERY, D_KEY,
-    v_b, v_h, v_t, c_b, c_h, c_t, g_b, g_h, g_t, m_b, m_h, m_q, m_k,
-    heads, heads_per_mask, queries, keys, origin, inverse, SEED, threshold, keep_scale, parts,
-    MASK: tl.constexpr, PADDED: tl.constexpr, DROPPING: tl.constexpr, PRECISION: tl.constexpr,
-    FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
+    QUERY, KEY, V, CONTEXT, D_CONTEXT, LOG_SUM, MASK, PADDING, DROPOUT, D_QUERY, D_KEY,
+    heads, heads_per_mask, queries, keys, inverse, parts,
+    PRECISION: tl.constexpr, FEATURES: tl.constexpr,
+    BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     """Gradients of the queries' scores of every so many blocks, and of all keys' from those."""
-    part, head_index = block_and_head(parts)
-    b, h = (head_index // heads).to(tl.int64), (head_index % heads).to(tl.int64)
+    part, b, h, head_index = block_and_head(parts, heads)
     queries_before = head_index.to(tl.int64) * queries
     line = D_KEY + tl.program_id(0).to(tl.int64) * keys
-    v_start, g_start = V + b * v_b + h * v_h, D_CONTEXT + b * g_b + h * g_h
-    c_start = CONTEXT + b * c_b + h * c_h
     mask_head = h // heads_per_mask
     for block in range(part, tl.cdiv(queries, BLOCK_Q), parts):
         first_query = block * BLOCK_Q
@@ -142,31 +131,27 @@ def differentiate_scores(
         log_sum = tl.load(LOG_SUM + queries_before + query, mask=inside, other=float("inf"))
         delta = tl.zeros((BLOCK_Q,), tl.float32)
         for first_feature in range(0, FEATURES, BLOCK_D):
-            g = load_rows(g_start, g_t, query, queries, FEATURES, BLOCK_D, first_feature)
-            c = load_rows(c_start, c_t, query, queries, FEATURES, BLOCK_D, first_feature)
+            g = load_rows(D_CONTEXT, b, h, query, queries, FEATURES, BLOCK_D, first_feature)
+            c = load_rows(CONTEXT, b, h, query, queries, FEATURES, BLOCK_D, first_feature)
             delta += tl.sum(g.to(tl.float32) * c.to(tl.float32), 1)
         d_query = tl.zeros((BLOCK_Q,), tl.float32)
         first = first_query + keys - queries
-        start, end = reachable_keys(
-            REACH, mask_head, first, first + BLOCK_Q - 1, keys, MASK, BLOCK_K
-        )
+        start, end = reachable_keys(MASK, mask_head, first, first + BLOCK_Q - 1, keys, BLOCK_K)
         for first_key in range(start, end, BLOCK_K):
             key = first_key + tl.arange(0, BLOCK_K)
             key_score = load_scores(KEY, head_index.to(tl.int64) * keys, key, keys, inverse)
-            mask = load_mask(
-                M, b, mask_head, m_b, m_h, m_q, m_k, origin, query, key, queries, keys, MASK
-            )
-            bounds = key_bounds(PADDING, b, key, keys, PADDED)
+            mask = load_mask(MASK, b, mask_head, query, key, queries, keys)
+            bounds = key_bounds(PADDING, b, key, keys)
             score, slope = additive_scores(query_score, key_score, mask, bounds, MASK)
             weight = power_of_two(score - log_sum[:, None])
             d_weight = tl.zeros((BLOCK_Q, BLOCK_K), tl.float32)
             for first_feature in range(0, FEATURES, BLOCK_D):
-                g = load_rows(g_start, g_t, query, queries, FEATURES, BLOCK_D, first_feature)
-                v = load_rows(v_start, v_t, key, keys, FEATURES, BLOCK_D, first_feature)
+                g = load_rows(D_CONTEXT, b, h, query, queries, FEATURES, BLOCK_D, first_feature)
+                v = load_rows(V, b, h, key, keys, FEATURES, BLOCK_D, first_feature)
                 d_weight = product(g, tl.trans(v), d_weight, PRECISION)
-            if DROPPING:
-                keep = kept(SEED, 0, head_index, query, first_key, threshold, BLOCK_K)
-                d_weight = tl.where(keep, d_weight * keep_scale, 0.0)
+            if DROPOUT.seed is not None:
+                keep = kept(DROPOUT, 0, head_index, query, first_key, BLOCK_K)
+                d_weight = tl.where(keep, d_weight * DROPOUT.scale, 0.0)
             d_x = weight * (d_weight - delta[:, None]) * slope
             d_query += tl.sum(d_x, 1)
             before = tl.load(line + key, mask=key < keys, other=0.0)
@@ -175,46 +160,40 @@ def differentiate_scores(
         tl.store(D_QUERY + queries_before + query, d_query * inverse, mask=inside)
 
 
-@triton.jit(do_not_specialize=["queries", "keys", "origin", "threshold"])
+@triton.jit(do_not_specialize=["queries", "keys"])
 def differentiate_values(
-    QUERY, KEY, D_CONTEXT, LOG_SUM, M, REACH, PADDING, D_V,
-    g_b, g_h, g_t, dv_b, dv_h, dv_t, m_b, m_h, m_q, m_k,
-    heads, heads_per_mask, queries, keys, origin, inverse, SEED, threshold, keep_scale,
-    MASK: tl.constexpr, PADDED: tl.constexpr, DROPPING: tl.constexpr, PRECISION: tl.constexpr,
-    FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
+    QUERY, KEY, D_CONTEXT, LOG_SUM, MASK, PADDING, DROPOUT, D_V,
+    heads, heads_per_mask, queries, keys, inverse,
+    PRECISION: tl.constexpr, FEATURES: tl.constexpr,
+    BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     """Gradients of some features of the values of a block of keys."""
-    block, head_index = block_and_head(tl.cdiv(keys, BLOCK_K))
-    b, h = (head_index // heads).to(tl.int64), (head_index % heads).to(tl.int64)
+    block, b, h, head_index = block_and_head(tl.cdiv(keys, BLOCK_K), heads)
     first_feature = tl.program_id(1) * BLOCK_D
     queries_before = head_index.to(tl.int64) * queries
     first_key = block * BLOCK_K
     key = first_key + tl.arange(0, BLOCK_K)
     key_score = load_scores(KEY, head_index.to(tl.int64) * keys, key, keys, inverse)
-    bounds = key_bounds(PADDING, b, key, keys, PADDED)
-    g_start = D_CONTEXT + b * g_b + h * g_h
+    bounds = key_bounds(PADDING, b, key, keys)
     d_v = tl.zeros((BLOCK_K, BLOCK_D), tl.float32)
     mask_head = h // heads_per_mask
     start, end = reachable_queries(
-        REACH, mask_head, first_key, first_key + BLOCK_K - 1, queries, keys, MASK, BLOCK_Q
+        MASK, mask_head, first_key, first_key + BLOCK_K - 1, queries, keys, BLOCK_Q
     )
     for first_query in range(start, end, BLOCK_Q):
         query = first_query + tl.arange(0, BLOCK_Q)
         inside = query < queries
         query_score = load_scores(QUERY, queries_before, query, queries, inverse)
         log_sum = tl.load(LOG_SUM + queries_before + query, mask=inside, other=float("inf"))
-        mask = load_mask(
-            M, b, mask_head, m_b, m_h, m_q, m_k, origin, query, key, queries, keys, MASK
-        )
+        mask = load_mask(MASK, b, mask_head, query, key, queries, keys)
         score, _ = additive_scores(query_score, key_score, mask, bounds, MASK)
         weight = power_of_two(score - log_sum[:, None])
-        if DROPPING:
-            keep = kept(SEED, 0, head_index, query, first_key, threshold, BLOCK_K)
-            weight = tl.where(keep, weight * keep_scale, 0.0)
-        g = load_rows(g_start, g_t, query, queries, FEATURES, BLOCK_D, first_feature)
+        if DROPOUT.seed is not None:
+            keep = kept(DROPOUT, 0, head_index, query, first_key, BLOCK_K)
+            weight = tl.where(keep, weight * DROPOUT.scale, 0.0)
+        g = load_rows(D_CONTEXT, b, h, query, queries, FEATURES, BLOCK_D, first_feature)
         d_v = product(tl.trans(weight.to(g.dtype)), g, d_v, PRECISION)
-    dv_start = D_V + b * dv_b + h * dv_h
-    store_rows(dv_start, dv_t, key, keys, d_v, FEATURES, BLOCK_D, first_feature)
+    store_rows(D_V, b, h, key, keys, d_v, FEATURES, BLOCK_D, first_feature)
 
 
 class AdditiveKernels(torch.autograd.Function):
@@ -234,22 +213,18 @@ class AdditiveKernels(torch.autograd.Function):
         reach: Tensor | None,
         padding: Tensor | None,
         constant: float,
-        dropout: Dropout,
+        dropout: Drawn,
     ) -> Tensor:
         (value,) = with_unit_stride(value)
         query_score, key_score = query_score.contiguous(), key_score.contiguous()
         padding = None if padding is None else padding.contiguous()
         batch, heads, queries = query_score.shape
         keys, features = value.shape[2:]
-        kind, mask_strides = kind_of_mask(mask, reach)
         heads_per_mask = heads // reach.size(0) if reach is not None else 1
         block_d = block_of(features, 64)
         block = 32 if value.dtype == torch.float32 else 64
         block_q, block_k = block_of(queries, block), block_of(keys, block)
         constants = {
-            "MASK": kind,
-            "PADDED": padding is not None,
-            "DROPPING": dropout.dropping,
             "PRECISION": matrix_precision(value.dtype),
             "FEATURES": features,
             "BLOCK_D": block_d,
@@ -258,19 +233,16 @@ class AdditiveKernels(torch.autograd.Function):
             "num_warps": 4,
             "num_stages": 2,
         }
-        numbers = (
-            *(*mask_strides, heads, heads_per_mask, queries, keys, line_origin(queries, keys)),
-            *(1 / constant, dropout.seed, dropout.threshold, dropout.keep_scale),
-        )
+        numbers = heads, heads_per_mask, queries, keys, 1 / constant
         context = value.new_empty(batch, heads, queries, features)
         log_sum = torch.empty(query_score.shape, dtype=torch.float32, device=value.device)
         grid = blocks_of(queries, block_q) * batch * heads, blocks_of(features, block_d)
         attend[grid](
-            query_score, key_score, value, context, log_sum, mask, reach, padding,
-            *strides_of(value, context), *numbers, **constants,
+            query_score, key_score, rows_of(value), rows_of(context), log_sum,
+            mask_operand(mask, reach, queries, keys), padding, dropout, *numbers, **constants,
         )  # fmt: skip
         ctx.save_for_backward(query_score, key_score, value, context, log_sum, mask, reach, padding)
-        ctx.constants, ctx.numbers = constants, numbers
+        ctx.constants, ctx.numbers, ctx.dropout = constants, numbers, dropout
         return context
 
     @staticmethod
@@ -280,22 +252,22 @@ class AdditiveKernels(torch.autograd.Function):
         (d_context,) = with_unit_stride(d_context)
         batch, heads, queries = query_score.shape
         keys, features = value.shape[2:]
+        mask = mask_operand(mask, reach, queries, keys)
         constants = ctx.constants
         query_blocks = blocks_of(queries, constants["BLOCK_Q"])
         parts = min(query_blocks, max(16, PROGRAMS // (batch * heads)))
         d_query = torch.empty_like(log_sum)
         d_key = torch.zeros(batch, heads, parts, keys, dtype=torch.float32, device=value.device)
         differentiate_scores[(parts * batch * heads,)](
-            query_score, key_score, value, context, d_context, log_sum, mask, reach, padding,
-            d_query, d_key, *strides_of(value, context, d_context), *ctx.numbers, parts,
-            **constants,
+            query_score, key_score, rows_of(value), rows_of(context), rows_of(d_context), log_sum,
+            mask, padding, ctx.dropout, d_query, d_key, *ctx.numbers, parts, **constants,
         )  # fmt: skip
         d_value = torch.empty_like(value)
         blocks = blocks_of(keys, constants["BLOCK_K"])
         grid = blocks * batch * heads, blocks_of(features, constants["BLOCK_D"])
         differentiate_values[grid](
-            query_score, key_score, d_context, log_sum, mask, reach, padding, d_value,
-            *strides_of(d_context, d_value), *ctx.numbers, **constants,
+            query_score, key_score, rows_of(d_context), log_sum, mask, padding, ctx.dropout,
+            rows_of(d_value), *ctx.numbers, **constants,
         )  # fmt: skip
         d_query, d_key = d_query.to(query_score.dtype), d_key.sum(2).to(key_score.dtype)
         return d_query, d_key, d_value, None, None, None, None, None
@@ -325,6 +297,6 @@ def additive_attention(
             *mask_arguments(mask, shape, keys, multiplies=False),
             call.key_padding_mask,
             constant,
-            Dropout.draw(call.dropout_p, value.device),
+            draw_dropout(call.dropout_p, value.device),
         )
     return context.view(batch, *heads, queries, features)

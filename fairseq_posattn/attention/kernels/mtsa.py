@@ -9,15 +9,18 @@ from torch.autograd.function import once_differentiable
 from fairseq_posattn.attention.call import Call
 from fairseq_posattn.attention.kernels import tensor_scores as kernels
 from fairseq_posattn.attention.kernels.launch import (
-    Dropout,
+    Tile,
     block_of,
     blocks_of,
-    line_origin,
+    draw_dropout,
+    kind_of_tiles,
     matrix_precision,
-    strides_of,
+    rows_of,
+    searched_tiles,
     with_unit_stride,
 )
-from fairseq_posattn.attention.kernels.masks import kind_of_mask, mask_arguments
+from fairseq_posattn.attention.kernels.masks import mask_arguments, mask_operand
+from fairseq_posattn.attention.kernels.tile import Drawn
 from fairseq_posattn.attention.masks import DistanceMask
 
 
@@ -40,7 +43,7 @@ class TensorizedKernels(torch.autograd.Function):
         reach: Tensor | None,
         padding: Tensor | None,
         scales: tuple[str, str],
-        dropout: Dropout,
+        dropout: Drawn,
     ) -> Tensor:
         query, key, value, source = with_unit_stride(query, key, value, source)
         padding = None if padding is None else padding.contiguous()
@@ -50,36 +53,38 @@ class TensorizedKernels(torch.autograd.Function):
         weights = torch.empty(key.shape, dtype=narrow, device=key.device)
         weighed = torch.empty_like(weights)
         block_d = block_of(features, 128)
-        largest_source = query.new_empty(batch * heads, block_d, dtype=torch.float32)
         constants: dict[str, object] = {"FEATURES": features, "BLOCK_D": block_d}
-        constants |= {"PADDED": padding is not None, "DROPPING": dropout.dropping}
-        drawn = (dropout.seed, dropout.threshold, dropout.keep_scale)
-        kernels.weigh_sources[(batch * heads,)](
-            value, source, padding, largest_source, weights, weighed,
-            *strides_of(value, source, weights), heads, key.size(2), *drawn,
-            LOG_SIGMOID=scales[1] == "log_sigmoid", BLOCK_K=64, num_warps=8, **constants,
+        block = kernels.SOURCE_BLOCK.value
+        programs = blocks_of(key.size(2), block) * batch * heads
+        largest_source = query.new_empty(programs, block_d, dtype=torch.float32)
+        of_sources = heads, key.size(2)
+        options = {"LOG_SIGMOID": scales[1] == "log_sigmoid", "BLOCK_K": block, **constants}
+        kernels.find_largest[(programs,)](
+            rows_of(source), padding, largest_source, *of_sources, **options
+        )
+        kernels.weigh_sources[(programs,)](
+            rows_of(value), rows_of(source), padding, largest_source, rows_of(weights),
+            rows_of(weighed), dropout, *of_sources, **options,
         )  # fmt: skip
-
-        kind, mask_strides = kind_of_mask(mask, reach)
-        constants |= {"LOG_SIGMOID": scales[0] == "log_sigmoid", "MASK": kind}
+        constants |= {"LOG_SIGMOID": scales[0] == "log_sigmoid"}
         constants |= {"PRECISION": matrix_precision(query.dtype)}
-        constants |= {"VALUE_PRECISION": matrix_precision(query.dtype)}
-        lengths = (queries, key.size(2), line_origin(queries, key.size(2)))
-        numbers = (*mask_strides, heads, *lengths, features**-0.5, *drawn)
+        numbers = heads, queries, key.size(2), features**-0.5
         context = torch.empty_like(query)
         denominator = query.new_empty(query.shape, dtype=torch.float32)
         largest = query.new_empty(batch, heads, queries, dtype=torch.float32)
-        block_q, block_k, options = tiles(query, key)
+        tile, _ = tiles(query.device, query.dtype, features)
+        block_q, block_k = tile.fit(queries, key.size(2))
         kernels.attend[(blocks_of(queries, block_q) * batch * heads,)](
-            query, key, weights, weighed, context, denominator, largest, mask, reach, padding,
-            *strides_of(query, key, weights, context, denominator), *numbers,
-            BLOCK_Q=block_q, BLOCK_K=block_k, **constants, **options,
+            rows_of(query), rows_of(key), rows_of(weights), rows_of(weighed), rows_of(context),
+            rows_of(denominator), largest, mask_operand(mask, reach, queries, key.size(2)),
+            padding, dropout, *numbers,
+            BLOCK_Q=block_q, BLOCK_K=block_k, **constants, **tile.options,
         )  # fmt: skip
         ctx.save_for_backward(
             query, key, value, source, weights, weighed, largest_source, context, denominator,
             largest, mask, reach, padding,
         )  # fmt: skip
-        ctx.constants, ctx.numbers, ctx.scales = constants, numbers, scales
+        ctx.constants, ctx.numbers, ctx.scales, ctx.dropout = constants, numbers, scales, dropout
         return context
 
     @staticmethod
@@ -96,39 +101,39 @@ class TensorizedKernels(torch.autograd.Function):
         )
         d_numerator = torch.empty(query.shape, dtype=weights.dtype, device=query.device)
         d_denominator = torch.empty_like(d_numerator)
-        block_q, block_k, options = tiles(query, key, backward=True)
+        _, tile = tiles(query.device, query.dtype, query.size(-1))
+        block_q, block_k = tile.fit(queries, key.size(2))
+        q, k, g, gv = (rows_of(tensor) for tensor in (query, key, weights, weighed))
+        d_n, d_d = rows_of(d_numerator), rows_of(d_denominator)
+        operands = mask_operand(mask, reach, queries, key.size(2)), padding, ctx.dropout
         kernels.differentiate_queries[(blocks_of(queries, block_q) * batch * heads,)](
-            query, key, weights, weighed, context, denominator, largest, mask, reach, padding,
-            d_context, d_numerator, d_denominator, d_query,
-            *strides_of(query, key, weights, context, denominator, d_context, d_query),
-            *ctx.numbers, BLOCK_Q=block_q, BLOCK_K=block_k, **ctx.constants, **options,
+            q, k, g, gv, rows_of(context), rows_of(denominator), largest, *operands,
+            rows_of(d_context), d_n, d_d, rows_of(d_query),
+            *ctx.numbers, BLOCK_Q=block_q, BLOCK_K=block_k, **ctx.constants, **tile.options,
         )  # fmt: skip
         kernels.differentiate_keys[(blocks_of(key.size(2), block_k) * batch * heads,)](
-            query, key, value, source, weights, weighed, largest, largest_source, mask, reach,
-            padding, d_numerator, d_denominator, d_key, d_value, d_source,
-            *strides_of(query, key, value, source, weights, d_numerator),
-            *strides_of(d_key, d_value, d_source), *ctx.numbers,
+            q, k, rows_of(value), rows_of(source), g, gv, largest, largest_source, *operands,
+            d_n, d_d, rows_of(d_key), rows_of(d_value), rows_of(d_source), *ctx.numbers,
             SOURCE_LOG_SIGMOID=ctx.scales[1] == "log_sigmoid",
-            BLOCK_Q=block_q, BLOCK_K=block_k, **ctx.constants, **options,
+            BLOCK_Q=block_q, BLOCK_K=block_k, **ctx.constants, **tile.options,
         )  # fmt: skip
         return d_query, d_key, d_value, d_source, None, None, None, None, None
 
 
-def tiles(query: Tensor, key: Tensor, backward: bool = False) -> tuple[int, int, dict[str, int]]:
-    """Queries and keys of a tile, and the options of the launch.
+def tiles(device: torch.device, dtype: torch.dtype, features: int) -> tuple[Tile, Tile]:
+    """Forward and backward.
 
-    What dropout draws depends on the keys of a tile: they are as many in both passes.
+    What dropout draws depends on the keys of a tile: they are as many in both passes. Of more warps
+    than four two would make the same rows of a tile of 64: its scores, twice.
     """
-    many = query.size(-1) > 64
-    largest = 64 if query.dtype == torch.bfloat16 else 32
-    block_k = block_of(key.size(2), largest)
-    # Of more warps two would make the same rows of a tile: its scores, twice.
-    options = {"num_warps": 8 if many else 4, "num_stages": 2}
-    if backward and (many or query.dtype == torch.float32):
-        largest //= 2
-    if query.dtype == torch.float32:  # multiplied by the ordinary units, from registers
-        options = {"num_warps": 8, "num_stages": 1}
-    return block_of(query.size(2), largest), block_k, options
+    found = searched_tiles(device).get(kind_of_tiles("tensor_scores", dtype, features))
+    if found is not None:
+        return found
+    if dtype == torch.float32:  # multiplied by the ordinary units, from registers
+        return Tile(32, 32, 8, 1), Tile(16, 32, 8, 1)
+    largest, warps = (64 if dtype == torch.bfloat16 else 32), (8 if features > 64 else 4)
+    queries = largest // 2 if features > 64 else largest
+    return Tile(largest, largest, warps, 2), Tile(queries, largest, warps, 2)
 
 
 def tensorized_attention(
@@ -148,7 +153,7 @@ def tensorized_attention(
     see them as equal. Of masks as tensors there is no gradient.
     """
     # Pairs and sources are dropped apart, each with the root of the probability of keeping.
-    dropout = Dropout.draw(1 - (1 - call.dropout_p) ** 0.5, query.device)
+    dropout = draw_dropout(1 - (1 - call.dropout_p) ** 0.5, query.device)
     values, reach = mask_arguments(mask, query.shape[:3], key.size(2), token_scale == "log_sigmoid")
     with torch.cuda.device_of(query):
         # torch has no types for apply

@@ -15,7 +15,6 @@ import triton
 import triton.language as tl
 
 from fairseq_posattn.attention.kernels.masks import (
-    NONE,
     load_mask,
     reachable_keys,
     reachable_queries,
@@ -26,6 +25,7 @@ from fairseq_posattn.attention.kernels.tile import (
     kept,
     key_bounds,
     load_rows,
+    log_sigmoid,
     power_of_two,
     product,
     reciprocal,
@@ -40,6 +40,9 @@ SMALLEST_PAIR = tl.constexpr(2.0**-36)
 # products nor a gradient over it leaves float32, loss scales included.
 SMALLEST_WEIGHT = tl.constexpr(1e-26)
 BALANCE = tl.constexpr(2.0**43)
+
+# Keys of a program that weighs sources.
+SOURCE_BLOCK = tl.constexpr(64)
 
 # What is dropped apart: pairs, and features of keys.
 PAIRS = tl.constexpr(0)
@@ -62,52 +65,60 @@ def source_weight(scores, largest, seen, LOG_SIGMOID: tl.constexpr):
     return tl.where(seen, tl.maximum(weight, SMALLEST_WEIGHT) * BALANCE, 0.0), slope
 
 
-@triton.jit
-def log_sigmoid(x):
-    return tl.minimum(x, 0.0) - tl.log(1.0 + tl.exp(-tl.abs(x)))
-
-
-@triton.jit(do_not_specialize=["keys", "threshold"])
-def weigh_sources(
-    V, S, PADDING, LARGEST, G, GV,
-    v_b, v_h, v_t, s_b, s_h, s_t, g_b, g_h, g_t,
-    heads, keys, SEED, threshold, keep_scale,
-    LOG_SIGMOID: tl.constexpr, PADDED: tl.constexpr, DROPPING: tl.constexpr,
-    FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_K: tl.constexpr,
+@triton.jit(do_not_specialize=["keys"])
+def find_largest(
+    S, PADDING, LARGEST, heads, keys,
+    LOG_SIGMOID: tl.constexpr, FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    """G and G V of one head; what G is divided by, for each feature."""
-    head_index = tl.program_id(0)
-    b, h = (head_index // heads).to(tl.int64), (head_index % heads).to(tl.int64)
-    feature = tl.arange(0, BLOCK_D)
-    largest = tl.full((BLOCK_D,), float("-inf"), tl.float32)
-    for first_key in range(0, keys, BLOCK_K):
-        key = first_key + tl.arange(0, BLOCK_K)
-        scores = load_rows(S + b * s_b + h * s_h, s_t, key, keys, FEATURES, BLOCK_D)
-        scores = scores.to(tl.float32)
-        if LOG_SIGMOID:
-            scores = log_sigmoid(scores)
-        bounds = key_bounds(PADDING, b, key, keys, PADDED)
-        scores = tl.minimum(scores, bounds[:, None])
-        largest = tl.maximum(largest, tl.max(scores, 0))
-    largest = tl.where(largest == float("-inf"), 0.0, largest)
-    tl.store(LARGEST + head_index.to(tl.int64) * BLOCK_D + feature, largest)
-
-    for first_key in range(0, keys, BLOCK_K):
-        key = first_key + tl.arange(0, BLOCK_K)
-        scores = load_rows(S + b * s_b + h * s_h, s_t, key, keys, FEATURES, BLOCK_D)
-        seen = key_bounds(PADDING, b, key, keys, PADDED)[:, None] > 0.0
-        weight, _ = source_weight(scores.to(tl.float32), largest[None, :], seen, LOG_SIGMOID)
-        store_rows(G + b * g_b + h * g_h, g_t, key, keys, weight, FEATURES, BLOCK_D)
-        if DROPPING:
-            keep = kept(SEED, SOURCES, head_index, key, 0, threshold, BLOCK_D)
-            weight = tl.where(keep, weight * keep_scale, 0.0)
-        v = load_rows(V + b * v_b + h * v_h, v_t, key, keys, FEATURES, BLOCK_D)
-        weighed = tl.where(seen, weight * v.to(tl.float32), 0.0)
-        store_rows(GV + b * g_b + h * g_h, g_t, key, keys, weighed, FEATURES, BLOCK_D)
+    """The largest ``sigma_s(S)`` of a block of keys, by feature: ``[B, H, blocks, BLOCK_D]``."""
+    blocks = tl.cdiv(keys, BLOCK_K)
+    block, b, h, head_index = block_and_head(blocks, heads)
+    key = block * BLOCK_K + tl.arange(0, BLOCK_K)
+    scores = load_rows(S, b, h, key, keys, FEATURES, BLOCK_D).to(tl.float32)
+    if LOG_SIGMOID:
+        scores = log_sigmoid(scores)
+    scores = tl.minimum(scores, key_bounds(PADDING, b, key, keys)[:, None])
+    line = LARGEST + tl.program_id(0).to(tl.int64) * BLOCK_D
+    tl.store(line + tl.arange(0, BLOCK_D), tl.max(scores, 0))
 
 
 @triton.jit
-def pair_weights(dots, mask, bounds, scale, largest, MASK: tl.constexpr, LOG_SIGMOID: tl.constexpr):
+def largest_source(LARGEST, head_index, blocks, BLOCK_D: tl.constexpr):
+    """What G of one head is divided by, for each feature, from what :func:`find_largest` found."""
+    largest = tl.full((BLOCK_D,), float("-inf"), tl.float32)
+    for first in range(0, blocks, 16):
+        block = first + tl.arange(0, 16)
+        pointers = LARGEST + (head_index.to(tl.int64) * blocks + block[:, None]) * BLOCK_D
+        pointers += tl.arange(0, BLOCK_D)[None, :]
+        found = tl.load(pointers, mask=block[:, None] < blocks, other=float("-inf"))
+        largest = tl.maximum(largest, tl.max(found, 0))
+    return tl.where(largest == float("-inf"), 0.0, largest)
+
+
+@triton.jit(do_not_specialize=["keys"])
+def weigh_sources(
+    V, S, PADDING, LARGEST, G, GV, DROPOUT, heads, keys,
+    LOG_SIGMOID: tl.constexpr, FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    """G and G V of a block of keys of one head."""
+    blocks = tl.cdiv(keys, BLOCK_K)
+    block, b, h, head_index = block_and_head(blocks, heads)
+    key = block * BLOCK_K + tl.arange(0, BLOCK_K)
+    largest = largest_source(LARGEST, head_index, blocks, BLOCK_D)
+    scores = load_rows(S, b, h, key, keys, FEATURES, BLOCK_D).to(tl.float32)
+    seen = key_bounds(PADDING, b, key, keys)[:, None] > 0.0
+    weight, _ = source_weight(scores, largest[None, :], seen, LOG_SIGMOID)
+    store_rows(G, b, h, key, keys, weight, FEATURES, BLOCK_D)
+    if DROPOUT.seed is not None:
+        keep = kept(DROPOUT, SOURCES, head_index, key, 0, BLOCK_D)
+        weight = tl.where(keep, weight * DROPOUT.scale, 0.0)
+    v = load_rows(V, b, h, key, keys, FEATURES, BLOCK_D)
+    weighed = tl.where(seen, weight * v.to(tl.float32), 0.0)
+    store_rows(GV, b, h, key, keys, weighed, FEATURES, BLOCK_D)
+
+
+@triton.jit
+def pair_weights(dots, mask, bounds, scale, largest, MASK, LOG_SIGMOID: tl.constexpr):
     """E of a tile, and the slope of its logarithm.
 
     Args:
@@ -118,7 +129,7 @@ def pair_weights(dots, mask, bounds, scale, largest, MASK: tl.constexpr, LOG_SIG
         sigmoid = reciprocal(1.0 + power)
         slope = tl.where(sigmoid > SMALLEST_PAIR, power * sigmoid, 0.0)
         weight = tl.where(bounds > 0.0, tl.maximum(sigmoid, SMALLEST_PAIR), 0.0)
-        if MASK != NONE:
+        if MASK.start is not None:
             weight *= mask
         return weight, slope
     else:
@@ -129,53 +140,39 @@ def pair_weights(dots, mask, bounds, scale, largest, MASK: tl.constexpr, LOG_SIG
 
 
 @triton.jit
-def pair_gradients(d_weight, weight, slope, MASK: tl.constexpr, LOG_SIGMOID: tl.constexpr):
-    """Gradients of a tile's scaled dot products, given those of E."""
-    gradient = d_weight * weight * slope
-    if LOG_SIGMOID and MASK != NONE:
-        # A source that a mask hides may outweigh what is seen by more than float32 holds.
-        gradient = tl.where(weight > 0.0, gradient, 0.0)
-    return gradient
-
-
-@triton.jit
-def pair_scores(dots, mask, bounds, scale, MASK: tl.constexpr):
+def pair_scores(dots, mask, bounds, scale, MASK):
     """The scores of a tile, to the base 2, where they are exponentiated as they are."""
     score = dots * (scale * LOG2_E)
-    if MASK != NONE:
+    if MASK.start is not None:
         score += mask
     return tl.minimum(score, bounds)
 
 
-@triton.jit(do_not_specialize=["queries", "keys", "origin", "threshold"])
+@triton.jit(do_not_specialize=["queries", "keys"])
 def attend(
-    Q, K, G, GV, CONTEXT, DENOMINATOR, LARGEST, M, REACH, PADDING,
-    q_b, q_h, q_t, k_b, k_h, k_t, g_b, g_h, g_t, c_b, c_h, c_t, d_b, d_h, d_t,
-    m_b, m_h, m_q, m_k, heads, queries, keys, origin, scale, SEED, threshold, keep_scale,
-    LOG_SIGMOID: tl.constexpr, MASK: tl.constexpr, PADDED: tl.constexpr,
-    DROPPING: tl.constexpr, PRECISION: tl.constexpr, VALUE_PRECISION: tl.constexpr,
-    FEATURES: tl.constexpr, BLOCK_D: tl.constexpr,
-    BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
+    Q, K, G, GV, CONTEXT, DENOMINATOR, LARGEST, MASK, PADDING, DROPOUT,
+    heads, queries, keys, scale,
+    LOG_SIGMOID: tl.constexpr, PRECISION: tl.constexpr, FEATURES: tl.constexpr,
+    BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     """The context of a block of queries of one head, and what it was divided by."""
-    block, head_index = block_and_head(tl.cdiv(queries, BLOCK_Q))
-    b, h = (head_index // heads).to(tl.int64), (head_index % heads).to(tl.int64)
+    block, b, h, head_index = block_and_head(tl.cdiv(queries, BLOCK_Q), heads)
     first_query = block * BLOCK_Q
     query = first_query + tl.arange(0, BLOCK_Q)
-    q = load_rows(Q + b * q_b + h * q_h, q_t, query, queries, FEATURES, BLOCK_D)
+    q = load_rows(Q, b, h, query, queries, FEATURES, BLOCK_D)
     numerator = tl.zeros((BLOCK_Q, BLOCK_D), tl.float32)
     denominator = tl.zeros((BLOCK_Q, BLOCK_D), tl.float32)
     largest = tl.full((BLOCK_Q,), float("-inf"), tl.float32)
     first = first_query + keys - queries
-    start, end = reachable_keys(REACH, h, first, first + BLOCK_Q - 1, keys, MASK, BLOCK_K)
+    start, end = reachable_keys(MASK, h, first, first + BLOCK_Q - 1, keys, BLOCK_K)
     for first_key in range(start, end, BLOCK_K):
         key = first_key + tl.arange(0, BLOCK_K)
-        k = load_rows(K + b * k_b + h * k_h, k_t, key, keys, FEATURES, BLOCK_D)
-        g = load_rows(G + b * g_b + h * g_h, g_t, key, keys, FEATURES, BLOCK_D)
-        gv = load_rows(GV + b * g_b + h * g_h, g_t, key, keys, FEATURES, BLOCK_D)
+        k = load_rows(K, b, h, key, keys, FEATURES, BLOCK_D)
+        g = load_rows(G, b, h, key, keys, FEATURES, BLOCK_D)
+        gv = load_rows(GV, b, h, key, keys, FEATURES, BLOCK_D)
         dots = product(q, tl.trans(k), tl.zeros((BLOCK_Q, BLOCK_K), tl.float32), PRECISION)
-        mask = load_mask(M, b, h, m_b, m_h, m_q, m_k, origin, query, key, queries, keys, MASK)
-        bounds = key_bounds(PADDING, b, key, keys, PADDED)[None, :]
+        mask = load_mask(MASK, b, h, query, key, queries, keys)
+        bounds = key_bounds(PADDING, b, key, keys)[None, :]
         if LOG_SIGMOID:
             weight, _ = pair_weights(dots, mask, bounds, scale, largest, MASK, True)
         else:
@@ -185,47 +182,72 @@ def attend(
             weight = power_of_two(score - shift[:, None])
             decay = power_of_two(largest - shift)[:, None]
             numerator, denominator, largest = numerator * decay, denominator * decay, larger
-        denominator = product(weight.to(g.dtype), g, denominator, VALUE_PRECISION)
-        if DROPPING:
-            keep = kept(SEED, PAIRS, head_index, query, first_key, threshold, BLOCK_K)
+        denominator = product(weight.to(g.dtype), g, denominator, PRECISION)
+        if DROPOUT.seed is not None:
+            keep = kept(DROPOUT, PAIRS, head_index, query, first_key, BLOCK_K)
             weight = tl.where(keep, weight, 0.0)
-        numerator = product(weight.to(g.dtype), gv, numerator, VALUE_PRECISION)
+        numerator = product(weight.to(g.dtype), gv, numerator, PRECISION)
 
     # What a query without keys is divided by is zero, and so is its numerator.
-    context = numerator * keep_scale / tl.where(denominator > 0.0, denominator, 1.0)
-    store_rows(CONTEXT + b * c_b + h * c_h, c_t, query, queries, context, FEATURES, BLOCK_D)
-    store_rows(DENOMINATOR + b * d_b + h * d_h, d_t, query, queries, denominator, FEATURES, BLOCK_D)
+    context = numerator * DROPOUT.scale / tl.where(denominator > 0.0, denominator, 1.0)
+    store_rows(CONTEXT, b, h, query, queries, context, FEATURES, BLOCK_D)
+    store_rows(DENOMINATOR, b, h, query, queries, denominator, FEATURES, BLOCK_D)
     if not LOG_SIGMOID:
         row = head_index.to(tl.int64) * queries + query
         tl.store(LARGEST + row, largest, mask=query < queries)
 
 
-@triton.jit(do_not_specialize=["queries", "keys", "origin", "threshold"])
+@triton.jit
+def pair_gradients(
+    q, k, g, gv, d_n, d_d, largest, query, key, first_key, b, h, head_index, queries, keys,
+    scale, MASK, PADDING, DROPOUT, LOG_SIGMOID: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """Of a tile: E, what dropout keeps of it, and the gradients of the scaled dot products.
+
+    Args:
+        q, d_n, d_d: of its queries, ``[BLOCK_Q, BLOCK_D]``; d_n and d_d the gradients of N and Z.
+        k, g, gv: of its keys. largest: of each row's scores, ``[BLOCK_Q]``.
+    """
+    none = tl.zeros((q.shape[0], k.shape[0]), tl.float32)
+    dots = product(q, tl.trans(k), none, PRECISION)
+    mask = load_mask(MASK, b, h, query, key, queries, keys)
+    bounds = key_bounds(PADDING, b, key, keys)[None, :]
+    weight, slope = pair_weights(dots, mask, bounds, scale, largest, MASK, LOG_SIGMOID)
+    d_weight = product(d_n, tl.trans(gv), none, PRECISION)
+    dropped = weight
+    if DROPOUT.seed is not None:
+        keep = kept(DROPOUT, PAIRS, head_index, query, first_key, k.shape[0])
+        d_weight = tl.where(keep, d_weight, 0.0)
+        dropped = tl.where(keep, weight, 0.0)
+    d_weight = product(d_d, tl.trans(g), d_weight, PRECISION)
+    d_dots = d_weight * weight * slope
+    if LOG_SIGMOID and MASK.start is not None:
+        # A source that a mask hides may outweigh what is seen by more than float32 holds.
+        d_dots = tl.where(weight > 0.0, d_dots, 0.0)
+    return weight, dropped, d_dots
+
+
+@triton.jit(do_not_specialize=["queries", "keys"])
 def differentiate_queries(
-    Q, K, G, GV, CONTEXT, DENOMINATOR, LARGEST, M, REACH, PADDING,
+    Q, K, G, GV, CONTEXT, DENOMINATOR, LARGEST, MASK, PADDING, DROPOUT,
     D_CONTEXT, D_NUMERATOR, D_DENOMINATOR, D_Q,
-    q_b, q_h, q_t, k_b, k_h, k_t, g_b, g_h, g_t, c_b, c_h, c_t, d_b, d_h, d_t,
-    dc_b, dc_h, dc_t, dq_b, dq_h, dq_t,
-    m_b, m_h, m_q, m_k, heads, queries, keys, origin, scale, SEED, threshold, keep_scale,
-    LOG_SIGMOID: tl.constexpr, MASK: tl.constexpr, PADDED: tl.constexpr,
-    DROPPING: tl.constexpr, PRECISION: tl.constexpr, VALUE_PRECISION: tl.constexpr,
-    FEATURES: tl.constexpr, BLOCK_D: tl.constexpr,
-    BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
+    heads, queries, keys, scale,
+    LOG_SIGMOID: tl.constexpr, PRECISION: tl.constexpr, FEATURES: tl.constexpr,
+    BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     """Gradients of a block of queries of one head, and of their numerators and denominators."""
-    block, head_index = block_and_head(tl.cdiv(queries, BLOCK_Q))
-    b, h = (head_index // heads).to(tl.int64), (head_index % heads).to(tl.int64)
+    block, b, h, head_index = block_and_head(tl.cdiv(queries, BLOCK_Q), heads)
     first_query = block * BLOCK_Q
     query = first_query + tl.arange(0, BLOCK_Q)
-    q = load_rows(Q + b * q_b + h * q_h, q_t, query, queries, FEATURES, BLOCK_D)
-    c = load_rows(CONTEXT + b * c_b + h * c_h, c_t, query, queries, FEATURES, BLOCK_D)
-    d = load_rows(DENOMINATOR + b * d_b + h * d_h, d_t, query, queries, FEATURES, BLOCK_D)
-    d_c = load_rows(D_CONTEXT + b * dc_b + h * dc_h, dc_t, query, queries, FEATURES, BLOCK_D)
+    q = load_rows(Q, b, h, query, queries, FEATURES, BLOCK_D)
+    c = load_rows(CONTEXT, b, h, query, queries, FEATURES, BLOCK_D)
+    d = load_rows(DENOMINATOR, b, h, query, queries, FEATURES, BLOCK_D)
+    d_c = load_rows(D_CONTEXT, b, h, query, queries, FEATURES, BLOCK_D)
     d_n = tl.where(d > 0.0, d_c.to(tl.float32) / tl.where(d > 0.0, d, 1.0), 0.0)
-    d_d = (-d_n * c.to(tl.float32)).to(G.dtype.element_ty)
-    d_n = (d_n * keep_scale).to(G.dtype.element_ty)
-    store_rows(D_NUMERATOR + b * d_b + h * d_h, d_t, query, queries, d_n, FEATURES, BLOCK_D)
-    store_rows(D_DENOMINATOR + b * d_b + h * d_h, d_t, query, queries, d_d, FEATURES, BLOCK_D)
+    d_d = (-d_n * c.to(tl.float32)).to(G.start.dtype.element_ty)
+    d_n = (d_n * DROPOUT.scale).to(G.start.dtype.element_ty)
+    store_rows(D_NUMERATOR, b, h, query, queries, d_n, FEATURES, BLOCK_D)
+    store_rows(D_DENOMINATOR, b, h, query, queries, d_d, FEATURES, BLOCK_D)
     largest = tl.zeros((BLOCK_Q,), tl.float32)
     if not LOG_SIGMOID:
         row = head_index.to(tl.int64) * queries + query
@@ -233,95 +255,71 @@ def differentiate_queries(
 
     d_q = tl.zeros((BLOCK_Q, BLOCK_D), tl.float32)
     first = first_query + keys - queries
-    start, end = reachable_keys(REACH, h, first, first + BLOCK_Q - 1, keys, MASK, BLOCK_K)
+    start, end = reachable_keys(MASK, h, first, first + BLOCK_Q - 1, keys, BLOCK_K)
     for first_key in range(start, end, BLOCK_K):
         key = first_key + tl.arange(0, BLOCK_K)
-        k = load_rows(K + b * k_b + h * k_h, k_t, key, keys, FEATURES, BLOCK_D)
-        g = load_rows(G + b * g_b + h * g_h, g_t, key, keys, FEATURES, BLOCK_D)
-        gv = load_rows(GV + b * g_b + h * g_h, g_t, key, keys, FEATURES, BLOCK_D)
-        none = tl.zeros((BLOCK_Q, BLOCK_K), tl.float32)
-        dots = product(q, tl.trans(k), none, PRECISION)
-        mask = load_mask(M, b, h, m_b, m_h, m_q, m_k, origin, query, key, queries, keys, MASK)
-        bounds = key_bounds(PADDING, b, key, keys, PADDED)[None, :]
-        weight, slope = pair_weights(dots, mask, bounds, scale, largest, MASK, LOG_SIGMOID)
-        d_weight = product(d_n, tl.trans(gv), none, VALUE_PRECISION)
-        if DROPPING:
-            keep = kept(SEED, PAIRS, head_index, query, first_key, threshold, BLOCK_K)
-            d_weight = tl.where(keep, d_weight, 0.0)
-        d_weight = product(d_d, tl.trans(g), d_weight, VALUE_PRECISION)
-        d_dots = pair_gradients(d_weight, weight, slope, MASK, LOG_SIGMOID)
+        k = load_rows(K, b, h, key, keys, FEATURES, BLOCK_D)
+        g = load_rows(G, b, h, key, keys, FEATURES, BLOCK_D)
+        gv = load_rows(GV, b, h, key, keys, FEATURES, BLOCK_D)
+        _, _, d_dots = pair_gradients(
+            q, k, g, gv, d_n, d_d, largest, query, key, first_key, b, h, head_index, queries,
+            keys, scale, MASK, PADDING, DROPOUT, LOG_SIGMOID, PRECISION,
+        )  # fmt: skip
         d_q = product(d_dots.to(k.dtype), k, d_q, PRECISION)
-    store_rows(D_Q + b * dq_b + h * dq_h, dq_t, query, queries, d_q * scale, FEATURES, BLOCK_D)
+    store_rows(D_Q, b, h, query, queries, d_q * scale, FEATURES, BLOCK_D)
 
 
-@triton.jit(do_not_specialize=["queries", "keys", "origin", "threshold"])
+@triton.jit(do_not_specialize=["queries", "keys"])
 def differentiate_keys(
-    Q, K, V, S, G, GV, LARGEST, LARGEST_SOURCE, M, REACH, PADDING,
+    Q, K, V, S, G, GV, LARGEST, LARGEST_SOURCE, MASK, PADDING, DROPOUT,
     D_NUMERATOR, D_DENOMINATOR, D_K, D_V, D_S,
-    q_b, q_h, q_t, k_b, k_h, k_t, v_b, v_h, v_t, s_b, s_h, s_t,
-    g_b, g_h, g_t, d_b, d_h, d_t, dk_b, dk_h, dk_t, dv_b, dv_h, dv_t,
-    ds_b, ds_h, ds_t,
-    m_b, m_h, m_q, m_k, heads, queries, keys, origin, scale, SEED, threshold, keep_scale,
-    LOG_SIGMOID: tl.constexpr, MASK: tl.constexpr, PADDED: tl.constexpr,
-    SOURCE_LOG_SIGMOID: tl.constexpr,
-    DROPPING: tl.constexpr, PRECISION: tl.constexpr, VALUE_PRECISION: tl.constexpr,
-    FEATURES: tl.constexpr, BLOCK_D: tl.constexpr,
-    BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
+    heads, queries, keys, scale,
+    LOG_SIGMOID: tl.constexpr, SOURCE_LOG_SIGMOID: tl.constexpr, PRECISION: tl.constexpr,
+    FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     """Gradients of a block of keys of one head, of their values and of their source scores."""
-    block, head_index = block_and_head(tl.cdiv(keys, BLOCK_K))
-    b, h = (head_index // heads).to(tl.int64), (head_index % heads).to(tl.int64)
+    block, b, h, head_index = block_and_head(tl.cdiv(keys, BLOCK_K), heads)
     first_key = block * BLOCK_K
     key = first_key + tl.arange(0, BLOCK_K)
-    k = load_rows(K + b * k_b + h * k_h, k_t, key, keys, FEATURES, BLOCK_D)
-    g = load_rows(G + b * g_b + h * g_h, g_t, key, keys, FEATURES, BLOCK_D)
-    gv = load_rows(GV + b * g_b + h * g_h, g_t, key, keys, FEATURES, BLOCK_D)
-    bounds = key_bounds(PADDING, b, key, keys, PADDED)
+    k = load_rows(K, b, h, key, keys, FEATURES, BLOCK_D)
+    g = load_rows(G, b, h, key, keys, FEATURES, BLOCK_D)
+    gv = load_rows(GV, b, h, key, keys, FEATURES, BLOCK_D)
 
     d_k = tl.zeros((BLOCK_K, BLOCK_D), tl.float32)
     d_gv = tl.zeros((BLOCK_K, BLOCK_D), tl.float32)
     d_g = tl.zeros((BLOCK_K, BLOCK_D), tl.float32)
     start, end = reachable_queries(
-        REACH, h, first_key, first_key + BLOCK_K - 1, queries, keys, MASK, BLOCK_Q
+        MASK, h, first_key, first_key + BLOCK_K - 1, queries, keys, BLOCK_Q
     )
     for first_query in range(start, end, BLOCK_Q):
         query = first_query + tl.arange(0, BLOCK_Q)
-        q = load_rows(Q + b * q_b + h * q_h, q_t, query, queries, FEATURES, BLOCK_D)
-        d_n = load_rows(D_NUMERATOR + b * d_b + h * d_h, d_t, query, queries, FEATURES, BLOCK_D)
-        d_d = load_rows(D_DENOMINATOR + b * d_b + h * d_h, d_t, query, queries, FEATURES, BLOCK_D)
+        q = load_rows(Q, b, h, query, queries, FEATURES, BLOCK_D)
+        d_n = load_rows(D_NUMERATOR, b, h, query, queries, FEATURES, BLOCK_D)
+        d_d = load_rows(D_DENOMINATOR, b, h, query, queries, FEATURES, BLOCK_D)
         largest = tl.zeros((BLOCK_Q,), tl.float32)
         if not LOG_SIGMOID:
             row = head_index.to(tl.int64) * queries + query
             largest = tl.load(LARGEST + row, mask=query < queries, other=0.0)
-        none = tl.zeros((BLOCK_Q, BLOCK_K), tl.float32)
-        dots = product(q, tl.trans(k), none, PRECISION)
-        mask = load_mask(M, b, h, m_b, m_h, m_q, m_k, origin, query, key, queries, keys, MASK)
-        weight, slope = pair_weights(dots, mask, bounds[None, :], scale, largest, MASK, LOG_SIGMOID)
-        d_weight = product(d_n, tl.trans(gv), none, VALUE_PRECISION)
-        dropped = weight
-        if DROPPING:
-            keep = kept(SEED, PAIRS, head_index, query, first_key, threshold, BLOCK_K)
-            d_weight = tl.where(keep, d_weight, 0.0)
-            dropped = tl.where(keep, weight, 0.0)
-        d_weight = product(d_d, tl.trans(g), d_weight, VALUE_PRECISION)
-        d_dots = pair_gradients(d_weight, weight, slope, MASK, LOG_SIGMOID)
-        d_gv = product(tl.trans(dropped.to(g.dtype)), d_n, d_gv, VALUE_PRECISION)
-        d_g = product(tl.trans(weight.to(g.dtype)), d_d, d_g, VALUE_PRECISION)
+        weight, dropped, d_dots = pair_gradients(
+            q, k, g, gv, d_n, d_d, largest, query, key, first_key, b, h, head_index, queries,
+            keys, scale, MASK, PADDING, DROPOUT, LOG_SIGMOID, PRECISION,
+        )  # fmt: skip
+        d_gv = product(tl.trans(dropped.to(g.dtype)), d_n, d_gv, PRECISION)
+        d_g = product(tl.trans(weight.to(g.dtype)), d_d, d_g, PRECISION)
         d_k = product(tl.trans(d_dots.to(q.dtype)), q, d_k, PRECISION)
-    store_rows(D_K + b * dk_b + h * dk_h, dk_t, key, keys, d_k * scale, FEATURES, BLOCK_D)
+    store_rows(D_K, b, h, key, keys, d_k * scale, FEATURES, BLOCK_D)
 
     # From G and G V to the values and the source scores.
-    v = load_rows(V + b * v_b + h * v_h, v_t, key, keys, FEATURES, BLOCK_D).to(tl.float32)
-    s = load_rows(S + b * s_b + h * s_h, s_t, key, keys, FEATURES, BLOCK_D).to(tl.float32)
-    largest_source = tl.load(
-        LARGEST_SOURCE + head_index.to(tl.int64) * BLOCK_D + tl.arange(0, BLOCK_D)
-    )
-    seen = bounds[:, None] > 0.0
-    weight, slope = source_weight(s, largest_source[None, :], seen, SOURCE_LOG_SIGMOID)
-    if DROPPING:
-        keep = kept(SEED, SOURCES, head_index, key, 0, threshold, BLOCK_D)
-        d_gv = tl.where(keep, d_gv * keep_scale, 0.0)
+    v = load_rows(V, b, h, key, keys, FEATURES, BLOCK_D).to(tl.float32)
+    s = load_rows(S, b, h, key, keys, FEATURES, BLOCK_D).to(tl.float32)
+    source_blocks = tl.cdiv(keys, SOURCE_BLOCK)
+    largest_s = largest_source(LARGEST_SOURCE, head_index, source_blocks, BLOCK_D)
+    seen = key_bounds(PADDING, b, key, keys)[:, None] > 0.0
+    weight, slope = source_weight(s, largest_s[None, :], seen, SOURCE_LOG_SIGMOID)
+    if DROPOUT.seed is not None:
+        keep = kept(DROPOUT, SOURCES, head_index, key, 0, BLOCK_D)
+        d_gv = tl.where(keep, d_gv * DROPOUT.scale, 0.0)
     d_v = d_gv * weight
     d_s = tl.where(seen, (d_gv * v + d_g) * weight * slope, 0.0)
-    store_rows(D_V + b * dv_b + h * dv_h, dv_t, key, keys, d_v, FEATURES, BLOCK_D)
-    store_rows(D_S + b * ds_b + h * ds_h, ds_t, key, keys, d_s, FEATURES, BLOCK_D)
+    store_rows(D_V, b, h, key, keys, d_v, FEATURES, BLOCK_D)
+    store_rows(D_S, b, h, key, keys, d_s, FEATURES, BLOCK_D)

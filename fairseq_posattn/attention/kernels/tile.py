@@ -1,6 +1,7 @@
 """What the kernels do to one tile of scores: a block of queries by a block of keys."""
 
 import os
+from typing import Any, NamedTuple
 
 import triton
 import triton.language as tl
@@ -15,15 +16,37 @@ INTERPRETED = tl.constexpr(os.environ.get("TRITON_INTERPRET") == "1")
 PHILOX_ROUNDS = tl.constexpr(7)
 
 
-@triton.jit
-def block_and_head(blocks):
-    """Which of so many blocks of which head (counted through the batch) a program is for.
+class Rows(NamedTuple):
+    """A tensor ``[B, H, T, D]`` as kernels take it: its start, and its strides but the last, 1."""
 
-    Neighbours share a head: they read the same tensors. One dimension, for the others of a grid may
-    not exceed 65535.
+    start: Any
+    sentence: int
+    head: int
+    row: int
+
+
+class Drawn(NamedTuple):
+    """Dropout as kernels take it: where its seed lies, if anything is dropped, and two numbers.
+
+    A weight is kept where 16 random bits are below ``threshold``, and then multiplied by ``scale``.
+    """
+
+    seed: Any
+    threshold: int
+    scale: float
+
+
+@triton.jit
+def block_and_head(blocks, heads):
+    """Which of so many blocks, which sentence, which head and which head of the batch it is for.
+
+    Neighbouring programs share a head: they read the same tensors. One dimension, for the others of
+    a grid may not exceed 65535.
     """
     program = tl.program_id(0)
-    return program % blocks, program // blocks
+    head_index = program // blocks
+    b, h = (head_index // heads).to(tl.int64), (head_index % heads).to(tl.int64)
+    return program % blocks, b, h, head_index
 
 
 @triton.jit
@@ -34,6 +57,17 @@ def power_of_two(x):
     else:  # one instruction, where exp2 takes four for those numbers
         return tl.inline_asm_elementwise(
             "ex2.approx.ftz.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1
+        )
+
+
+@triton.jit
+def logarithm(x):
+    """``log2 x``, for x that float32 holds with all digits."""
+    if INTERPRETED:
+        return tl.log2(x)
+    else:  # one instruction and no test for smaller numbers
+        return tl.inline_asm_elementwise(
+            "lg2.approx.ftz.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1
         )
 
 
@@ -49,12 +83,17 @@ def reciprocal(x):
 
 
 @triton.jit
+def log_sigmoid(x):
+    return tl.minimum(x, 0.0) - tl.log(1.0 + tl.exp(-tl.abs(x)))
+
+
+@triton.jit
 def load_diagonals(line, distance):
     """A tile with constant diagonals: the entries of ``line`` at these distances.
 
     ``line`` points at distance 0 and reaches as far as any tile does, which is what spares the
-    bounds: what a thread loads is at fixed offsets from one address. As an instruction of its own
-    it stays out of Triton's software pipeline, which would take it through shared memory.
+    bounds. As an instruction of its own the load stays out of Triton's software pipeline, which
+    would take it through shared memory.
     """
     pointers = line + distance
     if INTERPRETED:
@@ -71,8 +110,8 @@ def load_diagonals(line, distance):
 
 
 @triton.jit
-def tile_of_rows(start, stride, rows, length, first, FEATURES: tl.constexpr, BLOCK_D: tl.constexpr):
-    """Pointers to rows of a matrix ``[length, FEATURES]``, from a feature on, and which are inside.
+def tile_of_rows(X, b, h, rows, length, first, FEATURES: tl.constexpr, BLOCK_D: tl.constexpr):
+    """Pointers to rows of one head of ``Rows``, from a feature on, and which of them are inside.
 
     Args:
         rows: ``[N]``. first: feature.
@@ -84,23 +123,24 @@ def tile_of_rows(start, stride, rows, length, first, FEATURES: tl.constexpr, BLO
     inside = rows[:, None] < length
     if FEATURES % BLOCK_D != 0:
         inside = inside & (features[None, :] < FEATURES)
-    return start + rows[:, None].to(tl.int64) * stride + features[None, :], inside
+    start = X.start + b * X.sentence + h * X.head
+    return start + rows[:, None].to(tl.int64) * X.row + features[None, :], inside
 
 
 @triton.jit
-def load_rows(start, stride, rows, length, FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, first=0):
+def load_rows(X, b, h, rows, length, FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, first=0):
     """See :func:`tile_of_rows`; zero beyond the edges."""
-    pointers, inside = tile_of_rows(start, stride, rows, length, first, FEATURES, BLOCK_D)
+    pointers, inside = tile_of_rows(X, b, h, rows, length, first, FEATURES, BLOCK_D)
     return tl.load(pointers, mask=inside, other=0.0)
 
 
 @triton.jit
 def store_rows(
-    start, stride, rows, length, tile, FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, first=0
-):
+    X, b, h, rows, length, tile, FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, first=0
+):  # fmt: skip
     """The reverse of :func:`load_rows`."""
-    pointers, inside = tile_of_rows(start, stride, rows, length, first, FEATURES, BLOCK_D)
-    tl.store(pointers, tile.to(start.dtype.element_ty), mask=inside)
+    pointers, inside = tile_of_rows(X, b, h, rows, length, first, FEATURES, BLOCK_D)
+    tl.store(pointers, tile.to(X.start.dtype.element_ty), mask=inside)
 
 
 @triton.jit
@@ -113,28 +153,27 @@ def product(a, b, total, PRECISION: tl.constexpr):
 
 
 @triton.jit
-def key_bounds(padding, sentence, positions, keys, PADDED: tl.constexpr):
+def key_bounds(PADDING, b, positions, keys):
     """What scores may be at most: -inf for padding and for what is beyond the last key, else inf.
 
     The smaller of the two is never what padding holds, not even where that is no number.
     """
     unseen = positions >= keys
-    if PADDED:
-        unseen = unseen | (
-            tl.load(padding + sentence * keys + positions, mask=positions < keys, other=1) != 0
-        )
+    if PADDING is not None:
+        padding = tl.load(PADDING + b * keys + positions, mask=positions < keys, other=1)
+        unseen = unseen | (padding != 0)
     return tl.where(unseen, float("-inf"), float("inf"))
 
 
 @triton.jit
-def kept(SEED, stream, head, query, first_key, threshold, BLOCK_K: tl.constexpr):
-    """Which weights of a tile dropout keeps: each with probability ``threshold / 2**16``.
+def kept(DROPOUT, stream, head, query, first_key, BLOCK_K: tl.constexpr):
+    """Which weights of a tile dropout keeps.
 
     It depends on the seed and on the positions alone, for one BLOCK_K: the kernels of the backward
     pass draw again what the forward pass drew. A counter's four words of 32 bits serve eight keys.
 
     Args:
-        SEED: pointer to it. stream, head, first_key: scalars; ``head`` counts through the batch, a
+        DROPOUT: ``Drawn``. stream, head, first_key: scalars; ``head`` counts through the batch, a
             ``stream`` is for each thing that one seed drops.
         query: ``[BLOCK_Q]``.
 
@@ -144,11 +183,12 @@ def kept(SEED, stream, head, query, first_key, threshold, BLOCK_K: tl.constexpr)
     group = first_key + tl.arange(0, BLOCK_K // 8)
     group, query = tl.broadcast(group[None, :], query[:, None])
     zero = group * 0
-    a, b, c, d = tl.philox(tl.load(SEED), group, query, zero + head, zero + stream, PHILOX_ROUNDS)
+    seed = tl.load(DROPOUT.seed)
+    a, b, c, d = tl.philox(seed, group, query, zero + head, zero + stream, PHILOX_ROUNDS)
     words = tl.join(tl.join(a, b), tl.join(c, d))
     halves = tl.join(words & 0xFFFF, words >> 16).to(tl.int32)  # [BLOCK_Q, BLOCK_K / 8, 2, 2, 2]
     halves = tl.permute(halves, (0, 2, 3, 4, 1))
-    return tl.reshape(halves, (query.shape[0], BLOCK_K)) < threshold
+    return tl.reshape(halves, (query.shape[0], BLOCK_K)) < DROPOUT.threshold
 
 
 @triton.jit

@@ -1,0 +1,219 @@
+"""Functions of the distance inside kernels: cells from what is learned, and its gradients.
+
+A *line* has an entry for each distance. For DMAN it comes of a table, whose ends serve all
+distances beyond it; for DA of a number or two for each head, by one of the paper's mappings
+(attention/rescaling.py). In the backward pass each program sums the gradients of distances in a
+line of its own, and closes it: what lies beyond the table goes to its ends, and DA's line becomes
+the gradients of its head's numbers. :func:`fold_table` and :func:`fold_mapping` sum the programs'.
+"""
+
+from typing import Any, NamedTuple
+
+import triton
+import triton.language as tl
+
+from fairseq_posattn.attention.kernels.tile import log_sigmoid
+
+# What adjusts the scores: DMAN, or else a mapping of DA's, by its name.
+DMAN = tl.constexpr("dman")
+
+# Logits beyond this, either way, count as this: their exponentials and their sums stay normal.
+LARGEST_LOGIT = tl.constexpr(85.0)
+
+
+class Line(NamedTuple):
+    """Cells by distance, float32 ``[H or 1, width]``: where they start, and distance 0 in them."""
+
+    start: Any
+    head: int
+    origin: int
+
+
+class Table(NamedTuple):
+    """DMAN's table of distances ``[count]``, of which ``center`` is distance 0."""
+
+    start: Any
+    center: int
+    count: int
+
+
+class Mapping(NamedTuple):
+    """The numbers of DA's mappings: for each head, ``[H]``, the second or None; and for all."""
+
+    weight: Any
+    shift: Any
+    threshold: float
+    largest: float
+    log_largest: float
+
+
+@triton.jit(do_not_specialize=["width"])
+def lay_out(TABLE, LINE, width, MECHANISM: tl.constexpr, BLOCK: tl.constexpr):
+    """The cells of one head: DMAN's ``exp(P)``, or DA's ``f``."""
+    head = tl.program_id(1)
+    entry = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    distance = entry - LINE.origin
+    if MECHANISM == DMAN:
+        index = tl.minimum(tl.maximum(distance + TABLE.center, 0), TABLE.count - 1)
+        logit = tl.load(TABLE.start + index).to(tl.float32)
+        cell = tl.exp(tl.minimum(tl.maximum(logit, -LARGEST_LOGIT), LARGEST_LOGIT))
+    else:
+        cell, _, _ = mapped(TABLE, head, distance, MECHANISM)
+    tl.store(LINE.start + head * LINE.head + entry, cell, mask=entry < width)
+
+
+@triton.jit
+def mapped(MAPPING, h, distance, NAME: tl.constexpr):
+    """DA's ``f`` at these distances, and its slopes in the weight and in the second number."""
+    size = tl.abs(distance).to(tl.float32)
+    x = tl.load(MAPPING.weight + h).to(tl.float32) * size
+    shift = 0.0
+    if MAPPING.shift is not None:
+        shift = tl.load(MAPPING.shift + h).to(tl.float32)
+    largest, log_largest = MAPPING.largest, MAPPING.log_largest
+    by_shift = tl.zeros_like(x)
+    if NAME == "clip" or NAME == "linear":
+        f = tl.minimum(x, MAPPING.threshold) if NAME == "clip" else x + shift
+        by_shift = tl.where((f >= -largest) & (f <= largest), 1.0, 0.0)
+        slope = by_shift
+        if NAME == "clip":
+            slope = tl.where(x <= MAPPING.threshold, by_shift, 0.0)
+        f = tl.minimum(tl.maximum(f, -largest), largest)
+    elif NAME == "sigmoid":
+        f = 1.0 / (1.0 + tl.exp(-x))
+        slope = f * (1.0 - f)
+    elif NAME == "exponential":
+        f = tl.exp(tl.minimum(x, log_largest))
+        slope = tl.where(x <= log_largest, f, 0.0)
+    else:
+        # The two terms of 1/f, sigmoid(-v) and sigmoid(v) exp(-x), by their logarithms.
+        tl.static_assert(NAME == "learnable_sigmoid")
+        constant, falling = log_sigmoid(-shift), log_sigmoid(shift) - x
+        larger = tl.maximum(constant, falling)
+        log_f = -larger - tl.log(1.0 + tl.exp(-tl.abs(constant - falling)))
+        f = tl.where(size == 0.0, 1.0, tl.exp(tl.minimum(log_f, log_largest)))
+        inside = (log_f <= log_largest) & (size > 0.0)
+        share = 1.0 / (1.0 + tl.exp(x - shift))  # of the second term in 1/f
+        slope = tl.where(inside, f * share, 0.0)
+        by_shift = tl.where(inside, f * (1.0 / (1.0 + tl.exp(-shift)) - share), 0.0)
+    return f, slope * size, by_shift
+
+
+@triton.jit
+def clear_line(line, first, last, CHUNK: tl.constexpr):
+    """Zero from one distance to another, for the program's threads to add to."""
+    for start in range(first, last + 1, CHUNK):
+        entry = start + tl.arange(0, CHUNK)
+        tl.store(line + entry, tl.zeros((CHUNK,), tl.float32), mask=entry <= last)
+    tl.debug_barrier()
+
+
+@triton.jit
+def sum_of_line(line, first, last, CHUNK: tl.constexpr):
+    total = tl.zeros((CHUNK,), tl.float32)
+    for start in range(first, last + 1, CHUNK):
+        entry = start + tl.arange(0, CHUNK)
+        total += tl.load(line + entry, mask=entry <= last, other=0.0)
+    return tl.sum(total, 0)
+
+
+@triton.jit
+def close_line(
+    TABLE, line, D_NUMBERS, h, queries, keys, MECHANISM: tl.constexpr, CHUNK: tl.constexpr
+):
+    """See the file. ``line`` points at distance 0 of the program's own."""
+    tl.debug_barrier()  # what is read may be of another thread
+    lowest, highest = 1 - queries, keys - 1
+    if MECHANISM == DMAN:
+        first, last = -TABLE.center, TABLE.count - 1 - TABLE.center
+        if lowest < first:
+            below = sum_of_line(line, lowest, first, CHUNK)
+            tl.debug_barrier()
+            tl.store(line + first, below)
+        if last < highest:
+            tl.debug_barrier()
+            above = sum_of_line(line, last, highest, CHUNK)
+            tl.debug_barrier()
+            tl.store(line + last, above)
+    else:
+        by_weight = tl.zeros((CHUNK,), tl.float32)
+        by_shift = tl.zeros((CHUNK,), tl.float32)
+        for start in range(lowest, highest + 1, CHUNK):
+            distance = start + tl.arange(0, CHUNK)
+            gradient = tl.load(line + distance, mask=distance <= highest, other=0.0)
+            _, weight_slope, shift_slope = mapped(TABLE, h, distance, MECHANISM)
+            by_weight += gradient * weight_slope
+            by_shift += gradient * shift_slope
+        numbers = D_NUMBERS + 2 * tl.program_id(0)
+        tl.store(numbers, tl.sum(by_weight, 0))
+        tl.store(numbers + 1, tl.sum(by_shift, 0))
+
+
+@triton.jit(do_not_specialize=["lines", "width", "batch", "queries", "keys"])
+def fold_table(
+    D_LINES, D_ROW, TABLE, D_TABLE, D_QUERY_BIAS, D_HEAD_BIAS,
+    lines, width, batch, heads, queries, keys,
+    LINES: tl.constexpr, ENTRIES: tl.constexpr, ROWS: tl.constexpr,
+):  # fmt: skip
+    """Gradients of DMAN's table, query biases and head biases: some entries of one of the three.
+
+    Args:
+        D_LINES: ``Line`` of the programs' ``[lines, width]``. D_ROW: of the rows, ``[B, H, Tq]``.
+    """
+    program = tl.program_id(0)
+    table_blocks, query_blocks = tl.cdiv(TABLE.count, ENTRIES), tl.cdiv(queries, ROWS)
+    if program < table_blocks:
+        entry = program * ENTRIES + tl.arange(0, ENTRIES)
+        distance = entry - TABLE.center
+        occurs = (entry < TABLE.count) & (distance > -queries) & (distance < keys)
+        of_entries = tl.zeros((LINES, ENTRIES), tl.float32)
+        for first_line in range(0, lines, LINES):
+            line = first_line + tl.arange(0, LINES)
+            pointers = D_LINES.start + line[:, None].to(tl.int64) * width
+            pointers += (D_LINES.origin + distance)[None, :]
+            inside = (line[:, None] < lines) & occurs[None, :]
+            of_entries += tl.load(pointers, mask=inside, other=0.0)
+        store_number(D_TABLE + entry, tl.sum(of_entries, 0), entry < TABLE.count)
+    elif program < table_blocks + batch * query_blocks:
+        of_query = program - table_blocks
+        b, query = of_query // query_blocks, (of_query % query_blocks) * ROWS + tl.arange(0, ROWS)
+        of_rows = tl.zeros((ROWS,), tl.float32)
+        for other_head in range(0, heads):
+            rows = D_ROW + (b * heads + other_head).to(tl.int64) * queries
+            of_rows += tl.load(rows + query, mask=query < queries, other=0.0)
+        store_number(D_QUERY_BIAS + b * queries + query, of_rows, query < queries)
+    else:
+        h = program - table_blocks - batch * query_blocks
+        of_head = tl.zeros((ROWS,), tl.float32)
+        for first_row in range(0, batch * queries, ROWS):
+            number = first_row + tl.arange(0, ROWS)
+            row = ((number // queries) * heads + h).to(tl.int64) * queries + number % queries
+            of_head += tl.load(D_ROW + row, mask=number < batch * queries, other=0.0)
+        store_number(D_HEAD_BIAS + h, tl.sum(of_head, 0), True)
+
+
+@triton.jit(do_not_specialize=["batch", "parts"])
+def fold_mapping(
+    D_NUMBERS, D_WEIGHT, D_SHIFT, batch, heads, parts, PROGRAMS: tl.constexpr
+):  # fmt: skip
+    """Gradients of the numbers of one head, from those of its programs, ``[B, H, parts, 2]``."""
+    h = tl.program_id(0)
+    by_weight = tl.zeros((PROGRAMS,), tl.float32)
+    by_shift = tl.zeros((PROGRAMS,), tl.float32)
+    for first in range(0, batch * parts, PROGRAMS):
+        number = first + tl.arange(0, PROGRAMS)
+        program = ((number // parts) * heads + h) * parts + number % parts
+        inside = number < batch * parts
+        by_weight += tl.load(D_NUMBERS + 2 * program, mask=inside, other=0.0)
+        by_shift += tl.load(D_NUMBERS + 2 * program + 1, mask=inside, other=0.0)
+    store_number(D_WEIGHT + h, tl.sum(by_weight, 0), True)
+    if D_SHIFT is not None:
+        store_number(D_SHIFT + h, tl.sum(by_shift, 0), True)
+
+
+@triton.jit
+def store_number(pointer, number, inside):
+    """A gradient beyond the range of float16 is that range's end (attention/rescaling.py)."""
+    if pointer.dtype.element_ty == tl.float16:
+        number = tl.minimum(tl.maximum(number, -65504.0), 65504.0)
+    tl.store(pointer, number.to(pointer.dtype.element_ty), mask=inside)
