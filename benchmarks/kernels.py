@@ -4,14 +4,13 @@
     python benchmarks/kernels.py --mechanisms dman --features 64 128 --capability 80
 
 Each kernel is compiled as a training step would launch it, and assembled for the GPU. The table has
-its instructions (of a warp, loops counted once), the registers of a thread, what it spills of them
-to memory, and the shared memory of a program. One that needs more shared memory than the GPU has
-cannot be launched: then the exit status is 1.
+its instructions (of a warp, each counted once); those of its largest loop; how many of these each
+thread issues for a pair of positions, and how many are special functions; the registers of a
+thread, the instructions of a loop that spill them, and the shared memory of a program. One that
+needs more shared memory than the GPU has cannot be launched: then the exit status is 1.
 """
 
 import argparse
-import math
-import os
 import re
 import subprocess
 import sys
@@ -20,102 +19,97 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest.mock import patch
 
-os.environ.pop("TRITON_INTERPRET", None)  # compiled, not interpreted
+import no_driver
+import torch
+import triton
+from tabulate import tabulate
+from triton.runtime.jit import JITFunction
 
-import torch  # noqa: E402
-import triton  # noqa: E402
-from triton.backends.compiler import GPUTarget  # noqa: E402
-from triton.compiler import ASTSource  # noqa: E402
-from triton.runtime.jit import JITFunction  # noqa: E402
-
-from fairseq_posattn.attention.cases import KERNELS, Sizes  # noqa: E402
-from fairseq_posattn.attention.kernels import da, dman, mpsan, mtsa  # noqa: E402, F401 to be compiled
+from fairseq_posattn.attention.cases import KERNELS, Sizes
+from fairseq_posattn.files import output_file, write_json
 
 # KiB of shared memory that one program can have.
 SHARED = {80: 163, 86: 99, 89: 99, 90: 227, 100: 227, 120: 99}
 HEADS = 2
+COLUMNS = (
+    *("mechanism", "dtype", "features", "length", "kernel", "warps", "instructions", "in the loop"),
+    *("a pair", "special", "registers", "spills", "shared KiB"),
+)
+ASSEMBLER = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
 
 
 @contextmanager
-def recording():
-    """Kernels are noted and not launched, on a CPU too: a list of (kernel, arguments, options)."""
+def recording(compiling=True):
+    """Kernels are noted, in a list of (kernel, compiled, arguments by name), and not launched."""
     launches = []
+    run = JITFunction.run
 
     def note(kernel, *args, grid, warmup, **options):
-        launches.append((kernel, args, options))
+        compiled = None
+        if compiling:
+            compiled = run(kernel, *args, grid=grid, warmup=warmup, **options)
+        launches.append((kernel, compiled, options))
+        return compiled
 
-    with patch.object(JITFunction, "run", note), patch.dict(os.environ, TRITON_INTERPRET="1"):
+    with patch.object(JITFunction, "run", note):
         yield launches
 
 
-def launches_of(mechanism, dtype, features, length):
-    """Every launch of a training step with padding, dropout and, where there is one, causality."""
+def training_step(mechanism, dtype, features, length, dropout=0.1):
+    """A training step with padding and, where there is one, causality."""
     case = KERNELS[mechanism]
     arguments = case.arguments(Sizes(1, HEADS, length, length, features), dtype)
     options = {"causal": True} if case.causal else {}
     padding = torch.zeros(1, length, dtype=torch.bool)
-    with recording() as launches:
-        context = case(arguments, key_padding_mask=padding, dropout_p=0.1, impl="triton", **options)
-        context.sum().backward()
-    return launches
+    context = case(arguments, key_padding_mask=padding, dropout_p=dropout, impl="triton", **options)
+    context.sum().backward()
 
 
-TYPES = {
-    torch.float32: "fp32",
-    torch.float16: "fp16",
-    torch.bfloat16: "bf16",
-    torch.bool: "i1",
-    torch.int32: "i32",
-    torch.int64: "i64",
-}
-
-
-def source_of(kernel, args, options):
-    """The launch as Triton's compiler takes it, specialised as Triton does when it launches."""
-    signature, constants, attributes = {}, {}, {}
-    for number, parameter in enumerate(kernel.params):
-        name = parameter.name
-        value = args[number] if number < len(args) else options[name]
-        constant = parameter.is_constexpr or value is None
-        if isinstance(value, int) and value == 1 and not parameter.do_not_specialize:
-            constant = True
-        if constant:
-            signature[name], constants[(number,)] = "constexpr", value
-        elif isinstance(value, torch.Tensor):
-            signature[name], attributes[(number,)] = "*" + TYPES[value.dtype], ALIGNED
-        elif isinstance(value, float):
-            signature[name] = "fp32"
-        else:
-            signature[name] = "i32" if value < 2**31 else "i64"
-            if value % 16 == 0 and not parameter.do_not_specialize:
-                attributes[(number,)] = ALIGNED
-    return ASTSource(kernel, signature, constants, attributes)
-
-
-ALIGNED = [["tt.divisibility", 16]]
-
-
-def compile_launch(kernel, args, options, capability):
-    """Instructions; registers of a thread, bytes that it spills; KiB of shared memory."""
-    launch = {key: options[key] for key in ("num_warps", "num_stages") if key in options}
-    target = GPUTarget("cuda", capability, 32)
-    compiled = triton.compile(source_of(kernel, args, options), target=target, options=launch)
+def counts(compiled, options):
+    """What the table says of a compiled kernel, from the column ``warps`` on."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "kernel.ptx"
-        path.write_text(compiled.asm["ptx"])
-        (gpu,) = re.findall(r"^\.target (sm_\w+)", compiled.asm["ptx"], re.MULTILINE)
-        command = ["-v", f"--gpu-name={gpu}", "-o", f"{path}.cubin", str(path)]
-        # Triton has an assembler for each generation of GPUs; one of them knows this language.
-        for assembler in (Path(triton.__file__).parent / "backends/nvidia/bin").glob("ptxas*"):
-            report = subprocess.run([assembler, *command], capture_output=True, text=True)
-            if report.returncode == 0:
-                break
-        binary = [Path(assembler).with_name("nvdisasm"), f"{path}.cubin"]
-        lines = subprocess.run(binary, capture_output=True, text=True, check=True).stdout
-        instructions = len(re.findall(r"^\s+/\*[0-9a-f]{4,}\*/", lines, re.MULTILINE))
-    registers = re.search(r"Used (\d+) registers", report.stderr)[1]
-    spilled = re.search(r"(\d+) bytes spill stores", report.stderr)[1]
-    return instructions, int(registers), int(spilled), math.ceil(compiled.metadata.shared / 1024)
+        binary = Path(folder) / "kernel.cubin"
+        binary.write_bytes(compiled.asm["cubin"])
+        code = _output(ASSEMBLER / "nvdisasm", binary)
+        usage = _output(ASSEMBLER / "cuobjdump", "-res-usage", binary)
+    instructions, loop = largest_loop(code.splitlines())
+    warps, shared = compiled.metadata.num_warps, compiled.metadata.shared
+    rows = options.get("BLOCK_Q", options.get("BLOCK"))
+    pairs = rows * options.get("BLOCK_K", options.get("BLOCK")) if rows else None
+    special = sum("MUFU" in line for line in loop)
+    return {
+        "warps": warps,
+        "instructions": instructions,
+        "in the loop": len(loop),
+        "a pair": round(len(loop) * warps * 32 / pairs, 1) if pairs and loop else None,
+        "special": round(special * warps * 32 / pairs, 1) if pairs and loop else None,
+        "registers": int(re.search(r"REG:(\d+)", usage)[1]),
+        "spills": sum(bool(re.search(r"\b(STL|LDL)\b", line)) for line in loop),
+        "shared KiB": -(-shared // 1024),
+    }
+
+
+def _output(*command):
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def largest_loop(lines):
+    """How many instructions there are, and those of the innermost loop that has most."""
+    labels, code, loops = {}, [], []
+    for line in lines:
+        if label := re.match(r"(\.L_x_\d+):", line):
+            labels[label[1]] = len(code)
+        elif re.match(r"\s+/\*[0-9a-f]{4,}\*/", line):
+            code.append(line)
+            back = re.search(r"BRA.*`\((\.L_x_\d+)\)", line)
+            # A branch to itself ends every program.
+            if back and labels.get(back[1], len(code)) < len(code) - 1:
+                loops.append((labels[back[1]], len(code)))
+    inner = [
+        (a, b) for a, b in loops if not any(a <= c and d < b or a < c and d <= b for c, d in loops)
+    ]
+    start, end = max(inner, key=lambda loop: loop[1] - loop[0], default=(0, 0))
+    return len(code), code[start:end]
 
 
 def parse_arguments():
@@ -138,28 +132,38 @@ def parse_arguments():
         default=90,
         help="compute capability of the GPU, 90 for an H100 or H200",
     )
+    parser.add_argument(
+        "--json", type=output_file, metavar="FILE", help="also write the results here"
+    )
     return parser.parse_args()
 
 
-def main():
-    arguments = parse_arguments()
-    columns = "mechanism", "kernel", "dtype", "features", "length"
-    columns += "warps", "instructions", "registers", "spilled bytes", "shared KiB"
-    print(" | ".join(columns))
-    fits = True
+def compile_all(arguments):
+    """A row of the table for each kernel."""
     for mechanism in arguments.mechanisms:
         for dtype in arguments.dtypes:
             for features in arguments.features:
                 for length in arguments.lengths:
-                    for kernel, args, options in launches_of(
-                        mechanism, getattr(torch, dtype), features, length
-                    ):
-                        counts = compile_launch(kernel, args, options, arguments.capability)
-                        fits = fits and counts[-1] <= SHARED[arguments.capability]
-                        row = mechanism, kernel.__name__, dtype, features, length
-                        row += options.get("num_warps", 4), *counts
-                        print(" | ".join(map(str, row)), flush=True)
-    sys.exit(0 if fits else 1)
+                    with recording() as launches:
+                        training_step(mechanism, getattr(torch, dtype), features, length)
+                    for kernel, compiled, options in launches:
+                        row = {"mechanism": mechanism, "dtype": dtype, "features": features}
+                        row |= {"length": length, "kernel": kernel.__name__}
+                        yield row | counts(compiled, options)
+
+
+def main():
+    arguments = parse_arguments()
+    no_driver.install(arguments.capability)
+    rows = []
+    for row in compile_all(arguments):
+        rows.append(row)
+        print(" | ".join(str(row[column]) for column in COLUMNS), file=sys.stderr, flush=True)
+    print(tabulate(rows, headers="keys", tablefmt="github"))
+    if arguments.json:
+        report = {"triton": triton.__version__, "capability": arguments.capability, "kernels": rows}
+        write_json(arguments.json, report, indent=2)
+    sys.exit(0 if all(row["shared KiB"] <= SHARED[arguments.capability] for row in rows) else 1)
 
 
 if __name__ == "__main__":

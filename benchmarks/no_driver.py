@@ -1,0 +1,74 @@
+"""A driver for Triton where there is no GPU: it compiles for one and launches nothing.
+
+Import it before the kernels: what compiles is then real, and what a launch costs the host too, but
+for the call of CUDA itself.
+"""
+
+import os
+
+os.environ.pop("TRITON_INTERPRET", None)  # compiled, not interpreted
+
+import torch  # noqa: E402
+import triton  # noqa: E402
+from triton.backends.compiler import GPUTarget  # noqa: E402
+from triton.backends.driver import DriverBase  # noqa: E402
+
+from fairseq_posattn.attention.kernels import support  # noqa: E402
+
+
+class _Launcher:
+    def __init__(self, source, metadata):
+        pass
+
+    def __call__(self, *args):
+        pass
+
+
+class _Utilities:
+    def load_binary(self, name, binary, shared, device):
+        """Module, function, registers, spilled registers and the most threads of a program."""
+        return object(), 1, 0, 0, 1024
+
+    def unload_module(self, module):
+        pass
+
+    def get_device_properties(self, device):
+        return {"max_shared_mem": 2**20, "multiprocessor_count": 132}
+
+
+class NoDriver(DriverBase):
+    """Of a GPU of this compute capability, 90 for an H100 or H200."""
+
+    launcher_cls = _Launcher
+
+    def __init__(self, capability: int):
+        self.utils = _Utilities()
+        self.capability = capability
+
+    @staticmethod
+    def is_active():
+        return True
+
+    def get_current_target(self):
+        return GPUTarget("cuda", self.capability, 32)
+
+    def get_current_device(self):
+        return 0
+
+    def get_current_stream(self, device):
+        return 0
+
+    def get_active_torch_device(self):
+        return torch.device("cpu")
+
+    def map_python_to_cpp_type(self, name):
+        return name
+
+    def get_benchmarker(self):
+        raise NotImplementedError("nothing is launched")
+
+
+def install(capability: int = 90):
+    """From now on kernels take tensors on the CPU, are compiled, and do nothing with them."""
+    triton.runtime.driver.set_active(NoDriver(capability))
+    support.interpreted = lambda: True
