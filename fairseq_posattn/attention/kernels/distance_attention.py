@@ -48,7 +48,7 @@ class Form(NamedTuple):
 
     @property
     def is_dman(self) -> bool:
-        return self.mechanism == kernels.DMAN.value
+        return self.mechanism == "dman"
 
 
 class Plan:
@@ -116,8 +116,8 @@ class Plan:
 
 
 @lru_cache(maxsize=1024)
-def plan_of(form: Form, precision: str, device: torch.device, *tensors: Alike) -> Plan:
-    """The plan for tensors of these kinds: query, key, value and learned ones, the table last."""
+def plan_of(form: Form, precision: str, device: torch.device, *tensors: Any) -> Plan:
+    """The plan for tensors that are :func:`alike` these: query and key first, the table last."""
     (dtype, query, *_), (_, key, *_), *_, (_, table, *_) = tensors
     return Plan(form, precision, device, dtype, (*query[:3], key[2], query[3]), table[0])
 
@@ -221,7 +221,7 @@ class DistanceScoredAttention(torch.autograd.Function):
         return *d_qkv, None, None, None, *d_learned
 
 
-def _operands(form: Form, learned: Sequence[Tensor | None]) -> tuple[Biases, Table | Mapping]:
+def _operands(form: Form, learned: Sequence[Any]) -> tuple[Biases, Table | Mapping]:
     """What is learned, as kernels take it."""
     if form.is_dman:
         query_bias, head_bias, table = learned

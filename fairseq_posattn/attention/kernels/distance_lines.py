@@ -30,11 +30,11 @@ class Line(NamedTuple):
 
 
 class Table(NamedTuple):
-    """DMAN's table of distances ``[count]``, of which ``center`` is distance 0."""
+    """DMAN's table of distances ``[entries]``, of which ``center`` is distance 0."""
 
     start: Any
     center: int
-    count: int
+    entries: int
 
 
 class Mapping(NamedTuple):
@@ -54,7 +54,7 @@ def lay_out(TABLE, LINE, width, MECHANISM: tl.constexpr, BLOCK: tl.constexpr):
     entry = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     distance = entry - LINE.origin
     if MECHANISM == DMAN:
-        index = tl.minimum(tl.maximum(distance + TABLE.center, 0), TABLE.count - 1)
+        index = tl.minimum(tl.maximum(distance + TABLE.center, 0), TABLE.entries - 1)
         logit = tl.load(TABLE.start + index).to(tl.float32)
         cell = tl.exp(tl.minimum(tl.maximum(logit, -LARGEST_LOGIT), LARGEST_LOGIT))
     else:
@@ -125,7 +125,7 @@ def close_line(
     tl.debug_barrier()  # what is read may be of another thread
     lowest, highest = 1 - queries, keys - 1
     if MECHANISM == DMAN:
-        first, last = -TABLE.center, TABLE.count - 1 - TABLE.center
+        first, last = -TABLE.center, TABLE.entries - 1 - TABLE.center
         if lowest < first:
             below = sum_of_line(line, lowest, first, CHUNK)
             tl.debug_barrier()
@@ -161,11 +161,11 @@ def fold_table(
         D_LINES: ``Line`` of the programs' ``[lines, width]``. D_ROW: of the rows, ``[B, H, Tq]``.
     """
     program = tl.program_id(0)
-    table_blocks, query_blocks = tl.cdiv(TABLE.count, ENTRIES), tl.cdiv(queries, ROWS)
+    table_blocks, query_blocks = tl.cdiv(TABLE.entries, ENTRIES), tl.cdiv(queries, ROWS)
     if program < table_blocks:
         entry = program * ENTRIES + tl.arange(0, ENTRIES)
         distance = entry - TABLE.center
-        occurs = (entry < TABLE.count) & (distance > -queries) & (distance < keys)
+        occurs = (entry < TABLE.entries) & (distance > -queries) & (distance < keys)
         of_entries = tl.zeros((LINES, ENTRIES), tl.float32)
         for first_line in range(0, lines, LINES):
             line = first_line + tl.arange(0, LINES)
@@ -173,7 +173,7 @@ def fold_table(
             pointers += (D_LINES.origin + distance)[None, :]
             inside = (line[:, None] < lines) & occurs[None, :]
             of_entries += tl.load(pointers, mask=inside, other=0.0)
-        store_number(D_TABLE + entry, tl.sum(of_entries, 0), entry < TABLE.count)
+        store_number(D_TABLE + entry, tl.sum(of_entries, 0), entry < TABLE.entries)
     elif program < table_blocks + batch * query_blocks:
         of_query = program - table_blocks
         b, query = of_query // query_blocks, (of_query % query_blocks) * ROWS + tl.arange(0, ROWS)

@@ -1,7 +1,7 @@
 """What every launch of a kernel works out first: tile sizes, strides, precision, dropout."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -82,7 +82,7 @@ def matrix_precision(dtype: torch.dtype) -> str:
     return "tf32" if dtype != torch.float32 or tf32_allowed() else "ieee"
 
 
-Alike = tuple[object, ...] | None
+Alike = tuple[Any, ...] | None
 
 
 def alike(tensor: Tensor | None) -> Alike:
@@ -107,12 +107,12 @@ class Launch:
         self,
         kernel: Any,  # Triton has no types for them
         programs: int | tuple[int, ...],
-        constants: dict[str, object],
+        constants: Mapping[str, object],
         **options: int,
     ):
         grid = programs if isinstance(programs, tuple) else (programs,)
         self.kernel, self.grid = kernel, (*grid, 1, 1)[:3]
-        self.options = constants | options
+        self.options = {**constants, **options}
         self.constants = tuple(constants.values())
         self._again: Callable[..., object] | None = None
 
