@@ -33,12 +33,12 @@ class TensorizedEncoder(nn.Module):
         num_heads: H.
         attention: see :class:`~fairseq_posattn.attention.mtsa.TensorizedAttention`; with
             ``source="value"``. None for the values alone (Table 3, "w/o proposed modules").
+        token2token: whether pairs of tokens have scores, R; otherwise a query weighs all the tokens
+            that it may see by their source2token scores alone.
         activation: of the values.
         map_dropout: probability of dropping a feature before the maps to values, queries and keys,
             of every head and of each map by itself.
         bias: whether the maps to queries and keys have one; those of the published code have none.
-        token2token: whether pairs of tokens have scores, R; otherwise a query weighs all the tokens
-            that it may see by their source2token scores alone.
 
     Attributes:
         output_dim: as given.
