@@ -23,7 +23,7 @@ INSTALL_REQUIRES = [
 ]
 DOCS_REQUIRES = ["pdoc>=15"]
 ANALYSIS_REQUIRES = ["matplotlib>=3.8"]
-SUMMARIZATION_REQUIRES = ["rouge-score>=0.1.2", "pyarrow>=15"]
+SUMMARIZATION_REQUIRES = ["rouge-score>=0.1.2", "pyarrow>=15", "tokenizers>=0.20"]
 # A torch for CUDA brings its own Triton; elsewhere only the tests use it, to interpret the kernels.
 TEST_REQUIRES = [
     "mypy>=2.4,<2.5",

@@ -51,6 +51,7 @@ from fairseq_posattn.mends import (
     unknown_words,
     unlike_checkpoints,
     validation_metric,
+    wordpiece_marks,
 )
 
 MENDS = (
@@ -90,6 +91,7 @@ MENDS = (
     settings_objects,
     unknown_input,
     unknown_words,
+    wordpiece_marks,
     validation_metric,
     empty_save_dir,
     stale_warnings,

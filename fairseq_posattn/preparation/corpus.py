@@ -225,10 +225,13 @@ class TranslationCorpus(PairCorpus):
 
 @dataclass(frozen=True, kw_only=True)
 class SummarizationCorpus(PairCorpus):
-    """Texts and their summaries."""
+    """Texts and their summaries.
+
+    Attributes:
+        subwords: a kind of :data:`.pieces.KINDS`.
+    """
 
     word_rule: str = "spaces"
     sides: tuple = SIDES
     metrics: tuple = ("rouge1", "rouge2", "rougeL", "average")
-
-    subwords = "sentencepiece"
+    subwords: str = "wordpiece"

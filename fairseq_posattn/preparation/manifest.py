@@ -25,7 +25,8 @@ class Manifest:
         word_rule: what made words of text: a key of :data:`.text.words.RULES`, or, for translation,
             of :data:`.text.moses.RULES`.
         lower: capitals were made small.
-        subwords: what then made subwords: ``subword_nmt``, ``sentencepiece``, or None.
+        subwords: what then made subwords: ``subword_nmt``, ``sentencepiece``, ``wordpiece``,
+            or None.
         languages: source and target of pairs that are translated or summarised.
         versions: of what made it, by package; empty where it was made before it had a manifest.
     """
@@ -57,7 +58,8 @@ def stage(stages, corpus, *, lower, parts=(".",)):
     manifest = Manifest(
         corpus.name, corpus.task, corpus.word_rule, lower, corpus.subwords, list(corpus.sides)
     )
-    versions = {package: version(package) for package in PACKAGES} if stages.redo else {}
+    packages = (*PACKAGES, "tokenizers") if corpus.subwords == "wordpiece" else PACKAGES
+    versions = {package: version(package) for package in packages} if stages.redo else {}
 
     def make(work):
         for part in parts:

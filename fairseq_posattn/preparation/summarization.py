@@ -2,12 +2,13 @@
 
 The text folder then holds ``{train,valid,test}.{source,target}``, an article or summary a line;
 ``spm.model`` and ``spm.vocab``, a SentencePiece model of both together; and
-``spm.{train,valid,test}.{source,target}``, in its pieces, cut to the positions of the models.
+``spm.{train,valid,test}.{source,target}``, in its pieces, cut to the positions of the models. Or,
+of WordPiece, ``vocab.txt`` and ``wordpiece.{train,valid,test}.{source,target}``.
 """
 
 import re
-from itertools import islice
-from math import ceil
+from dataclasses import replace
+from pathlib import Path
 
 from fairseq_posattn.preparation import manifest
 from fairseq_posattn.preparation.command import next_recipe, positive, shown
@@ -20,15 +21,12 @@ from fairseq_posattn.preparation.pairs import (
     text_lines,
     write_pairs,
 )
+from fairseq_posattn.preparation.pieces import KINDS
 from fairseq_posattn.preparation.pipeline.binarise import binarise_pairs
 from fairseq_posattn.preparation.pipeline.counts import count_lines, report_counts
-from fairseq_posattn.preparation.pipeline.progress import say
 from fairseq_posattn.preparation.pipeline.stages import Stages
-from fairseq_posattn.preparation.text.subwords import SentencePieceEncoder, train_sentencepiece
+from fairseq_posattn.preparation.text.vocabulary import SPECIAL
 
-# SentencePiece holds what it learns from in memory, and skips lines of more than 4,192 bytes.
-LEARN_FROM = 500_000
-SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # fairseq's own; SentencePiece has no padding
 SENTENCE_END = re.compile(r"(?<=[.!?]) ")
 
 
@@ -39,14 +37,15 @@ def prepare(corpus, options):
         corpus: a :class:`.corpus.SummarizationCorpus`.
         options: of the command line.
     """
-    splits = corpus.splits(options)
+    splits, kind = corpus.splits(options), KINDS[options.subwords](options)
     given = options.source and corpus.find_files(options)
     with Stages(options.dest, options.limit, options.force).locked() as stages:
         run_text(corpus, stages, options, given)
-        to_pieces(stages, splits, options)
-        binarise(stages, splits, options.jobs)
-        manifest.stage(stages, corpus, lower=corpus.lower)
-        targets = {split: options.dest / f"text/spm.{split}.target" for split in splits}
+        to_pieces(stages, splits, kind, options)
+        binarise(stages, splits, kind, options.jobs)
+        described = replace(corpus, subwords=options.subwords)
+        manifest.stage(stages, described, lower=corpus.lower or kind.lower)
+        targets = {split: options.dest / f"text/{kind.prefix}{split}.target" for split in splits}
         counts = {split: count_lines(path) for split, path in targets.items()}
         report_counts(counts, corpus.published, options.limit, "pairs")
     next_recipe(corpus, "--data", shown(options.dest))
@@ -55,11 +54,31 @@ def prepare(corpus, options):
 def add_options(corpus, parser):
     """The options of its vocabulary, and its own."""
     parser.add_argument(
+        "--subwords",
+        choices=KINDS,
+        default=corpus.subwords,
+        help="what text is split into: wordpiece, as for BERT, in small letters unless --cased, "
+        "which Mask Attention Networks were published with; or sentencepiece, text as it is "
+        "(default: %(default)s)",
+    )
+    parser.add_argument(
         "--vocabulary-size",
         type=positive,
         metavar="N",
         default=30_000,
-        help="SentencePiece pieces, of articles and summaries together (default: %(default)s)",
+        help="pieces to learn, of articles and summaries together (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--wordpiece-vocabulary",
+        type=Path,
+        metavar="FILE",
+        help="of --subwords wordpiece: take these pieces, one a line, such as the vocab.txt of "
+        "BERT uncased, which the published models have (default: learn them)",
+    )
+    parser.add_argument(
+        "--cased",
+        action="store_true",
+        help="of --subwords wordpiece: keep capitals and accents (default: small letters)",
     )
     parser.add_argument(
         "--max-pieces",
@@ -72,8 +91,8 @@ def add_options(corpus, parser):
     corpus.add_options(parser)
 
 
-def to_pieces(stages, splits, options):
-    """The stages that learn a SentencePiece model of the training text and split all text by it."""
+def to_pieces(stages, splits, kind, options):
+    """The stages that learn pieces from the training text and split all text into them."""
     dest = stages.dest
 
     def training_sentences():
@@ -82,24 +101,10 @@ def to_pieces(stages, splits, options):
                 yield from SENTENCE_END.split(line)
 
     def learn(work):
-        # Its own sampling is another one each time.
-        step = ceil(sum(1 for _ in training_sentences()) / LEARN_FROM)
-        say(f"learning pieces from every sentence in {step:,}" if step > 1 else "learning pieces")
-        train_sentencepiece(
-            islice(training_sentences(), 0, None, step),
-            options.vocabulary_size,
-            work / "text/spm",
-            # Text comes back as it went in, so that summaries are scored against their references.
-            normalization_rule_name="identity",
-            hard_vocab_limit=False,  # of a quick look there may not be as many pieces
-            # A unigram model would not have the words of tokenised text: its candidates are what
-            # different letters follow, and there only spaces follow words.
-            model_type="bpe",
-            character_coverage=1.0,
-        )
+        kind.learn(training_sentences, work)
 
     def apply(work):
-        encoder = SentencePieceEncoder(dest / "text/spm.model")
+        encoder = kind.encoder(dest)
 
         def encode(line):
             return " ".join(encoder(line).split(" ")[: options.max_pieces])
@@ -109,18 +114,14 @@ def to_pieces(stages, splits, options):
             pairs = map_pairs(
                 [encode] * 2, zip(*plain, strict=True), options.jobs, f"splitting {split}"
             )
-            write_pairs(pairs, work / f"text/spm.{split}", SIDES)
+            write_pairs(pairs, work / f"text/{kind.prefix}{split}", SIDES)
 
-    stages.run(
-        "learning pieces",
-        ["text/spm.model", "text/spm.vocab"],
-        learn,
-        vocabulary_size=options.vocabulary_size,
-    )
-    stages.run("pieces", text_files(SIDES, "spm.", splits), apply, max_pieces=options.max_pieces)
+    stages.run("learning pieces", kind.files, learn, **kind.settings)
+    in_pieces = text_files(SIDES, kind.prefix, splits)
+    stages.run("pieces", in_pieces, apply, max_pieces=options.max_pieces)
 
 
-def binarise(stages, splits, jobs):
+def binarise(stages, splits, kind, jobs):
     """The stage that makes what fairseq-train reads, with one dictionary for both sides."""
     outputs = [f"dict.{side}.txt" for side in SIDES]
     outputs += [
@@ -131,8 +132,8 @@ def binarise(stages, splits, jobs):
     ]
 
     def make(work):
-        write_dictionary(stages.dest / "text/spm.vocab", work / "dictionary.txt")
-        prefixes = {split: stages.dest / f"text/spm.{split}" for split in splits}
+        write_dictionary(kind.pieces(stages.dest), work / "dictionary.txt")
+        prefixes = {split: stages.dest / f"text/{kind.prefix}{split}" for split in splits}
         binarise_pairs(
             *SIDES,
             *(prefixes, work, jobs),
@@ -143,9 +144,8 @@ def binarise(stages, splits, jobs):
     stages.run("binarising", outputs, make)
 
 
-def write_dictionary(vocabulary, path):
-    """Make fairseq's dictionary of all pieces of a model, not just those in the training text."""
-    pieces = [line.partition("\t")[0] for line in text_lines(vocabulary)][len(SPECIAL) - 1 :]
+def write_dictionary(pieces, path):
+    """Make fairseq's dictionary of all pieces, not just those in the training text."""
     # fairseq makes up words until their number is a multiple of 8, for the GPU's sake; so here.
     made_up = [f"madeupword{number:04}" for number in range(-(len(SPECIAL) + len(pieces)) % 8)]
     with text_file(path) as file:

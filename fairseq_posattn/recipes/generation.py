@@ -218,7 +218,7 @@ class AskedGeneration(Asked):
         command = ["posattn", "score", scorer, "--generated", str(folder / "generate-test.txt")]
         command += ["--json", *flags]
         # Summaries are scored against the whole references, which the binarised ones may not be.
-        if settings.subwords == "sentencepiece" and self._has_references():
+        if settings.subwords != "subword_nmt" and self._has_references():
             command += ["--references", str(self._text(settings.target))]
         return command
 

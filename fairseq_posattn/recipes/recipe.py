@@ -110,7 +110,7 @@ class Generation:
         checkpoint: which one is scored: "best" in validation, which is then after each epoch,
             the "average" of the last ones, or the "last".
         averaged: as many checkpoints are averaged, if they are.
-        subwords: how words were split: subword_nmt or sentencepiece.
+        subwords: how words were split: subword_nmt, wordpiece or sentencepiece.
         save_interval: updates between checkpoints; 0 for 1/40 of the training, or 2,000.
     """
 

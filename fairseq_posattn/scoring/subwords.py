@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-MARKS = ("auto", "none", "subword_nmt", "sentencepiece")
+MARKS = ("auto", "none", "subword_nmt", "sentencepiece", "wordpiece")
 SPACE = "\u2581"  # SentencePiece's mark where a space was
 
 
@@ -12,7 +12,8 @@ def remove_marks(lines: list[str], marks: str = "auto") -> list[str]:
     Args:
         lines: of one text.
         marks: ``subword_nmt`` ("@@ " within words), ``sentencepiece`` ("\u2581" before words),
-            ``none``; ``auto`` goes by what there is in the text.
+            ``wordpiece`` ("##" within words, as BERT's), ``none``; ``auto`` goes by what there is
+            in the text, but for wordpiece: digits may stand as "##th" in text as well.
     """
     if marks == "auto":
         marks = find_marks(lines)
@@ -20,6 +21,8 @@ def remove_marks(lines: list[str], marks: str = "auto") -> list[str]:
         return [line.replace(" ", "").replace(SPACE, " ").strip() for line in lines]
     if marks == "subword_nmt":
         return [f"{line} ".replace("@@ ", "").rstrip() for line in lines]
+    if marks == "wordpiece":
+        return [f" {line}".replace(" ##", "").strip() for line in lines]
     return lines
 
 

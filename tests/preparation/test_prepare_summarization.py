@@ -1,5 +1,6 @@
 """The command, from published archives to what fairseq-train reads."""
 
+import shutil
 from functools import partial
 
 import pytest
@@ -7,11 +8,15 @@ import sentencepiece
 import summaries
 from archive_files import write_archive, write_folder
 from fairseq.data import Dictionary, data_utils
+from tokenizers import pre_tokenizers
 
-from fairseq_posattn.preparation import summarization
+from fairseq_posattn import plugin
+from fairseq_posattn.preparation import manifest, pieces, summarization
 from fairseq_posattn.preparation.__main__ import prepare as prepare_of_kind
 from fairseq_posattn.preparation.corpora import cnn_dailymail
+from fairseq_posattn.preparation.text import wordpiece as wordpieces
 
+plugin.register()  # its mends
 pytestmark = pytest.mark.slow
 
 SPLITS = ("train", "valid", "test")
@@ -27,7 +32,7 @@ def source(tmp_path_factory):
 def prepare(source, dest, *words):
     return main(
         ["cnn_dailymail", "--source", str(source), "--dest", str(dest), "--jobs", "1"]
-        + ["--vocabulary-size", "120", "--max-pieces", "30", *words],
+        + ["--subwords", "sentencepiece", "--vocabulary-size", "120", "--max-pieces", "30", *words],
     )
 
 
@@ -105,7 +110,7 @@ def test_interrupted_anywhere_and_run_again_is_the_same(
     for module, name, after in (
         (cnn_dailymail, "read_story", 10),
         (cnn_dailymail, "report_incomplete", 1),
-        (summarization, "train_sentencepiece", 0),
+        (pieces, "train_sentencepiece", 0),
         (summarization, "map_pairs", 1),
         (summarization, "binarise_pairs", 0),
     ):
@@ -118,6 +123,76 @@ def test_interrupted_anywhere_and_run_again_is_the_same(
     assert tree(dest) == tree(prepared)
 
 
+def wordpiece(source, dest, *words):
+    flags = ["--subwords", "wordpiece", "--vocabulary-size", "90", *words]
+    return main(["cnn_dailymail", "--source", str(source), "--dest", str(dest), *flags])
+
+
+@pytest.fixture(scope="module")
+def in_wordpieces(source, tmp_path_factory):
+    dest = tmp_path_factory.mktemp("wordpiece")
+    assert wordpiece(source, dest, "--max-pieces", "30") == 0
+    return dest
+
+
+def test_fairseq_reads_wordpieces_and_gives_back_the_text_in_small_letters(in_wordpieces):
+    pieces = wordpieces.read_vocabulary(in_wordpieces / "text/vocab.txt")
+    dictionary = Dictionary.load(str(in_wordpieces / "dict.source.txt"))
+    assert dictionary.symbols[4 : 4 + 90 - 5] == pieces[5:]
+    assert len(dictionary) % 8 == 0
+    told = manifest.read(in_wordpieces)
+    assert (told.subwords, told.lower) == ("wordpiece", True)
+    assert told.versions["tokenizers"]
+    splitter = pre_tokenizers.BertPreTokenizer()
+    for split in SPLITS:
+        for side in ("source", "target"):
+            data = data_utils.load_indexed_dataset(
+                str(in_wordpieces / f"{split}.source-target.{side}"), dictionary
+            )
+            lines = (in_wordpieces / f"text/{split}.{side}").read_text().splitlines()
+            assert len(data) == len(lines) == summaries.COUNTS[split]
+            for tokens, line in zip(data, lines, strict=True):
+                whole = " ".join(w for w, _ in splitter.pre_tokenize_str(line.lower()))
+                back = dictionary.string(tokens, "wordpiece")
+                assert whole.startswith(back) and (len(tokens) == 31 or back == whole)
+
+
+def test_a_vocabulary_of_the_users(source, in_wordpieces, tmp_path):
+    """As BERT's; nothing is learned then, and another vocabulary makes other data."""
+    given = tmp_path / "vocab.txt"
+    shutil.copy(in_wordpieces / "text/vocab.txt", given)
+    dest = tmp_path / "dest"
+    flags = ["--wordpiece-vocabulary", str(given), "--max-pieces", "30"]
+    assert wordpiece(source, dest, *flags) == 0
+    data = [name for name in tree(in_wordpieces) if name.endswith((".bin", ".idx", ".txt"))]
+    assert {name: tree(dest)[name] for name in data} == {
+        name: tree(in_wordpieces)[name] for name in data
+    }
+    with open(given, "a") as file:
+        file.write("storms\n")
+    assert wordpiece(source, dest, *flags) == 0
+    assert "storms" in Dictionary.load(str(dest / "dict.source.txt")).symbols
+
+
+def test_other_subwords_take_the_place_of_those_before(source, prepared, in_wordpieces, tmp_path):
+    dest = tmp_path / "dest"
+    shutil.copytree(prepared, dest)
+    assert wordpiece(source, dest, "--max-pieces", "30") == 0
+    assert tree(dest) == tree(in_wordpieces)
+
+
+@pytest.mark.parametrize(
+    "flags, complaint",
+    [
+        (["--subwords", "sentencepiece", "--cased"], "--cased is for --subwords wordpiece"),
+        (["--wordpiece-vocabulary", "none.txt"], "none.txt: No such file or directory"),
+    ],
+)
+def test_wrong_flags_are_one_line(source, tmp_path, capsys, flags, complaint):
+    assert main(["cnn_dailymail", "--source", str(source), "--dest", str(tmp_path), *flags]) == 1
+    assert capsys.readouterr().err.endswith(f"error: {complaint}\n")
+
+
 def test_gigaword_from_its_archive(tmp_path, capsys):
     files = {}
     for split, count in (("train", 30), ("dev", 4), ("test", 3)):
@@ -125,7 +200,8 @@ def test_gigaword_from_its_archive(tmp_path, capsys):
         files |= {f"org_data/{split}.src.txt": articles, f"org_data/{split}.tgt.txt": titles}
     source = write_archive(tmp_path / "ggw_data.zip", files)
     command = ["gigaword", "--source", str(source), "--dest", str(tmp_path / "dest")]
-    assert main([*command, "--jobs", "1", "--vocabulary-size", "80", "--limit", "20"]) == 0
+    command += ["--subwords", "sentencepiece", "--vocabulary-size", "80"]
+    assert main([*command, "--jobs", "1", "--limit", "20"]) == 0
     assert "(a quick look: --limit 20)" in capsys.readouterr().out
     text = tmp_path / "dest/text"
     assert (text / "train.source").read_text().count(" UNK ") == 20

@@ -6,6 +6,7 @@ the row by its label, the columns by their order. Those of one paper were taken 
 
 import os
 import re
+from decimal import ROUND_DOWN, Decimal
 from pathlib import Path
 
 import pytest
@@ -159,6 +160,15 @@ def test_a_row_is_the_papers_line(name):
         assert ours[: len(columns)] == [printed[column] for column in columns], row
         assert set(ours[len(columns) :]) <= {"-"}, row
     assert rows
+
+
+@pytest.mark.parametrize("name", ["dman/cnn_dailymail", "dman/gigaword"])
+def test_the_mean_of_rouge_is_the_papers(name):
+    """R-avg is the mean of the other three, of which the paper cuts off what is below 0.01."""
+    assert RECIPES[name].settings.metrics == ("rouge1", "rouge2", "rougeL", "average")
+    for ours in published(RECIPES[name]).values():
+        *parts, mean = map(Decimal, ours)
+        assert (sum(parts) / len(parts)).quantize(Decimal("0.01"), ROUND_DOWN) == mean
 
 
 @needs_papers

@@ -118,6 +118,13 @@ def test_marks_of_subwords_are_recognised_and_removed(marked, words):
     assert remove_marks([marked], "none") == [marked]
 
 
+def test_wordpieces_are_joined_where_they_are_named():
+    """Gigaword's digits look like them: it is not for ``auto`` to say."""
+    lines = ["un ##want ##ed guests", "the ##th day", "##s end", ""]
+    assert remove_marks(lines, "wordpiece") == ["unwanted guests", "theth day", "s end", ""]
+    assert remove_marks(lines) == lines
+
+
 def test_hypotheses_in_subwords_go_with_references_in_words(write):
     pairs = from_files(write("hyp", "▁a b\n▁c\n"), write("ref", "ab\nc\n"))
     assert pairs.hypotheses == pairs.references == ["ab", "c"]

@@ -1,0 +1,27 @@
+"""``--post-process wordpiece`` (``--remove-bpe``), by which fairseq runs BERT's words together.
+
+fairseq (0.12.2 and fairseq-fixed 0.12.3.1) takes WordPiece for that of its first paper, whose words
+begin with an underscore. In BERT's, words have no mark and their further pieces begin with ``##``.
+"""
+
+from fairseq.data import data_utils
+
+from fairseq_posattn.mends.patching import patch
+
+
+def apply():
+    patch(data_utils, "post_process", _know_berts)
+
+
+def _know_berts(post_process):
+    def post_process_berts_too(sentence, symbol):
+        if symbol != "wordpiece" or _begins_words_with_underscores(sentence):
+            return post_process(sentence, symbol)
+        return f" {sentence}".replace(" ##", "").strip()
+
+    return post_process_berts_too
+
+
+def _begins_words_with_underscores(sentence):
+    """BERT splits at punctuation, so that an underscore is always a piece of its own."""
+    return any(len(piece) > 1 and piece.startswith("_") for piece in sentence.split())
