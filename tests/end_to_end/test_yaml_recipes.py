@@ -26,7 +26,8 @@ FILES = {
             *("--arch=dman_iwslt_de_en", "--share-all-embeddings", "--dropout=0.3"),
             *("--criterion=label_smoothed_cross_entropy", "--label-smoothing=0.1"),
             *("--optimizer=adam", "--adam-betas=(0.9, 0.98)", "--weight-decay=1e-4"),
-            *("--lr-scheduler=inverse_sqrt", "--lr=7e-3", "--warmup-updates=16000"),
+            *("--lr-scheduler=inverse_sqrt", "--lr=7e-3"),
+            *("--warmup-updates=16000", "--warmup-init-lr=1e-7"),
             *(
                 "--max-tokens=8192",
                 "--update-freq=2",
