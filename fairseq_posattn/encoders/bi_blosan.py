@@ -72,7 +72,7 @@ def cut_into_blocks(key_padding_mask: Tensor, size: int = 0) -> Blocks:
 
 
 class MaskedSelfAttention(nn.Module):
-    """A context for each token and feature, of the tokens on one side (eq. 8 to 10).
+    """A context for each token and feature, of the tokens on one side.
 
     Args:
         dim: C.

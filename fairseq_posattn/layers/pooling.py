@@ -33,7 +33,7 @@ class MaxPooling(nn.Module):
 
 
 class MeanMaxPooling(nn.Module):
-    """Mean and greatest value, side by side: SWEM-concat (Shen et al., 2018, section 3.1).
+    """Mean and greatest value, side by side: SWEM-concat of Shen et al. (2018, ACL).
 
     Args:
         dim: C.
@@ -54,7 +54,7 @@ class MeanMaxPooling(nn.Module):
 
 
 class WindowMaxPooling(nn.Module):
-    """The greatest mean of each feature over neighbouring words: SWEM-hier (section 3.2).
+    """The greatest mean of each feature over neighbouring words: SWEM-hier of the same paper.
 
     A shorter sentence is one window.
 

@@ -26,7 +26,7 @@ def affine(linear, x):
 
 
 def attend(attention, rows, sees):
-    """Section 2.2: every feature of a row has weights of its own for what the row sees."""
+    """Masked self attention: every feature of a row weighs what the row sees for itself."""
     contexts = []
     for j, query in enumerate(rows):
         total, context = torch.zeros_like(query), torch.zeros_like(query)
