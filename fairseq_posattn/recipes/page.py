@@ -46,6 +46,7 @@ NAMES = {
     "ndcg5": "nDCG@5",
     "ndcg10": "nDCG@10",
     "train_accuracy": "accuracy on the training set",
+    "train_pearson": "pearson on the training set",
     **COSTS,
 }
 NEEDED = ("table", "row", "paper", "scores", "data", "seeds", "metric", "hardware", "versions")

@@ -22,7 +22,8 @@ from fairseq_posattn.recipes.recipe import (
 from fairseq_posattn.recipes.results import read_object
 
 # Digits after the point of what is no percentage; those have two.
-FOUR_DIGITS = ("pearson", "spearman", "mse", "rmse", "mae", "loss", "validation loss")
+FOUR_DIGITS = ["pearson", "train_pearson", "spearman", "mse", "rmse", "mae"]
+FOUR_DIGITS += ["loss", "validation loss"]
 DIGITS = {**dict.fromkeys(FOUR_DIGITS, 4), "epoch_s": 1, "memory_mb": 0}
 KEPT = ["metric", "signature", "parameters", "parameters without word vectors", "updates"]
 KEPT += ["hardware", "versions", "date"]
