@@ -128,6 +128,16 @@ def _name_the_codes(build_bpe):
     return build_or_explain
 
 
+def _line_of(file, name):
+    try:
+        return file.readline(LONGEST)
+    except UnicodeDecodeError as error:
+        raise UsageError(
+            f"--input {name} is not UTF-8 (byte 0x{error.object[error.start]:02x} at place "
+            f"{error.start} of what was read): convert it first"
+        ) from None
+
+
 def read_groups(input, buffer_size):
     """The lines of ``fairseq-interactive --input``, without blanks around them, in groups.
 
@@ -139,7 +149,7 @@ def read_groups(input, buffer_size):
         if input != "-":
             file = stack.enter_context(open(input, encoding="utf-8"))
         group = []
-        while line := file.readline(LONGEST):
+        while line := _line_of(file, input):
             if len(line) == LONGEST:
                 raise UsageError(f"--input {input} has a line of {LONGEST:,} characters or more")
             group.append(line.strip())

@@ -178,6 +178,7 @@ def try_all(kind, reader, folder):
 
 
 def _try_all(kind, reader, folder, results):
+    import fairseq_cli.interactive  # noqa: F401, before it is mended, as by its command
     from fairseq import checkpoint_utils, tasks
 
     from fairseq_posattn import prediction  # noqa: F401, registers

@@ -123,6 +123,12 @@ def test_vectors_are_read_as_by_fairseq(tmp_path):
     assert embedding.weight[4].tolist() == [1, 2]
 
 
+def test_text_of_another_encoding_is_named(tmp_path):
+    (tmp_path / "text").write_bytes(b"a\n\xe9\n")
+    with pytest.raises(UsageError, match=f"^--input {tmp_path / 'text'} is not UTF-8 .byte 0xe9"):
+        list(text_files.read_groups(str(tmp_path / "text"), 1))
+
+
 @pytest.mark.parametrize("size, groups", [(1, [["a b"], [""], ["c"]]), (2, [["a b", ""], ["c"]])])
 def test_lines_are_read_in_groups_as_by_fairseq(tmp_path, size, groups):
     (tmp_path / "text").write_text(" a b \n\nc")
