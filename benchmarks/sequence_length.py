@@ -30,6 +30,7 @@ sys.path.insert(0, str(ROOT))
 from fairseq_posattn.attention import (  # noqa: E402
     DirectionalSelfAttention,
     DotProductAttention,
+    SourceMaps,
     TensorizedAttention,
 )
 from fairseq_posattn.encoders.bilstm import BiLSTM  # noqa: E402
@@ -58,7 +59,7 @@ class MultiHead(nn.Module):
 
 def mtsa(dim):
     attention = TensorizedAttention(
-        HEADS, dim // HEADS, source="value", fusion_gate=True, activation=F.elu
+        HEADS, dim // HEADS, source=SourceMaps("value", activation=F.elu), fusion_gate=True
     )
     return TensorizedEncoder(dim, dim, HEADS, attention)
 

@@ -184,8 +184,8 @@ FAULTS = [
         "layers/mechanisms.py", "max_distance=config.dman_max_distance or ", "max_distance=", FLAGS
     ),
     Fault("layers/mechanisms.py", "        include_self=config.mtsa_include_self,\n", "", FLAGS),
-    Fault("layers/mechanisms.py", "        source_bias=config.mtsa_source_bias,\n", "", FLAGS),
-    Fault("layers/mechanisms.py", "        divide_source=config.mtsa_divide_source,\n", "", FLAGS),
+    Fault("layers/mechanisms.py", "            bias=config.mtsa_source_bias,\n", "", FLAGS),
+    Fault("layers/mechanisms.py", "            divide=config.mtsa_divide_source,\n", "", FLAGS),
     Fault(
         "layers/mechanisms.py", "        source_scale=str(config.mtsa_source_scale),\n", "", FLAGS
     ),

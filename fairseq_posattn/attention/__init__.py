@@ -35,7 +35,7 @@ from fairseq_posattn.attention.mpsan import (
     additive_attention,
     position_fusion,
 )
-from fairseq_posattn.attention.mtsa import TensorizedAttention, tensorized_attention
+from fairseq_posattn.attention.mtsa import SourceMaps, TensorizedAttention, tensorized_attention
 from fairseq_posattn.attention.rpr import (
     RelativePositionAttention,
     relative_position_attention,
@@ -65,6 +65,7 @@ __all__ = [
     "RelativePositionAttention",
     "Source2TokenPooling",
     "StaticMaskAttention",
+    "SourceMaps",
     "TensorizedAttention",
     "TransformerXLAttention",
     "adapted_attention",

@@ -7,6 +7,7 @@ is ever made.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import torch
@@ -217,6 +218,27 @@ MTSA = Attention(
 )
 
 
+@dataclass(frozen=True)
+class SourceMaps:
+    """How source2token scores, S, are made (eq. 9), by maps of its own for each head.
+
+    Attributes:
+        of: a head's ``key`` or ``value``, or the ``input`` of the layer, by one affine map for all
+            heads, as in the published tagger.
+        layers: 2 affine maps with the activation between, or 1; 0 for no source2token scores
+            (Table 3, "w/o source2token"): what is left is dot-product attention, scaled and masked.
+        bias: what the last bias starts at.
+        divide: whether S is divided by sqrt(D), as R is.
+        activation: sigma_m between the maps.
+    """
+
+    of: str = "key"
+    layers: int = 2
+    bias: float = 0.0
+    divide: bool = False
+    activation: Callable[[Tensor], Tensor] = F.relu
+
+
 class TensorizedAttention(Mechanism):
     """MTSA: tensorized attention in each head, under a positional mask of the head's own.
 
@@ -225,9 +247,9 @@ class TensorizedAttention(Mechanism):
     maps of its own for each head (eq. 9).
 
     The published translation runs (Table 6) differ: ``masks=()``, ``token_scale="identity"``,
-    ``source="value"``, ``source_layers=1``, ``source_bias=5.0``, ``divide_source=True`` and
-    ``source_scale="log_sigmoid"``, which adds 0.2M parameters to the base Transformer's encoder.
-    The published classification models have ``source="value"`` and the fusion gate.
+    ``source_scale="log_sigmoid"`` and ``source=SourceMaps("value", 1, bias=5.0, divide=True)``,
+    which adds 0.2M parameters to the base Transformer's encoder. The published classification
+    models have ``SourceMaps("value")`` and the fusion gate.
 
     Args:
         num_heads: H.
@@ -237,13 +259,7 @@ class TensorizedAttention(Mechanism):
             heads see all.
         include_self: whether a query sees its own position under any mask.
         token_scale, source_scale: sigma_t and sigma_s, ``log_sigmoid`` or ``identity``.
-        source: what S is made of: a head's ``key`` or ``value``, or the ``input`` of the layer, by
-            one affine map for all heads, as in the published tagger.
-        source_layers: 2 affine maps with the activation between, or 1; 0 for no source2token scores
-            (Table 3, "w/o source2token"): what is left is dot-product attention, scaled and masked.
-        source_bias: what the last bias of S starts at.
-        divide_source: whether S is divided by sqrt(D), as R is.
-        activation: sigma_m between the maps of S.
+        source: how S is made.
         fusion_gate: whether a gate chooses between a query's own value and its context.
         map_dropout: probability of dropping a feature before each map of S and before the gate, of
             every head by itself.
@@ -266,11 +282,7 @@ class TensorizedAttention(Mechanism):
         include_self: bool = False,
         token_scale: str = "log_sigmoid",
         source_scale: str = "identity",
-        source: str = "key",
-        source_layers: int = 2,
-        source_bias: float = 0.0,
-        divide_source: bool = False,
-        activation: Callable[[Tensor], Tensor] = F.relu,
+        source: SourceMaps = SourceMaps(),  # noqa: B008, it is frozen
         fusion_gate: bool = False,
         map_dropout: float = 0.0,
         **shared: Unpack[Shared],
@@ -278,12 +290,12 @@ class TensorizedAttention(Mechanism):
         super().__init__(**shared)
         check_choice("token_scale", token_scale, SCALES)
         check_choice("source_scale", source_scale, SCALES)
-        check_choice("source", source, SOURCES)
-        if source_layers not in (0, 1, 2):
-            raise ValueError(f"source_layers {source_layers}: choose 0, 1 or 2")
-        if source == "input" and (self.causal or source_layers != 1):
+        check_choice("source", source.of, SOURCES)
+        if source.layers not in (0, 1, 2):
+            raise ValueError(f"{source.layers} maps of the source: choose 0, 1 or 2")
+        if source.of == "input" and (self.causal or source.layers != 1):
             raise ValueError(
-                f"source 'input' takes one affine map, not {source_layers}, and is not causal"
+                f"source 'input' takes one affine map, not {source.layers}, and is not causal"
             )
         if self.causal and not masks:
             masks, include_self = ("past",), True
@@ -292,24 +304,22 @@ class TensorizedAttention(Mechanism):
         self.token_scale = token_scale
         self.source_scale = source_scale
         self.source = source
-        self.divide_source = divide_source
-        self.activation = activation
         self.map_dropout = map_dropout
         self.source_hidden = (
             HeadwiseLinear(num_heads, head_dim, head_dim, dropout=map_dropout)
-            if source_layers == 2
+            if source.layers == 2
             else None
         )
         self.source_input = None
         self.source_output = (
-            HeadwiseLinear(num_heads, head_dim, head_dim, bias=source_bias, dropout=map_dropout)
-            if source_layers and source != "input"
+            HeadwiseLinear(num_heads, head_dim, head_dim, bias=source.bias, dropout=map_dropout)
+            if source.layers and source.of != "input"
             else None
         )
-        if source == "input":
+        if source.of == "input":
             self.source_input = nn.Linear(num_heads * head_dim, num_heads * head_dim)
             nn.init.xavier_uniform_(self.source_input.weight)
-            nn.init.constant_(self.source_input.bias, source_bias)
+            nn.init.constant_(self.source_input.bias, source.bias)
         self.fusion_gate = (
             HeadwiseFusionGate(num_heads, head_dim, map_dropout) if fusion_gate else None
         )
@@ -321,14 +331,14 @@ class TensorizedAttention(Mechanism):
             heads, p = key.size(1), self.map_dropout
             scores: Tensor = map_to_heads(self.source_input, hidden, heads, p, self.training)
             scores = scores.unflatten(-1, (heads, -1)).transpose(1, 2)
-            return scores * scores.size(-1) ** -0.5 if self.divide_source else scores
-        scores = key if self.source == "key" else value
+            return scores * scores.size(-1) ** -0.5 if self.source.divide else scores
+        scores = key if self.source.of == "key" else value
         if self.source_output is None:
             return torch.zeros_like(scores)
         if self.source_hidden is not None:
-            scores = self.activation(self.source_hidden(scores))
+            scores = self.source.activation(self.source_hidden(scores))
         scores = self.source_output(scores)
-        return scores * scores.size(-1) ** -0.5 if self.divide_source else scores
+        return scores * scores.size(-1) ** -0.5 if self.source.divide else scores
 
     def token_source_weights(
         self,

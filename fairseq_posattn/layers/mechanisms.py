@@ -17,7 +17,7 @@ from fairseq_posattn import attention
 from fairseq_posattn.attention import Mechanism
 from fairseq_posattn.attention.da import ADJUSTMENTS
 from fairseq_posattn.attention.implementations import Attention
-from fairseq_posattn.attention.mtsa import SCALES, SOURCES
+from fairseq_posattn.attention.mtsa import SCALES, SOURCES, SourceMaps
 from fairseq_posattn.attention.rescaling import MAPPINGS
 from fairseq_posattn.layers.description import LayerDescription
 from fairseq_posattn.layers.multihead import JoinedHeads
@@ -234,11 +234,13 @@ def build_mtsa(
         include_self=config.mtsa_include_self,
         token_scale=str(config.mtsa_token_scale),
         source_scale=str(config.mtsa_source_scale),
-        source=str(config.mtsa_source),
-        source_layers=config.mtsa_source_layers,
-        source_bias=config.mtsa_source_bias,
-        divide_source=config.mtsa_divide_source,
-        activation=activation,
+        source=SourceMaps(
+            of=str(config.mtsa_source),
+            layers=config.mtsa_source_layers,
+            bias=config.mtsa_source_bias,
+            divide=config.mtsa_divide_source,
+            activation=activation,
+        ),
         fusion_gate=config.mtsa_fusion_gate,
         map_dropout=map_dropout,
     )

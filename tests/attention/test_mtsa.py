@@ -7,7 +7,7 @@ from reference import PADDING, Draws, gradients, leaves
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from fairseq_posattn.attention.headwise import HeadwiseFusionGate, HeadwiseLinear
-from fairseq_posattn.attention.mtsa import TensorizedAttention, tensorized_attention
+from fairseq_posattn.attention.mtsa import SourceMaps, TensorizedAttention, tensorized_attention
 from fairseq_posattn.attention.source2token import (
     Source2TokenPooling,
     source2token_pooling,
@@ -33,11 +33,8 @@ PENALTIES = torch.tensor([[-abs(i - j) / 4 for j in range(5)] for i in range(5)]
 TRANSLATION = {
     "masks": (),
     "token_scale": "identity",
-    "source": "value",
-    "source_layers": 1,
-    "source_bias": 5.0,
-    "divide_source": True,
     "source_scale": "log_sigmoid",
+    "source": SourceMaps("value", layers=1, bias=5.0, divide=True),
 }
 
 
@@ -403,8 +400,8 @@ def test_what_cannot_be_done_is_refused_in_one_line(choice, message):
         ({"causal": True}, "mask 'future' looks ahead, which a decoder's self attention cannot"),
         ({"token_scale": "exp"}, "unknown token_scale 'exp'; choose one of: log_sigmoid, identity"),
         ({"source_scale": "exp"}, "unknown source_scale 'exp'; choose one of:"),
-        ({"source": "query"}, "unknown source 'query'; choose one of: key, value"),
-        ({"source_layers": 3}, "source_layers 3: choose 0, 1 or 2"),
+        ({"source": SourceMaps("query")}, "unknown source 'query'; choose one of: key, value"),
+        ({"source": SourceMaps(layers=3)}, "3 maps of the source: choose 0, 1 or 2"),
     ],
 )
 def test_module_refuses_in_one_line_when_it_is_built(choice, message):
@@ -424,7 +421,7 @@ def affine(x, weight, bias):
 
 def source_by_loops(module, key, value):
     """Eq. 9, or the published runs' forms of it."""
-    source = key if module.source == "key" else value
+    source = key if module.source.of == "key" else value
     rows = []
     for b in range(source.size(0)):
         for h in range(source.size(1)):
@@ -434,7 +431,7 @@ def source_by_loops(module, key, value):
                 x = x.clamp(min=0)
             rows.append(affine(x, module.source_output.weight[h], module.source_output.bias[h]))
     scores = torch.stack(rows).view_as(source)
-    return scores / math.sqrt(source.size(-1)) if module.divide_source else scores
+    return scores / math.sqrt(source.size(-1)) if module.source.divide else scores
 
 
 def randomise(module):
@@ -448,7 +445,7 @@ def randomise(module):
     "options, mask",
     [
         ({}, MASKS["directions"]),
-        ({"source": "value", "include_self": True}, [PAST.tril(), FUTURE.triu()]),
+        ({"source": SourceMaps("value"), "include_self": True}, [PAST.tril(), FUTURE.triu()]),
         (TRANSLATION, None),
         ({"masks": ["past", "window:1"]}, None),
         ({"masks": ["others"]}, [OTHERS, OTHERS]),
@@ -565,7 +562,7 @@ def test_parameters_of_the_published_models():
     source2token scores or without queries and keys, 1.8m without either and the gate."""
     base_encoder = [TensorizedAttention(8, 64, **TRANSLATION) for _ in range(6)]
     assert count(*base_encoder) == 6 * 8 * (64 * 64 + 64) == 199_680
-    snli = TensorizedAttention(2, 300, source="value", fusion_gate=True)
+    snli = TensorizedAttention(2, 300, source=SourceMaps("value"), fusion_gate=True)
     gate = count(snli.fusion_gate)
     source = count(snli) - gate
     queries_and_keys = 2 * 2 * 300 * 300

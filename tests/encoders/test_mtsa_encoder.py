@@ -3,7 +3,7 @@ import torch
 import torch.nn.functional as F
 from reference import leaves
 
-from fairseq_posattn.attention import TensorizedAttention
+from fairseq_posattn.attention import SourceMaps, TensorizedAttention
 from fairseq_posattn.encoders.mtsa import TensorizedEncoder
 
 PADDING = torch.tensor([[False, False, False, False], [False, False, False, True]])
@@ -11,7 +11,7 @@ PADDING = torch.tensor([[False, False, False, False], [False, False, False, True
 
 def encoder(token2token=True, **options):
     torch.manual_seed(0)
-    options = {"source": "value", "activation": F.elu, "fusion_gate": True, **options}
+    options = {"source": SourceMaps("value", activation=F.elu), "fusion_gate": True, **options}
     module = TensorizedEncoder(3, 4, 2, TensorizedAttention(2, 2, **options), token2token).double()
     with torch.no_grad():
         for parameter in module.parameters():
@@ -64,7 +64,7 @@ def past_and_future(head, query, key):
         ({"masks": ["others"]}, lambda head, query, key: key != query),
         ({"masks": ()}, lambda head, query, key: True),
         ({"token2token": False}, past_and_future),
-        ({"source_layers": 0}, past_and_future),
+        ({"source": SourceMaps(layers=0)}, past_and_future),
     ],
 )
 def test_equals_the_equations(options, sees):
