@@ -3,11 +3,12 @@
     python benchmarks/attention.py --device cuda --json attention.json --plot attention.png
     python benchmarks/attention.py --quick
 
-Every mechanism by every implementation that can serve it on this machine, forward alone and as a
-training step (forward and backward), beside PyTorch's ``scaled_dot_product_attention`` without any
-mask: "plain". A batch has as many sentences as make up --tokens. All take turns, round by round:
-what disturbs the machine disturbs all, and a ratio is the median over the rounds of time over
-plain's in the same round. Memory, on a GPU, is what a pass needs at its peak beyond its inputs.
+Every mechanism by every implementation that can serve it on this machine, and by PyTorch's
+FlexAttention, forward alone and as a training step (forward and backward), beside PyTorch's
+``scaled_dot_product_attention`` without any mask: "plain". A batch has as many sentences as make up
+--tokens. All take turns, round by round: what disturbs the machine disturbs all, and a ratio is the
+median over the rounds of time over plain's in the same round. Memory, on a GPU, is what a pass
+needs at its peak beyond its inputs.
 """
 
 import argparse
@@ -16,6 +17,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
+import flex
 import machine
 import torch
 import torch.nn.functional as F
@@ -29,7 +31,7 @@ from fairseq_posattn.files import output_file, write_json  # noqa: E402
 MIB = 2**20
 LENGTHS = [32, 64, 128, 256, 512, 1024, 2048, 4096, 8192]
 PASSES = ("forward", "training")
-IMPLEMENTATIONS = ("reference", "sdpa", "triton")
+IMPLEMENTATIONS = ("reference", "sdpa", "flex", "triton")
 PLAIN = ("plain", "sdpa")
 
 
@@ -108,6 +110,8 @@ class Contestant:
         self.name, self.impl, self.training = name, impl, training
         self.device, self.seconds, self.peak_mib = arguments.device, [], None
         function, given = inputs_of(name, sizes, arguments)
+        if impl == "flex":
+            function = partial(flex.attend, name)
         self.tensors = [t for t in given.values() if torch.is_tensor(t) and t.requires_grad]
         options = {"impl": impl, "dropout_p": arguments.dropout}
         self.attend = partial(function, **given, **options)
@@ -155,14 +159,14 @@ def contestants(arguments, length, training):
     pairs_gib = batch * arguments.heads * length**2 * 4 / 2**30
     for name in arguments.mechanisms:
         for impl in arguments.implementations:
-            if impl != "triton" and pairs_gib > arguments.largest_matrix:
+            if impl not in ("flex", "triton") and pairs_gib > arguments.largest_matrix:
                 unable.append((name, impl, f"a tensor of all pairs has {pairs_gib:.1f} GiB"))
                 continue
             contestant = Contestant(name, impl, sizes, arguments, training)
             try:
                 contestant.step()
                 able.append(contestant)
-            except (ValueError, torch.OutOfMemoryError) as error:
+            except Exception as error:  # of a compiler or a launch, too, by whatever name
                 unable.append((name, impl, str(error).splitlines()[0].split(";")[0]))
     return able, unable
 

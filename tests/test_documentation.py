@@ -33,7 +33,7 @@ PAGES = [
 ]
 # Tried elsewhere: the quickstart and the tests by running them, what trains on machines and queues
 # by tests of their own.
-SCRIPTS = ("examples/quickstart/", "examples/distributed/", "scripts/")
+SCRIPTS = ("benchmarks/", "examples/quickstart/", "examples/distributed/", "scripts/")
 FOREIGN = ("pip", "sbatch", "pre-commit", "source")
 COMMAND = re.compile(r"(bash|python|posattn|echo|printf|fairseq-[a-z-]+|pip|sbatch|pre-commit) ")
 USER_DIR = re.compile(

@@ -1,5 +1,6 @@
 """The interpreter runs what no compiler would take: on any machine, compile for a GPU too."""
 
+import json
 import os
 import subprocess
 import sys
@@ -9,22 +10,38 @@ import pytest
 
 pytest.importorskip("triton")
 
-ROOT = Path(__file__).parents[2]
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+def run(script, *options, cache):
+    """What a measurement writes, in a process that interprets nothing."""
+    command = [sys.executable, "-W", "ignore", BENCHMARKS / f"{script}.py", *options]
+    results = cache / f"{script}.json"
+    environment = {"TRITON_CACHE_DIR": str(cache), "PYTHONPATH": str(BENCHMARKS.parent)}
+    run = subprocess.run(
+        [*command, "--json", results], env=os.environ | environment, capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr[-2000:]
+    return json.loads(results.read_text())
 
 
 @pytest.mark.slow
 def test_every_kernel_compiles_for_an_h100_and_fits_its_shared_memory(tmp_path):
-    command = [sys.executable, "-W", "ignore", str(ROOT / "benchmarks" / "kernels.py")]
-    environment = {"TRITON_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
-    run = subprocess.run(
-        [*command, "--mechanisms", "dman", "mtsa", "mpsan", "--lengths", "128"],
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-    )
-    assert run.returncode == 0, run.stderr[-2000:]
-    rows = [line.split(" | ") for line in run.stdout.splitlines()]
-    compiled = {(row[0], row[1]) for row in rows}
+    options = ["--mechanisms", "dman", "mtsa", "mpsan", "--lengths", "128"]
+    rows = run("kernels", *options, cache=tmp_path)["kernels"]
+    compiled = {(row["mechanism"], row["kernel"]) for row in rows}
     assert ("dman", "differentiate_queries") in compiled
+    assert ("dman", "fold_table") in compiled
     assert ("mtsa", "differentiate_keys") in compiled
     assert ("mpsan", "differentiate_values") in compiled
+    loops = [row["in the loop"] for row in rows if row["kernel"] == "differentiate_keys"]
+    assert all(instructions > 100 for instructions in loops)
+
+
+@pytest.mark.slow
+def test_a_step_of_dman_or_da_is_few_launches(tmp_path):
+    options = ["--mechanisms", "dman", "da", "--steps", "1", "--rounds", "1"]
+    rows = run("host", *options, cache=tmp_path)["rows"]
+    launches = {row["mechanism"]: row["launches"] for row in rows if row["by"] == "triton"}
+    assert launches.keys() == {"dman", "da"}
+    assert max(launches.values()) <= 6

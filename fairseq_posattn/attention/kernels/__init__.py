@@ -5,7 +5,8 @@ of keys, as in FlashAttention (Dao, 2023, "FlashAttention-2").
 
 - ``dman.py``, ``da.py``, ``mtsa.py``, ``mpsan.py``: a function each, called as the reference is.
 - ``distance_scores.py``: the kernels of DMAN and DA, whose scores are dot products that a function
-  of the distance adjusts; ``distance_attention.py`` launches them. ``tensor_scores.py``: MTSA's.
+  of the distance adjusts; ``distance_lines.py``: those of that function; ``distance_attention.py``
+  launches both. ``tensor_scores.py``: MTSA's.
 - ``tile.py``: what the kernels do to one tile: load, multiply, drop, sum along diagonals.
 - ``masks.py``: positional masks inside kernels.
 - ``launch.py``: what every launch works out first.

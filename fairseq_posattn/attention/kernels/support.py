@@ -6,8 +6,7 @@ What ``auto`` goes by was counted, not measured: it was written without a GPU. I
 the kernels launch less and move less than the reference at every length
 (docs/fused_attention.md). In float32 without TF32 they multiply matrices by the ordinary units of
 the GPU, tile by tile, which is slower than the library that the reference calls: there they gain in
-memory, on long sentences. Once ``python benchmarks/attention.py --device cuda`` has been run, put
-here what it shows.
+memory, on long sentences. Once ``bash benchmarks/gpu.sh`` has been run, put here what it shows.
 """
 
 import functools
@@ -60,9 +59,9 @@ def kernel_reason(arguments: Arguments, named: bool) -> str | None:
 
 def _vectors_reason(arguments: Arguments) -> str | None:
     vectors: dict[str, Tensor] = {name: arguments[name] for name in VECTORS if name in arguments}
-    types = [_name(vector.dtype) for vector in vectors.values()]
-    if len(set(types)) > 1:
-        return f"takes {', '.join(vectors)} of one type, not {', '.join(types)}"
+    if len({vector.dtype for vector in vectors.values()}) > 1:
+        types = ", ".join(_name(vector.dtype) for vector in vectors.values())
+        return f"takes {', '.join(vectors)} of one type, not {types}"
     features, in_values = vectors["query"].size(-1), vectors["value"].size(-1)
     if features > LARGEST_HEAD or in_values != features:
         sizes = f"{features} and {in_values}"

@@ -1,0 +1,83 @@
+"""The measurements of a GPU's evening, rehearsed on the CPU, and the page that they fill."""
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from fairseq_posattn.attention.cases import CASES, Sizes
+
+ROOT = Path(__file__).parents[2]
+
+
+def load(name):
+    """A file of benchmarks/ as a module."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.slow
+def test_every_part_runs_to_its_end_and_is_not_run_again(tmp_path):
+    command = ["bash", str(ROOT / "benchmarks" / "gpu.sh"), "--tiny", "--results", str(tmp_path)]
+    first = subprocess.run(command, capture_output=True, text=True)
+    assert first.returncode == 0, first.stdout + first.stderr[-2000:]
+    parts = [line.split()[0] for line in first.stdout.splitlines()]
+    assert list(dict.fromkeys(parts)) == ["kernels", "attention", "training", "tiles", "multi30k"]
+    again = subprocess.run(command, capture_output=True, text=True)
+    assert all(line.endswith("done before") for line in again.stdout.splitlines())
+    table = json.loads((tmp_path / "tiles_table.json").read_text())
+    assert [list(kinds) for kinds in table.values()] == [["distance_scores bfloat16 16"]]
+
+    results = tmp_path / "results"
+    results.mkdir()
+    (results / "gpu").symlink_to(tmp_path)
+    page = (ROOT / "docs" / "fused_attention.md").read_text()
+    filled = load("fill_tables").filled(page, results)
+    assert "| dman        | triton" in filled
+    assert "| dman_iwslt_de_en | transformer_iwslt_de_en | training" in filled
+    assert "| distance_scores bfloat16 16 |" in filled
+
+
+def test_a_step_that_fails_is_told_and_tried_again(tmp_path):
+    gpu = load("gpu")
+    fails = gpu.Step("broken", (sys.executable, "-c", "raise SystemExit('no such GPU')"))
+    for _ in range(2):
+        assert "FAILED, exit status 1: no such GPU" in gpu.run(fails, tmp_path)
+    slow = gpu.Step("slow", (sys.executable, "-c", "import time; time.sleep(60)"), minutes=0.005)
+    assert "not finished" in gpu.run(slow, tmp_path)
+    well = gpu.Step("well", (sys.executable, "-c", "print('all is well')"))
+    assert gpu.run(well, tmp_path).endswith("all is well")
+    assert gpu.run(well, tmp_path) == "done before"
+
+
+def test_the_page_says_what_was_not_measured(tmp_path):
+    fill_tables = load("fill_tables")
+    page = (ROOT / "docs" / "fused_attention.md").read_text()
+    filled = fill_tables.filled(page, tmp_path)
+    assert filled.count(fill_tables.EMPTY) == len(fill_tables.TABLES)
+    assert fill_tables.filled(filled, tmp_path) == filled
+    rows = [{"mechanism": "dman", "kernel": "attend", "warps": 4}]
+    (tmp_path / "kernels.json").write_text(json.dumps({"kernels": rows}))
+    assert "| dman        | attend   |       4 |" in fill_tables.filled(filled, tmp_path)
+
+
+def test_the_page_is_filled_from_the_results_that_are_there():
+    page = (ROOT / "docs" / "fused_attention.md").read_text()
+    assert load("fill_tables").filled(page, ROOT / "benchmarks" / "results") == page
+
+
+@pytest.mark.parametrize("name", ["dman", "da"])
+def test_flex_attention_is_told_the_same_mechanism(name):
+    arguments = CASES[name].arguments(Sizes(2, 2, 7, 7, 16), torch.float32)
+    expected = CASES[name](arguments, impl="reference")
+    fixed = {name: tensor.detach() for name, tensor in arguments.items()}
+    with torch.no_grad():
+        context = load("flex").attend(name, "flex", **fixed)
+    torch.testing.assert_close(context, expected, rtol=1e-4, atol=1e-4)
