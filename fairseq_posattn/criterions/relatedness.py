@@ -55,7 +55,9 @@ class Relatedness(SentenceCriterion):
         log_mean_loss(logging_outputs, divisor=math.log(2))
         if any("scores" in log for log in logging_outputs):
             columns = sum(log["scores"] for log in logging_outputs if "scores" in log).cpu()
-            metrics.log_concat_tensor("_scores", columns[1:, columns[0] > 0], dim=1)
+            # A row for each pair: of a meter that a checkpoint brings back fairseq has forgotten
+            # the dimension, and takes the first.
+            metrics.log_concat_tensor("_pairs", columns[1:, columns[0] > 0].T)
             for name, function in (("pearson", pearson), ("spearman", spearman), ("mse", mse)):
                 metrics.log_derived(name, _of_scores(function))
 
@@ -100,7 +102,7 @@ def mse(predicted, true):
 
 def _of_scores(function):
     def metric(meters):
-        scores = meters["_scores"].tensor
-        return 0.0 if scores is None else round(function(*scores.double()).item(), 4)
+        pairs = meters["_pairs"].tensor
+        return 0.0 if pairs is None else round(function(*pairs.double().T).item(), 4)
 
     return metric

@@ -2,6 +2,7 @@ import math
 
 import pytest
 import torch
+from fairseq.logging import metrics
 from scipy import stats
 
 from fairseq_posattn.criterions.relatedness import (
@@ -72,6 +73,19 @@ def test_metrics_are_those_of_the_whole_set(criterion, log_batch, validate, unev
     assert found["pearson"] == pytest.approx(stats.pearsonr(predicted, scores)[0], abs=1e-4)
     assert found["spearman"] == pytest.approx(stats.spearmanr(predicted, scores)[0], abs=1e-4)
     assert found["mse"] == pytest.approx(((predicted - scores.numpy()) ** 2).mean(), abs=1e-4)
+
+
+def test_validation_goes_on_after_a_checkpoint(criterion, log_batch):
+    """fairseq saves what validations have logged, and a tensor's dimension not with it."""
+    logged = log_batch(criterion, torch.randn(3, 5), torch.tensor([1.0, 2.0, 4.0]))
+    metrics.reset()
+    with metrics.aggregate("valid"):
+        criterion.reduce_metrics([logged])
+    metrics.load_state_dict(metrics.state_dict())
+    with metrics.aggregate("valid"):
+        criterion.reduce_metrics([logged])
+    assert len(metrics.get_meter("valid", "_pairs").tensor) == 6
+    metrics.reset()
 
 
 def test_training_logs_the_loss_alone(criterion, log_batch, validate):
