@@ -216,8 +216,12 @@ def _add_classification(parser: argparse.ArgumentParser, recipe: ClassificationR
 
 
 def _rows(recipe: Recipe) -> str:
-    lines = [f"    {row.name:20} {row.paper:>6}   {row.flags}" for row in recipe.rows]
-    title = "Rows, with the paper's numbers and the flags that set them apart:"
+    names, numbers = (
+        max(map(len, texts))
+        for texts in zip(*((row.name, row.paper) for row in recipe.rows), strict=True)
+    )
+    lines = [f"    {row.name:{names}}  {row.paper:{numbers}}  {row.flags}" for row in recipe.rows]
+    title = "Rows, with the paper's numbers (--list names them) and the flags that set them apart:"
     return "\n".join([title, "", *lines])
 
 
