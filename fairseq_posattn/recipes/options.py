@@ -220,7 +220,10 @@ def _rows(recipe: Recipe) -> str:
         max(map(len, texts))
         for texts in zip(*((row.name, row.paper) for row in recipe.rows), strict=True)
     )
-    lines = [f"    {row.name:{names}}  {row.paper:{numbers}}  {row.flags}" for row in recipe.rows]
+    lines = [
+        f"    {row.name:{names}}  {row.paper:{numbers}}  {row.flags}".rstrip()
+        for row in recipe.rows
+    ]
     title = "Rows, with the paper's numbers (--list names them) and the flags that set them apart:"
     return "\n".join([title, "", *lines])
 
