@@ -123,17 +123,18 @@ class TensorizedKernels(torch.autograd.Function):
 def tiles(device: torch.device, dtype: torch.dtype, features: int) -> tuple[Tile, Tile]:
     """Forward and backward.
 
-    What dropout draws depends on the keys of a tile: they are as many in both passes. Of more warps
-    than four two would make the same rows of a tile of 64: its scores, twice.
+    What dropout draws depends on the keys of a tile: they are as many in both passes. Of eight
+    warps two would make the same rows of a tile of 64 queries: its scores, twice.
     """
     found = searched_tiles(device).get(kind_of_tiles("tensor_scores", dtype, features))
     if found is not None:
         return found
+    many = features > 64
     if dtype == torch.float32:  # multiplied by the ordinary units, from registers
         return Tile(32, 32, 8, 1), Tile(16, 32, 8, 1)
-    largest, warps = (64 if dtype == torch.bfloat16 else 32), (8 if features > 64 else 4)
-    queries = largest // 2 if features > 64 else largest
-    return Tile(largest, largest, warps, 2), Tile(queries, largest, warps, 2)
+    if dtype == torch.float16:  # G is in float32
+        return Tile(32, 32, 8 if many else 4, 2), Tile(16 if many else 32, 32, 8 if many else 4, 2)
+    return Tile(128, 64, 8, 2) if many else Tile(64, 64, 4, 2), Tile(64, 64, 4, 2)
 
 
 def tensorized_attention(
