@@ -58,7 +58,7 @@ def parts(tiny: bool) -> dict[str, list[Step]]:
         kernels += ("-n", "0", "-k", "lone or repeat or cannot_return")
         attention = ("--tokens", 8, "--heads", 1, "--features", 16, "--rounds", 1, "--warmup", 0)
         tiles = ("--tokens", 8, "--heads", 1, "--features", 16, "--lengths", 8, "--choices", 1)
-        tiles += ("--table", "{folder}/tiles_table.json")
+        tiles += ("--table", "{folder}/searched.json")
         sizes = ("--sentences", 1, "--source-length", 4, "--target-length", 3, "--warmup", 0)
         updates, batches = (*sizes, "--updates", 1), (*sizes, "--batches", 1, "--beam", 2)
         recipe = ("--tiny", "--dry-run")

@@ -21,7 +21,7 @@ from tabulate import tabulate
 from fairseq_posattn.attention.cases import KERNELS, Sizes
 from fairseq_posattn.files import output_file, write_json
 
-TINY, SHORT, LONG = Sizes(1, 1, 2, 2, 16), Sizes(4, 4, 26, 26, 64), Sizes(2, 4, 128, 128, 64)
+TINY, SHORT, LONG = Sizes(1, 2, 2, 2, 16), Sizes(4, 4, 26, 26, 64), Sizes(2, 4, 128, 128, 64)
 MECHANISMS = ("dman", "da", "mtsa", "mpsan")
 
 

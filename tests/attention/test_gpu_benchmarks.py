@@ -32,7 +32,7 @@ def test_every_part_runs_to_its_end_and_is_not_run_again(tmp_path):
     assert list(dict.fromkeys(parts)) == ["kernels", "attention", "training", "tiles", "multi30k"]
     again = subprocess.run(command, capture_output=True, text=True)
     assert all(line.endswith("done before") for line in again.stdout.splitlines())
-    table = json.loads((tmp_path / "tiles_table.json").read_text())
+    table = json.loads((tmp_path / "searched.json").read_text())
     assert [list(kinds) for kinds in table.values()] == [["distance_scores bfloat16 16"]]
 
     results = tmp_path / "results"
