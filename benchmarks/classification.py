@@ -21,8 +21,8 @@ from fairseq import models, options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from tqdm import tqdm
 
+from fairseq_posattn.architectures.classifier import ARCHITECTURES
 from fairseq_posattn.files import output_file, write_json
-from fairseq_posattn.models.classifier_architectures import ARCHITECTURES
 
 CLASSES = 5
 # transformer_classifier at the widths of the architectures. Its feed-forward sublayer is four times

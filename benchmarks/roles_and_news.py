@@ -31,11 +31,11 @@ from fairseq.models.transformer import TransformerConfig  # noqa: E402
 from fairseq.modules.transformer_layer import TransformerEncoderLayerBase  # noqa: E402
 
 import fairseq_posattn  # noqa: E402, F401, registers
+from fairseq_posattn.architectures import recommender, tagger  # noqa: E402
 from fairseq_posattn.files import output_file, write_json  # noqa: E402
-from fairseq_posattn.models import recommender_architectures, tagger_architectures  # noqa: E402
 
 PLAIN = {"tagger": "transformer_tagger", "recommender": "transformer_recommender"}
-ARCHS = [*tagger_architectures.ARCHITECTURES, *recommender_architectures.ARCHITECTURES]
+ARCHS = [*tagger.ARCHITECTURES, *recommender.ARCHITECTURES]
 TAGS = 100
 NEGATIVES = 4
 

@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from fairseq_posattn.architectures import ARCHITECTURES
 from fairseq_posattn.plugin import register
 
 
@@ -31,13 +32,7 @@ def main(arguments: list[str] | None = None, prog: str = "python -m fairseq_posa
 
 def architectures() -> list[str]:
     """The plugin's models and their named architectures."""
-    register()
-    from fairseq.models import ARCH_MODEL_REGISTRY
-
-    plugin = __package__
-    return [
-        name for name, model in ARCH_MODEL_REGISTRY.items() if model.__module__.startswith(plugin)
-    ]
+    return [*ARCHITECTURES, *(name for presets in ARCHITECTURES.values() for name in presets)]
 
 
 def plugin_flags() -> str:

@@ -283,7 +283,7 @@ FAULTS = [
         "[self.value_map.weight]",
         "tests/encoders/test_mtsa_encoder.py",
     ),
-    Fault("models/classifier_architectures.py", '    "dropout_places": "maps",\n', "", MTSA_LOOPS),
+    Fault("architectures/classifier.py", '    "dropout_places": "maps",\n', "", MTSA_LOOPS),
     Fault("attention/mtsa.py", "F.dropout(source, p)\n", "source\n", MTSA_LOOPS),
     Fault("attention/mtsa.py", "F.dropout(weights, p), ", "weights, ", MTSA_LOOPS),
     Fault(

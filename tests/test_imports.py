@@ -14,6 +14,7 @@ KERNELS = "attention.kernels"
 STOREYS = [
     ["errors"],
     ["files"],
+    ["architectures"],
     ["attention", "preparation", "scoring", "data", "mistakes"],
     ["layers", "mends"],
     ["encoders"],
@@ -33,6 +34,7 @@ FORBIDDEN = {
     "attention": ("fairseq", "fairseq_cli", "hydra", "omegaconf"),
     "preparation": ("torch", "fairseq", "fairseq_cli"),
     "scoring": ("torch", "fairseq", "fairseq_cli"),
+    "architectures": ("torch", "fairseq", "fairseq_cli"),
     "errors": ("torch", "fairseq", "fairseq_cli"),
     "files": ("torch", "fairseq", "fairseq_cli"),
 }

@@ -1,11 +1,6 @@
 """fairseq models and their named architectures; importing this package registers them."""
 
-from fairseq_posattn.models import (
-    classifier_architectures,
-    recommender_architectures,
-    seq2seq_architectures,
-    tagger_architectures,
-)
+from fairseq_posattn.architectures import ARCHITECTURES
 from fairseq_posattn.models.architectures import register_architectures
 from fairseq_posattn.models.classifier import PosAttnClassifier, PosAttnClassifierConfig
 from fairseq_posattn.models.recommender import PosAttnRecommender, PosAttnRecommenderConfig
@@ -14,15 +9,15 @@ from fairseq_posattn.models.seq2seq_config import PosAttnTransformerConfig
 from fairseq_posattn.models.tagger import PosAttnTagger, PosAttnTaggerConfig
 
 register_architectures(
-    PosAttnTransformer, PosAttnTransformerConfig, seq2seq_architectures.ARCHITECTURES
+    PosAttnTransformer, PosAttnTransformerConfig, ARCHITECTURES["posattn_transformer"]
 )
 register_architectures(
-    PosAttnClassifier, PosAttnClassifierConfig, classifier_architectures.ARCHITECTURES
+    PosAttnClassifier, PosAttnClassifierConfig, ARCHITECTURES["posattn_classifier"]
 )
 register_architectures(
-    PosAttnRecommender, PosAttnRecommenderConfig, recommender_architectures.ARCHITECTURES
+    PosAttnRecommender, PosAttnRecommenderConfig, ARCHITECTURES["posattn_recommender"]
 )
-register_architectures(PosAttnTagger, PosAttnTaggerConfig, tagger_architectures.ARCHITECTURES)
+register_architectures(PosAttnTagger, PosAttnTaggerConfig, ARCHITECTURES["posattn_tagger"])
 
 __all__ = [
     "PosAttnClassifier",

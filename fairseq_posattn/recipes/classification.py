@@ -15,7 +15,7 @@ from fairseq_posattn.recipes.recipe import (
     Row,
     Training,
 )
-from fairseq_posattn.recipes.runs import Run, Step, folder_name, show
+from fairseq_posattn.recipes.runs import Run, Step, folder_name, preset_of, show
 
 TINY_DATASETS = "fairseq_posattn.recipes.tiny_datasets"
 TINY_MODEL = (
@@ -148,9 +148,9 @@ class AskedClassification(Asked):
             *shlex.split(row.flags),
             *(f"{TINY_MODEL} {dataset.tiny}".split() if options.tiny else []),
         ]
-        trained = f"train {' '.join([*model, *options.flags])}"
+        trained = [*preset_of(model), f"train {' '.join([*model, *options.flags])}"]
         folder = self.out / dataset.name
-        folder /= folder_name(row.flags, [f"data {self.data / dataset.name}", trained])
+        folder /= folder_name(row.flags, [f"data {self.data / dataset.name}", *trained])
         folder /= f"seed{seed}" if fold is None else f"fold{fold}-seed{seed}"
         data = str(self._folder(dataset, fold))
         device = ["--distributed-world-size", "1", *([] if self.gpus else ["--cpu"])]
@@ -176,7 +176,7 @@ class AskedClassification(Asked):
         return Run(
             name=", ".join([dataset.name, row.name, f"seed {seed}", *of_fold]),
             folder=folder,
-            settings=(f"data {data}", f"seed {seed}", *of_fold, trained),
+            settings=(f"data {data}", f"seed {seed}", *of_fold, *trained),
             steps=tuple(steps),
             updates=training.updates,
             epochs=0 if training.updates else training.epochs,

@@ -12,7 +12,7 @@ from fairseq_posattn.recipes import update
 from fairseq_posattn.recipes.asked import KEPT, LOGGED, PLUGIN, Asked, Entry, gpus_here
 from fairseq_posattn.recipes.options import Options
 from fairseq_posattn.recipes.recipe import Generation, GenerationRecipe, Row
-from fairseq_posattn.recipes.runs import Run, Step, folder_name, show
+from fairseq_posattn.recipes.runs import Run, Step, folder_name, preset_of, show
 
 # The file of each checkpoint that may be scored, and the run's setting that says so.
 CHECKPOINTS = {"best": "checkpoint_best.pt", "average": "average.pt", "last": "checkpoint_last.pt"}
@@ -167,6 +167,7 @@ class AskedGeneration(Asked):
         share = update.share(settings.max_tokens, settings.batches, workers)
         size = share.size * share.frequency * workers
         lines = [
+            *preset_of(model),
             f"train {' '.join([*model, *options.flags])}",
             f"tokens {wanted}",
             _CHOICE[settings.checkpoint].format(settings.averaged),

@@ -1,10 +1,13 @@
 """A run: one model, trained with one seed and measured; its commands and its folder."""
 
 import hashlib
+import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from fairseq_posattn import architectures
 
 SAFE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./,:=@%+-")
 
@@ -86,6 +89,13 @@ def folder_name(flags: str, settings: Sequence[str]) -> str:
             flag = ""
     fingerprint = hashlib.sha256("\n".join(settings).encode()).hexdigest()[:8]
     return "-".join([*words, fingerprint])
+
+
+def preset_of(words: Sequence[str]) -> list[str]:
+    """A line of :attr:`Run.settings`: what the architecture of a command line stands for today."""
+    arch = words[words.index("--arch") + 1]
+    options = architectures.preset(arch)
+    return [f"preset {json.dumps(options, sort_keys=True)}"] if options else []
 
 
 def show(words: Sequence[str]) -> str:

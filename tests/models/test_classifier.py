@@ -17,10 +17,10 @@ from fairseq.data import Dictionary
 
 from fairseq_posattn.analysis.heatmap import attention_numbers
 from fairseq_posattn.analysis.sublayers import attention_sublayers
+from fairseq_posattn.architectures.classifier import ARCHITECTURES
 from fairseq_posattn.encoders.cspan import FUSIONS
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.models.classifier import PosAttnClassifierConfig
-from fairseq_posattn.models.classifier_architectures import ARCHITECTURES
 
 BOTH_WAYS = "--mpsan-masks=past,future"
 

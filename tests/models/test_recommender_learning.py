@@ -8,7 +8,7 @@ import torch
 from fairseq.data import Dictionary
 from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
 
-from fairseq_posattn.models.recommender_architectures import ARCHITECTURES
+from fairseq_posattn.architectures.recommender import ARCHITECTURES
 from fairseq_posattn.plugin import register
 
 register()

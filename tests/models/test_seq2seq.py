@@ -5,10 +5,10 @@ import torch
 from fairseq import models
 from omegaconf import OmegaConf
 
+from fairseq_posattn.architectures.seq2seq import ARCHITECTURES
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.layers.mechanisms import MECHANISMS
 from fairseq_posattn.models.seq2seq import count_repeats
-from fairseq_posattn.models.seq2seq_architectures import ARCHITECTURES
 from fairseq_posattn.models.seq2seq_config import STOCK_OPTIONS, PosAttnTransformerConfig
 
 PAD, EOS = 1, 2

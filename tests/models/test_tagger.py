@@ -7,9 +7,9 @@ import torch
 from fairseq import models
 from fairseq.data import Dictionary
 
+from fairseq_posattn.architectures.tagger import ARCHITECTURES
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.models.tagger import PosAttnTagger
-from fairseq_posattn.models.tagger_architectures import ARCHITECTURES
 from fairseq_posattn.plugin import register
 
 register()

@@ -8,8 +8,8 @@ import torch
 from fairseq.data import Dictionary
 from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
 
+from fairseq_posattn.architectures.tagger import ARCHITECTURES
 from fairseq_posattn.data.tag_sequences import IGNORED, best_tags
-from fairseq_posattn.models.tagger_architectures import ARCHITECTURES
 from fairseq_posattn.plugin import register
 from fairseq_posattn.scoring.props import pieces_of_tags
 from fairseq_posattn.scoring.roles import Counts, compare_propositions

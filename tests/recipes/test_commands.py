@@ -7,6 +7,7 @@ import torch
 from fairseq import options, tasks
 from fairseq.data import indexed_dataset
 
+from fairseq_posattn.architectures import classifier, seq2seq
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.plugin import register
 from fairseq_posattn.recipes.datasets import DATASETS, NEWS, ROLES
@@ -376,6 +377,23 @@ def test_other_settings_are_another_folder(runs_of, other):
     (one,) = runs_of("dman/iwslt14", "--rows", "DMAN")
     (another,) = runs_of("dman/iwslt14", "--rows", "DMAN", *other)
     assert one.folder != another.folder
+
+
+@pytest.mark.parametrize(
+    ("recipe", "row", "models", "arch"),
+    [
+        ("dman/iwslt14", "DMAN", seq2seq, "dman_iwslt_de_en"),
+        ("mtsa/table1_snli", "MTSA", classifier, "mtsa_classifier"),
+    ],
+)
+def test_an_architecture_that_has_changed_is_another_folder(
+    runs_of, monkeypatch, recipe, row, models, arch
+):
+    before = runs_of(recipe, "--rows", row)[0]
+    monkeypatch.setitem(models.ARCHITECTURES, arch, {**models.ARCHITECTURES[arch], "dropout": 0.9})
+    after = runs_of(recipe, "--rows", row)[0]
+    assert after.folder != before.folder
+    assert not set(before.settings) <= set(after.settings)  # nor is the older run taken over
 
 
 def test_seeds_and_folds_are_beside_each_other(runs_of):

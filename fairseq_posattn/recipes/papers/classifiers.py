@@ -34,7 +34,7 @@ RECIPES = (
         title="All classifiers side by side, with the same settings",
         about="""\
 The models of the papers and those that they compare with, each with its own size and dropout
-(see classifier_architectures.py), trained alike: Adam, learning rate 1e-3, batches of 64, at
+(see architectures/classifier.py), trained alike: Adam, learning rate 1e-3, batches of 64, at
 most 15 epochs (SICK: 30), no longer than 3 without a better validation. The settings are no
 paper's, so there are no paper's numbers.""",
         datasets=datasets(),
