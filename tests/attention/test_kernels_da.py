@@ -51,6 +51,20 @@ def test_every_mapping(mapping):
         check(tensors[:4], exact[:4], mapping=mapping, sigmoid_shift=None)
 
 
+def test_a_mapping_without_a_second_number_leaves_it_alone():
+    tensors, exact = inputs(queries=5)
+    attend = partial(distance_aware_attention, mapping="clip")
+    output = attend(*tensors, impl="triton")
+    torch.testing.assert_close(output.double(), attend(*exact), rtol=1e-4, atol=1e-4)
+    assert torch.autograd.grad(output.sum(), tensors[4], allow_unused=True) == (None,)
+
+
+def test_an_unknown_mapping_is_refused_by_name():
+    tensors, _ = inputs(queries=3)
+    with pytest.raises(ValueError, match="mapping 'clap'"):
+        distance_aware_attention(*tensors, mapping="clap", impl="triton")
+
+
 def test_coefficients_as_large_as_they_get():
     """Heads that prefer far keys so much that their coefficients meet the bound."""
     tensors, exact = inputs(queries=20)
