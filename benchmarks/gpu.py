@@ -46,12 +46,17 @@ def benchmark(script: str, *options: object) -> tuple[str, ...]:
     return (PYTHON, f"benchmarks/{script}.py", *map(str, options), "--json", "{json}")
 
 
-def parts(tiny: bool) -> dict[str, list[Step]]:
-    """The commands of every part, most telling first; ``tiny`` for a CPU."""
+def parts(tiny: bool, multi30k: Path | None = None) -> dict[str, list[Step]]:
+    """The commands of every part, most telling first; ``tiny`` for a CPU.
+
+    Args:
+        multi30k: the published files; None where data-bin/ has what was made of them.
+    """
     device = ("--device", "cpu" if tiny else "cuda")
     kernels = (PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider")
     lengths, mechanisms, pairs = LENGTHS, MECHANISMS, PAIRS
-    attention, tiles, updates, batches, recipe = (), (), (), (), ("--device", "0")
+    attention, tiles, updates, batches = (), (), (), ()
+    recipe = ("--prepare", "--source", str(multi30k.resolve())) if multi30k else ()
     files = ("dman", "da", "mtsa", "mpsan")
     if tiny:
         lengths, mechanisms, pairs, files = (8,), ("dman",), PAIRS[:1], ("dman",)
@@ -139,6 +144,12 @@ def main() -> None:
         default=ROOT / "benchmarks" / "results" / "gpu",
         help="folder of the results and logs (%(default)s)",
     )
+    parser.add_argument(
+        "--multi30k",
+        type=Path,
+        metavar="FOLDER",
+        help="Multi30k's published files, prepared without a network (default: data-bin/multi30k)",
+    )
     parser.add_argument("--minutes", type=float, help="begin nothing after so many")
     arguments = parser.parse_args()
     unknown = set(arguments.parts) - set(names)
@@ -149,7 +160,7 @@ def main() -> None:
     if arguments.tiny:
         os.environ["TRITON_INTERPRET"] = "1"
     start, failed = time.monotonic(), False
-    for name, steps in parts(arguments.tiny).items():
+    for name, steps in parts(arguments.tiny, arguments.multi30k).items():
         if arguments.parts and name not in arguments.parts:
             continue
         for step in steps:
