@@ -57,9 +57,9 @@ def parts(tiny: bool, multi30k: Path | None = None) -> dict[str, list[Step]]:
     lengths, mechanisms, pairs = LENGTHS, MECHANISMS, PAIRS
     attention, tiles, updates, batches = (), (), (), ()
     recipe = ("--prepare", "--source", str(multi30k.resolve())) if multi30k else ()
-    files = ("dman", "da", "mtsa", "mpsan")
+    files = ("kernels", "kernels_dman", "kernels_da", "kernels_mtsa", "kernels_mpsan")
     if tiny:
-        lengths, mechanisms, pairs, files = (8,), ("dman",), PAIRS[:1], ("dman",)
+        lengths, mechanisms, pairs, files = (8,), ("dman",), PAIRS[:1], ("kernels_dman",)
         kernels += ("-n", "0", "-k", "lone or repeat or cannot_return")
         attention = ("--tokens", 8, "--heads", 1, "--features", 16, "--rounds", 1, "--warmup", 0)
         tiles = ("--tokens", 8, "--heads", 1, "--features", 16, "--lengths", 8, "--choices", 1)
@@ -70,10 +70,7 @@ def parts(tiny: bool, multi30k: Path | None = None) -> dict[str, list[Step]]:
     half = () if tiny else ("--dtype", "float16")
     compared = (*device, "--mechanisms", *mechanisms, *attention, "--lengths")
     return {
-        "kernels": [
-            Step(f"kernels_{name}", (*kernels, f"tests/attention/test_kernels_{name}.py"))
-            for name in files
-        ],
+        "kernels": [Step(name, (*kernels, f"tests/attention/test_{name}.py")) for name in files],
         "attention": [
             Step(f"attention_{length}", benchmark("attention", *compared, length))
             for length in lengths
