@@ -57,7 +57,7 @@ def _generated(run: Run) -> tuple[Result, str]:
             "it was not generated to the end"
         )
     details = ("signature", "signatures", "forms", "counts", "warnings")
-    scores = {name: round(scored[name], 2) for name in scored if name not in details}
+    scores = {name: round(found, 2) for name, found in scored.items() if type(found) is float}
     if scores.keys() >= ROUGE:
         scores["average"] = round(sum(scored[name] for name in ROUGE) / len(ROUGE), 2)
     result = {

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.scoring import languages, moses
 from fairseq_posattn.scoring.pairs import Pairs
+from fairseq_posattn.scoring.significance import Group
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric
@@ -121,9 +122,16 @@ def running_metrics() -> dict[str, "Metric"]:
     return {"chrf2": CHRF(), "ter": TER()}
 
 
+def group_of(metric: "Metric", runs: Sequence[Pairs]) -> Group:
+    """Several runs as one system."""
+    return Group(
+        metric,
+        [metric._extract_corpus_statistics(run.hypotheses, [run.references]) for run in runs],
+    )
+
+
 def score_of(metric: "Metric", pairs: Pairs) -> Score:
-    score = metric.corpus_score(pairs.hypotheses, [pairs.references]).score
-    return Score(score, str(metric.get_signature()))
+    return Score(group_of(metric, [pairs]).mean, str(metric.get_signature()))
 
 
 def bleu(pairs: Pairs, form: str, language: str | None = None) -> Score:

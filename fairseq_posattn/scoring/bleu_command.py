@@ -1,7 +1,8 @@
-"""BLEU, chrF and TER of translations, in the forms in which papers report them.
+"""BLEU, chrF, TER and COMET of translations, in the forms in which papers report them.
 
     %(prog)s --generated generate-test.txt --language de
     %(prog)s --hypotheses test.hyp --references test.ref --language de --json
+    %(prog)s --generated seed?/generate-test.txt --baseline other?/generate-test.txt
 
 sacrebleu            sacreBLEU of running text, with its signature: the one to report
 tokenised            of the tokens as they are, as multi-bleu.perl and fairseq-score have it
@@ -9,39 +10,55 @@ tokenised-lowercase  the same, case-insensitive, as papers have it on IWSLT14
 compound-split       tokenised, words taken apart at hyphens, as papers have it on WMT14
                      English-German
 chrF2, TER           of running text; the lower TER, the better
+COMET                of running text, with --comet, by unbabel-comet, which you have installed
 
-For sacrebleu, chrF2 and TER, text that is in Moses tokens, escaped or not, is first joined to
-running text by the rules of the target language. In JSON, "bleu" and "signature" are those of the
-first of --forms, which is sacrebleu if all are computed; each form has its own under "forms", and
-"warnings" says what makes a score mean something else than it seems to. With --baseline,
-"baseline", "difference" and "p" are of the same form by paired bootstrap, and "significance" has
-them for each score, by approximate randomisation, too. Everything but p is in percent.
+For all but the tokenised forms, text that is in Moses tokens, escaped or not, is first joined to
+running text by the rules of the target language. Several files are runs of one system, trained with
+other seeds: scores are their means, with standard deviations.
+
+In JSON, "bleu", "signature" and "interval" are those of the first of --forms, which is sacrebleu if
+all are computed; each form has its own under "forms", and "warnings" says what makes a score mean
+something else than it seems to. With --baseline, "baseline", "difference" and "p" are of the same
+form by paired bootstrap, and "significance" has them for each score, by approximate randomisation,
+too: over sentences, and of several runs over runs, too. Everything but p is in percent.
 """
 
 import argparse
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from typing import Any, TypeVar
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.text.lines import read_lines
-from fairseq_posattn.scoring import languages
+from fairseq_posattn.scoring import comet, languages
 from fairseq_posattn.scoring.bleu import (
     FORMS,
     TEXTS,
     Sides,
     bleu_metric,
+    group_of,
     running_metrics,
     running_text,
-    score_of,
     text_of,
     tokenised_sides,
 )
-from fairseq_posattn.scoring.command import Result, add_comparisons, make_parser, read_baseline
+from fairseq_posattn.scoring.command import (
+    Result,
+    add_comparisons,
+    explained,
+    make_parser,
+    numbers_of,
+    read_baseline,
+    told,
+    total_counts,
+)
 from fairseq_posattn.scoring.moses import looks_tokenised
 from fairseq_posattn.scoring.pairs import Pairs
-from fairseq_posattn.scoring.significance import compare
+from fairseq_posattn.scoring.sentence_statistics import keep
+from fairseq_posattn.scoring.significance import Group, MeanOfSentences, of_sentences
 
-SUMMARY = "BLEU, chrF and TER of translations"
-CALLED = {"bleu": "BLEU", "chrf2": "chrF2", "ter": "TER"}
+SUMMARY = "BLEU, chrF, TER and COMET of translations"
+CALLED = {"bleu": "BLEU", "chrf2": "chrF2", "ter": "TER", "comet": "COMET"}
+Named = TypeVar("Named")
 
 
 def parser(prog: str | None = None) -> argparse.ArgumentParser:
@@ -75,51 +92,95 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
         metavar="FILE",
         help="for sacrebleu and chrF2, the references as published, instead of detokenised ones",
     )
+    parser.add_argument(
+        "--comet",
+        metavar="FILE",
+        help="compute COMET, too; FILE has the sources as published, a line each",
+    )
+    parser.add_argument(
+        "--comet-model",
+        default=comet.MODEL,
+        metavar="NAME",
+        help="which one; it is downloaded once (default: %(default)s)",
+    )
     return parser
 
 
-def score(pairs: Pairs, options: argparse.Namespace) -> Result:
+def score(pairs: list[Pairs], options: argparse.Namespace) -> Result:
     if options.detokenize is not None:
         if options.language is not None or options.text != "auto":
             raise UsageError("--detokenize says both --text and --language: leave these out")
         options.language, options.text = options.detokenize, "moses"
-    language, warnings = find_language(pairs, options.language)
-    raw = None
-    if options.raw_references is not None:
-        with open(options.raw_references, "rb") as stream:
-            raw = list(read_lines(stream, options.raw_references))
-    sides = tokenised_sides(pairs, options.text)
-    running = running_text(pairs, sides, language, raw)
-    warnings += warnings_of_text(pairs, sides, options.forms, language)
-    scores = {
-        form: score_of(bleu_metric(form, language), text_of(form, pairs, running))
-        for form in dict.fromkeys(options.forms)
-    }
-    others = {name: score_of(metric, running) for name, metric in running_metrics().items()}
-    first = scores[options.forms[0]]
-    main = {"bleu": first, **others}
-    lines = [f"BLEU {form:<20} {one.score:6.2f}   {one.signature}" for form, one in scores.items()]
-    lines += [
-        f"{CALLED[name]:<25} {one.score:6.2f}   {one.signature}" for name, one in others.items()
+    language, warnings = find_language(pairs[0], options.language)
+    for run in pairs:
+        warnings += warnings_of_text(
+            run, tokenised_sides(run, options.text), options.forms, language
+        )
+    raw = _lines(options.raw_references)
+    sources = _lines(options.comet)
+    if sources is not None and len(sources) != len(pairs[0].references):
+        raise UsageError(
+            f"{options.comet} has {len(sources):,} lines for {len(pairs[0].references):,} "
+            "sentences that are scored: COMET needs the source of each"
+        )
+    metrics: dict[str, Any] = {form: bleu_metric(form, language) for form in options.forms}
+    metrics |= running_metrics()
+
+    def measure(runs: list[Pairs], names: Collection[str]) -> dict[str, Group]:
+        running = [
+            running_text(run, tokenised_sides(run, options.text), language, raw) for run in runs
+        ]
+        texts = {
+            name: [text_of(name, *both) for both in zip(runs, running, strict=True)]
+            for name in options.forms
+            if name in names
+        }
+        groups = {name: group_of(metrics[name], texts.get(name, running)) for name in names}
+        if sources is not None:
+            each = comet.comet_of_each(running, sources, options.comet_model)
+            statistics = [of_sentences(scores) for scores in each]
+            groups["comet"] = Group(MeanOfSentences("comet"), statistics)
+        return groups
+
+    first = options.forms[0]
+    groups = measure(pairs, metrics)
+    signatures = {name: str(metric.get_signature()) for name, metric in metrics.items()}
+    if sources is not None:
+        signatures["comet"] = comet.signature(options.comet_model)
+    main = _main(groups, first)
+    lines = [
+        f"{CALLED.get(name) or f'BLEU {name}':<25} {told(group)}   {signatures[name]}"
+        for name, group in groups.items()
     ]
+    lines.append(explained(main["bleu"]))
     numbers = {
-        **{name: one.score for name, one in main.items()},
-        "signature": first.signature,
-        "signatures": {name: one.signature for name, one in main.items()},
+        **numbers_of(main),
+        "signature": signatures[first],
+        "signatures": _main(signatures, first),
         "forms": {
-            form: {"bleu": one.score, "signature": one.signature} for form, one in scores.items()
+            form: {"bleu": groups[form].mean, "signature": signatures[form]}
+            for form in options.forms
         },
     }
-    if options.baseline is not None:
-        baseline = read_baseline(options, pairs)
-        before = running_text(baseline, tokenised_sides(baseline, options.text), language, raw)
-        form = options.forms[0]
-        old, new = text_of(form, baseline, before), text_of(form, pairs, running)
-        compared = compare(
-            {"bleu": bleu_metric(form, language)}, new.hypotheses, old.hypotheses, new.references
-        ) | compare(running_metrics(), running.hypotheses, before.hypotheses, running.references)
-        add_comparisons(numbers, lines, compared, CALLED)
-    return Result(numbers, lines, warnings)
+    if options.statistics is not None:
+        keep(options.statistics, main, pairs[0].references)
+    if options.baseline:
+        before = measure(read_baseline(options, pairs[0]), [first, *running_metrics()])
+        add_comparisons(numbers, lines, main, _main(before, first), CALLED)
+    return Result(numbers, lines, list(dict.fromkeys(warnings)), total_counts(pairs))
+
+
+def _main(named: Mapping[str, Named], first: str) -> dict[str, Named]:
+    """The first form, as BLEU, and what is no form."""
+    others = {name: one for name, one in named.items() if name not in FORMS}
+    return {"bleu": named[first], **others}
+
+
+def _lines(path: str | None) -> list[str] | None:
+    if path is None:
+        return None
+    with open(path, "rb") as stream:
+        return list(read_lines(stream, path))
 
 
 def find_language(pairs: Pairs, asked: str | None) -> tuple[str | None, list[str]]:

@@ -5,12 +5,21 @@ from collections import Counter
 from collections.abc import Sequence
 from math import comb
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.text.lines import read_lines
+from fairseq_posattn.scoring.significance import (
+    Group,
+    MeanOfSentences,
+    Statistics,
+    of_sentences,
+)
 
-SAMPLES = 1_000
-SEED = 12345  # sacreBLEU's
+if TYPE_CHECKING:
+    from sacrebleu.metrics.base import Score
+
+    from fairseq_posattn.scoring.significance import Floats
 
 
 def read_labels(path: Path) -> list[str]:
@@ -40,27 +49,49 @@ def correct(predicted: Sequence[str], labels: Sequence[str]) -> list[bool]:
     return [one == other for one, other in zip(predicted, labels, strict=True)]
 
 
-def accuracy(predicted: Sequence[str], labels: Sequence[str]) -> float:
+def accuracy(runs: Sequence[Sequence[str]], labels: Sequence[str]) -> Group:
     """In percent."""
-    return 100 * sum(correct(predicted, labels)) / len(labels)
+    each = [of_sentences(100 * right for right in correct(run, labels)) for run in runs]
+    return Group(MeanOfSentences("accuracy"), each)
 
 
-def macro_f1(predicted: Sequence[str], labels: Sequence[str]) -> float:
-    """The mean of the F1 of all classes that are there or are predicted, in percent."""
-    right = Counter(one for one, other in zip(predicted, labels, strict=True) if one == other)
-    found = Counter(predicted) + Counter(labels)
-    return 100 * sum(2 * right[label] / count for label, count in found.items()) / len(found)
+class MacroF1:
+    """The mean of the F1 of all classes that are there or are predicted, in percent, with the
+    methods of sacreBLEU's metrics.
+
+    Its statistics are, of each class, how often it is predicted rightly; then, of each, how often
+    it is there or is predicted.
+    """
+
+    def _aggregate_and_compute(self, statistics: Statistics) -> "Score":
+        import numpy
+
+        return self._compute_score_from_stats(numpy.sum(statistics, axis=0))
+
+    def _compute_score_from_stats(self, statistics: "Floats") -> "Score":
+        from sacrebleu.metrics.base import Score
+
+        right, found = statistics.reshape(2, -1)
+        there = found > 0
+        return Score("macro-F1", float(200 * (right[there] / found[there]).mean()))
 
 
-def interval(values: Sequence[float]) -> tuple[float, float]:
-    """The 95% bootstrap interval of a mean (percentiles of :data:`SAMPLES` resamples)."""
+def macro_f1(runs: Sequence[Sequence[str]], labels: Sequence[str], classes: Sequence[str]) -> Group:
+    """In percent.
+
+    Args:
+        classes: all that are there or are predicted, in any run of those that are compared.
+    """
     import numpy
 
-    generator = numpy.random.default_rng(SEED)
-    array = numpy.asarray(values, dtype=float)
-    means = [generator.choice(array, len(array)).mean() for _ in range(SAMPLES)]
-    low, high = numpy.percentile(means, [2.5, 97.5])
-    return float(low), float(high)
+    place = {name: number for number, name in enumerate(classes)}
+    one_hot = numpy.eye(len(classes))
+    true = one_hot[[place[label] for label in labels]]  # [examples, classes]
+    each = []
+    for run in runs:
+        predicted = one_hot[[place[label] for label in run]]
+        each.append(numpy.hstack([predicted * true, predicted + true]).tolist())
+    return Group(MacroF1(), each)
 
 
 def mcnemar(system: Sequence[bool], baseline: Sequence[bool]) -> float:

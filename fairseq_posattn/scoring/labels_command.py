@@ -7,28 +7,27 @@
 A file has a label a line, or what posattn predict prints. Several files are runs of one model, with
 other seeds: scores are their means, with standard deviations. Everything but p is in percent.
 
-"p" is of no difference in accuracy from the baseline: by paired bootstrap over the examples, each
-with its mean over the runs; of one run each also by McNemar's exact test. In JSON, "interval" is
-the 95%% bootstrap interval of the accuracy.
+"p" is of no difference in accuracy from the baseline: by paired bootstrap over the examples, and of
+several runs over these, too; of one run each also by McNemar's exact test. In JSON, "interval" is
+the 95%% bootstrap interval of the accuracy, and "significance" compares the macro-F1, too.
 """
 
 import argparse
 from pathlib import Path
-from statistics import fmean, stdev
-from typing import Any
 
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.scoring.command import Result
-from fairseq_posattn.scoring.labels import (
-    accuracy,
-    correct,
-    interval,
-    macro_f1,
-    mcnemar,
-    read_labels,
+from fairseq_posattn.scoring.command import (
+    Result,
+    add_comparisons,
+    add_files,
+    explained,
+    numbers_of,
+    told,
 )
-from fairseq_posattn.scoring.significance import TESTS_SIGNATURE, MeanOfSentences, compare
+from fairseq_posattn.scoring.labels import accuracy, correct, macro_f1, mcnemar, read_labels
+from fairseq_posattn.scoring.significance import Group
 
+MOST_CLASSES = 1_000  # macro-F1 counts each for every example
 SUMMARY = "accuracy and macro-F1 of labels"
 
 Labels = list[str]
@@ -40,20 +39,16 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=prog, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
+    add_files(
+        parser,
         "--predictions",
-        nargs="+",
-        type=Path,
         required=True,
-        metavar="FILE",
-        help="predicted labels; several are runs of one model",
+        help="predicted labels; several files are runs of one model",
     )
     parser.add_argument(
         "--references", type=Path, required=True, metavar="FILE", help="the right labels"
     )
-    parser.add_argument(
-        "--baseline", nargs="+", type=Path, metavar="FILE", help="another model's labels"
-    )
+    add_files(parser, "--baseline", help="another model's labels; several files are its runs")
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser
 
@@ -62,7 +57,7 @@ def read(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Subjec
     """The right labels, the runs, and the baseline's runs."""
     labels = read_labels(options.references)
     runs, before = (
-        [_run(path, labels, options.references) for path in paths or ()]
+        [_run(path, labels, options.references) for path in paths]
         for paths in (options.predictions, options.baseline)
     )
     return labels, runs, before
@@ -80,50 +75,32 @@ def _run(path: Path, labels: Labels, references: Path) -> Labels:
 
 def score(subject: Subject, options: argparse.Namespace) -> Result:
     labels, runs, before = subject
-    numbers: dict[str, Any] = {}
-    lines: list[str] = []
-    for name, measure in (("accuracy", accuracy), ("macro_f1", macro_f1)):
-        values = [measure(run, labels) for run in runs]
-        numbers[name] = fmean(values)
-        lines.append(f"{name:<9} {numbers[name]:6.2f}")
-        if len(runs) > 1:
-            numbers[f"{name}_deviation"] = stdev(values)
-            lines[-1] += f" ± {stdev(values):.2f}, mean of {len(runs)} runs"
-    each = mean_correct(runs, labels)
-    low, high = numbers["interval"] = interval(each)
-    lines[0] += f"   95% interval {low:.2f} to {high:.2f}"
-    numbers |= {"examples": len(labels), "runs": len(runs)}
+    classes = sorted({label for run in (labels, *runs, *before) for label in run})
+    if len(classes) > MOST_CLASSES:
+        raise UsageError(f"{len(classes):,} different labels: these are no classes")
+    groups = _groups(runs, labels, classes)
+    numbers = {**numbers_of(groups), "examples": len(labels)}
+    lines = [f"{name:<9} {told(group)}" for name, group in groups.items()]
+    lines.append(explained(groups["accuracy"]))
     if before:
-        numbers |= comparison(each, runs, before, labels, lines)
+        add_comparisons(
+            numbers,
+            lines,
+            groups,
+            _groups(before, labels, classes),
+            {name: name for name in groups},
+        )
+        if len(runs) == len(before) == 1:
+            p = mcnemar(correct(runs[0], labels), correct(before[0], labels))
+            numbers["p_mcnemar"] = p
+            lines.append(f"accuracy: p = {p:.4f} by McNemar's exact test")
     lines.append(f"{len(labels):,} examples")
     return Result(numbers, lines, warnings_of(runs, labels))
 
 
-def mean_correct(runs: list[Labels], labels: Labels) -> list[float]:
-    """Of each example, the percentage of runs that have it right."""
-    together = zip(*(correct(run, labels) for run in runs), strict=True)
-    return [100 * fmean(values) for values in together]
-
-
-def comparison(
-    each: list[float], runs: list[Labels], before: list[Labels], labels: Labels, lines: list[str]
-) -> dict[str, Any]:
-    """What to say of the difference from the baseline, which is added to the lines, too."""
-    metric = {"accuracy": MeanOfSentences("accuracy")}
-    found = compare(metric, each, mean_correct(before, labels))["accuracy"]
-    numbers: dict[str, Any] = {
-        "baseline": found.baseline,
-        "baseline_runs": len(before),
-        "difference": found.difference,
-        "p": found.p,
-        "p_randomisation": found.p_randomisation,
-        "tests": TESTS_SIGNATURE,
-    }
-    lines.append(f"accuracy {found}")
-    if len(runs) == len(before) == 1:
-        numbers["p_mcnemar"] = mcnemar(correct(runs[0], labels), correct(before[0], labels))
-        lines[-1] += f", {numbers['p_mcnemar']:.4f} by McNemar's exact test"
-    return numbers
+def _groups(runs: list[Labels], labels: Labels, classes: list[str]) -> dict[str, Group]:
+    """By the name of the score."""
+    return {"accuracy": accuracy(runs, labels), "macro_f1": macro_f1(runs, labels, classes)}
 
 
 def warnings_of(runs: list[Labels], labels: Labels) -> list[str]:

@@ -9,8 +9,10 @@ its place: "<q>", for instance. Words are stemmed as by ROUGE-1.5.5 -m, unless -
 given; the signature says which. Each summary's F1 is that of ROUGE-1.5.5; the average is the plain
 mean, where ROUGE-1.5.5 prints the mean of 1,000 random resamples.
 
-In JSON with --baseline, "baseline", "difference" and "p" are of ROUGE-1 by paired bootstrap, and
-"significance" has them for each score, by approximate randomisation, too.
+Several files are runs of one system, trained with other seeds: scores are their means, with
+standard deviations. In JSON with --baseline, "baseline", "difference" and "p" are of ROUGE-1 by
+paired bootstrap, and "significance" has them for each score, by approximate randomisation, too:
+over summaries, and of several runs over runs, too. Everything but p is in percent.
 """
 
 import argparse
@@ -21,11 +23,21 @@ from typing import Any
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.command import positive
-from fairseq_posattn.scoring.command import Result, add_comparisons, make_parser, read_baseline
+from fairseq_posattn.scoring.command import (
+    Result,
+    add_comparisons,
+    explained,
+    make_parser,
+    numbers_of,
+    read_baseline,
+    told,
+    total_counts,
+)
 from fairseq_posattn.scoring.moses import ESCAPED
 from fairseq_posattn.scoring.pairs import Pairs
 from fairseq_posattn.scoring.rouge import lead, rouge_by_files2rouge, rouge_of_each
-from fairseq_posattn.scoring.significance import Comparison, MeanOfSentences, compare
+from fairseq_posattn.scoring.sentence_statistics import keep
+from fairseq_posattn.scoring.significance import Group, MeanOfSentences, of_sentences
 
 SUMMARY = "ROUGE of summaries"
 CALLED = {"rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L"}
@@ -68,37 +80,55 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
     return parser
 
 
-def score(pairs: Pairs, options: argparse.Namespace) -> Result:
+def score(pairs: list[Pairs], options: argparse.Namespace) -> Result:
     settings = (options.eos, options.jobs, options.stemming)
     if options.lead is not None:
-        leads = [lead(text, options.lead, options.eos) for text in pairs.hypotheses]
-        pairs = replace(pairs, hypotheses=leads)
-    compared: dict[str, Comparison] = {}
-    if options.implementation == "files2rouge":
-        if options.baseline is not None:
-            raise UsageError("--baseline needs the scores of each summary: by rouge-score only")
-        scores = rouge_by_files2rouge(pairs, options.eos, options.stemming)
-        signature = "files2rouge"
-    else:
-        each = rouge_of_each(pairs, *settings)
-        scores = {name: sum(values) / len(values) for name, values in each.items()}
-        signature = f"rouge-score:{version('rouge-score')}"
-        if options.baseline is not None:
-            before = rouge_of_each(read_baseline(options, pairs), *settings)
-            for name in each:
-                mean = {name: MeanOfSentences(name)}
-                compared |= compare(mean, each[name], before[name])
+        pairs = [_lead(run, options) for run in pairs]
+    by_sentence = options.implementation == "rouge-score"
+    signature = f"rouge-score:{version('rouge-score')}" if by_sentence else "files2rouge"
     if options.lead is not None:
         signature += f"|lead:{options.lead}"
     signature += f"|f1|stem:{'porter' if options.stemming else 'no'}|eos:{options.eos}"
-    numbers: dict[str, Any] = {**scores, "signature": signature}
-    lines = [f"{CALLED[name]} {value:6.2f}" for name, value in scores.items()]
+    numbers: dict[str, Any] = {}
+    if by_sentence:
+        groups = _groups(pairs, settings)
+        numbers |= numbers_of(groups)
+        lines = [f"{CALLED[name]} {told(group)}" for name, group in groups.items()]
+        lines.append(explained(groups["rouge1"]))
+        if options.statistics is not None:
+            keep(options.statistics, groups, pairs[0].references)
+    else:
+        if options.baseline or options.statistics or len(pairs) > 1:
+            raise UsageError(
+                "--baseline, --statistics and several runs need the scores of each summary: by "
+                "rouge-score only"
+            )
+        numbers |= rouge_by_files2rouge(pairs[0], options.eos, options.stemming)
+        lines = [f"{CALLED[name]} {value:6.2f}" for name, value in numbers.items()]
+    numbers["signature"] = signature
     lines.append(signature)
-    if compared:
-        add_comparisons(numbers, lines, compared, CALLED)
+    if options.baseline:
+        before = _groups(read_baseline(options, pairs[0]), settings)
+        add_comparisons(numbers, lines, groups, before, CALLED)
     warnings = []
-    if any(ESCAPED.search(line) for line in (*pairs.hypotheses, *pairs.references)):
+    texts = (text for run in pairs for text in (*run.hypotheses, *run.references))
+    if any(ESCAPED.search(line) for line in texts):
         warnings.append(
             "the text has escapes, as &apos; for an apostrophe, whose letters ROUGE takes for words"
         )
-    return Result(numbers, lines, warnings)
+    return Result(numbers, lines, warnings, total_counts(pairs))
+
+
+def _groups(runs: list[Pairs], settings: tuple[str, int, bool]) -> dict[str, Group]:
+    """By the name of the score."""
+    each = [rouge_of_each(run, *settings) for run in runs]
+    return {
+        name: Group(MeanOfSentences(name), [of_sentences(scores[name]) for scores in each])
+        for name in CALLED
+    }
+
+
+def _lead(run: Pairs, options: argparse.Namespace) -> Pairs:
+    """The first sentences of the hypotheses."""
+    leads = [lead(text, options.lead, options.eos) for text in run.hypotheses]
+    return replace(run, hypotheses=leads)

@@ -6,7 +6,7 @@ from scipy.stats import binomtest
 from sklearn.metrics import accuracy_score, f1_score
 
 from fairseq_posattn.scoring.__main__ import score
-from fairseq_posattn.scoring.labels import accuracy, interval, macro_f1, mcnemar, read_labels
+from fairseq_posattn.scoring.labels import accuracy, macro_f1, mcnemar, read_labels
 
 CLASSES = ("bad", "so so", "good")
 
@@ -24,9 +24,12 @@ def labels():
 
 def test_accuracy_and_macro_f1_are_scikit_learns(labels):
     predicted = [*predictions(labels, 0.5, seed=2)[:-1], "never true"]
-    assert accuracy(predicted, labels) == pytest.approx(100 * accuracy_score(labels, predicted))
+    (found,) = accuracy([predicted], labels).scores
+    assert found == pytest.approx(100 * accuracy_score(labels, predicted))
     expected = f1_score(labels, predicted, average="macro", zero_division=0)
-    assert macro_f1(predicted, labels) == pytest.approx(100 * expected)
+    classes = [*CLASSES, "never true", "of the baseline alone"]
+    (found,) = macro_f1([predicted], labels, classes).scores
+    assert found == pytest.approx(100 * expected)
 
 
 @pytest.mark.parametrize(("ours", "theirs", "both"), [(7, 2, 5), (2, 7, 0), (4, 4, 3), (0, 0, 9)])
@@ -38,7 +41,7 @@ def test_mcnemar_is_a_binomial_test_of_what_only_one_has_right(ours, theirs, bot
 
 
 def test_the_interval_is_that_of_a_share():
-    low, high = interval([100.0] * 300 + [0.0] * 100)
+    low, high = accuracy([["yes"] * 300 + ["no"] * 100], ["yes"] * 400).interval
     assert low == pytest.approx(75 - 1.96 * 2.165, abs=0.5)  # 100 sqrt(0.75 * 0.25 / 400) = 2.165
     assert high == pytest.approx(75 + 1.96 * 2.165, abs=0.5)
 
@@ -69,12 +72,14 @@ def as_json(arguments, capsys):
 def test_a_baseline_of_one_run(files, labels, tmp_path, capsys):
     other = predictions(labels, 0.5, seed=4)
     found = as_json([*files, "--baseline", write(tmp_path / "baseline", other)], capsys)
-    assert found["baseline"] == pytest.approx(accuracy(other, labels))
+    assert found["baseline"] == pytest.approx(accuracy([other], labels).mean)
     assert found["accuracy"] == pytest.approx(found["baseline"] + found["difference"])
     low, high = found["interval"]
     assert low < found["accuracy"] < high
     assert 0 < found["p"] < 1 and 0 < found["p_mcnemar"] < 1
-    assert "bs:1000" in found["tests"]
+    tested = found["significance"]
+    assert "bs:1000" in tested["tests"]
+    assert tested["macro_f1"]["baseline"] + tested["macro_f1"]["difference"] == found["macro_f1"]
 
 
 def test_several_runs_are_a_group(files, labels, tmp_path, capsys):
@@ -82,7 +87,7 @@ def test_several_runs_are_a_group(files, labels, tmp_path, capsys):
     files.insert(2, write(tmp_path / "second", runs[1]))
     others = [write(tmp_path / f"other{seed}", predictions(labels, 0.9, seed)) for seed in (6, 7)]
     found = as_json([*files, "--baseline", *others], capsys)
-    values = [accuracy(run, labels) for run in runs]
+    values = accuracy(runs, labels).scores
     assert found["accuracy"] == pytest.approx(sum(values) / 2)
     assert found["accuracy_deviation"] == pytest.approx(abs(values[0] - values[1]) / 2**0.5)
     assert found["runs"] == found["baseline_runs"] == 2
@@ -92,8 +97,8 @@ def test_several_runs_are_a_group(files, labels, tmp_path, capsys):
 def test_it_is_there_to_read(files, capsys):
     assert score("labels", files) == 0
     told = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in told] == ["accuracy", "macro_f1", "60"]
-    assert "95% interval" in told[0]
+    assert [line.split()[0] for line in told] == ["accuracy", "macro_f1", "in", "60"]
+    assert "95% bootstrap interval" in told[2]
 
 
 def test_unequal_files_are_one_line(files, labels, tmp_path, capsys):
@@ -107,3 +112,10 @@ def test_unknown_labels_are_warned_of(files, labels, tmp_path, capsys):
     files[1] = write(tmp_path / "other", ["nice", *labels[1:]])
     warnings = as_json(files, capsys)["warnings"]
     assert warnings == ["1 predicted labels are not among the right ones: 'nice'"]
+
+
+def test_what_is_no_labels_is_one_line(tmp_path, capsys):
+    text = write(tmp_path / "text", range(1001))
+    assert score("labels", ["--references", text, "--predictions", text]) == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and "1,001 different labels" in error

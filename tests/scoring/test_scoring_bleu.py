@@ -144,9 +144,10 @@ def score(arguments):
 
 def test_text_names_every_form(files, capsys):
     assert score([*files, "--detokenize", "en"]) == 0
-    *scores, characters, edits, counts = capsys.readouterr().out.splitlines()
+    *scores, characters, edits, explained, counts = capsys.readouterr().out.splitlines()
     assert characters.startswith("chrF2 ") and "nc:6" in characters
     assert edits.startswith("TER ") and "tok:tercom" in edits
+    assert explained == "in brackets the 95% bootstrap interval over sentences"
     assert [line.split()[:2] for line in scores] == [["BLEU", form] for form in FORMS]
     assert counts.startswith("2 hypotheses, 0 of them missing and 0 empty")
 

@@ -177,7 +177,9 @@ def test_json_and_text_of_generated_output(generated, capsys):
     assert "|stem:no|" in capsys.readouterr().out
     assert score(generated) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[:3] == ["ROUGE-1  50.00", "ROUGE-2  50.00", "ROUGE-L  50.00"]
+    # One of two summaries is right, so that a quarter of all draws have none, or both.
+    told = [f"ROUGE-{name}  50.00 (0.00 to 100.00)" for name in "12L"]
+    assert lines[:3] == told
     assert lines[-1].startswith("2 hypotheses, 1 of them missing")
 
 

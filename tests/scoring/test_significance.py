@@ -2,14 +2,21 @@
 
 import json
 import random
+import sys
+from types import SimpleNamespace
 
 import numpy
 import pytest
 from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.significance import PairedTest
 
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.scoring import comet
 from fairseq_posattn.scoring.__main__ import score
-from fairseq_posattn.scoring.significance import MeanOfSentences, compare
+from fairseq_posattn.scoring.bleu import group_of
+from fairseq_posattn.scoring.pairs import Pairs
+from fairseq_posattn.scoring.sentence_statistics import metric_of, read_statistics
+from fairseq_posattn.scoring.significance import Group, MeanOfSentences, compare, of_sentences
 
 WORDS = ["a", "man", "in", "red", "hat", "is", "looking", "at", "the", "woman", "with", "dog"]
 
@@ -27,36 +34,100 @@ def texts():
     return references, damaged(references, 0.2, seed=2), damaged(references, 0.25, seed=3)
 
 
+def by_metric(metric, references, *systems):
+    """A group of a single run for each system."""
+    return [group_of(metric, [Pairs(system, references)]) for system in systems]
+
+
 def test_p_is_sacrebleus(texts):
     references, system, baseline = texts
-    metrics = {"bleu": BLEU(force=True), "chrf2": CHRF(), "ter": TER()}
-    found = compare(metrics, system, baseline, references)
-    named = {"BLEU": BLEU(force=True), "chrF2": CHRF(), "TER": TER()}
-    systems = [("baseline", baseline), ("system", system)]
-    for kind, ours in (("bs", "p"), ("ar", "p_randomisation")):
-        _, theirs = PairedTest(systems, named, [references], test_type=kind)()
-        for name, called in zip(metrics, named, strict=True):
-            before, after = theirs[called]
-            assert found[name].baseline == before.score
-            assert found[name].difference == after.score - before.score
-            assert getattr(found[name], ours) == after.p_value
+    for metric, name in ((BLEU(force=True), "BLEU"), (CHRF(), "chrF2"), (TER(), "TER")):
+        found = compare(*by_metric(metric, references, system, baseline))
+        systems = [("baseline", baseline), ("system", system)]
+        for kind, ours in (("bs", "p"), ("ar", "p_randomisation")):
+            _, theirs = PairedTest(systems, {name: metric}, [references], test_type=kind)()
+            before, after = theirs[name]
+            assert found.baseline == before.score
+            assert found.difference == after.score - before.score
+            assert getattr(found, ours) == after.p_value
             assert 1 / 1001 < after.p_value < 1  # of a difference that could be chance
+
+
+def of_scores(*runs):
+    """A system of such runs, of which the sentences' scores are given."""
+    return Group(MeanOfSentences("score"), [of_sentences(scores) for scores in runs])
 
 
 def test_scores_of_sentences_are_resampled_together():
     generator = numpy.random.default_rng(1)
     baseline = generator.uniform(0, 100, size=30)
     system = baseline + generator.normal(2, 8, size=30)
-    found = compare({"rouge1": MeanOfSentences("rouge1")}, list(system), list(baseline))["rouge1"]
+    found = compare(of_scores(system), of_scores(baseline))
     gained = system - baseline
     assert found.baseline == pytest.approx(baseline.mean())
     assert found.difference == pytest.approx(gained.mean())
-    resampled = [abs(generator.choice(gained, size=30).mean()) for _ in range(20_000)]
-    by_chance = numpy.array(resampled) - numpy.mean(resampled)
+    resampled = [generator.choice(gained, size=30).mean() for _ in range(20_000)]
+    assert found.interval == pytest.approx(numpy.percentile(resampled, [2.5, 97.5]), abs=0.5)
+    by_chance = numpy.abs(resampled) - numpy.mean(numpy.abs(resampled))
     assert found.p == pytest.approx((by_chance > abs(gained.mean())).mean(), abs=0.03)
     signs = generator.choice([-1, 1], size=(20_000, 30))
     exchanged = abs((signs * gained).mean(axis=1))
     assert found.p_randomisation == pytest.approx((exchanged > gained.mean()).mean(), abs=0.03)
+
+
+# --- Several runs: cases that are counted by hand -----------------------------------------------
+
+
+def test_mean_and_deviation_of_runs():
+    group = of_scores([10, 20], [30, 40], [20, 30])
+    assert group.scores == [15, 35, 25]
+    assert (group.mean, group.deviation) == (25, 10)
+    assert of_scores([10, 20]).deviation is None
+
+
+def test_runs_are_drawn_one_fewer_than_there_are():
+    """All sentences are alike, so that only runs differ: two of 10, 11 and 12 are drawn."""
+    low, high = of_scores([10] * 5, [11] * 5, [12] * 5).interval
+    assert (low, high) == (10, 12)  # with one chance in nine each; of three, one in 27
+    # Of the two runs of 0 and 10 one is drawn: 0 or 10, and not 5, the mean of both.
+    assert of_scores([0] * 5, [10] * 5).interval == (0, 10)
+
+
+def test_the_interval_is_of_sentences_and_of_runs():
+    """Their variances, s² / n, add up: of the difference of two systems."""
+    generator = numpy.random.default_rng(2)
+    runs, sentences = 8, 400
+    shared = generator.normal(0, 5, size=sentences)  # as hard for both systems: it cancels out
+    offsets = numpy.linspace(-1, 1, runs)
+    gain = generator.normal(0, 4, size=sentences)
+    system = of_scores(*(shared + gain + offset for offset in offsets))
+    found = compare(system, of_scores(*(shared + offset for offset in offsets)))
+    spread = (gain.var() / sentences + 2 * offsets.var(ddof=1) / runs) ** 0.5
+    low, high = found.interval
+    assert (high - low) / 2 == pytest.approx(1.96 * spread, rel=0.12)
+    assert 1.96 * spread > 2 * 1.96 * gain.std() / sentences**0.5  # runs weigh more here
+
+
+def test_p_is_of_both_sides_and_of_runs():
+    # One of 9 and 11 is drawn, 1 away from their mean, as zero is from a difference of 1.
+    assert compare(of_scores([9] * 4, [11] * 4), of_scores([9] * 4, [9] * 4)).p == 1
+    # And 2 away is further than any that is drawn; what was observed counts for one.
+    few = compare(of_scores([10] * 4, [12] * 4), of_scores([9] * 4, [9] * 4))
+    assert few.p == pytest.approx(1 / 1001)
+    same = compare(of_scores([9] * 4, [9] * 4), of_scores([9] * 4, [9] * 4))
+    assert same.p == same.p_randomisation == 1
+
+
+def test_the_outputs_of_a_sentence_are_dealt_out_among_all_runs():
+    # Of the six ways to deal two ones and two zeros to two systems, two keep them apart.
+    one = compare(of_scores([1], [1]), of_scores([0], [0]))
+    assert one.p_randomisation == pytest.approx(1 / 3, abs=0.05)
+    # Each sentence is dealt for itself: in two of 36 ways both go to the same side.
+    two = compare(of_scores([1, 1], [1, 1]), of_scores([0, 0], [0, 0]))
+    assert two.p_randomisation == pytest.approx(1 / 18, abs=0.03)
+    # Of one run against three: the one output that is right is the single run's in one of four.
+    unequal = compare(of_scores([1]), of_scores([0], [0], [0]))
+    assert unequal.p_randomisation == pytest.approx(1 / 4, abs=0.05)
 
 
 def write(path, lines):
@@ -77,7 +148,7 @@ def files(texts, tmp_path):
 def test_bleu_against_a_baseline(files, texts, capsys):
     assert score("bleu", [*files, "--json", "--language", "en"]) == 0
     result = json.loads(capsys.readouterr().out)
-    expected = compare({"bleu": BLEU(force=True)}, texts[1], texts[2], texts[0])["bleu"]
+    expected = compare(*by_metric(BLEU(force=True), *texts))
     assert result["p"] == expected.p == result["significance"]["bleu"]["p"]
     assert result["baseline"] == expected.baseline
     assert result["bleu"] == pytest.approx(result["baseline"] + result["difference"])
@@ -124,3 +195,163 @@ def test_another_test_set_is_no_baseline(files, texts, tmp_path, capsys):
     other = generated(baseline, references[::-1])
     assert score("bleu", [*arguments, "--baseline", write(tmp_path / "g2", other)]) == 1
     assert "g2: its references are not those that are scored" in capsys.readouterr().err
+
+
+# --- Several runs, by the command ---------------------------------------------------------------
+
+
+@pytest.fixture
+def groups(texts, tmp_path):
+    """Flags for two runs of each system, and what they are."""
+    references = texts[0]
+    runs = [damaged(references, share, seed) for seed, share in enumerate((0.2, 0.22, 0.3, 0.33))]
+    paths = [write(tmp_path / f"run{number}", run) for number, run in enumerate(runs)]
+    flags = ["--hypotheses", *paths[:2], "--baseline", paths[2], "--baseline", paths[3]]
+    return [*flags, "--references", write(tmp_path / "references", references)], runs
+
+
+def test_runs_of_translation_are_groups(groups, texts, capsys):
+    flags, runs = groups
+    assert score("bleu", [*flags, "--json", "--language", "en"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    values = [BLEU().corpus_score(run, [texts[0]]).score for run in runs]
+    assert found["bleu"] == pytest.approx((values[0] + values[1]) / 2)
+    assert found["bleu_deviation"] == pytest.approx(abs(values[0] - values[1]) / 2**0.5)
+    assert found["baseline"] == pytest.approx((values[2] + values[3]) / 2)
+    assert found["difference"] == pytest.approx(found["bleu"] - found["baseline"])
+    assert found["interval"][0] < found["bleu"] < found["interval"][1]
+    assert (found["runs"], found["baseline_runs"], found["sentences"]) == (2, 2, 40)
+    assert found["p"] < 0.05 and found["significance"]["ter"]["difference"] < 0
+    assert found["significance"]["tests"].startswith("sentences and runs, ")
+    assert found["counts"]["scored"] == 80
+    assert score("bleu", [*flags, "--language", "en"]) == 0
+    told = capsys.readouterr().out
+    assert "mean ± standard deviation of 2 runs" in told
+
+
+def test_runs_of_summaries_are_groups(groups, capsys):
+    pytest.importorskip("rouge_score")
+    assert score("rouge", [*groups[0], "--json", "--jobs", "1"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["rougeL_deviation"] > 0 and found["p"] < 0.05
+    assert found["intervals"]["rouge1"] == found["interval"]
+
+
+def test_runs_of_other_test_sets_are_refused(texts, tmp_path, capsys):
+    references, system, _ = texts
+    paths = [
+        write(tmp_path / "g1", generated(system, references)),
+        write(tmp_path / "g2", generated(system, references[::-1])),
+    ]
+    assert score("bleu", ["--generated", *paths]) == 1
+    assert "g2: its references are not those of " in capsys.readouterr().err
+
+
+# --- What a run keeps ---------------------------------------------------------------------------
+
+
+def test_of_what_is_kept_the_same_is_found(files, tmp_path, capsys):
+    for kind in ("bleu", "rouge"):
+        kept = []
+        for name in ("hypotheses", "baseline"):
+            path = tmp_path / f"{kind} {name}"
+            text = ["--hypotheses", files[files.index(f"--{name}") + 1], *files[:2]]
+            assert score(kind, [*text, "--statistics", str(path)]) == 0
+            kept.append(read_statistics(path))
+        capsys.readouterr()
+        assert score(kind, [*files, "--json"]) == 0
+        expected = json.loads(capsys.readouterr().out)["significance"]
+        assert kept[0].test_set == kept[1].test_set
+        assert {*kept[0].metrics, "tests"} == expected.keys()
+        for name, found in expected.items():
+            if name != "tests":
+                groups = [Group(metric_of(name), [one.metrics[name]]) for one in kept]
+                assert compare(*groups).p == found["p"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[]",
+        '{"test set": "x"}',
+        '{"test set": "x", "metrics": {}}',
+        '{"test set": "x", "metrics": {"bleu": [[1, 2], [3]]}}',
+        '{"test set": "x", "metrics": {"bleu": [[1]], "ter": [[1], [2]]}}',
+        '{"test set": "x", "metrics": {"bleu": [["a"]]}}',
+    ],
+)
+def test_a_file_that_keeps_something_else_is_one_line(tmp_path, content):
+    (tmp_path / "kept").write_text(content)
+    with pytest.raises(UsageError, match="kept is no file of --statistics: score the run again"):
+        read_statistics(tmp_path / "kept")
+
+
+# --- COMET --------------------------------------------------------------------------------------
+
+
+class Comet:
+    """In the place of the package: a translation's score is the share of the source's words."""
+
+    def __init__(self):
+        self.asked = []
+
+    def download_model(self, name):
+        if name != "Unbabel/wmt22-comet-da":
+            raise KeyError(f"Model '{name}' not supported by COMET.")
+        return "path"
+
+    def load_from_checkpoint(self, path):
+        return self
+
+    def predict(self, samples, batch_size, gpus):
+        self.asked += samples
+        return SimpleNamespace(
+            scores=[len(one["mt"].split()) / len(one["src"].split()) for one in samples]
+        )
+
+
+@pytest.fixture
+def fake_comet(monkeypatch):
+    found = Comet()
+    monkeypatch.setitem(sys.modules, "comet", found)
+    cpu = SimpleNamespace(cuda=SimpleNamespace(is_available=lambda: False))
+    monkeypatch.setitem(sys.modules, "torch", cpu)
+    monkeypatch.setattr(comet, "version", lambda name: "2.2.0")
+    comet._model.cache_clear()
+    yield found
+    comet._model.cache_clear()
+
+
+def test_comet_stands_beside_bleu(files, texts, tmp_path, capsys, fake_comet):
+    sources = ["--comet", write(tmp_path / "sources", texts[0])]
+    assert score("bleu", [*files, *sources, "--json", "--language", "en"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    shares = [
+        [len(line.split()) / len(one.split()) for line, one in zip(lines, texts[0], strict=True)]
+        for lines in texts[1:]
+    ]
+    assert found["comet"] == pytest.approx(100 * numpy.mean(shares[0]))
+    assert found["signatures"]["comet"] == "comet|model:Unbabel/wmt22-comet-da|version:2.2.0"
+    difference = found["significance"]["comet"]["difference"]
+    assert difference == pytest.approx(100 * (numpy.mean(shares[0]) - numpy.mean(shares[1])))
+    first = {"src": texts[0][0], "mt": texts[1][0], "ref": texts[0][0]}
+    assert fake_comet.asked[0] == first
+    assert score("bleu", [*files, *sources, "--comet-model", "other"]) == 1
+    error = capsys.readouterr().err
+    assert "--comet-model other: " in error and error.count("\n") == 1
+
+
+def test_comet_needs_a_source_for_each(files, texts, tmp_path, capsys):
+    short = write(tmp_path / "short", texts[0][1:])
+    assert score("bleu", [*files, "--comet", short]) == 1
+    assert "short has 39 lines for 40 sentences" in capsys.readouterr().err
+
+
+def test_without_comet_it_is_one_line(files, texts, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "comet", None)
+    comet._model.cache_clear()
+    assert score("bleu", [*files, "--comet", write(tmp_path / "sources", texts[0])]) == 1
+    error = capsys.readouterr().err
+    assert error.endswith("is not installed: pip install unbabel-comet\n")
+    assert error.count("\n") == 1

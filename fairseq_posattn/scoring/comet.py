@@ -1,0 +1,53 @@
+"""COMET of translations (Rei et al., 2020, 2022), by the package unbabel-comet, if it is there."""
+
+import sys
+from collections.abc import Sequence
+from functools import cache
+from importlib.metadata import version
+from typing import Any
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.scoring.pairs import Pairs
+
+MODEL = "Unbabel/wmt22-comet-da"
+BATCH = 16
+
+
+def comet_of_each(runs: Sequence[Pairs], sources: Sequence[str], name: str) -> list[list[float]]:
+    """The score of every sentence of every run, in percent.
+
+    Args:
+        runs: of running text, as many sentences as ``sources``.
+        name: of the model, which is downloaded if it is not there yet.
+
+    Raises:
+        UsageError: unbabel-comet is not installed, or has no such model.
+    """
+    model = _model(name)
+    gpus = int(sys.modules["torch"].cuda.is_available())  # which comet has imported
+    found = []
+    for run in runs:
+        together = zip(sources, run.hypotheses, run.references, strict=True)
+        asked = [{"src": one, "mt": two, "ref": three} for one, two, three in together]
+        scored = model.predict(asked, batch_size=BATCH, gpus=gpus)
+        found.append([100 * float(score) for score in scored.scores])
+    return found
+
+
+@cache
+def _model(name: str) -> Any:
+    try:
+        import comet
+    except ImportError as error:
+        raise UsageError(
+            f"--comet needs {error.name or error}, which is not installed: "
+            "pip install unbabel-comet"
+        ) from None
+    try:
+        return comet.load_from_checkpoint(comet.download_model(name))
+    except (KeyError, OSError, ValueError) as error:
+        raise UsageError(f"--comet-model {name}: {error}".splitlines()[0]) from None
+
+
+def signature(name: str) -> str:
+    return f"comet|model:{name}|version:{version('unbabel-comet')}"

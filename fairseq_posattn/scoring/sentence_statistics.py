@@ -1,0 +1,64 @@
+"""What each sentence adds to a run's scores, kept in a file: of it, systems are compared later.
+
+The file is JSON: ``{"test set": fingerprint, "metrics": {name: [[...], ...]}}``, a list of numbers
+a sentence, as :class:`~fairseq_posattn.scoring.significance.Group` takes them.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.files import write_json
+from fairseq_posattn.scoring.significance import Group, MeanOfSentences, Statistics
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A run's file.
+
+    Attributes:
+        test_set: the fingerprint of the references.
+        metrics: by the names that ``posattn score --json`` has.
+    """
+
+    test_set: str
+    metrics: Mapping[str, Statistics]
+
+
+def keep(path: Path, groups: Mapping[str, Group], references: Iterable[str]) -> None:
+    """Write the file of a single run."""
+    fingerprint = hashlib.sha256("\n".join(references).encode()).hexdigest()
+    metrics = {name: group.runs[0] for name, group in groups.items()}
+    write_json(path, {"test set": fingerprint, "metrics": metrics}, separators=(",", ":"))
+
+
+def read_statistics(path: Path) -> Kept:
+    """Read such a file.
+
+    Raises:
+        UsageError: it is none.
+    """
+    import numpy
+
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        kept = Kept(str(found["test set"]), dict(found["metrics"]))
+        shapes = [numpy.asarray(rows, dtype=float).shape for rows in kept.metrics.values()]
+        (_,) = {sentences for sentences, _ in shapes}  # of all metrics as many
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise UsageError(f"{path} is no file of --statistics: score the run again") from None
+    return kept
+
+
+def metric_of(name: str) -> Any:
+    """What computes a score of the sums of its statistics."""
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
+    from sacrebleu.metrics.ter import TER
+
+    known: dict[str, Any] = {"bleu": BLEU, "chrf2": CHRF, "ter": TER}
+    return known[name]() if name in known else MeanOfSentences(name)
