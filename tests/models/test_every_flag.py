@@ -341,7 +341,7 @@ CLASSIFIER_CASES = {
                 type(part.activation).__name__
                 for part in (
                     words(m).encoder,
-                    words(m).encoder.attention,
+                    words(m).encoder.attention.source,
                     words(m).pooling,
                     head(m)[4],
                 )
