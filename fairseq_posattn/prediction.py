@@ -127,8 +127,9 @@ def word_rule(folder: str) -> str | None:
     told = manifest.read(folder)
     if told is not None and told.word_rule not in RULES:
         raise UsageError(
-            f"{folder}: its words were made by the rule {told.word_rule!r}, and the known ones are "
-            f"{', '.join(RULES)}: say how to make them, or update fairseq_posattn"
+            f"{folder}/{manifest.NAME}: its words were made by the rule "
+            f"{told.word_rule!r}, and the known ones are {', '.join(RULES)}: say how to "
+            "make them, or update fairseq_posattn"
         )
     return told and told.word_rule
 

@@ -76,8 +76,11 @@ def read(folder) -> Manifest | None:
         UsageError: it is not what :func:`write` writes.
     """
     path = Path(folder) / NAME
+    if path.exists() and not path.is_file():  # a FIFO would be waited for
+        raise UsageError(f"{path}: no file; {_MEND}")
     try:
-        told = json.loads(path.read_bytes())
+        with open(path, "rb") as file:
+            told = json.loads(file.read(_LARGEST))  # of a larger one, half, which is no JSON
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (ValueError, RecursionError):
@@ -86,6 +89,7 @@ def read(folder) -> Manifest | None:
 
 
 _MEND = "prepare the data again"
+_LARGEST = 1 << 20  # bytes
 _TYPES = {"lower": bool, "subwords": (str, type(None)), "languages": list, "versions": dict}
 _REQUIRED = {"corpus", "task", "word_rule"}
 
