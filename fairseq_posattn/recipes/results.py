@@ -20,6 +20,7 @@ from fairseq_posattn.recipes.runs import Run
 from fairseq_posattn.scoring.ranking import METRICS
 
 PACKAGES = ["torch", "fairseq-fixed", "sacrebleu", "rouge-score", "sentencepiece", "numpy"]
+LARGEST = 1 << 24  # bytes of a result
 ROUGE = {"rouge1", "rouge2", "rougeL"}
 Result = dict[str, Any]
 
@@ -208,6 +209,10 @@ def read_object(path: Path) -> dict[str, Any]:
     Raises:
         UsageError: it holds something else.
     """
+    if path.exists() and not (path.is_file() and path.stat().st_size <= LARGEST):
+        raise UsageError(
+            f"{path} is no result of a recipe: it is no file of at most {LARGEST:,} bytes"
+        )
     try:
         found = json.loads(read(path))
     except (ValueError, RecursionError) as error:

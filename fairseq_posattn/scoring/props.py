@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fairseq_posattn.errors import UsageError
+from fairseq_posattn.preparation.text.lines import read_lines
 
 OUTSIDE, BEGINS, CONTINUES = "O", "B-", "I-"
 BRACKETS = re.compile(r"((?:\([^()*\s]+)*)\*((?:[^()*\s]*\))*)")
@@ -94,11 +95,8 @@ def read_props(path: str | Path) -> list[Sentence]:
         UsageError: a line has too many or too few columns, brackets do not match, or the file is
             not text; the message names file and line.
     """
-    try:
-        lines = Path(path).read_text(encoding="utf-8").split("\n")
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is not text in UTF-8: {error.reason}") from error
-    return list(read_props_lines(lines, path))
+    with open(path, "rb") as file:
+        return list(read_props_lines(read_lines(file, path, allow_empty=True), path))
 
 
 def read_props_lines(lines: Iterable[str], name: str | Path) -> Iterator[Sentence]:

@@ -11,6 +11,8 @@ nothing else, has no AUC: it is left out and counted.
 import argparse
 from pathlib import Path
 
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.preparation.text.lines import raw_lines
 from fairseq_posattn.scoring.command import Result
 from fairseq_posattn.scoring.ranking import METRICS, mean_scores, read_scores
 
@@ -32,8 +34,11 @@ def read(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Path:
 
 
 def score(path: Path, options: argparse.Namespace) -> Result:
-    with open(path, encoding="utf-8", errors="backslashreplace") as file:
-        found = mean_scores(read_scores(file, str(path)))
+    with open(path, "rb") as file:
+        text = (line.decode("utf-8", "backslashreplace") for line in raw_lines(file, path))
+        found = mean_scores(read_scores(text, str(path)))
+    if not found["scored"] + found["skipped"]:
+        raise UsageError(f"{path}: there is no impression in it")
     warnings = []
     if found["skipped"]:
         warnings.append(f"{found['skipped']:,} impressions without both kinds are left out")

@@ -113,4 +113,8 @@ FILES = {
 def files_of(kind):
     """Those of a kind by name; text may come through a FIFO."""
     files = ANY | FILES[kind]
-    return {name: write for name, write in files.items() if (kind, name) != ("text", "fifo")}
+    return {
+        name: write
+        for name, write in files.items()
+        if name != "fifo" or kind not in ("text", "scores")
+    }

@@ -78,7 +78,7 @@ def test_a_mistake_names_file_and_line(props, text, message):
 def test_another_encoding_is_one_line(tmp_path):
     path = tmp_path / "latin.props"
     path.write_bytes("caf\xe9 *\n".encode("latin-1"))
-    with pytest.raises(UsageError, match="latin.props is not text in UTF-8"):
+    with pytest.raises(UsageError, match="latin.props:1: not UTF-8"):
         read_props(path)
 
 

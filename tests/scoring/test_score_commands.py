@@ -79,3 +79,15 @@ def test_bad_rankings_are_one_line(tmp_path, capsys, content, message):
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
+
+
+def test_scores_without_end_or_of_nothing_are_one_line(tmp_path, capsys):
+    path = tmp_path / "scores.tsv"
+    path.touch()
+    assert main(["ranking", "--scores", str(path)]) == 1
+    assert f"{path}: there is no impression in it\n" in capsys.readouterr().err
+    with open(path, "wb") as file:
+        file.truncate(1 << 40)
+    for words in (["ranking", "--scores", path], ["srl", "--gold", path, "--predicted", path]):
+        assert main(list(map(str, words))) == 1
+        assert f"{path}:1: a line of more than 16,777,216 bytes" in capsys.readouterr().err

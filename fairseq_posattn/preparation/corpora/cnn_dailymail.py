@@ -9,7 +9,7 @@ are 114 of them, all for training.
 import hashlib
 import tempfile
 from itertools import islice
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.corpus import SIDES, SPLITS, Flag, SummarizationCorpus
@@ -247,6 +247,8 @@ def parquet_rows(paths):
         raise UsageError(f"{paths[0]}: parquet files take pyarrow: pip install pyarrow") from None
     columns = ["article", "highlights"]
     for path in paths:
+        if Path(path).exists() and not Path(path).is_file():  # a FIFO would be waited for
+            raise UsageError(f"{path}: not a whole parquet file (it is no file)")
         try:
             with ParquetFile(path) as file:
                 absent = set(columns) - set(file.schema_arrow.names)
