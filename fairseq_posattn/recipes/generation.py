@@ -12,7 +12,7 @@ from fairseq_posattn.recipes import update
 from fairseq_posattn.recipes.asked import KEPT, LOGGED, PLUGIN, Asked, Entry, gpus_here
 from fairseq_posattn.recipes.options import Options
 from fairseq_posattn.recipes.recipe import Generation, GenerationRecipe, Row
-from fairseq_posattn.recipes.runs import Run, Step, folder_name, preset_of, show
+from fairseq_posattn.recipes.runs import STATISTICS, Run, Step, folder_name, preset_of, show
 
 # The file of each checkpoint that may be scored, and the run's setting that says so.
 CHECKPOINTS = {"best": "checkpoint_best.pt", "average": "average.pt", "last": "checkpoint_last.pt"}
@@ -217,7 +217,7 @@ class AskedGeneration(Asked):
         settings = self._settings
         scorer, *flags = settings.scoring.split()
         command = ["posattn", "score", scorer, "--generated", str(folder / "generate-test.txt")]
-        command += ["--json", *flags]
+        command += ["--json", "--statistics", str(folder / STATISTICS), *flags]
         # Summaries are scored against the whole references, which the binarised ones may not be.
         if settings.subwords != "subword_nmt" and self._has_references():
             command += ["--references", str(self._text(settings.target))]

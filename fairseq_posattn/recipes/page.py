@@ -12,12 +12,22 @@ the recipes write; results/README.md describes them. Nothing is typed by hand.
 import argparse
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from math import isclose
 from pathlib import Path
+from statistics import fmean
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.files import write_json, write_text
 from fairseq_posattn.recipes.asked import Entry
 from fairseq_posattn.recipes.command import ask
+from fairseq_posattn.recipes.comparisons import (
+    SIGNIFICANT,
+    Comparison,
+    baseline_of,
+    by_runs,
+    explained,
+    p_value,
+)
 from fairseq_posattn.recipes.papers import RECIPES
 from fairseq_posattn.recipes.recipe import COSTS
 from fairseq_posattn.recipes.results import read, read_object
@@ -49,6 +59,7 @@ NAMES = {
     "train_pearson": "pearson on the training set",
     **COSTS,
 }
+ROUNDED = 0.011  # two scores that were each rounded to two digits
 NEEDED = ("table", "row", "paper", "scores", "data", "seeds", "metric", "hardware", "versions")
 
 
@@ -170,10 +181,13 @@ def table_text(
     published = any(number != "-" for entry in entries for number in entry.paper)
     if not (found or published):
         return ""
+    compared = compare_rows(ours_of)
     names = " / ".join(NAMES.get(metric, metric) for metric in metrics)
     columns = [f"{names}: paper"] if published else []
     if found:
-        columns += ["ours" if published else names, "runs", "parameters", "updates"]
+        columns += ["ours" if published else names]
+        columns += ["difference"] if any(compared.values()) else []
+        columns += ["runs", "parameters", "updates"]
         columns += ["also"] if any(also(result) for result in found) else []
     lines = [f"### {title}", ""]
     if recipe:
@@ -182,11 +196,61 @@ def table_text(
     for entry in entries:
         result = ours_of[entry.row]
         cells = measured(result, metrics) if result else {}
+        if found_of := compared.get(entry.row):
+            cells["difference"] = differences(found_of, metrics)
         cells = {columns[0]: " / ".join(entry.paper), **cells}
         if not published:
             cells[names] = cells.get("ours", "")
         lines.append(f"| {entry.row} | {' | '.join(cells.get(column, '') for column in columns)} |")
-    return "\n".join([*lines, "", *notes(found)])
+    return "\n".join([*lines, "", *tested(compared, len(found)), *notes(found)])
+
+
+def compare_rows(results: Mapping[str, TableRow | None]) -> dict[str, Comparison]:
+    """By the row, how it compares with the baseline's, if both were measured by several runs."""
+    first = baseline_of(list(results))
+    baseline, found = results[first], {}
+    for name, row in results.items():
+        if row and baseline and name != first:
+            kept = row.get("compared")
+            compared = kept if kept and still_true(kept, row, baseline) else by_runs(row, baseline)
+            if compared:
+                found[name] = {"with": first, **compared}
+    return found
+
+
+def still_true(compared: Comparison, row: TableRow, baseline: TableRow) -> bool:
+    """Whether the baseline's row is that with which the row was compared when it was kept."""
+    means = [
+        (one["difference"], fmean(row["scores"][name]) - fmean(baseline["scores"][name]))
+        for name, one in compared["metrics"].items()
+        if name in baseline["scores"]
+    ]
+    return len(means) == len(compared["metrics"]) and all(
+        isclose(kept, now, abs_tol=ROUNDED) for kept, now in means
+    )
+
+
+def differences(compared: Comparison, metrics: Sequence[str]) -> str:
+    """The cell: of each metric, in bold if it is more than chance, with p."""
+    cells = []
+    for metric in metrics:
+        one = compared["metrics"].get(metric)
+        if one is None:
+            cells.append("-")
+            continue
+        sign = "+" if one["difference"] > 0 else ""
+        cell = f"{sign}{shown(one['difference'], metric)}"
+        bold = "**" if one["p"] < SIGNIFICANT else ""
+        cells.append(f"{bold}{cell}{bold} ({p_value(one['p'])})")
+    return " / ".join(cells)
+
+
+def tested(compared: Mapping[str, Comparison], measured: int) -> Iterator[str]:
+    """What was tested, once for all rows; or that nothing was, where several were measured."""
+    for text in dict.fromkeys(map(explained, compared.values())):
+        yield f"Difference {text}; bold: p < {SIGNIFICANT}, each difference for itself."
+    if compared or measured > 1:
+        yield "" if compared else "No difference was tested: that takes two runs of each model.\n"
 
 
 def measured(result: TableRow, metrics: Sequence[str]) -> dict[str, str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from fairseq_posattn import architectures
 
 SAFE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./,:=@%+-")
+STATISTICS = "statistics.json"  # in a run's folder: what each sentence adds to its scores
 
 
 @dataclass(frozen=True)

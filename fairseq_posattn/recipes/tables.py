@@ -12,6 +12,13 @@ from fairseq_posattn.errors import UsageError
 from fairseq_posattn.files import write_json
 from fairseq_posattn.recipes.asked import Entry
 from fairseq_posattn.recipes.classification import LOWER_IS_BETTER
+from fairseq_posattn.recipes.comparisons import (
+    SIGNIFICANT,
+    add_comparisons,
+    explained,
+    p_value,
+    read_kept,
+)
 from fairseq_posattn.recipes.recipe import (
     COSTS,
     MEASURED_COSTS,
@@ -30,6 +37,8 @@ KEPT += ["hardware", "versions", "date"]
 # Measured as fractions, published in per cent.
 FRACTIONS = {"auc", "mrr", "ndcg5", "ndcg10"}
 TableRow = dict[str, Any]
+# Columns of what several runs tell, and where it is in a row.
+CERTAINTY = {"95% interval": "intervals", "difference": "compared"}
 
 
 def make_rows(recipe: Recipe, entries: Sequence[Entry], command: str, title: str) -> list[TableRow]:
@@ -46,7 +55,20 @@ def make_rows(recipe: Recipe, entries: Sequence[Entry], command: str, title: str
         row["table"] = title + entry.table.removeprefix(recipe.title)
         row["command"] = command
         rows.append(row)
+    if not _is_locality(recipe):
+        _compare(rows, entries)
     return rows
+
+
+def _compare(rows: Sequence[TableRow], entries: Sequence[Entry]) -> None:
+    """Each table's rows with its baseline's."""
+    for table in dict.fromkeys(row["table"] for row in rows):
+        places = [place for place, row in enumerate(rows) if row["table"] == table]
+        folders = [
+            [path.parent for path in entries[place].folder.glob("seed*/result.json")]
+            for place in places
+        ]
+        add_comparisons([rows[place] for place in places], [read_kept(one) for one in folders])
 
 
 def print_tables(recipe: Recipe, rows: Sequence[TableRow]) -> None:
@@ -204,7 +226,8 @@ def _read(entry: Entry, name: str) -> list[tuple[list[int], dict[str, Any]]]:
 
 
 def _print_generation(rows: Sequence[TableRow]) -> None:
-    lines = [["row", "paper", "ours", "runs", "parameters"]]
+    certainty = [head for head in CERTAINTY if any(CERTAINTY[head] in row for row in rows)]
+    lines = [["row", "paper", "ours", *certainty, "runs", "parameters"]]
     for row in rows:
         metrics = list(row["paper"])
         numbers = [ours(row["scores"][name], name) for name in metrics if name in row["scores"]]
@@ -213,6 +236,7 @@ def _print_generation(rows: Sequence[TableRow]) -> None:
                 row["row"],
                 " ".join(shown(row["paper"][name], name) for name in metrics),
                 " ".join(numbers) or "-",
+                *(" ".join(_certainty(row, name, head) for name in metrics) for head in certainty),
                 str(len(row.get("seeds", []))),
                 f"{row['parameters']:,}" if "parameters" in row else "-",
             ]
@@ -220,6 +244,7 @@ def _print_generation(rows: Sequence[TableRow]) -> None:
     if all(line[-1] == "-" for line in lines[1:]):
         lines = [line[:-1] for line in lines]
     _print_lines(rows[0]["table"], lines)
+    _explain(rows)
 
 
 def _print_classification(rows: Sequence[TableRow]) -> None:
@@ -240,9 +265,15 @@ def _print_dataset(title: str, rows: Sequence[TableRow]) -> None:
     """Of each metric the paper's number, if it has any, ours and our best."""
     metrics = list(rows[0]["paper"])
     has_paper = any(number is not None for row in rows for number in row["paper"].values())
+    certainty = {
+        metric: [
+            head for head, key in CERTAINTY.items() if any(metric in _of(row, key) for row in rows)
+        ]
+        for metric in metrics
+    }
     header = ["row"]
     for metric in metrics:
-        header += _columns(metric, has_paper)
+        header += [*_columns(metric, has_paper), *certainty[metric]]
     lines = [[*header, "runs", "parameters"]]
     for row in rows:
         line = [row["row"]]
@@ -255,10 +286,39 @@ def _print_dataset(title: str, rows: Sequence[TableRow]) -> None:
             if metric not in COSTS:
                 best = min if metric in LOWER_IS_BETTER else max
                 line.append(shown(best(scores, default=None), metric))
+            line += [_certainty(row, metric, head) for head in certainty[metric]]
         runs = len(row["scores"].get(metrics[0], []))
         size = f"{row['parameters without word vectors']:,}" if runs else "-"
         lines.append([*line, str(runs), size])
     _print_lines(title, lines)
+    _explain(rows)
+
+
+def _of(row: TableRow, key: str) -> dict[str, Any]:
+    """By metric, a row's intervals, or how it compares with the baseline's."""
+    found: dict[str, Any] = row.get(key, {})
+    return found.get("metrics", {}) if key == "compared" else found
+
+
+def _certainty(row: TableRow, metric: str, head: str) -> str:
+    """A cell of an interval or a difference; a star marks what is more than chance."""
+    found = _of(row, CERTAINTY[head]).get(metric)
+    if found is None:
+        return "-"
+    if head == "95% interval":
+        return " to ".join(shown(end, metric) for end in found)
+    star = "*" if found["p"] < SIGNIFICANT else ""
+    return f"{'+' if found['difference'] > 0 else ''}{shown(found['difference'], metric)}{star}"
+
+
+def _explain(rows: Sequence[TableRow]) -> None:
+    """What the differences are from, with their p, and what was tested."""
+    tested = [row for row in rows if "compared" in row]
+    for text in dict.fromkeys(explained(row["compared"]) for row in tested):
+        print(f"difference {text}; * p < {SIGNIFICANT}")
+    for row in tested:
+        each = row["compared"]["metrics"].items()
+        print(f"{row['row']}: " + ", ".join(f"{name} {p_value(one['p'])}" for name, one in each))
 
 
 def _columns(metric: str, has_paper: bool) -> list[str]:

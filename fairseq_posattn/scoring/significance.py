@@ -10,9 +10,12 @@ sacreBLEU's, with its samples and seed, so that p is what ``sacrebleu --paired-b
 Of several runs, the bootstrap draws runs as well as sentences (Sellam et al., 2022, The MultiBERTs:
 the multi-bootstrap, of seeds that are not paired), always one run fewer than there are: so the mean
 over few runs does not seem more certain than it is (McCarthy and Snowden, 1985). Its p is that of
-a difference as far from the observed one as zero is, on either side. Randomisation deals the
-outputs of a sentence out among all runs of both systems (Clark et al., 2011); it takes the
-sentences of a run for independent of each other, and so is the more lenient of the two.
+a difference as far from the observed one as zero is, on either side. Few runs stay few: where their
+differences outweigh those of sentences, p is below 0.05 by chance in 16% of comparisons of two runs
+with two, 9% of three and 8% of five (simulated, normal); elsewhere in fewer than 5%.
+
+Randomisation deals the outputs of a sentence out among all runs of both systems (Clark et al.,
+2011); it takes the sentences of a run for independent of each other, and so is the more lenient.
 """
 
 import os

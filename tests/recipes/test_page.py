@@ -94,6 +94,51 @@ def test_folds_are_runs_and_a_table_of_no_recipe_has_its_place(results_page, els
     assert "; 2 folds; " in table
 
 
+COMPARED = {
+    "with": "Transformer",
+    "sentences": 1951,
+    "runs": [2, 2],
+    "tests": "sentences and runs",
+    "metrics": {
+        "rouge1": {"difference": 1.0, "interval": [0.2, 1.8], "p": 0.012},
+        "rougeL": {"difference": -0.5, "interval": [-1.2, 0.2], "p": 0.34},
+    },
+}
+
+
+def test_differences_are_of_the_baselines_row(results_page, elsewhere):
+    options, page, results = elsewhere
+    scores = {"rouge1": [37.0, 38.0], "rouge2": [19.0, 19.0], "rougeL": [35.4, 35.6]}
+    baseline = {**UNMEASURED, **ROW, "row": "Transformer", "scores": scores}
+    (results / "dman.json").write_text(json.dumps({**ROW, "compared": COMPARED}))
+    (results / "transformer.json").write_text(json.dumps(baseline))
+    results_page(*options)
+    table = page.read_text().partition("### DMAN, Table 2: Gigaword\n")[2].partition("###")[0]
+    assert "| ours | difference | runs | parameters |" in table
+    assert "| **+1.00** (p = 0.012) / - / -0.50 (p = 0.34) / - | 2 |" in table
+    told = (
+        "Difference from Transformer: n = 1,951 sentences, 2 runs; tested over sentences and runs"
+    )
+    assert f"{told}; bold: p < 0.05, each difference for itself.\n\n" in table
+    # Once the baseline was measured anew, what was kept is of another one.
+    baseline["scores"] = {**scores, "rouge1": [36.0, 36.5]}
+    (results / "transformer.json").write_text(json.dumps(baseline))
+    results_page(*options)
+    text = page.read_text()
+    # Welch's t of 38.5 and 36.25, with s² of 0.5 and 0.125: 2.25 / 0.559 = 4.02, 1.47 degrees.
+    assert "| **+1.00**" not in text and "| +2.25 (p = 0.092) / " in text
+    assert "n = 2 runs; tested over runs, Welch's t-test" in text
+
+
+def test_single_runs_are_not_compared(results_page, elsewhere):
+    options, page, results = elsewhere
+    single = {**ROW, "seeds": [1], "scores": {"rouge1": [38.0]}}
+    for name in ("DMAN", "Transformer"):
+        (results / f"{name}.json").write_text(json.dumps({**single, "row": name}))
+    results_page(*options)
+    assert "No difference was tested: that takes two runs of each model.\n" in page.read_text()
+
+
 @pytest.mark.parametrize(
     "table, mentions",
     [

@@ -1,6 +1,7 @@
 """What is read from the logs of a run, kept and tabled."""
 
 import json
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -226,6 +227,36 @@ def test_a_table_of_translations(translated, tmp_path, capsys):
     assert (not_run["scores"], not_run["paper"]) == ({}, {"rouge1": None, "rouge2": None})
 
 
+def test_a_table_of_several_runs_tells_how_certain_it_is(translated, tmp_path, capsys):
+    """Two runs a row, of two summaries that are alike: one of both runs is drawn."""
+    recipe = RECIPES["dman/gigaword"]
+    entries = []
+    result = kept(translated)
+    for name, means in (("Transformer", (30, 31)), ("DMAN", (40, 42))):
+        for seed, mean in enumerate(means, 1):
+            folder = tmp_path / name / f"seed{seed}"
+            folder.mkdir(parents=True)
+            metrics = {"rouge1": [[mean, 1.0], [mean, 1.0]]}
+            (folder / "statistics.json").write_text(
+                json.dumps({"test set": "", "metrics": metrics})
+            )
+            one = {**result, "scores": {"rouge1": mean}}
+            one["settings"] = {**result["settings"], "seed": str(seed)}
+            (folder / "result.json").write_text(json.dumps(one))
+        entries.append(Entry(recipe.title, name, ("rouge1",), ("-",), tmp_path / name))
+    rows = tables.make_rows(recipe, entries, "command", recipe.title)
+    tables.print_tables(recipe, rows)
+    printed = capsys.readouterr().out
+    assert cells(printed) == [
+        ["row", "paper", "ours", "95% interval", "difference", "runs", "parameters"],
+        ["Transformer", "-", "30.50 ± 0.71", "30.00 to 31.00", "-", "2", "1,234,567"],
+        ["DMAN", "-", "41.00 ± 1.41", "40.00 to 42.00", "+10.50*", "2", "1,234,567"],
+    ]
+    told = "difference from Transformer: n = 2 sentences, 2 runs; tested over sentences and runs, "
+    assert told in printed and "; * p < 0.05\n" in printed
+    assert "\nDMAN: rouge1 p = 0.001\n" in printed
+
+
 def test_a_table_of_classifiers(classified, tmp_path, capsys):
     """Mean, sample deviation and best of two seeds; the best error is the lowest."""
     folder = with_seeds(classified, {"accuracy": 80, "mse": 0.5}, {"accuracy": 83, "mse": 0.25})
@@ -252,6 +283,31 @@ def test_a_table_of_classifiers(classified, tmp_path, capsys):
     assert rows[0]["seeds"] == [1, 2]
     assert rows[0]["data"] == "trec, 500 examples of the test set, word vectors of 30 features"
     assert rows[1]["scores"] == {}
+
+
+def test_classifiers_are_compared_by_their_runs(classified, tmp_path, capsys):
+    """Without what each example adds; a cost is not compared."""
+    folder = with_seeds(classified, {"accuracy": 80}, {"accuracy": 82})
+    other = folder.with_name("other")
+    shutil.copytree(folder, other)
+    for seed, accuracy in ((1, 60), (2, 62)):
+        path = other / f"seed{seed}" / "result.json"
+        result = json.loads(path.read_text())
+        path.write_text(json.dumps({**result, "scores": {"accuracy": accuracy}}))
+    recipe = RECIPES["mtsa/table1_snli"]
+    title, metrics = f"{recipe.title}: snli", ("accuracy", "parameters_m")
+    entries = [
+        Entry(title, "MTSA", metrics, ("-", "-"), folder),
+        Entry(title, "Multi-head", metrics, ("-", "-"), other),
+    ]
+    rows = tables.make_rows(recipe, entries, "command", recipe.title)
+    tables.print_tables(recipe, rows)
+    printed = capsys.readouterr().out
+    header, ours, baseline = cells(printed)
+    assert header[:5] == ["row", "accuracy", "best", "difference", "million parameters"]
+    assert ours[:4] == ["MTSA", "81.00 ± 1.41", "82.00", "+20.00*"]
+    assert baseline[3] == "-"
+    assert "from Multi-head: n = 2 runs; tested over runs, Welch's t-test" in printed
 
 
 def test_columns_of_what_a_model_took(classified, capsys):

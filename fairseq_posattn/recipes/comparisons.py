@@ -1,0 +1,152 @@
+"""The rows of a table beside its baseline row: which differences are more than chance.
+
+Where runs have kept what each sentence adds to their scores, differences are tested over sentences
+and runs; else, as of results from before, over runs alone, by the t-test of Welch (1947). Rows of
+one run are not compared: a difference between two runs says nothing of other seeds.
+"""
+
+from collections.abc import Sequence
+from math import sqrt
+from pathlib import Path
+from statistics import fmean, variance
+from typing import Any
+
+from fairseq_posattn.recipes.recipe import COSTS
+from fairseq_posattn.recipes.runs import STATISTICS
+from fairseq_posattn.scoring.sentence_statistics import Kept, metric_of, read_statistics
+from fairseq_posattn.scoring.significance import Group, Statistics, compare, of_sentences, tests_of
+
+BASELINES = ("transformer", "multi-head")  # plain attention, as the tables call it
+SIGNIFICANT = 0.05
+WELCH = "runs, Welch's t-test"
+ROUGE = ("rouge1", "rouge2", "rougeL")
+TableRow = dict[str, Any]
+Comparison = dict[str, Any]  # "compared" of examples/results/README.md
+
+
+def baseline_of(names: Sequence[str]) -> str:
+    """Of a table's rows that with which the others are compared: plain attention, or the first."""
+    plain = (name for wanted in BASELINES for name in names if name.lower() == wanted)
+    return next(plain, names[0])
+
+
+def read_kept(folders: Sequence[Path]) -> list[Kept]:
+    """What the runs of a row have kept; nothing unless all of them have."""
+    paths = [folder / STATISTICS for folder in folders]
+    return [read_statistics(path) for path in paths] if all(map(Path.exists, paths)) else []
+
+
+def add_comparisons(rows: Sequence[TableRow], kept: Sequence[list[Kept]]) -> None:
+    """Add intervals, and comparisons with the baseline row, to rows of several runs.
+
+    Args:
+        rows: of one table.
+        kept: of each row what its runs have kept.
+    """
+    names = [row["row"] for row in rows]
+    first = names.index(baseline_of(names))
+    groups = [_groups(row, runs) for row, runs in zip(rows, kept, strict=True)]
+    test_sets = [{run.test_set for run in runs} for runs in kept]
+    for place, row in enumerate(rows):
+        intervals = {name: _rounded(group.interval) for name, group in groups[place].items()}
+        if intervals:
+            row["intervals"] = intervals
+        if place == first:
+            continue
+        found = None
+        if len(test_sets[place] | test_sets[first]) == 1:
+            found = _by_sentences(groups[place], groups[first])
+        if found := found or by_runs(row, rows[first]):
+            row["compared"] = {"with": names[first], **found}
+
+
+def _groups(row: TableRow, kept: Sequence[Kept]) -> dict[str, Group]:
+    """By the name of the score, if there are several runs."""
+    if len(kept) < 2:
+        return {}
+    each = [_with_average(run) for run in kept]
+    return {
+        name: Group(metric_of(name), [metrics[name] for metrics in each])
+        for name in row["scores"]
+        if all(name in metrics for metrics in each)
+    }
+
+
+def _with_average(run: Kept) -> dict[str, Statistics]:
+    """And of summaries R-avg, the mean of three ROUGE."""
+    if not all(name in run.metrics for name in ROUGE):
+        return dict(run.metrics)
+    together = zip(*(run.metrics[name] for name in ROUGE), strict=True)
+    average = of_sentences(fmean(score for score, _ in three) for three in together)
+    return {**run.metrics, "average": average}
+
+
+def _by_sentences(groups: dict[str, Group], baselines: dict[str, Group]) -> Comparison | None:
+    """Tested over sentences and runs; None if a row kept nothing of them."""
+    metrics = {}
+    for name in groups.keys() & baselines.keys():
+        group, baseline = groups[name], baselines[name]
+        one = compare(group, baseline)
+        metrics[name] = {
+            "difference": round(one.difference, 4),
+            "interval": _rounded(one.interval),
+            "p": round(one.p, 4),
+            "p_randomisation": round(one.p_randomisation, 4),
+        }
+        told = {"sentences": len(group.runs[0]), "runs": [len(group.runs), len(baseline.runs)]}
+        tests = tests_of(group, baseline)
+    return {**told, "tests": tests, "metrics": metrics} if metrics else None
+
+
+def by_runs(row: TableRow, baseline: TableRow) -> Comparison | None:
+    """Tested over runs; None where one of both has a single one, or folds, which share examples."""
+    if "folds" in row or "folds" in baseline:
+        return None
+    metrics = {
+        name: found
+        for name, scores in row["scores"].items()
+        if name in row["paper"] and name not in COSTS
+        if (found := _welch(scores, baseline["scores"].get(name, [])))
+    }
+    runs = [len(one.get("seeds", [])) for one in (row, baseline)]
+    return {"runs": runs, "tests": WELCH, "metrics": metrics} if metrics else None
+
+
+def _welch(scores: Sequence[float], baseline: Sequence[float]) -> dict[str, Any] | None:
+    """None where there are not several scores, or all are the same."""
+    if min(len(scores), len(baseline)) < 2:
+        return None
+    ours, theirs = (variance(one) / len(one) for one in (scores, baseline))
+    if ours + theirs == 0:
+        return None
+    from scipy.stats import t  # only here: it takes a second
+
+    freedom = (ours + theirs) ** 2
+    freedom /= ours**2 / (len(scores) - 1) + theirs**2 / (len(baseline) - 1)
+    difference, error = fmean(scores) - fmean(baseline), sqrt(ours + theirs)
+    margin = float(t.ppf(0.975, freedom)) * error
+    return {
+        "difference": round(difference, 4),
+        "interval": _rounded((difference - margin, difference + margin)),
+        "p": round(2 * float(t.sf(abs(difference) / error, freedom)), 4),
+    }
+
+
+def _rounded(interval: tuple[float, float]) -> list[float]:
+    return [round(end, 4) for end in interval]
+
+
+# --- To read -----------------------------------------------------------------------------------
+
+
+def p_value(p: float) -> str:
+    """As it is printed."""
+    return "p < 0.001" if p < 0.001 else f"p = {p:.2f}" if p >= 0.1 else f"p = {p:.3f}"
+
+
+def explained(compared: Comparison) -> str:
+    """What was tested, and on how much."""
+    ours, theirs = compared["runs"]
+    runs = f"{ours} runs" if ours == theirs else f"{ours} runs against {theirs}"
+    sentences = f"{compared['sentences']:,} sentences, " if "sentences" in compared else ""
+    return f"from {compared['with']}: n = {sentences}{runs}; tested over {compared['tests']}"

@@ -1,0 +1,118 @@
+"""Rows of a table beside its baseline row, by hand and against SciPy."""
+
+import json
+
+import pytest
+from scipy.stats import ttest_ind
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.recipes.comparisons import (
+    WELCH,
+    add_comparisons,
+    baseline_of,
+    by_runs,
+    explained,
+    p_value,
+    read_kept,
+)
+from fairseq_posattn.scoring.sentence_statistics import Kept
+
+
+def row(name, *scores, **more):
+    seeds = list(range(1, len(scores) + 1))
+    kept = {"rouge1": list(scores)}
+    return {"row": name, "paper": {"rouge1": None}, "scores": kept, "seeds": seeds, **more}
+
+
+def kept(*runs, test_set="a", names=("rouge1",)):
+    """Of each run the scores of its sentences, the same for all names."""
+    return [
+        Kept(test_set, {name: [[float(score), 1.0] for score in run] for name in names})
+        for run in runs
+    ]
+
+
+def test_the_baseline_is_plain_attention_or_the_first_row():
+    assert baseline_of(["DMAN", "Multi-head", "Transformer"]) == "Transformer"
+    assert baseline_of(["mpsan", "transformer"]) == "transformer"
+    assert baseline_of(["MTSA", "Multi-head"]) == "Multi-head"
+    assert baseline_of(["6", "4"]) == "6"
+
+
+def test_runs_alone_are_tested_as_by_welch():
+    ours, theirs = (37.2, 37.9, 38.3), (36.1, 37.3)
+    found = by_runs(row("DMAN", *ours), row("Transformer", *theirs))
+    one = found["metrics"]["rouge1"]
+    assert (found["runs"], found["tests"]) == ([3, 2], WELCH)
+    assert one["difference"] == pytest.approx(37.8 - 36.7)
+    assert one["p"] == pytest.approx(ttest_ind(ours, theirs, equal_var=False).pvalue, abs=1e-4)
+    # Twice as far as the interval reaches is zero where p is 0.05: here, it is within.
+    assert one["interval"][0] < 0 < one["interval"][1] and one["p"] > 0.05
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (row("DMAN", 1, 2), row("Transformer", 1)),
+        (row("DMAN", 1, 2, folds=[0]), row("Transformer", 1, 3)),
+        (row("DMAN", 2, 2), row("Transformer", 1, 1)),
+        (row("DMAN", 1, 2, paper={"epoch_s": 1}), row("Transformer", 1, 3)),
+        (row("DMAN", 1, 2), {**row("Transformer"), "scores": {}}),
+    ],
+    ids=["one run", "folds", "no spread", "not a score", "not run"],
+)
+def test_what_is_not_tested(one, other):
+    assert by_runs(one, other) is None
+
+
+def test_sentences_and_runs_are_tested_where_they_were_kept():
+    rows = [row("Transformer", 10, 12), row("DMAN", 20, 22), row("LEAD-3", 50)]
+    statistics = [kept([10, 10], [12, 12]), kept([20, 20], [22, 22]), kept([50, 50])]
+    add_comparisons(rows, statistics)
+    baseline, ours, lead = rows
+    # One of two runs is drawn: 10 or 12, 20 or 22, and so 8, 10 or 12 between them.
+    assert (baseline["intervals"], ours["intervals"]) == (
+        {"rouge1": [10, 12]},
+        {"rouge1": [20, 22]},
+    )
+    assert "compared" not in baseline
+    compared = ours["compared"]
+    assert (compared["with"], compared["sentences"], compared["runs"]) == ("Transformer", 2, [2, 2])
+    assert compared["tests"].startswith("sentences and runs, ")
+    found = compared["metrics"]["rouge1"]
+    assert (found["difference"], found["interval"], found["p"]) == (10, [8, 12], 0.001)
+    assert not {"intervals", "compared"} & lead.keys()
+    assert explained(compared).startswith("from Transformer: n = 2 sentences, 2 runs; tested over ")
+
+
+def test_other_test_sets_are_compared_by_runs():
+    rows = [row("Transformer", 10, 12), row("DMAN", 20, 22)]
+    add_comparisons(rows, [kept([10], [12]), kept([20], [22], test_set="b")])
+    assert rows[1]["compared"]["tests"] == WELCH
+
+
+def test_the_average_of_three_rouge_is_of_each_summary():
+    rows = [row("Transformer", 10, 12), row("DMAN", 20, 22)]
+    for one in rows:
+        one["scores"]["average"] = one["scores"]["rouge1"]
+    names = ("rouge1", "rouge2", "rougeL")
+    add_comparisons(rows, [kept([10], [12], names=names), kept([20], [22], names=names)])
+    assert rows[1]["compared"]["metrics"]["average"] == rows[1]["compared"]["metrics"]["rouge1"]
+
+
+def test_a_row_has_kept_what_all_its_runs_have(tmp_path):
+    folders = [tmp_path / "seed1", tmp_path / "seed2"]
+    for folder in folders:
+        folder.mkdir()
+    content = {"test set": "a", "metrics": {"bleu": [[1, 2], [3, 4]]}}
+    (folders[0] / "statistics.json").write_text(json.dumps(content))
+    assert read_kept(folders) == [] == read_kept([])
+    (folders[1] / "statistics.json").write_text(json.dumps(content))
+    assert [one.metrics["bleu"] for one in read_kept(folders)] == [[[1, 2], [3, 4]]] * 2
+    (folders[1] / "statistics.json").write_text("{}")
+    with pytest.raises(UsageError, match="seed2/statistics.json is no file of --statistics"):
+        read_kept(folders)
+
+
+def test_p_is_printed_as_far_as_it_tells():
+    assert list(map(p_value, (0.1349, 0.0312, 0.0004))) == ["p = 0.13", "p = 0.031", "p < 0.001"]
