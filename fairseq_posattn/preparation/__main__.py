@@ -15,6 +15,7 @@ from fairseq_posattn.preparation import (
     translation,
 )
 from fairseq_posattn.preparation.command import Kind, run
+from fairseq_posattn.preparation.own import labels
 
 KINDS = {
     "translation": Kind(
@@ -29,7 +30,7 @@ KINDS = {
     ),
     "classification": Kind(
         "Prepares sentences, pairs and documents with labels for fairseq's sentence_prediction.",
-        corpora.CLASSIFICATION,
+        {**corpora.CLASSIFICATION, labels.CORPUS.name: labels.CORPUS},
         classification,
     ),
     "tagging": Kind(

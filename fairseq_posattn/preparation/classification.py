@@ -21,6 +21,9 @@ from fairseq_posattn.preparation.labelled_text import (
     write_divided,
     write_splits,
 )
+from fairseq_posattn.preparation.own import training
+from fairseq_posattn.preparation.own.report import report_labels, report_splits
+from fairseq_posattn.preparation.pairs import text_lines
 from fairseq_posattn.preparation.pipeline.binarise import binarise_files
 from fairseq_posattn.preparation.pipeline.counts import report_counts
 from fairseq_posattn.preparation.pipeline.progress import say
@@ -45,9 +48,9 @@ def prepare(corpus, options):
     downloads = options.dest.parent / "download"
     stages = Stages(options.dest, options.limit, options.force)
     with stages.locked():
-        given = (
-            obtain_any(corpus.alternatives, options.source, downloads) if options.source else None
-        )
+        given = corpus.given(options)
+        if options.source:
+            given = obtain_any(corpus.alternatives, options.source, downloads)
         vectors = asked_vectors(options, downloads)
         stages.run(
             "text",
@@ -55,6 +58,7 @@ def prepare(corpus, options):
             partial(_write_text, corpus, options, given, downloads),
             source=given and given.fingerprint(),
             **_settings(options, "seed", "valid_fraction", "cased"),
+            **corpus.settings(options),
             flag=corpus.flag and corpus.flag.is_given(options),
         )
         count = partial(_count_words, corpus, options)
@@ -125,7 +129,8 @@ def _say_nothing(_):
 
 def _report(corpus, options):
     summary = read_summary(options.dest / corpus.texts[0])
-    report_counts(summary["read"], corpus.published, options.limit, "examples")
+    if corpus.recipe is not None:
+        report_counts(summary["read"], corpus.published, options.limit, "examples")
     if summary["unlabelled"]:
         say(f"left out, as their annotators did not agree: {summary['unlabelled']:,}")
     if empty := summary["empty"]:
@@ -133,6 +138,24 @@ def _report(corpus, options):
         say(f"left out, as they have no words: {', '.join(empty[:EMPTY_SHOWN])}{more}")
     divided = ", ".join(f"{count:,} for {split}" for split, count in summary["written"].items())
     say(f"written{' in fold0' if corpus.cross_validated else ''}: {divided}")
-    if options.dest.name == corpus.name:  # where a recipe finds it
+    if corpus.recipe is None:
+        _report_own(corpus, options.dest, summary)
+    elif options.dest.name == corpus.name:  # where a recipe finds it
         data = ("--datasets", corpus.name, "--data", shown(options.dest.parent))
         next_recipe(corpus, *data)
+
+
+def _report_own(corpus, dest, summary):
+    def columns(kinds):
+        paths = {
+            split: [dest / f"{corpus.texts[0]}/{split}.{kind}" for kind in kinds]
+            for split in SPLITS
+        }
+        return {split: zip(*map(text_lines, files), strict=True) for split, files in paths.items()}
+
+    report_splits(columns(corpus.inputs), ["words"] if not corpus.pairs else corpus.inputs)
+    if not corpus.scored:
+        labels = columns(["label"])
+        report_labels({split: (label for (label,) in rows) for split, rows in labels.items()})
+    flags = training.classification_flags(corpus, len(summary["labels"]), summary["longest"])
+    training.print_command(dest, flags)

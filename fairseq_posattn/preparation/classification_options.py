@@ -11,14 +11,18 @@ def add_options(corpus, parser):
     add_word_options(parser)
     division = parser.add_argument_group("division")
     add_seed(division)
-    division.add_argument(
-        "--valid-fraction",
-        type=fraction,
-        metavar="X",
-        default=0.1,
-        help="of the training set, each class alike, held out for validation where no validation "
-        "set is published (default: %(default)s)",
-    )
+    if corpus.source is None:
+        parser.set_defaults(valid_fraction=None)
+    else:
+        division.add_argument(
+            "--valid-fraction",
+            type=fraction,
+            metavar="X",
+            default=0.1,
+            help="of the training set, each class alike, held out for validation where no "
+            "validation set is published (default: %(default)s)",
+        )
+    corpus.add_options(parser)
 
 
 def add_seed(parser):
@@ -65,7 +69,7 @@ def add_word_options(parser):
 
 
 def fraction(text):
-    """The type of ``--valid-fraction``."""
+    """The type of options that hold out a share."""
     try:
         value = float(text)
     except ValueError:

@@ -89,12 +89,15 @@ def make_parser(kind, prog, data_bin):
     commands = parser.add_subparsers(dest="dataset", metavar="DATASET", required=True)
     for name, corpus in kind.corpora.items():
         command = commands.add_parser(name, help=corpus.summary, description=corpus.summary)
-        command.add_argument(
-            "--source",
-            type=Path,
-            metavar="PATH",
-            help=f"{corpus.source} (default: download it)",
-        )
+        if corpus.source is None:
+            command.set_defaults(source=None)
+        else:
+            command.add_argument(
+                "--source",
+                type=Path,
+                metavar="PATH",
+                help=f"{corpus.source} (default: download it)",
+            )
         command.add_argument(
             "--dest",
             type=Path,

@@ -33,23 +33,27 @@ class Corpus:
     Attributes:
         name: as it is typed.
         summary: one line for ``--help``.
-        source: what ``--source`` may hold, for ``--help``.
+        source: what ``--source`` may hold, for ``--help``; None where options name the files.
         word_rule: what makes words of a text, by its name.
         published: how many examples each split has, where that is known.
-        recipe: what trains on it, as ``posattn recipe`` takes it.
+        recipe: what trains on it, as ``posattn recipe`` takes it; None: a corpus of one's own.
         metrics: by which its models are compared.
         flag: an option of its own.
+        add_options: adds its own options to a parser.
+        settings: of the options, what the text depends on beside its source and those of its kind.
         changes: of the parsed options, the fields that are other than they are here.
     """
 
     name: str
     summary: str
-    source: str
+    source: str | None
     word_rule: str
     published: dict
-    recipe: str
+    recipe: str | None
     metrics: tuple
     flag: Flag | None = None
+    add_options: Callable = lambda parser: None
+    settings: Callable = lambda options: {}
     changes: Callable = lambda options: {}
 
     def chosen(self, options):
@@ -64,6 +68,7 @@ class ClassificationCorpus(Corpus):
     Attributes:
         alternatives: the ways in which it is published; see
             :func:`~fairseq_posattn.preparation.pipeline.sources.obtain_any`.
+        given: of the options, the user's files where those name them: what has a ``fingerprint``.
         splits: of an archive and the parsed options, functions that give examples, by the name of
             their split: train, valid and test; train and test; or all.
         labels: the classes in the order of their numbers; None: those that there are, in
@@ -80,6 +85,7 @@ class ClassificationCorpus(Corpus):
 
     alternatives: tuple
     splits: Callable
+    given: Callable = lambda options: None
     labels: tuple | None
     metrics: tuple = ("accuracy",)
     cross_validated: bool = False
@@ -188,8 +194,6 @@ class PairCorpus(Corpus):
         write_text: of these files, a folder and the options: writes ``{split}.{side}``.
         lower: its text is in small letters.
         splits: of the options, those that there are.
-        settings: of the options, what the text depends on beside its source.
-        add_options: adds its own options to a parser.
     """
 
     sides: tuple
@@ -198,8 +202,6 @@ class PairCorpus(Corpus):
     write_text: Callable
     lower: bool = False
     splits: Callable = lambda options: SPLITS
-    settings: Callable = lambda options: {}
-    add_options: Callable = lambda parser: None
 
     task = "translation"
     criterion = "label_smoothed_cross_entropy"

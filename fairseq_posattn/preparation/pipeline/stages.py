@@ -84,7 +84,11 @@ class Stages:
         work = self._working_folder()
         for output in outputs:
             (work / output).parent.mkdir(parents=True, exist_ok=True)
-        function(work)
+        try:
+            function(work)
+        except UsageError:
+            shutil.rmtree(work)
+            raise
         self._replace(name, outputs, work)
         shutil.rmtree(work)
         self.record.stages[name]["settings"] = settings

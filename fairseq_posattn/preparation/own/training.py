@@ -1,0 +1,51 @@
+"""The command that trains on one's own data, ready to be copied."""
+
+import shlex
+
+from fairseq_posattn.preparation.command import shown
+
+# fairseq's task takes as many words of a text; models of documents read those.
+POSITIONS = 512
+LONG = 100  # words; a model of sentences would need much memory for more
+
+
+def print_command(dest, flags):
+    """Print the command of fairseq-train.
+
+    Args:
+        dest: the data.
+        flags: a list of lines.
+    """
+    data, checkpoints = (
+        shlex.quote(str(path)) for path in (shown(dest), f"checkpoints/{dest.name}")
+    )
+    lines = [
+        f'fairseq-train {data} --user-dir "$(posattn user-dir)"',
+        *flags,
+        f"--save-dir {checkpoints}",
+    ]
+    print("next:\n    " + " \\\n        ".join(lines))
+
+
+def classification_flags(corpus, classes, longest):
+    """What trains a classifier, in lines.
+
+    Args:
+        corpus: a :class:`.corpus.ClassificationCorpus`.
+        classes: how many there are.
+        longest: words of the longest text.
+    """
+    if corpus.scored:
+        target = "--num-classes 1 --criterion rating_regression"
+        best = "--best-checkpoint-metric rmse"
+    else:
+        target = f"--num-classes {classes} --criterion {corpus.criterion}"
+        best = "--best-checkpoint-metric accuracy --maximize-best-checkpoint-metric"
+    model = "cspan_classifier" if longest > LONG else "mpsan_classifier"
+    cut = [f"--max-positions {POSITIONS} --shorten-method truncate"] if longest >= POSITIONS else []
+    return [
+        f"--task {corpus.task} {target}",
+        f"--arch {model} --optimizer adam --lr 1e-3 --batch-size 64 --max-epoch 15",
+        *cut,
+        best,
+    ]

@@ -1,0 +1,197 @@
+"""Labelled text of one's own: posattn prepare classification own."""
+
+import gzip
+import json
+import shlex
+from collections import Counter
+from functools import partial
+
+import pytest
+
+from fairseq_posattn.preparation.__main__ import prepare
+from fairseq_posattn.preparation.own.division import hold_out
+from fairseq_posattn.preparation.own.tables import read_rows
+
+main = partial(prepare, "classification")
+MOODS = ("glad", "sad", "so so")
+
+
+def table(path, rows, header="text,mood,stars", between=","):
+    lines = [header.replace(",", between), *(between.join(map(str, row)) for row in rows)]
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def moods(count, start=0):
+    return [(f"Text number {n}.", MOODS[n % 3], n % 4) for n in range(start, start + count)]
+
+
+def lines(path):
+    return path.read_text(encoding="utf-8").splitlines()
+
+
+@pytest.fixture
+def own(tmp_path):
+    """Prepares a file; returns the status and the destination."""
+
+    def run(file, *words, target=("--label", "mood")):
+        dest = tmp_path / "data/own"
+        words = ["--text", "text", *target, "--dest", str(dest), "--jobs", "1", *map(str, words)]
+        return main(["own", str(file), *words]), dest
+
+    return run
+
+
+def test_a_table_becomes_data_and_ends_with_the_command_that_trains(
+    tmp_path, own, fairseq_here, capsys
+):
+    rows = [*moods(58), ("Text number 1.", "sad", 3)]
+    status, dest = own(table(tmp_path / "moods.csv", rows), "--valid", "0.2")
+    assert status == 0
+    texts = {split: lines(dest / f"text/{split}.input0") for split in ("train", "valid", "test")}
+    assert {split: len(held) for split, held in texts.items()} == {
+        "train": 41,
+        "valid": 12,
+        "test": 6,
+    }
+    assert sorted(sum(texts.values(), [])) == sorted(f"text number {n} ." for n in [*range(58), 1])
+    assert [line.split()[0] for line in lines(dest / "label/dict.txt")] == ["glad", "sad", "so_so"]
+    printed = capsys.readouterr().out
+    command = shlex.split(printed.partition("next:\n")[2].replace("\\\n", ""))
+    assert command[:2] == ["fairseq-train", str(dest)]
+    assert command[command.index("--num-classes") + 1] == "3"
+    assert command[command.index("--task") + 1] == "sentence_prediction"
+
+
+def test_sizes_repetitions_leaks_and_shares_are_told(tmp_path, own, fairseq_here, capsys):
+    train = table(tmp_path / "train.csv", [*moods(9), *moods(2)])
+    valid = table(tmp_path / "valid.csv", [*moods(3, start=2), *moods(1, start=20)])
+    test = table(tmp_path / "test.csv", moods(3, start=30))
+    assert own(train, "--valid", valid, "--test", test)[0] == 0
+    printed, said = capsys.readouterr()
+    rows = {line.split()[0]: line.split()[1:] for line in printed.splitlines() if line.strip()}
+    assert rows["train"] == ["11", "2", "-", "4,", "4"]
+    assert rows["valid"] == ["4", "0", "3", "4,", "4"]
+    assert rows["test"] == ["3", "0", "0", "4,", "4"]
+    assert rows["glad"] == ["4", "(36.4%)", "1", "(25.0%)", "1", "(33.3%)"]
+    assert "warning: 3 of the 4 examples of valid are in train, too" in said
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "csv.gz"])
+def test_tables_are_read_alike(tmp_path, ending):
+    path = tmp_path / f"moods.{ending}"
+    if ending == "jsonl":
+        rows = [{"text": text, "mood": mood} for text, mood, _ in moods(3)]
+        path.write_text("\n\n".join(map(json.dumps, rows)) + "\n")
+    else:
+        table(path, moods(3), between="\t" if ending == "tsv" else ",")
+        if ending == "csv.gz":
+            path.write_bytes(gzip.compress(path.read_bytes()))
+    values = [values for _, values in read_rows(path, ["mood", "text"])]
+    assert values == [[mood, text] for text, mood, _ in moods(3)]
+
+
+def test_quoted_text_keeps_its_lines_and_its_place(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text('\ufefftext,mood\r\n"one,\r\n""two""",sad\r\n\r\nthree,glad\r\n')
+    assert list(read_rows(path, ["text"])) == [
+        (f"{path}:2", ['one,\n"two"']),
+        (f"{path}:5", ["three"]),
+    ]
+
+
+def test_pairs_and_numbers(tmp_path, own, fairseq_here, capsys):
+    rows = [(f"one {n}", n + 0.5, f"other {n}") for n in range(20)]
+    file = table(tmp_path / "pairs.tsv", rows, "text,likeness,with", "\t")
+    status, dest = own(file, "--text-pair", "with", target=("--score", "likeness"))
+    assert status == 0
+    for split in ("train", "valid", "test"):
+        scores = lines(dest / f"label/{split}.label")
+        for one, other, score in zip(
+            lines(dest / f"text/{split}.input0"),
+            lines(dest / f"text/{split}.input1"),
+            scores,
+            strict=True,
+        ):
+            assert float(score) - 0.5 == float(one.split()[1]) == float(other.split()[1])
+    printed = capsys.readouterr().out
+    assert "--task sentence_pair_prediction --num-classes 1 --criterion rating_reg" in printed
+
+
+def test_the_classes_of_what_is_held_out_are_trained():
+    labels = ["often"] * 40 + ["rare", "alone"] * 1
+    chosen = hold_out(labels, 1, {"test": 20, "valid": 10}, "file")
+    held = set().union(*chosen.values())
+    assert len(chosen["test"] & chosen["valid"]) == 0
+    assert {labels[i] for i in range(len(labels)) if i not in held} == set(labels)
+    assert chosen == hold_out(labels, 1, {"test": 20, "valid": 10}, "file")
+    assert chosen != hold_out(labels, 2, {"test": 20, "valid": 10}, "file")
+
+
+def test_each_class_has_its_share():
+    chosen = hold_out(["a"] * 60 + ["b"] * 30, 1, {"test": 9, "valid": 9}, "file")
+    for indices in chosen.values():
+        assert Counter(index < 60 for index in indices) == {True: 6, False: 3}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("t.csv", "", "t.csv: the file is empty"),
+        ("t.csv", "text,mood\n", "t.csv: holds no rows"),
+        (
+            "t.csv",
+            "text,feeling\na,b\n",
+            "t.csv:2: no column 'mood'; give one that is there: 'text'",
+        ),
+        ("t.csv", "text,text,mood\na,b,c\n", "t.csv:1: two columns are called 'text': rename one"),
+        ("t.csv", "text,mood\na,b\na,b,c\n", "t.csv:3: 3 fields in a table of 2 columns; put"),
+        ("t.csv", 'text,mood\na,b\n"a,b\n', "t.csv:3: not in CSV format"),
+        ("t.tsv", "text\tmood\na\tb\tc\n", "t.tsv:2: 3 fields in a table of 2 columns; part them"),
+        ("t.csv", "text,mood\na,\n", "t.csv:2: no label in column 'mood'"),
+        ("t.csv", "text,mood\na,<unk>\n", "t.csv:2: '<unk>' in column 'mood' cannot be a label"),
+        ("t.jsonl", '{"text": "a", "mood": "b"}\n{\n', "t.jsonl:2: no JSON object"),
+        ("t.jsonl", '{"text": "a"}\n', "t.jsonl:1: no column 'mood'"),
+        ("t.jsonl", '{"text": 3, "mood": "b"}\n', "t.jsonl:1: column 'text' is 3, no text"),
+        ("t.csv", b"text,mood\na,b\n\xe9t\xe9,b\n", "t.csv:3: not UTF-8: byte 1 is 0xe9; convert"),
+        ("t.txt", "text,mood\na,b\n", "t.txt: is it CSV, TSV or JSONL?"),
+        (
+            "t.csv",
+            "text,mood\na,b\n",
+            "t.csv: 1 examples of 1 classes are too few to hold some out for",
+        ),
+    ],
+)
+def test_what_is_wrong_is_one_line(tmp_path, own, capsys, name, content, words):
+    file = tmp_path / name
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    status, dest = own(file)
+    assert status == 1
+    said = capsys.readouterr().err
+    assert words in said
+    assert said.count("\n") == 1
+    assert [path.name for path in dest.iterdir()] == [".lock"]
+
+
+def test_a_label_that_is_not_trained_is_told(tmp_path, own, capsys):
+    train = table(tmp_path / "train.csv", moods(20))
+    test = table(tmp_path / "test.csv", [*moods(2), ("hm", "angry", 1)])
+    status, dest = own(train, "--test", test)
+    assert status == 1
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert f"{test}:4: the label 'angry' is in no example of {train}: correct it" in said
+    assert not (dest / "text").exists()
+
+
+def test_numbers_are_numbers(tmp_path, own, capsys):
+    file = table(tmp_path / "t.csv", [("a", "b", "nan")])
+    assert own(file, target=("--score", "stars"))[0] == 1
+    assert f"{file}:2: 'nan' in column 'stars' is no number" in capsys.readouterr().err
+
+
+def test_other_columns_are_other_data(tmp_path, own, fairseq_here):
+    file = table(tmp_path / "t.csv", moods(30))
+    assert own(file)[0] == 0
+    status, dest = own(file, target=("--label", "stars"))
+    assert status == 0
+    assert "3" in lines(dest / "text/train.label")
