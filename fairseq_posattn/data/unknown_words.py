@@ -1,4 +1,4 @@
-"""How many words of what a model is given it does not know: most of them are a mistake."""
+"""How many words of what a model is given it does not know: many are a mistake."""
 
 from dataclasses import dataclass
 
@@ -8,16 +8,18 @@ from torch import Tensor
 
 @dataclass
 class UnknownWords:
-    """Counts words, and tells once if most of them are unknown.
+    """Counts words, and tells once if too many of them are unknown.
 
     Attributes:
         unknown: of ``words``.
         told: whether :meth:`warning` has told it.
+        share: of the words that may be unknown. Pieces are nearly all known.
     """
 
     unknown: int = 0
     words: int = 0
     told: bool = False
+    share: float = 0.5
 
     def add(self, tokens: Tensor, dictionary: Dictionary) -> None:
         """Count those of ``tokens``, numbers of words in any shape, that are no marks."""
@@ -27,7 +29,7 @@ class UnknownWords:
 
     def warning(self) -> str | None:
         """What to say, the first time that there is something to say."""
-        if self.told or 2 * self.unknown <= self.words:
+        if self.told or self.unknown <= self.share * self.words:
             return None
         self.told = True
         return (

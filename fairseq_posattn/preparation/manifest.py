@@ -12,6 +12,7 @@ from pathlib import Path
 from fairseq_posattn.errors import UsageError
 
 NAME = "preparation.json"
+LATER = ("cased", "longest")  # what a folder was prepared by before there were these, it still is
 PACKAGES = ("fairseq-posattn", "sacremoses", "sentencepiece", "subword-nmt")
 
 
@@ -29,6 +30,9 @@ class Manifest:
             or None.
         languages: source and target of pairs that are translated or summarised.
         versions: of what made it, by package; empty where it was made before it had a manifest.
+        cased: WordPiece kept capitals and accents. An older manifest does not say it: they were
+            kept where it has not ``lower``.
+        longest: pieces of a line; those after them are cut off. None where that is not known.
     """
 
     corpus: str
@@ -38,6 +42,8 @@ class Manifest:
     subwords: str | None = None
     languages: tuple[str, ...] = ()
     versions: dict[str, str] = field(default_factory=dict)
+    cased: bool = False
+    longest: int | None = None
 
 
 def write(folder, manifest):
@@ -46,7 +52,7 @@ def write(folder, manifest):
     (Path(folder) / NAME).write_text(f"{text}\n", encoding="utf-8")
 
 
-def stage(stages, corpus, *, lower, parts=(".",)):
+def stage(stages, corpus, *, lower, parts=(".",), **pieces):
     """The last stage of a preparation: write the manifest into each folder that fairseq reads.
 
     Args:
@@ -54,6 +60,7 @@ def stage(stages, corpus, *, lower, parts=(".",)):
         corpus: a :class:`.corpus.Corpus`.
         lower: its text is in small letters.
         parts: these folders.
+        pieces: ``cased`` and ``longest``, which the stage of the pieces depends on.
     """
     manifest = Manifest(
         corpus.name, corpus.task, corpus.word_rule, lower, corpus.subwords, list(corpus.sides)
@@ -63,10 +70,11 @@ def stage(stages, corpus, *, lower, parts=(".",)):
 
     def make(work):
         for part in parts:
-            write(work / part, replace(manifest, versions=versions))
+            write(work / part, replace(manifest, versions=versions, **pieces))
 
     outputs = [f"{part}/{NAME}".removeprefix("./") for part in parts]
-    stages.run("manifest", outputs, make, **asdict(manifest))
+    settings = {name: value for name, value in asdict(manifest).items() if name not in LATER}
+    stages.run("manifest", outputs, make, **settings)
 
 
 def read(folder) -> Manifest | None:
@@ -90,7 +98,10 @@ def read(folder) -> Manifest | None:
 
 _MEND = "prepare the data again"
 _LARGEST = 1 << 20  # bytes
-_TYPES = {"lower": bool, "subwords": (str, type(None)), "languages": list, "versions": dict}
+_TYPES = {
+    **{"lower": bool, "subwords": (str, type(None)), "languages": list, "versions": dict},
+    **{"cased": bool, "longest": (int, type(None))},
+}
 _REQUIRED = {"corpus", "task", "word_rule"}
 
 

@@ -44,7 +44,12 @@ def prepare(corpus, options):
         to_pieces(stages, splits, kind, options)
         binarise(stages, splits, kind, options.jobs)
         described = replace(corpus, subwords=options.subwords)
-        manifest.stage(stages, described, lower=corpus.lower or kind.lower)
+        manifest.stage(
+            *(stages, described),
+            lower=corpus.lower or kind.lower,
+            cased=not kind.lower,
+            longest=options.max_pieces,
+        )
         targets = {split: options.dest / f"text/{kind.prefix}{split}.target" for split in splits}
         counts = {split: count_lines(path) for split, path in targets.items()}
         report_counts(counts, corpus.published, options.limit, "pairs")

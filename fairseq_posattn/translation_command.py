@@ -1,0 +1,193 @@
+"""Translate plain text, a line at a time, with a trained model.
+
+    echo "Guten Morgen!" | %(prog)s checkpoints/iwslt14/checkpoint_best.pt
+
+reads a sentence a line and prints its translation; for a blank line a blank one. Sentences are made
+words and pieces as the training data was, and what the model writes is made plain text again: by
+preparation.json, beside the data. Where that is not there, sentences are taken as they stand, in
+pieces with spaces between, and so are translations. Lines that are typed, or that another program
+writes now and then, are answered at once.
+
+Several checkpoints of the same data are asked together, as an ensemble.
+"""
+
+import argparse
+import contextlib
+import logging
+import os
+import sys
+from pathlib import Path
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.prediction_command import arriving_lines, fail
+from fairseq_posattn.preparation.command import positive
+
+# What models were published with, as fairseq's flags call it; by the name of the field.
+TRANSLATION = {"beam": 5, "lenpen": 1.0, "max_len_b": 200, "no_repeat_ngram_size": 0}
+
+
+def make_parser(prog=None, about=__doc__, decoding=TRANSLATION):
+    parser = argparse.ArgumentParser(
+        prog=prog, description=about, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "checkpoints",
+        nargs="+",
+        metavar="CHECKPOINT",
+        help="files that fairseq-train wrote; several also with colons between",
+    )
+    parser.add_argument(
+        "--input", default="-", metavar="FILE", help="text to read (default: standard input)"
+    )
+    parser.add_argument(
+        "--data",
+        metavar="FOLDER",
+        help="binarised data whose dictionaries and preparation.json to use (default: where they "
+        "were in training)",
+    )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help='print a JSON object a line: {"text": ..., "hypotheses": [{"text": ..., "score": ..., '
+        '"pieces": ...}, ...]}',
+    )
+    _add_decoding(parser.add_argument_group("decoding, as fairseq-generate has it"), decoding)
+    parser.add_argument(
+        "--batch-size",
+        type=positive,
+        default=128,
+        metavar="N",
+        help="lines that the model sees at once, at most (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--max-tokens",
+        type=positive,
+        default=8000,
+        metavar="N",
+        help="pieces that the model sees at once, at most, padding among them (default: "
+        "%(default)s)",
+    )
+    parser.add_argument(
+        "--buffer-size",
+        type=positive,
+        default=4096,
+        metavar="N",
+        help="lines to read, where they come fast, before the first is answered; those of like "
+        "length share a batch (default: %(default)s)",
+    )
+    parser.add_argument("--cpu", action="store_true", help="leave the GPU alone")
+    return parser
+
+
+def _add_decoding(group, decoding):
+    for flag, kind, about in (
+        ("--beam", positive, "hypotheses that are followed at once"),
+        ("--lenpen", float, "length penalty: above 1 favours long translations, below 1 short"),
+        ("--max-len-a", float, "the longest: this, times the pieces of the source,"),
+        ("--max-len-b", int, "and this many more"),
+        ("--min-len", positive, "the shortest, in pieces"),
+        ("--no-repeat-ngram-size", int, "let no sequence of so many pieces come twice; 0: may"),
+    ):
+        name = flag[2:].replace("-", "_")
+        default = decoding.get(name, {"max_len_a": 0, "min_len": 1}.get(name))
+        about = f"{about} (default: {default})"
+        group.add_argument(flag, type=kind, default=default, metavar="N", help=about)
+    group.add_argument(
+        "--nbest",
+        type=positive,
+        default=1,
+        metavar="N",
+        help="print so many translations of each line, the best first, a line each; of a blank "
+        "line one blank one (default: 1)",
+    )
+
+
+def main(arguments=None, prog=None, about=__doc__, decoding=TRANSLATION):
+    """Translate; returns the exit status."""
+    parser = make_parser(prog, about, decoding)
+    args = parser.parse_args(arguments)  # first, so that --help needs no PyTorch
+    try:
+        translate(args)
+    except UsageError as error:
+        return fail(parser, error)
+    except BrokenPipeError:  # as with | head
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        return fail(parser, f"{error.filename or 'standard output'}: {error.strerror}")
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def translate(args):
+    """Answer line by line."""
+    from tqdm import tqdm
+
+    from fairseq_posattn import translation
+
+    logging.disable(logging.INFO)  # fairseq tells of its dictionaries
+    with contextlib.ExitStack() as stack:
+        file, name = sys.stdin.buffer, "standard input"
+        if args.input != "-":
+            file, name = stack.enter_context(open(args.input, "rb")), args.input
+        translator = translation.load(
+            [path for given in args.checkpoints for path in split_checkpoints(given)],
+            args.data,
+            device="cpu" if args.cpu else None,
+            **decoding_of(args),
+        )
+        if translator.manifest is None:
+            say(f"{args.checkpoints[0]}: its data has no preparation.json: text is taken as it is")
+        is_typed = file.isatty() or not sys.stderr.isatty()
+        bar = stack.enter_context(tqdm(disable=is_typed, unit=" lines"))
+        number = 0
+        for lines in arriving_lines(file.fileno(), args.buffer_size, name):
+            texts, wrong = readable(lines, name, number)
+            number += len(lines)
+            for found in translator(texts, args.batch_size, args.max_tokens):
+                answers = [one.text for one in found.hypotheses] or [""]
+                print(*([found.as_json()] if args.json else answers), sep="\n")
+            sys.stdout.flush()
+            bar.update(len(lines))
+            if warning := translator.unknown.warning():
+                say(f"{name}: {warning}")
+            if wrong:
+                raise wrong
+        if translator.cut:
+            said = "1 line was" if translator.cut == 1 else f"{translator.cut:,} lines were"
+            say(f"{name}: {said} cut to the {translator.longest:,} pieces that the model reads")
+
+
+def say(warning):
+    sys.stderr.write(f"warning: {warning}\n")
+
+
+def split_checkpoints(given):
+    """The checkpoints of an argument: one, or several with colons between."""
+    return [given] if Path(given).exists() else given.split(":")
+
+
+def decoding_of(args):
+    """The fields of fairseq's configuration."""
+    names = ("beam", "lenpen", "max_len_a", "max_len_b", "min_len", "no_repeat_ngram_size", "nbest")
+    return {name: getattr(args, name) for name in names}
+
+
+def readable(lines, name, before):
+    """Lines as text up to the first that is none, and what there is to say of that one.
+
+    Args:
+        before: how many lines of the file came before these.
+    """
+    texts = []
+    for number, line in enumerate(lines, start=before + 1):
+        try:
+            text = line.decode("utf-8")
+        except UnicodeDecodeError:
+            return texts, UsageError(f"{name}:{number}: not UTF-8")
+        texts.append(text.removeprefix("\ufeff") if number == 1 else text)
+    return texts, None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,121 @@
+"""Plain text is made pieces as the test sets were, which went through the whole preparation."""
+
+import json
+from functools import partial
+
+import pytest
+import summaries
+from archive_files import write_folder
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.preparation import manifest
+from fairseq_posattn.preparation.__main__ import prepare
+from fairseq_posattn.preparation.manifest import Manifest
+from fairseq_posattn.preparation.plain_text import joiner, splitter
+
+CAPTIONS = {
+    "de": "Ein Mann sieht „zwei“ Bälle & lacht, in der U-Bahn Nr. {}.",
+    "en": "A man sees “two” balls & laughs, in the metro-line No. {}.",
+}
+SPLITS = {"train": 30, "val": 3, "test_2016_flickr": 12}
+
+
+def captions(split, language):
+    return [CAPTIONS[language].format(number) for number in range(SPLITS[split])]
+
+
+@pytest.fixture(scope="module")
+def multi30k(tmp_path_factory):
+    source, dest = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("prepared")
+    for split in SPLITS:
+        for language in CAPTIONS:
+            text = "".join(f"{line}\n" for line in captions(split, language))
+            (source / f"{split}.{language}").write_text(text, encoding="utf-8")
+    words = ["multi30k", "--source", source, "--dest", dest, "--jobs", "1"]
+    assert prepare("translation", list(map(str, [*words, "--bpe-operations", "40"]))) == 0
+    return dest
+
+
+def lines_of(path):
+    return path.read_text(encoding="utf-8").splitlines()
+
+
+def test_by_moses_in_small_letters_and_byte_pairs(multi30k):
+    told = manifest.read(multi30k)
+    for language in CAPTIONS:
+        split = splitter(multi30k, told, language)
+        found = [split(f"{line} \r\n") for line in captions("test_2016_flickr", language)]
+        assert found == lines_of(multi30k / f"text/bpe.test.{language}")
+
+
+def test_words_are_joined_by_the_marks_of_their_language(multi30k):
+    join = joiner(manifest.read(multi30k), "en")
+    plain = lines_of(multi30k / "text/test.en")[3]
+    assert join(plain) == 'a man sees "two" balls & laughs, in the metro-line no. 3.'
+    assert joiner(Manifest("own", "translation", "spaces"), "en")("a , b") == "a , b"
+
+
+@pytest.fixture(scope="module")
+def stories(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("source")
+    return write_folder(folder, {**summaries.stories(), **summaries.url_lists()})
+
+
+@pytest.mark.parametrize(
+    "options", [["sentencepiece"], ["wordpiece"], ["wordpiece", "--cased"]], ids=" ".join
+)
+def test_by_the_pieces_of_summarization_cut_as_they_were(stories, tmp_path, options):
+    words = ["cnn_dailymail", "--source", stories, "--dest", tmp_path, "--jobs", "1"]
+    words += ["--vocabulary-size", "120", "--max-pieces", "9", "--subwords", *options]
+    assert prepare("summarization", list(map(str, words))) == 0
+    split = splitter(tmp_path, manifest.read(tmp_path), "source")
+    prefix = "spm" if options == ["sentencepiece"] else "wordpiece"
+    found = [split(line) for line in lines_of(tmp_path / "text/test.source")]
+    assert found == lines_of(tmp_path / f"text/{prefix}.test.source")
+    assert {len(line.split(" ")) for line in found} == {9}
+
+
+def test_codes_may_lie_beside_the_manifest_alone(multi30k, tmp_path):
+    told = manifest.read(multi30k)
+    (tmp_path / "bpe.codes").write_bytes((multi30k / "text/bpe.codes").read_bytes())
+    line = CAPTIONS["de"]
+    assert splitter(tmp_path, told, "de")(line) == splitter(multi30k, told, "de")(line)
+
+
+TOLD = partial(Manifest, "own", "translation")
+
+
+@pytest.mark.parametrize(
+    "told, complaint",
+    [
+        (TOLD("moses-escaped", subwords="subword_nmt"), "has no bpe.codes"),
+        (TOLD("moses-escaped", subwords="morphemes"), "'morphemes'"),
+        (TOLD("of a later version"), "'of a later version'"),
+    ],
+)
+def test_what_is_not_there_is_named(tmp_path, told, complaint):
+    with pytest.raises(UsageError, match=complaint) as error:
+        splitter(tmp_path, told, "de")
+    assert str(error.value).startswith(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "subwords, name",
+    [("subword_nmt", "bpe.codes"), ("sentencepiece", "spm.model"), ("wordpiece", "vocab.txt")],
+)
+def test_codes_that_are_none_are_named(tmp_path, subwords, name, capfd):
+    (tmp_path / name).write_text("a b c d\n")
+    with pytest.raises(UsageError) as error:
+        splitter(tmp_path, TOLD("spaces", subwords=subwords), "de")
+    assert str(error.value).startswith(f"{tmp_path / name}: ")
+    assert "\n" not in str(error.value)
+    assert capfd.readouterr().err == ""
+
+
+def test_an_older_manifest_of_wordpiece_says_by_its_letters_whether_it_is_cased(tmp_path):
+    (tmp_path / "vocab.txt").write_text("[UNK]\nA\na\n")
+    for lower, pieces in ((True, "a a"), (False, "A a")):
+        told = {"corpus": "c", "task": "t", "word_rule": "spaces", "lower": lower}
+        path = tmp_path / manifest.NAME
+        path.write_text(json.dumps({**told, "subwords": "wordpiece"}))
+        assert splitter(tmp_path, manifest.read(tmp_path), "source")("A a") == pieces

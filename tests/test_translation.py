@@ -1,0 +1,192 @@
+"""Translations, by the small trained model among the fixtures."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from fairseq.data import data_utils
+
+from fairseq_posattn import translation, translation_command
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.preparation import manifest
+from fairseq_posattn.preparation.manifest import Manifest
+from fairseq_posattn.trained_model import load as load_checkpoint
+
+FIXTURE = Path(__file__).parent / "fixtures" / "translation"
+CHECKPOINT = FIXTURE / "checkpoint.pt"
+CLASSIFIER = FIXTURE.parent / "classification"
+EXPECTED = (FIXTURE / "translations.txt").read_text().splitlines()
+
+
+def load(*checkpoints, data=FIXTURE / "data", **options):
+    return translation.load(checkpoints or [CHECKPOINT], str(data), device="cpu", **options)
+
+
+@pytest.fixture(scope="module")
+def translator():
+    return load()
+
+
+@pytest.fixture(scope="module")
+def source(translator):
+    """The lines of which the translations of the fixture are."""
+    dictionary = translator.task.source_dictionary
+    tokens = data_utils.load_indexed_dataset(str(FIXTURE / "data/test.de-en.de"), dictionary)
+    return [dictionary.string(line) for line in tokens]
+
+
+def command(*arguments, checkpoint=CHECKPOINT, data=FIXTURE / "data"):
+    words = [str(checkpoint), "--data", str(data), "--cpu", *arguments]
+    return translation_command.main(list(map(str, words)), prog="posattn translate")
+
+
+def written(tmp_path, content):
+    path = tmp_path / "text"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+# --- Lines ---------------------------------------------------------------------------------------
+
+
+def test_it_translates_as_fairseq_generate_does_whatever_shares_a_batch(translator, source):
+    for options in ({}, {"batch_size": 1}, {"max_tokens": 7}):
+        assert [found.text for found in translator(source, **options)] == EXPECTED
+
+
+def test_blank_lines_are_answered_with_blank_ones(tmp_path, capsys, source):
+    path = written(tmp_path, f"{source[0]}\n\n \t \r\n{source[1]}\n\n")
+    assert command("--input", path) == 0
+    assert capsys.readouterr().out.split("\n") == [EXPECTED[0], "", "", EXPECTED[1], "", ""]
+
+
+def test_windows_of_lines_leave_the_order(tmp_path, capsys, source):
+    path = written(tmp_path, "\n".join(source * 3))
+    assert command("--input", path, "--buffer-size", "5", "--batch-size", "2") == 0
+    assert capsys.readouterr().out.splitlines() == EXPECTED * 3
+
+
+def test_lines_before_one_that_is_no_text_are_answered(tmp_path, capsys, source):
+    path = written(tmp_path, b"\xef\xbb\xbf" + source[0].encode() + b"\nab\xff\n")
+    assert command("--input", path) == 1
+    output = capsys.readouterr()
+    assert output.out == f"{EXPECTED[0]}\n"
+    assert output.err.splitlines()[-1] == f"posattn translate: error: {path}:2: not UTF-8"
+
+
+def test_json_has_the_scores_of_all_hypotheses(tmp_path, capsys, source):
+    path = written(tmp_path, f"{source[0]}\n\n")
+    assert command("--input", path, "--json", "--nbest", "2") == 0
+    first, blank = map(json.loads, capsys.readouterr().out.splitlines())
+    assert first["text"] == EXPECTED[0]
+    better, worse = first["hypotheses"]
+    assert better["score"] > worse["score"]
+    assert better["pieces"] == EXPECTED[0] != worse["pieces"]
+    assert blank == {"text": "", "hypotheses": []}
+
+
+def test_of_a_mark_of_the_dictionary_a_line_has_only_the_letters(translator):
+    dictionary = translator.dictionary
+    tokens = translator.encode("a </s> <pad> b").tolist()
+    unknown = dictionary.unk()
+    assert tokens == [
+        dictionary.index("a"),
+        unknown,
+        unknown,
+        dictionary.index("b"),
+        dictionary.eos(),
+    ]
+
+
+def test_a_line_longer_than_the_model_reads_is_cut_and_told(tmp_path, capsys, source):
+    path = written(tmp_path, f"{source[0]}\n{' '.join('abc' * 9)}\n")
+    assert command("--input", path) == 0
+    output = capsys.readouterr()
+    assert output.out.startswith(f"{EXPECTED[0]}\n")
+    assert f"{path}: 1 line was cut to the 16 pieces" in output.err
+
+
+def test_unknown_words_are_told(tmp_path, capsys, source):
+    path = written(tmp_path, f"{source[0]} Zug\n")
+    assert command("--input", path) == 0
+    assert "words are unknown to the model" in capsys.readouterr().err
+
+
+# --- What the text is made of --------------------------------------------------------------------
+
+
+@pytest.fixture
+def data(tmp_path):
+    """The dictionaries of the fixture, as of data whose text was prepared."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for dictionary in (FIXTURE / "data").glob("dict.*.txt"):
+        shutil.copy(dictionary, folder)
+    rule = {"word_rule": "moses-escaped", "lower": True, "subwords": "subword_nmt"}
+    manifest.write(folder, Manifest("own", "translation", **rule, languages=("de", "en")))
+    (folder / "bpe.codes").write_text("#version: 0.2\nz z</w>\n")
+    return folder
+
+
+def test_text_is_made_pieces_and_plain_again(data, source, monkeypatch):
+    translator = load(data=data)
+    assert translator.split("AB,c") == "a@@ b , c"
+    texts = [found.text for found in translator([f"  {line.upper()} " for line in source])]
+    assert texts == EXPECTED
+    pieces = iter(["A@@ B , C &apos;s"])
+    monkeypatch.setattr(
+        translator.task.target_dictionary, "string", lambda *args, **options: next(pieces)
+    )
+    assert translator(["a"])[0].text == "AB, C's"
+
+
+# --- Models --------------------------------------------------------------------------------------
+
+
+def test_an_ensemble_of_equals_is_each_of_them(source):
+    ensemble = load(CHECKPOINT, CHECKPOINT)
+    assert len(ensemble.models) == 2
+    assert [found.text for found in ensemble(source)] == EXPECTED
+
+
+def test_models_of_other_dictionaries_do_not_go_together(monkeypatch):
+    trained = [load_checkpoint(str(CHECKPOINT), str(FIXTURE / "data")) for _ in range(2)]
+    trained[1].task.target_dictionary.add_symbol("Q")
+    monkeypatch.setattr(translation, "load_checkpoint", lambda path, data: trained[int(path)])
+    with pytest.raises(UsageError, match="different dictionaries of the target"):
+        load("0", "1")
+
+
+def test_colons_part_the_models_of_an_ensemble(tmp_path):
+    split = translation_command.split_checkpoints
+    assert split("a.pt:b.pt") == ["a.pt", "b.pt"]
+    (tmp_path / "a:b.pt").write_bytes(b"")
+    assert split(str(tmp_path / "a:b.pt")) == [str(tmp_path / "a:b.pt")]
+
+
+@pytest.mark.parametrize(
+    "arguments, options, complaint",
+    [
+        ((), {"checkpoint": "nowhere.pt"}, "nowhere.pt: there is no such checkpoint"),
+        ((), {"data": "nowhere"}, "nowhere, where the dictionaries should be, is not there"),
+        (
+            (),
+            {"checkpoint": CLASSIFIER / "checkpoint.pt", "data": CLASSIFIER / "data"},
+            "neither translates nor summarises: it was trained with --task sentence_prediction",
+        ),
+        (("--nbest", "6"), {}, "nbest 6: a beam of 5"),
+        (("--input", "nowhere.txt"), {}, "nowhere.txt: No such file or directory"),
+    ],
+)
+def test_what_cannot_be_is_one_line(arguments, options, complaint, capsys):
+    assert command(*arguments, **options) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("posattn translate: error: ")
+    assert complaint in error
+    assert error.count("\n") == 1
+
+
+def test_a_setting_that_fairseq_has_not_is_named():
+    with pytest.raises(UsageError, match="beams"):
+        load(beams=3)
