@@ -92,7 +92,8 @@ def test_not_a_number_is_noticed():
 @pytest.mark.slow
 def test_dropping_something_else_on_the_way_back_is_noticed(monkeypatch):
     """A kernel that draws again at every launch."""
-    from fairseq_posattn.attention.kernels import distance_scores
+    from fairseq_posattn.attention.kernels import distance_attention, distance_scores
+    from fairseq_posattn.attention.kernels.tile import Drawn
 
     class Redrawing:
         def __init__(self, kernel):
@@ -100,9 +101,8 @@ def test_dropping_something_else_on_the_way_back_is_noticed(monkeypatch):
 
         def __getitem__(self, grid):
             def launch(*args, **options):
-                seeds = [a for a in args if torch.is_tensor(a) and a.dtype == torch.int64]
-                for seed in seeds:
-                    seed += 1
+                for drawn in (a for a in args if isinstance(a, Drawn)):
+                    drawn.seed.add_(1)
                 return self.kernel[grid](*args, **options)
 
             return launch
@@ -110,6 +110,8 @@ def test_dropping_something_else_on_the_way_back_is_noticed(monkeypatch):
     for kernel in ("differentiate_keys", "differentiate_whole"):
         redrawing = Redrawing(getattr(distance_scores, kernel))
         monkeypatch.setattr(distance_scores, kernel, redrawing)
+    unkept = distance_attention.plan_of.__wrapped__  # plans that are kept have the kernels' own
+    monkeypatch.setattr(distance_attention, "plan_of", unkept)
     assert "gave wrong results" in reason_of(dropout_p=0.5)
 
 
