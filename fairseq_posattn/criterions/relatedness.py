@@ -40,6 +40,9 @@ class Relatedness(SentenceCriterion):
         target = target_distribution(targets, logits.size(-1))
         return F.kl_div(logits.log_softmax(-1), target.to(logits), reduction="sum")
 
+    def answers(self, logits):
+        return expected_score(logits.softmax(-1)).tolist()
+
     def measure(self, logits, targets, ids, *, training):
         if training:
             return {}

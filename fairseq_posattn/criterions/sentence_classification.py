@@ -43,6 +43,13 @@ class SentenceClassification(SentenceCriterion):
     def loss(self, logits, targets):
         return F.cross_entropy(logits, targets, reduction="sum")
 
+    def answers(self, logits):
+        return self.answers_of(logits.argmax(-1))
+
+    def answers_of(self, targets):
+        labels = self.task.label_dictionary
+        return [labels[label + labels.nspecial] for label in targets.tolist()]
+
     def measure(self, logits, targets, ids, *, training):
         return {"class_counts": class_counts(logits.argmax(-1), targets, logits.size(-1))}
 

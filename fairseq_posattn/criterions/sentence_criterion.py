@@ -8,6 +8,7 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.logging import metrics
 
 from fairseq_posattn.errors import UsageError
+from fairseq_posattn.mends import validation_results
 
 
 @dataclass
@@ -71,6 +72,9 @@ class SentenceCriterion(FairseqCriterion):
             "sample_size": targets.numel(),
             **self.measure(logits.detach(), targets, sample["id"], training=model.training),
         }
+        if validation_results.wanted() and not model.training:
+            answers = self.answers(logits.detach()), self.answers_of(targets)
+            validation_results.keep(self.task, sample["id"].tolist(), *answers)
         if self.l2 and model.training:
             loss = loss + targets.numel() * self.l2 / 2 * sum_of_squares(model)
         return loss, targets.numel(), logged
@@ -82,6 +86,14 @@ class SentenceCriterion(FairseqCriterion):
     def loss(self, logits, targets):
         """The loss summed over a batch, from ``logits`` [B, K] in float32 and ``targets`` [B]."""
         raise NotImplementedError
+
+    def answers(self, logits):
+        """What is predicted, from ``logits`` [B, K]: a list of names of classes, or of scores."""
+        raise NotImplementedError
+
+    def answers_of(self, targets):
+        """What is right, in the same form."""
+        return targets.tolist()
 
     def measure(self, logits, targets, ids, *, training):
         """By name, what the metrics need to know of a batch.

@@ -51,6 +51,7 @@ from fairseq_posattn.mends import (
     unknown_words,
     unlike_checkpoints,
     validation_metric,
+    validation_results,
     wordpiece_marks,
 )
 
@@ -93,6 +94,7 @@ MENDS = (
     unknown_words,
     wordpiece_marks,
     validation_metric,
+    validation_results,
     empty_save_dir,
     stale_warnings,
     hydra_errors,

@@ -11,9 +11,16 @@ from pathlib import Path
 from statistics import fmean, variance
 from typing import Any
 
+from fairseq_posattn.errors import UsageError
 from fairseq_posattn.recipes.recipe import COSTS
-from fairseq_posattn.recipes.runs import STATISTICS
-from fairseq_posattn.scoring.sentence_statistics import Kept, metric_of, read_statistics
+from fairseq_posattn.recipes.runs import PREDICTIONS, STATISTICS
+from fairseq_posattn.scoring.labels import accuracy, macro_f1
+from fairseq_posattn.scoring.sentence_statistics import (
+    Kept,
+    fingerprint,
+    metric_of,
+    read_statistics,
+)
 from fairseq_posattn.scoring.significance import Group, Statistics, compare, of_sentences, tests_of
 
 BASELINES = ("transformer", "multi-head")  # plain attention, as the tables call it
@@ -32,8 +39,28 @@ def baseline_of(names: Sequence[str]) -> str:
 
 def read_kept(folders: Sequence[Path]) -> list[Kept]:
     """What the runs of a row have kept; nothing unless all of them have."""
-    paths = [folder / STATISTICS for folder in folders]
-    return [read_statistics(path) for path in paths] if all(map(Path.exists, paths)) else []
+    for name, read in ((STATISTICS, read_statistics), (PREDICTIONS, read_predictions)):
+        paths = [folder / name for folder in folders]
+        if all(map(Path.exists, paths)):
+            return [read(path) for path in paths]
+    return []
+
+
+def read_predictions(path: Path) -> Kept:
+    """What each example adds to the scores of a classifier, from its predictions of a test set.
+
+    Raises:
+        UsageError: a line has not two columns, what is predicted and what is right.
+    """
+    lines = path.read_text(encoding="utf-8").splitlines()
+    predicted, tabs, right = zip(*(line.partition("\t") for line in lines or [""]), strict=True)
+    if not all(tabs):
+        raise UsageError(f"{path} is no file of predictions: --steps test makes it anew")
+    metrics = {"accuracy": accuracy([predicted], right).runs[0]}
+    classes = sorted(set(right))
+    if set(predicted) <= set(right):  # the same classes in all runs
+        metrics["macro_f1"] = macro_f1([predicted], right, classes).runs[0]
+    return Kept(fingerprint(right), metrics)
 
 
 def add_comparisons(rows: Sequence[TableRow], kept: Sequence[list[Kept]]) -> None:
@@ -54,7 +81,8 @@ def add_comparisons(rows: Sequence[TableRow], kept: Sequence[list[Kept]]) -> Non
         if place == first:
             continue
         found = None
-        if len(test_sets[place] | test_sets[first]) == 1:
+        same = len(test_sets[place] | test_sets[first]) == 1
+        if same and groups[place].keys() == set(_tested(row)):
             found = _by_sentences(groups[place], groups[first])
         if found := found or by_runs(row, rows[first]):
             row["compared"] = {"with": names[first], **found}
@@ -67,9 +95,14 @@ def _groups(row: TableRow, kept: Sequence[Kept]) -> dict[str, Group]:
     each = [_with_average(run) for run in kept]
     return {
         name: Group(metric_of(name), [metrics[name] for metrics in each])
-        for name in row["scores"]
+        for name in _tested(row)
         if all(name in metrics for metrics in each)
     }
+
+
+def _tested(row: TableRow) -> list[str]:
+    """The table's metrics, of which costs are not compared."""
+    return [name for name in row["scores"] if name in row["paper"] and name not in COSTS]
 
 
 def _with_average(run: Kept) -> dict[str, Statistics]:
@@ -82,10 +115,12 @@ def _with_average(run: Kept) -> dict[str, Statistics]:
 
 
 def _by_sentences(groups: dict[str, Group], baselines: dict[str, Group]) -> Comparison | None:
-    """Tested over sentences and runs; None if a row kept nothing of them."""
-    metrics = {}
-    for name in groups.keys() & baselines.keys():
-        group, baseline = groups[name], baselines[name]
+    """Tested over sentences and runs; None unless both rows kept what that takes."""
+    metrics: dict[str, Any] = {}
+    for name, group in groups.items():
+        if name not in baselines:
+            return None
+        baseline = baselines[name]
         one = compare(group, baseline)
         metrics[name] = {
             "difference": round(one.difference, 4),
@@ -104,9 +139,8 @@ def by_runs(row: TableRow, baseline: TableRow) -> Comparison | None:
         return None
     metrics = {
         name: found
-        for name, scores in row["scores"].items()
-        if name in row["paper"] and name not in COSTS
-        if (found := _welch(scores, baseline["scores"].get(name, [])))
+        for name in _tested(row)
+        if (found := _welch(row["scores"][name], baseline["scores"].get(name, [])))
     }
     runs = [len(one.get("seeds", [])) for one in (row, baseline)]
     return {"runs": runs, "tests": WELCH, "metrics": metrics} if metrics else None

@@ -10,7 +10,9 @@ from pathlib import Path
 from fairseq_posattn import architectures
 
 SAFE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./,:=@%+-")
-STATISTICS = "statistics.json"  # in a run's folder: what each sentence adds to its scores
+
+# In a run's folder: what each sentence adds to its scores, and what a classifier predicted.
+STATISTICS, PREDICTIONS = "statistics.json", "predictions-test.txt"
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from typing import Any
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.files import write_json
+from fairseq_posattn.scoring.labels import MacroF1
 from fairseq_posattn.scoring.significance import Group, MeanOfSentences, Statistics
 
 
@@ -31,9 +32,14 @@ class Kept:
 
 def keep(path: Path, groups: Mapping[str, Group], references: Iterable[str]) -> None:
     """Write the file of a single run."""
-    fingerprint = hashlib.sha256("\n".join(references).encode()).hexdigest()
     metrics = {name: group.runs[0] for name, group in groups.items()}
-    write_json(path, {"test set": fingerprint, "metrics": metrics}, separators=(",", ":"))
+    content = {"test set": fingerprint(references), "metrics": metrics}
+    write_json(path, content, separators=(",", ":"))
+
+
+def fingerprint(references: Iterable[str]) -> str:
+    """Of a test set."""
+    return hashlib.sha256("\n".join(references).encode()).hexdigest()
 
 
 def read_statistics(path: Path) -> Kept:
@@ -60,5 +66,5 @@ def metric_of(name: str) -> Any:
     from sacrebleu.metrics.chrf import CHRF
     from sacrebleu.metrics.ter import TER
 
-    known: dict[str, Any] = {"bleu": BLEU, "chrf2": CHRF, "ter": TER}
+    known: dict[str, Any] = {"bleu": BLEU, "chrf2": CHRF, "ter": TER, "macro_f1": MacroF1}
     return known[name]() if name in known else MeanOfSentences(name)

@@ -88,6 +88,24 @@ def test_mpsan_learns_and_its_checkpoint_is_read_again(train, forked, reviews, u
     assert float(loss) == min(losses(log))
 
 
+def test_validation_writes_what_was_predicted(train, forked, reviews, user_dir, tmp_path):
+    """fairseq takes --results-path and writes nothing."""
+    ours = ["--criterion", "sentence_classification"]
+    code, log, save_dir = train("--arch=cnn_classifier", "--num-classes=2", "--max-epoch=2", *ours)
+    assert code == 0, log
+    results = tmp_path / "new" / "results"
+    names = ["--user-dir", user_dir, "--path", save_dir / "checkpoint_last.pt", "--batch-size", "5"]
+    flags = [*TASK, *ours, "--num-classes=2", "--cpu", "--log-format=json"]
+    code, log = forked("validate", reviews, *flags, *names, "--results-path", results)
+    assert code == 0, log
+    lines = (results / "predictions-valid.txt").read_text().splitlines()
+    predicted, right = zip(*(line.split("\t") for line in lines), strict=True)
+    assert list(right) == (reviews.parent / "valid.label").read_text().splitlines()
+    share = sum(one == other for one, other in zip(predicted, right, strict=True)) / len(right)
+    (accuracy,) = re.findall(r'"valid_accuracy": "([\d.]+)"', log)
+    assert float(accuracy) == pytest.approx(100 * share, abs=0.005)
+
+
 def test_a_checkpoint_holds_its_head(train, reviews):
     code, log, save_dir = train("--arch=cnn_classifier", "--num-classes=2", "--max-update=1")
     assert code == 0, log

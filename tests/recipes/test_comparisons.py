@@ -94,7 +94,7 @@ def test_other_test_sets_are_compared_by_runs():
 def test_the_average_of_three_rouge_is_of_each_summary():
     rows = [row("Transformer", 10, 12), row("DMAN", 20, 22)]
     for one in rows:
-        one["scores"]["average"] = one["scores"]["rouge1"]
+        one["scores"]["average"], one["paper"]["average"] = one["scores"]["rouge1"], None
     names = ("rouge1", "rouge2", "rougeL")
     add_comparisons(rows, [kept([10], [12], names=names), kept([20], [22], names=names)])
     assert rows[1]["compared"]["metrics"]["average"] == rows[1]["compared"]["metrics"]["rouge1"]
@@ -116,3 +116,36 @@ def test_a_row_has_kept_what_all_its_runs_have(tmp_path):
 
 def test_p_is_printed_as_far_as_it_tells():
     assert list(map(p_value, (0.1349, 0.0312, 0.0004))) == ["p = 0.13", "p = 0.031", "p < 0.001"]
+
+
+def test_classifiers_are_compared_by_their_predictions(tmp_path):
+    """Each of two runs has three of four right, of which macro-F1 is counted by hand."""
+    folders = [tmp_path / "seed1", tmp_path / "seed2"]
+    for folder in folders:
+        folder.mkdir()
+        (folder / "predictions-test.txt").write_text("a\ta\na\ta\nb\tb\nb\ta\n")
+    runs = read_kept(folders)
+    scores = {"accuracy": [75.0, 75.0], "macro_f1": [73.33, 73.33]}
+    rows = [
+        {"row": name, "paper": dict.fromkeys(scores), "scores": scores, "seeds": [1, 2]}
+        for name in ("Transformer", "DMAN")
+    ]
+    add_comparisons(rows, [runs, runs])
+    found = rows[1]["compared"]
+    assert found["metrics"].keys() == scores.keys()
+    assert all(one["difference"] == 0 and one["p"] == 1 for one in found["metrics"].values())
+    assert (found["sentences"], found["runs"]) == (4, [2, 2])
+    low, high = rows[0]["intervals"]["macro_f1"]
+    assert low < 73.33 < high == 100  # F1 of a is 4/5, of b 2/3: their mean is 0.7333
+    (folders[1] / "predictions-test.txt").write_text("a\n")
+    with pytest.raises(UsageError, match="seed2/predictions-test.txt is no file of predictions"):
+        read_kept(folders)
+
+
+def test_what_was_not_kept_of_every_metric_is_tested_over_runs():
+    rows = [row("Transformer", 10, 12), row("DMAN", 20, 22)]
+    for one in rows:
+        one["scores"]["rouge2"], one["paper"]["rouge2"] = [5, 6], None
+    add_comparisons(rows, [kept([10], [12]), kept([20], [22])])
+    assert rows[1]["compared"]["tests"] == WELCH
+    assert rows[1]["compared"]["metrics"].keys() == {"rouge1", "rouge2"}
