@@ -91,7 +91,7 @@ def load(
     Args:
         checkpoint: the file.
         data: folder with the dictionaries, ``input0/dict.txt`` and ``label/dict.txt``; None for
-            where they were in training.
+            beside the checkpoint, or where they were in training.
         words: makes of a text words with spaces between, as those of the training data: a function,
             or the name of a rule of :data:`~fairseq_posattn.preparation.text.words.RULES`. None for
             the rule that the data says it was made by; where it says nothing, text is taken as it

@@ -43,7 +43,8 @@ def make_parser(prog=None):
     parser.add_argument(
         "--data",
         metavar="FOLDER",
-        help="binarised data whose dictionaries to use (default: where they were in training)",
+        help="binarised data whose dictionaries to use (default: beside the checkpoint, or where "
+        "they were in training)",
     )
     parser.add_argument(
         "--json",

@@ -37,13 +37,17 @@ def load(path: str, data: str | None = None) -> TrainedModel:
 
     Args:
         path: of the checkpoint.
-        data: the directory of its dictionaries; None for where they were in training.
+        data: the directory of its dictionaries; None for that of the checkpoint, if training has
+            copied them there, or else where they were in training.
 
     Raises:
         UsageError: the checkpoint or its dictionaries are not there or do not fit each other.
     """
     if not Path(path).is_file():
         raise UsageError(f"{path}: there is no such checkpoint")
+    beside = Path(path).parent
+    if data is None and manifest.read(beside) is not None:
+        data = str(beside)
     state = load_checkpoint_to_cpu(path, OVERRIDES | ({"data": data} if data else {}))
     folder = utils.split_paths(_data(path, state))[0]
     mend = "name the folder of the binarised data with --data"

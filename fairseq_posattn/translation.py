@@ -91,8 +91,8 @@ def load(
 
     Args:
         checkpoints: the files, of models with the same dictionaries.
-        data: folder with the dictionaries, the manifest and what it names; None for where they were
-            in training.
+        data: folder with the dictionaries, the manifest and what it names; None for that of the
+            checkpoint, if training has copied them there, or else where they were in training.
         device: None for a GPU if there is one.
         decoding: fields of fairseq's :class:`GenerationConfig`, such as ``beam`` and ``lenpen``.
 
@@ -204,7 +204,7 @@ class Translator:
         return tokens if len(words) else tokens[:0]
 
     def _translate(self, batch):
-        dataset = self.task.build_dataset_for_inference(batch, torch.tensor(list(map(len, batch))))
+        dataset = self.task.build_dataset_for_inference(batch, list(map(len, batch)))
         sample = dataset.collater([dataset[row] for row in range(len(batch))])
         sample = utils.apply_to_sample(lambda tensor: tensor.to(self.device), sample)
         found = self.task.inference_step(self.generator, self.models, sample)

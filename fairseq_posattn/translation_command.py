@@ -42,8 +42,8 @@ def make_parser(prog=None, about=__doc__, decoding=TRANSLATION):
     parser.add_argument(
         "--data",
         metavar="FOLDER",
-        help="binarised data whose dictionaries and preparation.json to use (default: where they "
-        "were in training)",
+        help="binarised data whose dictionaries and preparation.json to use (default: beside the "
+        "checkpoint, or where they were in training)",
     )
     parser.add_argument(
         "--json",

@@ -16,6 +16,7 @@ from fairseq_posattn import prediction, prediction_command
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.mends.checkpoint_reading import read_checkpoint
 from fairseq_posattn.prediction import NOTHING
+from fairseq_posattn.preparation import manifest
 
 FIXTURE = Path(__file__).parent / "fixtures" / "classification"
 CHECKPOINT = FIXTURE / "checkpoint.pt"
@@ -294,3 +295,10 @@ def test_a_line_without_end_is_refused(tmp_path, capsys):
         file.truncate(1 << 40)
     assert command("--input", tmp_path / "text") == 1
     assert f"{tmp_path / 'text'}: a line of more than 2,097,152 bytes" in capsys.readouterr().err
+
+
+def test_what_training_has_copied_beside_the_checkpoint_is_enough(data):
+    shutil.copy(CHECKPOINT, data / "best.pt")
+    manifest.write(data, manifest.Manifest("own", "sentence_prediction", "spaces"))
+    moved = prediction.load(str(data / "best.pt"), device="cpu")
+    assert moved(["a b", "b a"]) == load()(["a b", "b a"])
