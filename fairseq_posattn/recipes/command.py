@@ -13,6 +13,7 @@ from fairseq_posattn.errors import UsageError
 from fairseq_posattn.recipes import tables
 from fairseq_posattn.recipes.asked import Asked, gpus_here
 from fairseq_posattn.recipes.classification import AskedClassification
+from fairseq_posattn.recipes.drawing import draw
 from fairseq_posattn.recipes.generation import AskedGeneration
 from fairseq_posattn.recipes.options import read_options
 from fairseq_posattn.recipes.papers import RECIPES
@@ -152,3 +153,4 @@ def _print_table(asked: Asked, command: str, keep: bool = False) -> None:
     if keep:
         path = asked.out / f"{asked.recipe.table}.json"
         tables.keep(path, asked.title, asked.options.tiny, rows)
+        draw(path.with_suffix(".png"), rows)

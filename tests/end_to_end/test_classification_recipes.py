@@ -77,6 +77,20 @@ def test_tiny_form_on_each_kind_of_data(recipe_run, run, environment, user_dir, 
     assert float(measured["valid_accuracy"]) == result["validation"]["scores"]["accuracy"]
 
 
+def test_two_seeds_are_compared_with_the_baseline(recipe_run, tiny_data, tmp_path):
+    """Over the examples, whose predictions the runs kept, and over the runs."""
+    arguments = [COMPARE, "--tiny", "--rows", "mpsan,transformer", "--datasets", "trec"]
+    arguments += ["--seeds", 2, "--out", tmp_path]
+    printed = recipe_run(*arguments, "--parallel", 2)
+    assert "difference from transformer: n = 20 sentences, 2 runs; tested over " in printed
+    table = json.loads((tmp_path / "compare.json").read_text())
+    rows = {row["row"]: row for row in table["rows"] if row["scores"]}
+    found = rows["mpsan"]["compared"]["metrics"]["accuracy"]
+    means = [sum(row["scores"]["accuracy"]) / 2 for row in (rows["mpsan"], rows["transformer"])]
+    assert found["difference"] == pytest.approx(means[0] - means[1], abs=0.011)
+    assert found["interval"][0] <= found["difference"] <= found["interval"][1]
+
+
 def test_ratings_as_numbers(recipe_run, tiny_data, tmp_path):
     """DA's Figure 3: documents of sentences, the best checkpoint that with the least error."""
     arguments = ["--tiny", "--rows", "DA-Transformer", "--epochs", 2, "--data", tiny_data]
