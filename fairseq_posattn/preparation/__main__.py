@@ -15,12 +15,12 @@ from fairseq_posattn.preparation import (
     translation,
 )
 from fairseq_posattn.preparation.command import Kind, run
-from fairseq_posattn.preparation.own import labels
+from fairseq_posattn.preparation.own import labels, pairs
 
 KINDS = {
     "translation": Kind(
         "Prepares translation data for fairseq-train: text, subwords, binarised data.",
-        corpora.TRANSLATION,
+        {**corpora.TRANSLATION, pairs.TRANSLATION.name: pairs.TRANSLATION},
         translation,
     ),
     "summarization": Kind(

@@ -158,4 +158,4 @@ def _report_own(corpus, dest, summary):
         labels = columns(["label"])
         report_labels({split: (label for (label,) in rows) for split, rows in labels.items()})
     flags = training.classification_flags(corpus, len(summary["labels"]), summary["longest"])
-    training.print_command(dest, flags)
+    training.print_command(dest, [*flags, *training.vector_flags(dest)])

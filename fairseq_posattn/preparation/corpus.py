@@ -215,14 +215,14 @@ class TranslationCorpus(PairCorpus):
         bpe_operations: byte-pair merges that are learned.
         longest: if training pairs are cleaned, how many subwords a side may have;
         longest_words: or instead, how many words.
+        subwords: ``subword_nmt``; of a corpus of one's own also ``sentencepiece``, or None.
     """
 
     bpe_operations: int
     longest: int | None = None
     longest_words: int | None = None
     metrics: tuple = ("bleu",)
-
-    subwords = "subword_nmt"
+    subwords: str | None = "subword_nmt"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,6 +8,11 @@ from fairseq_posattn.preparation.pipeline.parallel import map_lines
 from fairseq_posattn.preparation.text.lines import one_line, parallel_lines, read_lines
 
 
+def named_files(corpus, options):
+    """The files that the user named; None where they are to be downloaded."""
+    return corpus.find_files(options) if options.source or corpus.source is None else None
+
+
 def run_text(corpus, stages, options, given):
     """The stage that writes the text of all splits of a :class:`.corpus.PairCorpus`.
 

@@ -4,12 +4,13 @@ Each kind says what it learns from the training text, in which files, and what s
 """
 
 import hashlib
+import re
 import shutil
 from itertools import islice
 from math import ceil
 
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.pairs import text_lines
+from fairseq_posattn.preparation.pairs import map_pairs, text_files, text_lines, write_pairs
 from fairseq_posattn.preparation.pipeline.progress import say
 from fairseq_posattn.preparation.text import wordpiece
 from fairseq_posattn.preparation.text.subwords import SentencePieceEncoder, train_sentencepiece
@@ -17,6 +18,7 @@ from fairseq_posattn.preparation.text.vocabulary import SPECIAL
 
 # SentencePiece holds what it learns from in memory, and skips lines of more than 4,192 bytes.
 LEARN_FROM = 500_000
+SENTENCE_END = re.compile(r"(?<=[.!?]) ")
 MARKS = 3  # of SentencePiece's own, at the start of its vocabulary
 
 
@@ -114,3 +116,40 @@ def some(sentences):
     step = ceil(sum(1 for _ in sentences()) / LEARN_FROM)
     say(f"learning pieces from every sentence in {step:,}" if step > 1 else "learning pieces")
     return lambda: islice(sentences(), 0, None, step)
+
+
+def to_pieces(stages, sides, splits, kind, options):
+    """The stages that learn pieces from the training text and split all text into them.
+
+    Args:
+        stages: :class:`.pipeline.stages.Stages`.
+        sides: endings of the text files, of which the pieces are learned together.
+        kind: of :data:`KINDS`.
+        options: ``jobs`` and ``max_pieces``, to which lines are cut; None: they are not.
+    """
+    dest = stages.dest
+
+    def training_sentences():
+        for name in text_files(sides, splits=["train"]):
+            for line in text_lines(dest / name):
+                yield from SENTENCE_END.split(line)
+
+    def learn(work):
+        kind.learn(training_sentences, work)
+
+    def apply(work):
+        encoder = kind.encoder(dest)
+
+        def encode(line):
+            return " ".join(encoder(line).split(" ")[: options.max_pieces])
+
+        for split in splits:
+            plain = [text_lines(dest / name) for name in text_files(sides, splits=[split])]
+            pairs = map_pairs(
+                [encode] * 2, zip(*plain, strict=True), options.jobs, f"splitting {split}"
+            )
+            write_pairs(pairs, work / f"text/{kind.prefix}{split}", sides)
+
+    stages.run("learning pieces", kind.files, learn, **kind.settings)
+    in_pieces = text_files(sides, kind.prefix, splits)
+    stages.run("pieces", in_pieces, apply, max_pieces=options.max_pieces)

@@ -6,28 +6,18 @@ The text folder then holds ``{train,valid,test}.{source,target}``, an article or
 of WordPiece, ``vocab.txt`` and ``wordpiece.{train,valid,test}.{source,target}``.
 """
 
-import re
 from dataclasses import replace
 from pathlib import Path
 
 from fairseq_posattn.preparation import manifest
 from fairseq_posattn.preparation.command import next_recipe, positive, shown
 from fairseq_posattn.preparation.corpus import SIDES
-from fairseq_posattn.preparation.pairs import (
-    map_pairs,
-    run_text,
-    text_file,
-    text_files,
-    text_lines,
-    write_pairs,
-)
-from fairseq_posattn.preparation.pieces import KINDS
+from fairseq_posattn.preparation.pairs import named_files, run_text, text_file
+from fairseq_posattn.preparation.pieces import KINDS, to_pieces
 from fairseq_posattn.preparation.pipeline.binarise import binarise_pairs
 from fairseq_posattn.preparation.pipeline.counts import count_lines, report_counts
 from fairseq_posattn.preparation.pipeline.stages import Stages
 from fairseq_posattn.preparation.text.vocabulary import SPECIAL
-
-SENTENCE_END = re.compile(r"(?<=[.!?]) ")
 
 
 def prepare(corpus, options):
@@ -38,10 +28,10 @@ def prepare(corpus, options):
         options: of the command line.
     """
     splits, kind = corpus.splits(options), KINDS[options.subwords](options)
-    given = options.source and corpus.find_files(options)
+    given = named_files(corpus, options)
     with Stages(options.dest, options.limit, options.force).locked() as stages:
         run_text(corpus, stages, options, given)
-        to_pieces(stages, splits, kind, options)
+        to_pieces(stages, corpus.sides, splits, kind, options)
         binarise(stages, splits, kind, options.jobs)
         described = replace(corpus, subwords=options.subwords)
         manifest.stage(
@@ -94,36 +84,6 @@ def add_options(corpus, parser):
         "(default: %(default)s)",
     )
     corpus.add_options(parser)
-
-
-def to_pieces(stages, splits, kind, options):
-    """The stages that learn pieces from the training text and split all text into them."""
-    dest = stages.dest
-
-    def training_sentences():
-        for name in text_files(SIDES, splits=["train"]):
-            for line in text_lines(dest / name):
-                yield from SENTENCE_END.split(line)
-
-    def learn(work):
-        kind.learn(training_sentences, work)
-
-    def apply(work):
-        encoder = kind.encoder(dest)
-
-        def encode(line):
-            return " ".join(encoder(line).split(" ")[: options.max_pieces])
-
-        for split in splits:
-            plain = [text_lines(dest / name) for name in text_files(SIDES, splits=[split])]
-            pairs = map_pairs(
-                [encode] * 2, zip(*plain, strict=True), options.jobs, f"splitting {split}"
-            )
-            write_pairs(pairs, work / f"text/{kind.prefix}{split}", SIDES)
-
-    stages.run("learning pieces", kind.files, learn, **kind.settings)
-    in_pieces = text_files(SIDES, kind.prefix, splits)
-    stages.run("pieces", in_pieces, apply, max_pieces=options.max_pieces)
 
 
 def binarise(stages, splits, kind, jobs):

@@ -1,20 +1,25 @@
 """What the translation data sets have in common, from tokenised text to binarised data.
 
 The text folder then holds ``{train,valid,test}.{de,en}``, tokenised; ``bpe.codes``, the merges that
-were learned on both languages together; and ``bpe.{train,valid,test}.{de,en}``, in subwords.
+were learned on both languages together; and ``bpe.{train,valid,test}.{de,en}``, in subwords. Of a
+corpus of one's own these may be SentencePiece's, as for summarization, or none.
 """
 
 from fairseq_posattn.preparation import manifest
 from fairseq_posattn.preparation.command import next_recipe, positive, shown
 from fairseq_posattn.preparation.corpus import SPLITS
+from fairseq_posattn.preparation.own import training
+from fairseq_posattn.preparation.own.report import report_pairs
 from fairseq_posattn.preparation.pairs import (
     map_pairs,
+    named_files,
     run_text,
     text_file,
     text_files,
     text_lines,
     write_pairs,
 )
+from fairseq_posattn.preparation.pieces import SentencePieces, to_pieces
 from fairseq_posattn.preparation.pipeline.binarise import binarise_pairs
 from fairseq_posattn.preparation.pipeline.counts import count_lines, report_counts
 from fairseq_posattn.preparation.pipeline.stages import Stages
@@ -29,17 +34,18 @@ def prepare(corpus, options):
         corpus: a :class:`.corpus.TranslationCorpus`.
         options: of the command line.
     """
-    given = options.source and corpus.find_files(options)
+    given = named_files(corpus, options)
     with Stages(options.dest, options.limit, options.force).locked() as stages:
         run_text(corpus, stages, options, given)
-        learn_and_apply_bpe(
-            *(stages, corpus.sides, options.bpe_operations, options.jobs),
-            longest=corpus.longest,
-            longest_words=corpus.longest_words,
-        )
-        binarise(stages, *corpus.sides, options.jobs)
+        prefix = to_subwords(corpus, stages, options)
+        joined = corpus.recipe is not None or not options.separate_dictionaries
+        binarise(stages, *corpus.sides, options.jobs, prefix, joined)
         manifest.stage(stages, corpus, lower=corpus.lower)
         text = options.dest / "text"
+        if corpus.recipe is None:
+            report_pairs(text, prefix, corpus.sides)
+            training.print_command(options.dest, training.translation_flags(joined))
+            return
         counts = {split: count_lines(text / f"bpe.{split}.{corpus.sides[0]}") for split in SPLITS}
         if "raw" in corpus.published:
             counts = {"raw": count_lines(text / f"train.{corpus.sides[0]}"), **counts}
@@ -57,6 +63,22 @@ def add_options(corpus, parser):
         help="byte-pair merges, learned on both languages together (default: %(default)s)",
     )
     corpus.add_options(parser)
+
+
+def to_subwords(corpus, stages, options):
+    """The stages that split all text; returns the prefix of the files that they make."""
+    if corpus.subwords is None:
+        return ""
+    if corpus.subwords == "sentencepiece":
+        kind = SentencePieces(options)
+        to_pieces(stages, corpus.sides, SPLITS, kind, options)
+        return kind.prefix
+    learn_and_apply_bpe(
+        *(stages, corpus.sides, options.bpe_operations, options.jobs),
+        longest=corpus.longest,
+        longest_words=corpus.longest_words,
+    )
+    return "bpe."
 
 
 def learn_and_apply_bpe(stages, languages, operations, jobs, longest=None, longest_words=None):
@@ -96,8 +118,13 @@ def learn_and_apply_bpe(stages, languages, operations, jobs, longest=None, longe
     stages.run("subwords", text_files(languages, "bpe."), apply, longest=longest, **words)
 
 
-def binarise(stages, source, target, jobs):
-    """The stage that makes what fairseq-train reads, with one dictionary for both languages."""
+def binarise(stages, source, target, jobs, prefix, joined):
+    """The stage that makes what fairseq-train reads.
+
+    Args:
+        prefix: of the text files.
+        joined: both languages have one dictionary.
+    """
     text = stages.dest / "text"
     outputs = [f"dict.{language}.txt" for language in (source, target)]
     outputs += [
@@ -108,7 +135,8 @@ def binarise(stages, source, target, jobs):
     ]
 
     def make(work):
-        prefixes = {split: text / f"bpe.{split}" for split in SPLITS}
-        binarise_pairs(source, target, prefixes, work, jobs, joined_dictionary=True)
+        prefixes = {split: text / f"{prefix}{split}" for split in SPLITS}
+        binarise_pairs(source, target, prefixes, work, jobs, joined_dictionary=joined)
 
-    stages.run("binarising", outputs, make)
+    # What was prepared before there was a choice has no setting of it.
+    stages.run("binarising", outputs, make, **({} if joined else {"joined": False}))

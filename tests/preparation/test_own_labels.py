@@ -2,11 +2,11 @@
 
 import gzip
 import json
-import shlex
 from collections import Counter
 from functools import partial
 
 import pytest
+from own_training import printed_training
 
 from fairseq_posattn.preparation.__main__ import prepare
 from fairseq_posattn.preparation.own.division import hold_out
@@ -56,11 +56,12 @@ def test_a_table_becomes_data_and_ends_with_the_command_that_trains(
     }
     assert sorted(sum(texts.values(), [])) == sorted(f"text number {n} ." for n in [*range(58), 1])
     assert [line.split()[0] for line in lines(dest / "label/dict.txt")] == ["glad", "sad", "so_so"]
-    printed = capsys.readouterr().out
-    command = shlex.split(printed.partition("next:\n")[2].replace("\\\n", ""))
-    assert command[:2] == ["fairseq-train", str(dest)]
-    assert command[command.index("--num-classes") + 1] == "3"
-    assert command[command.index("--task") + 1] == "sentence_prediction"
+    trained = printed_training(capsys.readouterr().out)
+    assert (trained.data, trained.task, trained.num_classes) == (
+        str(dest),
+        "sentence_prediction",
+        3,
+    )
 
 
 def test_sizes_repetitions_leaks_and_shares_are_told(tmp_path, own, fairseq_here, capsys):
@@ -103,7 +104,11 @@ def test_quoted_text_keeps_its_lines_and_its_place(tmp_path):
 def test_pairs_and_numbers(tmp_path, own, fairseq_here, capsys):
     rows = [(f"one {n}", n + 0.5, f"other {n}") for n in range(20)]
     file = table(tmp_path / "pairs.tsv", rows, "text,likeness,with", "\t")
-    status, dest = own(file, "--text-pair", "with", target=("--score", "likeness"))
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("one 1 2\nother 3 4\n")
+    status, dest = own(
+        file, "--text-pair", "with", "--glove", vectors, target=("--score", "likeness")
+    )
     assert status == 0
     for split in ("train", "valid", "test"):
         scores = lines(dest / f"label/{split}.label")
@@ -114,8 +119,9 @@ def test_pairs_and_numbers(tmp_path, own, fairseq_here, capsys):
             strict=True,
         ):
             assert float(score) - 0.5 == float(one.split()[1]) == float(other.split()[1])
-    printed = capsys.readouterr().out
-    assert "--task sentence_pair_prediction --num-classes 1 --criterion rating_reg" in printed
+    trained = printed_training(capsys.readouterr().out)
+    assert (trained.task, trained.num_classes) == ("sentence_pair_prediction", 1)
+    assert (trained.criterion, trained.encoder_embed_dim) == ("rating_regression", 2)
 
 
 def test_the_classes_of_what_is_held_out_are_trained():

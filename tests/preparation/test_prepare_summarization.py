@@ -110,7 +110,7 @@ def test_interrupted_anywhere_and_run_again_is_the_same(
         (cnn_dailymail, "read_story", 10),
         (cnn_dailymail, "report_incomplete", 1),
         (pieces, "train_sentencepiece", 0),
-        (summarization, "map_pairs", 1),
+        (pieces, "map_pairs", 1),
         (summarization, "binarise_pairs", 0),
     ):
         with monkeypatch.context() as patch:

@@ -49,3 +49,29 @@ def classification_flags(corpus, classes, longest):
         *cut,
         best,
     ]
+
+
+def translation_flags(joined):
+    """What trains a translator, in lines.
+
+    Args:
+        joined: whether both languages have one dictionary.
+    """
+    shared = " --share-all-embeddings" if joined else ""
+    return [
+        f"--task translation --arch dman_iwslt_de_en{shared}",
+        "--criterion label_smoothed_cross_entropy --label-smoothing 0.1",
+        "--optimizer adam --adam-betas '(0.9, 0.98)' --lr 5e-4 --lr-scheduler inverse_sqrt",
+        "--warmup-updates 4000 --weight-decay 1e-4 --max-tokens 4096 --max-update 50000",
+        "--skip-invalid-size-inputs-valid-test",
+    ]
+
+
+def vector_flags(dest):
+    """What starts with the word vectors of a folder, if it has any."""
+    path = dest / "glove.txt"
+    if not path.exists():
+        return []
+    with open(path, encoding="utf-8") as file:
+        _, features = file.readline().split()
+    return [f"--encoder-embed-path {shlex.quote(str(shown(path)))} --encoder-embed-dim {features}"]

@@ -1,0 +1,237 @@
+"""Parallel files of one's own, as one more data set of translation."""
+
+import argparse
+import re
+from functools import partial
+from itertools import islice
+from pathlib import Path
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.preparation.command import positive
+from fairseq_posattn.preparation.corpus import SPLITS, TranslationCorpus
+from fairseq_posattn.preparation.own.division import hold_out
+from fairseq_posattn.preparation.own.files import Files, opened
+from fairseq_posattn.preparation.pairs import PairWriter, map_pairs
+from fairseq_posattn.preparation.pipeline.progress import say
+from fairseq_posattn.preparation.text.lines import parallel_lines
+from fairseq_posattn.preparation.text.moses import RULES
+from fairseq_posattn.preparation.text.words import spaces
+
+HELD_OUT = ("test", "valid")
+MOST_HELD_OUT = 1000
+LANGUAGE = re.compile(r"[A-Za-z0-9_]+")
+SUBWORDS = {
+    "subword_nmt": ("moses-escaped", "Moses' words, in which byte pairs are merged"),
+    "sentencepiece": ("spaces", "SentencePiece of the text as it is, for languages without spaces"),
+    "none": ("spaces", "the text is in words or subwords already"),
+}
+
+
+def add_file_options(parser, sides):
+    """The options that name the files, for translation and summarization."""
+    parser.add_argument(
+        "--train",
+        nargs=2,
+        type=Path,
+        metavar=sides,
+        required=True,
+        help="the training set, a line of the one to a line of the other; text in UTF-8, "
+        "compressed (.gz, .bz2, .xz) or not",
+    )
+    for split in reversed(HELD_OUT):
+        parser.add_argument(
+            f"--{split}",
+            nargs="+",
+            action=_FilesOrNumber,
+            metavar=("FILE", "FILE|N"),
+            help="two files, or how many pairs of --train are held out, drawn by --seed (default: "
+            f"a tenth, at most {MOST_HELD_OUT:,})",
+        )
+    parser.add_argument(
+        "--seed",
+        type=int,
+        metavar="N",
+        default=1,
+        help="of what is held out (default: %(default)s)",
+    )
+
+
+class _FilesOrNumber(argparse.Action):
+    def __call__(self, parser, options, values, option_string=None):
+        if len(values) == 1 and values[0].isdecimal() and int(values[0]) > 0:
+            found = int(values[0])
+        elif len(values) == 2:
+            found = [Path(value) for value in values]
+        else:
+            parser.error(f"{option_string} takes two files, or how many pairs are held out")
+        setattr(options, self.dest, found)
+
+
+def add_options(parser):
+    add_file_options(parser, ("SOURCE", "TARGET"))
+    for side in ("source", "target"):
+        parser.add_argument(
+            f"--{side}-lang",
+            metavar="LANGUAGE",
+            required=True,
+            help=f"of the {'first' if side == 'source' else 'second'} files: a code such as fr",
+        )
+    told = "; ".join(f"{name}: {what}" for name, (_, what) in SUBWORDS.items())
+    parser.add_argument(
+        "--subwords",
+        choices=SUBWORDS,
+        default="subword_nmt",
+        help=f"{told} (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--vocabulary-size",
+        type=positive,
+        metavar="N",
+        default=10_000,
+        help="of --subwords sentencepiece: pieces to learn (default: %(default)s)",
+    )
+    parser.set_defaults(wordpiece_vocabulary=None, cased=False, max_pieces=None)
+    parser.add_argument(
+        "--separate-dictionaries",
+        action="store_true",
+        help="a dictionary for each language (default: one for both, which can share embeddings)",
+    )
+
+
+def changes(options):
+    """What the options say of the data set.
+
+    Raises:
+        UsageError: the languages cannot stand in names of files.
+    """
+    sides = (options.source_lang, options.target_lang)
+    for side, name in zip(("source", "target"), sides, strict=True):
+        if not LANGUAGE.fullmatch(name):
+            raise UsageError(
+                f"--{side}-lang {name}: fairseq takes names of letters, digits and _, such as "
+                f"{re.sub('[^A-Za-z0-9_]+', '_', name).strip('_') or 'fr'}"
+            )
+    if sides[0] == sides[1]:
+        raise UsageError(f"--source-lang and --target-lang are both {sides[0]}: name one otherwise")
+    subwords = None if options.subwords == "none" else options.subwords
+    return {"sides": sides, "word_rule": SUBWORDS[options.subwords][0], "subwords": subwords}
+
+
+def find_files(options):
+    """The two files of each split that is not held out of the training set.
+
+    Raises:
+        UsageError: one is not there.
+    """
+    found = {split: getattr(options, split) for split in SPLITS}
+    files = {split: paths for split, paths in found.items() if isinstance(paths, list)}
+    Files(path for paths in files.values() for path in paths)
+    return files
+
+
+def fingerprint(files):
+    return Files(path for paths in files.values() for path in paths).fingerprint()
+
+
+def settings(options):
+    """What the text depends on, beside the files."""
+    held = {split: getattr(options, split) for split in HELD_OUT}
+    numbers = {split: None if isinstance(told, list) else told for split, told in held.items()}
+    return {**numbers, "seed": options.seed, "subwords": options.subwords}
+
+
+def write_translations(files, folder, options):
+    """Write ``{split}.{language}``, tokenised where they are cut by ``subword_nmt``."""
+    languages = (options.source_lang, options.target_lang)
+    rule = SUBWORDS[options.subwords][0]
+    functions = [RULES[rule](language) if rule in RULES else spaces for language in languages]
+    write_pairs(files, folder, options, languages, functions)
+
+
+def write_pairs(files, folder, options, sides, functions):
+    """Write ``{split}.{side}``: the pairs of the files, and those that are held out.
+
+    Pairs of which a side is empty, which nothing can be learned of, are left out and told.
+
+    Args:
+        files: as :func:`find_files` gives them.
+        folder: of text.
+        options: of the command line.
+        sides: endings of the text files.
+        functions: of each side, what makes words of a line.
+
+    Raises:
+        UsageError: files do not go together, or a split has no pair.
+    """
+    for split, pairs in divided(files, options).items():
+        counts = {"empty": 0}
+
+        def full(pairs, counts=counts):
+            for pair in pairs:
+                if all(side.strip() for side in pair):
+                    yield pair
+                else:
+                    counts["empty"] += 1
+
+        with PairWriter(folder / split, sides) as writer:
+            given = full(islice(pairs(), options.limit))
+            for pair in map_pairs(functions, given, options.jobs, f"reading {split}"):
+                writer.write(pair)
+        if counts["empty"]:
+            say(f"{split}: left out {counts['empty']:,} pairs of which a side is empty")
+        if not writer.count:
+            raise UsageError(f"{files.get(split, files['train'])[0]}: has no pairs for {split}")
+
+
+def divided(files, options):
+    """Functions that give the pairs of each split."""
+    given = {split: partial(read_pairs, paths) for split, paths in files.items()}
+    if len(given) == len(SPLITS):
+        return given
+    number = sum(1 for _ in given["train"]())
+    usual = max(1, min(MOST_HELD_OUT, number // 10))
+    sizes = {s: getattr(options, s) or usual for s in HELD_OUT if s not in given}
+    if sum(sizes.values()) >= number:
+        raise UsageError(
+            f"{files['train'][0]}: {number:,} lines are too few to hold out "
+            + " and ".join(f"{size:,} for {split}" for split, size in sizes.items())
+        )
+    chosen = hold_out([None] * number, options.seed, sizes, files["train"][0])
+    split_of = {index: split for split, indices in chosen.items() for index in indices}
+
+    def part(split):
+        for index, pair in enumerate(read_pairs(files["train"])):
+            if split_of.get(index, "train") == split:
+                yield pair
+
+    return {**given, **{split: partial(part, split) for split in ("train", *chosen)}}
+
+
+def read_pairs(paths):
+    """The lines of two files that go together.
+
+    Raises:
+        UsageError: one has more than the other.
+    """
+    if paths[0] == paths[1]:
+        raise UsageError(f"{paths[0]} is given for both sides: name two files")
+    with opened(paths[0]) as (_, first), opened(paths[1]) as (_, second):
+        yield from parallel_lines(**{str(paths[0]): first, str(paths[1]): second})
+
+
+TRANSLATION = TranslationCorpus(
+    name="own",
+    summary="parallel files of your own, of any two languages",
+    source=None,
+    sides=(),
+    word_rule="moses-escaped",
+    published={},
+    recipe=None,
+    find_files=find_files,
+    fingerprint=fingerprint,
+    write_text=write_translations,
+    settings=settings,
+    add_options=add_options,
+    changes=changes,
+    bpe_operations=10_000,
+)
