@@ -89,8 +89,8 @@ def add_comparisons(rows: Sequence[TableRow], kept: Sequence[list[Kept]]) -> Non
 
 
 def _groups(row: TableRow, kept: Sequence[Kept]) -> dict[str, Group]:
-    """By the name of the score, if there are several runs."""
-    if len(kept) < 2:
+    """By the name of the score, if there are several runs on one test set."""
+    if len(kept) < 2 or len({run.test_set for run in kept}) > 1:
         return {}
     each = [_with_average(run) for run in kept]
     return {

@@ -75,6 +75,11 @@ def test_from_archives_to_a_score(small, folder, published):
     assert dman["data"].endswith("20 sentences of the test set")
     assert "tok:none" in dman["signature"]
     assert 0 <= dman["scores"]["bleu"][0] <= 100
+    (kept,) = (folder / "out").glob("*/seed1/statistics.json")
+    statistics = json.loads(kept.read_text())["metrics"]
+    assert {name: len(rows) for name, rows in statistics.items()} == dict.fromkeys(
+        ("bleu", "chrf2", "ter"), 20
+    )
 
 
 def test_a_damaged_archive_is_named(small, folder, published, tmp_path):

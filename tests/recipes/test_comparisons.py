@@ -91,6 +91,13 @@ def test_other_test_sets_are_compared_by_runs():
     assert rows[1]["compared"]["tests"] == WELCH
 
 
+def test_runs_of_a_row_on_different_test_sets_are_no_group():
+    rows = [row("Transformer", 10, 12), row("DMAN", 20, 22)]
+    mixed = [*kept([20, 20]), *kept([22], test_set="b")]
+    add_comparisons(rows, [kept([10, 10], [12, 12]), mixed])
+    assert rows[1]["compared"]["tests"] == WELCH and "intervals" not in rows[1]
+
+
 def test_the_average_of_three_rouge_is_of_each_summary():
     rows = [row("Transformer", 10, 12), row("DMAN", 20, 22)]
     for one in rows:
