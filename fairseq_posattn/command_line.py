@@ -16,6 +16,7 @@ COMMANDS = {
     "rank": ("fairseq_posattn.ranking_command", "scores and ranks of news for MIND's impressions"),
     "recipe": ("fairseq_posattn.recipes.command", "train and measure the rows of a paper's table"),
     "score": ("fairseq_posattn.scoring.__main__", "BLEU, chrF, ROUGE, roles' F1, rankings"),
+    "summarize": ("fairseq_posattn.summarization_command", "summaries of plain text"),
     "translate": ("fairseq_posattn.translation_command", "translations of plain text"),
     "user-dir": ("fairseq_posattn.__main__", "the directory for fairseq's --user-dir; flags"),
 }

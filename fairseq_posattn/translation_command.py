@@ -4,9 +4,9 @@
 
 reads a sentence a line and prints its translation; for a blank line a blank one. Sentences are made
 words and pieces as the training data was, and what the model writes is made plain text again: by
-preparation.json, beside the data. Where that is not there, sentences are taken as they stand, in
-pieces with spaces between, and so are translations. Lines that are typed, or that another program
-writes now and then, are answered at once.
+preparation.json, beside the checkpoint or the data. Where that is not there, sentences are taken as
+they stand, in pieces with spaces between, and so are translations. Lines that are typed, or that
+another program writes now and then, are answered at once.
 
 Several checkpoints of the same data are asked together, as an ensemble.
 """
@@ -22,11 +22,11 @@ from fairseq_posattn.errors import UsageError
 from fairseq_posattn.prediction_command import arriving_lines, fail
 from fairseq_posattn.preparation.command import positive
 
-# What models were published with, as fairseq's flags call it; by the name of the field.
-TRANSLATION = {"beam": 5, "lenpen": 1.0, "max_len_b": 200, "no_repeat_ngram_size": 0}
+# By the names of fairseq's fields.
+DECODING = {"beam": 5, "lenpen": 1.0, "max_len_b": 200, "no_repeat_ngram_size": 0}
 
 
-def make_parser(prog=None, about=__doc__, decoding=TRANSLATION):
+def make_parser(prog=None, about=__doc__, decoding=DECODING):
     parser = argparse.ArgumentParser(
         prog=prog, description=about, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -82,7 +82,7 @@ def make_parser(prog=None, about=__doc__, decoding=TRANSLATION):
 def _add_decoding(group, decoding):
     for flag, kind, about in (
         ("--beam", positive, "hypotheses that are followed at once"),
-        ("--lenpen", float, "length penalty: above 1 favours long translations, below 1 short"),
+        ("--lenpen", float, "length penalty: above 1 favours long ones, below 1 short"),
         ("--max-len-a", float, "the longest: this, times the pieces of the source,"),
         ("--max-len-b", int, "and this many more"),
         ("--min-len", positive, "the shortest, in pieces"),
@@ -97,13 +97,13 @@ def _add_decoding(group, decoding):
         type=positive,
         default=1,
         metavar="N",
-        help="print so many translations of each line, the best first, a line each; of a blank "
+        help="print so many hypotheses for each line, the best first, a line each; of a blank "
         "line one blank one (default: 1)",
     )
 
 
-def main(arguments=None, prog=None, about=__doc__, decoding=TRANSLATION):
-    """Translate; returns the exit status."""
+def main(arguments=None, prog=None, about=__doc__, decoding=DECODING):
+    """Translate, or summarise; returns the exit status."""
     parser = make_parser(prog, about, decoding)
     args = parser.parse_args(arguments)  # first, so that --help needs no PyTorch
     try:

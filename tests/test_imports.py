@@ -24,6 +24,7 @@ STOREYS = [
     ["analysis", "prediction", "role_prediction", "news_ranking", "translation"],
     ["prediction_command", "ranking_command"],
     ["translation_command"],
+    ["summarization_command"],
     ["recipes"],
     ["__main__"],
     ["command_line"],

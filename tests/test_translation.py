@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 from fairseq.data import data_utils
+from fairseq.dataclass.configs import GenerationConfig
 
-from fairseq_posattn import translation, translation_command
+from fairseq_posattn import summarization_command, translation, translation_command
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation import manifest
 from fairseq_posattn.preparation.manifest import Manifest
@@ -111,6 +112,25 @@ def test_unknown_words_are_told(tmp_path, capsys, source):
     path = written(tmp_path, f"{source[0]} Zug\n")
     assert command("--input", path) == 0
     assert "words are unknown to the model" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "main, changed",
+    [(translation_command.main, {}), (summarization_command.main, {"no_repeat_ngram_size": 3})],
+)
+def test_how_is_decoded_by_default_is_fairseqs_but_for_summaries(main, changed, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        translation, "load", lambda *args, **options: asked.append(options) or 1 / 0
+    )
+    with pytest.raises(ZeroDivisionError):
+        main([str(CHECKPOINT), "--cpu"])
+    assert asked.pop() == {"device": "cpu", **fairseqs(), **changed}
+
+
+def fairseqs():
+    names = ("beam", "lenpen", "max_len_a", "max_len_b", "min_len", "no_repeat_ngram_size", "nbest")
+    return {name: getattr(GenerationConfig(), name) for name in names}
 
 
 # --- What the text is made of --------------------------------------------------------------------

@@ -72,12 +72,14 @@ def joiner(told: Manifest, language: str) -> Callable[[str], str]:
         told: the manifest.
         language: of the words.
     """
-    if told.word_rule not in moses.RULES:
+    by_moses = told.word_rule in moses.RULES
+    if not by_moses and told.subwords != "wordpiece":
         return str  # words were not parted, or as the text had them
     from sacremoses import MosesDetokenizer
 
-    detokeniser = MosesDetokenizer(language)
-    return lambda line: detokeniser.detokenize(line.split())
+    # WordPiece parts punctuation, too; of summaries nothing says the language.
+    detokeniser = MosesDetokenizer(language if by_moses else "en")
+    return lambda line: detokeniser.detokenize(line.split(), unescape=by_moses)
 
 
 def _word_maker(folder, rule, language):

@@ -8,7 +8,7 @@ import shutil
 import forked_commands
 import pytest
 
-from fairseq_posattn import translation_command
+from fairseq_posattn import summarization_command, translation_command
 from fairseq_posattn.preparation.__main__ import prepare
 
 SUBJECTS = {"Ein Mann": "A man", "Eine Frau": "A woman", "Das Kind": "The child", "Er": "He"}
@@ -100,3 +100,46 @@ def test_that_nothing_can_be_copied_stops_no_training(folder, train_arguments):
     assert "dictionaries and manifest are not beside the checkpoint: " in log.read_text()
     assert (folder / "read/checkpoint_last.pt").is_file()
     assert not (folder / "read/preparation.json").exists()
+
+
+def stories(split):
+    """Gigaword's sentences and headlines, with what only SentencePiece gives back."""
+    for number in range({"train": 60, "dev": 6, "test": 20}[split]):
+        place, thing = ("paris", "lagos", "lima")[number % 3], ("storm", "vote")[number % 2]
+        yield f"a {thing} ( no. {number} ) hit {place} & its port today .", f"{thing} hits {place}"
+
+
+@pytest.fixture(scope="module")
+def summarised(tmp_path_factory, train_arguments):
+    """As ``folder``, of summaries in SentencePieces."""
+    folder = tmp_path_factory.mktemp("gigaword")
+    (folder / "raw").mkdir()
+    for split in ("train", "dev", "test"):
+        for side, lines in zip(("src", "tgt"), zip(*stories(split), strict=True), strict=True):
+            (folder / f"raw/{split}.{side}.txt").write_text("".join(f"{line}\n" for line in lines))
+    words = ["gigaword", "--source", folder / "raw", "--dest", folder / "data", "--jobs", "1"]
+    words += ["--subwords", "sentencepiece", "--vocabulary-size", "90", "--max-pieces", "20"]
+    assert prepare("summarization", list(map(str, words))) == 0
+    given = dict(zip(train_arguments, train_arguments[1:], strict=False))
+    sides = {given["--source-lang"]: "source", given["--target-lang"]: "target"}
+    arguments = [folder / "data", *(sides.get(word, word) for word in train_arguments[1:])]
+    arguments += ["--save-dir", folder / "saved", "--max-update", "60", "--max-tokens", "600"]
+    arguments += ["--disable-validation", "--no-epoch-checkpoints"]
+    log = folder / "train.log"
+    assert forked_commands.run("train", arguments, log) == 0, log.read_text()
+    return folder
+
+
+def test_raw_text_is_summarised_as_the_prepared_test_set(summarised, user_dir, capsys):
+    path, log = summarised / "saved/checkpoint_last.pt", summarised / "generate.log"
+    options = ["--user-dir", user_dir, "--cpu", "--max-len-b", "12", "--no-repeat-ngram-size", "3"]
+    arguments = [summarised / "data", "--path", path, *options, "--remove-bpe", "sentencepiece"]
+    assert forked_commands.run("generate", arguments, log) == 0, log.read_text()
+    rows = [line[2:].split("\t") for line in log.read_text().splitlines() if line[:2] == "D-"]
+    expected = [text for _, _, text in sorted(rows, key=lambda row: int(row[0]))]
+    words = ["--input", summarised / "raw/test.src.txt", "--cpu", "--max-len-b", "12"]
+    assert summarization_command.main(list(map(str, [path, *words]))) == 0
+    output = capsys.readouterr()
+    assert output.out.splitlines() == expected
+    assert len(set(expected)) > 3
+    assert "warning" not in output.err

@@ -55,6 +55,12 @@ def test_words_are_joined_by_the_marks_of_their_language(multi30k):
     assert joiner(Manifest("own", "translation", "spaces"), "en")("a , b") == "a , b"
 
 
+def test_punctuation_that_wordpiece_parted_is_joined():
+    join = joiner(Manifest("own", "translation", "spaces", subwords="wordpiece"), "target")
+    assert join("paris ( cnn ) : a storm , at & amp ; t .") == "paris (cnn): a storm, at & amp; t."
+    assert join("&amp; .") == "&amp;."
+
+
 @pytest.fixture(scope="module")
 def stories(tmp_path_factory):
     folder = tmp_path_factory.mktemp("source")

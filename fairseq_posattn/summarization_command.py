@@ -1,0 +1,24 @@
+"""Summarise plain text, a text a line, with a trained model.
+
+    %(prog)s checkpoints/cnn_dailymail/checkpoint_best.pt --input articles.txt
+
+prints a summary for each line; for a blank line a blank one. Texts are made pieces, and cut, as the
+training data was, and what the model writes is made plain text again: by preparation.json, beside
+the checkpoint or the data. Where that is not there, texts are taken as they stand, in pieces with
+spaces between, and so are summaries.
+
+Several checkpoints of the same data are asked together, as an ensemble. CNN/DailyMail's models are
+published with --lenpen 2 --min-len 50, Gigaword's with --max-len-b 30.
+"""
+
+import sys
+from functools import partial
+
+from fairseq_posattn import translation_command
+
+DECODING = {"beam": 5, "lenpen": 1.0, "max_len_b": 200, "no_repeat_ngram_size": 3}
+
+main = partial(translation_command.main, about=__doc__, decoding=DECODING)
+
+if __name__ == "__main__":
+    sys.exit(main())
