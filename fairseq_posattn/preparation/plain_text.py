@@ -85,8 +85,6 @@ def joiner(told: Manifest, language: str) -> Callable[[str], str]:
 def _word_maker(folder, rule, language):
     if rule in moses.RULES:
         return moses.RULES[rule](language)
-    if rule == "spaces":  # the pieces go by them, too
-        return str.strip
     if rule in words.RULES:
         return words.RULES[rule]
     raise UsageError(

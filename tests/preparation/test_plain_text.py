@@ -81,6 +81,22 @@ def test_by_the_pieces_of_summarization_cut_as_they_were(stories, tmp_path, opti
     assert {len(line.split(" ")) for line in found} == {9}
 
 
+@pytest.mark.parametrize("subwords", ["subword_nmt", "sentencepiece", "none"])
+def test_by_a_corpus_of_ones_own(tmp_path, subwords):
+    lines = [f"L'été\u00a0n° {number} «\u202fça va\u202f»  !" for number in range(40)]
+    for side in ("fr", "en"):
+        text = "".join(f"{line}\n" for line in lines)
+        (tmp_path / f"train.{side}").write_text(text, encoding="utf-8")
+    train = [str(tmp_path / f"train.{side}") for side in ("fr", "en")]
+    words = ["own", "--dest", str(tmp_path / "data"), "--jobs", "1", "--subwords", subwords]
+    words += ["--train", *train, "--test", *train, "--source-lang", "fr", "--target-lang", "en"]
+    size = {"subword_nmt": ["--bpe-operations", "9"], "sentencepiece": ["--vocabulary-size", "50"]}
+    assert prepare("translation", [*words, *size.get(subwords, [])]) == 0
+    split = splitter(tmp_path / "data", manifest.read(tmp_path / "data"), "fr")
+    prefix = {"subword_nmt": "bpe.", "sentencepiece": "spm.", "none": ""}[subwords]
+    assert [split(line) for line in lines] == lines_of(tmp_path / f"data/text/{prefix}test.fr")
+
+
 def test_codes_may_lie_beside_the_manifest_alone(multi30k, tmp_path):
     told = manifest.read(multi30k)
     (tmp_path / "bpe.codes").write_bytes((multi30k / "text/bpe.codes").read_bytes())
