@@ -180,7 +180,7 @@ class Translator:
             max_tokens: and pieces, those that pad shorter lines counted.
 
         Raises:
-            UsageError: what a model gives is no number.
+            UsageError: what a model gives is no number, or lengths are asked for that it has not.
         """
         encoded = [self.encode(text) for text in texts]
         found = [BLANK] * len(encoded)
@@ -204,6 +204,7 @@ class Translator:
         return tokens if len(words) else tokens[:0]
 
     def _translate(self, batch):
+        self._check_lengths(max(map(len, batch)))
         dataset = self.task.build_dataset_for_inference(batch, list(map(len, batch)))
         sample = dataset.collater([dataset[row] for row in range(len(batch))])
         sample = utils.apply_to_sample(lambda tensor: tensor.to(self.device), sample)
@@ -211,6 +212,15 @@ class Translator:
         rows = sample["id"].tolist()
         translated = dict(zip(rows, map(self._translation, found), strict=True))
         return [translated[row] for row in range(len(batch))]
+
+    def _check_lengths(self, source):
+        cfg = self.generation
+        most = min(int(cfg.max_len_a * source + cfg.max_len_b), self.generator.max_len - 1)
+        if cfg.min_len > most:
+            raise UsageError(
+                f"min_len {cfg.min_len}: what is made of {source} pieces has at most {most}, by "
+                f"max_len_a, max_len_b and {self.path}"
+            )
 
     def _translation(self, hypotheses):
         found = hypotheses[: self.generation.nbest]

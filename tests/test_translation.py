@@ -207,6 +207,17 @@ def test_what_cannot_be_is_one_line(arguments, options, complaint, capsys):
     assert error.count("\n") == 1
 
 
+@pytest.mark.parametrize("limits", [("--min-len", "50"), ("--max-len-b", "0"), ("--min-len", "16")])
+def test_lengths_that_cannot_be_are_one_line(limits, tmp_path, capsys):
+    assert command("--input", written(tmp_path, "a b\n"), *limits) == 1
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert error.startswith("posattn translate: error: min_len ")
+
+
+def test_the_longest_shortest_length_is_translated(source):
+    assert load(min_len=15)(source[:1])[0].hypotheses[0].pieces.count(" ") == 14
+
+
 def test_a_setting_that_fairseq_has_not_is_named():
     with pytest.raises(UsageError, match="beams"):
         load(beams=3)
