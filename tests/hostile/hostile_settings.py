@@ -240,3 +240,20 @@ def no_sections(state, canary, folder):
 @collected
 def sections_of_nothing(state, canary, folder):
     state["cfg"]["task"] = state["cfg"]["model"] = None
+
+
+TEN_TIMES = ",".join(["*a{0}"] * 10)
+# Ten lines of references to the line before: a billion words, to who reads it as YAML.
+YAML_BOMB = f"a0: &a0 [{','.join('x' * 10)}]\n" + "".join(
+    f"a{line}: &a{line} [{TEN_TIMES.format(line - 1)}]\n" for line in range(1, 10)
+)
+
+
+@collected
+def yaml_bomb(state, canary, folder):
+    state["cfg"] = YAML_BOMB
+
+
+@collected
+def yaml_bomb_as_a_section(state, canary, folder):
+    state["cfg"]["model"] = YAML_BOMB
