@@ -25,7 +25,7 @@ KINDS = {
     ),
     "summarization": Kind(
         "Prepares summarization data for fairseq-train: text, SentencePiece, binarised data.",
-        corpora.SUMMARIZATION,
+        {**corpora.SUMMARIZATION, pairs.SUMMARIZATION.name: pairs.SUMMARIZATION},
         summarization,
     ),
     "classification": Kind(

@@ -12,6 +12,8 @@ from pathlib import Path
 from fairseq_posattn.preparation import manifest
 from fairseq_posattn.preparation.command import next_recipe, positive, shown
 from fairseq_posattn.preparation.corpus import SIDES
+from fairseq_posattn.preparation.own import training
+from fairseq_posattn.preparation.own.report import report_pairs
 from fairseq_posattn.preparation.pairs import named_files, run_text, text_file
 from fairseq_posattn.preparation.pieces import KINDS, to_pieces
 from fairseq_posattn.preparation.pipeline.binarise import binarise_pairs
@@ -40,6 +42,10 @@ def prepare(corpus, options):
             cased=not kind.lower,
             longest=options.max_pieces,
         )
+        if corpus.recipe is None:
+            report_pairs(options.dest / "text", kind.prefix, SIDES)
+            training.print_command(options.dest, training.summarization_flags(options.max_pieces))
+            return
         targets = {split: options.dest / f"text/{kind.prefix}{split}.target" for split in splits}
         counts = {split: count_lines(path) for split, path in targets.items()}
         report_counts(counts, corpus.published, options.limit, "pairs")

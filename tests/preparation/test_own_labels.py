@@ -126,16 +126,25 @@ def test_pairs_and_numbers(tmp_path, own, fairseq_here, capsys):
 
 def test_the_classes_of_what_is_held_out_are_trained():
     labels = ["often"] * 40 + ["rare", "alone"] * 1
-    chosen = hold_out(labels, 1, {"test": 20, "valid": 10}, "file")
+    examples = list(zip(labels, range(42), strict=True))
+    chosen = hold_out(examples, 1, {"test": 20, "valid": 10}, "file")
     held = set().union(*chosen.values())
     assert len(chosen["test"] & chosen["valid"]) == 0
     assert {labels[i] for i in range(len(labels)) if i not in held} == set(labels)
-    assert chosen == hold_out(labels, 1, {"test": 20, "valid": 10}, "file")
-    assert chosen != hold_out(labels, 2, {"test": 20, "valid": 10}, "file")
+    assert chosen == hold_out(examples, 1, {"test": 20, "valid": 10}, "file")
+    assert chosen != hold_out(examples, 2, {"test": 20, "valid": 10}, "file")
+
+
+def test_texts_that_stand_there_twice_are_not_held_out():
+    examples = [("a", number // 2 if number < 40 else number) for number in range(60)]
+    chosen = hold_out(examples, 1, {"test": 10, "valid": 9}, "file")
+    assert [len(chosen[split]) for split in ("test", "valid")] == [10, 9]
+    assert min(chosen["test"] | chosen["valid"]) >= 40
 
 
 def test_each_class_has_its_share():
-    chosen = hold_out(["a"] * 60 + ["b"] * 30, 1, {"test": 9, "valid": 9}, "file")
+    examples = [("a" if number < 60 else "b", number) for number in range(90)]
+    chosen = hold_out(examples, 1, {"test": 9, "valid": 9}, "file")
     for indices in chosen.values():
         assert Counter(index < 60 for index in indices) == {True: 6, False: 3}
 
@@ -164,7 +173,7 @@ def test_each_class_has_its_share():
         (
             "t.csv",
             "text,mood\na,b\n",
-            "t.csv: 1 examples of 1 classes are too few to hold some out for",
+            "t.csv: 1 different texts of 1 classes are too few to hold some out for",
         ),
     ],
 )

@@ -1,16 +1,19 @@
 """What is held out of one's own training set for validation and test."""
 
+from collections import Counter
+
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.pipeline.folds import stratified_sample
 
 
-def hold_out(labels, seed, sizes, name):
+def hold_out(examples, seed, sizes, name):
     """The indices of the examples that are held out, by split; each class has its share.
 
+    Texts that stand there more than once stay in training, so that no split has what another has.
     Of a class that would then have no example for training, none is held out.
 
     Args:
-        labels: the class of each example, None for none.
+        examples: of each, its class, None for none, and its text or a hash of it.
         seed: of the choice.
         sizes: of each split, how many examples it gets.
         name: of the training set, for messages.
@@ -18,17 +21,19 @@ def hold_out(labels, seed, sizes, name):
     Raises:
         UsageError: there are too few.
     """
-    rest, chosen = list(range(len(labels))), {}
+    labels, texts = [label for label, _ in examples], Counter(text for _, text in examples)
+    free = [index for index, (_, text) in enumerate(examples) if texts[text] == 1]
+    chosen, trained = {}, Counter(labels)
     for split, size in sizes.items():
-        sample = stratified_sample([labels[index] for index in rest], seed, size)
-        chosen[split] = {rest[index] for index in sample}
-        rest = [index for index in rest if index not in chosen[split]]
-    trained = {labels[index] for index in rest}
+        sample = stratified_sample([labels[index] for index in free], seed, size)
+        chosen[split] = {free[index] for index in sample}
+        free = [index for index in free if index not in chosen[split]]
+        trained.subtract(labels[index] for index in chosen[split])
     for split, indices in chosen.items():
-        chosen[split] = {index for index in indices if labels[index] in trained}
+        chosen[split] = {index for index in indices if trained[labels[index]] > 0}
         if not chosen[split]:
             raise UsageError(
-                f"{name}: {len(labels):,} examples of {len(set(labels)):,} classes are too few to "
-                f"hold some out for {split}: give more, or --{split} FILE"
+                f"{name}: {len(texts):,} different texts of {len(trained):,} classes are too few "
+                f"to hold some out for {split}: give more, or --{split} FILE"
             )
     return chosen

@@ -90,14 +90,15 @@ def splits(_, options):
     Raises:
         UsageError: the training set cannot be read, or is too small.
     """
-    labels = [example.label for example in examples(options.file, options)]
+    found = [(one.label, hash(one.inputs)) for one in examples(options.file, options)]
+    labels = [label for label, _ in found]
     shares = {split: getattr(options, split) for split in HELD_OUT}
     sizes = {
         split: max(1, round(len(labels) * share))
         for split, share in shares.items()
         if not isinstance(share, Path)
     }
-    chosen = hold_out(labels, options.seed, sizes, options.file)
+    chosen = hold_out(found, options.seed, sizes, options.file)
     held = set().union(*chosen.values())
     readers = {"train": partial(_some, options, set(range(len(labels))) - held)}
     for split in reversed(HELD_OUT):

@@ -1,4 +1,4 @@
-"""Parallel files of one's own, as one more data set of translation."""
+"""Files of one's own that go together line by line: data sets of translation and of summaries."""
 
 import argparse
 import re
@@ -8,7 +8,12 @@ from pathlib import Path
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.command import positive
-from fairseq_posattn.preparation.corpus import SPLITS, TranslationCorpus
+from fairseq_posattn.preparation.corpus import (
+    SIDES,
+    SPLITS,
+    SummarizationCorpus,
+    TranslationCorpus,
+)
 from fairseq_posattn.preparation.own.division import hold_out
 from fairseq_posattn.preparation.own.files import Files, opened
 from fairseq_posattn.preparation.pairs import PairWriter, map_pairs
@@ -133,11 +138,11 @@ def fingerprint(files):
     return Files(path for paths in files.values() for path in paths).fingerprint()
 
 
-def settings(options):
-    """What the text depends on, beside the files."""
+def division(options):
+    """What the splits depend on, beside the files."""
     held = {split: getattr(options, split) for split in HELD_OUT}
     numbers = {split: None if isinstance(told, list) else told for split, told in held.items()}
-    return {**numbers, "seed": options.seed, "subwords": options.subwords}
+    return {**numbers, "seed": options.seed}
 
 
 def write_translations(files, folder, options):
@@ -188,7 +193,8 @@ def divided(files, options):
     given = {split: partial(read_pairs, paths) for split, paths in files.items()}
     if len(given) == len(SPLITS):
         return given
-    number = sum(1 for _ in given["train"]())
+    found = [(None, hash(source)) for source, _ in given["train"]()]
+    number = len(found)
     usual = max(1, min(MOST_HELD_OUT, number // 10))
     sizes = {s: getattr(options, s) or usual for s in HELD_OUT if s not in given}
     if sum(sizes.values()) >= number:
@@ -196,7 +202,7 @@ def divided(files, options):
             f"{files['train'][0]}: {number:,} lines are too few to hold out "
             + " and ".join(f"{size:,} for {split}" for split, size in sizes.items())
         )
-    chosen = hold_out([None] * number, options.seed, sizes, files["train"][0])
+    chosen = hold_out(found, options.seed, sizes, files["train"][0])
     split_of = {index: split for split, indices in chosen.items() for index in indices}
 
     def part(split):
@@ -230,8 +236,22 @@ TRANSLATION = TranslationCorpus(
     find_files=find_files,
     fingerprint=fingerprint,
     write_text=write_translations,
-    settings=settings,
+    settings=lambda options: {**division(options), "subwords": options.subwords},
     add_options=add_options,
     changes=changes,
     bpe_operations=10_000,
+)
+
+SUMMARIZATION = SummarizationCorpus(
+    name="own",
+    summary="texts and summaries of your own, in two files",
+    source=None,
+    published={},
+    recipe=None,
+    find_files=find_files,
+    fingerprint=fingerprint,
+    write_text=partial(write_pairs, sides=SIDES, functions=[spaces] * 2),
+    settings=division,
+    add_options=partial(add_file_options, sides=("TEXT", "SUMMARY")),
+    subwords="sentencepiece",  # which takes text of any language as it is
 )

@@ -75,3 +75,21 @@ def vector_flags(dest):
     with open(path, encoding="utf-8") as file:
         _, features = file.readline().split()
     return [f"--encoder-embed-path {shlex.quote(str(shown(path)))} --encoder-embed-dim {features}"]
+
+
+def summarization_flags(longest):
+    """What trains a model of summaries, in lines.
+
+    Args:
+        longest: pieces that a text has at most.
+    """
+    positions = longest + 1  # with the end mark
+    return [
+        "--task translation --arch dman_summarization --share-all-embeddings",
+        f"--max-source-positions {positions} --max-target-positions {positions}",
+        "--encoder-learned-pos --decoder-learned-pos",
+        "--criterion label_smoothed_cross_entropy --label-smoothing 0.1",
+        "--optimizer adam --adam-betas '(0.9, 0.98)' --lr 5e-4 --lr-scheduler inverse_sqrt",
+        "--warmup-updates 4000 --weight-decay 0.01 --clip-norm 0.1",
+        "--max-tokens 4096 --max-update 50000",
+    ]
