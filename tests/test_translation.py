@@ -56,6 +56,12 @@ def test_it_translates_as_fairseq_generate_does_whatever_shares_a_batch(translat
         assert [found.text for found in translator(source, **options)] == EXPECTED
 
 
+def test_a_batch_in_any_order_is_answered_in_it(translator, source, monkeypatch):
+    """fairseq sorts it by length."""
+    monkeypatch.setattr(translation, "batches", lambda lengths, *_: [range(len(lengths))])
+    assert [found.text for found in translator(source)] == EXPECTED
+
+
 def test_blank_lines_are_answered_with_blank_ones(tmp_path, capsys, source):
     path = written(tmp_path, f"{source[0]}\n\n \t \r\n{source[1]}\n\n")
     assert command("--input", path) == 0
