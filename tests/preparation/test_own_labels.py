@@ -125,12 +125,13 @@ def test_pairs_and_numbers(tmp_path, own, fairseq_here, capsys):
 
 
 def test_the_classes_of_what_is_held_out_are_trained():
-    labels = ["often"] * 40 + ["rare", "alone"] * 1
-    examples = list(zip(labels, range(42), strict=True))
+    labels = ["often"] * 31 + [f"alone {number}" for number in range(12)]
+    examples = list(zip(labels, range(43), strict=True))
     chosen = hold_out(examples, 1, {"test": 20, "valid": 10}, "file")
-    held = set().union(*chosen.values())
     assert len(chosen["test"] & chosen["valid"]) == 0
-    assert {labels[i] for i in range(len(labels)) if i not in held} == set(labels)
+    for seed in range(10):
+        held = set().union(*hold_out(examples, seed, {"test": 20, "valid": 10}, "file").values())
+        assert {labels[i] for i in range(len(labels)) if i not in held} == set(labels)
     assert chosen == hold_out(examples, 1, {"test": 20, "valid": 10}, "file")
     assert chosen != hold_out(examples, 2, {"test": 20, "valid": 10}, "file")
 
