@@ -1,11 +1,15 @@
 """Which tests are slow as a whole; sentence data for the tests of tasks, data and command lines."""
 
+import signal
 from pathlib import Path
 
 import pytest
 
 # Every test there starts commands of fairseq, most of them train.
 SLOW_FOLDERS = ("end_to_end", "hostile")
+
+# Started in the background of a shell they would ignore Ctrl-C, and so would what they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m chooses

@@ -17,6 +17,7 @@ from published import WORDS, publish
 from serving import Server
 
 from fairseq_posattn.preparation import classification, words_stage
+from fairseq_posattn.preparation.__main__ import KINDS
 from fairseq_posattn.preparation.__main__ import prepare as prepare_of_kind
 from fairseq_posattn.preparation.corpora import CLASSIFICATION as CORPORA
 from fairseq_posattn.preparation.pipeline.download import Source
@@ -133,7 +134,7 @@ def test_it_downloads_what_it_is_not_given(tmp_path, fairseq_here, monkeypatch):
         server.files[archive.name] = archive.read_bytes()
         source = Source(archive.name, (server.url("moved.zip"), server.url(archive.name)))
         here = dataclasses.replace(CORPORA["sst5"], alternatives=((source,),))
-        monkeypatch.setitem(CORPORA, "sst5", here)
+        monkeypatch.setitem(KINDS["classification"].corpora, "sst5", here)
         assert main(["sst5", "--dest", str(tmp_path / "data-bin/sst5"), "--jobs", "1"]) == 0
     assert (tmp_path / "data-bin/download" / archive.name).exists()
     assert len(lines(tmp_path / "data-bin/sst5/text/train.label")) == 30
