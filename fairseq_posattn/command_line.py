@@ -12,7 +12,10 @@ COMMANDS = {
     "analysis": ("fairseq_posattn.analysis.__main__", "look into a trained model"),
     "average": ("fairseq_posattn.averaging", "the mean of several checkpoints' weights"),
     "predict": ("fairseq_posattn.prediction_command", "labels and scores for new text"),
-    "prepare": ("fairseq_posattn.preparation.__main__", "published data sets to binarised data"),
+    "prepare": (
+        "fairseq_posattn.preparation.__main__",
+        "published data sets, or your own, to binarised data",
+    ),
     "rank": ("fairseq_posattn.ranking_command", "scores and ranks of news for MIND's impressions"),
     "recipe": ("fairseq_posattn.recipes.command", "train and measure the rows of a paper's table"),
     "score": ("fairseq_posattn.scoring.__main__", "BLEU, chrF, ROUGE, roles' F1, rankings"),
@@ -33,7 +36,7 @@ def usage() -> str:
             "",
             *lines,
             "",
-            "Training and translating are fairseq's own commands:",
+            "Training is fairseq's own command:",
             '  fairseq-train DATA --user-dir "$(posattn user-dir)" --arch dman_iwslt_de_en ...',
         ]
     )
