@@ -157,8 +157,8 @@ def test_an_interrupted_run_goes_on_with_more_epochs(recipe_run, tiny_data, tmp_
     folder = tmp_path / "begun" / "trec"
     assert forked_commands.run("train", train[1:], tmp_path / "train.log") == 0
     (saved,) = folder.glob("*/seed1")
-    flags = whole["settings"]["train"].replace("--max-epoch 2", "--max-epoch 1")
-    (saved / "settings").write_text(f"data {tiny_data / 'trec'}\nseed 1\ntrain {flags}\n")
+    settings = "".join(f"{name} {value}\n" for name, value in whole["settings"].items())
+    (saved / "settings").write_text(settings.replace("--max-epoch 2", "--max-epoch 1"))
     printed = recipe_run(*begun, "--epochs", 2)
     assert "epoch 1 of 2" not in printed and "epoch 2 of 2, update 10: " in printed
     (resumed,) = results(folder)
