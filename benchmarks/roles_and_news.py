@@ -14,25 +14,20 @@ import argparse
 import logging
 import statistics
 import time
-import warnings
 from types import SimpleNamespace
 
 import machine
 import torch
+import translation_pairs as pairs
+from fairseq import models, options
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.models.transformer import TransformerConfig
+from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
 from torch.nn import functional as F
 from tqdm import tqdm
 
-warnings.filterwarnings("ignore")
-
-from fairseq import models, options  # noqa: E402
-from fairseq.data import Dictionary  # noqa: E402
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: E402
-from fairseq.models.transformer import TransformerConfig  # noqa: E402
-from fairseq.modules.transformer_layer import TransformerEncoderLayerBase  # noqa: E402
-
-import fairseq_posattn  # noqa: E402, F401, registers
-from fairseq_posattn.architectures import recommender, tagger  # noqa: E402
-from fairseq_posattn.files import output_file, write_json  # noqa: E402
+from fairseq_posattn.architectures import recommender, tagger
+from fairseq_posattn.files import output_file, write_json
 
 PLAIN = {"tagger": "transformer_tagger", "recommender": "transformer_recommender"}
 ARCHS = [*tagger.ARCHITECTURES, *recommender.ARCHITECTURES]
@@ -67,13 +62,6 @@ def parse_arguments():
         "--json", type=output_file, metavar="FILE", help="also write the results here"
     )
     return parser.parse_args()
-
-
-def dictionary(size):
-    words = Dictionary()
-    for word in range(size - words.nspecial):
-        words.add_symbol(f"word{word}")
-    return words
 
 
 # --- Models --------------------------------------------------------------------------------------
@@ -201,7 +189,7 @@ def random_batches(words, arguments):
 
 def time_all(arguments):
     """Let the architectures and the plain ones of their kinds take turns; a row for each."""
-    words = dictionary(arguments.vocabulary)
+    words = pairs.dictionary(arguments.vocabulary)
     batches = random_batches(words, arguments)
     ours = [Contestant(arch, words, arguments) for arch in arguments.archs]
     kinds = dict.fromkeys(contestant.kind for contestant in ours)
@@ -220,14 +208,11 @@ def time_all(arguments):
 
 
 def result(contestant, plain):
-    ratios = [a / b for a, b in zip(contestant.seconds, plain.seconds, strict=True)]
     return {
         "name": contestant.name,
         "parameters": contestant.parameters,
         "milliseconds": round(1000 * statistics.median(contestant.seconds), 1),
-        "time_ratio": round(statistics.median(ratios), 3),
-        "time_ratio_lowest": round(min(ratios), 3),
-        "time_ratio_highest": round(max(ratios), 3),
+        **pairs.compare(contestant.seconds, plain.seconds),
     }
 
 

@@ -40,16 +40,18 @@ class Pair:
     target_length: int
 
 
-SHARED = (
-    "--share-all-embeddings --attention-dropout 0.1 --activation-dropout 0.1 "
-    "--encoder-normalize-before --decoder-normalize-before"
-)
+EMBEDDINGS = "--share-all-embeddings"
+DROPOUTS = "--attention-dropout 0.1 --activation-dropout 0.1"
+NORMS_BEFORE = "--encoder-normalize-before --decoder-normalize-before"
 PAIRS = {
-    "dman_iwslt_de_en": Pair("transformer_iwslt_de_en", "--dropout 0.3", 10152, 32, 26, 26),
-    "dman_wmt_en_de": Pair("transformer", "--dropout 0.1", 37000, 16, 30, 30),
+    "dman_iwslt_de_en": Pair(
+        "transformer_iwslt_de_en", f"--dropout 0.3 {NORMS_BEFORE}", 10152, 32, 26, 26
+    ),
+    "dman_wmt_en_de": Pair("transformer", f"--dropout 0.1 {NORMS_BEFORE}", 37000, 16, 30, 30),
     "dman_summarization": Pair(
         "transformer",
-        "--dropout 0.1 --activation-fn gelu --max-source-positions 512 --max-target-positions 512 "
+        "--dropout 0.1 --layernorm-embedding --activation-fn gelu "
+        "--max-source-positions 512 --max-target-positions 512 "
         + " ".join(
             f"--{side}-embed-dim 768 --{side}-ffn-embed-dim 3072 --{side}-attention-heads 12 "
             f"--{side}-learned-pos"
@@ -105,7 +107,8 @@ def build_pair(name: str, words: Dictionary, arguments) -> list:
     """Our model and the stock one."""
     pair = PAIRS[name]
     precision = (words, arguments.device, arguments.dtype)
-    return [build(name, "", *precision), build(pair.stock, f"{SHARED} {pair.flags}", *precision)]
+    stock = f"{EMBEDDINGS} {DROPOUTS} {pair.flags}"
+    return [build(name, EMBEDDINGS, *precision), build(pair.stock, stock, *precision)]
 
 
 def batch_shape(name: str, arguments) -> dict:

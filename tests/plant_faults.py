@@ -374,12 +374,12 @@ FAULTS = [
     Fault("models/word_vectors.py", "embedding.weight[dictionary.pad()] = 0", "pass", VECTORS),
     Fault("models/word_vectors.py", "embedding.weight.requires_grad = not freeze", "pass", FLAGS),
     Fault(
-        "models/architectures.py",
+        "models/registration.py",
         "field(default=value,",
         "field(default=config.__dataclass_fields__[option].default,",
         ARCHITECTURES,
     ),
-    Fault("models/architectures.py", '"add_args": staticmethod(model.add_args)', "", PRESET_FLAG),
+    Fault("models/registration.py", '"add_args": staticmethod(model.add_args)', "", PRESET_FLAG),
     Fault(
         "criterions/sentence_classification.py",
         "occurs = predicted + true > 0",

@@ -24,8 +24,8 @@ from fairseq_posattn.layers.sentence_batches import (
     split_documents,
     words_only,
 )
-from fairseq_posattn.models.architectures import all_options
 from fairseq_posattn.models.encoder_config import SentenceEncoderConfig
+from fairseq_posattn.models.registration import all_options
 from fairseq_posattn.models.word_vectors import build_embedding
 
 

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 
 from fairseq_posattn.encoders import ENCODERS, input_dropout_of
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.models.architectures import all_options
 from fairseq_posattn.models.encoder_config import SentenceEncoderConfig
+from fairseq_posattn.models.registration import all_options
 from fairseq_posattn.models.word_vectors import build_embedding
 
 TITLES_AT_ONCE = 1024

@@ -9,7 +9,7 @@ from fairseq_posattn.layers.description import LayerDescription
 from fairseq_posattn.layers.mechanisms import MECHANISMS, MechanismConfig
 from fairseq_posattn.layers.starts import STARTS
 from fairseq_posattn.layers.sublayer_list import CROSS, FEED_FORWARD, parse_sublayers
-from fairseq_posattn.models.architectures import all_options
+from fairseq_posattn.models.registration import all_options
 
 # The options of fairseq's own Transformer that this one serves, by the names of their flags.
 STOCK_OPTIONS = (

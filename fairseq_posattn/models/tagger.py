@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from fairseq_posattn.encoders import ENCODERS
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.models.architectures import all_options
 from fairseq_posattn.models.encoder_config import SentenceEncoderConfig
+from fairseq_posattn.models.registration import all_options
 from fairseq_posattn.models.word_vectors import UNKNOWN_RANGE, build_embedding
 
 NORM_EPSILON = 1e-6  # of the published layer norms

@@ -32,7 +32,9 @@ def test_other_encodings():
 def test_wrong_encoding_names_file_line_and_byte():
     with pytest.raises(UsageError) as caught:
         lines(b"eins\nGr\xf6\xdfe\n")
-    assert str(caught.value) == "text.de:2: not UTF-8: byte 3 is 0xf6"
+    assert str(caught.value) == (
+        "text.de:2: not UTF-8: byte 3 is 0xf6; convert the file: iconv -f ITS-ENCODING -t UTF-8"
+    )
 
 
 def test_empty_file():

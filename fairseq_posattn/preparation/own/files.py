@@ -16,7 +16,7 @@ def opened(path):
     """
     archive = _file(path)
     with archive.open_only() as stream:
-        yield archive.names()[0], _lines(stream, path)
+        yield archive.names()[0], read_lines(stream, path)
 
 
 class Files:
@@ -38,12 +38,3 @@ def _file(path):
     if not isinstance(archive, SingleFile):
         raise UsageError(f"{path}: not one file of text; unpack it and name the file")
     return archive
-
-
-def _lines(stream, path):
-    try:
-        yield from read_lines(stream, path)
-    except UsageError as error:
-        if "not UTF-8" not in str(error):
-            raise
-        raise UsageError(f"{error}; convert the file: iconv -f ITS-ENCODING -t UTF-8") from None

@@ -54,7 +54,8 @@ def read_lines(
         except UnicodeDecodeError as error:
             wrong = error.object[error.start]
             raise UsageError(
-                f"{name}:{number}: not {encoding.upper()}: byte {error.start + 1} is 0x{wrong:02x}"
+                f"{name}:{number}: not {encoding.upper()}: byte {error.start + 1} is "
+                f"0x{wrong:02x}; convert the file: iconv -f ITS-ENCODING -t {encoding.upper()}"
             ) from None
         if number == 1:
             text = text.removeprefix("\ufeff")
