@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A DMAN Transformer learns to translate German numbers into English, in about a minute and a half on a CPU.
+# A DMAN Transformer learns to translate German numbers into English, in about a minute on a CPU.
 set -euo pipefail
 
 usage() {
@@ -8,7 +8,7 @@ usage: bash examples/quickstart/run.sh [--out DIR] [fairseq-train options]
 
 Makes a Python environment if there is none, generates a German-English corpus of written-out
 numbers, trains a small DMAN Transformer on it, translates numbers that it has not seen, and
-prints BLEU and some of the translations. It needs no GPU: about a minute and a half on a CPU core,
+prints BLEU and some of the translations. It needs no GPU: about a minute on a CPU core,
 after the environment is made.
 
   --out DIR   where everything goes (default: data-bin/quickstart in the checkout):
