@@ -96,7 +96,7 @@ LINES = {
     ),
     # After the hours of training; EWT has no numbers.
     "mtsa/table4_roles": (4, [1 + place for place in ROLES], {"Multi-head": "Multi-head∗"}),
-    "mtsa/table5_sentences": (5, range(10), {}),
+    "mtsa/table5_sentences": (5, range(10), {"cBoW": "cBoWa"}),
 }
 # The other way round: a recipe's rows are columns of the paper's table, its numbers one line.
 COLUMNS = {"mtsa/table6_setup1": (6, "Setup1"), "mtsa/table6_setup2": (6, "Setup2")}
@@ -157,8 +157,9 @@ def test_a_row_is_the_papers_line(name):
     rows = published(RECIPES[name])
     for row, ours in rows.items():
         printed = numbers_of(labels.get(row, row), lines)
-        assert ours[: len(columns)] == [printed[column] for column in columns], row
-        assert set(ours[len(columns) :]) <= {"-"}, row
+        there = [column for column in columns if column < len(printed)]  # some lack deviations
+        assert ours[: len(there)] == [printed[column] for column in there], row
+        assert set(ours[len(there) :]) <= {"-"}, row
     assert rows
 
 
