@@ -234,7 +234,7 @@ def tables(report):
 
 def draw(report, path):
     """Time, and on a GPU memory, of a training step over plain attention's, by length."""
-    from fairseq_posattn.analysis.picture import line_style, new_figure, write_picture
+    from fairseq_posattn.picture import line_style, new_figure, write_picture
 
     values = {"time_ratio": "time over plain attention's"}
     if report["results"][0]["peak_mib"] is not None:

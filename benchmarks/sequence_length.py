@@ -164,7 +164,7 @@ def measure_all(arguments):
 
 
 def draw(report, path):
-    from fairseq_posattn.analysis.picture import new_figure, write_picture
+    from fairseq_posattn.picture import new_figure, write_picture
 
     figure = new_figure(10, 4)
     memory, time = figure.subplots(1, 2)

@@ -14,7 +14,7 @@ KERNELS = "attention.kernels"
 STOREYS = [
     ["errors"],
     ["files"],
-    ["architectures"],
+    ["architectures", "picture"],
     ["attention", "preparation", "scoring", "data", "mistakes"],
     ["layers", "mends"],
     ["encoders"],
@@ -39,6 +39,7 @@ FORBIDDEN = {
     "architectures": ("torch", "fairseq", "fairseq_cli"),
     "errors": ("torch", "fairseq", "fairseq_cli"),
     "files": ("torch", "fairseq", "fairseq_cli"),
+    "picture": ("torch", "fairseq", "fairseq_cli"),
 }
 EVERYWHERE = ("scripts", "examples", "benchmarks", "tests")
 

@@ -12,10 +12,10 @@ import numpy
 from torch import Tensor, nn
 
 from fairseq_posattn.analysis.collect import AttentionCall, measure_batch
-from fairseq_posattn.analysis.picture import new_figure
 from fairseq_posattn.analysis.sublayers import AttentionSublayer
 from fairseq_posattn.attention import DistanceAwareAttention
 from fairseq_posattn.attention.mtsa import TensorizedAttention
+from fairseq_posattn.picture import new_figure
 
 TOKEN2TOKEN, SOURCE2TOKEN = "attention", "source2token"
 

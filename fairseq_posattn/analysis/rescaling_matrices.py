@@ -10,8 +10,8 @@ import numpy
 import torch
 
 from fairseq_posattn.analysis.distance_weights import learned_parameters
-from fairseq_posattn.analysis.picture import new_figure
 from fairseq_posattn.analysis.sublayers import AttentionSublayer
+from fairseq_posattn.picture import new_figure
 
 MOST_COLUMNS = 8
 

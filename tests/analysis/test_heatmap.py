@@ -6,8 +6,8 @@ import torch
 
 from fairseq_posattn.analysis.collect import measure_batch
 from fairseq_posattn.analysis.heatmap import attention_numbers, draw_attention
-from fairseq_posattn.analysis.picture import write_picture
 from fairseq_posattn.errors import UsageError
+from fairseq_posattn.picture import write_picture
 
 LETTERS = list("abcdefg")
 

@@ -2,7 +2,7 @@ import sys
 
 import pytest
 
-from fairseq_posattn.analysis import picture
+from fairseq_posattn import picture
 from fairseq_posattn.errors import UsageError
 
 
