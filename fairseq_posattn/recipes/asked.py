@@ -1,7 +1,7 @@
 """A recipe as it is asked for: its data, its machine, its runs; nothing here acts."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import TypeVar
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.recipes.options import Options
 from fairseq_posattn.recipes.recipe import Recipe
-from fairseq_posattn.recipes.runs import Run, Step
+from fairseq_posattn.recipes.runs import Run, Say, Step
 
 PLUGIN = str(Path(__file__).resolve().parents[1])  # for --user-dir
 LOGGED = ("--log-format", "json", "--log-interval", "100")
@@ -98,7 +98,7 @@ class Asked(ABC):
         """What makes the small data that is not there yet."""
 
     @abstractmethod
-    def require_data(self, say: Callable[[str], None]) -> None:
+    def require_data(self, say: Say) -> None:
         """Raise UsageError, with the command that makes it, unless the data is there."""
 
     def notes(self) -> list[str]:
@@ -117,10 +117,3 @@ def choose(kind: str, wanted: str, named: Mapping[str, Named]) -> tuple[Named, .
                 f"--{kind}s {wanted}: there is no {kind} {name!r}; the {kind}s are: {listed}"
             )
     return tuple(known[name.lower()] for name in names)
-
-
-def gpus_here() -> int:
-    """How many this machine has."""
-    import torch  # only here: it takes seconds
-
-    return int(torch.cuda.device_count())

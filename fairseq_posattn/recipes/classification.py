@@ -1,12 +1,13 @@
 """A table of classifiers, taggers or recommenders as it is asked for, down to its command lines."""
 
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.recipes.asked import KEPT, LOGGED, PLUGIN, Asked, Entry, choose, gpus_here
+from fairseq_posattn.recipes.asked import KEPT, LOGGED, PLUGIN, Asked, Entry, choose
+from fairseq_posattn.recipes.devices import gpus_here
 from fairseq_posattn.recipes.options import Options
 from fairseq_posattn.recipes.recipe import (
     MEASURED_COSTS,
@@ -15,7 +16,7 @@ from fairseq_posattn.recipes.recipe import (
     Row,
     Training,
 )
-from fairseq_posattn.recipes.runs import Run, Step, folder_name, preset_of, show
+from fairseq_posattn.recipes.runs import Run, Say, Step, folder_name, preset_of, show
 
 TINY_DATASETS = "fairseq_posattn.recipes.tiny_datasets"
 TINY_MODEL = (
@@ -55,7 +56,7 @@ class AskedClassification(Asked):
         command += ["--glove", f"6B.{dataset.features}d", "--dest", str(self.data / dataset.name)]
         return [*command, *dataset.preparation.split()]
 
-    def require_data(self, say: Callable[[str], None]) -> None:
+    def require_data(self, say: Say) -> None:
         for dataset in self._datasets:
             if missing := self._missing(dataset):
                 mend = f"{show(self._prepare(dataset))}, or give --prepare"

@@ -10,15 +10,16 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.recipes import tables
-from fairseq_posattn.recipes.asked import Asked, gpus_here
+from fairseq_posattn.recipes import rows, tables
+from fairseq_posattn.recipes.asked import Asked
 from fairseq_posattn.recipes.classification import AskedClassification
+from fairseq_posattn.recipes.devices import devices, gpus_here
 from fairseq_posattn.recipes.drawing import draw
 from fairseq_posattn.recipes.generation import AskedGeneration
 from fairseq_posattn.recipes.options import read_options
 from fairseq_posattn.recipes.papers import RECIPES
 from fairseq_posattn.recipes.recipe import ClassificationRecipe, GenerationRecipe, Recipe
-from fairseq_posattn.recipes.run import Runner, devices
+from fairseq_posattn.recipes.run import Runner
 
 
 def main(
@@ -148,9 +149,9 @@ def _stop(number: int, frame: FrameType | None) -> NoReturn:
 
 
 def _print_table(asked: Asked, command: str, keep: bool = False) -> None:
-    rows = tables.make_rows(asked.recipe, list(asked.entries()), command, asked.title)
-    tables.print_tables(asked.recipe, rows)
+    found = rows.make_rows(asked.recipe, list(asked.entries()), command, asked.title)
+    tables.print_tables(asked.recipe, found)
     if keep:
         path = asked.out / f"{asked.recipe.table}.json"
-        tables.keep(path, asked.title, asked.options.tiny, rows)
-        draw(path.with_suffix(".png"), rows)
+        rows.keep(path, asked.title, asked.options.tiny, found)
+        draw(path.with_suffix(".png"), found)

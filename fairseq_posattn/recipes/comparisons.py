@@ -12,7 +12,7 @@ from statistics import fmean, variance
 from typing import Any
 
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.recipes.recipe import COSTS
+from fairseq_posattn.recipes.recipe import COSTS, SUMMARY_SCORES, TableRow
 from fairseq_posattn.recipes.runs import PREDICTIONS, STATISTICS
 from fairseq_posattn.scoring.labels import accuracy, macro_f1
 from fairseq_posattn.scoring.sentence_statistics import (
@@ -26,8 +26,6 @@ from fairseq_posattn.scoring.significance import Group, Statistics, compare, of_
 BASELINES = ("transformer", "multi-head")  # plain attention, as the tables call it
 SIGNIFICANT = 0.05
 WELCH = "runs, Welch's t-test"
-ROUGE = ("rouge1", "rouge2", "rougeL")
-TableRow = dict[str, Any]
 Comparison = dict[str, Any]  # "compared" of examples/results/README.md
 
 
@@ -107,9 +105,9 @@ def _tested(row: TableRow) -> list[str]:
 
 def _with_average(run: Kept) -> dict[str, Statistics]:
     """And of summaries R-avg, the mean of three ROUGE."""
-    if not all(name in run.metrics for name in ROUGE):
+    if not all(name in run.metrics for name in SUMMARY_SCORES):
         return dict(run.metrics)
-    together = zip(*(run.metrics[name] for name in ROUGE), strict=True)
+    together = zip(*(run.metrics[name] for name in SUMMARY_SCORES), strict=True)
     average = of_sentences(fmean(score for score, _ in three) for three in together)
     return {**run.metrics, "average": average}
 

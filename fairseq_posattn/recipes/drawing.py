@@ -9,8 +9,7 @@ from typing import Any
 
 from fairseq_posattn.files import writing
 from fairseq_posattn.recipes.comparisons import SIGNIFICANT, baseline_of
-
-TableRow = dict[str, Any]
+from fairseq_posattn.recipes.recipe import TableRow
 
 
 def draw(path: Path, rows: Sequence[TableRow]) -> None:

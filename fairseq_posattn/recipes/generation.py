@@ -2,17 +2,18 @@
 
 import shlex
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.corpus import SPLITS
 from fairseq_posattn.recipes import update
-from fairseq_posattn.recipes.asked import KEPT, LOGGED, PLUGIN, Asked, Entry, gpus_here
+from fairseq_posattn.recipes.asked import KEPT, LOGGED, PLUGIN, Asked, Entry
+from fairseq_posattn.recipes.devices import gpus_here
 from fairseq_posattn.recipes.options import Options
 from fairseq_posattn.recipes.recipe import Generation, GenerationRecipe, Row
-from fairseq_posattn.recipes.runs import STATISTICS, Run, Step, folder_name, preset_of, show
+from fairseq_posattn.recipes.runs import STATISTICS, Run, Say, Step, folder_name, preset_of, show
 
 # The file of each checkpoint that may be scored, and the run's setting that says so.
 CHECKPOINTS = {"best": "checkpoint_best.pt", "average": "average.pt", "last": "checkpoint_last.pt"}
@@ -82,7 +83,7 @@ class AskedGeneration(Asked):
     def _prepare(self) -> list[str]:
         return ["posattn", "prepare", *self._settings.preparation.split()]
 
-    def require_data(self, say: Callable[[str], None]) -> None:
+    def require_data(self, say: Say) -> None:
         pair = "-".join(self._languages)
         for side in self._languages:
             binarised = [

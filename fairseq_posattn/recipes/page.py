@@ -29,9 +29,9 @@ from fairseq_posattn.recipes.comparisons import (
     p_value,
 )
 from fairseq_posattn.recipes.papers import RECIPES
-from fairseq_posattn.recipes.recipe import COSTS
+from fairseq_posattn.recipes.recipe import COSTS, TableRow
 from fairseq_posattn.recipes.results import read, read_object
-from fairseq_posattn.recipes.tables import TableRow, ours, shown
+from fairseq_posattn.recipes.tables import ours, shown
 
 START, END = "<!-- the tables: results_page.py writes them -->", "<!-- end of the tables -->"
 NAMES = {

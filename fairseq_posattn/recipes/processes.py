@@ -6,13 +6,13 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.files import writing
-from fairseq_posattn.recipes.runs import Step
+from fairseq_posattn.recipes.runs import Say, Step
 
 PATIENCE = 60  # seconds that a process has to save and end
 CODE = Path(__file__).resolve().parents[2]
@@ -41,7 +41,7 @@ class Processes:
         self,
         step: Step,
         environment: Mapping[str, str],
-        tell: Callable[[str], None] = lambda line: None,
+        tell: Say = lambda line: None,
     ) -> None:
         """Run a step to its end.
 

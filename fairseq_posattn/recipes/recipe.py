@@ -6,6 +6,9 @@ stands in quotes.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
+
+TableRow = dict[str, Any]  # one of a table as JSON: see examples/results/README.md
 
 
 @dataclass(frozen=True)
@@ -164,6 +167,9 @@ class GenerationRecipe(Recipe):
     locality: Locality | None = None
     prepares: bool = False
     small: "GenerationRecipe | None" = None
+
+
+SUMMARY_SCORES = ("rouge1", "rouge2", "rougeL")  # whose mean is R-avg, "average"
 
 
 # --- Classification ----------------------------------------------------------------------------

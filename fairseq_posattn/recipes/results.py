@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from datetime import date
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from fairseq_posattn import __version__
@@ -16,12 +17,12 @@ from fairseq_posattn.errors import UsageError
 from fairseq_posattn.files import write_json
 from fairseq_posattn.recipes.classification import LOWER_IS_BETTER
 from fairseq_posattn.recipes.progress import Numbers, read_line, scores_of
+from fairseq_posattn.recipes.recipe import SUMMARY_SCORES
 from fairseq_posattn.recipes.runs import Run
 from fairseq_posattn.scoring.ranking import METRICS
 
 PACKAGES = ["torch", "fairseq-fixed", "sacrebleu", "rouge-score", "sentencepiece", "numpy"]
 LARGEST = 1 << 24  # bytes of a result
-ROUGE = {"rouge1", "rouge2", "rougeL"}
 Result = dict[str, Any]
 
 
@@ -59,8 +60,8 @@ def _generated(run: Run) -> tuple[Result, str]:
         )
     details = ("signature", "signatures", "forms", "counts", "warnings")
     scores = {name: round(found, 2) for name, found in scored.items() if type(found) is float}
-    if scores.keys() >= ROUGE:
-        scores["average"] = round(sum(scored[name] for name in ROUGE) / len(ROUGE), 2)
+    if scores.keys() >= {*SUMMARY_SCORES}:
+        scores["average"] = round(fmean(scored[name] for name in SUMMARY_SCORES), 2)
     result = {
         "scores": scores,
         "metric": run.metric,

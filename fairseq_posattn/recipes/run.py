@@ -1,12 +1,9 @@
 """Runs the runs of a recipe: several at a time, each resumable, all ended together."""
 
-import os
 import queue
-import re
-import shutil
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,11 +13,10 @@ from filelock import FileLock, Timeout
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.files import write_text
 from fairseq_posattn.recipes import results
+from fairseq_posattn.recipes.earlier_runs import adopt, go_on
 from fairseq_posattn.recipes.processes import Processes, Stopped
 from fairseq_posattn.recipes.progress import Progress
-from fairseq_posattn.recipes.runs import Run, Step
-
-Say = Callable[[str], None]
+from fairseq_posattn.recipes.runs import Run, Say, Step
 
 
 class Runner:
@@ -185,73 +181,3 @@ def _forget_last(folder: Path) -> None:
     for pattern in ("checkpoint_last.pt", "checkpoint_[0-9]*.pt", "trained"):
         for path in folder.glob(pattern):
             path.unlink()
-
-
-# --- Runs that were begun before ---------------------------------------------------------------
-
-
-def adopt(run: Run, say: Say) -> None:
-    """Take over a run of the same settings from a folder that has another name."""
-    if run.folder.exists():
-        return
-    for seed, settings in _siblings(run):
-        if list(run.settings[: len(settings)]) == settings:
-            say(f"{seed} has these settings: it is now {run.folder}")
-            run.folder.parent.mkdir(parents=True, exist_ok=True)
-            seed.rename(run.folder)
-            return
-
-
-def go_on(run: Run, say: Say) -> None:
-    """Copy the checkpoints of the longest run that has this one's settings, but is shorter."""
-    ours, length = _without_length(run.settings)
-    found = []
-    for seed, settings in _siblings(run):
-        theirs, shorter = _without_length(settings)
-        if ours[: len(theirs)] == theirs and shorter < length:
-            found.append((shorter, seed))
-    for _, seed in sorted(found, reverse=True):
-        if (seed / "checkpoint_last.pt").exists():
-            say(f"goes on from {seed / 'checkpoint_last.pt'}")
-            # The last one last: where it is, all are.
-            for path in sorted(seed.glob("checkpoint*.pt"), key=lambda path: "_last" in path.name):
-                shutil.copyfile(path, run.folder / f"{path.name}.part")
-                (run.folder / f"{path.name}.part").rename(run.folder / path.name)
-            return
-
-
-def _siblings(run: Run) -> Iterable[tuple[Path, list[str]]]:
-    """The other folders of this seed, of any row, and their settings."""
-    for path in sorted(run.folder.parents[1].glob(f"*/{run.folder.name}/settings")):
-        settings = [line.rstrip() for line in results.read(path).splitlines()]
-        if path.parent != run.folder and any(line.startswith("train ") for line in settings):
-            yield path.parent, settings
-
-
-def _without_length(settings: Sequence[str]) -> tuple[list[str], int]:
-    """The settings but for how many updates, or epochs, are trained, and that number."""
-    length = re.compile(r"(?<= --max-update )\d+|(?<= --max-epoch )\d+")
-    text = "\n".join(settings)
-    found = length.search(text)
-    return length.sub("", text, count=1).splitlines(), int(found[0]) if found else 0
-
-
-# --- Devices -----------------------------------------------------------------------------------
-
-
-def devices(jobs: int, gpus: int, here: int) -> list[Mapping[str, str]]:
-    """Variables that give each of several runs GPUs of its own, as far as there are enough.
-
-    Args:
-        jobs: runs at a time.
-        gpus: for each of them.
-        here: GPUs that there are.
-    """
-    if jobs == 1 or here <= 1 or gpus == 0:
-        return [{}] * jobs
-    named = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
-    names = named if len(named) == here else [str(number) for number in range(here)]
-    return [
-        {"CUDA_VISIBLE_DEVICES": ",".join(names[(job * gpus + i) % here] for i in range(gpus))}
-        for job in range(jobs)
-    ]

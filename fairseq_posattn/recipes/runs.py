@@ -3,7 +3,7 @@
 import hashlib
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,8 @@ SAFE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789
 
 # In a run's folder: what each sentence adds to its scores, and what a classifier predicted.
 STATISTICS, PREDICTIONS = "statistics.json", "predictions-test.txt"
+
+Say = Callable[[str], None]  # tells whoever looks on
 
 
 @dataclass(frozen=True)

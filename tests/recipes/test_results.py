@@ -8,11 +8,12 @@ import pytest
 import torch
 
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.recipes import tables
 from fairseq_posattn.recipes.asked import Entry
 from fairseq_posattn.recipes.papers import RECIPES
 from fairseq_posattn.recipes.results import record
+from fairseq_posattn.recipes.rows import make_rows
 from fairseq_posattn.recipes.runs import Run
+from fairseq_posattn.recipes.tables import print_tables
 
 GPU = "capabilities =  9.0  ; total memory = 139.8 GB ; name = NVIDIA H200          "
 TRANSLATED = f"""\
@@ -175,7 +176,7 @@ def test_what_is_not_trained_is_recorded_from_its_ranking(tmp_path):
     assert result["examples"] == {"train": None, "test": 10}
     recipe = RECIPES["da_transformer/table5_mind"]
     entry = Entry(f"{recipe.title}: mind", "Popularity", ("auc",), ("-",), folder.parent)
-    (row,) = tables.make_rows(recipe, [entry], "", recipe.title)
+    (row,) = make_rows(recipe, [entry], "", recipe.title)
     assert (row["scores"], row["seeds"]) == ({"auc": [50.0]}, [1])
     assert row["data"] == "mind, 10 examples of the test set"
     assert row["metric"] == "test set, nothing is trained"
@@ -210,8 +211,8 @@ def test_a_table_of_translations(translated, tmp_path, capsys):
         Entry(title, "ours", metrics, ("42.1", "18.5"), folder),
         Entry(title, "not run", metrics, ("-",), tmp_path / "no"),
     ]
-    rows = tables.make_rows(recipe, entries, "command", f"{title} (tiny)")
-    tables.print_tables(recipe, rows)
+    rows = make_rows(recipe, entries, "command", f"{title} (tiny)")
+    print_tables(recipe, rows)
     printed = capsys.readouterr().out
     assert printed.startswith(f"\n{title} (tiny)\n\n")
     assert cells(printed) == [
@@ -244,8 +245,8 @@ def test_a_table_of_several_runs_tells_how_certain_it_is(translated, tmp_path, c
             one["settings"] = {**result["settings"], "seed": str(seed)}
             (folder / "result.json").write_text(json.dumps(one))
         entries.append(Entry(recipe.title, name, ("rouge1",), ("-",), tmp_path / name))
-    rows = tables.make_rows(recipe, entries, "command", recipe.title)
-    tables.print_tables(recipe, rows)
+    rows = make_rows(recipe, entries, "command", recipe.title)
+    print_tables(recipe, rows)
     printed = capsys.readouterr().out
     assert cells(printed) == [
         ["row", "paper", "ours", "95% interval", "difference", "runs", "parameters"],
@@ -266,8 +267,8 @@ def test_a_table_of_classifiers(classified, tmp_path, capsys):
         Entry(title, "ours", metrics, ("94.8±0.2", "-"), folder),
         Entry(title, "not run", metrics, ("-", "0.3"), tmp_path / "no"),
     ]
-    rows = tables.make_rows(recipe, entries, "command", recipe.title)
-    tables.print_tables(recipe, rows)
+    rows = make_rows(recipe, entries, "command", recipe.title)
+    print_tables(recipe, rows)
     printed = capsys.readouterr().out
     assert f"\n{title}\n" in printed
     numbers = ["94.80 ± 0.20", "81.50 ± 2.12", "83.00", "-", "0.3750 ± 0.1768", "0.2500"]
@@ -300,8 +301,8 @@ def test_classifiers_are_compared_by_their_runs(classified, tmp_path, capsys):
         Entry(title, "MTSA", metrics, ("-", "-"), folder),
         Entry(title, "Multi-head", metrics, ("-", "-"), other),
     ]
-    rows = tables.make_rows(recipe, entries, "command", recipe.title)
-    tables.print_tables(recipe, rows)
+    rows = make_rows(recipe, entries, "command", recipe.title)
+    print_tables(recipe, rows)
     printed = capsys.readouterr().out
     header, ours, baseline = cells(printed)
     assert header[:5] == ["row", "accuracy", "best", "difference", "million parameters"]
@@ -321,13 +322,13 @@ def test_columns_of_what_a_model_took(classified, capsys):
     metrics = ("accuracy", "parameters_m", "epoch_s", "inference_s", "memory_mb")
     numbers = ("86.3", "2.9", "180", "1.6", "558")
     entry = Entry(f"{recipe.title}: snli", "MTSA", metrics, numbers, folder)
-    (row,) = tables.make_rows(recipe, [entry], "command", recipe.title)
+    (row,) = make_rows(recipe, [entry], "command", recipe.title)
     measured = {"accuracy": [80, 82], "parameters_m": [0.002, 0.002], "inference_s": [1.5, 2.5]}
     assert row["scores"] == measured
     assert row["paper"]["memory_mb"] == 558
     assert row["hardware"].startswith("CPU: ")
     assert row["hardware"].endswith("; inference and memory: NVIDIA H200")
-    tables.print_tables(recipe, [row])
+    print_tables(recipe, [row])
     header, line = cells(capsys.readouterr().out)
     assert header[-6:-2] == ["paper's seconds of inference", "ours", "paper's MB", "ours"]
     assert line[1:4] == ["86.30", "81.00 ± 1.41", "82.00"]
@@ -340,7 +341,7 @@ def test_a_column_of_validation(classified):
     recipe = RECIPES["mtsa/table2_multinli"]
     metrics = ("accuracy", "valid_accuracy")
     entry = Entry(f"{recipe.title}: snli", "ours", metrics, ("86.9", "87.2"), folder)
-    (row,) = tables.make_rows(recipe, [entry], "command", recipe.title)
+    (row,) = make_rows(recipe, [entry], "command", recipe.title)
     assert row["scores"] == {"accuracy": [80], "valid_accuracy": [70]}
     assert row["paper"] == {"accuracy": 86.9, "valid_accuracy": 87.2}
 
@@ -354,10 +355,10 @@ def test_a_table_of_attention_near_the_query(tmp_path, capsys):
         measured = json.dumps({"rows": rows, "sentences": 10})
         (tmp_path / f"seed{seed}" / "locality.json").write_text(measured)
     entry = Entry(recipe.title, "DMAN 1", ("layer 1",), ("76.58", "60.43"), tmp_path)
-    (row,) = tables.make_rows(recipe, [entry], "command", recipe.title)
+    (row,) = make_rows(recipe, [entry], "command", recipe.title)
     assert row["scores"] == {"layer 1": [70.0, 72]}
     assert row["paper"] == {"layer 1": 76.58}
-    tables.print_tables(recipe, [row])
+    print_tables(recipe, [row])
     assert cells(capsys.readouterr().out)[1] == ["DMAN 1", "76.58", "71.00 ± 1.41", "2"]
 
 
@@ -368,7 +369,7 @@ def test_a_folder_that_is_no_runs_is_named(classified, tmp_path):
     recipe = RECIPES["mpsan/table6_sentences"]
     entry = Entry(f"{recipe.title}: trec", "ours", ("accuracy",), ("-",), folder)
     with pytest.raises(UsageError, match="seedling"):
-        tables.make_rows(recipe, [entry], "command", recipe.title)
+        make_rows(recipe, [entry], "command", recipe.title)
 
 
 def test_fractions_are_tabled_as_published_in_per_cent(classified, tmp_path, capsys):
@@ -376,7 +377,7 @@ def test_fractions_are_tabled_as_published_in_per_cent(classified, tmp_path, cap
     folder = with_seeds(classified, scores)
     recipe = RECIPES["da_transformer/table5_mind"]
     entry = Entry(f"{recipe.title}: mind", "NRMS", tuple(scores), ("67.9", "-", "-", "-"), folder)
-    (row,) = tables.make_rows(recipe, [entry], "", recipe.title)
+    (row,) = make_rows(recipe, [entry], "", recipe.title)
     assert row["scores"] == {"auc": [68.12], "mrr": [33.01], "ndcg5": [36.0], "ndcg10": [42.0]}
-    tables.print_tables(recipe, [row])
+    print_tables(recipe, [row])
     assert cells(capsys.readouterr().out)[1][:3] == ["NRMS", "67.90", "68.12"]

@@ -1,0 +1,55 @@
+"""Runs that were begun before, under another name or to be shorter: nothing is trained twice."""
+
+import re
+import shutil
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from fairseq_posattn.recipes.results import read
+from fairseq_posattn.recipes.runs import Run, Say
+
+
+def adopt(run: Run, say: Say) -> None:
+    """Take over a run of the same settings from a folder that has another name."""
+    if run.folder.exists():
+        return
+    for seed, settings in _siblings(run):
+        if list(run.settings[: len(settings)]) == settings:
+            say(f"{seed} has these settings: it is now {run.folder}")
+            run.folder.parent.mkdir(parents=True, exist_ok=True)
+            seed.rename(run.folder)
+            return
+
+
+def go_on(run: Run, say: Say) -> None:
+    """Copy the checkpoints of the longest run that has this one's settings, but is shorter."""
+    ours, length = _without_length(run.settings)
+    found = []
+    for seed, settings in _siblings(run):
+        theirs, shorter = _without_length(settings)
+        if ours[: len(theirs)] == theirs and shorter < length:
+            found.append((shorter, seed))
+    for _, seed in sorted(found, reverse=True):
+        if (seed / "checkpoint_last.pt").exists():
+            say(f"goes on from {seed / 'checkpoint_last.pt'}")
+            # The last one last: where it is, all are.
+            for path in sorted(seed.glob("checkpoint*.pt"), key=lambda path: "_last" in path.name):
+                shutil.copyfile(path, run.folder / f"{path.name}.part")
+                (run.folder / f"{path.name}.part").rename(run.folder / path.name)
+            return
+
+
+def _siblings(run: Run) -> Iterable[tuple[Path, list[str]]]:
+    """The other folders of this seed, of any row, and their settings."""
+    for path in sorted(run.folder.parents[1].glob(f"*/{run.folder.name}/settings")):
+        settings = [line.rstrip() for line in read(path).splitlines()]
+        if path.parent != run.folder and any(line.startswith("train ") for line in settings):
+            yield path.parent, settings
+
+
+def _without_length(settings: Sequence[str]) -> tuple[list[str], int]:
+    """The settings but for how many updates, or epochs, are trained, and that number."""
+    length = re.compile(r"(?<= --max-update )\d+|(?<= --max-epoch )\d+")
+    text = "\n".join(settings)
+    found = length.search(text)
+    return length.sub("", text, count=1).splitlines(), int(found[0]) if found else 0

@@ -1,0 +1,186 @@
+"""The rows of a table as data: the paper's numbers, and what our runs have measured.
+
+They are as examples/results/README.md describes them.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.files import write_json
+from fairseq_posattn.recipes.asked import Entry
+from fairseq_posattn.recipes.comparisons import add_comparisons, read_kept
+from fairseq_posattn.recipes.recipe import COSTS, MEASURED_COSTS, GenerationRecipe, Recipe, TableRow
+from fairseq_posattn.recipes.results import read_object
+
+KEPT = ["metric", "signature", "parameters", "parameters without word vectors", "updates"]
+KEPT += ["hardware", "versions", "date"]
+# Measured as fractions, published in per cent.
+FRACTIONS = {"auc", "mrr", "ndcg5", "ndcg10"}
+
+
+def make_rows(recipe: Recipe, entries: Sequence[Entry], command: str, title: str) -> list[TableRow]:
+    """The rows of a recipe's tables; there is no score yet where there was no run.
+
+    Args:
+        command: that makes the table.
+        title: the recipe's, as the table should have it.
+    """
+    make = _locality_row if is_locality(recipe) else _scored_row
+    rows = []
+    for entry in entries:
+        row = make(recipe, entry)
+        row["table"] = title + entry.table.removeprefix(recipe.title)
+        row["command"] = command
+        rows.append(row)
+    if not is_locality(recipe):
+        _compare(rows, entries)
+    return rows
+
+
+def _compare(rows: Sequence[TableRow], entries: Sequence[Entry]) -> None:
+    """Each table's rows with its baseline's."""
+    for table in dict.fromkeys(row["table"] for row in rows):
+        places = [place for place, row in enumerate(rows) if row["table"] == table]
+        folders = [
+            [path.parent for path in entries[place].folder.glob("seed*/result.json")]
+            for place in places
+        ]
+        add_comparisons([rows[place] for place in places], [read_kept(one) for one in folders])
+
+
+def is_locality(recipe: Recipe) -> bool:
+    """Whether its rows are of how far attention reaches, and not of scores."""
+    return isinstance(recipe, GenerationRecipe) and recipe.locality is not None
+
+
+def keep(path: Path, title: str, tiny: bool, rows: Sequence[TableRow]) -> None:
+    """Keep the table as JSON."""
+    write_json(path, {"title": title, "tiny": tiny, "rows": rows}, indent=2)
+    print(f"kept in {path}")
+
+
+def _start_row(entry: Entry, data: str, scores: dict[str, list[float]]) -> TableRow:
+    paper = (*entry.paper, *["-"] * len(entry.metrics))  # "-" alone is of all metrics
+    return {
+        "table": entry.table,
+        "row": entry.row,
+        "paper": {
+            metric: None if number == "-" else float(number.partition("±")[0])
+            for metric, number in zip(entry.metrics, paper, strict=False)
+        },
+        "scores": scores,
+        "data": data,
+        "command": None,
+    }
+
+
+def _scored_row(recipe: Recipe, entry: Entry) -> TableRow:
+    costs = {tuple(numbers): cost for numbers, cost in _read(entry, "cost.json")}
+    runs = [
+        {**result, "cost": costs.get(tuple(numbers), {})}
+        for numbers, result in _read(entry, "result.json")
+    ]
+    measured = {name: [_score(run, name) for run in runs] for name in entry.metrics if runs}
+    scores = {
+        name: [number for number in numbers if number is not None]
+        for name, numbers in measured.items()
+        if None not in numbers
+    }
+    if isinstance(recipe, GenerationRecipe):
+        row = _start_row(entry, recipe.settings.corpus, scores)
+        describe = _describe_generation
+    else:
+        row = _start_row(entry, entry.table.removeprefix(f"{recipe.title}: "), scores)
+        row["paper's deviation"] = {
+            metric: float(number.partition("±")[2])
+            for metric, number in zip(entry.metrics, entry.paper, strict=True)
+            if "±" in number
+        }
+        describe = _describe_classification
+    if runs:
+        newest = runs[-1]
+        row["seeds"] = sorted({int(run["settings"]["seed"]) for run in runs})
+        if folds := {int(run["settings"]["fold"]) for run in runs if "fold" in run["settings"]}:
+            row["folds"] = sorted(folds)
+        describe(row, newest)
+        row |= {key: newest[key] for key in KEPT if key in newest}
+        if cost := newest["cost"]:
+            device = cost["gpu"] or "CPU"
+            if device not in row["hardware"]:
+                row["hardware"] += f"; inference and memory: {device}"
+    return row
+
+
+def _as_published(number: float, metric: str) -> float:
+    return round(100 * number, 2) if metric in FRACTIONS else number
+
+
+def _score(result: dict[str, Any], metric: str) -> float | None:
+    """A run's number: of the test set, of validation where the metric's name says so, or a cost.
+
+    None where a cost was not measured: the run may be one of another table.
+    """
+    if metric == "parameters_m":
+        return float(result["parameters without word vectors"]) / 1e6
+    if metric in COSTS:
+        number = (result["cost"] if metric in MEASURED_COSTS else result).get(metric)
+        return None if number is None else round(float(number), 2)
+    name = metric.removeprefix("valid_")
+    measured = result if name == metric else result["validation"]
+    return _as_published(float(measured["scores"][name]), name)
+
+
+def _describe_generation(row: TableRow, newest: dict[str, Any]) -> None:
+    row["data"] += f", {newest['counts']['scored']:,} sentences of the test set"
+    forms = {name: form["bleu"] for name, form in newest.get("forms", {}).items()}
+    if forms:
+        row["forms of the last seed"] = forms
+
+
+def _describe_classification(row: TableRow, newest: dict[str, Any]) -> None:
+    if "train" in newest["settings"]:
+        flags = newest["settings"]["train"].split()
+        metric = flags[flags.index("--best-checkpoint-metric") + 1]
+        row["metric"] = f"test set, checkpoint best in validation by its {metric}"
+    row["data"] += f", {newest['examples']['test']:,} examples of the test set"
+    if newest["examples"]["train"]:
+        row["data"] += f", {newest['examples']['train']:,} of the training set"
+    if "word vectors" in newest:
+        row["data"] += f", word vectors of {newest['word vectors']} features"
+
+
+def _locality_row(recipe: Recipe, entry: Entry) -> TableRow:
+    """The percentages of a sublayer and a window, layer after layer."""
+    assert isinstance(recipe, GenerationRecipe)
+    sublayer, window = entry.row.lower().split()
+    measured = _read(entry, "locality.json")
+    layers = [
+        [
+            round(cell["percent"], 2)
+            for cell in run["rows"]
+            if (cell["sublayer"], str(cell["window"])) == (sublayer, window)
+        ]
+        for _, run in measured
+    ]
+    scores = {
+        metric: [run[i] for run in layers] for i, metric in enumerate(entry.metrics) if layers
+    }
+    row = _start_row(entry, recipe.settings.corpus, scores)
+    if measured:
+        row["metric"] = "% of attention, mean of all sentences of the test set"
+        row["seeds"] = [seed for (*_, seed), _ in measured]
+        row["data"] += f", {measured[-1][1]['sentences']:,} sentences"
+    return row
+
+
+def _read(entry: Entry, name: str) -> list[tuple[list[int], dict[str, Any]]]:
+    """What all seeds and folds have in their files of this name, in the order of these."""
+    found = []
+    for path in entry.folder.glob(f"*seed*/{name}"):
+        parts = path.parent.name.replace("fold", "").replace("seed", "").split("-")
+        if not all(part.isdecimal() for part in parts):
+            raise UsageError(f"{path} is no result of a recipe: its folder has no number")
+        found.append(([int(part) for part in parts], read_object(path)))
+    return sorted(found, key=lambda item: item[0])
