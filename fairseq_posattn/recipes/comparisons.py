@@ -3,6 +3,10 @@
 Where runs have kept what each sentence adds to their scores, differences are tested over sentences
 and runs; else, as of results from before, over runs alone, by the t-test of Welch (1947). Rows of
 one run are not compared: a difference between two runs says nothing of other seeds.
+
+The folds of a cross validation, by one seed, are one run, whose test set is that of all folds
+together: each sentence is classified once, by the model that has not seen it. One such run is
+compared, for it is as many models as there are folds.
 """
 
 from collections.abc import Sequence
@@ -35,25 +39,36 @@ def baseline_of(names: Sequence[str]) -> str:
     return next(plain, names[0])
 
 
-def read_kept(folders: Sequence[Path]) -> list[Kept]:
-    """What the runs of a row have kept; nothing unless all of them have."""
-    for name, read in ((STATISTICS, read_statistics), (PREDICTIONS, read_predictions)):
-        paths = [folder / name for folder in folders]
-        if all(map(Path.exists, paths)):
-            return [read(path) for path in paths]
+def read_kept(runs: Sequence[Sequence[Path]]) -> list[Kept]:
+    """What the runs of a row have kept; nothing unless all of them have.
+
+    Args:
+        runs: of each its folder, or those of its folds.
+    """
+    if all((folder / PREDICTIONS).exists() for run in runs for folder in run):
+        return [read_predictions([folder / PREDICTIONS for folder in run]) for run in runs]
+    if all(len(run) == 1 and (run[0] / STATISTICS).exists() for run in runs):
+        return [read_statistics(folder / STATISTICS) for (folder,) in runs]
     return []
 
 
-def read_predictions(path: Path) -> Kept:
+def read_predictions(folds: Sequence[Path]) -> Kept:
     """What each example adds to the scores of a classifier, from its predictions of a test set.
+
+    Args:
+        folds: a file, or that of each fold.
 
     Raises:
         UsageError: a line has not two columns, what is predicted and what is right.
     """
-    lines = path.read_text(encoding="utf-8").splitlines()
-    predicted, tabs, right = zip(*(line.partition("\t") for line in lines or [""]), strict=True)
-    if not all(tabs):
-        raise UsageError(f"{path} is no file of predictions: --steps test makes it anew")
+    predicted, right = [], []
+    for path in folds:
+        for line in path.read_text(encoding="utf-8").splitlines() or [""]:
+            label, tab, wanted = line.partition("\t")
+            if not tab:
+                raise UsageError(f"{path} is no file of predictions: --steps test makes it anew")
+            predicted.append(label)
+            right.append(wanted)
     metrics = {"accuracy": accuracy([predicted], right).runs[0]}
     classes = sorted(set(right))
     if set(predicted) <= set(right):  # the same classes in all runs
@@ -62,7 +77,7 @@ def read_predictions(path: Path) -> Kept:
 
 
 def add_comparisons(rows: Sequence[TableRow], kept: Sequence[list[Kept]]) -> None:
-    """Add intervals, and comparisons with the baseline row, to rows of several runs.
+    """Add intervals, and comparisons with the baseline row, to rows of several runs or folds.
 
     Args:
         rows: of one table.
@@ -82,13 +97,16 @@ def add_comparisons(rows: Sequence[TableRow], kept: Sequence[list[Kept]]) -> Non
         same = len(test_sets[place] | test_sets[first]) == 1
         if same and groups[place].keys() == set(_tested(row)):
             found = _by_sentences(groups[place], groups[first])
+            if found and "folds" in row:
+                found = {"folds": len(row["folds"]), **found}
         if found := found or by_runs(row, rows[first]):
             row["compared"] = {"with": names[first], **found}
 
 
 def _groups(row: TableRow, kept: Sequence[Kept]) -> dict[str, Group]:
-    """By the name of the score, if there are several runs on one test set."""
-    if len(kept) < 2 or len({run.test_set for run in kept}) > 1:
+    """By the name of the score, if there are several runs, or folds, on one test set."""
+    several = len(kept) > 1 or (kept and len(row.get("folds", [])) > 1)
+    if not several or len({run.test_set for run in kept}) > 1:
         return {}
     each = [_with_average(run) for run in kept]
     return {
@@ -179,6 +197,8 @@ def p_value(p: float) -> str:
 def explained(compared: Comparison) -> str:
     """What was tested, and on how much."""
     ours, theirs = compared["runs"]
-    runs = f"{ours} runs" if ours == theirs else f"{ours} runs against {theirs}"
+    one = "1 run" if ours == 1 else f"{ours} runs"
+    runs = one if ours == theirs else f"{one} against {theirs}"
+    runs += f" of {compared['folds']} folds" if "folds" in compared else ""
     sentences = f"{compared['sentences']:,} sentences, " if "sentences" in compared else ""
     return f"from {compared['with']}: n = {sentences}{runs}; tested over {compared['tests']}"

@@ -43,11 +43,16 @@ def _compare(rows: Sequence[TableRow], entries: Sequence[Entry]) -> None:
     """Each table's rows with its baseline's."""
     for table in dict.fromkeys(row["table"] for row in rows):
         places = [place for place, row in enumerate(rows) if row["table"] == table]
-        folders = [
-            [path.parent for path in entries[place].folder.glob("seed*/result.json")]
-            for place in places
-        ]
-        add_comparisons([rows[place] for place in places], [read_kept(one) for one in folders])
+        kept = [read_kept(_folders(entries[place])) for place in places]
+        add_comparisons([rows[place] for place in places], kept)
+
+
+def _folders(entry: Entry) -> list[list[Path]]:
+    """Of each seed that was run its folder, or those of its folds."""
+    seeds: dict[int, list[Path]] = {}
+    for (*_, seed), path in _find(entry, "result.json"):
+        seeds.setdefault(seed, []).append(path.parent)
+    return list(seeds.values())
 
 
 def is_locality(recipe: Recipe) -> bool:
@@ -176,11 +181,16 @@ def _locality_row(recipe: Recipe, entry: Entry) -> TableRow:
 
 
 def _read(entry: Entry, name: str) -> list[tuple[list[int], dict[str, Any]]]:
-    """What all seeds and folds have in their files of this name, in the order of these."""
+    """What all folds and seeds have in their files of this name, in the order of these."""
+    return [(numbers, read_object(path)) for numbers, path in _find(entry, name)]
+
+
+def _find(entry: Entry, name: str) -> list[tuple[list[int], Path]]:
+    """The files of this name, behind fold and seed, in the order of these."""
     found = []
     for path in entry.folder.glob(f"*seed*/{name}"):
         parts = path.parent.name.replace("fold", "").replace("seed", "").split("-")
         if not all(part.isdecimal() for part in parts):
             raise UsageError(f"{path} is no result of a recipe: its folder has no number")
-        found.append(([int(part) for part in parts], read_object(path)))
+        found.append(([int(part) for part in parts], path))
     return sorted(found, key=lambda item: item[0])

@@ -109,16 +109,17 @@ def test_the_average_of_three_rouge_is_of_each_summary():
 
 def test_a_row_has_kept_what_all_its_runs_have(tmp_path):
     folders = [tmp_path / "seed1", tmp_path / "seed2"]
+    runs = [[folder] for folder in folders]
     for folder in folders:
         folder.mkdir()
     content = {"test set": "a", "metrics": {"bleu": [[1, 2], [3, 4]]}}
     (folders[0] / "statistics.json").write_text(json.dumps(content))
-    assert read_kept(folders) == [] == read_kept([])
+    assert read_kept(runs) == [] == read_kept([])
     (folders[1] / "statistics.json").write_text(json.dumps(content))
-    assert [one.metrics["bleu"] for one in read_kept(folders)] == [[[1, 2], [3, 4]]] * 2
+    assert [one.metrics["bleu"] for one in read_kept(runs)] == [[[1, 2], [3, 4]]] * 2
     (folders[1] / "statistics.json").write_text("{}")
     with pytest.raises(UsageError, match="seed2/statistics.json is no file of --statistics"):
-        read_kept(folders)
+        read_kept(runs)
 
 
 def test_p_is_printed_as_far_as_it_tells():
@@ -131,7 +132,7 @@ def test_classifiers_are_compared_by_their_predictions(tmp_path):
     for folder in folders:
         folder.mkdir()
         (folder / "predictions-test.txt").write_text("a\ta\na\ta\nb\tb\nb\ta\n")
-    runs = read_kept(folders)
+    runs = read_kept([[folder] for folder in folders])
     scores = {"accuracy": [75.0, 75.0], "macro_f1": [73.33, 73.33]}
     rows = [
         {"row": name, "paper": dict.fromkeys(scores), "scores": scores, "seeds": [1, 2]}
@@ -146,7 +147,53 @@ def test_classifiers_are_compared_by_their_predictions(tmp_path):
     assert low < 73.33 < high == 100  # F1 of a is 4/5, of b 2/3: their mean is 0.7333
     (folders[1] / "predictions-test.txt").write_text("a\n")
     with pytest.raises(UsageError, match="seed2/predictions-test.txt is no file of predictions"):
-        read_kept(folders)
+        read_kept([[folder] for folder in folders])
+
+
+def folds_of(folder, *folds):
+    """The folders of folds whose examples are all of class a, with these predictions."""
+    paths = [folder / f"fold{place}-seed1" for place in range(len(folds))]
+    for path, fold in zip(paths, folds, strict=True):
+        path.mkdir(parents=True)
+        (path / "predictions-test.txt").write_text("".join(f"{label}\ta\n" for label in fold))
+    return [paths]
+
+
+def crossed(name, *accuracy):
+    scores = {"accuracy": list(accuracy)}
+    return {
+        **{"row": name, "paper": {"accuracy": None}, "scores": scores},
+        **{"seeds": [1], "folds": list(range(len(accuracy)))},
+    }
+
+
+def test_folds_are_compared_by_their_test_sets_together(tmp_path):
+    """Of 21 examples the baseline has 11 right, the other 19: all of these, and 8 more."""
+    rows = [crossed("transformer", 60.0, 100 * 5 / 11), crossed("da", 100.0, 100 * 9 / 11)]
+    kept = [
+        read_kept(folds_of(tmp_path / "transformer", "aaaaaabbbb", "aaaaabbbbbb")),
+        read_kept(folds_of(tmp_path / "da", "aaaaaaaaaa", "aaaaaaaaabb")),
+    ]
+    add_comparisons(rows, kept)
+    compared = rows[1]["compared"]
+    assert (compared["sentences"], compared["runs"], compared["folds"]) == (21, [1, 1], 2)
+    found = compared["metrics"]["accuracy"]
+    assert found["difference"] == pytest.approx(100 * 8 / 21, abs=1e-4)
+    assert found["p"] < 0.05 and found["p_randomisation"] < 0.05 and found["interval"][0] > 0
+    assert explained(compared).startswith("from transformer: n = 21 sentences, 1 run of 2 folds; ")
+    low, high = rows[1]["intervals"]["accuracy"]
+    assert low < 100 * 19 / 21 < high
+
+
+def test_other_folds_are_not_compared(tmp_path):
+    """A model that lacks a fold has another test set, and folds alone are no independent runs."""
+    rows = [crossed("transformer", 50.0, 50.0), crossed("da", 50.0)]
+    kept = [
+        read_kept(folds_of(tmp_path / "transformer", "aa", "aa")),
+        read_kept(folds_of(tmp_path / "da", "bb")),
+    ]
+    add_comparisons(rows, kept)
+    assert "compared" not in rows[1] and "intervals" not in rows[1]
 
 
 def test_what_was_not_kept_of_every_metric_is_tested_over_runs():
