@@ -7,10 +7,11 @@ The result takes its settings from the newest checkpoint and leaves out the opti
 for translating, for validation and for --finetune-from-model, not for resuming.
 """
 
-import argparse
 import sys
+from functools import partial
 from pathlib import Path
 
+from fairseq_posattn import commands
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.files import output_file, writing
 
@@ -18,9 +19,7 @@ PATTERNS = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\.p
 
 
 def make_parser(prog=None):
-    parser = argparse.ArgumentParser(
-        prog=prog, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = commands.make_parser(__doc__, prog)
     parser.add_argument(
         "--inputs",
         nargs="+",
@@ -161,25 +160,17 @@ def main(arguments=None, prog=None):
     """Average; returns the exit status."""
     parser = make_parser(prog)
     args = parse(parser, arguments)
+    return commands.end(parser.prog, partial(average, args))
+
+
+def average(args):
+    """Write what a command line asks for."""
     from fairseq_posattn import mends  # only here: --help needs no PyTorch
 
     mends.apply()
-    try:
-        paths = chosen_checkpoints(args)
-        write_checkpoint(average_checkpoints(paths), args.output)
-    except UsageError as error:
-        return fail(parser, error)
-    except OSError as error:
-        return fail(parser, f"{error.filename}: {error.strerror}")
-    except KeyboardInterrupt:
-        return 130
+    paths = chosen_checkpoints(args)
+    write_checkpoint(average_checkpoints(paths), args.output)
     print(f"wrote {args.output}: the mean of {len(paths)} checkpoints")
-    return 0
-
-
-def fail(parser, message):
-    sys.stderr.write(f"{parser.prog.removesuffix('.py')}: error: {message}\n")
-    return 1
 
 
 if __name__ == "__main__":

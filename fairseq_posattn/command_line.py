@@ -4,7 +4,7 @@ import sys
 from importlib import import_module
 
 from fairseq_posattn import __version__
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.commands import end
 
 # Name: the module, whose main(arguments, prog) does the work and returns the exit status, and a
 # line for --help.
@@ -55,13 +55,8 @@ def main(arguments: list[str] | None = None) -> int:
         known = ", ".join(COMMANDS)
         print(f"posattn: error: there is no command {name!r}; there are: {known}", file=sys.stderr)
         return 2
-    try:
-        return import_module(COMMANDS[name][0]).main(rest, prog=f"posattn {name}") or 0
-    except UsageError as error:
-        print(f"posattn {name}: error: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
+    prog = f"posattn {name}"
+    return end(prog, lambda: import_module(COMMANDS[name][0]).main(rest, prog=prog))
 
 
 if __name__ == "__main__":

@@ -16,16 +16,17 @@ On one core of an AMD EPYC and with sentences of 19 words, transformer_classifie
 second, mpsan_classifier 800 and mtsa_classifier 550.
 """
 
-import argparse
 import contextlib
 import logging
 import os
 import select
 import sys
 from collections.abc import Iterator
+from functools import partial
 
+from fairseq_posattn import commands
+from fairseq_posattn.commands import positive
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.command import positive
 from fairseq_posattn.preparation.text.words import RULES
 
 SENTENCE_SEPARATOR = "<sep>"  # of documents
@@ -33,9 +34,7 @@ LONGEST = 1 << 21  # bytes of a line
 
 
 def make_parser(prog=None):
-    parser = argparse.ArgumentParser(
-        prog=prog, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = commands.make_parser(__doc__, prog)
     parser.add_argument("checkpoint", help="file that fairseq-train wrote")
     parser.add_argument(
         "--input", default="-", metavar="FILE", help="text to read (default: standard input)"
@@ -99,29 +98,17 @@ def main(arguments=None, prog=None):
     """Predict; returns the exit status."""
     parser = make_parser(prog)
     args = parser.parse_args(arguments)  # first, so that --help needs no PyTorch
-    try:
-        blank = predict(args)
-    except UsageError as error:
-        return fail(parser, error)
-    except BrokenPipeError:  # as with | head
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except OSError as error:
-        return fail(parser, f"{error.filename or 'standard output'}: {error.strerror}")
-    except KeyboardInterrupt:
-        return 130
-    if blank:
-        said = "a blank line was" if blank == 1 else f"{blank:,} blank lines were"
-        sys.stderr.write(f"{said} answered with a blank one\n")
-    return 0
-
-
-def fail(parser, message):
-    sys.stderr.write(f"{parser.prog.removesuffix('.py')}: error: {message}\n")
-    return 1
+    return commands.end(parser.prog, partial(predict, args))
 
 
 def predict(args):
+    """Answer line by line, and tell how many of them were blank."""
+    if blank := answer(args):
+        said = "a blank line was" if blank == 1 else f"{blank:,} blank lines were"
+        sys.stderr.write(f"{said} answered with a blank one\n")
+
+
+def answer(args):
     """Answer line by line; returns how many of them were blank."""
     from tqdm import tqdm
 

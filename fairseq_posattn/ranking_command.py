@@ -8,15 +8,15 @@ labels and one of scores, with TABs between. --submission writes ranks as MIND t
 popularity in the place of a checkpoint scores news by their clicks in the training split.
 """
 
-import argparse
 import logging
 import sys
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn import commands
+from fairseq_posattn.commands import positive
 from fairseq_posattn.files import output_file, writing
-from fairseq_posattn.preparation.command import positive
 from fairseq_posattn.scoring.popularity import rank_by_popularity
 from fairseq_posattn.scoring.ranking import scores_line, submission_line
 
@@ -24,9 +24,7 @@ POPULARITY = "popularity"
 
 
 def make_parser(prog=None):
-    parser = argparse.ArgumentParser(
-        prog=prog, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = commands.make_parser(__doc__, prog)
     parser.add_argument("checkpoint", help=f"file that fairseq-train wrote, or {POPULARITY}")
     parser.add_argument(
         "--data",
@@ -63,15 +61,13 @@ def main(arguments=None, prog=None):
         parser.error("nothing to write: give --scores FILE, --submission FILE or both")
     if args.checkpoint == POPULARITY and not args.data:
         parser.error("popularity needs --data FOLDER")
-    try:
-        count = write(rankings(args), args.scores, args.submission)
-    except UsageError as error:
-        sys.stderr.write(f"{parser.prog.removesuffix('.py')}: error: {error}\n")
-        return 1
-    except KeyboardInterrupt:
-        return 130
+    return commands.end(parser.prog, partial(rank, args))
+
+
+def rank(args):
+    """Write what a command line asks for."""
+    count = write(rankings(args), args.scores, args.submission)
     print(f"{count:,} impressions: {' '.join(filter(None, (args.scores, args.submission)))}")
-    return 0
 
 
 def rankings(args):

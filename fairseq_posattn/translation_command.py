@@ -11,25 +11,23 @@ another program writes now and then, are answered at once.
 Several checkpoints of the same data are asked together, as an ensemble.
 """
 
-import argparse
 import contextlib
 import logging
-import os
 import sys
+from functools import partial
 from pathlib import Path
 
+from fairseq_posattn import commands
+from fairseq_posattn.commands import positive
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.prediction_command import arriving_lines, fail
-from fairseq_posattn.preparation.command import positive
+from fairseq_posattn.prediction_command import arriving_lines
 
 # By the names of fairseq's fields.
 DECODING = {"beam": 5, "lenpen": 1.0, "max_len_b": 200, "no_repeat_ngram_size": 0}
 
 
 def make_parser(prog=None, about=__doc__, decoding=DECODING):
-    parser = argparse.ArgumentParser(
-        prog=prog, description=about, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = commands.make_parser(about, prog)
     parser.add_argument(
         "checkpoints",
         nargs="+",
@@ -106,17 +104,7 @@ def main(arguments=None, prog=None, about=__doc__, decoding=DECODING):
     """Translate, or summarise; returns the exit status."""
     parser = make_parser(prog, about, decoding)
     args = parser.parse_args(arguments)  # first, so that --help needs no PyTorch
-    try:
-        translate(args)
-    except UsageError as error:
-        return fail(parser, error)
-    except BrokenPipeError:  # as with | head
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except OSError as error:
-        return fail(parser, f"{error.filename or 'standard output'}: {error.strerror}")
-    except KeyboardInterrupt:
-        return 130
-    return 0
+    return commands.end(parser.prog, partial(translate, args))
 
 
 def translate(args):

@@ -6,13 +6,13 @@ import logging
 import torch
 from fairseq.models import FairseqEncoder
 
+from fairseq_posattn import picture
 from fairseq_posattn.analysis import (
     cost,
     distance_weights,
     dynamic_mask,
     heatmap,
     locality,
-    picture,
     rescaling_curves,
     rescaling_matrices,
     sentences,

@@ -2,7 +2,7 @@
 
 import argparse
 
-from fairseq_posattn.preparation.command import positive
+from fairseq_posattn.commands import positive
 from fairseq_posattn.preparation.text.glove import DEFAULT_DIM, NAMES
 
 

@@ -3,11 +3,11 @@
 import argparse
 import os
 import shlex
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
+from fairseq_posattn.commands import end, positive
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.pipeline.progress import say
 
@@ -41,17 +41,17 @@ def run(kind, arguments=None, prog=None, data_bin=Path("data-bin")):
     name = options.dataset
     if options.dest is None:
         options.dest = data_bin / name
-    try:
+
+    def prepare():
         check_dest(options.dest, options.source)
-        kind.module.prepare(kind.corpora[name].chosen(options), options)
-    except UsageError as error:
-        return _fail(parser, error)
-    except OSError as error:
-        return _fail(parser, f"{error.filename or options.dest}: {error.strerror or error}")
-    except KeyboardInterrupt:
-        say(f"{_program(parser)}: interrupted; the same command goes on from here")
-        return 130
-    return 0
+        try:
+            kind.module.prepare(kind.corpora[name].chosen(options), options)
+        except KeyboardInterrupt:
+            program = parser.prog.removesuffix(".py")
+            say(f"{program}: interrupted; the same command goes on from here")
+            raise
+
+    return end(parser.prog, prepare, unnamed=options.dest)
 
 
 def check_dest(dest, source):
@@ -127,13 +127,6 @@ def make_parser(kind, prog, data_bin):
     return parser
 
 
-def positive(text):
-    """The type of options that count something."""
-    if not text.isdecimal() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a positive whole number")
-    return int(text)
-
-
 def next_recipe(corpus, *options):
     """Print the command that trains on what was prepared, ready to be copied."""
     words = ["posattn", "recipe", corpus.recipe, *options]
@@ -149,12 +142,3 @@ def shown(path):
 def _escaped(path):
     """A path as argparse takes it in a help text."""
     return str(path).replace("%", "%%")
-
-
-def _fail(parser, error):
-    sys.stderr.write(f"{_program(parser)}: error: {error}\n")
-    return 1
-
-
-def _program(parser):
-    return parser.prog.removesuffix(".py")

@@ -9,8 +9,9 @@ of WordPiece, ``vocab.txt`` and ``wordpiece.{train,valid,test}.{source,target}``
 from dataclasses import replace
 from pathlib import Path
 
+from fairseq_posattn.commands import positive
 from fairseq_posattn.preparation import manifest
-from fairseq_posattn.preparation.command import next_recipe, positive, shown
+from fairseq_posattn.preparation.command import next_recipe, shown
 from fairseq_posattn.preparation.corpus import SIDES
 from fairseq_posattn.preparation.own import training
 from fairseq_posattn.preparation.own.report import report_pairs

@@ -5,8 +5,9 @@ were learned on both languages together; and ``bpe.{train,valid,test}.{de,en}``,
 corpus of one's own these may be SentencePiece's, as for summarization, or none.
 """
 
+from fairseq_posattn.commands import positive
 from fairseq_posattn.preparation import manifest
-from fairseq_posattn.preparation.command import next_recipe, positive, shown
+from fairseq_posattn.preparation.command import next_recipe, shown
 from fairseq_posattn.preparation.corpus import SPLITS
 from fairseq_posattn.preparation.own import training
 from fairseq_posattn.preparation.own.report import report_pairs

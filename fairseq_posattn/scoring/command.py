@@ -2,13 +2,12 @@
 
 import argparse
 import json
-import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from fairseq_posattn import commands
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.pipeline.progress import say
 from fairseq_posattn.scoring.pairs import (
@@ -41,13 +40,16 @@ class Result:
     counts: Mapping[str, int] | None = None
 
 
+def plain_parser(description: str | None, prog: str | None = None) -> argparse.ArgumentParser:
+    """A parser with the option that all scores have."""
+    parser = commands.make_parser(description, prog)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    return parser
+
+
 def make_parser(description: str | None, prog: str | None = None) -> argparse.ArgumentParser:
-    """A parser with the options that say what is scored."""
-    parser = argparse.ArgumentParser(
-        prog=prog,
-        description=description,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    """A parser with the options that say which text is scored."""
+    parser = plain_parser(description, prog)
     add_files(
         parser,
         "--generated",
@@ -81,7 +83,6 @@ def make_parser(description: str | None, prog: str | None = None) -> argparse.Ar
         metavar="FILE",
         help="keep what each sentence adds to the scores, of which recipes test differences",
     )
-    parser.add_argument("--json", action="store_true", help="print JSON")
     return parser
 
 
@@ -244,31 +245,24 @@ def run(
         read: called with the parser and the options, reads what is scored.
     """
     options = parser.parse_args(arguments)
-    try:
-        subject = read(parser, options)
-        found = score(subject, options)
-    except UsageError as error:
-        return _fail(parser, error)
-    except OSError as error:
-        return _fail(parser, f"{error.filename or 'a file'}: {error.strerror or error}")
-    except ImportError as error:
-        return _fail(parser, f"{error.name} is not installed: pip install {error.name}")
-    except KeyboardInterrupt:
-        return 130
+
+    def work() -> None:
+        try:
+            found = score(read(parser, options), options)
+        except ImportError as error:
+            missing = f"{error.name} is not installed: pip install {error.name}"
+            raise UsageError(missing) from error
+        _tell(found, options.json)
+
+    return commands.end(parser.prog, work)
+
+
+def _tell(found: Result, as_json: bool) -> None:
     numbers, lines, warnings = found.numbers, found.lines, found.warnings
     if found.counts is not None:
         numbers, lines = {**numbers, "counts": found.counts}, [*lines, describe(found.counts)]
         warnings = [*warnings_of_counts(found.counts), *warnings]
     for warning in warnings:
         say(f"warning: {warning}")
-    text = json.dumps({**numbers, "warnings": warnings}, indent=2) if options.json else None
-    try:
-        print(text or "\n".join(lines), flush=True)
-    except BrokenPipeError:  # as with | head
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0
-
-
-def _fail(parser: argparse.ArgumentParser, error: object) -> int:
-    sys.stderr.write(f"{parser.prog.removesuffix('.py')}: error: {error}\n")
-    return 1
+    text = json.dumps({**numbers, "warnings": warnings}, indent=2) if as_json else None
+    print(text or "\n".join(lines), flush=True)

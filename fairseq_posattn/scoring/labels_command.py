@@ -22,6 +22,7 @@ from fairseq_posattn.scoring.command import (
     add_files,
     explained,
     numbers_of,
+    plain_parser,
     told,
 )
 from fairseq_posattn.scoring.labels import accuracy, correct, macro_f1, mcnemar, read_labels
@@ -36,9 +37,7 @@ Subject = tuple[Labels, list[Labels], list[Labels]]
 
 
 def parser(prog: str | None = None) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog=prog, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = plain_parser(__doc__, prog)
     add_files(
         parser,
         "--predictions",
@@ -49,7 +48,6 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
         "--references", type=Path, required=True, metavar="FILE", help="the right labels"
     )
     add_files(parser, "--baseline", help="another model's labels; several files are its runs")
-    parser.add_argument("--json", action="store_true", help="print JSON")
     return parser
 
 

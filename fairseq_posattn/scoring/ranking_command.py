@@ -13,18 +13,15 @@ from pathlib import Path
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.text.lines import raw_lines
-from fairseq_posattn.scoring.command import Result
+from fairseq_posattn.scoring.command import Result, plain_parser
 from fairseq_posattn.scoring.ranking import METRICS, mean_scores, read_scores
 
 SUMMARY = "AUC, MRR and nDCG of rankings"
 
 
 def parser(prog: str | None = None) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog=prog, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = plain_parser(__doc__, prog)
     parser.add_argument("--scores", type=Path, metavar="FILE", required=True, help="the scores")
-    parser.add_argument("--json", action="store_true", help="print JSON")
     return parser
 
 

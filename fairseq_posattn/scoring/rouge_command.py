@@ -21,8 +21,8 @@ from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
 
+from fairseq_posattn.commands import positive
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.command import positive
 from fairseq_posattn.scoring.command import (
     Result,
     add_comparisons,

@@ -11,7 +11,7 @@ import argparse
 import warnings
 from pathlib import Path
 
-from fairseq_posattn.scoring.command import Result
+from fairseq_posattn.scoring.command import Result, plain_parser
 from fairseq_posattn.scoring.props import Sentence, read_props
 from fairseq_posattn.scoring.roles import compare
 
@@ -22,12 +22,9 @@ Files = tuple[list[Sentence], list[Sentence]]
 
 
 def parser(prog: str | None = None) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog=prog, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = plain_parser(__doc__, prog)
     for name, what in (("gold", "what is right"), ("predicted", "what is scored")):
         parser.add_argument(f"--{name}", type=Path, metavar="FILE", required=True, help=what)
-    parser.add_argument("--json", action="store_true", help="print JSON")
     return parser
 
 

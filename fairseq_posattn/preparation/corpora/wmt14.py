@@ -9,8 +9,8 @@ streamed: memory does not grow with it.
 
 from itertools import islice
 
+from fairseq_posattn.commands import positive
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.command import positive
 from fairseq_posattn.preparation.corpus import Flag, TranslationCorpus
 from fairseq_posattn.preparation.pairs import fingerprint, map_pairs, read_pairs, write_pairs
 from fairseq_posattn.preparation.pipeline.download import Source, obtain

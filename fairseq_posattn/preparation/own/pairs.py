@@ -6,8 +6,8 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
+from fairseq_posattn.commands import positive
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.command import positive
 from fairseq_posattn.preparation.corpus import (
     SIDES,
     SPLITS,

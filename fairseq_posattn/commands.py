@@ -1,0 +1,53 @@
+"""What the package's commands have in common: how they explain themselves, and how they end."""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+
+from fairseq_posattn.errors import UsageError
+
+
+def make_parser(about: str | None, prog: str | None = None) -> argparse.ArgumentParser:
+    """A parser whose ``--help`` has a text as it stands, ``%(prog)s`` being the command.
+
+    Args:
+        about: the text, as a rule its module's own.
+        prog: what to call the command.
+    """
+    return argparse.ArgumentParser(
+        prog=prog, description=about, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+
+
+def positive(text: str) -> int:
+    """The type of options that count something."""
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive whole number")
+    return int(text)
+
+
+def end(prog: str, work: Callable[[], object], unnamed: object = "standard output") -> int:
+    """Do a command's work; what is the user's to mend ends it in one line.
+
+    Args:
+        prog: what the command is called.
+        unnamed: what to name where the system does not say which file it is.
+
+    Returns:
+        the exit status: what ``work`` returns, or 0; 1 after that line, 130 after Ctrl-C.
+    """
+    try:
+        status = work()
+        return status if isinstance(status, int) else 0
+    except UsageError as error:
+        reason = str(error)
+    except BrokenPipeError:  # as with | head
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        reason = f"{error.filename or unnamed}: {error.strerror or error}"
+    except KeyboardInterrupt:
+        return 130
+    sys.stderr.write(f"{prog.removesuffix('.py')}: error: {reason}\n")
+    return 1
