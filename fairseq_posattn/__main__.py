@@ -10,8 +10,7 @@ from fairseq_posattn.plugin import register
 def main(arguments: list[str] | None = None, prog: str = "python -m fairseq_posattn"):
     parser = argparse.ArgumentParser(
         prog=prog,
-        description="Print the directory to hand to fairseq's --user-dir. "
-        "fairseq-train --help leaves out the plugin's flags; they can be had here.",
+        description="Print the directory to hand to fairseq's --user-dir.",
     )
     parser.add_argument(
         "--architectures", action="store_true", help="print the names that --arch takes instead"
@@ -42,14 +41,12 @@ def plugin_flags() -> str:
     from fairseq.models import MODEL_REGISTRY
     from fairseq.tasks import TASK_REGISTRY
 
+    from fairseq_posattn.mends.command_help import plugins_own
+
     registries = {"arch": MODEL_REGISTRY, "task": TASK_REGISTRY, "criterion": CRITERION_REGISTRY}
     texts = []
     for option, registry in registries.items():
-        ours = {
-            name: registered
-            for name, registered in registry.items()
-            if registered.__module__.startswith(__package__)
-        }
+        ours = plugins_own(registry)
         for name, registered in ours.items():
             if registered.__base__ in ours.values():
                 continue  # a named architecture, whose flags are its model's

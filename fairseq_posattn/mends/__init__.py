@@ -22,6 +22,7 @@ from fairseq_posattn.mends import (
     checkpoint_reading,
     checkpoint_training,
     checkpoint_writing,
+    command_help,
     crash_checkpoints,
     data_parallel,
     dictionary_fingerprints,
@@ -100,6 +101,7 @@ MENDS = (
     empty_save_dir,
     stale_warnings,
     hydra_errors,
+    command_help,
     checked_settings,
 )
 
