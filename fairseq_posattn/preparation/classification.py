@@ -12,10 +12,9 @@ from collections import Counter
 from functools import partial
 
 from fairseq_posattn.preparation import manifest
-from fairseq_posattn.preparation.classification_options import add_options  # noqa: F401, of the kind
-from fairseq_posattn.preparation.command import next_recipe, shown
+from fairseq_posattn.preparation.command import next_dataset
+from fairseq_posattn.preparation.corpus import SPLITS
 from fairseq_posattn.preparation.labelled_text import (
-    SPLITS,
     WHOLE,
     read_summary,
     write_divided,
@@ -30,9 +29,29 @@ from fairseq_posattn.preparation.pipeline.progress import say
 from fairseq_posattn.preparation.pipeline.sources import obtain_any
 from fairseq_posattn.preparation.pipeline.stages import Stages
 from fairseq_posattn.preparation.text.vocabulary import count_words, write_dictionary
+from fairseq_posattn.preparation.word_options import add_seed, add_word_options, fraction
 from fairseq_posattn.preparation.words_stage import asked_vectors, run_words
 
 EMPTY_SHOWN = 3
+
+
+def add_options(corpus, parser):
+    """The options of classification beside those that all preparations share."""
+    add_word_options(parser)
+    division = parser.add_argument_group("division")
+    add_seed(division)
+    if corpus.source is None:
+        parser.set_defaults(valid_fraction=None)
+    else:
+        division.add_argument(
+            "--valid-fraction",
+            type=fraction,
+            metavar="X",
+            default=0.1,
+            help="of the training set, each class alike, held out for validation where no "
+            "validation set is published (default: %(default)s)",
+        )
+    corpus.add_options(parser)
 
 
 def prepare(corpus, options):
@@ -140,9 +159,8 @@ def _report(corpus, options):
     say(f"written{' in fold0' if corpus.cross_validated else ''}: {divided}")
     if corpus.recipe is None:
         _report_own(corpus, options.dest, summary)
-    elif options.dest.name == corpus.name:  # where a recipe finds it
-        data = ("--datasets", corpus.name, "--data", shown(options.dest.parent))
-        next_recipe(corpus, *data)
+    else:
+        next_dataset(corpus, options.dest)
 
 
 def _report_own(corpus, dest, summary):

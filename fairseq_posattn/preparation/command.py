@@ -133,6 +133,12 @@ def next_recipe(corpus, *options):
     print("next:\n    " + " ".join(shlex.quote(str(word)) for word in words))
 
 
+def next_dataset(corpus, dest):
+    """The same for a recipe of several data sets, which finds each under its name."""
+    if dest.name == corpus.name:
+        next_recipe(corpus, "--datasets", corpus.name, "--data", shown(dest.parent))
+
+
 def shown(path):
     """A path as short as it can be typed from here."""
     path = Path(path)

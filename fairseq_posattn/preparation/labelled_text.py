@@ -8,13 +8,13 @@ from itertools import islice
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.files import writing
+from fairseq_posattn.preparation.corpus import SPLITS
 from fairseq_posattn.preparation.example import checked_text
 from fairseq_posattn.preparation.pipeline import folds
 from fairseq_posattn.preparation.pipeline.parallel import map_lines
 from fairseq_posattn.preparation.text.lines import one_line
 from fairseq_posattn.preparation.text.words import PUBLISHED
 
-SPLITS = ("train", "valid", "test")
 WHOLE = "all"  # the one "split" of a data set that is published without any
 SUMMARY = "summary.json"
 

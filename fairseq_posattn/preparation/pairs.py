@@ -4,6 +4,7 @@ from contextlib import ExitStack
 from itertools import chain
 
 from fairseq_posattn.preparation.corpus import SPLITS
+from fairseq_posattn.preparation.pipeline.binarise import binarise_pairs
 from fairseq_posattn.preparation.pipeline.parallel import map_lines
 from fairseq_posattn.preparation.text.lines import one_line, parallel_lines, read_lines
 
@@ -26,6 +27,29 @@ def run_text(corpus, stages, options, given):
         source=given and corpus.fingerprint(given),
         **corpus.settings(options),
     )
+
+
+def run_binarising(stages, sides, prefixes, jobs, flags, **settings):
+    """The stage that makes what fairseq-train reads.
+
+    Args:
+        prefixes: of the text files, without ``.{side}``, by split.
+        flags: called with the stage's folder, gives flags of fairseq-preprocess.
+        settings: all that the data depends on beside the text.
+    """
+    pair = "-".join(sides)
+    outputs = [f"dict.{side}.txt" for side in sides]
+    outputs += [
+        f"{split}.{pair}.{side}.{kind}"
+        for split in prefixes
+        for side in sides
+        for kind in ("bin", "idx")
+    ]
+
+    def make(work):
+        binarise_pairs(*sides, prefixes, work, jobs, **flags(work))
+
+    stages.run("binarising", outputs, make, **settings)
 
 
 def fingerprint(files):

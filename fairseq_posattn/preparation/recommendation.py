@@ -9,12 +9,13 @@ Logs are streamed: of a million users no more is held than one line.
 from collections import Counter
 from contextlib import ExitStack
 from functools import partial
+from itertools import islice
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.files import writing
 from fairseq_posattn.preparation import manifest
-from fairseq_posattn.preparation.classification_options import add_seed, add_word_options, fraction
-from fairseq_posattn.preparation.command import next_recipe, shown
+from fairseq_posattn.preparation.command import next_dataset
+from fairseq_posattn.preparation.corpus import SPLITS
 from fairseq_posattn.preparation.pipeline.binarise import binarise_files
 from fairseq_posattn.preparation.pipeline.counts import count_lines, report_counts
 from fairseq_posattn.preparation.pipeline.parallel import map_lines
@@ -22,6 +23,7 @@ from fairseq_posattn.preparation.pipeline.progress import say
 from fairseq_posattn.preparation.pipeline.stages import Stages
 from fairseq_posattn.preparation.text.vocabulary import count_words, write_dictionary
 from fairseq_posattn.preparation.text.words import PUBLISHED
+from fairseq_posattn.preparation.word_options import add_seed, add_word_options, fraction
 from fairseq_posattn.preparation.words_stage import asked_vectors, run_words
 
 COLUMNS = ("history", "candidates", "labels")
@@ -83,32 +85,23 @@ def _write_text(corpus, options, parts, work):
     text = work / "text"
     text.mkdir()
     news = _write_titles(corpus, options, parts, work)
-    held_out = max(
-        impression.day for impression in _limited(corpus.impressions(parts["train"]), options)
-    )
-    for split, part, wanted in _splits(parts, held_out):
-        _write_impressions(
-            filter(wanted, _limited(corpus.impressions(parts[part]), options)),
-            text / split,
-            news,
-            options.max_unknown,
-        )
+
+    def impressions(part):
+        return islice(corpus.impressions(parts[part]), options.limit)
+
+    held_out = max(impression.day for impression in impressions("train"))
+    for split, part, wanted in _days(parts, held_out):
+        found = filter(wanted, impressions(part))
+        _write_impressions(found, text / split, news, options.max_unknown)
 
 
-def _splits(parts, held_out):
+def _days(parts, held_out):
     """``(split, part, which of its impressions)``."""
     yield "train", "train", lambda impression: impression.day != held_out
     yield "valid", "train", lambda impression: impression.day == held_out
     yield "test", "dev", lambda impression: True
     if "test" in parts:
         yield UNLABELLED, "test", lambda impression: True
-
-
-def _limited(rows, options):
-    for number, row in enumerate(rows):
-        if number == options.limit:
-            return
-        yield row
 
 
 def _write_titles(corpus, options, parts, work):
@@ -181,6 +174,11 @@ def _known(impression, news):
     return (history, [name for name, _ in shown], [label for _, label in shown]), lacking
 
 
+def _splits(parts):
+    """Those that a destination has."""
+    return [*SPLITS, UNLABELLED] if "test" in parts else list(SPLITS)
+
+
 # --- Vocabulary and binarised data -----------------------------------------------------------
 
 
@@ -191,7 +189,7 @@ def _count_words(corpus, options):
 
 def _binarise(options, parts, work):
     text = options.dest / "text"
-    splits = ["train", "valid", "test", *([UNLABELLED] if "test" in parts else [])]
+    splits = _splits(parts)
     write_dictionary(work / "labels.txt", LABELS)
     news = options.dest / "news.txt"
     titles = {text / "titles.words": work / "titles/all"}
@@ -211,10 +209,8 @@ def _binarise(options, parts, work):
 
 def _report(corpus, options, parts):
     text = options.dest / "text"
-    splits = ["train", "valid", "test", *([UNLABELLED] if "test" in parts else [])]
+    splits = _splits(parts)
     counts = {split: count_lines(text / f"{split}.impressions") for split in splits}
     report_counts(counts, corpus.published, options.limit, "impressions")
     print(f"news: {count_lines(text / 'titles.words'):,}")
-    if options.dest.name == corpus.name:  # where a recipe finds it
-        data = ("--datasets", corpus.name, "--data", shown(options.dest.parent))
-        next_recipe(corpus, *data)
+    next_dataset(corpus, options.dest)

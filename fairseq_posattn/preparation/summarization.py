@@ -15,9 +15,8 @@ from fairseq_posattn.preparation.command import next_recipe, shown
 from fairseq_posattn.preparation.corpus import SIDES
 from fairseq_posattn.preparation.own import training
 from fairseq_posattn.preparation.own.report import report_pairs
-from fairseq_posattn.preparation.pairs import named_files, run_text, text_file
+from fairseq_posattn.preparation.pairs import named_files, run_binarising, run_text, text_file
 from fairseq_posattn.preparation.pieces import KINDS, to_pieces
-from fairseq_posattn.preparation.pipeline.binarise import binarise_pairs
 from fairseq_posattn.preparation.pipeline.counts import count_lines, report_counts
 from fairseq_posattn.preparation.pipeline.stages import Stages
 from fairseq_posattn.preparation.text.vocabulary import SPECIAL
@@ -32,10 +31,18 @@ def prepare(corpus, options):
     """
     splits, kind = corpus.splits(options), KINDS[options.subwords](options)
     given = named_files(corpus, options)
+
+    def dictionary(work):
+        """One for both sides, of all pieces."""
+        path = work / "dictionary.txt"
+        write_dictionary(kind.pieces(options.dest), path)
+        return {"joined_dictionary": True, "srcdict": path}
+
     with Stages(options.dest, options.limit, options.force).locked() as stages:
         run_text(corpus, stages, options, given)
         to_pieces(stages, corpus.sides, splits, kind, options)
-        binarise(stages, splits, kind, options.jobs)
+        prefixes = {split: options.dest / f"text/{kind.prefix}{split}" for split in splits}
+        run_binarising(stages, SIDES, prefixes, options.jobs, dictionary)
         described = replace(corpus, subwords=options.subwords)
         manifest.stage(
             *(stages, described),
@@ -47,8 +54,7 @@ def prepare(corpus, options):
             report_pairs(options.dest / "text", kind.prefix, SIDES)
             training.print_command(options.dest, training.summarization_flags(options.max_pieces))
             return
-        targets = {split: options.dest / f"text/{kind.prefix}{split}.target" for split in splits}
-        counts = {split: count_lines(path) for split, path in targets.items()}
+        counts = {split: count_lines(f"{path}.target") for split, path in prefixes.items()}
         report_counts(counts, corpus.published, options.limit, "pairs")
     next_recipe(corpus, "--data", shown(options.dest))
 
@@ -91,29 +97,6 @@ def add_options(corpus, parser):
         "(default: %(default)s)",
     )
     corpus.add_options(parser)
-
-
-def binarise(stages, splits, kind, jobs):
-    """The stage that makes what fairseq-train reads, with one dictionary for both sides."""
-    outputs = [f"dict.{side}.txt" for side in SIDES]
-    outputs += [
-        f"{split}.source-target.{side}.{kind}"
-        for split in splits
-        for side in SIDES
-        for kind in ("bin", "idx")
-    ]
-
-    def make(work):
-        write_dictionary(kind.pieces(stages.dest), work / "dictionary.txt")
-        prefixes = {split: stages.dest / f"text/{kind.prefix}{split}" for split in splits}
-        binarise_pairs(
-            *SIDES,
-            *(prefixes, work, jobs),
-            joined_dictionary=True,
-            srcdict=work / "dictionary.txt",
-        )
-
-    stages.run("binarising", outputs, make)
 
 
 def write_dictionary(pieces, path):

@@ -12,14 +12,14 @@ from functools import partial
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.files import writing
 from fairseq_posattn.preparation import manifest
-from fairseq_posattn.preparation.classification_options import add_seed, add_word_options
-from fairseq_posattn.preparation.command import next_recipe, shown
+from fairseq_posattn.preparation.command import next_dataset
 from fairseq_posattn.preparation.pipeline.binarise import binarise_files
 from fairseq_posattn.preparation.pipeline.counts import count_lines, report_counts
 from fairseq_posattn.preparation.pipeline.sources import obtain_any
 from fairseq_posattn.preparation.pipeline.stages import Stages
 from fairseq_posattn.preparation.role_sentences import readable
 from fairseq_posattn.preparation.text.vocabulary import count_words, write_dictionary
+from fairseq_posattn.preparation.word_options import add_seed, add_word_options
 from fairseq_posattn.preparation.words_stage import asked_vectors, run_words
 from fairseq_posattn.scoring.props import read_props, write_props
 
@@ -124,6 +124,4 @@ def _report(corpus, options):
     report_counts(sentences, corpus.published, options.limit, "sentences")
     examples = {split: count_lines(text / f"{split}.roles") for split in corpus.predicates}
     report_counts(examples, corpus.predicates, options.limit, "predicates")
-    if options.dest.name == corpus.name:  # where a recipe finds it
-        data = ("--datasets", corpus.name, "--data", shown(options.dest.parent))
-        next_recipe(corpus, *data)
+    next_dataset(corpus, options.dest)

@@ -14,6 +14,7 @@ from fairseq_posattn.preparation.own.report import report_pairs
 from fairseq_posattn.preparation.pairs import (
     map_pairs,
     named_files,
+    run_binarising,
     run_text,
     text_file,
     text_files,
@@ -21,7 +22,6 @@ from fairseq_posattn.preparation.pairs import (
     write_pairs,
 )
 from fairseq_posattn.preparation.pieces import SentencePieces, to_pieces
-from fairseq_posattn.preparation.pipeline.binarise import binarise_pairs
 from fairseq_posattn.preparation.pipeline.counts import count_lines, report_counts
 from fairseq_posattn.preparation.pipeline.stages import Stages
 from fairseq_posattn.preparation.text.moses import is_clean
@@ -40,9 +40,15 @@ def prepare(corpus, options):
         run_text(corpus, stages, options, given)
         prefix = to_subwords(corpus, stages, options)
         joined = corpus.recipe is not None or not options.separate_dictionaries
-        binarise(stages, *corpus.sides, options.jobs, prefix, joined)
-        manifest.stage(stages, corpus, lower=corpus.lower)
         text = options.dest / "text"
+        run_binarising(
+            *(stages, corpus.sides, {split: text / f"{prefix}{split}" for split in SPLITS}),
+            options.jobs,
+            lambda work: {"joined_dictionary": joined},
+            # What was prepared before there was a choice has no setting of it.
+            **({} if joined else {"joined": False}),
+        )
+        manifest.stage(stages, corpus, lower=corpus.lower)
         if corpus.recipe is None:
             report_pairs(text, prefix, corpus.sides)
             training.print_command(options.dest, training.translation_flags(joined))
@@ -117,27 +123,3 @@ def learn_and_apply_bpe(stages, languages, operations, jobs, longest=None, longe
     # What was prepared before there were these has no setting of theirs.
     words = {} if longest_words is None else {"longest_words": longest_words}
     stages.run("subwords", text_files(languages, "bpe."), apply, longest=longest, **words)
-
-
-def binarise(stages, source, target, jobs, prefix, joined):
-    """The stage that makes what fairseq-train reads.
-
-    Args:
-        prefix: of the text files.
-        joined: both languages have one dictionary.
-    """
-    text = stages.dest / "text"
-    outputs = [f"dict.{language}.txt" for language in (source, target)]
-    outputs += [
-        f"{split}.{source}-{target}.{language}.{kind}"
-        for split in SPLITS
-        for language in (source, target)
-        for kind in ("bin", "idx")
-    ]
-
-    def make(work):
-        prefixes = {split: text / f"{prefix}{split}" for split in SPLITS}
-        binarise_pairs(source, target, prefixes, work, jobs, joined_dictionary=joined)
-
-    # What was prepared before there was a choice has no setting of it.
-    stages.run("binarising", outputs, make, **({} if joined else {"joined": False}))

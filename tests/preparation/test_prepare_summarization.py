@@ -10,7 +10,7 @@ from archive_files import write_archive, write_folder
 from fairseq.data import Dictionary, data_utils
 
 from fairseq_posattn import plugin
-from fairseq_posattn.preparation import manifest, pieces, summarization
+from fairseq_posattn.preparation import manifest, pairs, pieces
 from fairseq_posattn.preparation.__main__ import prepare as prepare_of_kind
 from fairseq_posattn.preparation.corpora import cnn_dailymail
 from fairseq_posattn.preparation.text import wordpiece as wordpieces
@@ -111,7 +111,7 @@ def test_interrupted_anywhere_and_run_again_is_the_same(
         (cnn_dailymail, "report_incomplete", 1),
         (pieces, "train_sentencepiece", 0),
         (pieces, "map_pairs", 1),
-        (summarization, "binarise_pairs", 0),
+        (pairs, "binarise_pairs", 0),
     ):
         with monkeypatch.context() as patch:
             interrupt(patch, module, name, after)
@@ -165,7 +165,7 @@ def same_text(dest, other):
 
 def test_a_vocabulary_of_the_users(source, in_wordpieces, tmp_path, monkeypatch):
     """As BERT's; nothing is learned then, and another vocabulary makes other data."""
-    interrupt(monkeypatch, summarization, "binarise_pairs", 0)
+    interrupt(monkeypatch, pairs, "binarise_pairs", 0)
     given, dest = tmp_path / "vocab.txt", tmp_path / "dest"
     shutil.copy(in_wordpieces / "text/vocab.txt", given)
     flags = ["--wordpiece-vocabulary", str(given), "--max-pieces", "30"]
@@ -180,7 +180,7 @@ def test_a_vocabulary_of_the_users(source, in_wordpieces, tmp_path, monkeypatch)
 def test_other_subwords_take_the_place_of_those_before(
     source, prepared, in_wordpieces, tmp_path, monkeypatch
 ):
-    interrupt(monkeypatch, summarization, "binarise_pairs", 0)
+    interrupt(monkeypatch, pairs, "binarise_pairs", 0)
     dest = tmp_path / "dest"
     shutil.copytree(prepared, dest)
     assert wordpiece(source, dest, "--max-pieces", "30") == 130

@@ -5,6 +5,8 @@ from collections import Counter
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.pipeline.folds import stratified_sample
 
+HELD_OUT = ("test", "valid")
+
 
 def hold_out(examples, seed, sizes, name):
     """The indices of the examples that are held out, by split; each class has its share.

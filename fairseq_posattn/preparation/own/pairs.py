@@ -14,7 +14,7 @@ from fairseq_posattn.preparation.corpus import (
     SummarizationCorpus,
     TranslationCorpus,
 )
-from fairseq_posattn.preparation.own.division import hold_out
+from fairseq_posattn.preparation.own.division import HELD_OUT, hold_out
 from fairseq_posattn.preparation.own.files import Files, opened
 from fairseq_posattn.preparation.pairs import PairWriter, map_pairs
 from fairseq_posattn.preparation.pipeline.progress import say
@@ -22,7 +22,6 @@ from fairseq_posattn.preparation.text.lines import parallel_lines
 from fairseq_posattn.preparation.text.moses import RULES
 from fairseq_posattn.preparation.text.words import spaces
 
-HELD_OUT = ("test", "valid")
 MOST_HELD_OUT = 1000
 LANGUAGE = re.compile(r"[A-Za-z0-9_]+")
 SUBWORDS = {

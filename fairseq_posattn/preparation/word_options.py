@@ -1,28 +1,9 @@
-"""The options of classification beside those that all preparations share."""
+"""The options of all preparations that make words of text, and vectors for them."""
 
 import argparse
 
 from fairseq_posattn.commands import positive
 from fairseq_posattn.preparation.text.glove import DEFAULT_DIM, NAMES
-
-
-def add_options(corpus, parser):
-    """Add them to the parser of ``corpus``."""
-    add_word_options(parser)
-    division = parser.add_argument_group("division")
-    add_seed(division)
-    if corpus.source is None:
-        parser.set_defaults(valid_fraction=None)
-    else:
-        division.add_argument(
-            "--valid-fraction",
-            type=fraction,
-            metavar="X",
-            default=0.1,
-            help="of the training set, each class alike, held out for validation where no "
-            "validation set is published (default: %(default)s)",
-        )
-    corpus.add_options(parser)
 
 
 def add_seed(parser):
@@ -36,7 +17,7 @@ def add_seed(parser):
 
 
 def add_word_options(parser):
-    """Those on words and their vectors."""
+    """Which vectors words get, and which words are known."""
     vectors = parser.add_argument_group("words")
     vectors.add_argument(
         "--glove",
