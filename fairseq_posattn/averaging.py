@@ -105,7 +105,7 @@ def average_checkpoints(paths):
     """
     import torch
 
-    from fairseq_posattn.mends.checkpoint_reading import read_checkpoint
+    from fairseq_posattn.checkpoints.reading import read_checkpoint
 
     sums = {}
     for path in paths:

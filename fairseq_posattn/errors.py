@@ -12,6 +12,11 @@ class UsageError(ValueError):
     """Flags or files that cannot be served; the message names them and the mend in one line."""
 
 
+def in_one_line(error: BaseException) -> str:
+    """An error with its type, shortened."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+
+
 def install_hook(explain: Explain = lambda error, traceback: None) -> None:
     """Show an uncaught :class:`UsageError` as one line; calling it again changes nothing.
 

@@ -15,7 +15,7 @@ STOREYS = [
     ["errors"],
     ["files", "commands"],
     ["architectures", "picture"],
-    ["attention", "preparation", "scoring", "data", "mistakes"],
+    ["attention", "preparation", "scoring", "data", "mistakes", "checkpoints"],
     ["layers", "mends"],
     ["encoders"],
     ["models", "tasks", "criterions"],

@@ -13,8 +13,8 @@ import torch
 from fairseq.data import Dictionary
 
 from fairseq_posattn import prediction, prediction_command
+from fairseq_posattn.checkpoints.reading import read_checkpoint
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mends.checkpoint_reading import read_checkpoint
 from fairseq_posattn.prediction import NOTHING
 from fairseq_posattn.preparation import manifest
 

@@ -14,8 +14,7 @@ from torch.nn.modules import module as modules
 from torch.utils import _pytree as trees
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mends.checkpoint_reading import in_one_line
+from fairseq_posattn.errors import UsageError, in_one_line
 from fairseq_posattn.mends.patching import patch
 
 # Weights may be saved in half precision, or tied, and calculated tables are not saved.

@@ -7,8 +7,7 @@ stopped where anything else does not fit.
 from fairseq.logging import meters
 from fairseq.trainer import Trainer
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mends.checkpoint_reading import in_one_line
+from fairseq_posattn.errors import UsageError, in_one_line
 from fairseq_posattn.mends.patching import patch
 
 

@@ -11,8 +11,8 @@ import torch
 from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
 
+from fairseq_posattn.checkpoints.good import good_ones_beside
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mends.good_checkpoints import good_ones_beside
 from fairseq_posattn.mends.patching import patch
 
 

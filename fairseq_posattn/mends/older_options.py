@@ -9,9 +9,9 @@ import os
 
 from fairseq.models import MODEL_DATACLASS_REGISTRY
 
+from fairseq_posattn.checkpoints.options import defaults_before, missing, model_options
+from fairseq_posattn.checkpoints.reading import read_checkpoint
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mends import checkpoint_options
-from fairseq_posattn.mends.checkpoint_reading import read_checkpoint
 from fairseq_posattn.mends.patching import patch
 from fairseq_posattn.mends.restored_file import LAST
 from fairseq_posattn.mends.training_loop import training_loop
@@ -63,14 +63,14 @@ def take_over(model, path):
         path (str): of the checkpoint. If it cannot be read, fairseq will say so.
     """
     name = getattr(model, "_name", None)
-    before = checkpoint_options.defaults_before(name)
+    before = defaults_before(name)
     if not before:
         return
     try:
-        options = checkpoint_options.model_options(read_checkpoint(path, device="meta"))
+        options = model_options(read_checkpoint(path, device="meta"))
     except (UsageError, OSError):
         return
-    for option in checkpoint_options.missing(name, options or {}):
+    for option in missing(name, options or {}):
         preset = MODEL_DATACLASS_REGISTRY[name].__dataclass_fields__[option].default
         if model[option] == preset:
             model[option] = before[option]

@@ -10,9 +10,9 @@ from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
 from fairseq.trainer import Trainer
 
+from fairseq_posattn.checkpoints.good import good_ones_beside
+from fairseq_posattn.checkpoints.reading import read_checkpoint
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mends.checkpoint_reading import read_checkpoint
-from fairseq_posattn.mends.good_checkpoints import good_ones_beside
 from fairseq_posattn.mends.patching import patch
 
 LAST = "checkpoint_last.pt"  # the value of --restore-file if it is not given

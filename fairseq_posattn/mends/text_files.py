@@ -11,8 +11,7 @@ import sys
 from fairseq import utils
 from fairseq.data import Dictionary, encoders
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mends.checkpoint_reading import in_one_line
+from fairseq_posattn.errors import UsageError, in_one_line
 from fairseq_posattn.mends.patching import patch
 
 LONGEST = 1 << 20  # bytes of a line

@@ -11,8 +11,8 @@ from fnmatch import fnmatchcase
 from fairseq import checkpoint_utils, utils
 from fairseq.trainer import Trainer
 
+from fairseq_posattn.checkpoints.reading import read_checkpoint
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mends.checkpoint_reading import read_checkpoint
 from fairseq_posattn.mends.patching import patch
 from fairseq_posattn.mistakes.ranges import flag
 
@@ -25,17 +25,9 @@ WEIGHT = re.compile(r"size mismatch for (\S+): .*|(?:Missing|Unexpected) key\(s\
 
 # Settings of a model that decide which weights it has.
 STRUCTURE = (
-    *(
-        "arch",
-        "num_classes",
-        "*sublayers",
-        "*layers",
-        "*_dim",
-        "*attention_heads",
-        "share_*",
-        "*learned_pos",
-    ),
-    *("*normalize_before", "layernorm_embedding", "encoder", "pooling*", "*fusion", "mpsan_*"),
+    *("arch", "num_classes", "*sublayers", "*layers", "*_dim", "*attention_heads", "share_*"),
+    *("*learned_pos", "*normalize_before", "layernorm_embedding"),
+    *("encoder", "pooling*", "*fusion", "mpsan_*"),
 )
 
 

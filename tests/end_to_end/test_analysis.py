@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from fairseq_posattn.analysis.__main__ import main
+from fairseq_posattn.checkpoints.reading import read_checkpoint
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mends.checkpoint_reading import read_checkpoint
 
 MODULE = ["-m", "fairseq_posattn.analysis"]
 

@@ -13,8 +13,8 @@ import torch
 from fairseq import checkpoint_utils, hub_utils
 
 from fairseq_posattn import averaging
+from fairseq_posattn.checkpoints.reading import read_checkpoint
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mends.checkpoint_reading import read_checkpoint
 from fairseq_posattn.plugin import register
 
 AVERAGE = Path(__file__).parents[2] / "scripts" / "average_checkpoints.py"

@@ -11,7 +11,7 @@ import forked_commands
 import pytest
 
 from fairseq_posattn import prediction
-from fairseq_posattn.mends.checkpoint_reading import read_checkpoint
+from fairseq_posattn.checkpoints.reading import read_checkpoint
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 MAKE = runpy.run_path(str(FIXTURES / "make_checkpoints.py"), run_name="make_checkpoints")

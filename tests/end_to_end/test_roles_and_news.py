@@ -16,8 +16,8 @@ from fairseq.data import Dictionary, indexed_dataset
 
 from fairseq_posattn import prediction
 from fairseq_posattn.analysis.__main__ import main as analyse
+from fairseq_posattn.checkpoints.reading import read_checkpoint
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mends.checkpoint_reading import read_checkpoint
 from fairseq_posattn.prediction_command import main as predict
 from fairseq_posattn.ranking_command import main as rank
 from fairseq_posattn.scoring.__main__ import main as score

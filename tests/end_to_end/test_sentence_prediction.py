@@ -14,8 +14,8 @@ import pytest
 from scipy import stats
 
 from fairseq_posattn import prediction
+from fairseq_posattn.checkpoints.reading import read_checkpoint
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mends.checkpoint_reading import read_checkpoint
 
 PREDICT = Path(__file__).parents[2] / "scripts" / "predict.py"
 

@@ -6,7 +6,7 @@ import forked_commands
 import pytest
 import torch
 
-from fairseq_posattn.mends.checkpoint_reading import read_checkpoint
+from fairseq_posattn.checkpoints.reading import read_checkpoint
 from fairseq_posattn.plugin import register
 
 register()

@@ -13,9 +13,9 @@ from fairseq.criterions.sentence_ranking import SentenceRankingCriterion
 from fairseq.logging.meters import MetersDict
 
 from fairseq_posattn import plugin
+from fairseq_posattn.checkpoints.settings import FILES, IN_DATA, INITIAL_WEIGHTS, LEFT_BEHIND
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.mends.checkpoint_models import TooLarge, no_larger_than
-from fairseq_posattn.mends.checkpoint_settings import FILES, IN_DATA, INITIAL_WEIGHTS, LEFT_BEHIND
 
 plugin.register()
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from fairseq_posattn import prediction
+from fairseq_posattn.checkpoints.reading import read_checkpoint
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mends.checkpoint_reading import read_checkpoint
 
 from fairseq import checkpoint_utils, tasks  # isort: skip, after the plugin
 from fairseq.trainer import Trainer  # isort: skip

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from fairseq_posattn.checkpoints.reading import read_checkpoint
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mends.checkpoint_reading import read_checkpoint
 from fairseq_posattn.plugin import register
 
 register()

@@ -14,7 +14,7 @@ import zipfile
 import torch
 
 # As torch.save writes tensors and containers; the types of fairseq's settings and metrics come
-# from checkpoint_contents.
+# from contents.
 GLOBALS = {
     *("_codecs.encode", "collections.OrderedDict", "collections.Counter"),
     *("builtins.set", "__builtin__.set", "torch.Size", "torch.device"),

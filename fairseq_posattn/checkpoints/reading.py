@@ -1,0 +1,74 @@
+"""Checkpoints, read without running code that they may carry; what cannot be read is one line.
+
+Their form is checked before they are read (:mod:`~.form`), their contents afterwards
+(:mod:`~.contents`), and, by whoever builds something of them, their settings (:mod:`~.settings`).
+"""
+
+import os
+import re
+
+import torch
+
+from fairseq_posattn.checkpoints.contents import (
+    STAND_INS,
+    ContentError,
+    allowed_by_user,
+    plain,
+    stand_ins,
+)
+from fairseq_posattn.checkpoints.form import FormError, check
+from fairseq_posattn.errors import UsageError
+
+ANOTHER = "name another one, in training with --restore-file"
+
+
+def read_checkpoint(path, device="cpu"):
+    """Read a checkpoint onto the CPU without running any code that it may carry.
+
+    Args:
+        path (str): the file.
+        device (str): "meta" for all but the tensors' numbers, which then take no memory.
+
+    Returns:
+        dict: what fairseq saved.
+
+    Raises:
+        UsageError: the file is empty, truncated, damaged, no checkpoint of fairseq's, or holds
+            types that fairseq does not write.
+        OSError: the file cannot be opened.
+    """
+    further = allowed_by_user()
+    with open(path, "rb") as file:
+        try:
+            check(file, STAND_INS.keys() | further.keys())
+            with stand_ins(further):
+                state = torch.load(file, map_location=device, weights_only=True)
+            state = plain(state, os.fstat(file.fileno()).st_size, further.values())
+        except (FormError, ContentError) as error:
+            raise UsageError(f"{path} {error}{_mend(str(error))}") from None
+        except Exception as error:  # a damaged pickle may raise anything
+            reason = re.split(r"\n|\. ", str(error))[0]  # advice to let the code run follows
+            raise UsageError(
+                f"{path} cannot be read ({type(error).__name__}: {reason}); if it is damaged or no "
+                f"checkpoint, {ANOTHER}"
+            ) from None
+    model = state.get("model") if isinstance(state, dict) else None
+    if not isinstance(model, dict) or not all(map(_is_weight, model.items())):
+        raise UsageError(f"{path} is not a checkpoint of fairseq's: it holds no model")
+    return state
+
+
+def _is_weight(named):
+    name, weight = named
+    return isinstance(name, str) and isinstance(weight, torch.Tensor)
+
+
+def _mend(error):
+    if "it holds" in error:
+        return (
+            ", which fairseq does not write and which may run code; use another checkpoint, or if "
+            "you know that it is harmless, allow it with torch.serialization.add_safe_globals"
+        )
+    if "refused" in error:
+        return "; use another checkpoint"
+    return f": remove it and {ANOTHER}"
