@@ -58,43 +58,45 @@ OLDER = "tests/mends/test_older_options.py"
 
 FAULTS = [
     # --- the translation model
-    Fault("models/seq2seq.py", "self.embed_scale * self.embed_tokens", "self.embed_tokens", STOCK),
-    Fault("models/seq2seq.py", "x.masked_fill(padding.unsqueeze(-1), 0.0)", "x", STOCK),
-    Fault("models/seq2seq.py", "self_attn_padding_mask=padding,", "", STOCK),
-    Fault("models/seq2seq.py", "weights[:alignment_heads].mean(0)", "weights.mean(0)", STOCK),
-    Fault("models/seq2seq.py", "aligned = self.num_layers - 1 if", "aligned = 0 if", STOCK),
-    Fault("models/seq2seq.py", "need_attn=number == aligned,", "need_attn=True,", STOCK),
-    Fault("models/seq2seq.py", "x = x + positions\n", "pass\n", STOCK),
-    Fault("models/seq2seq.py", "return self.dropout_module(x)", "return x", DROPOUTS),
-    Fault("models/seq2seq.py", "x = self.project_out_dim(x)", "pass", STOCK),
-    Fault("models/seq2seq.py", "x = self.layernorm_embedding(x)", "pass", STOCK),
-    Fault("models/seq2seq.py", "x, padding)", "x)", STOCK),
+    Fault(
+        "networks/seq2seq.py", "self.embed_scale * self.embed_tokens", "self.embed_tokens", STOCK
+    ),
+    Fault("networks/seq2seq.py", "x.masked_fill(padding.unsqueeze(-1), 0.0)", "x", STOCK),
+    Fault("networks/seq2seq.py", "self_attn_padding_mask=padding,", "", STOCK),
+    Fault("networks/seq2seq.py", "weights[:alignment_heads].mean(0)", "weights.mean(0)", STOCK),
+    Fault("networks/seq2seq.py", "aligned = self.num_layers - 1 if", "aligned = 0 if", STOCK),
+    Fault("networks/seq2seq.py", "need_attn=number == aligned,", "need_attn=True,", STOCK),
+    Fault("networks/seq2seq.py", "x = x + positions\n", "pass\n", STOCK),
+    Fault("networks/seq2seq.py", "return self.dropout_module(x)", "return x", DROPOUTS),
+    Fault("networks/seq2seq.py", "x = self.project_out_dim(x)", "pass", STOCK),
+    Fault("networks/seq2seq.py", "x = self.layernorm_embedding(x)", "pass", STOCK),
+    Fault("networks/seq2seq.py", "x, padding)", "x)", STOCK),
     Fault("models/seq2seq.py", "else cfg.min_params_to_wrap", "else 1", FLAGS),
     Fault(
         "models/seq2seq.py", "repeats if torch.equal(new_order, regular) else 1", "repeats", REPEATS
     ),
     Fault(
-        "models/seq2seq_config.py",
+        "networks/seq2seq.py",
         "        attention_dropout=cfg.attention_dropout",
         "        attention_dropout=cfg.dropout",
         DROPOUTS,
     ),
-    Fault("models/seq2seq_config.py", "activation_dropout=cfg.activation_dropout,", "", DROPOUTS),
-    Fault("models/seq2seq_config.py", "activation=str(cfg.activation_fn),", "", FLAGS),
-    Fault("models/seq2seq_config.py", "normalize_before=side.normalize_before,", "", FLAGS),
+    Fault("networks/seq2seq.py", "activation_dropout=cfg.activation_dropout,", "", DROPOUTS),
+    Fault("networks/seq2seq.py", "activation=str(cfg.activation_fn),", "", FLAGS),
+    Fault("networks/seq2seq.py", "normalize_before=side.normalize_before,", "", FLAGS),
     Fault(
-        "models/seq2seq_config.py",
+        "networks/seq2seq.py",
         "encoder_dim=cfg.encoder.embed_dim",
         "encoder_dim=cfg.decoder.embed_dim",
         STOCK,
     ),
     Fault(
-        "models/seq2seq_config.py",
+        "networks/seq2seq.py",
         "max_positions=cfg.max_target_positions",
         "max_positions=cfg.max_target_positions + 1",
         FLAGS,
     ),
-    Fault("models/seq2seq_config.py", "causal=True,", "", STOCK),
+    Fault("networks/seq2seq.py", "causal=True,", "", STOCK),
     Fault("models/seq2seq.py", "    STARTS[str(cfg.start)](layer)\n", "", FLAGS),
     Fault(
         "models/seq2seq.py",
@@ -363,7 +365,7 @@ FAULTS = [
         DROPOUTS,
     ),
     Fault(
-        "models/classifier.py",
+        "networks/classifier.py",
         "self.encoder(self.dropout(vectors), key_padding_mask)",
         "self.encoder(vectors, key_padding_mask)",
         DROPOUTS,

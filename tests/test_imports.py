@@ -18,6 +18,7 @@ STOREYS = [
     ["attention", "preparation", "scoring", "data", "mistakes", "checkpoints"],
     ["layers", "mends"],
     ["encoders"],
+    ["networks"],
     ["models", "tasks", "criterions"],
     ["plugin"],
     ["trained_model", "averaging", "role_prediction"],
@@ -34,6 +35,9 @@ NEIGHBOURS = {"preparation", "scoring"}
 # By part of the package: what it may import of nobody.
 FORBIDDEN = {
     "attention": ("fairseq", "fairseq_cli", "hydra", "omegaconf"),
+    "layers": ("fairseq", "fairseq_cli", "hydra", "omegaconf"),
+    "encoders": ("fairseq", "fairseq_cli", "hydra", "omegaconf"),
+    "networks": ("fairseq", "fairseq_cli", "hydra", "omegaconf"),
     "preparation": ("torch", "fairseq", "fairseq_cli"),
     "scoring": ("torch", "fairseq", "fairseq_cli"),
     "architectures": ("torch", "fairseq", "fairseq_cli"),

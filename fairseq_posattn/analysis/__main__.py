@@ -26,6 +26,7 @@ from fairseq_posattn.analysis.sublayers import (
 from fairseq_posattn.attention import DistanceAwareAttention, DynamicMaskAttention
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.files import check_writable, write_json
+from fairseq_posattn.networks.classifier import SentenceEncoder
 from fairseq_posattn.trained_model import TrainedModel, load
 
 # What `parameters --plot` shows, and the mechanism that has it.
@@ -284,10 +285,10 @@ def chosen_sublayers(trained: TrainedModel, args) -> list[AttentionSublayer]:
     return choose(sublayers_of(trained, side), args.layers, args.sublayers)
 
 
-def encoder_of(trained: TrainedModel) -> FairseqEncoder:
+def encoder_of(trained: TrainedModel) -> FairseqEncoder | SentenceEncoder:
     """What is given sentences and no more; a tagger is told the predicate, a recommender clicks."""
     encoder = getattr(trained.model, "encoder", None)
-    if not isinstance(encoder, FairseqEncoder):
+    if not isinstance(encoder, FairseqEncoder | SentenceEncoder):
         raise UsageError(
             f"{trained.path} is a {type(trained.model).__name__}, which encodes more than a "
             "sentence: only its parameters can be shown, without sentences"

@@ -210,7 +210,7 @@ def _parse_part(part: str, name: str) -> OfDistance:
 
 
 def _lets_through(mask: OfDistance, distance: int) -> bool:
-    return bool(mask(torch.tensor([distance])).isfinite())
+    return bool(mask(torch.tensor([distance], device="cpu")).isfinite())
 
 
 def separate_mask(mask: Tensor) -> tuple[Tensor, Tensor]:

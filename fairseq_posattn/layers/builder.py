@@ -1,28 +1,29 @@
 """The one builder of layers, for the translation model and for encoders of sentences."""
 
+from argparse import Namespace
 from dataclasses import replace
 
 from torch import nn
 
 from fairseq_posattn.layers.description import LayerDescription
 from fairseq_posattn.layers.feed_forward import FeedForward
-from fairseq_posattn.layers.mechanisms import MECHANISMS, MechanismConfig, joined_heads
+from fairseq_posattn.layers.mechanisms import MECHANISMS, joined_heads
 from fairseq_posattn.layers.multihead import MultiheadCrossAttention, MultiheadSelfAttention
 from fairseq_posattn.layers.sublayer_list import CROSS, FEED_FORWARD
 from fairseq_posattn.layers.transformer_layer import DecoderLayer, EncoderLayer, Residual
 
 
-def build_encoder_layer(layer: LayerDescription, config: MechanismConfig) -> EncoderLayer:
+def build_encoder_layer(layer: LayerDescription, config: Namespace) -> EncoderLayer:
     """A layer that attends to itself."""
     return EncoderLayer(build_sublayers(layer, config))
 
 
-def build_decoder_layer(layer: LayerDescription, config: MechanismConfig) -> DecoderLayer:
+def build_decoder_layer(layer: LayerDescription, config: Namespace) -> DecoderLayer:
     """A layer that attends to itself and to the encoder's output."""
     return DecoderLayer(build_sublayers(layer, config))
 
 
-def build_sublayers(layer: LayerDescription, config: MechanismConfig) -> list[Residual]:
+def build_sublayers(layer: LayerDescription, config: Namespace) -> list[Residual]:
     """A layer's residual sublayers.
 
     Args:
@@ -42,7 +43,7 @@ def build_sublayers(layer: LayerDescription, config: MechanismConfig) -> list[Re
     ]
 
 
-def _build_sublayer(name: str, layer: LayerDescription, config: MechanismConfig) -> nn.Module:
+def _build_sublayer(name: str, layer: LayerDescription, config: Namespace) -> nn.Module:
     if name == FEED_FORWARD:
         return FeedForward(
             layer.embed_dim, layer.ffn_dim, layer.activation, layer.activation_dropout

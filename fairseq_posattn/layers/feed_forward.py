@@ -1,8 +1,9 @@
 """The feed-forward sublayer (MANs eq. 3 and 9: the mask attention whose mask is the identity)."""
 
-from fairseq import utils
-from fairseq.modules import FairseqDropout
 from torch import Tensor, nn
+
+from fairseq_posattn.layers.activations import ACTIVATIONS
+from fairseq_posattn.layers.dropout import Dropout
 
 
 class FeedForward(nn.Module):
@@ -11,15 +12,15 @@ class FeedForward(nn.Module):
     Args:
         embed_dim: features of input and output.
         inner_dim: features between the maps.
-        activation: name of one of fairseq's activation functions.
+        activation: a name of :data:`~fairseq_posattn.layers.activations.ACTIVATIONS`.
         dropout: probability of dropping a feature after the activation.
     """
 
     def __init__(self, embed_dim: int, inner_dim: int, activation: str, dropout: float):
         super().__init__()
         self.fc1 = nn.Linear(embed_dim, inner_dim)
-        self.activation = utils.get_activation_fn(activation)
-        self.dropout = FairseqDropout(dropout, module_name=type(self).__name__)
+        self.activation = ACTIVATIONS[activation]
+        self.dropout = Dropout(dropout, type(self).__name__)
         self.fc2 = nn.Linear(inner_dim, embed_dim)
 
     def forward(self, x: Tensor) -> Tensor:

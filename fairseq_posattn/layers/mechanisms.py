@@ -2,23 +2,20 @@
 
 To add one: write its function and module in ``fairseq_posattn/attention``, a function below that
 builds the module from the flags, and a line in ``MECHANISMS``. Flags of its own are fields of
-:class:`MechanismConfig`.
+``MechanismConfig`` in ``fairseq_posattn/models/mechanism_config.py``.
 """
 
+from argparse import Namespace
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch.nn.functional as F
-from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from torch import Tensor
 
 from fairseq_posattn import attention
 from fairseq_posattn.attention import Mechanism
-from fairseq_posattn.attention.da import ADJUSTMENTS
 from fairseq_posattn.attention.implementations import Attention
-from fairseq_posattn.attention.mtsa import SCALES, SOURCES, SourceMaps
-from fairseq_posattn.attention.rescaling import MAPPINGS
+from fairseq_posattn.attention.mtsa import SourceMaps
 from fairseq_posattn.layers.description import LayerDescription
 from fairseq_posattn.layers.multihead import JoinedHeads
 
@@ -32,130 +29,13 @@ HEADS_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor] | None] = {
 }
 
 
-@dataclass
-class MechanismConfig(FairseqDataclass):  # type: ignore[misc]  # fairseq has no types
-    """The flags of the mechanisms, shared by all models."""
-
-    attention_impl: ChoiceEnum(["auto", "reference", "sdpa", "triton"]) = field(
-        default="auto",
-        metadata={
-            "help": "implementation of the attention functions: 'auto' chooses for each call; "
-            "'reference' is the equations; 'sdpa' PyTorch's fused attention; 'triton' kernels for "
-            "dman, da, mtsa and mpsan on a GPU. A named one is for all attention of the model that "
-            "has it, and an error where it cannot serve a call; attention that has no such form, "
-            "as san has no kernels here, goes by 'auto'"
-        },
-    )
-    heads_activation: ChoiceEnum([OF_MASKS, *HEADS_ACTIVATIONS]) = field(
-        default=OF_MASKS,
-        metadata={
-            "help": "activation of the joined heads, before their output projection: "
-            f"'{OF_MASKS}' in dman and sman alone, the F of Mask Attention Networks' eq. 5; any "
-            "other in every attention sublayer, cross attention's too, as 'relu' in the published "
-            "code for translation and 'gelu' in that for summarization"
-        },
-    )
-    heads_dropout: float = field(
-        default=0.0,
-        metadata={
-            "help": "dropout probability of the joined heads, after that activation; 0.1 in the "
-            "published code of Mask Attention Networks for summarization"
-        },
-    )
-    dman_max_distance: int = field(
-        default=0,
-        metadata={
-            "help": "dman: learned distances each way, further tokens share the furthest one's; "
-            "0 for as many as there are positions"
-        },
-    )
-    sman_radius: str = field(
-        default="4",
-        metadata={
-            "help": "sman: tokens seen each way, a number, or 'sqrt' for the square root of half "
-            "the sentence's length"
-        },
-    )
-    da_mapping: ChoiceEnum(list(MAPPINGS)) = field(
-        default="learnable_sigmoid",
-        metadata={"help": "da: function of the weighted distance (DA-Transformer section 4.3)"},
-    )
-    da_adjustment: ChoiceEnum(list(ADJUSTMENTS)) = field(
-        default="early_multiply",
-        metadata={"help": "da: how that function enters the attention (section 4.4)"},
-    )
-    da_clip_threshold: float = field(
-        default=1.0, metadata={"help": "da: upper bound of the weighted distance in mapping 'clip'"}
-    )
-    mtsa_masks: str = field(
-        default="past,future",
-        metadata={
-            "help": "mtsa: masks that the heads are shared out among, as for --attention-masks; "
-            "'none' for no masks"
-        },
-    )
-    mtsa_include_self: bool = field(
-        default=False, metadata={"help": "mtsa: a token sees itself under any mask"}
-    )
-    mtsa_token_scale: ChoiceEnum(list(SCALES)) = field(
-        default="log_sigmoid",
-        metadata={"help": "mtsa: scale function of the token2token scores, sigma_t"},
-    )
-    mtsa_source_scale: ChoiceEnum(list(SCALES)) = field(
-        default="identity",
-        metadata={"help": "mtsa: scale function of the source2token scores, sigma_s"},
-    )
-    mtsa_source: ChoiceEnum(list(SOURCES)) = field(
-        default="key",
-        metadata={
-            "help": "mtsa: what the source2token scores are made of: a head's key or value, or the "
-            "layer's input, by one affine map for all heads"
-        },
-    )
-    mtsa_source_layers: int = field(
-        default=2,
-        metadata={
-            "help": "mtsa: affine maps to the source2token scores, 1 or 2; 0 for no such scores"
-        },
-    )
-    mtsa_source_bias: float = field(
-        default=0.0, metadata={"help": "mtsa: what the last bias of those maps starts at"}
-    )
-    mtsa_divide_source: bool = field(
-        default=False,
-        metadata={"help": "mtsa: divide the source2token scores by the root of a head's features"},
-    )
-    mtsa_fusion_gate: bool = field(
-        default=False,
-        metadata={"help": "mtsa: a gate chooses between a token's value and its context"},
-    )
-    rpr_max_distance: int = field(
-        default=16, metadata={"help": "rpr: distance beyond which embeddings are shared (Shaw's k)"}
-    )
-    rpr_per_head: bool = field(
-        default=False,
-        metadata={
-            "help": "rpr: embeddings for each head, as in Shaw's base model, and not one set for "
-            "all heads, as in the big one"
-        },
-    )
-    attention_masks: str = field(
-        default="past,future",
-        metadata={
-            "help": "masked: masks that the heads are shared out among, with commas between: past, "
-            "future, others, window:RADIUS, distance, scaled_distance, or sums such as "
-            "past+scaled_distance"
-        },
-    )
-
-
-def joined_heads(config: MechanismConfig) -> JoinedHeads:
+def joined_heads(config: Namespace) -> JoinedHeads:
     """What the joined heads of every attention sublayer pass through."""
     activation = HEADS_ACTIVATIONS.get(str(config.heads_activation))
     return JoinedHeads(activation, config.heads_dropout)
 
 
-def implementation_of(function: Attention, config: MechanismConfig) -> str:
+def implementation_of(function: Attention, config: Namespace) -> str:
     """The implementation that ``--attention-impl`` names, where the function has it."""
     named = str(config.attention_impl)
     return named if named in function.implementations else "auto"
@@ -163,7 +43,7 @@ def implementation_of(function: Attention, config: MechanismConfig) -> str:
 
 def _build(
     mechanism: type[Mechanism],
-    config: MechanismConfig,
+    config: Namespace,
     layer: LayerDescription,
     *args: Any,
     **own: Any,
@@ -174,11 +54,11 @@ def _build(
     return build(*args, **own, causal=layer.causal, dropout=layer.attention_dropout, impl=impl)
 
 
-def build_san(config: MechanismConfig, layer: LayerDescription) -> Mechanism:
+def build_san(config: Namespace, layer: LayerDescription) -> Mechanism:
     return _build(attention.DotProductAttention, config, layer)
 
 
-def build_dman(config: MechanismConfig, layer: LayerDescription) -> Mechanism:
+def build_dman(config: Namespace, layer: LayerDescription) -> Mechanism:
     if config.dman_max_distance < 0:
         raise ValueError(f"--dman-max-distance {config.dman_max_distance}: it cannot be negative")
     return _build(
@@ -192,7 +72,7 @@ def build_dman(config: MechanismConfig, layer: LayerDescription) -> Mechanism:
     )
 
 
-def build_sman(config: MechanismConfig, layer: LayerDescription) -> Mechanism:
+def build_sman(config: Namespace, layer: LayerDescription) -> Mechanism:
     if config.sman_radius != "sqrt" and not config.sman_radius.isdecimal():
         raise ValueError(f"--sman-radius {config.sman_radius}: it must be a number or 'sqrt'")
     radius = None if config.sman_radius == "sqrt" else int(config.sman_radius)
@@ -201,11 +81,11 @@ def build_sman(config: MechanismConfig, layer: LayerDescription) -> Mechanism:
     )
 
 
-def _of_masks(config: MechanismConfig) -> Callable[[Tensor], Tensor] | None:
+def _of_masks(config: Namespace) -> Callable[[Tensor], Tensor] | None:
     return F.relu if config.heads_activation == OF_MASKS else None
 
 
-def build_da(config: MechanismConfig, layer: LayerDescription) -> Mechanism:
+def build_da(config: Namespace, layer: LayerDescription) -> Mechanism:
     return _build(
         attention.DistanceAwareAttention,
         config,
@@ -218,7 +98,7 @@ def build_da(config: MechanismConfig, layer: LayerDescription) -> Mechanism:
 
 
 def build_mtsa(
-    config: MechanismConfig,
+    config: Namespace,
     layer: LayerDescription,
     activation: Callable[[Tensor], Tensor] = F.relu,
     map_dropout: float = 0.0,
@@ -246,7 +126,7 @@ def build_mtsa(
     )
 
 
-def build_rpr(config: MechanismConfig, layer: LayerDescription) -> Mechanism:
+def build_rpr(config: Namespace, layer: LayerDescription) -> Mechanism:
     if config.rpr_max_distance < 1:
         raise ValueError(f"--rpr-max-distance {config.rpr_max_distance}: it must be 1 or more")
     return _build(
@@ -260,11 +140,11 @@ def build_rpr(config: MechanismConfig, layer: LayerDescription) -> Mechanism:
     )
 
 
-def build_gaussian(config: MechanismConfig, layer: LayerDescription) -> Mechanism:
+def build_gaussian(config: Namespace, layer: LayerDescription) -> Mechanism:
     return _build(attention.GaussianAttention, config, layer, layer.embed_dim, layer.num_heads)
 
 
-def build_transformer_xl(config: MechanismConfig, layer: LayerDescription) -> Mechanism:
+def build_transformer_xl(config: Namespace, layer: LayerDescription) -> Mechanism:
     return _build(
         attention.TransformerXLAttention,
         config,
@@ -274,23 +154,23 @@ def build_transformer_xl(config: MechanismConfig, layer: LayerDescription) -> Me
     )
 
 
-def build_tener(config: MechanismConfig, layer: LayerDescription) -> Mechanism:
+def build_tener(config: Namespace, layer: LayerDescription) -> Mechanism:
     return _build(attention.AdaptedAttention, config, layer, layer.embed_dim, layer.num_heads)
 
 
-def build_masked(config: MechanismConfig, layer: LayerDescription) -> Mechanism:
+def build_masked(config: Namespace, layer: LayerDescription) -> Mechanism:
     return _build_masked(config.attention_masks.split(","), config, layer)
 
 
-def build_past(config: MechanismConfig, layer: LayerDescription) -> Mechanism:
+def build_past(config: Namespace, layer: LayerDescription) -> Mechanism:
     return _build_masked(["past"], config, layer)
 
 
-def build_future(config: MechanismConfig, layer: LayerDescription) -> Mechanism:
+def build_future(config: Namespace, layer: LayerDescription) -> Mechanism:
     return _build_masked(["future"], config, layer)
 
 
-def _build_masked(masks: list[str], config: MechanismConfig, layer: LayerDescription) -> Mechanism:
+def _build_masked(masks: list[str], config: Namespace, layer: LayerDescription) -> Mechanism:
     return _build(attention.MaskedDotProductAttention, config, layer, layer.num_heads, masks)
 
 

@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from fairseq.incremental_decoding_utils import FairseqIncrementalState
-from fairseq.modules import FairseqDropout
 from torch import Tensor, nn
 
 from fairseq_posattn.attention import Mechanism
+from fairseq_posattn.layers.dropout import Dropout
 
-# fairseq's: what each module remembers from step to step, by a name of its own.
-IncrementalState = dict[str, Any]
+# What each module remembers while decoding, from step to step, by the module and a name.
+IncrementalState = dict[Any, Any]
 
 
 class PackedLinear(nn.Linear):
@@ -68,7 +67,7 @@ class OutputLinear(nn.Linear):
     def __init__(self, embed_dim: int, joined: JoinedHeads):
         super().__init__(embed_dim, embed_dim)
         self.activation = joined.activation
-        self.dropout = FairseqDropout(joined.dropout, module_name=type(self).__name__)
+        self.dropout = Dropout(joined.dropout, type(self).__name__)
 
     def reset_parameters(self) -> None:
         nn.init.xavier_uniform_(self.weight)
@@ -101,22 +100,18 @@ def sentences_of_hypotheses(new_order: Tensor, hypotheses: int) -> Tensor:
     return new_order if hypotheses == 1 else new_order[::hypotheses] // hypotheses
 
 
-class CachedAttention(FairseqIncrementalState, nn.Module):  # type: ignore[misc]  # no types there
+class CachedAttention(nn.Module):
     """What self and cross attention share while decoding: tensors kept from step to step.
 
     A cache maps names to tensors whose first dimension is the sentences (hypotheses) of the batch.
     """
 
-    # fairseq's, which has no types
-    get_incremental_state: Callable[[IncrementalState | None, str], Any]
-    set_incremental_state: Callable[[IncrementalState | None, str, Any], Any]
-
     def cached(self, incremental_state: IncrementalState | None) -> dict[str, Tensor] | None:
-        kept: dict[str, Tensor] | None = self.get_incremental_state(incremental_state, "attention")
-        return kept
+        return None if incremental_state is None else incremental_state.get((self, "attention"))
 
     def cache(self, incremental_state: IncrementalState | None, tensors: dict[str, Tensor]) -> None:
-        self.set_incremental_state(incremental_state, "attention", tensors)
+        if incremental_state is not None:
+            incremental_state[self, "attention"] = tensors
 
     def reorder_incremental_state(
         self, incremental_state: IncrementalState, new_order: Tensor
@@ -276,7 +271,8 @@ class MultiheadCrossAttention(CachedAttention):
                 split_heads(part, self.num_heads) for part in self.kv_proj.split(encoder_out)
             )
             self.cache(incremental_state, {"key": key, "value": value})
-            self.set_incremental_state(incremental_state, "hypotheses", hypotheses)
+            if incremental_state is not None:
+                incremental_state[self, "hypotheses"] = hypotheses
         else:
             key, value = past["key"], past["value"]
         hidden = x if hypotheses == 1 else gather_hypotheses(x, batch)  # [N*T, B, C]
@@ -301,7 +297,7 @@ class MultiheadCrossAttention(CachedAttention):
         self, incremental_state: IncrementalState, new_order: Tensor
     ) -> IncrementalState:
         """Follow a beam search; the hypotheses of a sentence stay next to each other."""
-        hypotheses: int = self.get_incremental_state(incremental_state, "hypotheses") or 1
+        hypotheses: int = incremental_state.get((self, "hypotheses"), 1)
         sentences = sentences_of_hypotheses(new_order, hypotheses)
         return super().reorder_incremental_state(incremental_state, sentences)
 

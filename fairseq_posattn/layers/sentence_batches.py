@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
-from fairseq import utils
 from torch import Tensor
 
 from fairseq_posattn.errors import UsageError
@@ -29,7 +28,7 @@ def words_only(tokens: Tensor, pad: int, eos: int) -> Tensor:
     Raises:
         UsageError: a row has no words.
     """
-    tokens = utils.convert_padding_direction(tokens, pad, left_to_right=True)
+    tokens = pad_right(tokens, pad)
     lengths = tokens.ne(pad).sum(1)  # [B]
     last = (lengths - 1).clamp(min=0)
     ends = tokens.gather(1, last[:, None]).squeeze(1).eq(eos)  # [B]
@@ -43,6 +42,13 @@ def words_only(tokens: Tensor, pad: int, eos: int) -> Tensor:
         )
     beyond = torch.arange(longest, device=tokens.device) >= lengths[:, None]
     return tokens[:, :longest].masked_fill(beyond, pad)
+
+
+def pad_right(tokens: Tensor, pad: int) -> Tensor:
+    """Rows ``[B, T]`` that are padded on the left, padded on the right."""
+    before = tokens.ne(pad).long().argmax(1)  # [B], padding before the first token
+    position = torch.arange(tokens.size(1), device=tokens.device)
+    return tokens.gather(1, (position + before[:, None]) % tokens.size(1))
 
 
 @dataclass(frozen=True)

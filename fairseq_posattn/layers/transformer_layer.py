@@ -1,11 +1,11 @@
-"""Encoder and decoder layers as lists of residual sublayers, for fairseq's Transformer."""
+"""Encoder and decoder layers as lists of residual sublayers, called as fairseq calls its own."""
 
 from collections.abc import Sequence
 from typing import Any
 
-from fairseq.modules import FairseqDropout, LayerNorm
 from torch import Tensor, nn
 
+from fairseq_posattn.layers.dropout import Dropout
 from fairseq_posattn.layers.multihead import (
     IncrementalState,
     MultiheadCrossAttention,
@@ -26,8 +26,8 @@ class Residual(nn.Module):
     def __init__(self, sublayer: nn.Module, embed_dim: int, dropout: float, normalize_before: bool):
         super().__init__()
         self.sublayer = sublayer
-        self.layer_norm = LayerNorm(embed_dim)
-        self.dropout = FairseqDropout(dropout, module_name=type(self).__name__)
+        self.layer_norm = nn.LayerNorm(embed_dim)
+        self.dropout = Dropout(dropout, type(self).__name__)
         self.normalize_before = normalize_before
 
     def forward(self, x: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor | None]:

@@ -12,8 +12,9 @@ from fairseq_posattn.attention.mpsan import MPSAN_MASKS
 from fairseq_posattn.encoders import ENCODERS
 from fairseq_posattn.encoders.cspan import FUSIONS as CSPAN_FUSIONS
 from fairseq_posattn.encoders.flags import ACTIVATIONS
-from fairseq_posattn.layers.mechanisms import MECHANISMS, MechanismConfig
+from fairseq_posattn.layers.mechanisms import MECHANISMS
 from fairseq_posattn.layers.sublayer_list import FEED_FORWARD
+from fairseq_posattn.models.mechanism_config import MechanismConfig
 
 
 @dataclass

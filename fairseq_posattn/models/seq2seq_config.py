@@ -5,10 +5,10 @@ from dataclasses import dataclass, field, fields, make_dataclass
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.models.transformer import TransformerConfig
 
-from fairseq_posattn.layers.description import LayerDescription
-from fairseq_posattn.layers.mechanisms import MECHANISMS, MechanismConfig
+from fairseq_posattn.layers.mechanisms import MECHANISMS
 from fairseq_posattn.layers.starts import STARTS
-from fairseq_posattn.layers.sublayer_list import CROSS, FEED_FORWARD, parse_sublayers
+from fairseq_posattn.layers.sublayer_list import CROSS, FEED_FORWARD
+from fairseq_posattn.models.mechanism_config import MechanismConfig
 from fairseq_posattn.models.registration import all_options
 
 # The options of fairseq's own Transformer that this one serves, by the names of their flags.
@@ -110,45 +110,3 @@ def nested_config(cfg) -> TransformerConfig:
             options missing where they have their defaults.
     """
     return TransformerConfig.from_namespace(all_options(cfg, PosAttnTransformerConfig))
-
-
-def encoder_layer(cfg: TransformerConfig) -> LayerDescription:
-    """The encoder's layers.
-
-    Raises:
-        ValueError: as :func:`parse_sublayers`.
-    """
-    names = parse_sublayers(cfg.encoder.sublayers, flag="--encoder-sublayers", cross=False)
-    return _describe(cfg, cfg.encoder, names, max_positions=cfg.max_source_positions)
-
-
-def decoder_layer(cfg: TransformerConfig) -> LayerDescription:
-    """The decoder's layers.
-
-    Raises:
-        ValueError: as :func:`parse_sublayers`.
-    """
-    names = parse_sublayers(cfg.decoder.sublayers, flag="--decoder-sublayers", cross=True)
-    return _describe(
-        cfg,
-        cfg.decoder,
-        names,
-        max_positions=cfg.max_target_positions,
-        causal=True,
-        encoder_dim=cfg.encoder.embed_dim,
-    )
-
-
-def _describe(cfg, side, names, **differences) -> LayerDescription:
-    return LayerDescription(
-        sublayers=tuple(names),
-        embed_dim=side.embed_dim,
-        num_heads=side.attention_heads,
-        ffn_dim=side.ffn_embed_dim,
-        normalize_before=side.normalize_before,
-        activation=str(cfg.activation_fn),
-        dropout=cfg.dropout,
-        attention_dropout=cfg.attention_dropout,
-        activation_dropout=cfg.activation_dropout,
-        **differences,
-    )

@@ -12,8 +12,8 @@ register()
 
 from fairseq_posattn.layers.builder import build_decoder_layer, build_encoder_layer  # noqa: E402
 from fairseq_posattn.layers.description import LayerDescription  # noqa: E402
-from fairseq_posattn.layers.mechanisms import MechanismConfig  # noqa: E402
 from fairseq_posattn.layers.starts import STARTS  # noqa: E402
+from fairseq_posattn.models.mechanism_config import MechanismConfig  # noqa: E402
 
 C, FFN = 96, 160
 

@@ -246,7 +246,7 @@ def test_pair_features_are_both_their_difference_and_their_product():
     model = randomise(build("mtsa_classifier", pairs=True)).eval()
     first, second = sentences(5, 3), sentences(2, 7, seed=1)
     features, _ = model(first, pair_tokens=second)
-    a, b = model.sentence_vectors(first), model.sentence_vectors(second)
+    a, b = model.encoder(first), model.encoder(second)
     torch.testing.assert_close(features, torch.cat([a, b, a - b, a * b], dim=1))
     expected = model.classification_heads[HEAD](features)
     torch.testing.assert_close(scores(model, first, second), expected)
@@ -263,7 +263,7 @@ def test_how_related_a_pair_is_does_not_depend_on_which_comes_first():
     model = randomise(build("mpsan_classifier", "--pair-features=distance", pairs=True)).eval()
     first, second = sentences(5, 3), sentences(2, 7, seed=1)
     features, _ = model(first, pair_tokens=second)
-    a, b = model.sentence_vectors(first), model.sentence_vectors(second)
+    a, b = model.encoder(first), model.encoder(second)
     torch.testing.assert_close(features, torch.cat([(a - b).abs(), a * b], dim=1))
     torch.testing.assert_close(scores(model, first, second), scores(model, second, first))
 
@@ -355,7 +355,7 @@ def test_fasttext_is_the_mean_of_words_and_bigrams():
     vectors += [bigrams[(a * 116049371 + b) % 64] for a, b in ((5, 9), (9, 7))]
     tokens = torch.tensor([[5, 9, 7, EOS, PAD], [5, 9, 7, 4, EOS]])
     expected = sum(vectors) / 5
-    torch.testing.assert_close(model.sentence_vectors(tokens)[0], expected)
+    torch.testing.assert_close(model.encoder(tokens)[0], expected)
 
 
 def test_swem_is_blind_to_order_and_fasttext_is_not():
@@ -381,7 +381,7 @@ def test_word_vectors_come_from_the_file(tmp_path):
     path = tmp_path / "vectors.txt"
     path.write_text("2 3\nword1 0.5 1 2\nelsewhere 7 7 7\n")
     model = build("cnn_classifier", f"--encoder-embed-path={path}", "--encoder-embed-dim=3")
-    index = model.encoder.dictionary.index("word1")
+    index = dictionary().index("word1")
     weight = model.encoder.embed_tokens.weight
     torch.testing.assert_close(weight[index], torch.tensor([0.5, 1, 2]))
     assert weight.requires_grad
@@ -472,7 +472,7 @@ def test_a_document_is_its_sentences_one_by_one(arch):
         none = torch.zeros(1, len(document), dtype=torch.bool)
         expected.append(encoder.sentences(torch.stack(vectors)[None], none)[0])
     tokens = document_tokens(*DOCUMENTS)
-    torch.testing.assert_close(model.sentence_vectors(tokens), torch.stack(expected))
+    torch.testing.assert_close(model.encoder(tokens), torch.stack(expected))
 
 
 def test_words_and_sentences_have_encoders_of_their_own():

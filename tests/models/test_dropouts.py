@@ -228,7 +228,7 @@ def test_classification_of_documents():
     options = ["--hierarchical", "--encoder-embed-dim=64", *flags_at("dropout")]
     model = classifier_builder.build("posattn_classifier", *options).train()
     tokens = classifier_builder.sentences(*[9] * 16)
-    tokens[:, 4] = model.encoder.separator
+    tokens[:, 4] = model.encoder.marks.separator
     calls = Calls(model, lambda model: classifier_builder.scores(model, tokens))
     assert calls.input("encoder.sentences.encoder")
 

@@ -14,6 +14,7 @@ import torch
 from fairseq.modules import LearnedPositionalEmbedding
 
 from fairseq_posattn.models import PosAttnClassifierConfig, PosAttnTransformerConfig, seq2seq
+from fairseq_posattn.networks.classifier import build_head
 
 COMPUTES = object()
 DROPOUTS = {"dropout", "attention_dropout", "activation_dropout", "heads_dropout"}
@@ -28,6 +29,12 @@ class Case:
     before: object = None
     after: object = None
     base: str = ""
+
+
+def pair_width(model):
+    """How many times the features of a sentence a head of pairs sees."""
+    head = build_head(model.cfg, model.encoder, classes=2, pairs=True)
+    return head.layers[1].in_features // model.encoder.output_dim
 
 
 def attention(side, number=0):
@@ -275,16 +282,16 @@ CLASSIFIER_CASES = {
     ),
     "sentence_ends": Case(
         "--sentence-ends=word3",
-        lambda m: m.encoder.ends.tolist(),
+        lambda m: m.encoder.marks.ends,
         *([], [7]),
         base="--hierarchical",
     ),
     "head_dim": Case("--head-dim=9", lambda m: head(m)[1].out_features, 6, 9),
     "head_highway_layers": Case("--head-highway-layers=2", lambda m: len(head(m)), 5, 9),
-    "pair_features": Case("--pair-features=distance", lambda m: m.pair_width, 4, 2),
+    "pair_features": Case("--pair-features=distance", pair_width, 4, 2),
     "hierarchical": Case("--hierarchical", lambda m: m.encoder.sentences is None, True, False),
     "sentence_separator": Case(
-        "--sentence-separator=word3", lambda m: m.encoder.separator, 20, 7, "--hierarchical"
+        "--sentence-separator=word3", lambda m: m.encoder.marks.separator, 20, 7, "--hierarchical"
     ),
     "encoder_embed_path": Case(
         "--encoder-embed-path={vectors}",

@@ -5,7 +5,7 @@ import torch
 from mans_by_loops import PAD, Draws, Loops, NoDraws, Published, gelu, relu, sinusoid
 
 from fairseq_posattn.layers.builder import build_decoder_layer, build_encoder_layer
-from fairseq_posattn.models.seq2seq_config import decoder_layer, encoder_layer
+from fairseq_posattn.networks.seq2seq import decoder_layer, encoder_layer
 
 # Probabilities of dropping are made to differ, so that none can stand in another's place.
 TRANSLATION = Published(relu, True, False, 0.0, 0.1, 0.2, 0.3, heads=2)
