@@ -28,7 +28,7 @@ from fairseq.data import data_utils  # noqa: E402
 from fairseq.tasks.sentence_prediction import SentencePredictionTask  # noqa: E402
 
 from fairseq_posattn.criterions.relatedness import expected_score  # noqa: E402
-from fairseq_posattn.data.row_checks import labels_of  # noqa: E402
+from fairseq_posattn.data.columns import own_symbols  # noqa: E402
 from fairseq_posattn.data.unknown_words import UnknownWords  # noqa: E402
 from fairseq_posattn.role_prediction import RolePredictor  # noqa: E402
 from fairseq_posattn.tasks import (  # noqa: E402
@@ -173,7 +173,7 @@ class Predictor:
         count = self.task.cfg.num_classes
         if self.task.cfg.regression_target:
             return [str(score) for score in range(1, count + 1)]
-        names = labels_of(self.task.label_dictionary)
+        names = own_symbols(self.task.label_dictionary)
         if len(names) != count:
             raise UsageError(
                 f"{self.path} tells {count} classes apart, and {self.task.cfg.data}/label/dict.txt "

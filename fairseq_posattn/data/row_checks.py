@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy
 from fairseq.data import Dictionary, data_utils
 
+from fairseq_posattn.data.columns import own_symbols
 from fairseq_posattn.errors import UsageError
 
 
@@ -134,7 +135,7 @@ def check_labels(path, combine, rows, limits, dictionary: Dictionary):
     if labels is None:
         raise UsageError(f"{path}: there are no such labels; prepare them first")
     _require_equal((len(labels), path), rows)
-    known = len(labels_of(dictionary))
+    known = len(own_symbols(dictionary))
     if limits.num_classes > known:
         raise UsageError(
             f"--num-classes {limits.num_classes}: {path.parent / 'dict.txt'} has {known} labels; "
@@ -168,13 +169,6 @@ def _as_written(path, row):
                 if number == row:
                     return f" {line.strip()!r}"
     return ""
-
-
-def labels_of(dictionary: Dictionary) -> list[str]:
-    """The labels in a dictionary, in the order of the classes."""
-    labels = dictionary.symbols[dictionary.nspecial :]
-    # fairseq fills dictionaries up with words made up, and tasks add a mask
-    return [label for label in labels if not label.startswith("madeupword") and label != "<mask>"]
 
 
 def check_scores(path, rows, limits):

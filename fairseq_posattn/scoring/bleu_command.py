@@ -28,7 +28,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, TypeVar
 
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.text.lines import read_lines
+from fairseq_posattn.preparation.text.lines import read_file
 from fairseq_posattn.scoring import comet, languages
 from fairseq_posattn.scoring.bleu import (
     FORMS,
@@ -116,8 +116,7 @@ def score(pairs: list[Pairs], options: argparse.Namespace) -> Result:
         warnings += warnings_of_text(
             run, tokenised_sides(run, options.text), options.forms, language
         )
-    raw = _lines(options.raw_references)
-    sources = _lines(options.comet)
+    raw, sources = (path and read_file(path) for path in (options.raw_references, options.comet))
     if sources is not None and len(sources) != len(pairs[0].references):
         raise UsageError(
             f"{options.comet} has {len(sources):,} lines for {len(pairs[0].references):,} "
@@ -174,13 +173,6 @@ def _main(named: Mapping[str, Named], first: str) -> dict[str, Named]:
     """The first form, as BLEU, and what is no form."""
     others = {name: one for name, one in named.items() if name not in FORMS}
     return {"bleu": named[first], **others}
-
-
-def _lines(path: str | None) -> list[str] | None:
-    if path is None:
-        return None
-    with open(path, "rb") as stream:
-        return list(read_lines(stream, path))
 
 
 def find_language(pairs: Pairs, asked: str | None) -> tuple[str | None, list[str]]:

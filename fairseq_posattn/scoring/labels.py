@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.text.lines import read_lines
+from fairseq_posattn.preparation.text.lines import read_file
 from fairseq_posattn.scoring.significance import (
     Group,
     MeanOfSentences,
@@ -28,10 +28,7 @@ def read_labels(path: Path) -> list[str]:
     Raises:
         UsageError: a line is a JSON object without a label.
     """
-    with open(path, "rb") as stream:
-        return [
-            _label(line, f"{path}:{row}") for row, line in enumerate(read_lines(stream, path), 1)
-        ]
+    return [_label(line, f"{path}:{row}") for row, line in enumerate(read_file(path), 1)]
 
 
 def _label(line: str, place: str) -> str:

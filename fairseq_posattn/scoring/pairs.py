@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.files import StrPath
-from fairseq_posattn.preparation.text.lines import read_lines
+from fairseq_posattn.preparation.text.lines import read_file, read_lines
 from fairseq_posattn.scoring.subwords import remove_marks
 
 LANGUAGE = re.compile(r"\| \[([^\]]+)\] dictionary: ")  # the target's is the last
@@ -51,7 +51,7 @@ def from_files(hypotheses: StrPath, references: StrPath, marks: str = "auto") ->
     Raises:
         UsageError: one has more lines than the other.
     """
-    written, wanted = _read(hypotheses), _read(references)
+    written, wanted = read_file(hypotheses), read_file(references)
     if len(written) != len(wanted):
         raise UsageError(
             f"{hypotheses} has {len(written):,} lines, {references} has {len(wanted):,}: "
@@ -82,7 +82,7 @@ def from_generated(path: StrPath, references: StrPath | None = None, marks: str 
             "prints, are wanted (plain text goes in with --hypotheses and --references)"
         )
     if references is not None:
-        wanted = dict(enumerate(_read(references)))
+        wanted = dict(enumerate(read_file(references)))
     elif not wanted:
         raise UsageError(f"{path}: no references (lines T-0 and so on); give them as --references")
     unwanted = written.keys() - wanted.keys()
@@ -135,9 +135,4 @@ def read_generated(path: StrPath) -> tuple[dict[int, str], dict[int, str], str |
 
 def plain_lines(path: StrPath, marks: str = "auto") -> list[str]:
     """The lines of a text file without the marks of subwords."""
-    return remove_marks(_read(path), marks)
-
-
-def _read(path: StrPath) -> list[str]:
-    with open(path, "rb") as stream:
-        return list(read_lines(stream, path))
+    return remove_marks(read_file(path), marks)

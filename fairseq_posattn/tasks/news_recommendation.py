@@ -1,13 +1,13 @@
 """``--task news_recommendation``: which of the news shown will a user click."""
 
-import os
 from dataclasses import dataclass, field
 
-from fairseq.data import Dictionary, data_utils
+from fairseq.data import Dictionary
 from fairseq.dataclass import FairseqDataclass
 from fairseq.tasks import FairseqTask, register_task
 from omegaconf import II, MISSING
 
+from fairseq_posattn.data.columns import own_symbols, read_column, read_dictionary
 from fairseq_posattn.data.news import ClickDataset, Impressions, RankingDataset, title_table
 from fairseq_posattn.errors import UsageError
 
@@ -46,11 +46,11 @@ class NewsRecommendationTask(FairseqTask):
     def __init__(self, cfg, words: Dictionary, news: Dictionary, labels: Dictionary):
         super().__init__(cfg)
         self.words, self.news, self.labels = words, news, labels
-        rows = self._read("titles", "all", words)
-        if len(rows) != len(news.symbols) - news.nspecial - _made_up(news):
+        rows, named = read_column(cfg.data, "titles", "all", words), len(own_symbols(news))
+        if len(rows) != named:
             raise UsageError(
-                f"{cfg.data}: titles of {len(rows)} news, but news.txt names "
-                f"{len(news.symbols) - news.nspecial - _made_up(news)}: prepare the data again"
+                f"{cfg.data}: titles of {len(rows)} news, but news.txt names {named}: prepare the "
+                "data again"
             )
         self.titles = title_table(rows, cfg.title_length, words.pad())
 
@@ -66,16 +66,11 @@ class NewsRecommendationTask(FairseqTask):
                 raise UsageError(
                     f"--{flag.replace('_', '-')} {getattr(cfg, flag)}: must be 1 or more"
                 )
-        paths = ("titles/dict.txt", "history/dict.txt", "labels/dict.txt")
-        read = []
-        for path in (os.path.join(cfg.data, name) for name in paths):
-            if not os.path.isfile(path):
-                raise UsageError(
-                    f"dictionary {path} is not there: name the folder that "
-                    "`posattn prepare recommendation` made"
-                )
-            read.append(cls.load_dictionary(path))
-        return cls(cfg, *read)
+        dictionaries = (
+            read_dictionary(cfg.data, column, cls.load_dictionary, "recommendation")
+            for column in ("titles", "history", "labels")
+        )
+        return cls(cfg, *dictionaries)
 
     def load_dataset(self, split, combine=False, **unused):
         """Load a split (``train``, ``valid``, ``test``): that of training by its clicks.
@@ -84,9 +79,9 @@ class NewsRecommendationTask(FairseqTask):
             UsageError: it is not there.
         """
         impressions = Impressions(
-            self._read("history", split, self.news),
-            self._read("candidates", split, self.news),
-            self._read("labels", split, self.labels),
+            read_column(self.cfg.data, "history", split, self.news),
+            read_column(self.cfg.data, "candidates", split, self.news),
+            read_column(self.cfg.data, "labels", split, self.labels),
             first_news=self.news.nspecial,
             clicked=self.labels.index(CLICKED),
             longest=self.cfg.max_history,
@@ -99,13 +94,6 @@ class NewsRecommendationTask(FairseqTask):
         self.datasets[split] = found
         return found
 
-    def _read(self, column, split, dictionary):
-        path = os.path.join(self.cfg.data, column, split)
-        found = data_utils.load_indexed_dataset(path, dictionary)
-        if found is None:
-            raise UsageError(f"{path}.idx is not there: {self.cfg.data} has no {split!r}")
-        return found
-
     def max_positions(self):
         return None
 
@@ -116,8 +104,3 @@ class NewsRecommendationTask(FairseqTask):
     @property
     def target_dictionary(self):
         return None
-
-
-def _made_up(dictionary):
-    """Words with which fairseq fills up a dictionary."""
-    return sum(word.startswith("madeupword") for word in dictionary.symbols)

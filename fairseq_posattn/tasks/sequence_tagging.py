@@ -1,6 +1,5 @@
 """``--task sequence_tagging``: a tag for each word of a sentence, given one of its predicates."""
 
-import os
 from dataclasses import dataclass, field
 
 import numpy
@@ -20,8 +19,8 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.tasks import FairseqTask, register_task
 from omegaconf import II, MISSING
 
+from fairseq_posattn.data.columns import own_symbols, read_column, read_dictionary
 from fairseq_posattn.data.tag_sequences import IGNORED, best_tags, check_rows, forbidden_pairs
-from fairseq_posattn.errors import UsageError
 
 WORDS, PREDICATE, TAGS = "words", "predicate", "tags"
 MARKED = "1"  # the flag of the predicate's word
@@ -63,7 +62,7 @@ class SequenceTaggingTask(FairseqTask):
     def __init__(self, cfg, words: Dictionary, flags: Dictionary, tags: Dictionary):
         super().__init__(cfg)
         self.words, self.flags, self.tags = words, flags, tags
-        self.tag_names = [tag for tag in tags.symbols[tags.nspecial :] if _is_real(tag)]
+        self.tag_names = own_symbols(tags)
         self.forbidden = None
         if cfg.constrained_decoding:
             self.constrain()
@@ -75,16 +74,11 @@ class SequenceTaggingTask(FairseqTask):
         Raises:
             UsageError: one is not there.
         """
-        read = {}
-        for column in (WORDS, PREDICATE, TAGS):
-            path = os.path.join(cfg.data, column, "dict.txt")
-            if not os.path.isfile(path):
-                raise UsageError(
-                    f"dictionary {path} is not there: name the folder that "
-                    "`posattn prepare tagging` made"
-                )
-            read[column] = cls.load_dictionary(path)
-        return cls(cfg, read[WORDS], read[PREDICATE], read[TAGS])
+        dictionaries = (
+            read_dictionary(cfg.data, column, cls.load_dictionary, "tagging")
+            for column in (WORDS, PREDICATE, TAGS)
+        )
+        return cls(cfg, *dictionaries)
 
     def load_dataset(self, split, combine=False, **unused):
         """Load a split (``train``, ``valid``, ``test``).
@@ -92,16 +86,17 @@ class SequenceTaggingTask(FairseqTask):
         Raises:
             UsageError: it is not there, or a row of it cannot be used.
         """
-        columns = {
-            WORDS: self._read(WORDS, split, self.words, combine),
-            PREDICATE: self._read(PREDICATE, split, self.flags, combine),
-            TAGS: self._read(TAGS, split, self.tags, combine),
-        }
-        marked, unknown = self.flags.index(MARKED), self.tags.unk()
-        check_rows(split, *columns.values(), marked, unknown)
-        words = StripTokenDataset(columns[WORDS], self.words.eos())
-        flags = StripTokenDataset(columns[PREDICATE], self.flags.eos())
-        tags = StripTokenDataset(columns[TAGS], self.tags.eos())
+        dictionaries = {WORDS: self.words, PREDICATE: self.flags, TAGS: self.tags}
+        columns = [
+            read_column(self.cfg.data, column, split, dictionary, combine)
+            for column, dictionary in dictionaries.items()
+        ]
+        check_rows(split, *columns, marked=self.flags.index(MARKED), unknown=self.tags.unk())
+        lengths = columns[0].sizes
+        words, flags, tags = (
+            StripTokenDataset(column, dictionary.eos())
+            for column, dictionary in zip(columns, dictionaries.values(), strict=True)
+        )
         flags = OffsetTokensDataset(flags, -self.flags.index("0"))
         tags = OffsetTokensDataset(tags, -self.tags.nspecial)
         examples = NestedDictionaryDataset(
@@ -116,20 +111,13 @@ class SequenceTaggingTask(FairseqTask):
                 "nsentences": NumSamplesDataset(),
                 "ntokens": NumelDataset(words, reduce=True),
             },
-            sizes=[columns[WORDS].sizes - 1],
+            sizes=[lengths - 1],
         )
         with data_utils.numpy_seed(self.cfg.seed):
             shuffled = numpy.random.permutation(len(examples))
         # sentences of like length, in random order, share a batch
-        self.datasets[split] = SortDataset(examples, [shuffled, columns[WORDS].sizes])
+        self.datasets[split] = SortDataset(examples, [shuffled, lengths])
         return self.datasets[split]
-
-    def _read(self, column, split, dictionary, combine):
-        path = os.path.join(self.cfg.data, column, split)
-        found = data_utils.load_indexed_dataset(path, dictionary, combine=combine)
-        if found is None:
-            raise UsageError(f"{path}.idx is not there: {self.cfg.data} has no split {split!r}")
-        return found
 
     def constrain(self):
         """Decode as ``--constrained-decoding`` has it from now on."""
@@ -150,7 +138,3 @@ class SequenceTaggingTask(FairseqTask):
     @property
     def target_dictionary(self):
         return self.tags
-
-
-def _is_real(tag):
-    return not tag.startswith("madeupword")  # with which fairseq fills up dictionaries

@@ -6,6 +6,7 @@ from itertools import zip_longest
 from typing import IO
 
 from fairseq_posattn.errors import UsageError
+from fairseq_posattn.files import StrPath
 
 LONGEST = 1 << 24  # bytes; documents are below 1 MB
 # What some program or other takes for the end of a line, beside "\n".
@@ -62,6 +63,12 @@ def read_lines(
         yield text.removesuffix("\n").removesuffix("\r")
     if not number and not allow_empty:
         raise UsageError(f"{name}: the file is empty")
+
+
+def read_file(path: StrPath) -> list[str]:
+    """All lines of a file; raises as :func:`read_lines` does."""
+    with open(path, "rb") as stream:
+        return list(read_lines(stream, path))
 
 
 def parallel_lines(**sides):

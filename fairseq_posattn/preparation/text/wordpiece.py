@@ -9,7 +9,7 @@ import os
 from collections import Counter
 
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.text.lines import read_lines
+from fairseq_posattn.preparation.text.lines import read_file
 
 CONTINUED = "##"
 UNKNOWN = "[UNK]"
@@ -56,8 +56,7 @@ def read_vocabulary(path):
     Raises:
         UsageError: it is no such file.
     """
-    with open(path, "rb") as stream:
-        pieces = list(read_lines(stream, path))
+    pieces = read_file(path)
     if UNKNOWN not in pieces or any(len(piece.split()) != 1 for piece in pieces):
         raise UsageError(
             f"{path}: no vocabulary of WordPiece, which has a piece a line, {UNKNOWN} among them, "
