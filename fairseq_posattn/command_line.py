@@ -11,6 +11,7 @@ from fairseq_posattn.commands import end
 COMMANDS = {
     "analysis": ("fairseq_posattn.analysis.__main__", "look into a trained model"),
     "average": ("fairseq_posattn.averaging", "the mean of several checkpoints' weights"),
+    "curves": ("fairseq_posattn.curves_command", "losses, scores and learning rates, drawn"),
     "predict": ("fairseq_posattn.prediction_command", "labels and scores for new text"),
     "prepare": (
         "fairseq_posattn.preparation.__main__",

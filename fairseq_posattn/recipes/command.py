@@ -9,17 +9,20 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
+from fairseq_posattn.curves import Curves
 from fairseq_posattn.errors import UsageError
+from fairseq_posattn.picture import NEEDS, can_draw
 from fairseq_posattn.recipes import rows, tables
 from fairseq_posattn.recipes.asked import Asked
 from fairseq_posattn.recipes.classification import AskedClassification
 from fairseq_posattn.recipes.devices import devices, gpus_here
-from fairseq_posattn.recipes.drawing import draw
+from fairseq_posattn.recipes.drawing import draw, draw_curves
 from fairseq_posattn.recipes.generation import AskedGeneration
 from fairseq_posattn.recipes.options import read_options
 from fairseq_posattn.recipes.papers import RECIPES
 from fairseq_posattn.recipes.recipe import ClassificationRecipe, GenerationRecipe, Recipe
 from fairseq_posattn.recipes.run import Runner
+from fairseq_posattn.training_log import TrainingLog
 
 
 def main(
@@ -154,4 +157,19 @@ def _print_table(asked: Asked, command: str, keep: bool = False) -> None:
     if keep:
         path = asked.out / f"{asked.recipe.table}.json"
         rows.keep(path, asked.title, asked.options.tiny, found)
-        draw(path.with_suffix(".png"), found)
+        if can_draw():
+            draw(path.with_suffix(".png"), found)
+            draw_curves(path.with_name(f"{path.stem}-curves.png"), _trained(asked))
+        else:
+            print(f"nothing is drawn: {NEEDS}")
+
+
+def _trained(asked: Asked) -> list[Curves]:
+    """What was trained of a recipe's tables; a model that rows have in common is there once."""
+    found: dict[Path, Curves] = {}
+    for entry in asked.entries():
+        group = entry.table.removeprefix(f"{asked.recipe.title}: ")
+        for log in sorted(entry.folder.glob("*seed*/train.log")):
+            name = asked.recipe.rows[0].name if rows.is_locality(asked.recipe) else entry.row
+            found.setdefault(log, Curves(name, TrainingLog(log), group))
+    return list(found.values())

@@ -1,25 +1,32 @@
-"""A table at a glance: of each row its runs, their mean and its interval, beside the baseline's."""
+"""A table at a glance: of each row its runs, their mean and its interval, beside the baseline's.
 
-import io
+And how they were trained.
+"""
+
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from fairseq_posattn.files import writing
+from fairseq_posattn import curves
+from fairseq_posattn.curves import Curves
+from fairseq_posattn.picture import write_picture
 from fairseq_posattn.recipes.comparisons import SIGNIFICANT, baseline_of
 from fairseq_posattn.recipes.recipe import TableRow
 
 
 def draw(path: Path, rows: Sequence[TableRow]) -> None:
-    """Draw what several runs measured, if there is such, and if matplotlib is installed."""
-    if find_spec("matplotlib") and (figure := figure_of(rows)):
-        memory = io.BytesIO()
-        figure.savefig(memory, format="png", dpi=150)
-        with writing(path, binary=True) as file:
-            file.write(memory.getvalue())
+    """Draw what several runs measured, if there is such."""
+    if figure := figure_of(rows):
+        write_picture(figure, str(path))
         print(f"drawn in {path}")
+
+
+def draw_curves(path: Path, runs: Sequence[Curves]) -> None:
+    """Draw how runs were trained, if any were."""
+    if runs:
+        write_picture(curves.figure_of(runs), str(path))
+        print(f"learning curves are drawn in {path}")
 
 
 def figure_of(rows: Sequence[TableRow]) -> Any:

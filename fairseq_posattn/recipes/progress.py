@@ -1,42 +1,11 @@
 """What fairseq-train says while it trains, told to a person: how far it is, how long it takes."""
 
-import json
 import time
 from collections.abc import Callable
 from threading import Lock
 
 from fairseq_posattn.recipes.runs import Run
-
-Numbers = dict[str, float]
-BOOKKEEPING = {"epoch", "wps", "wpb", "bsz", "num_updates", "ups", "wall", "train_wall"}
-
-
-def read_line(line: str) -> tuple[str, Numbers] | None:
-    """What a line of fairseq's log measures, and the numbers by name; None if it measures nothing.
-
-    With ``--log-format json`` such a line ends in ``| valid | {"epoch": 1, "valid_loss": "2"}``.
-    """
-    *_, tag, text = ["", *line.rstrip().split(" | ")]
-    if not text.startswith('{"'):
-        return None
-    try:
-        found = json.loads(text)
-        return tag, {
-            name.removeprefix(f"{tag}_"): float(value)
-            for name, value in found.items()
-            if value is not None
-        }
-    except (ValueError, TypeError):  # some other line, or the last one of a process that was killed
-        return None
-
-
-def scores_of(numbers: Numbers) -> Numbers:
-    """Losses and metrics among the numbers of a line."""
-    return {
-        name: number
-        for name, number in numbers.items()
-        if name not in BOOKKEEPING and not name.startswith("best_")
-    }
+from fairseq_posattn.training_log import read_line, scores_of
 
 
 class Progress:

@@ -16,10 +16,10 @@ from fairseq_posattn import __version__
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.files import write_json
 from fairseq_posattn.recipes.classification import LOWER_IS_BETTER
-from fairseq_posattn.recipes.progress import Numbers, read_line, scores_of
 from fairseq_posattn.recipes.recipe import SUMMARY_SCORES
 from fairseq_posattn.recipes.runs import Run
 from fairseq_posattn.scoring.ranking import METRICS
+from fairseq_posattn.training_log import Numbers, read_line, scores_of
 
 PACKAGES = ["torch", "fairseq-fixed", "sacrebleu", "rouge-score", "sentencepiece", "numpy"]
 LARGEST = 1 << 24  # bytes of a result

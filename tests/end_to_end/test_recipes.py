@@ -14,6 +14,7 @@ import pytest
 import torch
 from forked_recipes import EXAMPLES
 
+from fairseq_posattn import picture
 from fairseq_posattn.recipes.papers import RECIPES
 
 SETUP1 = "mtsa/table6_setup1"
@@ -74,11 +75,17 @@ def test_first_sentences_are_scored_and_tabled(recipe_run, tmp_path):
     assert "parameters" not in row
 
 
-def test_two_rows_at_a_time_and_none_of_them_again(recipe_run, numbers, tmp_path):
+def test_two_rows_at_a_time_and_none_of_them_again(recipe_run, numbers, tmp_path, monkeypatch):
     arguments = [SETUP1, "--tiny", "--data", numbers, "--out", tmp_path]
     first = recipe_run(*arguments, "--jobs", 2)
     assert "Transformer (1 of 2): train" in first and "MTSA (2 of 2): train" in first
+    drawn = tmp_path / "table6_setup1-curves.png"
+    assert f"learning curves are drawn in {drawn}\n" in first
+    drawn.unlink()
+    monkeypatch.setattr(picture, "find_spec", lambda name: None)
     second = recipe_run(*arguments)
+    assert "nothing is drawn: pictures need matplotlib: pip install" in second
+    assert not drawn.exists()
     assert second.count("is finished") == 2
     assert "fairseq-train" not in second
     assert table_of(first) == table_of(second)

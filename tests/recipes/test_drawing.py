@@ -40,9 +40,3 @@ def test_a_picture_is_written_where_there_are_several_runs(tmp_path, capsys):
     drawing.draw(path, ROWS)
     assert path.read_bytes().startswith(b"\x89PNG")
     assert capsys.readouterr().out == f"drawn in {path}\n"
-
-
-def test_without_matplotlib_nothing_is_drawn(tmp_path, monkeypatch):
-    monkeypatch.setattr(drawing, "find_spec", lambda name: None)
-    drawing.draw(tmp_path / "table.png", ROWS)
-    assert not list(tmp_path.iterdir())

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_posattn.recipes.progress import Progress, duration, read_line
+from fairseq_posattn.recipes.progress import Progress, duration
 from fairseq_posattn.recipes.runs import Run
 
 
@@ -24,26 +24,6 @@ def line(tag, **numbers):
 
 def run(**length):
     return Run("A", Path(), (), (), **length)
-
-
-def test_a_line_that_measures_something():
-    text = line("valid", epoch=2, valid_loss="2.5", valid_num_updates="7", valid_best=None)
-    assert read_line(text) == ("valid", {"epoch": 2, "loss": 2.5, "num_updates": 7})
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "\n",
-        "x | INFO | fairseq_cli.train | Namespace(a=1)",
-        'x | INFO | valid | {"epoch": 2, "valid',
-        'x | INFO | valid | {"epoch": "two"}',
-        'x | INFO | valid | {"epoch": [2]}',
-    ],
-)
-def test_a_line_that_measures_nothing(text):
-    assert read_line(text) is None
 
 
 def test_how_far_a_training_by_updates_is():

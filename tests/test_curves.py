@@ -1,0 +1,163 @@
+"""Learning curves, drawn of logs."""
+
+import json
+
+import pytest
+
+from fairseq_posattn import picture
+from fairseq_posattn.command_line import main
+from fairseq_posattn.curves import Curves, figure_of
+from fairseq_posattn.training_log import TrainingLog
+
+pytest.importorskip("matplotlib")
+
+
+@pytest.fixture
+def write_log(tmp_path):
+    """``write_log("a/seed1/train.log", accuracy=[50, 60])``: with a loss and a rate, too."""
+
+    def write_log(name, rate=0.5, **scores):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lines = []
+        for number in range(1, 3):
+            inner = {"epoch": number, "update": number, "loss": 9 - number, "lr": rate}
+            inner["num_updates"] = 10 * number
+            lines.append(f"x | INFO | train_inner | {json.dumps(inner)}\n")
+            valid = {name: values[number - 1] for name, values in scores.items()}
+            valid |= {"loss": 8 - number, "num_updates": 10 * number}
+            named = {"epoch": number} | {f"valid_{name}": value for name, value in valid.items()}
+            if scores:
+                lines.append(f"x | INFO | valid | {json.dumps(named)}\n")
+        path.write_text("".join(lines))
+        return path
+
+    return write_log
+
+
+def curves(write_log, name, group="", file=None, **scores):
+    log = write_log(f"{file or name}.log", **scores)
+    return Curves(name, TrainingLog(log), group)
+
+
+def titles(figure):
+    return [axis.get_title() for axis in figure.axes]
+
+
+def drawn(axis):
+    """The lines that have points, as (colour, their y)."""
+    lines = [line for line in axis.lines if len(line.get_ydata())]
+    return [(line.get_color(), list(line.get_ydata())) for line in lines]
+
+
+def test_loss_score_and_rate_of_each_run(write_log):
+    runs = [
+        curves(write_log, "DMAN", rate=0.5, accuracy=[50, 60]),
+        curves(write_log, "SAN", rate=0.25, accuracy=[40, 45]),
+    ]
+    figure = figure_of(runs)
+    losses, scores, rates = figure.axes
+    assert titles(figure) == [
+        "loss: validation; training is pale",
+        "validation: accuracy",
+        "learning rate",
+    ]
+    one, other = picture.line_style(0)["color"], picture.line_style(1)["color"]
+    assert drawn(losses) == [(one, [8, 7]), (one, [7, 6]), (other, [8, 7]), (other, [7, 6])]
+    assert [line.get_alpha() for line in losses.lines[:2]] == [0.35, None]
+    assert drawn(scores) == [(one, [50, 60]), (other, [40, 45])]
+    assert drawn(rates) == [(one, [0.5, 0.5]), (other, [0.25, 0.25])]
+    assert list(scores.lines[0].get_xdata()) == [10, 20]
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["DMAN", "SAN"]
+
+
+def test_runs_of_one_name_have_one_colour(write_log):
+    runs = [curves(write_log, "DMAN", file=seed, accuracy=[1, seed]) for seed in (1, 2)]
+    figure = figure_of(runs)
+    assert len({colour for colour, _ in drawn(figure.axes[1])}) == 1
+    assert len(figure.legends[0].get_texts()) == 1
+
+
+def test_groups_and_other_scores_have_panels_of_their_own(write_log):
+    runs = [
+        curves(write_log, "A", "trec", accuracy=[1, 2]),
+        curves(write_log, "A", "sick", file="b", pearson=[0.1, 0.2]),
+        curves(write_log, "C", "sick", mse=[0.1, 0.2]),
+        curves(write_log, "not validated yet", "trec"),
+    ]
+    figure = figure_of(runs)
+    assert [title.splitlines()[0] for title in titles(figure)[::3]] == ["trec", "sick", "sick"]
+    scores = [title.removeprefix("validation: ") for title in titles(figure)[1::3]]
+    assert scores == ["accuracy", "pearson", "mse"]
+    assert len(drawn(figure.axes[0])) == 3  # two of A, training alone of the other
+    assert len(figure.legends[0].get_texts()) == 3
+
+
+def test_a_long_name_keeps_its_ends(write_log):
+    figure = figure_of([curves(write_log, "a" * 99 + "b", file="x", accuracy=[1, 2])])
+    (text,) = figure.legends[0].get_texts()
+    assert text.get_text() == "a" * 35 + "…" + "a" * 34 + "b"
+
+
+def test_the_command_finds_the_runs_below_a_folder(write_log, tmp_path, capsys):
+    for name in ("trec/dman-1/seed1", "trec/dman-1/fold0-seed1", "trec/san-2/seed1", "own"):
+        write_log(f"runs/{name}/train.log", accuracy=[50, 60])
+    output = tmp_path / "curves.png"
+    assert main(["curves", str(tmp_path / "runs"), "--output", str(output)]) == 0
+    assert output.read_bytes().startswith(b"\x89PNG")
+    printed = capsys.readouterr()
+    assert printed.out == f"4 trainings are drawn in {output}\n" and not printed.err
+
+
+def test_the_legend_of_the_command(write_log, tmp_path, monkeypatch):
+    """Seeds are left out, and what all folders share; a log that was named has its name."""
+    for name in ("trec/dman-1/seed1", "trec/dman-1/fold0-seed2", "sst/san-2/seed1"):
+        write_log(f"runs/{name}/train.log", accuracy=[50, 60])
+    named = write_log("runs/sst/mine.txt", accuracy=[1, 2])
+    seen = []
+    monkeypatch.setattr(
+        "fairseq_posattn.curves_command.figure_of",
+        lambda runs: seen.extend((run.group, run.name) for run in runs) or figure_of(runs),
+    )
+    twice = [str(tmp_path / "runs"), str(tmp_path / "runs/trec"), str(named)]
+    assert main(["curves", *twice, "--output", str(tmp_path / "curves.pdf")]) == 0
+    found = [("sst", "san-2"), ("trec", "dman-1"), ("trec", "dman-1"), ("sst", "mine.txt")]
+    assert seen == found
+
+
+def one_line(capsys, *arguments):
+    assert main(["curves", *map(str, arguments)]) == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    return error
+
+
+def test_mistakes_are_one_line(write_log, tmp_path, capsys):
+    log = write_log("run/train.log", accuracy=[1, 2])
+    output = tmp_path / "curves.png"
+    (tmp_path / "empty").mkdir()
+    assert "none: there is no such" in one_line(capsys, tmp_path / "none", "--output", output)
+    assert "no train.log" in one_line(capsys, tmp_path / "empty", "--output", output)
+    assert ".png or .pdf" in one_line(capsys, log, "--output", tmp_path / "curves.txt")
+    assert not output.exists()
+
+
+def test_what_measured_nothing_yet(write_log, tmp_path, capsys):
+    output = tmp_path / "curves.png"
+    (tmp_path / "begun").mkdir()
+    (tmp_path / "begun" / "train.log").write_text("x | INFO | fairseq_cli.train | begun\n")
+    assert main(["curves", str(tmp_path / "begun"), "--output", str(output)]) == 1
+    assert "nothing to draw yet" in capsys.readouterr().err
+    write_log("run/train.log", accuracy=[1, 2])
+    assert main(["curves", str(tmp_path), "--output", str(output)]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == f"1 training is drawn in {output}\n"
+    assert "begun" in printed.err and printed.err.count("\n") == 1
+
+
+def test_without_matplotlib(write_log, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(picture, "find_spec", lambda name: None)
+    log = write_log("run/train.log", accuracy=[1, 2])
+    error = one_line(capsys, log, "--output", tmp_path / "curves.png")
+    assert "pip install 'fairseq_posattn[analysis]'" in error

@@ -1,0 +1,130 @@
+"""What is read of fairseq's logs."""
+
+import json
+
+import pytest
+
+from fairseq_posattn.training_log import TrainingLog, read_line
+
+TIME = "2026-01-02 03:04:05 | INFO |"
+HYDRA = "[2026-01-02 03:04:05,678]"
+INNER = (
+    "epoch 002:    100 / 400 loss=9.1, nll_loss=8.9, ppl=480.1, wps=0, ups=0, wpb=3.5e+02, "
+    "bsz=16, num_updates=500, lr=1e-05, gnorm=2.1, loss_scale=None, train_wall=0, wall=4"
+)
+VALID = (
+    "epoch 002 | valid on 'valid' subset | loss 7.049 | ppl 132.4 | wps 7647.7 | bsz 5 | "
+    "num_updates 800 | best_loss 7"
+)
+TRAIN = "epoch 002 | loss 6.961 | ppl 124.59 | bsz 50 | num_updates 800 | lr 0.001 | wall 4"
+
+
+def test_a_line_of_json():
+    text = json.dumps({"epoch": 2, "valid_loss": "2.5", "valid_num_updates": "7", "valid_a": None})
+    measured = {"epoch": 2, "loss": 2.5, "num_updates": 7}
+    assert read_line(f"{TIME} valid | {text}\n") == ("valid", measured)
+    assert read_line(f"{HYDRA}[valid][INFO] - {text}\n") == ("valid", measured)
+    assert read_line(text) == ("valid", measured)
+
+
+@pytest.mark.parametrize(
+    "tag, text, loss, more",
+    [
+        ("train_inner", INNER, 9.1, {"update": 1.25, "lr": 1e-5, "wpb": 350, "wall": 4}),
+        ("valid", VALID, 7.049, {"ppl": 132.4, "bsz": 5, "best_loss": 7}),
+        ("train", TRAIN, 6.961, {"ppl": 124.59, "lr": 0.001, "wall": 4}),
+    ],
+)
+def test_a_line_of_the_simple_format(tag, text, loss, more):
+    for head in (f"{TIME} {tag} | ", f"{HYDRA}[{tag}][INFO] - ", ""):
+        named, numbers = read_line(f"{head}{text}\n")
+        assert named == tag
+        updates = {"train_inner": 500}.get(tag, 800)
+        expected = {"epoch": 2, "num_updates": updates, "loss": loss, **more}
+        assert {name: numbers[name] for name in expected} == expected
+        assert "loss_scale" not in numbers
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "\n",
+        "x | INFO | fairseq_cli.train | Namespace(a=1)",
+        'x | INFO | valid | {"epoch": 2, "valid',
+        'x | INFO | valid | {"epoch": "two"}',
+        'x | INFO | valid | {"epoch": [2]}',
+        "x | INFO | valid | epoch 002 | valid on 'valid' sub",
+        "x | INFO | train_inner | epoch 002:    1 / 0 loss=1",
+        "x | INFO | fairseq.trainer | begin training epoch 1",
+        "epoch 001:  10%|#  | 3/30 [00:01<00:09, 2.9it/s, loss=9.1, num_updates=3]",
+        "a sentence that has epoch 001: in it, loss=2",
+    ],
+)
+def test_a_line_that_measures_nothing(text):
+    assert read_line(text) is None
+
+
+def inner(update, loss):
+    numbers = {"epoch": 1, "update": 0.1, "loss": str(loss), "num_updates": str(update)}
+    return f"{TIME} train_inner | {json.dumps(numbers)}\n"
+
+
+def epoch_end(tag, update, **scores):
+    numbers = {f"{tag}_{name}": str(score) for name, score in scores.items()}
+    return f"{TIME} {tag} | {json.dumps({'epoch': 1, **numbers, f'{tag}_num_updates': update})}\n"
+
+
+def log_of(tmp_path, *lines):
+    (tmp_path / "train.log").write_text("".join(lines))
+    return TrainingLog(tmp_path / "train.log")
+
+
+def test_a_training_that_was_killed_and_went_on_is_there_once(tmp_path):
+    """Killed after update 250, when there was a checkpoint of update 150."""
+    log = log_of(
+        tmp_path,
+        *(inner(100, 9), epoch_end("valid", 150, loss=8), inner(200, 7)),
+        epoch_end("valid", 250, loss=6.5),
+        "half of a line",
+        *(inner(200, 7.5), epoch_end("valid", 250, loss=6), inner(300, 5)),
+    )
+    assert log.points("loss", "train_inner") == [(100, 9), (200, 7.5), (300, 5)]
+    assert log.points("loss", "valid") == [(150, 8), (250, 6)]
+
+
+def test_what_was_lost_is_not_there_until_it_is_trained_again(tmp_path):
+    lines = [inner(100, 9), inner(200, 8), epoch_end("valid", 200, loss=8), inner(300, 7)]
+    log = log_of(tmp_path, *lines, inner(200, 8.5))
+    assert log.points("loss", "train_inner") == [(100, 9), (200, 8.5)]
+    assert log.points("loss", "valid") == [(200, 8)]
+
+
+def test_short_epochs_have_more_points_than_the_interval(tmp_path):
+    log = log_of(
+        tmp_path, epoch_end("train", 50, loss=9), inner(100, 8), epoch_end("train", 100, loss=7)
+    )
+    assert log.points("loss", "train_inner", "train") == [(50, 9), (100, 7)]
+
+
+def test_what_is_no_number_is_left_out(tmp_path):
+    log = log_of(tmp_path, inner(100, "nan"), inner(200, 8), inner(300, "inf"))
+    assert log.points("loss", "train_inner") == [(200, 8)]
+
+
+@pytest.mark.parametrize(
+    "scores, chosen",
+    [
+        ({"loss": 1, "accuracy": 2, "f1": 3, "best_f1": 3}, "f1"),
+        ({"loss": 1, "accuracy": 2, "f1": 3}, "accuracy"),
+        ({"loss": 1, "nll_loss": 1, "ppl": 2, "best_loss": 1}, "ppl"),
+        ({"loss": 1, "nll_loss": 1, "ppl": 2, "bleu": 30, "best_loss": 1}, "bleu"),
+        ({"loss": 1, "wps": 9, "bsz": 9, "best_loss": 1}, None),
+    ],
+)
+def test_the_score_to_look_at(tmp_path, scores, chosen):
+    assert log_of(tmp_path, epoch_end("valid", 10, **scores)).score() == chosen
+
+
+def test_without_validation_there_is_no_score(tmp_path):
+    assert log_of(tmp_path, inner(100, 9)).score() is None
