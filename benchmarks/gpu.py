@@ -6,7 +6,7 @@
 
 A part is a list of commands, each with a file of results and a limit of minutes. A command whose
 file is there is not run again; one that fails is told, with its log, and the others go on.
-``python benchmarks/fill_tables.py`` then fills docs/fused_attention.md.
+``python scripts/fill_numbers.py`` then fills docs/fused_attention.md.
 """
 
 import argparse

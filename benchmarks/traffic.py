@@ -1,6 +1,6 @@
 """What a training step of the attention functions launches and moves, counted on any machine.
 
-    python benchmarks/traffic.py
+    python benchmarks/traffic.py [--json FILE]
 
 An operation counts where it computes something: on a GPU it is a launch, or a few; a kernel is one.
 Bytes are those of the operands and results of operations on tensors of all pairs,
@@ -13,9 +13,11 @@ import argparse
 import kernels
 import no_driver
 import torch
+from tabulate import tabulate
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from fairseq_posattn.attention.cases import CASES, Sizes
+from fairseq_posattn.files import output_file, write_json
 
 BATCH, HEADS, LENGTH, FEATURES = 2, 2, 128, 16
 PAIRS = BATCH * HEADS * LENGTH * LENGTH
@@ -75,13 +77,28 @@ def count(name, impl):
 
 
 def main():
-    argparse.ArgumentParser(description=__doc__.split("\n\n")[0]).parse_args()
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument(
+        "--json", type=output_file, metavar="FILE", help="also write the results here"
+    )
+    arguments = parser.parse_args()
     no_driver.install()
-    columns = "mechanism", "implementation", "forward", "bytes a pair", "backward", "bytes a pair"
-    print(f"| {' | '.join(columns)} |\n|---|---|" + "---:|" * 4)
-    for name in MECHANISMS:
-        for impl in ("reference", "triton"):
-            print(f"| {' | '.join(map(str, [name, impl, *count(name, impl)]))} |")
+    columns = (
+        "mechanism",
+        "implementation",
+        "forward",
+        "bytes forward",
+        "backward",
+        "bytes backward",
+    )
+    rows = [
+        dict(zip(columns, [name, impl, *count(name, impl)], strict=True))
+        for name in MECHANISMS
+        for impl in ("reference", "triton")
+    ]
+    print(tabulate(rows, headers="keys", tablefmt="github"))
+    if arguments.json:
+        write_json(arguments.json, {"torch": torch.__version__, "rows": rows}, indent=2)
 
 
 if __name__ == "__main__":

@@ -171,7 +171,7 @@ def test_a_measurement_runs(name, tmp_path, monkeypatch, capsys):
     assert json.loads(report.read_text())["torch"] == torch.__version__
 
 
-@pytest.mark.parametrize("script", ["scripts/predict.py", "examples/results_page.py"])
+@pytest.mark.parametrize("script", ["scripts/predict.py", "scripts/fill_numbers.py"])
 def test_a_script_is_started_from_a_checkout(script):
     """In the environment as it is, without the checkout on its path."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}

@@ -29,6 +29,7 @@ STOREYS = [
     ["translation_command"],
     ["summarization_command"],
     ["recipes"],
+    ["pages"],
     ["__main__"],
     ["command_line"],
 ]

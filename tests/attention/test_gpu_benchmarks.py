@@ -10,6 +10,8 @@ import pytest
 import torch
 
 from fairseq_posattn.attention.cases import CASES, Sizes
+from fairseq_posattn.pages import kernels
+from fairseq_posattn.pages.results import Results
 
 ROOT = Path(__file__).parents[2]
 
@@ -35,14 +37,11 @@ def test_every_part_runs_to_its_end_and_is_not_run_again(tmp_path):
     table = json.loads((tmp_path / "searched.json").read_text())
     assert [list(kinds) for kinds in table.values()] == [["distance_scores bfloat16 16"]]
 
-    results = tmp_path / "results"
-    results.mkdir()
-    (results / "gpu").symlink_to(tmp_path)
-    page = (ROOT / "docs" / "fused_attention.md").read_text()
-    filled = load("fill_tables").filled(page, results)
-    assert "| dman        | triton" in filled
-    assert "| dman_iwslt_de_en | transformer_iwslt_de_en | training" in filled
-    assert "| distance_scores bfloat16 16 |" in filled
+    (tmp_path / "gpu").symlink_to(tmp_path)
+    results = Results(tmp_path / "examples", tmp_path)
+    assert "| dman        | triton" in kernels.times(results)
+    assert "| dman_iwslt_de_en | transformer_iwslt_de_en | training" in kernels.end_to_end(results)
+    assert "| distance_scores bfloat16 16 |" in kernels.tiles(results)
 
 
 def test_a_step_that_fails_is_told_and_tried_again(tmp_path):
@@ -58,19 +57,11 @@ def test_a_step_that_fails_is_told_and_tried_again(tmp_path):
 
 
 def test_the_page_says_what_was_not_measured(tmp_path):
-    fill_tables = load("fill_tables")
-    page = (ROOT / "docs" / "fused_attention.md").read_text()
-    filled = fill_tables.filled(page, tmp_path)
-    assert filled.count(fill_tables.EMPTY) == len(fill_tables.TABLES)
-    assert fill_tables.filled(filled, tmp_path) == filled
+    results = Results(tmp_path, tmp_path)
+    assert {place(results) for place in kernels.PLACES.values()} == {kernels.EMPTY}
     rows = [{"mechanism": "dman", "kernel": "attend", "warps": 4}]
     (tmp_path / "kernels.json").write_text(json.dumps({"kernels": rows}))
-    assert "| dman        | attend   |       4 |" in fill_tables.filled(filled, tmp_path)
-
-
-def test_the_page_is_filled_from_the_results_that_are_there():
-    page = (ROOT / "docs" / "fused_attention.md").read_text()
-    assert load("fill_tables").filled(page, ROOT / "benchmarks" / "results") == page
+    assert "| dman        | attend   |       4 |" in kernels.compiled(results)
 
 
 @pytest.mark.parametrize("name", ["dman", "da"])

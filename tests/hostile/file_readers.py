@@ -55,7 +55,7 @@ analysis = posattn(
     *("--data", TRANSLATION, "--split", "test"),
 )
 rank = posattn("rank", "popularity", "--data", "{data}/news", "--split", "test")
-page = script("../examples/results_page.py", "--add", "{path}", "--results", "{folder}")
+page = script("fill_numbers.py", "--add", "{path}", "--root", "{folder}")
 
 # By the kind of file, the commands and where they look for it.
 READERS = {

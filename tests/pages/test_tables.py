@@ -1,15 +1,13 @@
-"""The page of results is what its script makes of the recipes and of the measured rows."""
+"""The tables of results: the papers' numbers, and beside them what was measured."""
 
 import json
-from pathlib import Path
 
 import pytest
 
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.recipes.page import add, main
+from fairseq_posattn.pages.results import add
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
-PLACE = "<!-- the tables: results_page.py writes them -->\n<!-- end of the tables -->\n"
+PLACE = "Before\n\n<!-- results -->\n<!-- end of results -->\n\nAfter\n"
 ROW = {
     "table": "DMAN, Table 2: Gigaword",
     "row": "DMAN",
@@ -26,40 +24,17 @@ UNMEASURED = {"table": ROW["table"], "row": "Transformer", "paper": ROW["paper"]
 
 
 @pytest.fixture
-def results_page(capsys):
-    """Run the page's command; return what it prints, or its error."""
-
-    def results_page(*arguments, refused=False):
-        try:
-            assert main([*map(str, arguments)], "results_page", EXAMPLES) == 0
-        except UsageError as error:
-            assert refused, error
-            return str(error)
-        assert not refused
-        return capsys.readouterr().out
-
-    return results_page
+def elsewhere(checkout):
+    """A checkout, its page and its folder of results."""
+    root = checkout(PLACE)
+    return root, root / "README.md", root / "examples" / "results"
 
 
-@pytest.fixture
-def elsewhere(tmp_path):
-    """Options for a page without tables and without results, and its path and folder."""
-    page, results = tmp_path / "page.md", tmp_path / "results"
-    page.write_text(f"Before\n{PLACE}After\n")
-    results.mkdir()
-    return ["--page", page, "--results", results], page, results
-
-
-def test_the_page_is_up_to_date(results_page):
-    """If not, run examples/results_page.py."""
-    assert "as it should be" in results_page("--check")
-
-
-def test_a_measured_row_stands_beside_the_papers(results_page, elsewhere, tmp_path):
-    options, page, results = elsewhere
+def test_a_measured_row_stands_beside_the_papers(fill_numbers, elsewhere, tmp_path):
+    root, page, results = elsewhere
     kept = tmp_path / "gigaword.json"
     kept.write_text(json.dumps({"tiny": False, "rows": [UNMEASURED, ROW]}))
-    results_page("--add", kept, *options)
+    fill_numbers(root, "--add", kept)
     (file,) = results.iterdir()
     assert json.loads(file.read_text()) == ROW
 
@@ -77,16 +52,16 @@ def test_a_measured_row_stands_beside_the_papers(results_page, elsewhere, tmp_pa
     ]
     note = "ROUGE F1; gigaword, 1,951 sentences; seeds 1, 2; 2 x GPU; torch 2.13.0."
     assert table.partition("\n\n")[2].startswith(note + "\n")
-    assert "as it should be" in results_page(*options)
-    results_page("--check", *options)
+    assert "as they should be" in fill_numbers(root)
+    fill_numbers(root, "--check")
 
 
-def test_folds_are_runs_and_a_table_of_no_recipe_has_its_place(results_page, elsewhere):
-    options, page, results = elsewhere
+def test_folds_are_runs_and_a_table_of_no_recipe_has_its_place(fill_numbers, elsewhere):
+    root, page, results = elsewhere
     scores = {"accuracy": [90.0, 92.0, 94.0, 96.0], "loss": [0.5, 0.4, 0.3, 0.2]}
     row = {**ROW, "table": "Own", "paper": {"accuracy": None}, "scores": scores, "folds": [0, 1]}
     (results / "own.json").write_text(json.dumps(row))
-    results_page(*options)
+    fill_numbers(root)
     table = page.read_text().partition("### Own\n")[2].partition("###")[0]
     assert "| | accuracy | runs | parameters | updates | also |\n" in table
     # The deviation is the square root of (9 + 1 + 1 + 9) / 3.
@@ -106,13 +81,13 @@ COMPARED = {
 }
 
 
-def test_differences_are_of_the_baselines_row(results_page, elsewhere):
-    options, page, results = elsewhere
+def test_differences_are_of_the_baselines_row(fill_numbers, elsewhere):
+    root, page, results = elsewhere
     scores = {"rouge1": [37.0, 38.0], "rouge2": [19.0, 19.0], "rougeL": [35.4, 35.6]}
     baseline = {**UNMEASURED, **ROW, "row": "Transformer", "scores": scores}
     (results / "dman.json").write_text(json.dumps({**ROW, "compared": COMPARED}))
     (results / "transformer.json").write_text(json.dumps(baseline))
-    results_page(*options)
+    fill_numbers(root)
     table = page.read_text().partition("### DMAN, Table 2: Gigaword\n")[2].partition("###")[0]
     assert "| ours | difference | runs | parameters |" in table
     assert "| **+1.00** (p = 0.012) / - / -0.50 (p = 0.34) / - | 2 |" in table
@@ -123,20 +98,20 @@ def test_differences_are_of_the_baselines_row(results_page, elsewhere):
     # Once the baseline was measured anew, what was kept is of another one.
     baseline["scores"] = {**scores, "rouge1": [36.0, 36.5]}
     (results / "transformer.json").write_text(json.dumps(baseline))
-    results_page(*options)
+    fill_numbers(root)
     text = page.read_text()
     # Welch's t of 38.5 and 36.25, with s² of 0.5 and 0.125: 2.25 / 0.559 = 4.02, 1.47 degrees.
     assert "| **+1.00**" not in text and "| +2.25 (p = 0.092) / " in text
     assert "n = 2 runs; tested over runs, Welch's t-test" in text
 
 
-def test_single_runs_are_not_compared(results_page, elsewhere):
-    options, page, results = elsewhere
+def test_single_runs_are_not_compared(fill_numbers, elsewhere):
+    root, page, results = elsewhere
     single = {**ROW, "seeds": [1], "scores": {"rouge1": [38.0]}}
     for name in ("DMAN", "Transformer"):
         (results / f"{name}.json").write_text(json.dumps({**single, "row": name}))
-    results_page(*options)
-    assert "No difference was tested: that takes two runs of each model.\n" in page.read_text()
+    fill_numbers(root)
+    assert "Differences are tested from two runs of each model on.\n" in page.read_text()
 
 
 @pytest.mark.parametrize(
@@ -148,21 +123,21 @@ def test_single_runs_are_not_compared(results_page, elsewhere):
         ({"rows": [{key: ROW[key] for key in ROW if key != "hardware"}]}, ["lacks hardware"]),
     ],
 )
-def test_what_is_not_kept(results_page, elsewhere, tmp_path, table, mentions):
-    options, page, results = elsewhere
+def test_what_is_not_kept(fill_numbers, elsewhere, tmp_path, table, mentions):
+    root, page, results = elsewhere
     before = page.read_text()
     kept = tmp_path / "kept.json"
     kept.write_text(json.dumps(table))
-    error = results_page("--add", kept, *options, refused=True)
+    error = fill_numbers(root, "--add", kept, refused=True)
     assert error.startswith(f"{kept}: ") and "\n" not in error
     assert [mention for mention in mentions if mention not in error] == []
     assert (list(results.iterdir()), page.read_text()) == ([], before)
 
 
-def test_a_page_out_of_date_is_told_and_left(results_page, elsewhere):
-    options, page, _ = elsewhere
+def test_a_page_out_of_date_is_told_and_left(fill_numbers, elsewhere):
+    root, page, _ = elsewhere
     before = page.read_text()
-    assert "out of date" in results_page("--check", *options, refused=True)
+    assert "out of date" in fill_numbers(root, "--check", refused=True)
     assert page.read_text() == before
 
 

@@ -1,0 +1,218 @@
+"""What was found: each paper's mechanism beside plain attention, here and in its paper."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from fairseq_posattn.pages.results import Results
+from fairseq_posattn.pages.tables import NAMES, UNPUBLISHED, Table, compare_rows, listed, tables_of
+from fairseq_posattn.recipes.asked import Entry
+from fairseq_posattn.recipes.classification import LOWER_IS_BETTER
+from fairseq_posattn.recipes.comparisons import (
+    BASELINES,
+    SIGNIFICANT,
+    Comparison,
+    baseline_of,
+    p_value,
+)
+from fairseq_posattn.recipes.tables import ours, shown
+
+# The papers' models, by the names that tables have for them.
+MECHANISMS = {
+    "mpsan": "MPSAN",
+    "mtsa": "MTSA",
+    "cspan": "CSPAN",
+    "cspan (base)": "CSPAN",
+    "da_transformer": "DA",
+    "da-transformer": "DA",
+    "dman": "DMAN",
+}
+VERDICTS = {
+    "better": "better than plain attention",
+    "worse": "worse",
+    "undecided": "within chance",
+    "one run": "untested, of one run each",
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A mechanism beside plain attention, as we measured it.
+
+    Attributes:
+        mechanism: by the paper's name.
+        family, data: the title of the table in two parts; the second is what was measured on.
+        metric: the first of the table.
+        plain: what plain attention has, as it is shown.
+        difference: of the mechanism from that.
+        tested: what is known of its certainty; None of single runs.
+    """
+
+    mechanism: str
+    family: str
+    data: str
+    metric: str
+    plain: str
+    difference: float
+    tested: Comparison | None
+
+    @property
+    def verdict(self) -> str:
+        """One of :data:`VERDICTS`."""
+        if self.tested is None:
+            return "one run"
+        if self.tested["metrics"][self.metric]["p"] >= SIGNIFICANT:
+            return "undecided"
+        return "better" if (self.difference > 0) != (self.metric in LOWER_IS_BETTER) else "worse"
+
+    @property
+    def size(self) -> str:
+        """The difference and its p, in bold where it is more than chance."""
+        difference = _signed(self.difference, self.metric)
+        if self.tested is None:
+            return f"{difference} (one run)"
+        bold = "" if self.verdict == "undecided" else "**"
+        return f"{bold}{difference}{bold} ({p_value(self.tested['metrics'][self.metric]['p'])})"
+
+    @property
+    def number(self) -> str:
+        """Of what the difference is."""
+        if self.tested is None:
+            return "1 run"
+        sentences = self.tested.get("sentences")
+        folds = self.tested.get("folds")
+        runs = " and ".join(map(str, dict.fromkeys(self.tested["runs"])))
+        return ", ".join(
+            [
+                *([f"{sentences:,} sentences"] if sentences else []),
+                f"{runs} run{'s' * (runs != '1')}{f' of {folds} folds' if folds else ''}",
+            ]
+        )
+
+
+def find(results: Results) -> list[Finding]:
+    """All that tables with a row of plain attention have to say of the papers' mechanisms."""
+    return [finding for table in tables_of(results) for finding in _of_table(table, results)]
+
+
+def _of_table(table: Table, results: Results) -> Iterator[Finding]:
+    rows = {entry.row: results.rows.get((table.title, entry.row)) for entry in table.entries}
+    first = baseline_of(list(rows))
+    plain = rows[first]
+    if plain is None or first.lower() not in BASELINES:
+        return
+    compared, metric = compare_rows(rows), table.entries[0].metrics[0]
+    family, _, data = table.title.rpartition(": ")
+    for name, row in rows.items():
+        # Rows of other data, of other settings for one, are no comparison.
+        if row and name.lower() in MECHANISMS and row["data"] == plain["data"]:
+            scores, theirs = (one["scores"].get(metric, []) for one in (row, plain))
+            if not (scores and theirs):
+                continue
+            yield Finding(
+                MECHANISMS[name.lower()],
+                family or data,
+                data,
+                metric,
+                ours(theirs, metric),
+                fmean(scores) - fmean(theirs),
+                compared.get(name),
+            )
+
+
+# --- The places --------------------------------------------------------------------------------
+
+
+def in_short(results: Results) -> str:
+    """Of each mechanism where it helps; then how many differences chance alone would show."""
+    found = find(results)
+    lines = []
+    for mechanism in _mechanisms(found):
+        parts = []
+        for verdict, words in VERDICTS.items():
+            where = [
+                one.data for one in found if (one.mechanism, one.verdict) == (mechanism, verdict)
+            ]
+            parts += [f"{words}: {', '.join(where)}"] if where else []
+        lines.append(f"- **{mechanism}** {'; '.join(parts)}.")
+    tested = [one for one in found if one.tested]
+    beyond = [one for one in tested if one.verdict != "undecided"]
+    lines.append(
+        f"\nOf {len(tested)} differences that were tested, {len(beyond)} have p < {SIGNIFICANT}; "
+        f"chance alone would show about {SIGNIFICANT * len(tested):.1f}."
+    )
+    return "\n".join(lines)
+
+
+def beside_plain_attention(results: Results) -> str:
+    """The differences, a table for each family of tables."""
+    found = find(results)
+    texts = []
+    for family in dict.fromkeys(one.family for one in found):
+        members = [one for one in found if one.family == family]
+        columns = _mechanisms(members)
+        lines = [
+            f"| {family} | plain attention | {' | '.join(columns)} | n |",
+            f"|---|---:|{'---:|' * len(columns)}---|",
+        ]
+        for data in dict.fromkeys(one.data for one in members):
+            row = {one.mechanism: one for one in members if one.data == data}
+            one = next(iter(row.values()))
+            cells = [row[name].size if name in row else "" for name in columns]
+            counts = ", or ".join(dict.fromkeys(one.number for one in row.values()))
+            metric = NAMES.get(one.metric, one.metric)
+            name = metric if data == family else f"{data}, {metric}"
+            lines.append(f"| {name} | {one.plain} | {' | '.join(cells)} | {counts} |")
+        texts.append("\n".join(lines))
+    return "\n\n".join(texts)
+
+
+def claims(results: Results) -> str:
+    """What the papers print of their mechanism beside plain attention, and what we have of it."""
+    found = find(results)
+    lines = ["| | data | the paper's difference | ours |", "|---|---|---:|---|"]
+    for table in listed():
+        metric = table.entries[0].metrics[0]
+        numbers = {entry.row.lower(): _published(entry) for entry in table.entries}
+        plain = numbers.get(baseline_of(list(numbers)))
+        if plain is None or baseline_of(list(numbers)) not in BASELINES:
+            continue
+        family, _, data = table.title.rpartition(": ")
+        for name, number in numbers.items():
+            if name in MECHANISMS and number is not None:
+                ours_here = [
+                    f"{one.size}, {one.verdict}" if one.tested else one.size
+                    for one in found
+                    if (one.mechanism, one.data) == (MECHANISMS[name], data)
+                ]
+                cells = [
+                    family.partition(":")[0],
+                    f"{data}, {NAMES.get(metric, metric)}",
+                    _signed(number - plain, metric),
+                    "; ".join(ours_here) or "not measured",
+                ]
+                lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+PLACES: dict[str, Callable[[Results], str]] = {
+    "findings in short": in_short,
+    "findings": beside_plain_attention,
+    "findings of the papers": claims,
+}
+
+
+def _mechanisms(found: Sequence[Finding]) -> list[str]:
+    """Those that there are, in one order everywhere."""
+    there = {one.mechanism for one in found}
+    return [name for name in dict.fromkeys(MECHANISMS.values()) if name in there]
+
+
+def _published(entry: Entry) -> float | None:
+    """The first number of a row."""
+    number = entry.paper[0].partition("±")[0]
+    return None if number in UNPUBLISHED else float(number)
+
+
+def _signed(difference: float, metric: str) -> str:
+    return f"{'+' if difference > 0 else ''}{shown(difference, metric)}"

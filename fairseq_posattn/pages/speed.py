@@ -1,0 +1,169 @@
+"""What was measured of speed and memory on a CPU: docs/speed.md, and README.md in short."""
+
+from collections.abc import Callable, Iterator
+from statistics import median
+from typing import Any
+
+from fairseq_posattn.pages.results import Results
+
+EMPTY = "Not measured yet."
+MECHANISMS = ("mpsan", "mtsa", "cspan", "da_transformer", "dman")
+Report = dict[str, Any]
+
+
+def training(results: Results) -> str:
+    """An update of ours beside fairseq's own model with as many parameters."""
+    rows = [
+        [_names(pair), _sizes(pair), _lengths(pair), pair["threads"], _ratio(pair, "updates")]
+        for pair in _pairs(results, "training_cpu*.json")
+    ]
+    header = ["pair", "parameters", "sentences x longest source, target", "threads"]
+    return _table([*header, "ours / fairseq's (rounds)"], rows)
+
+
+def translating(results: Results) -> str:
+    """The beam search of ours beside fairseq's own model."""
+    rows = [
+        [_names(pair), _lengths(pair), _ratio(pair, "batches")]
+        for pair in _pairs(results, "decoding_cpu*.json")
+    ]
+    header = ["pair", "sentences x longest source, output", "ours / fairseq's (rounds)"]
+    return _table(header, rows)
+
+
+def classifying(results: Results) -> str:
+    """An update of each classifier over the Transformer of its width."""
+    rows = [
+        [f"`{model['name']}`", model["width"], f"{model['parameters']:,}", _ratio(model)]
+        for model in _classifiers(results)
+    ]
+    return _table(["classifier", "width", "parameters", "over the Transformer"], rows)
+
+
+def roles_and_news(results: Results) -> str:
+    """An update of each tagger and recommender over the same with fairseq's layers."""
+    rows = [
+        [f"`{model['name']}`", f"{model['parameters']:,}", _ratio(model)]
+        for report in results.reports("roles_and_news_cpu.json")
+        for model in report["models"]
+        if not model["name"].startswith("plain")
+    ]
+    return _table(["", "parameters", "over fairseq's layers"], rows)
+
+
+def ranking(results: Results) -> str:
+    """Of news."""
+    texts = [
+        f"{report['ranked']:,} impressions of {report['shown']} candidates, {report['history']} "
+        "clicks before each, ranked and scored by a model of 64 features: "
+        f"{report['ranking_seconds']:g} seconds of processor time, {report['threads']} threads "
+        f"together. That is {report['impressions_a_second']:,.0f} a second, titles and users being "
+        f"encoded once, where {report['impressions_a_second_anew']:.0f} a second are ranked if all "
+        "titles of an impression are encoded for it."
+        for report in results.reports("news_ranking_cpu.json")
+    ]
+    return "\n\n".join(texts) or EMPTY
+
+
+def memory_of_news(results: Results) -> str:
+    """What preparation and an epoch take, by how many users there are."""
+    reports = sorted(results.reports("news_*_cpu.json"), key=lambda report: int(report["users"]))
+    measured = {
+        "largest process of the preparation": "preparation_megabytes",
+        "an epoch over their clicks, beside libraries and titles": "epoch_megabytes",
+    }
+    rows = [
+        [what, *(f"{report[key]:.0f} MB" for report in reports)] for what, key in measured.items()
+    ]
+    header = ["memory", *(f"{report['users']:,} users" for report in reports)]
+    return _table(header, rows if reports else [])
+
+
+def length(results: Results, words: int = 128) -> str:
+    """MTSA beside DiSAN and multi-head attention, at one length."""
+    for report in results.reports("sequence_length_cpu.json"):
+        points = [point for point in report["points"] if point["length"] == words]
+        memory = {point["mechanism"]: point["bytes"] for point in points}
+        time = {point["mechanism"]: median(point["seconds"]) for point in points}
+        return (
+            f"At {words} words DiSAN takes {memory['DiSAN'] / memory['MTSA']:.1f} times the memory "
+            f"of MTSA and {time['DiSAN'] / time['MTSA']:.1f} times the time; MTSA takes "
+            f"{memory['MTSA'] / memory['multi-head']:.1f} times the memory of plain multi-head "
+            f"attention and {time['MTSA'] / time['multi-head']:.1f} times the time."
+        )
+    return EMPTY
+
+
+def in_short(results: Results) -> str:
+    """The costs of the five papers' models over plain attention's, in a list."""
+    lines = []
+    for what, pattern in (
+        ("an update of DMAN's models takes", "training_cpu*.json"),
+        ("a translation by beam search", "decoding_cpu*.json"),
+    ):
+        ratios = [pair["time_ratio"] for pair in _pairs(results, pattern)]
+        if ratios:
+            span = f"{min(ratios):.2f} to {max(ratios):.2f} times"
+            lines.append(f"- {what} {span} that of fairseq's own Transformers of equal size;")
+    models = {model["name"].removesuffix("_classifier"): model for model in _classifiers(results)}
+    costs = [f"{name} {models[name]['time_ratio']:.2f}" for name in MECHANISMS if name in models]
+    if costs:
+        lines.append(
+            "- an update of a classifier over a Transformer's of the same width: "
+            f"{', '.join(costs)}."
+        )
+    return "\n".join(lines) or EMPTY
+
+
+PLACES: dict[str, Callable[[Results], str]] = {
+    "speed of training": training,
+    "speed of translating": translating,
+    "speed of classifying": classifying,
+    "speed of roles and news": roles_and_news,
+    "speed of ranking": ranking,
+    "memory of news": memory_of_news,
+    "speed by length": length,
+    "speed in short": in_short,
+}
+
+
+def _pairs(results: Results, pattern: str) -> Iterator[Report]:
+    """All pairs, each with what its report says of all of them."""
+    for report in results.reports(pattern):
+        for pair in report["pairs"]:
+            yield {**report, **pair}
+
+
+def _classifiers(results: Results) -> Iterator[Report]:
+    """Those that were measured; what they are measured over has a space in its name."""
+    for report in results.reports("classification_cpu.json"):
+        yield from (model for model in report["models"] if " " not in model["name"])
+
+
+def _names(pair: Report) -> str:
+    return f"`{pair['arch']}`, `{pair['stock']}`"
+
+
+def _sizes(pair: Report) -> str:
+    return ", ".join(f"{pair[key] / 1e6:.2f}M" for key in ("parameters", "stock_parameters"))
+
+
+def _lengths(pair: Report) -> str:
+    source, target = (
+        pair.get(f"{side}_length", pair.get("length")) for side in ("source", "target")
+    )
+    return f"{pair['sentences']} x {source}, {target}"
+
+
+def _ratio(measured: Report, rounds: str = "") -> str:
+    """With the lowest and the highest, and of how many rounds they are."""
+    low, high = measured["time_ratio_lowest"], measured["time_ratio_highest"]
+    count = f", {measured[rounds]}" if rounds else ""
+    return f"{measured['time_ratio']:.2f} ({low:.2f} to {high:.2f}{count})"
+
+
+def _table(header: list[str], rows: list[list[Any]]) -> str:
+    if not rows:
+        return EMPTY
+    lines = [header, ["---"] + ["---:"] * (len(header) - 1), *rows]
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)

@@ -1,0 +1,93 @@
+"""Places in pages are filled, each by its name, and nothing else of a page is touched."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.pages import marks
+from fairseq_posattn.pages.command import OF_TABLES, PLACES, pages, write
+from fairseq_posattn.pages.results import Results
+
+ROOT = Path(__file__).parents[2]
+ROW = {
+    "table": "Own: small",
+    "row": "DMAN",
+    "paper": {"accuracy": None, "macro_f1": None},
+    "scores": {"accuracy": [90.0, 92.0], "macro_f1": [80.0, 80.0]},
+    "seeds": [1, 2],
+    "metric": "test set",
+    "data": "own",
+    "hardware": "CPU",
+    "versions": {},
+}
+LINE = "<!-- line: Own: small -->\n<!-- end of line: Own: small -->\n"
+
+
+def test_all_pages_are_up_to_date(fill_numbers):
+    """If not, run scripts/fill_numbers.py."""
+    assert "as they should be" in fill_numbers(ROOT, "--check")
+
+
+def test_every_place_is_in_a_page():
+    texts = [page.read_text(encoding="utf-8") for page in pages(ROOT)]
+    named = {name for text in texts for name in marks.names(text)}
+    kinds = {name.partition(": ")[0] for name in named}
+    assert PLACES.keys() | OF_TABLES.keys() <= named | kinds
+
+
+def test_a_line_has_the_first_metric_of_all_rows(fill_numbers, checkout):
+    root = checkout(f"Before\n\n{LINE}\nAfter\n")
+    for name, more in (("dman", {}), ("mpsan", {"row": "MPSAN", "seeds": [1]})):
+        row = {**ROW, **more}
+        row["scores"] = {key: each[: len(row["seeds"])] for key, each in row["scores"].items()}
+        (root / "examples" / "results" / f"{name}.json").write_text(json.dumps(row))
+    told = fill_numbers(root)
+    assert f"wrote {root / 'README.md'}" in told
+    text = (root / "README.md").read_text()
+    told = "Accuracy, 1 or 2 runs each: DMAN 91.00 ± 1.41, MPSAN 90.00."
+    assert (
+        text
+        == f"Before\n\n{LINE.replace('<!-- end', f'{chr(10)}{told}{chr(10) * 2}<!-- end')}\nAfter\n"
+    )
+    assert "wrote" not in fill_numbers(root)
+
+
+def test_an_old_number_is_told_and_left(fill_numbers, checkout):
+    root = checkout(
+        "<!-- speed in short -->\n\n- as fast as ever\n\n<!-- end of speed in short -->\n"
+    )
+    before = (root / "README.md").read_text()
+    assert fill_numbers(root, "--check", refused=True).endswith(
+        "README.md: out of date: run fill_numbers"
+    )
+    assert (root / "README.md").read_text() == before
+    fill_numbers(root)
+    assert "\n\nNot measured yet.\n\n" in (root / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    "text, mentions",
+    [
+        ("<!-- speed -->\n<!-- end of speed -->\n", ["no place 'speed'", "speed in short"]),
+        ("<!-- table: X -->\n<!-- end of table: X -->\n", ["no file", "the table 'X'"]),
+        ("<!-- speed in short -->\n", ["<!-- speed in short --> is a mark by itself"]),
+        ("<!-- end of results -->\n", ["<!-- end of results --> is a mark by itself"]),
+    ],
+)
+def test_a_wrong_mark_is_one_line(fill_numbers, checkout, text, mentions):
+    root = checkout(text)
+    error = fill_numbers(root, refused=True)
+    assert error.startswith(f"{root / 'README.md'}: ") and "\n" not in error
+    assert [mention for mention in mentions if mention not in error] == []
+    assert (root / "README.md").read_text() == text
+
+
+def test_tables_of_what_is_not_there(tmp_path):
+    results = Results(tmp_path, tmp_path)
+    for name in PLACES:
+        if name.startswith(("speed", "memory")):
+            assert write(name, results) == "Not measured yet."
+    with pytest.raises(UsageError, match="table: TITLE"):
+        write("nothing", results)

@@ -1,0 +1,114 @@
+"""What the results say of the papers' mechanisms beside plain attention."""
+
+import json
+
+import pytest
+
+from fairseq_posattn.pages import findings
+from fairseq_posattn.pages.results import Results
+
+FAMILY = "All classifiers side by side, as small as each other"
+
+
+@pytest.fixture
+def results_of(tmp_path):
+    """``results_of(row, row)``: the rows as they were measured."""
+
+    def results_of(*rows):
+        for number, row in enumerate(rows):
+            (tmp_path / f"{number}.json").write_text(json.dumps(row))
+        return Results(tmp_path, tmp_path)
+
+    return results_of
+
+
+def row(name, *scores, data="trec", metric="accuracy", **more):
+    return {
+        **{"table": f"{FAMILY}: {data}", "row": name, "paper": {metric: None}},
+        **{"scores": {metric: list(scores)}, "seeds": list(range(len(scores)))},
+        **{"metric": "test set", "data": data, "hardware": "CPU", "versions": {}},
+        **more,
+    }
+
+
+@pytest.mark.parametrize(
+    "metric, scores, verdict",
+    [
+        ("accuracy", (95, 95.1, 95.2), "better"),
+        ("accuracy", (85, 85.1, 85.2), "worse"),
+        ("accuracy", (89, 91, 90.5), "undecided"),
+        ("rmse", (95, 95.1, 95.2), "worse"),
+        ("rmse", (85, 85.1, 85.2), "better"),
+    ],
+)
+def test_a_difference_is_more_than_chance_or_not(results_of, metric, scores, verdict):
+    rows = row("transformer", 90, 90.1, 90.2, metric=metric), row("mpsan", *scores, metric=metric)
+    own = [{**one, "table": "Own: trec"} for one in rows]
+    (found,) = findings.find(results_of(*own))
+    assert (found.mechanism, found.data, found.verdict) == ("MPSAN", "trec", verdict)
+    assert found.number == "3 runs"
+    assert found.size.startswith("**") == (verdict != "undecided")
+
+
+def test_single_runs_decide_nothing(results_of):
+    (found,) = findings.find(results_of(row("transformer", 90), row("dman", 95)))
+    assert (found.verdict, found.size, found.number) == ("one run", "+5.00 (one run)", "1 run")
+
+
+def test_what_cannot_be_compared_is_left_out(results_of):
+    """Other data, a baseline that was not measured, or none that is plain attention."""
+    rows = [
+        row("transformer", 90, 91),
+        {**row("mpsan", 95, 96), "data": "trec, half of it"},
+        row("bilstm", 99, 99.5),
+        row("mpsan", 80, 81, data="sick", metric="pearson"),
+        {**row("dman", 80, 81), "table": "Own: a"},
+        {**row("other", 80, 81), "table": "Own: a"},
+    ]
+    assert findings.find(results_of(*rows)) == []
+
+
+def test_folds_say_how_many_they_are(results_of):
+    compared = {
+        **{"with": "transformer", "sentences": 3775, "runs": [1, 1], "folds": 2},
+        "tests": "the same sentences",
+        "metrics": {"accuracy": {"difference": 4.0, "interval": [1, 7], "p": 0.01}},
+    }
+    rows = [
+        row("transformer", 80, 82, data="cr", seeds=[1], folds=[0, 1]),
+        row("cspan", 84, 86, data="cr", seeds=[1], folds=[0, 1], compared=compared),
+    ]
+    (found,) = findings.find(results_of(*rows))
+    assert found.number == "3,775 sentences, 1 run of 2 folds"
+    assert found.size == "**+4.00** (p = 0.010)"
+
+
+def test_the_page_tells_all_of_it(results_of):
+    rows = [
+        row("transformer", 90, 90.1, 90.2),
+        row("mtsa", 95, 95.1, 95.2),
+        row("da_transformer", 89, 91, 90.5),
+        row("transformer", 50, data="sst2"),
+        row("da_transformer", 49, data="sst2"),
+    ]
+    results = results_of(*rows)
+    assert findings.in_short(results).splitlines() == [
+        "- **MTSA** better than plain attention: trec.",
+        "- **DA** within chance: trec; untested, of one run each: sst2.",
+        "",
+        "Of 2 differences that were tested, 1 have p < 0.05; chance alone would show about 0.1.",
+    ]
+    assert findings.beside_plain_attention(results).splitlines() == [
+        f"| {FAMILY} | plain attention | MTSA | DA | n |",
+        "|---|---:|---:|---:|---|",
+        "| sst2, accuracy | 50.00 |  | -1.00 (one run) | 1 run |",
+        "| trec, accuracy | 90.10 ± 0.10 | **+5.00** (p < 0.001) | +0.07 (p = 0.92) | 3 runs |",
+    ]
+    claims = findings.claims(results).splitlines()
+    assert "| MTSA, Table 5 | trec, accuracy | +1.90 | **+5.00** (p < 0.001), better |" in claims
+    assert "| DA-Transformer, Table 4 | sst2, accuracy | +0.82 | -1.00 (one run) |" in claims
+    assert "| MPSAN, Table 6 | trec, accuracy | +1.40 | not measured |" in claims
+    assert (
+        "| DMAN, Table 1 | IWSLT14 German to English (small), BLEU | +1.90 | not measured |"
+        in claims
+    )

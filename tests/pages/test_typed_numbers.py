@@ -1,0 +1,126 @@
+"""No measured number is typed: what is a score, a time or a size stands where a script wrote it.
+
+A number counts as measured if it has a decimal point, a unit of time or memory, a deviation or a
+p. Versions, sections and sizes of models do not, nor what the paper of the page prints (which
+test_published_numbers.py holds against the papers), nor rates in tables of settings.
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from fairseq_posattn.pages import marks
+from fairseq_posattn.pages.command import pages
+from fairseq_posattn.recipes.papers import RECIPES
+
+ROOT = Path(__file__).parents[2]
+PAGES = {str(page.relative_to(ROOT)): page for page in pages(ROOT) if page.name != "CHANGELOG.md"}
+# What may be typed, by page and heading, or page and phrase, and why.
+SECTIONS = {
+    ("docs/fused_attention.md", "## Counted: arithmetic"): "the sums stand beside the results",
+    ("docs/fused_attention.md", "### What was tried"): "of kernels that were left, counted once",
+}
+PHRASES = {
+    ("docs/safety.md", "256 MB"): "a limit, which is a setting",
+    ("docs/safety.md", "32 MB"): "a limit",
+    ("docs/safety.md", "it must be 2.10"): "a version",
+    ("examples/cspan/README.md", "400 MB"): "a size: vectors times features times bytes",
+    ("examples/mtsa/README.md", "12 hours"): "the paper's",
+    ("examples/mtsa/README.md", "20 hours"): "the paper's",
+}
+
+UNIT = r"(?:%|percent|points?|times|[mµnp]?s|seconds?|min|minutes?|hours?|days?|[KMG]B)"
+MEASURED = re.compile(
+    r"(?<![\w.#])\d[\d,]*\.\d+(?![\w.]*\d| million|[mM]\b)"  # but for versions, parameters
+    rf"|(?<![\w.])(?!95%)\d[\d,.]* ?{UNIT}(?![\w-])|±|\bp [=<]"
+)
+CODE = re.compile(r"^```.*?^```$|^ {4}[^\n]*$|`[^`\n]*`|\]\([^)]*\)", re.DOTALL | re.MULTILINE)
+VERSION = re.compile(
+    r"(?:Python|PyTorch|Triton|torch|fairseq(?:-fixed)?|fairscale|NC-SA|capability|sections?)"
+    r"(?:,? (?:and |or |to )?\d[\d.]*)+"
+)
+SETTINGS = re.compile(r"^ *\| (?:what )?\| (?:paper|full)\b.*\n(?: *\|.*\n)+", re.MULTILINE)
+RATE = re.compile(r"(?<![\d.])(?:0\.\d+|1\.0)(?!\d)")
+
+
+def typed_numbers(text, published=()):
+    """Measured numbers of a page that are typed, each with its line."""
+    text = CODE.sub("`", marks.typed(text))
+    text = VERSION.sub("", SETTINGS.sub(lambda table: RATE.sub("", table[0]), text))
+    return [
+        (number, line)
+        for line in text.splitlines()
+        for number in MEASURED.findall(line)
+        if number not in published
+    ]
+
+
+def published_by(paper):
+    """The numbers of a paper's recipes, as they are printed."""
+    recipes = [recipe for recipe in RECIPES.values() if recipe.paper == paper]
+    rows = [row for recipe in recipes for row in recipe.rows]
+    return {number for row in rows for number in re.split("[ ±]", row.paper)}
+
+
+def without_allowed(name, text):
+    """A page without what may be typed there, all of which must be in it."""
+    for page, heading in SECTIONS:
+        if page == name:
+            before, found, behind = text.partition(f"\n{heading}\n")
+            assert found, heading
+            level = heading.partition(" ")[0]
+            text = before + re.split(rf"\n(?=#{{1,{len(level)}}} )", behind, maxsplit=1)[-1]
+    for page, phrase in PHRASES:
+        if page == name:
+            assert phrase in text, phrase
+            text = text.replace(phrase, "")
+    return text
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_no_measured_number_is_typed(name):
+    text = without_allowed(name, PAGES[name].read_text(encoding="utf-8"))
+    assert typed_numbers(text, published_by(PAGES[name].parent.name)) == []
+
+
+@pytest.mark.parametrize(
+    "line, number",
+    [
+        ("MPSAN reaches 90.3 percent.", "90.3"),
+        ("90 ± 1 of accuracy", "±"),
+        ("It trains for 22 min.", "22 min"),
+        ("1,234.5 words a second", "1,234.5"),
+        ("more than chance (p = 1e-3)", "p ="),
+        ("takes 400 MB", "400 MB"),
+        ("| DMAN | 37.76 |", "37.76"),
+        ("Python 3.11 scores 37.76", "37.76"),
+    ],
+)
+def test_measured_numbers_are_found(line, number):
+    assert typed_numbers(f"A page\n\n{line}\n") == [
+        (number, line.replace("Python 3.11", "")),
+    ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Python 3.10 to 3.13, PyTorch 2.13.0 and fairseq-fixed 0.12.3.1",
+        "sections 4.3, 4.4 of the paper, eq. 5",
+        "5,003,014 parameters, which are 5.0M",
+        "    --dropout 0.3",
+        "`--lr 0.5` for 10,000 updates of 4,096 tokens",
+        "its 95% bootstrap interval",
+        "| what | paper | here |\n|---|---|---|\n| dropout | not said | 0.2, 1.0 |",
+        "the paper's 36.35",
+        "<!-- place -->\n\n37.76 ± 0.1\n\n<!-- end of place -->",
+    ],
+)
+def test_other_numbers_are_not(line):
+    assert typed_numbers(f"A page\n\n{line}\n", {"36.35"}) == []
+
+
+def test_a_score_among_settings_is_found():
+    table = "| what | paper | here |\n|---|---|---|\n| LEAD-3 | - | 41.62 |\n"
+    assert [number for number, _ in typed_numbers(table)] == ["41.62"]
