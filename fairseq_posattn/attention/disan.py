@@ -17,6 +17,7 @@ from typing_extensions import Unpack
 
 from fairseq_posattn.attention.call import Attended, Call, Options, map_context
 from fairseq_posattn.attention.implementations import Attention
+from fairseq_posattn.attention.linear import Linear
 from fairseq_posattn.attention.masks import MaskBank, masked_softmax_attention
 from fairseq_posattn.attention.shapes import Shapes
 
@@ -204,9 +205,9 @@ class DirectionalSelfAttention(nn.Module):
         return torch.cat([block(words, key_padding_mask) for block in self.blocks], dim=-1)
 
 
-def glorot_linear(input_dim: int, output_dim: int, bias: bool = True) -> nn.Linear:
+def glorot_linear(input_dim: int, output_dim: int, bias: bool = True) -> Linear:
     """An affine map as DiSAN and MPSAN start theirs: Xavier uniform weights, zero bias."""
-    linear = nn.Linear(input_dim, output_dim, bias=bias)
+    linear = Linear(input_dim, output_dim, bias=bias)
     nn.init.xavier_uniform_(linear.weight)
     if bias:
         nn.init.zeros_(linear.bias)

@@ -17,6 +17,7 @@ from fairseq_posattn.attention.call import Attended, Call, Options, context_of
 from fairseq_posattn.attention.disan import FusionGate, glorot_linear
 from fairseq_posattn.attention.headwise import map_to_heads
 from fairseq_posattn.attention.implementations import Attention
+from fairseq_posattn.attention.linear import Linear
 from fairseq_posattn.attention.masks import DistanceMask, MaskBank, masked_softmax_attention
 from fairseq_posattn.attention.shapes import Shapes
 
@@ -144,7 +145,7 @@ class PositionalSelfAttention(nn.Module):
         self.map_dropout = map_dropout
         self.activation = activation
         self.impl = impl
-        self.hidden_map = nn.Linear(embed_dim, self.units * embed_dim)  # W_h, b_h
+        self.hidden_map = Linear(embed_dim, self.units * embed_dim)  # W_h, b_h
         self.key_weight = nn.Parameter(torch.empty(self.units, self.scores, embed_dim))  # U
         self.query_weight = nn.Parameter(torch.empty(self.units, self.scores, embed_dim))  # V
         self.query_bias = nn.Parameter(torch.empty(self.units, self.scores))  # b

@@ -31,6 +31,7 @@ from fairseq_posattn.attention.headwise import (
     map_to_heads,
 )
 from fairseq_posattn.attention.implementations import Attention
+from fairseq_posattn.attention.linear import Linear
 from fairseq_posattn.attention.masked import masked_dot_product_attention
 from fairseq_posattn.attention.masks import DistanceMask, MaskBank, masked_softmax_attention
 from fairseq_posattn.attention.mechanism import Mechanism, Shared
@@ -317,7 +318,7 @@ class TensorizedAttention(Mechanism):
             else None
         )
         if source.of == "input":
-            self.source_input = nn.Linear(num_heads * head_dim, num_heads * head_dim)
+            self.source_input = Linear(num_heads * head_dim, num_heads * head_dim)
             nn.init.xavier_uniform_(self.source_input.weight)
             nn.init.constant_(self.source_input.bias, source.bias)
         self.fusion_gate = (

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_posattn.attention.call import Attended
+from fairseq_posattn.attention.linear import Linear
 from fairseq_posattn.attention.softmax import open_dead_rows
 
 
@@ -79,8 +80,8 @@ class Source2TokenPooling(nn.Module):
         dropout: float = 0.0,
     ):
         super().__init__()
-        self.hidden = nn.Linear(embed_dim, embed_dim)
-        self.output = nn.Linear(embed_dim, embed_dim)
+        self.hidden = Linear(embed_dim, embed_dim)
+        self.output = Linear(embed_dim, embed_dim)
         self.activation = activation
         self.dropout = dropout
         self.reset_parameters()

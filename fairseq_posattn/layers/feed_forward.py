@@ -2,6 +2,7 @@
 
 from torch import Tensor, nn
 
+from fairseq_posattn.attention.linear import Linear
 from fairseq_posattn.layers.activations import ACTIVATIONS
 from fairseq_posattn.layers.dropout import Dropout
 
@@ -18,10 +19,10 @@ class FeedForward(nn.Module):
 
     def __init__(self, embed_dim: int, inner_dim: int, activation: str, dropout: float):
         super().__init__()
-        self.fc1 = nn.Linear(embed_dim, inner_dim)
+        self.fc1 = Linear(embed_dim, inner_dim)
         self.activation = ACTIVATIONS[activation]
         self.dropout = Dropout(dropout, type(self).__name__)
-        self.fc2 = nn.Linear(inner_dim, embed_dim)
+        self.fc2 = Linear(inner_dim, embed_dim)
 
     def forward(self, x: Tensor) -> Tensor:
         """``[T, B, C]`` to ``[T, B, C]``."""

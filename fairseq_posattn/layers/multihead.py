@@ -12,13 +12,14 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.attention import Mechanism
+from fairseq_posattn.attention.linear import Linear
 from fairseq_posattn.layers.dropout import Dropout
 
 # What each module remembers while decoding, from step to step, by the module and a name.
 IncrementalState = dict[Any, Any]
 
 
-class PackedLinear(nn.Linear):
+class PackedLinear(Linear):
     """Several projections of one input as one matrix product.
 
     Args:
@@ -56,7 +57,7 @@ class JoinedHeads:
     dropout: float = 0.0
 
 
-class OutputLinear(nn.Linear):
+class OutputLinear(Linear):
     """The projection of the joined heads, and what they pass through first.
 
     Args:

@@ -14,6 +14,7 @@ from fairseq.models import BaseFairseqModel, register_model
 from omegaconf import II
 from torch import Tensor, nn
 
+from fairseq_posattn.attention.linear import Linear
 from fairseq_posattn.encoders import ENCODERS, input_dropout_of
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.models.encoder_config import SentenceEncoderConfig
@@ -43,7 +44,7 @@ class AdditivePooling(nn.Module):
 
     def __init__(self, dim: int, hidden_dim: int):
         super().__init__()
-        self.hidden = nn.Linear(dim, hidden_dim)
+        self.hidden = Linear(dim, hidden_dim)
         self.query = nn.Linear(hidden_dim, 1, bias=False)
 
     def forward(self, hidden: Tensor, padding: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from fairseq.dataclass import ChoiceEnum
 from fairseq.models import BaseFairseqModel, register_model
 from torch import Tensor, nn
 
+from fairseq_posattn.attention.linear import Linear
 from fairseq_posattn.encoders import ENCODERS
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.models.encoder_config import SentenceEncoderConfig
@@ -66,7 +67,7 @@ class PosAttnTagger(BaseFairseqModel):
         self.bias = nn.Parameter(torch.zeros(dim))
         self.input_dropout = nn.Dropout(cfg.input_dropout)
         self.encoder = ENCODERS[str(cfg.encoder)](cfg, dim)
-        self.output = nn.Linear(self.encoder.output_dim, num_tags)
+        self.output = Linear(self.encoder.output_dim, num_tags)
         for module in self.encoder.modules():
             if isinstance(module, nn.LayerNorm):
                 module.eps = NORM_EPSILON

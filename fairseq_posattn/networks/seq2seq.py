@@ -10,6 +10,7 @@ from argparse import Namespace
 
 from torch import Tensor, nn
 
+from fairseq_posattn.attention.linear import Linear
 from fairseq_posattn.layers.builder import build_decoder_layer, build_encoder_layer
 from fairseq_posattn.layers.description import LayerDescription
 from fairseq_posattn.layers.dropout import Dropout
@@ -239,7 +240,7 @@ class Decoder(DecoderPass, nn.Module):
         features = cfg.decoder.output_dim
         narrowed = features != layer.embed_dim
         self.project_out_dim = nn.Linear(layer.embed_dim, features, False) if narrowed else None
-        self.output_projection = nn.Linear(features, embed_tokens.num_embeddings, bias=False)
+        self.output_projection = Linear(features, embed_tokens.num_embeddings, bias=False)
         if cfg.share_decoder_input_output_embed:
             self.output_projection.weight = embed_tokens.weight
 
