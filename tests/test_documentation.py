@@ -178,3 +178,15 @@ def test_a_script_is_started_from_a_checkout(script):
     command = [sys.executable, script, "--help"]
     finished = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert (finished.returncode, finished.stdout[:6]) == (0, "usage:"), finished.stderr
+
+
+def test_the_walks_of_the_design_can_be_taken():
+    """Each step names a file of the package, and what is defined in it."""
+    design = (ROOT / "DESIGN.md").read_text(encoding="utf-8")
+    walks = design.partition("## Four walks")[2].partition("\n## ")[0]
+    steps = re.findall(r"`(\w[\w/]*/\w+\.py)`((?:\s+`\w+`)+)", walks)
+    assert len(steps) > 20
+    for path, names in steps:
+        text = (ROOT / "fairseq_posattn" / path).read_text(encoding="utf-8")
+        for name in re.findall(r"\w+", names):
+            assert re.search(rf"^ *(?:def |class )?{name}\b *[(:=]", text, re.M), f"{path}: {name}"
