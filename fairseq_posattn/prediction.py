@@ -102,13 +102,23 @@ def load(
         UsageError: the checkpoint or its dictionaries cannot be used.
     """
     trained = load_checkpoint(str(checkpoint), None if data is None else str(data))
+    return predictor_of(trained, words=words, device=device)
+
+
+def predictor_of(
+    trained: TrainedModel,
+    *,
+    words: str | Callable[[str], str] | None = None,
+    device: str | torch.device | None = None,
+) -> "Predictor | RolePredictor":
+    """As :func:`load`, of what is loaded already."""
     if device is None:
         device = "cuda" if torch.cuda.is_available() else "cpu"
     if isinstance(trained.task, SequenceTaggingTask):
         return _role_predictor(trained, words, torch.device(device))
     if not isinstance(trained.task, SentencePredictionTask):
         raise UsageError(
-            f"{checkpoint} is no classifier and no tagger: it was trained with --task "
+            f"{trained.path} is no classifier and no tagger: it was trained with --task "
             f"{trained.task.cfg._name}, not sentence_prediction, sentence_pair_prediction or "
             "sequence_tagging"
         )

@@ -127,13 +127,8 @@ def answer(args):
         if args.constrained_decoding:
             check_tagger(predictor, "--constrained-decoding")
             predictor.task.constrain()
-        if (
-            is_classifier
-            and words is None
-            and prediction.word_rule(predictor.task.cfg.data) is None
-        ):
-            is_document = SENTENCE_SEPARATOR in predictor.dictionary
-            predictor.words = RULES["documents" if is_document else "moses"]
+        if is_classifier and words is None:
+            guess_words(predictor)
         bar = stack.enter_context(tqdm(disable=not args.progress, unit=" lines"))
         groups = arriving_lines(file.fileno(), args.buffer_size, name)
         answers = predictor.read_groups(groups, name, args.batch_size)
@@ -149,6 +144,15 @@ def answer(args):
             blank += predictions.count(prediction.NOTHING)
             bar.update(len(predictions))
     return blank
+
+
+def guess_words(predictor):
+    """Where nothing says how a classifier's words were made, make them as Moses does."""
+    from fairseq_posattn import prediction
+
+    if prediction.word_rule(predictor.task.cfg.data) is None:
+        is_document = SENTENCE_SEPARATOR in predictor.dictionary
+        predictor.words = RULES["documents" if is_document else "moses"]
 
 
 def check_tagger(predictor, option):

@@ -102,6 +102,13 @@ def load(
     trained = [
         load_checkpoint(str(path), None if data is None else str(data)) for path in checkpoints
     ]
+    return translator_of(trained, device=device, **decoding)
+
+
+def translator_of(
+    trained: Sequence[TrainedModel], *, device: str | torch.device | None = None, **decoding
+) -> "Translator":
+    """As :func:`load`, of what is loaded already."""
     for one in trained:
         _check(one, trained[0])
     if device is None:

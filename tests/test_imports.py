@@ -27,6 +27,7 @@ STOREYS = [
     ["analysis", "prediction", "role_prediction", "news_ranking", "translation"],
     ["prediction_command", "ranking_command"],
     ["translation_command"],
+    ["look"],
     ["summarization_command"],
     ["recipes"],
     ["pages"],

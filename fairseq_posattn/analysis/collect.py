@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
@@ -29,6 +30,12 @@ class AttentionCall:
     key: Tensor
     value: Tensor
     weights: Tensor
+
+    @classmethod
+    def of(cls, mechanism: nn.Module, args: tuple, weights: Tensor) -> "AttentionCall":
+        """From the arguments that every mechanism takes in order."""
+        hidden, _, key, value = args
+        return cls(mechanism, hidden, key, value, weights)
 
 
 def collect(
@@ -68,25 +75,44 @@ def measure_batch(encoder, sublayers, batch: Tensor, measure) -> list:
     """``measure`` of the call of each sublayer, for a batch ``[B, T]`` without padding."""
     measured = {}
 
-    def observe(index, mechanism, args, kwargs, output):
-        hidden, _, key, value = args
-        _, weights = output
-        measured[index] = measure(AttentionCall(mechanism, hidden, key, value, weights))
+    def observe(index, mechanism, args, weights):
+        measured[index] = measure(AttentionCall.of(mechanism, args, weights))
 
-    handles = []
-    try:
-        for index, sublayer in enumerate(sublayers):
-            ask = sublayer.attention.register_forward_pre_hook(_ask_for_weights, with_kwargs=True)
-            hook = partial(observe, index)
-            see = sublayer.mechanism.register_forward_hook(hook, with_kwargs=True)
-            handles += [ask, see]
+    with watching([sublayer.mechanism for sublayer in sublayers], observe):
         lengths = torch.full((len(batch),), batch.size(1))
         encoder(src_tokens=batch, src_lengths=lengths)
-    finally:
-        for handle in handles:
-            handle.remove()
     return [measured[index] for index in range(len(sublayers))]
 
 
-def _ask_for_weights(module, args, kwargs):
-    return args, {**kwargs, "need_weights": True}
+@contextmanager
+def watching(
+    modules: Sequence[nn.Module], observe: Callable[[int, nn.Module, tuple, Tensor], None]
+):
+    """While it lasts, tell of every call of the modules; who calls them notices nothing.
+
+    Args:
+        modules: whose ``forward`` takes ``need_weights``, and then returns its result and weights.
+        observe: called with the module's number among them, the module, the arguments that it was
+            given in order, and the weights.
+    """
+
+    def ask(asked, module, args, kwargs):
+        asked.append(kwargs.get("need_weights", False))
+        return args, {**kwargs, "need_weights": True}
+
+    def see(index, asked, module, args, output):
+        result, weights = output
+        observe(index, module, args, weights)
+        return output if asked.pop() else result
+
+    handles = []
+    try:
+        for index, module in enumerate(modules):
+            asked: list[bool] = []
+            hook = partial(ask, asked)
+            handles.append(module.register_forward_pre_hook(hook, with_kwargs=True))
+            handles.append(module.register_forward_hook(partial(see, index, asked)))
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()

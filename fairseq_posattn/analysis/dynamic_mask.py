@@ -27,11 +27,13 @@ def median_query_terms(
     The mask grows with this term, so at its median is the median of the mask.
     """
 
-    def measure(call: AttentionCall) -> Tensor:
-        return (call.hidden @ call.mechanism.query_weight).flatten()  # [B T]
-
-    batches = [terms for _, terms in collect(encoder, sublayers, sentences, measure)]
+    batches = [terms for _, terms in collect(encoder, sublayers, sentences, query_terms)]
     return [torch.cat(terms).median().item() for terms in zip(*batches, strict=True)]
+
+
+def query_terms(call: AttentionCall) -> Tensor:
+    """``h W`` of every query, ``[B T]``."""
+    return (call.hidden @ call.mechanism.query_weight).flatten()
 
 
 def mask_numbers(
@@ -66,14 +68,19 @@ def mask_numbers(
 
 
 @torch.no_grad()
-def _masks(mechanism: DynamicMaskAttention, furthest: int, query_term: float) -> list[dict]:
+def mask_logits(mechanism: DynamicMaskAttention, furthest: int) -> Tensor:
+    """``P + U``: of each head, by the key's position less the query's, ``[H, 2N+1]``."""
     length = furthest + 1
     # Distances ascend from the query's position less the key's; positions, the other way about.
     line = distance_line(mechanism.distance_bias(), length, length).flip(0)  # [2N+1]
-    logits = query_term + line + mechanism.head_bias[:, None]  # [H, 2N+1]
+    return line + mechanism.head_bias[:, None]
+
+
+def _masks(mechanism: DynamicMaskAttention, furthest: int, query_term: float) -> list[dict]:
+    logits = query_term + mask_logits(mechanism, furthest)  # [H, 2N+1]
     masks = logits.sigmoid().clamp(min=MASK_FLOOR).tolist()
     if mechanism.causal:
-        masks = [mask[:length] + [None] * furthest for mask in masks]
+        masks = [mask[: furthest + 1] + [None] * furthest for mask in masks]
     return [{"head": head, "mask": mask} for head, mask in enumerate(masks, start=1)]
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from torch import nn
 
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.layers.multihead import MultiheadSelfAttention
+from fairseq_posattn.layers.multihead import MultiheadCrossAttention, MultiheadSelfAttention
 from fairseq_posattn.layers.sublayer_list import parse_sublayers
 from fairseq_posattn.layers.transformer_layer import DecoderLayer, EncoderLayer
 from fairseq_posattn.trained_model import TrainedModel
@@ -15,7 +15,7 @@ from fairseq_posattn.trained_model import TrainedModel
 
 @dataclass(frozen=True)
 class AttentionSublayer:
-    """Self attention somewhere in a model.
+    """Attention somewhere in a model.
 
     Attributes:
         layer: counted from 1, as in the papers' tables.
@@ -26,7 +26,7 @@ class AttentionSublayer:
 
     layer: int
     name: str
-    attention: MultiheadSelfAttention
+    attention: MultiheadSelfAttention | MultiheadCrossAttention
 
     @property
     def mechanism(self) -> nn.Module:
@@ -38,12 +38,17 @@ class AttentionSublayer:
         return {"layer": self.layer, "sublayer": self.name}
 
 
-def attention_sublayers(layers: Sequence[nn.Module], names: Sequence[str]):
+def attention_sublayers(
+    layers: Sequence[nn.Module],
+    names: Sequence[str],
+    kind: type[nn.Module] = MultiheadSelfAttention,
+):
     """Those of layers that are lists of sublayers, in the order in which they are computed.
 
     Args:
         layers: of an encoder or a decoder.
         names: of the sublayers of each layer, in order.
+        kind: self attention, or :class:`.MultiheadCrossAttention`.
 
     Returns:
         list of :class:`AttentionSublayer`.
@@ -56,12 +61,14 @@ def attention_sublayers(layers: Sequence[nn.Module], names: Sequence[str]):
         AttentionSublayer(number, name, residual.sublayer)
         for number, layer in enumerate(layers, start=1)
         for name, residual in zip(numbered, layer.sublayers, strict=True)
-        if isinstance(residual.sublayer, MultiheadSelfAttention)
+        if isinstance(residual.sublayer, kind)
     ]
 
 
-def sublayers_of(trained: TrainedModel, side: str) -> list[AttentionSublayer]:
-    """The self-attention sublayers of a model's ``encoder`` or ``decoder``.
+def sublayers_of(
+    trained: TrainedModel, side: str, kind: type[nn.Module] = MultiheadSelfAttention
+) -> list[AttentionSublayer]:
+    """The sublayers of a model's ``encoder`` or ``decoder`` that are self attention, or of a kind.
 
     A recommender has two encoders: the names of their sublayers begin with ``words.`` and
     ``clicks.``.
@@ -74,11 +81,11 @@ def sublayers_of(trained: TrainedModel, side: str) -> list[AttentionSublayer]:
     return [
         replace(sublayer, name=prefix + sublayer.name)
         for prefix, stack in stacks or [("", getattr(trained.model, side, None))]
-        for sublayer in _sublayers_of_stack(trained, side, stack)
+        for sublayer in _sublayers_of_stack(trained, side, stack, kind)
     ]
 
 
-def _sublayers_of_stack(trained, side, stack):
+def _sublayers_of_stack(trained, side, stack, kind):
     layers = getattr(stack, "layers", [])
     if not layers or not all(isinstance(layer, EncoderLayer | DecoderLayer) for layer in layers):
         raise UsageError(
@@ -91,7 +98,7 @@ def _sublayers_of_stack(trained, side, stack):
     names = parse_sublayers(
         getattr(trained.config, flag), flag=flag, cross=decoder, ffn_last=decoder
     )
-    return attention_sublayers(layers, names)
+    return attention_sublayers(layers, names, kind)
 
 
 def choose(

@@ -15,10 +15,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from typing_extensions import Unpack
 
-from fairseq_posattn.attention.call import Attended, Call, Options, map_context
+from fairseq_posattn.attention.call import Attended, Call, Options, context_of, map_context
 from fairseq_posattn.attention.implementations import Attention
 from fairseq_posattn.attention.linear import Linear
 from fairseq_posattn.attention.masks import MaskBank, masked_softmax_attention
+from fairseq_posattn.attention.mechanism import AttentionFunction
 from fairseq_posattn.attention.shapes import Shapes
 
 
@@ -143,6 +144,7 @@ class DirectionalBlock(nn.Module):
         impl: str = "auto",
     ):
         super().__init__()
+        self.attend = AttentionFunction(directional_attention)
         self.masks = MaskBank([mask])
         self.dropout = dropout
         self.map_dropout = map_dropout
@@ -159,7 +161,7 @@ class DirectionalBlock(nn.Module):
         hidden = self.activation(self.hidden_map(seen))  # [B, T, C]
         dropped = F.dropout(hidden, self.dropout, self.training)
         length = words.size(1)
-        context = directional_attention(
+        attended = self.attend(
             self.key_map(dropped),
             self.query_map(dropped),
             hidden,
@@ -168,7 +170,7 @@ class DirectionalBlock(nn.Module):
             training=self.training,
             impl=self.impl,
         )
-        gated: Tensor = self.gate(hidden, context)
+        gated: Tensor = self.gate(hidden, context_of(attended))
         return gated
 
 

@@ -1,11 +1,12 @@
 """What the modules around the attention functions share, so that a layer can be made of any."""
 
-from typing import ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 from typing_extensions import TypedDict
 
-from fairseq_posattn.attention.call import Options
+from fairseq_posattn.attention.call import Attended, Options
 from fairseq_posattn.attention.implementations import Attention
 
 
@@ -15,6 +16,22 @@ class Shared(TypedDict, total=False):
     causal: bool
     dropout: float
     impl: str
+
+
+class AttentionFunction(nn.Module):
+    """An attention function as a module, so that hooks are told of its calls, as of a mechanism's.
+
+    Args:
+        function: takes ``need_weights`` and then returns its result and the weights.
+    """
+
+    def __init__(self, function: Callable[..., Attended]):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args: Any, **kwargs: Any) -> Attended:
+        """What the function makes of these arguments."""
+        return self.function(*args, **kwargs)
 
 
 class Mechanism(nn.Module):

@@ -19,6 +19,7 @@ from fairseq_posattn.attention.headwise import map_to_heads
 from fairseq_posattn.attention.implementations import Attention
 from fairseq_posattn.attention.linear import Linear
 from fairseq_posattn.attention.masks import DistanceMask, MaskBank, masked_softmax_attention
+from fairseq_posattn.attention.mechanism import AttentionFunction
 from fairseq_posattn.attention.shapes import Shapes
 
 # The four units of the published model.
@@ -139,6 +140,7 @@ class PositionalSelfAttention(nn.Module):
         impl: str = "auto",
     ):
         super().__init__()
+        self.attend = AttentionFunction(additive_attention)
         self.masks = MaskBank(masks)
         self.units = len(masks)
         self.scores = embed_dim if multi_dimensional else 1  # S, numbers in a score
@@ -187,7 +189,7 @@ class PositionalSelfAttention(nn.Module):
             key_score = key_score + self.key_bias[..., None]
         # Each of the S numbers of a score weighs C / S features: all of them, or one.
         value = hidden.unflatten(-1, (self.scores, -1)).permute(0, 2, 3, 1, 4)  # [B, K, S, T, C/S]
-        attended = additive_attention(
+        attended = self.attend(
             key_score,
             query_score + self.query_bias[..., None],
             value,

@@ -9,6 +9,8 @@ from argparse import Namespace
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fairseq_posattn.attention.call import Attended, map_context
+from fairseq_posattn.attention.mechanism import AttentionFunction
 from fairseq_posattn.attention.rpr import RelativePositionAttention
 from fairseq_posattn.attention.san import SAN, dot_product_attention
 from fairseq_posattn.attention.sinusoid import with_positions
@@ -24,20 +26,26 @@ FUSIONS = ("none", "position", "relative_position", "parallel_lstm", "parallel",
 
 
 def unprojected_attention(
-    x: Tensor, key_padding_mask: Tensor | None = None, impl: str = "auto"
-) -> Tensor:
+    x: Tensor,
+    key_padding_mask: Tensor | None = None,
+    impl: str = "auto",
+    need_weights: bool = False,
+) -> Attended:
     """``softmax(X X' / sqrt(C)) X`` (eq. 4 before the layer norm).
 
     Args:
         x: ``[B, T, C]``.
         key_padding_mask: bool ``[B, T]``, True where padded.
-        impl: see :func:`~fairseq_posattn.attention.san.dot_product_attention`.
+        impl, need_weights: see :func:`~fairseq_posattn.attention.san.dot_product_attention`.
 
     Returns:
-        ``[B, T, C]``.
+        ``[B, T, C]``, or ``([B, T, C], weights [B, 1, T, T])``.
     """
     x = x.unsqueeze(1)  # [B, 1, T, C]: one head
-    return dot_product_attention(x, x, x, key_padding_mask=key_padding_mask, impl=impl).squeeze(1)
+    attended = dot_product_attention(
+        x, x, x, key_padding_mask=key_padding_mask, impl=impl, need_weights=need_weights
+    )
+    return map_context(lambda context: context.squeeze(1), attended)
 
 
 class SemanticPositionalAttention(nn.Module):
@@ -83,12 +91,16 @@ class SemanticPositionalAttention(nn.Module):
         self.impl = impl
         self.output_dim = embed_dim
         self.semantic_norm = nn.LayerNorm(embed_dim)
-        self.relative = self.lstm = self.positional_norm = None
+        self.relative = self.semantic_attention = self.lstm = None
+        self.positional_attention = self.positional_norm = None
         if fusion == "relative_position":
             self.relative = RelativePositionAttention(embed_dim, 1, max_distance)
+        else:
+            self.semantic_attention = AttentionFunction(unprojected_attention)
         if fusion in ("parallel_lstm", "parallel", "cascaded"):
             self.lstm = BiLSTM(embed_dim, embed_dim, layers, dropout)
         if fusion in ("parallel", "cascaded"):
+            self.positional_attention = AttentionFunction(unprojected_attention)
             self.positional_norm = nn.LayerNorm(embed_dim)
 
     def forward(self, words: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
@@ -103,7 +115,7 @@ class SemanticPositionalAttention(nn.Module):
             return semantic
         positional = self.lstm(semantic if self.fusion == "cascaded" else words, key_padding_mask)
         if self.positional_norm is not None:
-            attended = unprojected_attention(positional, key_padding_mask, self.impl)
+            attended = self.positional_attention(positional, key_padding_mask, self.impl)
             positional = self.positional_norm(attended)  # P
         positional = F.dropout(positional, self.dropout, self.training)
         return semantic + positional if self.residual else positional
@@ -116,7 +128,7 @@ class SemanticPositionalAttention(nn.Module):
             ).squeeze(1)
         if self.fusion == "position":
             words = with_positions(words)
-        return unprojected_attention(words, key_padding_mask, self.impl)
+        return self.semantic_attention(words, key_padding_mask, self.impl)
 
 
 def build(cfg: Namespace, dim: int) -> SemanticPositionalAttention:

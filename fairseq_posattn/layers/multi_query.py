@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from fairseq_posattn.attention.call import Attended, context_of
 from fairseq_posattn.attention.disan import glorot_linear
+from fairseq_posattn.attention.mechanism import AttentionFunction
 from fairseq_posattn.attention.softmax import softmax_attention
 
 
@@ -57,6 +58,7 @@ class MultiQueryPooling(nn.Module):
         super().__init__()
         if queries < 1:
             raise ValueError(f"{queries} queries: there must be 1 or more")
+        self.attend = AttentionFunction(multi_query_attention)
         self.key_map = glorot_linear(embed_dim, embed_dim)  # W^h, b^h
         self.queries = nn.Parameter(torch.empty(queries, embed_dim))  # Q
         self.fusion = glorot_linear(queries * embed_dim, embed_dim, bias=False) if fuse else None
@@ -65,7 +67,7 @@ class MultiQueryPooling(nn.Module):
     def forward(self, hidden: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
         """``[B, T, C]`` to ``[B, C]``, or ``[B, M C]``; ``key_padding_mask`` bool ``[B, T]``."""
         keys = torch.tanh(self.key_map(hidden))  # [B, T, C]
-        found = multi_query_attention(hidden, keys, self.queries, key_padding_mask=key_padding_mask)
+        found = self.attend(hidden, keys, self.queries, key_padding_mask=key_padding_mask)
         vectors = context_of(found).flatten(1)  # [B, M C]
         if self.fusion is not None:
             vectors = self.fusion(vectors)

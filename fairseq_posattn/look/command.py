@@ -1,0 +1,196 @@
+"""Look at where the words of a sentence attend, on a page in a browser.
+
+    posattn look checkpoints/iwslt14/checkpoint_best.pt --sentences text.de --output page.html
+
+translates or classifies each line of plain text, and writes a page on which one chooses a sentence,
+a layer and a head, and points at a word to see where it attends; beside it what the mechanism has
+of its own, as DMAN's mask or DA's function of distance. The page is one file, needs no network, and
+shows any script that the browser has a font for.
+
+    posattn look checkpoints/sst5/checkpoint_best.pt --serve
+
+serves such a page to this machine alone, with a field to type into.
+"""
+
+import contextlib
+import logging
+import sys
+from functools import partial
+
+from fairseq_posattn import commands
+from fairseq_posattn.commands import positive
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.files import check_writable, write_text
+from fairseq_posattn.preparation.text.lines import parallel_lines, read_lines
+from fairseq_posattn.translation_command import DECODING, say
+
+PORT = 8000
+MOST_WEIGHTS = 6_000_000  # of a page: about 20 MB
+STANDARD_INPUT = "-"
+
+
+def make_parser(prog=None):
+    parser = commands.make_parser(__doc__, prog)
+    parser.add_argument("checkpoint", help="file that fairseq-train wrote")
+    parser.add_argument(
+        "--sentences",
+        metavar="FILE",
+        help="plain text, a sentence a line, or a pair with a TAB between; - reads the standard "
+        "input",
+    )
+    parser.add_argument(
+        "--targets",
+        metavar="FILE",
+        help="plain translations of these sentences, a line each, to look at in place of the "
+        "model's own",
+    )
+    parser.add_argument("--output", metavar="FILE", help="the page to write, as page.html")
+    parser.add_argument(
+        "--serve",
+        type=port,
+        nargs="?",
+        const=PORT,
+        metavar="PORT",
+        help=f"serve the page at http://127.0.0.1:PORT until Ctrl-C (default: {PORT})",
+    )
+    parser.add_argument(
+        "--data",
+        metavar="FOLDER",
+        help="binarised data whose dictionaries and preparation.json to use (default: beside the "
+        "checkpoint, or where they were in training)",
+    )
+    parser.add_argument(
+        "--layers", type=layers, metavar="L,...", help="show these alone (default: all)"
+    )
+    parser.add_argument(
+        "--sublayers",
+        type=lambda text: text.split(","),
+        metavar="NAME,...",
+        help="show these alone, as in --encoder-sublayers (default: all that attend)",
+    )
+    parser.add_argument(
+        "--beam",
+        type=positive,
+        default=DECODING["beam"],
+        metavar="N",
+        help="hypotheses that a translation is the best of (default: %(default)s)",
+    )
+    return parser
+
+
+def port(text):
+    number = int(text)
+    if not 0 <= number < 1 << 16:
+        raise ValueError
+    return number
+
+
+def layers(text):
+    return [int(number) for number in text.split(",")]
+
+
+layers.__name__ = "list of numbers"  # as argparse calls it in its errors
+
+
+def main(arguments=None, prog=None):
+    """Write the page, or serve it; returns the exit status."""
+    parser = make_parser(prog)
+    args = parser.parse_args(arguments)  # first, so that --help needs no PyTorch
+    if args.output is None and args.serve is None:
+        parser.error("name a page to write with --output, or --serve it")
+    if args.sentences is None and (args.output or args.targets):
+        parser.error("--output and --targets need --sentences")
+    return commands.end(parser.prog, partial(look, args))
+
+
+def look(args):
+    """Write the page, and serve it, as asked for."""
+    from fairseq_posattn.look.page import page
+    from fairseq_posattn.look.view import open_view
+
+    logging.disable(logging.INFO)  # fairseq tells of its dictionaries
+    if args.output:
+        check_writable(args.output, "--output")
+    view = open_view(
+        args.checkpoint,
+        args.data,
+        layers=args.layers,
+        names=args.sublayers,
+        **(DECODING | {"beam": args.beam}),
+    )
+    if args.targets and not view.writes:
+        raise UsageError(f"--targets {args.targets}: the model writes no translations")
+    sentences = list(seen(view, args)) if args.sentences else []
+    if args.output:
+        text = page(view.description(), sentences)
+        write_text(args.output, text)
+        counted = "1 sentence" if len(sentences) == 1 else f"{len(sentences)} sentences"
+        print(f"{args.output}: {counted}, {len(text.encode()) / 1e6:.1f} MB")
+    if args.serve is not None:
+        serve(view, sentences, args.serve)
+
+
+def seen(view, args):
+    """What the view shows of the lines, until the page is full."""
+    from tqdm import tqdm
+
+    from fairseq_posattn.look.view import TooMuchError
+
+    room, found = MOST_WEIGHTS, 0
+    for number, text, target in tqdm(lines_of(args), disable=None, unit=" sentences"):
+        try:
+            sentence = view(text, target, room)
+        except TooMuchError:
+            mend = "choose among what is shown with --layers and --sublayers"
+            if not found:
+                raise UsageError(
+                    f"{args.sentences}:{number}: its attention is too large for a page: {mend}"
+                ) from None
+            say(f"the page is full with {found} sentences, those before line {number}: {mend}")
+            return
+        except UsageError as error:
+            raise UsageError(f"{args.sentences}:{number}: {error}") from None
+        room -= sentence["size"]
+        found += 1
+        yield sentence
+    if not found:
+        raise UsageError(f"--sentences {args.sentences}: no sentences in it")
+
+
+def lines_of(args):
+    """Number, text and target of the lines that are not blank; the target is None for the model's.
+
+    Raises:
+        UsageError: a file cannot be read.
+    """
+    with contextlib.ExitStack() as stack:
+        texts = opened(args.sentences, "--sentences", stack)
+        if args.targets is None:
+            pairs = ((text, None) for text in texts)
+        else:
+            targets = opened(args.targets, "--targets", stack)
+            pairs = parallel_lines(**{args.sentences: texts, args.targets: targets})
+        for number, (text, target) in enumerate(pairs, start=1):
+            if text.strip():
+                yield number, text, target
+
+
+def opened(path, option, stack):
+    if path == STANDARD_INPUT:
+        return read_lines(sys.stdin.buffer, "standard input")
+    try:
+        return read_lines(stack.enter_context(open(path, "rb")), path)
+    except OSError as error:
+        raise UsageError(f"{option} {path}: {error.strerror}") from None
+
+
+def serve(view, sentences, number):
+    from fairseq_posattn.look.server import HOST, LookServer
+
+    with LookServer(view, sentences, number) as server, contextlib.suppress(KeyboardInterrupt):
+        print(f"http://{HOST}:{server.server_port}/ until Ctrl-C", flush=True)
+        server.serve_forever()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

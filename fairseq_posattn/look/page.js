@@ -1,0 +1,397 @@
+"use strict";
+
+// What the page shows: see view.py. Weights are whole thousandths.
+const data = JSON.parse(document.getElementById("data").textContent);
+const MEAN = -1; // in place of a head
+const STRONGEST = 8;
+const MOST_SENTENCES = 50; // of those typed
+
+// What is chosen; numbers from 0. `pointed` is the word under the pointer, until it leaves.
+const state = { sentence: 0, place: 0, head: MEAN, word: 0, pointed: null };
+
+const $ = (id) => document.getElementById(id);
+
+/* Texts are set as text, never as HTML: what somebody typed is shown, and nothing else. */
+function element(name, attributes = {}, ...content) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...content);
+  return made;
+}
+
+function drawing(name, attributes, ...content) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...content);
+  return made;
+}
+
+const place = () => data.model.places[state.place];
+const sentence = () => data.sentences[state.sentence];
+const found = () => sentence().attention[state.place];
+const rows = () => sentence().rows;
+const query = () => (state.pointed === null ? state.word : state.pointed);
+
+/* --- Numbers ------------------------------------------------------------------------------- */
+
+/* Of one head, or the mean of all: a row for each query, or one row where words are pooled. */
+function ofHead(heads, head) {
+  if (head !== MEAN) return heads[head];
+  const mean = (lists) => lists[0].map((_, at) => lists.reduce((sum, one) => sum + one[at], 0) / lists.length);
+  return Array.isArray(heads[0][0]) ? heads[0].map((_, row) => mean(heads.map((one) => one[row]))) : mean(heads);
+}
+
+/* What the chosen query gives to each key, from 0 to 1. */
+function shares() {
+  const weights = ofHead(found().weights, state.head);
+  return (place().query ? weights[query()] : weights).map((weight) => weight / 1000);
+}
+
+/* Colours grow with the root: heads that look everywhere have small weights. */
+const depth = (share) => Math.sqrt(Math.min(Math.max(share, 0), 1)).toFixed(3);
+
+/* Points [how far the key is from the query, value] of what the mechanism has of its own. */
+function ownPoints() {
+  const one = found();
+  if (one.factors) {
+    return ofHead(one.factors, state.head)[query()].map((factor, key) => [key - query(), factor / 1000]);
+  }
+  const own = place().own;
+  if (!own || (state.head === MEAN && own.lines.length > 1)) return [];
+  const line = own.lines[Math.max(Math.min(state.head, own.lines.length - 1), 0)];
+  const furthest = (line.length - 1) / 2;
+  const value = (number) => (own.sigmoid ? 1 / (1 + Math.exp(-number - one.terms[query()])) : number);
+  return line.map((number, at) => [at - furthest, number === null ? null : value(number)]).filter((point) => point[1] !== null);
+}
+
+/* --- Choices ------------------------------------------------------------------------------- */
+
+/* A row of choices, of which one is made; `options` are [value, label] or elements. */
+function choose(id, title, options, chosen, change) {
+  const field = $(id);
+  field.hidden = options.length < 2;
+  const labels = options.map(([value, ...label]) => {
+    const input = element("input", { type: "radio", name: id, value });
+    input.checked = value === chosen;
+    input.addEventListener("change", () => change(value));
+    return element("label", {}, input, ...label);
+  });
+  // The one that has the focus keeps it when all are made anew.
+  const hadFocus = field.contains(document.activeElement);
+  field.replaceChildren(element("legend", {}, title), ...labels);
+  if (hadFocus) field.querySelector("input:checked")?.focus();
+}
+
+const unique = (values) => [...new Set(values)];
+
+/* The place of a part that is most like the one chosen. */
+function goTo(wanted) {
+  const now = { ...place(), ...wanted };
+  const places = data.model.places;
+  const likeness = (one) =>
+    Object.keys(wanted).every((key) => one[key] === wanted[key]) *
+    (1 + 4 * (one.part === now.part) + 2 * (one.layer === now.layer) + (one.name === now.name));
+  const degrees = places.map(likeness);
+  state.place = degrees.indexOf(Math.max(...degrees));
+  show();
+}
+
+function showChoices() {
+  const { places } = data.model;
+  const here = place();
+  const parts = unique(places.map((one) => one.part));
+  const layers = unique(places.filter((one) => one.part === here.part).map((one) => one.layer));
+  const names = unique(places.filter((one) => one.part === here.part && one.layer === here.layer).map((one) => one.name));
+  choose("part", "Part", parts.map((part) => [part, part]), here.part, (part) => goTo({ part }));
+  choose("layer", "Layer", layers.map((layer) => [layer, `${layer}`]), here.layer, (layer) => goTo({ part: here.part, layer }));
+  choose("name", "Sublayer", names.map((name) => [name, name]), here.name, (name) => goTo({ part: here.part, layer: here.layer, name }));
+  const heads = [...(here.heads.length > 1 ? [MEAN] : []), ...here.heads.keys()];
+  const label = (head) => [head, thumbnail(head), head === MEAN ? "mean" : `${head + 1}`, ...headNote(head)];
+  choose("head", "Head", heads.map(label), state.head, (head) => {
+    state.head = head;
+    show();
+  });
+  const sentences = data.sentences.map((one, index) => element("option", { value: index }, `${index + 1}. ${one.text}`));
+  $("sentence").replaceChildren(...sentences);
+  $("sentence").value = state.sentence;
+  $("sentences").hidden = sentences.length < 2;
+}
+
+function headNote(head) {
+  const note = place().heads[head];
+  return note ? [element("small", {}, note)] : [];
+}
+
+/* All of a head at a glance: a row a query, a column a key. */
+function thumbnail(head) {
+  const weights = ofHead(found().weights, head);
+  const lines = place().query ? weights : [weights];
+  const canvas = element("canvas", { width: lines[0].length, height: lines.length, "aria-hidden": "true" });
+  const pen = canvas.getContext("2d");
+  const colour = getComputedStyle(document.documentElement).getPropertyValue("--shade").trim();
+  lines.forEach((line, y) =>
+    line.forEach((weight, x) => {
+      pen.fillStyle = `rgb(${colour} / ${depth(weight / 1000)})`;
+      pen.fillRect(x, y, 1, 1);
+    }),
+  );
+  return canvas;
+}
+
+/* --- Words --------------------------------------------------------------------------------- */
+
+const TITLES = {
+  source: "Source",
+  words: "Sentence",
+  target: "Writing this word …",
+  written: "… it looks back at",
+  first: "First sentence",
+  second: "Second sentence",
+};
+
+const isRightToLeft = (words) => {
+  const text = words.join("");
+  const letters = (pattern) => (text.match(pattern) || []).length;
+  return 2 * letters(/[\p{Script=Arabic}\p{Script=Hebrew}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}]/gu) > letters(/\p{L}/gu);
+};
+
+/* A piece of a word, with the signs that say how pieces are joined in a fainter tone. */
+function pieceOf(word) {
+  const [, before, text, after] = /^(▁|##)?(.*?)(@@)?$/su.exec(word);
+  const sign = (mark) => (mark ? [element("span", { class: "sign" }, mark)] : []);
+  return element("span", { class: "text", dir: "auto" }, ...sign(before), text, ...sign(after));
+}
+
+function rowOf(name, points) {
+  const words = rows()[name];
+  const made = words.map((word, index) => {
+    const content = [pieceOf(word), element("span", { class: "number", "aria-hidden": "true" })];
+    if (!points) return element("span", { class: "word" }, ...content);
+    const button = element("button", { class: "word", type: "button" }, ...content);
+    button.addEventListener("pointerenter", () => point(index));
+    button.addEventListener("focus", () => pin(index));
+    button.addEventListener("click", () => pin(index));
+    return button;
+  });
+  const rightToLeft = isRightToLeft(words);
+  const line = element("div", { class: "words", id: `row-${name}`, dir: rightToLeft ? "rtl" : "ltr" }, ...made);
+  const language = data.model.languages?.[name];
+  if (language) line.setAttribute("lang", language);
+  if (points) {
+    line.addEventListener("pointerleave", () => point(null));
+    line.addEventListener("keydown", (event) => move(event, made, rightToLeft));
+  }
+  return element("div", { class: name === place().key ? "row keys" : "row" }, element("h2", {}, TITLES[name]), line);
+}
+
+function showWords() {
+  const here = place();
+  state.word = Math.min(state.word, here.query ? rows()[here.query].length - 1 : 0);
+  const made = [];
+  if (here.query && here.query !== here.key) made.push(rowOf(here.query, true));
+  made.push(rowOf(here.key, here.query === here.key));
+  $("words").replaceChildren(...made);
+  $("note").textContent = here.note;
+}
+
+function point(index) {
+  state.pointed = index;
+  showAttention();
+}
+
+function pin(index) {
+  state.word = index;
+  point(null);
+  remember();
+}
+
+function move(event, words, rightToLeft) {
+  const ahead = { ArrowRight: rightToLeft ? -1 : 1, ArrowLeft: rightToLeft ? 1 : -1 }[event.key];
+  const to = { Home: 0, End: words.length - 1 }[event.key] ?? (ahead && state.word + ahead);
+  if (to === undefined || !words[to]) return;
+  event.preventDefault();
+  words[to].focus();
+}
+
+/* --- Where the word attends ---------------------------------------------------------------- */
+
+function showAttention() {
+  const here = place();
+  const given = shares();
+  if (here.query) {
+    [...$(`row-${here.query}`).children].forEach((word, index) => {
+      word.classList.toggle("chosen", index === query());
+      word.tabIndex = index === state.word ? 0 : -1;
+      word.setAttribute("aria-pressed", index === state.word);
+    });
+  }
+  [...$(`row-${here.key}`).children].forEach((word, index) => {
+    word.style.setProperty("--share", depth(given[index]));
+    const percent = Math.round(100 * given[index]);
+    word.querySelector(".number").textContent = percent ? `${percent}` : "";
+  });
+  showStrongest(given);
+  showOwn();
+}
+
+/* A bar for each [name, value], as long as its part of the greatest, or of `most`. */
+function bars(shown, most = Math.max(...shown.map(([, value]) => value), 1e-9)) {
+  const list = element("dl", { class: "bars" });
+  for (const [word, value] of shown) {
+    const bar = element("span", { class: "bar" });
+    bar.style.setProperty("--share", Math.max(value, 0) / most);
+    list.append(element("dt", { dir: "auto", title: word }, pieceOf(word)), element("dd", {}, element("span", {}, bar), value.toFixed(3)));
+  }
+  return list;
+}
+
+/* Words and values, the greatest first. */
+function greatest(words, values) {
+  return words
+    .map((word, index) => [word, values[index]])
+    .filter(([, value]) => value !== 0)
+    .sort((one, other) => other[1] - one[1])
+    .slice(0, STRONGEST);
+}
+
+function showStrongest(given) {
+  const here = place();
+  const word = here.query && element("bdi", {}, pieceOf(rows()[here.query][query()]));
+  let title = ["The pooling weighs most"];
+  if (here.query === "target") title = ["Writing ", word, ", the model attends most to"];
+  else if (here.query) title = [word, " attends most to"];
+  $("strongest").replaceChildren(element("h2", {}, ...title), bars(greatest(rows()[here.key], given)));
+}
+
+function showOwn() {
+  const here = place();
+  const shown = [];
+  const points = ownPoints();
+  if (points.length) {
+    const { title, about } = here.own;
+    const parameters = here.own.parameters?.[state.head];
+    shown.push(element("h2", {}, title), curve(points));
+    shown.push(element("p", { class: "about" }, [parameters, about].filter(Boolean).join("; ")));
+  } else if (here.own) {
+    shown.push(element("h2", {}, here.own.title), element("p", { class: "about" }, "Each head has its own: choose one."));
+  }
+  if (found().words) {
+    const weights = ofHead(found().words, state.head).map((weight) => weight / 1000);
+    shown.push(element("h2", {}, "source2token, mean over the features"), bars(greatest(rows()[here.key], weights)));
+  }
+  $("own").replaceChildren(...shown);
+}
+
+/* A value for each distance; dots where the sentence has a word. */
+function curve(points) {
+  const [width, height, left, bottom] = [300, 130, 32, 24];
+  const furthest = Math.max(...points.map(([at]) => Math.abs(at)), 1);
+  const top = Math.max(...points.map(([, value]) => value), 0.001);
+  const x = (at) => left + ((at + furthest) / (2 * furthest)) * (width - left - 6);
+  const y = (value) => height - bottom - (value / top) * (height - bottom - 10);
+  const line = points.map(([at, value]) => `${x(at).toFixed(1)},${y(value).toFixed(1)}`).join(" ");
+  const text = (content, at, anchor, up) => drawing("text", { x: at, y: up, "text-anchor": anchor }, content);
+  const keys = rows()[place().key].length;
+  const dots = points
+    .filter(([at]) => query() + at >= 0 && query() + at < keys)
+    .map(([at, value]) => drawing("circle", { cx: x(at), cy: y(value), r: 2.5 }));
+  return drawing(
+    "svg",
+    { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "value by how far the word attended to is" },
+    drawing("line", { class: "axis", x1: left, x2: width, y1: y(0), y2: y(0) }),
+    drawing("line", { class: "axis", x1: x(0), x2: x(0), y1: 6, y2: y(0) }),
+    drawing("polyline", { class: "curve", points: line }),
+    ...dots,
+    text(top.toPrecision(2), left - 4, "end", y(top) + 4),
+    text("0", left - 4, "end", y(0) + 4),
+    text(`${furthest} before`, left, "start", height - 8),
+    text("the word", x(0), "middle", height - 8),
+    text(`${furthest} after`, width, "end", height - 8),
+  );
+}
+
+/* --- What the model says ------------------------------------------------------------------- */
+
+function showOutcome() {
+  const { text, outcome } = sentence();
+  const shown = [element("p", { dir: "auto" }, text)];
+  if (outcome.text !== undefined) {
+    const how = outcome.given ? "A translation that was given" : `What the model makes of it, log-probability ${outcome.score}`;
+    shown.push(element("h2", {}, how), element("p", { class: "said", dir: "auto" }, outcome.text));
+  } else {
+    const said = outcome.label ?? `${outcome.score}`;
+    shown.push(element("h2", {}, "Predicted"), element("p", { class: "said" }, said));
+    shown.push(bars(greatest(Object.keys(outcome.probabilities), Object.values(outcome.probabilities)), 1));
+  }
+  $("outcome").replaceChildren(...shown);
+}
+
+/* --- The whole ----------------------------------------------------------------------------- */
+
+function show() {
+  $("main").hidden = !data.sentences.length;
+  if (!data.sentences.length) return;
+  const { checkpoint, about, places } = data.model;
+  $("model").textContent = `${checkpoint}: ${about}`;
+  state.head = places[state.place].heads.length > state.head ? state.head : MEAN;
+  if (places[state.place].heads.length === 1) state.head = 0;
+  state.pointed = null;
+  showChoices();
+  showOutcome();
+  showWords();
+  showAttention();
+  remember();
+}
+
+/* What is chosen stands in the address, from 1, and can be sent to others. */
+function remember() {
+  const { sentence, place, head, word } = state;
+  const chosen = { sentence: sentence + 1, place: place + 1, head: head === MEAN ? "mean" : head + 1, word: word + 1 };
+  history.replaceState(null, "", `#${new URLSearchParams(chosen)}`);
+}
+
+function recall() {
+  const chosen = new URLSearchParams(location.hash.slice(1));
+  const number = (name, most) => {
+    const value = Number(chosen.get(name)) - 1;
+    return Number.isInteger(value) && value >= 0 && value < most ? value : 0;
+  };
+  if (!data.sentences.length) return;
+  state.sentence = number("sentence", data.sentences.length);
+  state.place = number("place", data.model.places.length);
+  state.head = Number(chosen.get("head")) ? number("head", place().heads.length) : MEAN;
+  state.word = number("word", place().query ? rows()[place().query].length : 1);
+}
+
+async function ask(event) {
+  event.preventDefault();
+  const text = $("typed").value;
+  $("answer").textContent = "The model is reading …";
+  try {
+    const body = JSON.stringify({ text });
+    const response = await fetch("look", { method: "POST", headers: { "Content-Type": "application/json" }, body });
+    const answer = await response.json();
+    $("answer").textContent = answer.error || "";
+    if (answer.error) return;
+    data.model = answer.model;
+    data.sentences = [...data.sentences, answer.sentence].slice(-MOST_SENTENCES);
+    Object.assign(state, { sentence: data.sentences.length - 1, word: 0 });
+    show();
+  } catch {
+    $("answer").textContent = "The server does not answer: it has been stopped.";
+  }
+}
+
+$("sentence").addEventListener("change", (event) => {
+  Object.assign(state, { sentence: Number(event.target.value), word: 0 });
+  show();
+});
+$("ask").hidden = !data.serves;
+$("ask").addEventListener("submit", ask);
+addEventListener("hashchange", () => {
+  recall();
+  show();
+});
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", show);
+recall();
+show();

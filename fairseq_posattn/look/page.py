@@ -1,0 +1,43 @@
+"""The page: its files, and the numbers in it, as one file that asks for nothing else."""
+
+import base64
+import hashlib
+import json
+from importlib import resources
+
+
+def page(model: dict | None, sentences: list[dict], *, serves: bool = False) -> str:
+    """A whole HTML page.
+
+    Args:
+        model, sentences: see :mod:`.view`.
+        serves: whether there is a server behind it that takes more sentences.
+    """
+    html, style, script = (
+        resources.files(__package__).joinpath(f"page.{kind}").read_text(encoding="utf-8")
+        for kind in ("html", "css", "js")
+    )
+    data = as_script({"model": model, "sentences": sentences, "serves": serves})
+    connect = "'self'" if serves else "'none'"
+    # What is not of the page itself is neither run nor loaded, whatever the texts contain.
+    policy = (
+        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
+        f"connect-src {connect}; base-uri 'none'; form-action 'none'"
+    )
+    parts = {"POLICY": policy, "STYLE": style, "DATA": data, "SCRIPT": script}
+    for name, part in parts.items():
+        before, after = html.split(f"@{name}@")
+        parts[name] = before + part
+        html = after
+    return "".join(parts.values()) + html
+
+
+def as_script(content) -> str:
+    """JSON that ends no element of HTML, whatever texts are in it."""
+    text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _hash(text):
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"

@@ -1,0 +1,167 @@
+"""Where in a model words attend, and what is shown of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from fairseq_posattn.analysis.heatmap import note_on_head
+from fairseq_posattn.analysis.sublayers import AttentionSublayer, sublayers_of
+from fairseq_posattn.attention import DirectionalBlock, Source2TokenPooling, TensorizedAttention
+from fairseq_posattn.attention.mechanism import AttentionFunction, Mechanism
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.layers.multi_query import MultiQueryPooling
+from fairseq_posattn.layers.multihead import MultiheadCrossAttention
+from fairseq_posattn.trained_model import TrainedModel
+
+# Rows of words.
+SOURCE, TARGET, WRITTEN = "source", "target", "written"
+WORDS, FIRST, SECOND = "words", "first", "second"
+POOLING = "pooling"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Somewhere in a model where words attend.
+
+    Attributes:
+        part: of the model, ``encoder``, ``decoder``, ``cross attention`` or, of a classifier,
+            ``words`` and ``pooling``.
+        layer: counted from 1.
+        name: of the sublayer.
+        module: what is watched, see :func:`fairseq_posattn.analysis.collect.watching`.
+        owner: what has the parameters or masks of it: often the module itself.
+        query, key: the rows of words that attend and that are attended to; there is no query where
+            the words are pooled.
+        call: which of the module's calls it is: of a pair of sentences, the second sees the second.
+    """
+
+    part: str
+    layer: int
+    name: str
+    module: nn.Module
+    owner: nn.Module
+    query: str | None
+    key: str
+    call: int = 0
+
+    def weights(self, found: Tensor) -> Tensor:
+        """What is shown, ``[H, query, key]``, or ``[H, key]`` where words are pooled.
+
+        Args:
+            found: as the module returned it, of one sentence.
+        """
+        if isinstance(self.owner, Source2TokenPooling):
+            return found[0].mean(-1)[None]  # of [1, T, C]
+        if isinstance(self.owner, DirectionalBlock):
+            return found.mean(1)  # of [1, C, T, T]
+        if found.dim() == 5:
+            return found[0].mean(1)  # MPSAN, of [1, K, S, T, T]
+        return found[0]
+
+    def note(self, found: Tensor) -> str:
+        """How several weights of a pair became one, or what else there is to say of them."""
+        if isinstance(self.owner, TensorizedAttention):
+            return (
+                "Shown is the weight of each pair of words (token2token). For each feature the "
+                "model multiplies it by a weight of the word attended to (source2token)."
+            )
+        if isinstance(self.owner, Source2TokenPooling):
+            return _mean_of("word", found.size(-1))
+        if isinstance(self.owner, DirectionalBlock):
+            return _mean_of("pair of words", found.size(1))
+        if found.dim() == 5 and found.size(2) > 1:
+            return _mean_of("pair of words", found.size(2))
+        return ""
+
+    def heads(self, count: int) -> list[str]:
+        """What is particular to each head."""
+        masks = getattr(self.owner, "masks", None)
+        known = count if masks is None else len(masks.names)
+        return [note_on_head(self.owner, head) if head < known else "" for head in range(count)]
+
+
+def _mean_of(whom, features):
+    return (
+        f"The model has a weight for each {whom} and each of {features} features: shown is the "
+        "mean over the features."
+    )
+
+
+def of_translation(trained: TrainedModel) -> list[Place]:
+    """Those of a model that writes: of the encoder, the decoder, and from it to the encoder."""
+    places = [
+        *_of_sublayers("encoder", sublayers_of(trained, "encoder"), SOURCE, SOURCE),
+        *_of_sublayers("decoder", sublayers_of(trained, "decoder"), TARGET, WRITTEN),
+    ]
+    cross = sublayers_of(trained, "decoder", MultiheadCrossAttention)
+    return places + _of_sublayers("cross attention", cross, TARGET, SOURCE)
+
+
+def of_classifier(trained: TrainedModel, apart: bool) -> list[Place]:
+    """Those of a classifier; ``apart``: of each of two sentences.
+
+    Raises:
+        UsageError: no words attend in it, or what does is none of a row of words.
+    """
+    encoder = trained.model.encoder
+    if encoder.sentences is not None:
+        raise UsageError(
+            f"{trained.path} reads documents a sentence at a time: the page shows models that read "
+            "all words at once"
+        )
+    rows = [(FIRST, "first sentence, "), (SECOND, "second sentence, ")] if apart else [(WORDS, "")]
+    places = [
+        place
+        for call, (row, prefix) in enumerate(rows)
+        for place in _of_words(trained, row, prefix, call)
+    ]
+    if not places or encoder.ngrams is not None:
+        raise UsageError(
+            f"{trained.path}: --encoder {trained.config.encoder} with --pooling "
+            f"{trained.config.pooling} has no attention between words to look at"
+        )
+    return places
+
+
+def _of_sublayers(
+    part: str, sublayers: Sequence[AttentionSublayer], query: str, key: str, call: int = 0
+) -> list[Place]:
+    return [
+        Place(part, one.layer, one.name, one.mechanism, one.mechanism, query, key, call)
+        for one in sublayers
+    ]
+
+
+def _of_words(trained, row, prefix, call):
+    """The places that one sentence goes through."""
+    words = trained.model.encoder.words
+    part = f"{prefix}words"
+    if trained.model.encoder.layers:
+        places = _of_sublayers(part, sublayers_of(trained, "encoder"), row, row, call)
+    else:
+        found = list(_attending(words.encoder))
+        if len(found) == 1:
+            found = [(str(trained.config.encoder), *found[0][1:])]
+        places = [
+            Place(part, 1, name, module, owner, row, row, call) for name, module, owner in found
+        ]
+    pooling = words.pooling
+    if isinstance(pooling, MultiQueryPooling | Source2TokenPooling):
+        watched = getattr(pooling, "attend", pooling)
+        name = str(trained.config.pooling)
+        part = f"{prefix}{POOLING}"
+        places.append(Place(part, 1, name, watched, pooling, None, row, call))
+    return places
+
+
+def _attending(encoder: nn.Module):
+    """Name, module and owner of what attends in an encoder that has no layers of sublayers."""
+    modules = dict(encoder.named_modules())
+    for path, module in modules.items():
+        if isinstance(module, Mechanism):
+            yield path, module, module
+        elif isinstance(module, AttentionFunction):
+            owner = modules[path.rpartition(".")[0]]
+            is_block = isinstance(owner, DirectionalBlock)
+            yield owner.masks.names[0] if is_block else path.replace("_", " "), module, owner

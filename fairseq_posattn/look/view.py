@@ -1,0 +1,232 @@
+"""What the page shows of sentences: plain lists and dictionaries."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from fairseq_posattn import prediction, translation
+from fairseq_posattn.analysis.collect import watching
+from fairseq_posattn.analysis.sublayers import choose
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.layers.sentence_batches import words_only
+from fairseq_posattn.look import own, places
+from fairseq_posattn.look.places import Place
+from fairseq_posattn.prediction_command import guess_words
+from fairseq_posattn.preparation.plain_text import splitter
+from fairseq_posattn.trained_model import TrainedModel, load
+from fairseq_posattn.translation import Translator
+
+START = "(start)"  # what a decoder is given in place of a first word
+
+
+class TooMuchError(UsageError):
+    """A sentence has more weights than there is room for."""
+
+
+class View:
+    """A model, and where its words attend; called with a text, it returns what is shown of it.
+
+    Attributes:
+        trained: the model.
+        places: those that are shown.
+        about: what it does, in a few words.
+        languages: of rows of words, where they are known.
+        writes: whether it translates or summarises.
+    """
+
+    about: str
+    writes = False
+    languages: ClassVar[dict[str, str]] = {}
+
+    def __init__(self, trained: TrainedModel, shown: Sequence[Place]):
+        self.trained = trained
+        self.places = list(shown)
+        self._notes: dict[int, dict] = {}
+
+    def __call__(self, text: str, target: str | None = None, room: int | None = None) -> dict:
+        """Translate or classify a text, and watch it.
+
+        Args:
+            text: plain.
+            target: a translation, plain; None for the model's own.
+            room: how many weights may be kept.
+
+        Returns:
+            ``text``; ``outcome``, what the model says of it; ``rows`` of words, by name;
+            ``attention``, of each place ``weights`` in thousandths and what :func:`.own.of_call`
+            returned; and ``size``, how many weights that are.
+
+        Raises:
+            UsageError: the text cannot be taken; :class:`TooMuchError`: it needs more room.
+        """
+        raise NotImplementedError
+
+    def description(self) -> dict:
+        """The model, and of each place what is the same for all sentences; after the first."""
+        return {
+            "checkpoint": "/".join(Path(self.trained.path).parts[-2:]),
+            "about": self.about,
+            "languages": self.languages,
+            "places": [
+                {
+                    **{"part": place.part, "layer": place.layer, "name": place.name},
+                    **{"query": place.query, "key": place.key},
+                    **self._notes[index],
+                    "own": own.of_place(place),
+                }
+                for index, place in enumerate(self.places)
+            ],
+        }
+
+    @torch.inference_mode()
+    def _watch(self, run: Callable[[], object], room: int | None) -> tuple[dict, object]:
+        """What the places give in a run of the model, and the run's own result."""
+        modules = list(dict.fromkeys(place.module for place in self.places))
+        calls = [0] * len(modules)
+        found: list[dict] = [{} for _ in self.places]
+        size = 0
+
+        def observe(number, module, args, weights):
+            nonlocal size
+            for index, place in enumerate(self.places):
+                if place.module is module and place.call == calls[number]:
+                    shown = place.weights(weights)
+                    if not shown.isfinite().all():
+                        raise UsageError(
+                            f"{self.trained.path}: what the model gives is no number (NaN or "
+                            "infinite)"
+                        )
+                    size += shown.numel()
+                    if room is not None and size > room:
+                        raise TooMuchError("the page has no room for all its weights")
+                    found[index] = {
+                        "weights": own.thousandths(shown),
+                        **own.of_call(place, args, weights),
+                    }
+                    notes = {"heads": place.heads(len(shown)), "note": place.note(weights)}
+                    self._notes.setdefault(index, notes)
+            calls[number] += 1
+
+        with watching(modules, observe):
+            result = run()
+        return {"attention": found, "size": size}, result
+
+
+class TranslationView(View):
+    """Of a model that translates or summarises."""
+
+    writes = True
+
+    def __init__(self, trained: TrainedModel, translator: Translator, shown: Sequence[Place]):
+        super().__init__(trained, shown)
+        self.translator = translator
+        cfg = translator.task.cfg
+        self.about = f"{cfg.source_lang} to {cfg.target_lang}"
+        self.languages = {places.SOURCE: cfg.source_lang}
+        self.languages |= dict.fromkeys((places.TARGET, places.WRITTEN), cfg.target_lang)
+
+    def __call__(self, text, target=None, room=None):
+        source = self.translator.encode(text)
+        if not len(source):
+            raise UsageError("there are no words in it")
+        if target is None:
+            (translated,) = self.translator([text])
+            best = translated.hypotheses[0]
+            outcome, pieces = {"text": best.text, "score": round(best.score, 3)}, best.pieces
+        else:
+            outcome, pieces = {"text": target, "given": True}, self._split(target)
+        dictionary = self.translator.task.target_dictionary
+        written = dictionary.encode_line(pieces, add_if_not_exist=False).long()
+        longest = self.trained.model.max_decoder_positions()
+        if len(written) > longest:
+            raise UsageError(
+                f"the translation has {len(written)} pieces, and the model writes {longest} at most"
+            )
+        before = torch.cat([written[-1:], written[:-1]])  # the end stands for the start
+        watched, _ = self._watch(
+            lambda: self.trained.model(
+                src_tokens=source[None],
+                src_lengths=torch.tensor([len(source)]),
+                prev_output_tokens=before[None],
+            ),
+            room,
+        )
+        target_words = _names(written, dictionary)
+        rows = {
+            places.SOURCE: _names(source, self.translator.dictionary),
+            places.TARGET: target_words,
+            places.WRITTEN: [START, *target_words[:-1]],
+        }
+        return {"text": text, "outcome": outcome, "rows": rows, **watched}
+
+    def _split(self, target):
+        told, cfg = self.translator.manifest, self.translator.task.cfg
+        return splitter(cfg.data, told, cfg.target_lang)(target) if told else target.strip()
+
+
+class ClassifierView(View):
+    """Of a model that predicts a label or a score."""
+
+    def __init__(self, trained: TrainedModel, predictor, shown: Sequence[Place]):
+        super().__init__(trained, shown)
+        self.predictor = predictor
+        self.about = f"{trained.config.encoder}, {trained.config.pooling} pooling"
+
+    def __call__(self, text, target=None, room=None):
+        encoded = self.predictor.encode(text.split("\t"))
+        watched, (found,) = self._watch(lambda: self.predictor.predict([encoded]), room)
+        dictionary = self.predictor.dictionary
+        names = (places.FIRST, places.SECOND) if self.predictor.apart else (places.WORDS,)
+        rows = {
+            name: _names(
+                words_only(tokens[None], dictionary.pad(), dictionary.eos())[0], dictionary
+            )
+            for name, tokens in zip(names, encoded, strict=True)
+        }
+        outcome = {
+            "label": found.label,
+            "score": found.score and round(found.score, 3),
+            "probabilities": {name: round(p, 3) for name, p in found.probabilities.items()},
+        }
+        return {"text": text, "outcome": outcome, "rows": rows, **watched}
+
+
+def _names(tokens: Tensor, dictionary) -> list[str]:
+    return [dictionary[index] for index in tokens.tolist()]
+
+
+def open_view(
+    checkpoint: str,
+    data: str | None = None,
+    *,
+    layers: Sequence[int] | None = None,
+    names: Sequence[str] | None = None,
+    **decoding,
+) -> View:
+    """Load a model to look into, onto the CPU: it is a sentence at a time.
+
+    Args:
+        checkpoint, data: see :func:`fairseq_posattn.translation.load`.
+        layers, names: of sublayers, to be shown alone.
+        decoding: of a model that translates.
+
+    Raises:
+        UsageError: the model cannot be loaded, or has nothing to show.
+    """
+    trained = load(checkpoint, data)
+    if isinstance(trained.task, translation.TranslationTask):
+        shown = places.of_translation(trained)
+        translator = translation.translator_of([trained], device="cpu", **decoding)
+        return TranslationView(trained, translator, choose(shown, layers, names))
+    predictor = prediction.predictor_of(trained, device="cpu")
+    if not isinstance(predictor, prediction.Predictor):
+        raise UsageError(
+            f"{checkpoint} tags the roles of a predicate: the page shows models that translate, "
+            "summarise or classify"
+        )
+    guess_words(predictor)
+    shown = places.of_classifier(trained, predictor.apart)
+    return ClassifierView(trained, predictor, choose(shown, layers, names))

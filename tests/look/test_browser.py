@@ -1,0 +1,288 @@
+"""The page as a browser shows it: pointed at, typed into, by keyboard, at the width of a phone."""
+
+import json
+import re
+import threading
+
+import pytest
+from browser import Browser, find
+
+from fairseq_posattn.look.page import page
+from fairseq_posattn.look.server import LookServer
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(find() is None, reason="no Chromium or Chrome here; see CONTRIBUTING.md"),
+]
+
+# A picture of the page as it is shown, in plain lists.
+SHOWN = """(() => {
+  const texts = (selector) => [...document.querySelectorAll(selector)].map((one) => one.innerText);
+  const row = (name) => [...document.querySelectorAll(`#row-${name} .word`)];
+  return {
+    rows: Object.fromEntries([...document.querySelectorAll(".words")].map((line) => {
+      const words = [...line.children];
+      return [line.id.slice(4), words.map((word) => word.querySelector(".text").textContent)];
+    })),
+    numbers: texts(".keys .number"),
+    shades: [...document.querySelectorAll(".keys .word")].map(
+      (word) => getComputedStyle(word).backgroundColor),
+    chosen: texts(".chosen .text"),
+    strongest: texts("#strongest dt"),
+    own: texts("#own h2"),
+    dots: document.querySelectorAll("#own circle").length,
+    note: document.querySelector("#note").textContent,
+    outcome: document.querySelector("#outcome").innerText,
+    heads: texts("#head label"),
+    hash: location.hash,
+  };
+})()"""
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    browser = Browser(find(), tmp_path_factory.mktemp("browser"))
+    yield browser
+    assert browser.process.poll() is None
+    browser.close()
+
+
+@pytest.fixture
+def visit(browser, tmp_path):
+    """``visit(view, "a b", ..., hash="#word=2")``: what the page shows, and its data."""
+
+    def visit(view, *texts, hash="", width=1200, scheme="light"):
+        sentences = [view(*text) if isinstance(text, tuple) else view(text) for text in texts]
+        path = tmp_path / "page.html"
+        path.write_text(page(view.description(), sentences), encoding="utf-8")
+        browser.window(width, scheme=scheme)
+        browser.open(f"file://{path}{hash}")
+        assert browser.complaints() == []
+        return browser.run(SHOWN), sentences
+
+    return visit
+
+
+def percents(weights):
+    """The numbers under words."""
+    rounded = [int(weight / 10 + 0.5) for weight in weights]
+    return [str(one) if one else "" for one in rounded]
+
+
+def test_a_word_under_the_pointer_shows_where_it_attends(browser, visit, translator):
+    _, (sentence,) = visit(translator(), "a b c d", hash="#place=1&head=2&word=1")
+    browser.point("#row-source .word:nth-child(3)")
+    shown = browser.run(SHOWN)
+    weights = sentence["attention"][0]["weights"][1][2]
+    assert shown["chosen"] == ["c"]
+    assert shown["numbers"] == percents(weights)
+    words = sentence["rows"]["source"]
+    assert shown["strongest"][0] == words[weights.index(max(weights))]
+    assert "Dynamic mask" in shown["own"][0] and shown["dots"] == len(words)
+    browser.ask("Input.dispatchMouseEvent", type="mouseMoved", x=2, y=2)
+    shown = browser.run(SHOWN)  # back to the one that was chosen
+    assert shown["chosen"] == ["a"]
+    assert shown["numbers"] == percents(sentence["attention"][0]["weights"][1][0])
+
+
+def test_colours_tell_the_weights(visit, translator):
+    shown, (sentence,) = visit(translator(), "a b c d", hash="#place=1&head=2&word=1")
+    weights = sentence["attention"][0]["weights"][1][0]
+    depths = [float(re.search(r"[\d.]+(?=\)$)", shade)[0]) for shade in shown["shades"]]
+    assert depths == pytest.approx([(weight / 1000) ** 0.5 for weight in weights], abs=0.01)
+
+
+def test_a_click_chooses_part_layer_head_and_sentence(browser, visit, translator):
+    _, sentences = visit(translator(), "a b", ("c d e", "A B"))
+    browser.run("sentence.__proto__")  # the page is there
+    browser.run(
+        "(() => { const list = document.querySelector('#sentence'); list.value = 1;"
+        " list.dispatchEvent(new Event('change')); })()"
+    )
+    for name, value in (("part", "cross attention"), ("layer", 2), ("head", 0)):
+        browser.click(f'#{name} input[value="{value}"]')
+    browser.click("#row-target .word:nth-child(2)")
+    shown = browser.run(SHOWN)
+    assert shown["rows"] == {"target": ["A", "B", "</s>"], "source": ["c", "d", "e", "</s>"]}
+    assert shown["hash"] == "#sentence=2&place=10&head=1&word=2"
+    assert shown["numbers"] == percents(sentences[1]["attention"][9]["weights"][0][1])
+    assert browser.complaints() == []
+    browser.run("location.reload()")
+    browser._read(lambda told: told.get("method") == "Page.loadEventFired")
+    assert browser.run(SHOWN)["numbers"] == shown["numbers"]
+
+
+def test_the_keyboard_does_all_that_the_pointer_does(browser, visit, translator):
+    _, (sentence,) = visit(translator(), ("a b c", "A B C"), hash="#head=1")
+    for _ in range(12):
+        browser.press("Tab")
+        if browser.run("document.activeElement.classList.contains('word')"):
+            break
+    browser.press("ArrowRight")
+    browser.press("ArrowRight")
+    assert browser.run(SHOWN)["chosen"] == ["c"]
+    assert browser.run(SHOWN)["numbers"] == percents(sentence["attention"][0]["weights"][0][2])
+    browser.press("ArrowLeft")
+    assert browser.run(SHOWN)["chosen"] == ["b"]
+    browser.press("End")
+    assert browser.run(SHOWN)["chosen"] == ["</s>"]
+    browser.run("document.querySelector('#part input:checked').focus()")
+    browser.press("ArrowRight")  # as radio buttons everywhere
+    assert set(browser.run(SHOWN)["rows"]) == {"target", "written"}
+    assert browser.run("document.activeElement.value") == "decoder"
+
+
+def test_the_mean_of_all_heads(visit, translator):
+    shown, (sentence,) = visit(translator(), "a b c", hash="#place=2&word=2&head=mean")
+    heads = sentence["attention"][1]["weights"]
+    mean = [sum(head[1][key] for head in heads) / len(heads) for key in range(4)]
+    assert shown["numbers"] == percents(mean)
+    assert shown["heads"] == ["mean", "1", "2"]
+
+
+@pytest.mark.parametrize(
+    "name, title",
+    [
+        ("da", "Learned function of distance"),
+        ("masked", "Positional mask"),
+        ("sman", "Static mask"),
+        ("gaussian", "Learned Gaussian"),
+    ],
+)
+def test_what_a_mechanism_has_of_its_own_is_drawn(visit, translator, name, title):
+    view = translator(encoder_sublayers=f"{name},ffn")
+    shown, _ = visit(view, "a b c", hash="#place=1&head=1&word=1")
+    assert shown["own"][0].startswith(title)
+    assert shown["dots"] == 4
+
+
+def test_a_classifier(browser, visit, classifier):
+    view = classifier(encoder="mpsan", pooling="source2token")
+    shown, (sentence,) = visit(view, "a b d e", hash="#place=1&head=4&word=2")
+    assert sentence["outcome"]["label"] in shown["outcome"]
+    assert shown["heads"][-1].endswith("mask future+scaled_distance")
+    assert shown["numbers"][:2] == ["", ""] and shown["dots"] == 4
+    browser.click('#part input[value="pooling"]')
+    shown = browser.run(SHOWN)
+    assert shown["numbers"] == percents(sentence["attention"][1]["weights"][0])
+    assert "each of 8 features: shown is the mean" in shown["note"]
+    assert browser.complaints() == []
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {"encoder": "cspan", "pooling": "multi_query", "pooling_queries": 3},
+        {"encoder": "mtsa", "pooling": "mean"},
+        {"encoder": "bilstm", "pooling": "attention"},
+    ],
+)
+def test_other_classifiers_at_all_their_places(browser, visit, classifier, flags):
+    view = classifier(**flags)
+    for number in range(len(view.places)):
+        shown, (sentence,) = visit(view, "a b d e", hash=f"#place={number + 1}&head=1&word=2")
+        weights = sentence["attention"][number]["weights"][0]
+        assert shown["numbers"] == percents(weights[1] if view.places[number].query else weights)
+    assert ("source2token, mean over the features" in shown["own"]) == (flags["encoder"] == "mtsa")
+
+
+def test_right_to_left_is_laid_out_so(browser, visit, translator):
+    japanese, arabic = "猫 が 外 を 見る", "القطة تنظر من النافذة ."
+    view = translator(japanese, arabic, source_lang="ja", target_lang="ar")
+    number = len(view.places)
+    shown, _ = visit(view, (japanese, arabic), hash=f"#place={number}&word=1")
+    assert shown["rows"]["source"] == [*japanese.split(), "</s>"]
+    places = browser.run(
+        "['target', 'source'].map((name) => [...document.querySelectorAll(`#row-${name} .word`)]"
+        ".map((word) => word.getBoundingClientRect().x))"
+    )
+    assert places[0] == sorted(places[0], reverse=True)
+    assert places[1] == sorted(places[1])
+    languages = "['target', 'source'].map((name) => document.getElementById(`row-${name}`).lang)"
+    assert browser.run(languages) == ["ar", "ja"]
+    browser.run("document.querySelector('#row-target .word').focus()")
+    browser.press("ArrowLeft")
+    assert browser.run(SHOWN)["chosen"] == ["تنظر"]
+
+
+def test_what_looks_like_html_is_shown_and_not_run(browser, visit, classifier):
+    text = "<img src=x onerror=document.title=1> </script><script>document.title=2</script> &lt;"
+    shown, _ = visit(classifier(encoder="mpsan"), text)
+    assert text in shown["outcome"]
+    assert browser.run("document.title") == "Where words attend"
+    assert browser.run("document.images.length") == 0
+
+
+def test_it_asks_the_network_for_nothing(browser, visit, translator):
+    visit(translator(), "a b")
+    assert [url.partition(":")[0] for url in browser.requests()] == ["file"]
+    answer = browser.run("fetch('http://127.0.0.1:9/').then(() => 'sent', () => 'refused')")
+    assert answer == "refused"
+    assert any("Content Security Policy" in json.dumps(told) for told in browser.complaints())
+
+
+@pytest.mark.parametrize("width", [360, 800, 1400])
+@pytest.mark.parametrize("number", [1, 5, 10])
+def test_nothing_is_cut_off_at_any_width(browser, visit, translator, width, number):
+    words = "Donaudampfschifffahrtsgesellschaftskapitänsmützenabzeichen a b c d e " * 3
+    visit(translator(words, words), (words, words), hash=f"#place={number}", width=width)
+    assert browser.run("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_words_can_be_read_in_either_scheme(browser, visit, translator, scheme):
+    """A contrast of 4.5, as WCAG asks for, also on the deepest shade."""
+    visit(translator(), "a b", scheme=scheme)
+    contrast = """(() => {
+      const light = (colour) => colour.map((part) => part / 255).map((part) =>
+        part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4)
+        .reduce((sum, part, at) => sum + part * [0.2126, 0.7152, 0.0722][at], 0);
+      const numbers = (text) => text.match(/[\\d.]+/g).slice(0, 3).map(Number);
+      const style = getComputedStyle(document.documentElement);
+      const ink = light(numbers(getComputedStyle(document.body).color));
+      const papers = [getComputedStyle(document.body).backgroundColor,
+                      style.getPropertyValue("--shade")];
+      return papers.map((paper) => light(numbers(paper))).map((paper) =>
+        (Math.max(ink, paper) + 0.05) / (Math.min(ink, paper) + 0.05));
+    })()"""
+    assert min(browser.run(contrast)) >= 4.5
+    paper = browser.run(
+        "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)"
+    )
+    assert (sum(paper) > 3 * 128) == (scheme == "light")
+
+
+def test_what_one_types_is_looked_at(browser, classifier):
+    view = classifier(encoder="mpsan", pooling="source2token")
+    with LookServer(view, [], port=0) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            browser.window(1200)
+            browser.open(f"http://127.0.0.1:{server.server_port}/")
+            shown = typed(browser, "a b <b>d</b>")
+            assert shown["rows"] == {"words": ["a", "b", "<unk>"]}
+            assert "a b <b>d</b>" in shown["outcome"]
+            assert browser.complaints() == []
+            typed(browser, "e " * 40)
+            assert "too many" in browser.run("document.querySelector('#answer').innerText")
+            shown = typed(browser, "d e")
+            assert shown["rows"] == {"words": ["d", "e"]}
+            assert browser.run("document.querySelectorAll('#sentence option').length") == 2
+        finally:
+            server.shutdown()
+            thread.join()
+    typed(browser, "a")
+    assert "has been stopped" in browser.run("document.querySelector('#answer').innerText")
+
+
+def typed(browser, text):
+    """What the page shows after a text was typed into its field, and answered."""
+    browser.run("document.querySelector('#typed').value = ''")
+    browser.click("#typed")
+    browser.type(text)
+    browser.click("#ask button")
+    waiting = "document.querySelector('#answer').innerText.startsWith('The model is reading')"
+    done = f"(done) => {{ const look = () => {waiting} ? setTimeout(look, 20) : done(); look(); }}"
+    browser.run(f"new Promise({done})")
+    return browser.run(SHOWN)

@@ -1,0 +1,289 @@
+import pytest
+import torch
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.look import view as view_module
+from fairseq_posattn.look.view import START, TooMuchError
+
+
+def places_of(view, **wanted):
+    """The numbers of the places with these attributes."""
+    return [
+        index
+        for index, place in enumerate(view.places)
+        if all(getattr(place, name) == value for name, value in wanted.items())
+    ]
+
+
+def weights(sentence, index):
+    return torch.tensor(sentence["attention"][index]["weights"]) / 1000
+
+
+def silence_words(view):
+    """Queries become zero: what is left of attention is what a mechanism has of its own."""
+    for module in view.trained.model.modules():
+        for projection in ("qkv_proj", "query_proj"):
+            if hasattr(module, projection):
+                linear = getattr(module, projection)
+                linear.weight.data.chunk(linear.parts)[0].zero_()
+                linear.bias.data.zero_()
+
+
+def by_distance(own, sentence, index, head):
+    """The own function of a place laid out over the sentence, as the page does it."""
+    line = torch.tensor(own["lines"][head])
+    length, furthest = len(sentence["attention"][index]["weights"][0]), len(line) // 2
+    position = torch.arange(length)
+    values = line[position - position[:, None] + furthest]
+    if own["sigmoid"]:
+        terms = torch.tensor(sentence["attention"][index]["terms"])
+        values = torch.sigmoid(values + terms[:, None])
+    return values
+
+
+# --- Translation -------------------------------------------------------------------------------
+
+
+def test_every_sublayer_of_a_translation_has_its_place(translator):
+    view = translator()
+    sentence = view("a b c")
+    described = view.description()["places"]
+    found = [(one["part"], one["layer"], one["name"]) for one in described]
+    expected = [("encoder", layer, name) for layer in (1, 2) for name in ("dman", "san")]
+    expected += [("decoder", layer, name) for layer in (1, 2) for name in ("dman", "san")]
+    assert found == expected + [("cross attention", layer, "cross") for layer in (1, 2)]
+    rows = sentence["rows"]
+    assert rows["source"] == ["a", "b", "c", "</s>"]
+    assert rows["written"] == [START, *rows["target"][:-1]]
+    for one, attention in zip(described, sentence["attention"], strict=True):
+        shape = (len(one["heads"]), len(rows[one["query"]]), len(rows[one["key"]]))
+        assert torch.tensor(attention["weights"]).shape == shape
+        sums = torch.tensor(attention["weights"]).sum(-1)
+        assert ((sums - 1000).abs() <= shape[-1] / 2 + 1).all()
+
+
+def test_the_words_are_those_that_the_model_writes(translator):
+    view = translator()
+    sentence = view("a b c")
+    (translated,) = view.translator(["a b c"])
+    assert sentence["outcome"]["text"] == translated.text
+    assert sentence["rows"]["target"] == [*translated.hypotheses[0].pieces.split(), "</s>"]
+
+
+def test_a_given_translation_takes_the_place_of_the_models_own(translator):
+    view = translator()
+    sentence = view("a b c", "C B A B")
+    assert sentence["rows"]["target"] == ["C", "B", "A", "B", "</s>"]
+    assert sentence["outcome"] == {"text": "C B A B", "given": True}
+
+
+def test_weights_are_those_of_the_cross_attention_that_the_decoder_returns(translator):
+    view = translator()
+    sentence = view("a b c", "C B A")
+    model, dictionary = view.trained.model, view.translator.task.target_dictionary
+    written = dictionary.encode_line("C B A", add_if_not_exist=False).long()
+    source = view.translator.encode("a b c")[None]
+    before = torch.cat([written[-1:], written[:-1]])[None]
+    for layer in model.decoder.layers:
+        layer.make_generation_fast_(need_attn=True)
+    with torch.no_grad():
+        encoded = model.encoder(source, torch.tensor([4]))
+        _, extra = model.decoder(before, encoder_out=encoded)
+    (last,) = places_of(view, name="cross", layer=2)
+    torch.testing.assert_close(
+        weights(sentence, last).mean(0), extra["attn"][0][0], atol=1e-3, rtol=0
+    )
+
+
+def test_a_decoder_looks_back_only(translator):
+    view = translator()
+    sentence = view("a b c", "C B A")
+    for index in places_of(view, part="decoder"):
+        assert (weights(sentence, index).triu(1) == 0).all()
+    own = view.description()["places"][places_of(view, part="decoder", name="dman")[0]]["own"]
+    furthest = len(own["lines"][0]) // 2
+    assert own["lines"][0][furthest] is not None
+    assert own["lines"][0][furthest + 1 :] == [None] * furthest
+
+
+@pytest.mark.parametrize(
+    "name, flags",
+    [
+        ("dman", {}),
+        ("masked", {"attention_masks": "past+scaled_distance,window:2"}),
+        ("sman", {"sman_radius": "1"}),
+        ("da", {"da_adjustment": "early_add"}),
+    ],
+)
+def test_what_a_mechanism_has_of_its_own_is_all_there_is_where_words_say_nothing(
+    translator, name, flags
+):
+    view = translator(encoder_sublayers=f"{name},ffn", **flags)
+    silence_words(view)
+    sentence = view("a b c d e")
+    (index, _) = places_of(view, part="encoder", name=name)
+    own = view.description()["places"][index]["own"]
+    for head, found in enumerate(weights(sentence, index)):
+        values = by_distance(own, sentence, index, min(head, len(own["lines"]) - 1))
+        values = values.exp() if name == "da" else values
+        expected = values / values.sum(-1, keepdim=True).clamp(min=1e-9)
+        torch.testing.assert_close(found, expected, atol=3e-3, rtol=0)
+
+
+def test_the_gaussian_of_each_word(translator):
+    view = translator(encoder_sublayers="gaussian,ffn")
+    silence_words(view)
+    sentence = view("a b c d e")
+    factors = torch.tensor(sentence["attention"][0]["factors"]) / 1000
+    expected = factors / factors.sum(-1, keepdim=True)
+    torch.testing.assert_close(weights(sentence, 0), expected, atol=3e-3, rtol=0)
+
+
+def test_da_names_its_parameters(translator):
+    view = translator(encoder_sublayers="da,ffn")
+    view("a b")
+    place = view.description()["places"][0]
+    mechanism = view.places[0].module
+    w, v = mechanism.distance_weight[1].item(), mechanism.sigmoid_shift[1].item()
+    assert place["own"]["parameters"][1] == f"w = {w:.2f}, v = {v:.2f}"
+    line, furthest = place["own"]["lines"][1], len(place["own"]["lines"][1]) // 2
+    expected = mechanism.coefficients(torch.arange(4))[1].tolist()
+    assert line[furthest : furthest + 4] == pytest.approx(expected, abs=1e-3)
+    assert line[furthest - 3 : furthest + 1][::-1] == pytest.approx(expected, abs=1e-3)
+
+
+def test_a_sentence_that_is_too_large(translator):
+    view = translator()
+    size = view("a b c", "A B")["size"]
+    assert view("a b c", "A B", room=size)["size"] == size
+    with pytest.raises(TooMuchError):
+        view("a b c", "A B", room=size - 1)
+    assert not any(module._forward_hooks for module in view.trained.model.modules())
+
+
+def test_a_model_of_nan_is_told(translator):
+    view = translator()
+    view.trained.model.encoder.embed_tokens.weight.data.fill_(float("nan"))
+    with pytest.raises(UsageError, match="no number"):
+        view("a b", "A")
+
+
+def test_a_translation_longer_than_the_model_writes(translator):
+    view = translator(max_target_positions=4)
+    with pytest.raises(UsageError, match="has 5 pieces, and the model writes 4"):
+        view("a", "A B C D")
+
+
+# --- Classification ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "flags, expected",
+    [
+        ({"encoder": "mpsan", "pooling": "source2token"}, [("mpsan", 4), ("source2token", 1)]),
+        (
+            {"encoder": "cspan", "pooling": "multi_query", "pooling_queries": 3},
+            [("semantic attention", 1), ("positional attention", 1), ("multi_query", 3)],
+        ),
+        (
+            {"encoder": "cspan", "cspan_fusion": "relative_position", "pooling": "max"},
+            [("cspan", 1)],
+        ),
+        ({"encoder": "mtsa", "pooling": "mean"}, [("mtsa", 2)]),
+        ({"encoder": "disan", "pooling": "mean"}, [("past", 1), ("future", 1)]),
+        ({"encoder": "attention", "pooling": "attention"}, [("attention", 2), ("attention", 1)]),
+        ({"encoder": "bilstm", "pooling": "attention"}, [("attention", 1)]),
+        ({"encoder": "bi_blosan", "pooling": "source2token"}, [("source2token", 1)]),
+        (
+            {
+                "encoder": "transformer",
+                "encoder_sublayers": "dman,san,ffn",
+                "encoder_layers": 1,
+                "pooling": "mean",
+            },
+            [("dman", 2), ("san", 2)],
+        ),
+    ],
+)
+def test_where_words_of_a_classifier_attend(classifier, flags, expected):
+    view = classifier(**flags)
+    sentence = view("a b d e")
+    described = view.description()["places"]
+    assert [(one["name"], len(one["heads"])) for one in described] == expected
+    assert sentence["rows"] == {"words": ["a", "b", "d", "e"]}
+    for one, attention in zip(described, sentence["attention"], strict=True):
+        found = torch.tensor(attention["weights"])
+        assert found.shape[1:] == ((4, 4) if one["query"] else (4,))
+        sums = found.sum(-1)
+        nothing = sums == 0  # the first word has no past
+        assert ((sums - 1000).abs() <= 3)[~nothing].all() and nothing.sum() <= 2
+
+
+def test_the_label_is_that_of_the_prediction(classifier):
+    view = classifier(encoder="mpsan")
+    (found,) = view.predictor(["a b d e"])
+    outcome = view("a b d e")["outcome"]
+    assert outcome["label"] == found.label
+    assert outcome["probabilities"] == pytest.approx(found.probabilities, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    "flags, features",
+    [
+        ({"encoder": "mpsan", "mpsan_multi_dimensional": True}, 8),
+        ({"encoder": "disan", "encoder_hidden_dim": 12}, 6),
+    ],
+)
+def test_weights_for_each_feature_are_shown_as_their_mean(classifier, flags, features):
+    view = classifier(**flags, pooling="source2token")
+    found = []
+    place = view.places[0]
+    function = place.module.function
+
+    def watched(*args, **kwargs):
+        result = function(*args, **kwargs)
+        found.append(result[1])
+        return result
+
+    place.module.function = watched
+    sentence = view("a b d e")
+    by_feature = found[0].unflatten(0, (1, -1))[0] if found[0].dim() == 4 else found[0]
+    by_feature = by_feature[0]
+    mean = by_feature.mean(0)[None] if by_feature.dim() == 3 else by_feature.mean(1)
+    torch.testing.assert_close(weights(sentence, 0), mean, atol=1e-3, rtol=0)
+    described = view.description()["places"]
+    assert f"each of {features} features: shown is the mean" in described[0]["note"]
+    assert "a weight for each word and each of" in described[-1]["note"]
+
+
+def test_mtsa_shows_its_source2token_weights(classifier):
+    view = classifier(encoder="mtsa", pooling="mean")
+    sentence = view("a b d e")
+    words = torch.tensor(sentence["attention"][0]["words"])
+    assert words.shape == (2, 4)
+    assert ((words.sum(-1) - 1000).abs() <= 2).all()
+    assert "source2token" in view.description()["places"][0]["note"]
+
+
+def test_a_score_is_of_this_text_also_after_others(classifier):
+    view = classifier(encoder="mpsan")
+    first = view("a b d")
+    view("e e e e")
+    assert view("a b d") == first
+
+
+def test_models_with_nothing_to_look_at(classifier):
+    with pytest.raises(UsageError, match="--encoder none with --pooling max has no attention"):
+        classifier(encoder="none", pooling="max")
+    with pytest.raises(UsageError, match="reads documents a sentence at a time"):
+        classifier(encoder="mpsan", hierarchical=True, sentence_ends="a")
+
+
+def test_a_checkpoint_is_opened_by_what_it_does(monkeypatch):
+    fixtures = view_module.Path(__file__).parents[1] / "fixtures"
+    kinds = {"translation": "TranslationView", "classification": "ClassifierView"}
+    for name, kind in kinds.items():
+        folder = fixtures / name
+        view = view_module.open_view(str(folder / "checkpoint.pt"), str(folder / "data"))
+        assert type(view).__name__ == kind
+        assert view("a b")["attention"]
