@@ -24,6 +24,7 @@ INSTALL_REQUIRES = [
 DOCS_REQUIRES = ["pdoc>=15"]
 ANALYSIS_REQUIRES = ["matplotlib>=3.8"]
 SUMMARIZATION_REQUIRES = ["rouge-score>=0.1.2", "pyarrow>=15", "tokenizers>=0.20"]
+TRACKING_REQUIRES = ["tensorboard>=2.17", "wandb>=0.18"]
 # A torch for CUDA brings its own Triton; elsewhere only the tests use it, to interpret the kernels.
 TEST_REQUIRES = [
     "mypy>=2.4,<2.5",
@@ -40,6 +41,7 @@ setup(
         "analysis": ANALYSIS_REQUIRES,
         "docs": DOCS_REQUIRES,
         "summarization": SUMMARIZATION_REQUIRES,
+        "tracking": TRACKING_REQUIRES,
         "test": TEST_REQUIRES + ANALYSIS_REQUIRES + SUMMARIZATION_REQUIRES,
     },
 )

@@ -34,6 +34,7 @@ from fairseq_posattn.mends import (
     hydra_errors,
     last_batch,
     literal_settings,
+    log_format,
     lost_processes,
     master_weights,
     model_archives,
@@ -54,6 +55,7 @@ from fairseq_posattn.mends import (
     unlike_checkpoints,
     validation_metric,
     validation_results,
+    wandb_runs,
     wordpiece_marks,
 )
 
@@ -99,6 +101,8 @@ MENDS = (
     validation_metric,
     validation_results,
     empty_save_dir,
+    wandb_runs,
+    log_format,
     stale_warnings,
     hydra_errors,
     command_help,

@@ -1,4 +1,7 @@
-"""Importing fairseq without the warnings of its own use of Hydra, and its wish for tensorboardX."""
+"""Importing fairseq without the warnings of its own use of Hydra, and its wish for tensorboardX.
+
+And without the log that it sets up meanwhile, which is for the program to do.
+"""
 
 import contextlib
 import logging
@@ -7,7 +10,8 @@ import warnings
 
 @contextlib.contextmanager
 def quietly():
-    disabled = logging.root.manager.disable
+    root = logging.getLogger()
+    disabled, handlers, level = root.manager.disable, list(root.handlers), root.level
     logging.disable(logging.INFO)
     try:
         with warnings.catch_warnings():
@@ -15,3 +19,5 @@ def quietly():
             yield
     finally:
         logging.disable(disabled)
+        root.handlers[:] = handlers
+        root.setLevel(level)

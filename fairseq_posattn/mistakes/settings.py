@@ -4,6 +4,7 @@ import ast
 import json
 import os
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 
 import torch
 from fairseq import utils
@@ -18,6 +19,13 @@ READERS = {
     "optimizer_overrides": (ast.literal_eval, "Python dictionary"),
     "eval_bleu_args": (json.loads, "JSON object"),
     "eval_bleu_detok_args": (json.loads, "JSON object"),
+}
+
+
+# What takes a package that need not be installed: its names, and what it is called.
+TRACKERS = {
+    "tensorboard_logdir": (("tensorboard", "tensorboardX"), "TensorBoard"),
+    "wandb_project": (("wandb",), "Weights & Biases"),
 }
 
 
@@ -82,6 +90,7 @@ def check_training(settings: Mapping):
         )
     check_heads(settings)
     check_devices(settings)
+    check_trackers(settings)
     save_dir = settings.get("save_dir")
     if not save_dir or (os.path.exists(save_dir) and not os.path.isdir(save_dir)):
         raise UsageError(f"--save-dir {save_dir or repr('')}: it must be a folder")
@@ -98,6 +107,16 @@ def check_heads(settings: Mapping):
         if isinstance(heads, int) and isinstance(width, int) and width % heads:
             raise UsageError(
                 f"--{side}-attention-heads {heads}: it must divide --{side}-embed-dim {width}"
+            )
+
+
+def check_trackers(settings: Mapping):
+    """What fairseq does without, with a warning in its log."""
+    for name, (packages, title) in TRACKERS.items():
+        if settings.get(name) and not any(map(find_spec, packages)):
+            raise UsageError(
+                f"{flag(name)} {settings[name]}: {title} is not installed: "
+                "pip install 'fairseq_posattn[tracking]'"
             )
 
 

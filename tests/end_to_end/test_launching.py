@@ -69,3 +69,21 @@ def test_bf16_needs_no_tpu(train_arguments, tmp_path, precision):
     assert "FP16Optimizer" in str(
         read_checkpoint(tmp_path / "saved" / "checkpoint_last.pt")["optimizer_history"]
     )
+
+
+def test_training_is_tracked(train_arguments, tmp_path, monkeypatch):
+    """By the packages themselves, where they are installed; wandb without its server."""
+    reader = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    pytest.importorskip("wandb")
+    for name, value in (("MODE", "offline"), ("DIR", tmp_path), ("SILENT", "true")):
+        monkeypatch.setenv(f"WANDB_{name}", str(value))
+    options = ["--max-update", "30", "--no-epoch-checkpoints", "--save-dir", tmp_path / "saved"]
+    options += ["--tensorboard-logdir", tmp_path / "events", "--wandb-project", "tests"]
+    log = tmp_path / "log"
+    assert forked_commands.run("train", [*train_arguments, *options], log) == 0, log.read_text()
+    for part, name in (("train_inner", "lr"), ("train", "loss"), ("valid", "ppl")):
+        events = reader.EventAccumulator(str(tmp_path / "events" / part)).Reload()
+        steps = [event.step for event in events.Scalars(name)]
+        assert steps[-1] == 30 and len(steps) > 1, part
+    (run,) = tmp_path.glob("wandb/offline-run-*")
+    assert b"train_inner/loss" in next(run.glob("*.wandb")).read_bytes()

@@ -1,0 +1,26 @@
+"""Settings that are looked at before a training begins."""
+
+import pytest
+
+from fairseq_posattn.plugin import register
+
+register()
+
+from fairseq_posattn.errors import UsageError  # noqa: E402
+from fairseq_posattn.mistakes import settings  # noqa: E402
+
+
+@pytest.mark.parametrize(
+    "name, told",
+    [
+        ("tensorboard_logdir", "--tensorboard-logdir runs: TensorBoard"),
+        ("wandb_project", "--wandb-project runs: Weights & Biases"),
+    ],
+)
+def test_what_a_training_is_tracked_with_must_be_installed(monkeypatch, name, told):
+    monkeypatch.setattr(settings, "find_spec", lambda package: None)
+    with pytest.raises(UsageError, match=f"{told} is not installed: pip install .*tracking"):
+        settings.check_trackers({name: "runs"})
+    settings.check_trackers({name: None})
+    monkeypatch.setattr(settings, "find_spec", lambda package: package)
+    settings.check_trackers({name: "runs"})
