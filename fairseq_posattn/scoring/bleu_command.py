@@ -41,18 +41,10 @@ from fairseq_posattn.scoring.bleu import (
     text_of,
     tokenised_sides,
 )
-from fairseq_posattn.scoring.command import (
-    Result,
-    add_comparisons,
-    explained,
-    make_parser,
-    numbers_of,
-    read_baseline,
-    told,
-    total_counts,
-)
+from fairseq_posattn.scoring.command import make_parser, read_baseline
 from fairseq_posattn.scoring.moses import looks_tokenised
 from fairseq_posattn.scoring.pairs import Pairs
+from fairseq_posattn.scoring.result import Result, explained, numbers_of, told, total_counts
 from fairseq_posattn.scoring.sentence_statistics import keep
 from fairseq_posattn.scoring.significance import Group, MeanOfSentences, of_sentences
 
@@ -163,10 +155,11 @@ def score(pairs: list[Pairs], options: argparse.Namespace) -> Result:
     }
     if options.statistics is not None:
         keep(options.statistics, main, pairs[0].references)
+    result = Result(numbers, lines, list(dict.fromkeys(warnings)), total_counts(pairs))
     if options.baseline:
         before = measure(read_baseline(options, pairs[0]), [first, *running_metrics()])
-        add_comparisons(numbers, lines, main, _main(before, first), CALLED)
-    return Result(numbers, lines, list(dict.fromkeys(warnings)), total_counts(pairs))
+        result.compare(main, _main(before, first), CALLED)
+    return result
 
 
 def _main(named: Mapping[str, Named], first: str) -> dict[str, Named]:

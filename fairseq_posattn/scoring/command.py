@@ -1,15 +1,13 @@
 """The command line that all scores have in common."""
 
 import argparse
-import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from fairseq_posattn import commands
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.pipeline.progress import say
 from fairseq_posattn.scoring.pairs import (
     Pairs,
     from_files,
@@ -17,27 +15,10 @@ from fairseq_posattn.scoring.pairs import (
     plain_lines,
     read_generated,
 )
-from fairseq_posattn.scoring.significance import Group, compare, tests_of
+from fairseq_posattn.scoring.result import Result
 from fairseq_posattn.scoring.subwords import MARKS
 
 Subject = TypeVar("Subject")  # what is scored
-
-
-@dataclass(frozen=True)
-class Result:
-    """What a score found.
-
-    Attributes:
-        numbers: by name, as ``--json`` prints them, with their signatures.
-        lines: the same to read.
-        warnings: what makes them mean something else than they seem to, a line each.
-        counts: of hypotheses, where these are text: :func:`total_counts`.
-    """
-
-    numbers: dict[str, Any]
-    lines: list[str]
-    warnings: list[str]
-    counts: Mapping[str, int] | None = None
 
 
 def plain_parser(description: str | None, prog: str | None = None) -> argparse.ArgumentParser:
@@ -140,98 +121,6 @@ def _read_baseline(path: Path, options: argparse.Namespace, pairs: Pairs) -> Pai
     return replace(pairs, hypotheses=hypotheses)
 
 
-# --- What is told of scores --------------------------------------------------------------------
-
-
-def told(group: Group) -> str:
-    """The score of a system, its deviation over several runs, and its interval, to read."""
-    several = f" ± {group.deviation:.2f}" if group.deviation is not None else ""
-    low, high = group.interval
-    return f"{group.mean:6.2f}{several} ({low:.2f} to {high:.2f})"
-
-
-def explained(group: Group) -> str:
-    """What the numbers of :func:`told` are."""
-    runs, interval = len(group.runs), "in brackets the 95% bootstrap interval over sentences"
-    if runs == 1:
-        return interval
-    return f"mean ± standard deviation of {runs} runs, {interval} and runs"
-
-
-def numbers_of(groups: Mapping[str, Group]) -> dict[str, Any]:
-    """By name, for JSON: scores, of several runs deviations, and intervals.
-
-    "interval" is that of the first score.
-    """
-    first = next(iter(groups.values()))
-    deviations = {
-        f"{name}_deviation": group.deviation
-        for name, group in groups.items()
-        if group.deviation is not None
-    }
-    return {
-        **{name: group.mean for name, group in groups.items()},
-        **deviations,
-        "interval": first.interval,
-        "intervals": {name: group.interval for name, group in groups.items()},
-        "sentences": len(first.runs[0]),
-        "runs": len(first.runs),
-    }
-
-
-def add_comparisons(
-    numbers: dict[str, Any],
-    lines: list[str],
-    groups: Mapping[str, Group],
-    baselines: Mapping[str, Group],
-    called: Mapping[str, str],
-) -> None:
-    """Test each score of a system against the baseline's, and add what was found to a result.
-
-    Args:
-        baselines: by the same names. The first one is the main score.
-        called: the names of the scores, to read.
-    """
-    compared = {name: compare(groups[name], one) for name, one in baselines.items()}
-    name, first = next(iter(compared.items()))
-    tests = tests_of(groups[name], baselines[name])
-    numbers |= {"baseline": first.baseline, "difference": first.difference, "p": first.p}
-    numbers["baseline_runs"] = len(baselines[name].runs)
-    numbers["significance"] = {
-        **{name: asdict(one) for name, one in compared.items()},
-        "tests": tests,
-    }
-    lines += [f"{called[name]:<25} {one}" for name, one in compared.items()]
-    lines.append(f"tested on {tests}")
-
-
-def describe(counts: Mapping[str, int]) -> str:
-    """The counts of :func:`total_counts`, to read."""
-    line = (
-        f"{counts['scored']:,} hypotheses, {counts['missing']:,} of them missing and "
-        f"{counts['empty']:,} empty, both scored as empty"
-    )
-    if counts["skipped"]:
-        line += f"; {counts['skipped']:,} of the test set not there at all and not scored"
-    return line
-
-
-def total_counts(runs: Sequence[Pairs]) -> dict[str, int]:
-    """Of all runs together."""
-    each = [run.counts() for run in runs]
-    return {name: sum(counts[name] for counts in each) for name in each[0]}
-
-
-def warnings_of_counts(counts: Mapping[str, int]) -> list[str]:
-    """What a score leaves out of the test set, or counts as nothing."""
-    warnings = []
-    if counts["missing"]:
-        warnings.append(f"{counts['missing']:,} hypotheses are missing and scored as empty")
-    if counts["skipped"]:
-        warnings.append(f"{counts['skipped']:,} of the test set are not there and not scored")
-    return warnings
-
-
 def run(
     parser: argparse.ArgumentParser,
     score: Callable[[Subject, argparse.Namespace], Result],
@@ -252,17 +141,6 @@ def run(
         except ImportError as error:
             missing = f"{error.name} is not installed: pip install {error.name}"
             raise UsageError(missing) from error
-        _tell(found, options.json)
+        found.tell(options.json)
 
     return commands.end(parser.prog, work)
-
-
-def _tell(found: Result, as_json: bool) -> None:
-    numbers, lines, warnings = found.numbers, found.lines, found.warnings
-    if found.counts is not None:
-        numbers, lines = {**numbers, "counts": found.counts}, [*lines, describe(found.counts)]
-        warnings = [*warnings_of_counts(found.counts), *warnings]
-    for warning in warnings:
-        say(f"warning: {warning}")
-    text = json.dumps({**numbers, "warnings": warnings}, indent=2) if as_json else None
-    print(text or "\n".join(lines), flush=True)

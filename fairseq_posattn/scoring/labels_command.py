@@ -16,16 +16,9 @@ import argparse
 from pathlib import Path
 
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.scoring.command import (
-    Result,
-    add_comparisons,
-    add_files,
-    explained,
-    numbers_of,
-    plain_parser,
-    told,
-)
+from fairseq_posattn.scoring.command import add_files, plain_parser
 from fairseq_posattn.scoring.labels import accuracy, correct, macro_f1, mcnemar, read_labels
+from fairseq_posattn.scoring.result import Result, explained, numbers_of, told
 from fairseq_posattn.scoring.significance import Group
 
 MOST_CLASSES = 1_000  # macro-F1 counts each for every example
@@ -80,20 +73,15 @@ def score(subject: Subject, options: argparse.Namespace) -> Result:
     numbers = {**numbers_of(groups), "examples": len(labels)}
     lines = [f"{name:<9} {told(group)}" for name, group in groups.items()]
     lines.append(explained(groups["accuracy"]))
+    result = Result(numbers, lines, warnings_of(runs, labels))
     if before:
-        add_comparisons(
-            numbers,
-            lines,
-            groups,
-            _groups(before, labels, classes),
-            {name: name for name in groups},
-        )
+        result.compare(groups, _groups(before, labels, classes), {name: name for name in groups})
         if len(runs) == len(before) == 1:
             p = mcnemar(correct(runs[0], labels), correct(before[0], labels))
             numbers["p_mcnemar"] = p
             lines.append(f"accuracy: p = {p:.4f} by McNemar's exact test")
     lines.append(f"{len(labels):,} examples")
-    return Result(numbers, lines, warnings_of(runs, labels))
+    return result
 
 
 def _groups(runs: list[Labels], labels: Labels, classes: list[str]) -> dict[str, Group]:

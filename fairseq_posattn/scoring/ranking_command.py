@@ -13,8 +13,9 @@ from pathlib import Path
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.text.lines import raw_lines
-from fairseq_posattn.scoring.command import Result, plain_parser
+from fairseq_posattn.scoring.command import plain_parser
 from fairseq_posattn.scoring.ranking import METRICS, mean_scores, read_scores
+from fairseq_posattn.scoring.result import Result
 
 SUMMARY = "AUC, MRR and nDCG of rankings"
 

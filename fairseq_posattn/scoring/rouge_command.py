@@ -23,18 +23,10 @@ from typing import Any
 
 from fairseq_posattn.commands import positive
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.scoring.command import (
-    Result,
-    add_comparisons,
-    explained,
-    make_parser,
-    numbers_of,
-    read_baseline,
-    told,
-    total_counts,
-)
+from fairseq_posattn.scoring.command import make_parser, read_baseline
 from fairseq_posattn.scoring.moses import ESCAPED
 from fairseq_posattn.scoring.pairs import Pairs
+from fairseq_posattn.scoring.result import Result, explained, numbers_of, told, total_counts
 from fairseq_posattn.scoring.rouge import lead, rouge_by_files2rouge, rouge_of_each
 from fairseq_posattn.scoring.sentence_statistics import keep
 from fairseq_posattn.scoring.significance import Group, MeanOfSentences, of_sentences
@@ -107,16 +99,17 @@ def score(pairs: list[Pairs], options: argparse.Namespace) -> Result:
         lines = [f"{CALLED[name]} {value:6.2f}" for name, value in numbers.items()]
     numbers["signature"] = signature
     lines.append(signature)
-    if options.baseline:
-        before = _groups(read_baseline(options, pairs[0]), settings)
-        add_comparisons(numbers, lines, groups, before, CALLED)
     warnings = []
     texts = (text for run in pairs for text in (*run.hypotheses, *run.references))
     if any(ESCAPED.search(line) for line in texts):
         warnings.append(
             "the text has escapes, as &apos; for an apostrophe, whose letters ROUGE takes for words"
         )
-    return Result(numbers, lines, warnings, total_counts(pairs))
+    result = Result(numbers, lines, warnings, total_counts(pairs))
+    if options.baseline:
+        before = _groups(read_baseline(options, pairs[0]), settings)
+        result.compare(groups, before, CALLED)
+    return result
 
 
 def _groups(runs: list[Pairs], settings: tuple[str, int, bool]) -> dict[str, Group]:

@@ -11,8 +11,9 @@ import argparse
 import warnings
 from pathlib import Path
 
-from fairseq_posattn.scoring.command import Result, plain_parser
+from fairseq_posattn.scoring.command import plain_parser
 from fairseq_posattn.scoring.props import Sentence, read_props
+from fairseq_posattn.scoring.result import Result
 from fairseq_posattn.scoring.roles import compare
 
 SUMMARY = "F1 of semantic roles"

@@ -1,0 +1,125 @@
+"""What a score found, as it is told: to read, and as JSON."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from fairseq_posattn.preparation.pipeline.progress import say
+from fairseq_posattn.scoring.pairs import Pairs
+from fairseq_posattn.scoring.significance import Group, compare, tests_of
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a score found.
+
+    Attributes:
+        numbers: by name, as ``--json`` prints them, with their signatures.
+        lines: the same to read.
+        warnings: what makes them mean something else than they seem to, a line each.
+        counts: of hypotheses, where these are text: :func:`total_counts`.
+    """
+
+    numbers: dict[str, Any]
+    lines: list[str]
+    warnings: list[str]
+    counts: Mapping[str, int] | None = None
+
+    def compare(
+        self,
+        groups: Mapping[str, Group],
+        baselines: Mapping[str, Group],
+        called: Mapping[str, str],
+    ) -> None:
+        """Test each score of a system against the baseline's, and add what was found.
+
+        Args:
+            baselines: by the same names. The first one is the main score.
+            called: the names of the scores, to read.
+        """
+        compared = {name: compare(groups[name], one) for name, one in baselines.items()}
+        name, first = next(iter(compared.items()))
+        tests = tests_of(groups[name], baselines[name])
+        self.numbers.update(baseline=first.baseline, difference=first.difference, p=first.p)
+        self.numbers["baseline_runs"] = len(baselines[name].runs)
+        self.numbers["significance"] = {
+            **{name: asdict(one) for name, one in compared.items()},
+            "tests": tests,
+        }
+        self.lines.extend(f"{called[name]:<25} {one}" for name, one in compared.items())
+        self.lines.append(f"tested on {tests}")
+
+    def tell(self, as_json: bool) -> None:
+        """Print it, and its warnings on standard error."""
+        numbers, lines, warnings = self.numbers, self.lines, self.warnings
+        if self.counts is not None:
+            numbers, lines = {**numbers, "counts": self.counts}, [*lines, describe(self.counts)]
+            warnings = [*warnings_of_counts(self.counts), *warnings]
+        for warning in warnings:
+            say(f"warning: {warning}")
+        text = json.dumps({**numbers, "warnings": warnings}, indent=2) if as_json else None
+        print(text or "\n".join(lines), flush=True)
+
+
+def told(group: Group) -> str:
+    """The score of a system, its deviation over several runs, and its interval, to read."""
+    several = f" ± {group.deviation:.2f}" if group.deviation is not None else ""
+    low, high = group.interval
+    return f"{group.mean:6.2f}{several} ({low:.2f} to {high:.2f})"
+
+
+def explained(group: Group) -> str:
+    """What the numbers of :func:`told` are."""
+    runs, interval = len(group.runs), "in brackets the 95% bootstrap interval over sentences"
+    if runs == 1:
+        return interval
+    return f"mean ± standard deviation of {runs} runs, {interval} and runs"
+
+
+def numbers_of(groups: Mapping[str, Group]) -> dict[str, Any]:
+    """By name, for JSON: scores, of several runs deviations, and intervals.
+
+    "interval" is that of the first score.
+    """
+    first = next(iter(groups.values()))
+    deviations = {
+        f"{name}_deviation": group.deviation
+        for name, group in groups.items()
+        if group.deviation is not None
+    }
+    return {
+        **{name: group.mean for name, group in groups.items()},
+        **deviations,
+        "interval": first.interval,
+        "intervals": {name: group.interval for name, group in groups.items()},
+        "sentences": len(first.runs[0]),
+        "runs": len(first.runs),
+    }
+
+
+def describe(counts: Mapping[str, int]) -> str:
+    """The counts of :func:`total_counts`, to read."""
+    line = (
+        f"{counts['scored']:,} hypotheses, {counts['missing']:,} of them missing and "
+        f"{counts['empty']:,} empty, both scored as empty"
+    )
+    if counts["skipped"]:
+        line += f"; {counts['skipped']:,} of the test set not there at all and not scored"
+    return line
+
+
+def total_counts(runs: Sequence[Pairs]) -> dict[str, int]:
+    """Of all runs together."""
+    each = [run.counts() for run in runs]
+    return {name: sum(counts[name] for counts in each) for name in each[0]}
+
+
+def warnings_of_counts(counts: Mapping[str, int]) -> list[str]:
+    """What a score leaves out of the test set, or counts as nothing."""
+    warnings = []
+    if counts["missing"]:
+        warnings.append(f"{counts['missing']:,} hypotheses are missing and scored as empty")
+    if counts["skipped"]:
+        warnings.append(f"{counts['skipped']:,} of the test set are not there and not scored")
+    return warnings
