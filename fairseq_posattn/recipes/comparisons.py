@@ -6,7 +6,8 @@ one run are not compared: a difference between two runs says nothing of other se
 
 The folds of a cross validation, by one seed, are one run, whose test set is that of all folds
 together: each sentence is classified once, by the model that has not seen it. One such run is
-compared, for it is as many models as there are folds.
+compared, for it is as many models as there are folds: by its accuracy and the test of McNemar
+(1947).
 """
 
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ from typing import Any
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.recipes.recipe import COSTS, SUMMARY_SCORES, TableRow
 from fairseq_posattn.recipes.runs import PREDICTIONS, STATISTICS
-from fairseq_posattn.scoring.labels import accuracy, macro_f1
+from fairseq_posattn.scoring.labels import accuracy, macro_f1, mcnemar
 from fairseq_posattn.scoring.sentence_statistics import (
     Kept,
     fingerprint,
@@ -30,6 +31,7 @@ from fairseq_posattn.scoring.significance import Group, Statistics, compare, of_
 BASELINES = ("transformer", "multi-head")  # plain attention, as the tables call it
 SIGNIFICANT = 0.05
 WELCH = "runs, Welch's t-test"
+MCNEMAR = "the same sentences, McNemar's exact test"
 Comparison = dict[str, Any]  # "compared" of examples/results/README.md
 
 
@@ -131,22 +133,33 @@ def _with_average(run: Kept) -> dict[str, Statistics]:
 
 
 def _by_sentences(groups: dict[str, Group], baselines: dict[str, Group]) -> Comparison | None:
-    """Tested over sentences and runs; None unless both rows kept what that takes."""
+    """Tested over sentences and runs; None unless both rows kept what that takes.
+
+    Of one run each, which are folds, p is that of the exact test: sacreBLEU's has one side.
+    """
     metrics: dict[str, Any] = {}
     for name, group in groups.items():
         if name not in baselines:
             return None
         baseline = baselines[name]
+        alone = len(group.runs) == len(baseline.runs) == 1
+        if alone and name != "accuracy":
+            return None
         one = compare(group, baseline)
         metrics[name] = {
             "difference": round(one.difference, 4),
             "interval": _rounded(one.interval),
-            "p": round(one.p, 4),
+            "p": round(mcnemar(_right(group), _right(baseline)) if alone else one.p, 4),
             "p_randomisation": round(one.p_randomisation, 4),
         }
         told = {"sentences": len(group.runs[0]), "runs": [len(group.runs), len(baseline.runs)]}
-        tests = tests_of(group, baseline)
+        tests = MCNEMAR if alone else tests_of(group, baseline)
     return {**told, "tests": tests, "metrics": metrics} if metrics else None
+
+
+def _right(group: Group) -> list[bool]:
+    """Which sentences the only run of a group has right."""
+    return [score > 0 for score, _ in group.runs[0]]
 
 
 def by_runs(row: TableRow, baseline: TableRow) -> Comparison | None:

@@ -179,8 +179,12 @@ def test_folds_are_compared_by_their_test_sets_together(tmp_path):
     assert (compared["sentences"], compared["runs"], compared["folds"]) == (21, [1, 1], 2)
     found = compared["metrics"]["accuracy"]
     assert found["difference"] == pytest.approx(100 * 8 / 21, abs=1e-4)
-    assert found["p"] < 0.05 and found["p_randomisation"] < 0.05 and found["interval"][0] > 0
-    assert explained(compared).startswith("from transformer: n = 21 sentences, 1 run of 2 folds; ")
+    assert found["p"] == pytest.approx(2 / 2**8, abs=1e-4)  # of eight that only one has right
+    assert found["p_randomisation"] < 0.05 and found["interval"][0] > 0
+    assert explained(compared) == (
+        "from transformer: n = 21 sentences, 1 run of 2 folds; tested over the same sentences, "
+        "McNemar's exact test"
+    )
     low, high = rows[1]["intervals"]["accuracy"]
     assert low < 100 * 19 / 21 < high
 
@@ -203,3 +207,13 @@ def test_what_was_not_kept_of_every_metric_is_tested_over_runs():
     add_comparisons(rows, [kept([10], [12]), kept([20], [22])])
     assert rows[1]["compared"]["tests"] == WELCH
     assert rows[1]["compared"]["metrics"].keys() == {"rouge1", "rouge2"}
+
+
+def test_of_one_run_of_folds_only_the_accuracy_has_an_exact_test(tmp_path):
+    rows = [crossed("transformer", 50.0, 50.0), crossed("da", 100.0, 100.0)]
+    for one in rows:
+        one["scores"]["macro_f1"], one["paper"]["macro_f1"] = [50.0, 50.0], None
+    kept = [read_kept(folds_of(tmp_path / name, "aaa", "aa")) for name in ("transformer", "da")]
+    assert kept[0][0].metrics.keys() == {"accuracy", "macro_f1"}
+    add_comparisons(rows, kept)
+    assert "compared" not in rows[1]
