@@ -101,11 +101,15 @@ def sentences_of_hypotheses(new_order: Tensor, hypotheses: int) -> Tensor:
     return new_order if hypotheses == 1 else new_order[::hypotheses] // hypotheses
 
 
-class CachedAttention(nn.Module):
-    """What self and cross attention share while decoding: tensors kept from step to step.
+def nothing_moves(new_order: Tensor, count: int) -> bool:
+    """Whether all of so many stay where they are; on a GPU, where the host would wait, unknown."""
+    if new_order.device.type != "cpu":
+        return False
+    return torch.equal(new_order, torch.arange(count))
 
-    A cache maps names to tensors whose first dimension is the sentences (hypotheses) of the batch.
-    """
+
+class CachedAttention(nn.Module):
+    """What self and cross attention share while decoding: tensors kept from step to step."""
 
     def cached(self, incremental_state: IncrementalState | None) -> dict[str, Tensor] | None:
         return None if incremental_state is None else incremental_state.get((self, "attention"))
@@ -113,16 +117,6 @@ class CachedAttention(nn.Module):
     def cache(self, incremental_state: IncrementalState | None, tensors: dict[str, Tensor]) -> None:
         if incremental_state is not None:
             incremental_state[self, "attention"] = tensors
-
-    def reorder_incremental_state(
-        self, incremental_state: IncrementalState, new_order: Tensor
-    ) -> IncrementalState:
-        """Follow a beam search that keeps the hypotheses ``new_order``, in that order."""
-        tensors = self.cached(incremental_state)
-        if tensors is not None:
-            tensors = {name: tensor.index_select(0, new_order) for name, tensor in tensors.items()}
-            self.cache(incremental_state, tensors)
-        return incremental_state
 
 
 class MultiheadSelfAttention(CachedAttention):
@@ -171,13 +165,12 @@ class MultiheadSelfAttention(CachedAttention):
             ``[T, B, C]`` and the weights ``[B, H, T, Tk]`` or None.
         """
         parts = self.qkv_proj.split(x)
-        if not self.projects_key:
-            parts = (parts[0], x, parts[1])
-        query, key, value = (split_heads(part, self.num_heads) for part in parts)
+        query, key, value = parts if self.projects_key else (parts[0], x, parts[1])
         if incremental_state is not None:
             key, value, key_padding_mask = self._extend_cache(
                 incremental_state, key, value, key_padding_mask
             )
+        query, key, value = (split_heads(part, self.num_heads) for part in (query, key, value))
         attended = self.mechanism(
             x.transpose(0, 1),
             query,
@@ -196,22 +189,50 @@ class MultiheadSelfAttention(CachedAttention):
         value: Tensor,
         padding: Tensor | None,
     ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Key and value ``[T, B, C]`` and padding ``[B, T]`` of all positions so far."""
+        newest = {"key": key, "value": value}
+        if padding is not None:
+            newest["padding"] = padding.t()
         past = self.cached(incremental_state)
         if past is not None:
-            key_length = past["key"].size(-2)
-            if padding is not None or "padding" in past:
-                batch, new_length = key.size(0), key.size(-2)
-                none = torch.zeros((), dtype=torch.bool, device=key.device)
-                before = past.get("padding", none.expand(batch, key_length))
-                newest = none.expand(batch, new_length) if padding is None else padding
-                padding = torch.cat([before, newest], dim=-1)
-            key = torch.cat([past["key"], key], dim=-2)
-            value = torch.cat([past["value"], value], dim=-2)
-        kept = {"key": key, "value": value}
-        if padding is not None:
-            kept["padding"] = padding
-        self.cache(incremental_state, kept)
-        return key, value, padding
+            order = past.get("order")
+            if "padding" in {**past, **newest}:
+                past = {"padding": _no_padding(past["key"]), **past}
+                newest = {"padding": _no_padding(key), **newest}
+            newest = {name: _append(past[name], order, newest[name]) for name in newest}
+        self.cache(incremental_state, newest)
+        padding = newest.get("padding")
+        return newest["key"], newest["value"], None if padding is None else padding.t()
+
+    def reorder_incremental_state(
+        self, incremental_state: IncrementalState, new_order: Tensor
+    ) -> IncrementalState:
+        """Follow a beam search that keeps the hypotheses ``new_order``, in that order.
+
+        It is followed when the next position is appended: what is kept is copied once, not twice.
+        """
+        past = self.cached(incremental_state)
+        if past is not None:
+            order = past["order"][new_order] if "order" in past else new_order
+            self.cache(incremental_state, {**past, "order": order})
+        return incremental_state
+
+
+def _no_padding(key: Tensor) -> Tensor:
+    return torch.zeros(key.shape[:2], dtype=torch.bool, device=key.device)
+
+
+def _append(past: Tensor, order: Tensor | None, newest: Tensor) -> Tensor:
+    """The hypotheses ``order`` of ``past`` ``[T, B, ...]``, None for all, and ``newest`` behind."""
+    if order is None:
+        return torch.cat([past, newest])
+    if past.requires_grad:
+        return torch.cat([past.index_select(1, order), newest])
+    length = past.size(0)
+    grown = past.new_empty(length + newest.size(0), *newest.shape[1:])
+    torch.index_select(past, 1, order, out=grown[:length])
+    grown[length:] = newest
+    return grown
 
 
 class MultiheadCrossAttention(CachedAttention):
@@ -298,9 +319,13 @@ class MultiheadCrossAttention(CachedAttention):
         self, incremental_state: IncrementalState, new_order: Tensor
     ) -> IncrementalState:
         """Follow a beam search; the hypotheses of a sentence stay next to each other."""
-        hypotheses: int = incremental_state.get((self, "hypotheses"), 1)
-        sentences = sentences_of_hypotheses(new_order, hypotheses)
-        return super().reorder_incremental_state(incremental_state, sentences)
+        tensors = self.cached(incremental_state)
+        if tensors is not None:
+            sentences = sentences_of_hypotheses(new_order, incremental_state[self, "hypotheses"])
+            if not nothing_moves(sentences, tensors["key"].size(0)):
+                tensors = {name: one.index_select(0, sentences) for name, one in tensors.items()}
+                self.cache(incremental_state, tensors)
+        return incremental_state
 
 
 def gather_hypotheses(x: Tensor, batch: int) -> Tensor:
