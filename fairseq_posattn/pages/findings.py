@@ -13,6 +13,7 @@ from fairseq_posattn.recipes.comparisons import (
     SIGNIFICANT,
     Comparison,
     baseline_of,
+    counted,
     p_value,
 )
 from fairseq_posattn.recipes.tables import ours, shown
@@ -31,7 +32,7 @@ VERDICTS = {
     "better": "better than plain attention",
     "worse": "worse",
     "undecided": "within chance",
-    "one run": "untested, of one run each",
+    "not tested": "not tested",
 }
 
 
@@ -45,6 +46,7 @@ class Finding:
         metric: the first of the table.
         plain: what plain attention has, as it is shown.
         difference: of the mechanism from that.
+        runs: of the mechanism.
         tested: what is known of its certainty; None of single runs.
     """
 
@@ -54,13 +56,14 @@ class Finding:
     metric: str
     plain: str
     difference: float
+    runs: int
     tested: Comparison | None
 
     @property
     def verdict(self) -> str:
         """One of :data:`VERDICTS`."""
         if self.tested is None:
-            return "one run"
+            return "not tested"
         if self.tested["metrics"][self.metric]["p"] >= SIGNIFICANT:
             return "undecided"
         return "better" if (self.difference > 0) != (self.metric in LOWER_IS_BETTER) else "worse"
@@ -70,24 +73,14 @@ class Finding:
         """The difference and its p, in bold where it is more than chance."""
         difference = _signed(self.difference, self.metric)
         if self.tested is None:
-            return f"{difference} (one run)"
+            return f"{difference} (not tested)"
         bold = "" if self.verdict == "undecided" else "**"
         return f"{bold}{difference}{bold} ({p_value(self.tested['metrics'][self.metric]['p'])})"
 
     @property
     def number(self) -> str:
-        """Of what the difference is."""
-        if self.tested is None:
-            return "1 run"
-        sentences = self.tested.get("sentences")
-        folds = self.tested.get("folds")
-        runs = " and ".join(map(str, dict.fromkeys(self.tested["runs"])))
-        return ", ".join(
-            [
-                *([f"{sentences:,} sentences"] if sentences else []),
-                f"{runs} run{'s' * (runs != '1')}{f' of {folds} folds' if folds else ''}",
-            ]
-        )
+        """Of how much the difference is."""
+        return counted(self.tested) if self.tested else f"{self.runs} run{'s' * (self.runs > 1)}"
 
 
 def find(results: Results) -> list[Finding]:
@@ -116,6 +109,7 @@ def _of_table(table: Table, results: Results) -> Iterator[Finding]:
                 metric,
                 ours(theirs, metric),
                 fmean(scores) - fmean(theirs),
+                len(scores),
                 compared.get(name),
             )
 
@@ -138,8 +132,8 @@ def in_short(results: Results) -> str:
     tested = [one for one in found if one.tested]
     beyond = [one for one in tested if one.verdict != "undecided"]
     lines.append(
-        f"\nOf {len(tested)} differences that were tested, {len(beyond)} have p < {SIGNIFICANT}; "
-        f"chance alone would show about {SIGNIFICANT * len(tested):.1f}."
+        f"\nDifferences that were tested: {len(tested)}; with p < {SIGNIFICANT}: {len(beyond)}, "
+        f"where chance alone would show about {SIGNIFICANT * len(tested):.1f}."
     )
     return "\n".join(lines)
 
@@ -174,24 +168,23 @@ def claims(results: Results) -> str:
     for table in listed():
         metric = table.entries[0].metrics[0]
         numbers = {entry.row.lower(): _published(entry) for entry in table.entries}
-        plain = numbers.get(baseline_of(list(numbers)))
-        if plain is None or baseline_of(list(numbers)) not in BASELINES:
+        first = baseline_of(list(numbers))
+        plain = numbers[first]
+        if plain is None or first not in BASELINES:
             continue
         family, _, data = table.title.rpartition(": ")
         for name, number in numbers.items():
-            if name in MECHANISMS and number is not None:
-                ours_here = [
-                    f"{one.size}, {one.verdict}" if one.tested else one.size
-                    for one in found
-                    if (one.mechanism, one.data) == (MECHANISMS[name], data)
-                ]
-                cells = [
-                    family.partition(":")[0],
-                    f"{data}, {NAMES.get(metric, metric)}",
-                    _signed(number - plain, metric),
-                    "; ".join(ours_here) or "not measured",
-                ]
-                lines.append(f"| {' | '.join(cells)} |")
+            if name not in MECHANISMS or number is None:
+                continue
+            here = [one for one in found if (one.mechanism, one.data) == (MECHANISMS[name], data)]
+            cells = [
+                family.partition(":")[0],
+                f"{data}, {NAMES.get(metric, metric)}",
+                _signed(number - plain, metric),
+                "; ".join(f"{one.size}, {one.verdict}" if one.tested else one.size for one in here)
+                or "not measured",
+            ]
+            lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 

@@ -207,11 +207,17 @@ def p_value(p: float) -> str:
     return "p < 0.001" if p < 0.001 else f"p = {p:.2f}" if p >= 0.1 else f"p = {p:.3f}"
 
 
-def explained(compared: Comparison) -> str:
-    """What was tested, and on how much."""
+def counted(compared: Comparison) -> str:
+    """On how much was tested."""
     ours, theirs = compared["runs"]
     one = "1 run" if ours == 1 else f"{ours} runs"
     runs = one if ours == theirs else f"{one} against {theirs}"
     runs += f" of {compared['folds']} folds" if "folds" in compared else ""
     sentences = f"{compared['sentences']:,} sentences, " if "sentences" in compared else ""
-    return f"from {compared['with']}: n = {sentences}{runs}; tested over {compared['tests']}"
+    return f"{sentences}{runs}"
+
+
+def explained(compared: Comparison) -> str:
+    """What was tested, and on how much."""
+    tests = compared["tests"]
+    return f"from {compared['with']}: n = {counted(compared)}; tested over {tests}"
