@@ -2,6 +2,10 @@
 
 import io
 import logging
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -65,10 +69,57 @@ def check_picture(option: str, path: str | None, instead: str = "") -> None:
         raise UsageError(f"{option} {path}: {NEEDS}{instead}")
 
 
+def use_fonts_for(figure: Any) -> None:
+    """Take characters that the usual font lacks, as Japanese ones, from others of the machine.
+
+    What none of them has is told in a line. Letters of scripts that are joined, or written from the
+    right, matplotlib sets one by one: ``posattn look`` shows them as they are written.
+    """
+    from matplotlib import font_manager
+    from matplotlib.ft2font import FT2Font
+    from matplotlib.text import Text
+
+    texts = figure.findobj(Text)
+    usual = FT2Font(font_manager.findfont(font_manager.FontProperties())).get_charmap()
+    shown = {one for text in texts for one in text.get_text() if one.isprintable()}
+    missing = {one for one in shown if ord(one) not in usual}
+    families: list[str] = []
+    fonts = sorted(_fonts_with(missing), key=lambda font: (len(font[0]), font[1]), reverse=True)
+    for found, _, family, path in fonts:
+        if missing & found:
+            font_manager.fontManager.addfont(path)
+            families.append(family)
+            missing -= found
+    for text in texts if families else ():
+        text.set_fontfamily([*text.get_fontfamily(), *families])
+    if missing:
+        some = " ".join(sorted(missing)[:10])
+        sys.stderr.write(
+            f"warning: no font of this machine has {some}: boxes stand for them; install one, such "
+            "as Noto Sans, or look at the words in a browser: posattn look\n"
+        )
+
+
+def _fonts_with(characters: set[str]) -> Iterator[tuple[set[str], bool, str, str]]:
+    """Of the machine's fonts that have some: which, whether it is upright, its family, its file."""
+    from matplotlib import font_manager
+    from matplotlib.ft2font import FT2Font
+
+    for path in font_manager.findSystemFonts() if characters else ():
+        with suppress(OSError, RuntimeError):  # one that cannot be read
+            font = FT2Font(path)
+            known = font.get_charmap()
+            if found := {one for one in characters if ord(one) in known}:
+                yield found, font.style_name == "Regular", font.family_name, path
+
+
 def write_picture(figure: Any, path: str) -> None:
     """As the suffix says."""
     memory = io.BytesIO()
     kind = Path(path).suffix[1:].lower()
-    figure.savefig(memory, format=kind, dpi=DOTS_PER_INCH, bbox_inches="tight")
+    use_fonts_for(figure)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from font")  # told in one line
+        figure.savefig(memory, format=kind, dpi=DOTS_PER_INCH, bbox_inches="tight")
     with writing(path, binary=True) as file:
         file.write(memory.getvalue())
