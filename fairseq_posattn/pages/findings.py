@@ -102,15 +102,20 @@ def _of_table(table: Table, results: Results) -> Iterator[Finding]:
             scores, theirs = (one["scores"].get(metric, []) for one in (row, plain))
             if not (scores and theirs):
                 continue
+            difference, tested = fmean(scores) - fmean(theirs), compared.get(name)
+            if tested and metric not in tested["metrics"]:
+                tested = None
+            if tested:  # of folds, the difference on all their sentences together
+                difference = tested["metrics"][metric]["difference"]
             yield Finding(
-                MECHANISMS[name.lower()],
-                family or data,
-                data,
-                metric,
-                ours(theirs, metric),
-                fmean(scores) - fmean(theirs),
-                len(scores),
-                compared.get(name),
+                mechanism=MECHANISMS[name.lower()],
+                family=family or data,
+                data=data,
+                metric=metric,
+                plain=ours(theirs, metric),
+                difference=difference,
+                runs=len(scores),
+                tested=tested,
             )
 
 

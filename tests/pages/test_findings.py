@@ -73,7 +73,7 @@ def test_folds_say_how_many_they_are(results_of):
     compared = {
         **{"with": "transformer", "sentences": 3775, "runs": [1, 1], "folds": 2},
         "tests": "the same sentences",
-        "metrics": {"accuracy": {"difference": 4.0, "interval": [1, 7], "p": 0.01}},
+        "metrics": {"accuracy": {"difference": 4.009, "interval": [1, 7], "p": 0.01}},
     }
     rows = [
         row("transformer", 80, 82, data="cr", seeds=[1], folds=[0, 1]),
@@ -81,7 +81,7 @@ def test_folds_say_how_many_they_are(results_of):
     ]
     (found,) = findings.find(results_of(*rows))
     assert found.number == "3,775 sentences, 1 run of 2 folds"
-    assert found.size == "**+4.00** (p = 0.010)"
+    assert found.size == "**+4.01** (p = 0.010)"
 
 
 def test_the_page_tells_all_of_it(results_of):
@@ -113,4 +113,13 @@ def test_the_page_tells_all_of_it(results_of):
     assert (
         "| DMAN, Table 1 | IWSLT14 German to English (small), BLEU | +1.90 | not measured |"
         in claims
+    )
+
+
+def test_runs_without_spread_are_not_tested(results_of):
+    (found,) = findings.find(results_of(row("transformer", 90, 90), row("cspan", 91, 91)))
+    assert (found.verdict, found.size, found.number) == (
+        "not tested",
+        "+1.00 (not tested)",
+        "2 runs",
     )

@@ -15,6 +15,7 @@ from fairseq_posattn.pages.command import pages
 from fairseq_posattn.recipes.papers import RECIPES
 
 ROOT = Path(__file__).parents[2]
+# The changelog tells of what was measured then.
 PAGES = {str(page.relative_to(ROOT)): page for page in pages(ROOT) if page.name != "CHANGELOG.md"}
 # What may be typed, by page and heading, or page and phrase, and why.
 SECTIONS = {
