@@ -20,7 +20,7 @@ from fairseq_posattn.recipes.comparisons import (
 )
 from fairseq_posattn.recipes.papers import RECIPES
 from fairseq_posattn.recipes.recipe import COSTS, TableRow
-from fairseq_posattn.recipes.tables import ours, shown
+from fairseq_posattn.recipes.tables import DIGITS, ours, shown
 
 NAMES = {
     "bleu": "BLEU",
@@ -47,7 +47,6 @@ NAMES = {
     "train_pearson": "pearson on the training set",
     **COSTS,
 }
-ROUNDED = 0.011  # two scores that were each rounded to two digits
 UNPUBLISHED = {"", "-"}
 
 
@@ -193,12 +192,13 @@ def compare_rows(results: Mapping[str, TableRow | None]) -> dict[str, Comparison
 def still_true(compared: Comparison, row: TableRow, baseline: TableRow) -> bool:
     """Whether the baseline's row is that with which the row was compared when it was kept."""
     means = [
-        (one["difference"], fmean(row["scores"][name]) - fmean(baseline["scores"][name]))
+        (name, one["difference"], fmean(row["scores"][name]) - fmean(baseline["scores"][name]))
         for name, one in compared["metrics"].items()
         if name in baseline["scores"]
     ]
+    # Two scores may each have been rounded.
     return len(means) == len(compared["metrics"]) and all(
-        isclose(kept, now, abs_tol=ROUNDED) for kept, now in means
+        isclose(kept, now, abs_tol=1.1 * 0.1 ** DIGITS.get(name, 2)) for name, kept, now in means
     )
 
 

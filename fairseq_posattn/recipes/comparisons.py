@@ -20,6 +20,7 @@ from fairseq_posattn.errors import UsageError
 from fairseq_posattn.recipes.recipe import COSTS, SUMMARY_SCORES, TableRow
 from fairseq_posattn.recipes.runs import PREDICTIONS, STATISTICS
 from fairseq_posattn.scoring.labels import accuracy, macro_f1, mcnemar
+from fairseq_posattn.scoring.numeric import numeric_scores
 from fairseq_posattn.scoring.sentence_statistics import (
     Kept,
     fingerprint,
@@ -55,7 +56,7 @@ def read_kept(runs: Sequence[Sequence[Path]]) -> list[Kept]:
 
 
 def read_predictions(folds: Sequence[Path]) -> Kept:
-    """What each example adds to the scores of a classifier, from its predictions of a test set.
+    """What each example adds to the scores of a model, from its predictions of a test set.
 
     Args:
         folds: a file, or that of each fold.
@@ -71,7 +72,7 @@ def read_predictions(folds: Sequence[Path]) -> Kept:
                 raise UsageError(f"{path} is no file of predictions: --steps test makes it anew")
             predicted.append(label)
             right.append(wanted)
-    metrics = {"accuracy": accuracy([predicted], right).runs[0]}
+    metrics = {"accuracy": accuracy([predicted], right).runs[0], **numeric_scores(predicted, right)}
     classes = sorted(set(right))
     if set(predicted) <= set(right):  # the same classes in all runs
         metrics["macro_f1"] = macro_f1([predicted], right, classes).runs[0]

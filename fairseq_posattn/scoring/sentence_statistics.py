@@ -14,6 +14,7 @@ from typing import Any
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.files import write_json
 from fairseq_posattn.scoring.labels import MacroF1
+from fairseq_posattn.scoring.numeric import Correlation, RootOfMean
 from fairseq_posattn.scoring.significance import Group, MeanOfSentences, Statistics
 
 
@@ -66,5 +67,8 @@ def metric_of(name: str) -> Any:
     from sacrebleu.metrics.chrf import CHRF
     from sacrebleu.metrics.ter import TER
 
-    known: dict[str, Any] = {"bleu": BLEU, "chrf2": CHRF, "ter": TER, "macro_f1": MacroF1}
+    known: dict[str, Any] = {
+        **{"bleu": BLEU, "chrf2": CHRF, "ter": TER, "macro_f1": MacroF1},
+        **{"pearson": Correlation, "spearman": Correlation, "rmse": lambda: RootOfMean("rmse")},
+    }
     return known[name]() if name in known else MeanOfSentences(name)
