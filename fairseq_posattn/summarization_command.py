@@ -16,7 +16,7 @@ from functools import partial
 
 from fairseq_posattn import translation_command
 
-DECODING = {"beam": 5, "lenpen": 1.0, "max_len_b": 200, "no_repeat_ngram_size": 3}
+DECODING = translation_command.DECODING | {"no_repeat_ngram_size": 3, "attention": "none"}
 
 main = partial(translation_command.main, about=__doc__, decoding=DECODING)
 

@@ -2,8 +2,8 @@
 
     from fairseq_posattn import translation
 
-    translator = translation.load(["checkpoints/iwslt14/checkpoint_best.pt"])
-    translator(["Guten Morgen!"])[0].text
+    translator = translation.load("checkpoints/iwslt14/checkpoint_best.pt")
+    translator("Guten Morgen!").text
 
 ``posattn translate`` and ``posattn summarize`` do the same from the command line.
 """
@@ -11,13 +11,15 @@
 import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
+from os import PathLike
 from pathlib import Path
 from types import SimpleNamespace
 
 import torch
 from torch import Tensor
 
+from fairseq_posattn.alignment import Alignment, align
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.plugin import register
 from fairseq_posattn.preparation import manifest
@@ -29,13 +31,16 @@ from fairseq import utils  # noqa: E402
 from fairseq.data import data_utils  # noqa: E402
 from fairseq.dataclass.configs import GenerationConfig  # noqa: E402
 from fairseq.tasks.translation import TranslationTask  # noqa: E402
+from fairseq.token_generation_constraints import pack_constraints  # noqa: E402
 
 from fairseq_posattn.data.unknown_words import UnknownWords  # noqa: E402
+from fairseq_posattn.forced_search import ForcedSearch  # noqa: E402
 from fairseq_posattn.trained_model import TrainedModel  # noqa: E402
 from fairseq_posattn.trained_model import load as load_checkpoint  # noqa: E402
 
 BATCH_SIZE, MAX_TOKENS = 128, 8000
 MANY_UNKNOWN = 0.1
+CONSTRAINTS = ("ordered", "unordered")
 
 
 @dataclass(frozen=True)
@@ -46,11 +51,18 @@ class Hypothesis:
         text: plain.
         score: log-probability, base 2, by length and its penalty, as fairseq's commands print it.
         pieces: what the model wrote, with spaces between.
+        alignment: of its words, if it was asked for.
     """
 
     text: str
     score: float
     pieces: str
+    alignment: Alignment | None = field(default=None, compare=False)
+
+    def as_json(self) -> dict:
+        """What there is, as a dictionary for JSON."""
+        found = {"text": self.text, "score": round(self.score, 6), "pieces": self.pieces}
+        return found | ({"attention": self.alignment.as_json()} if self.alignment else {})
 
 
 @dataclass(frozen=True)
@@ -69,11 +81,8 @@ class Translation:
         return self.hypotheses[0].text if self.hypotheses else ""
 
     def as_json(self) -> str:
-        """A JSON object: the text and, of all hypotheses, text, score and pieces."""
-        found = [
-            {"text": one.text, "score": round(one.score, 6), "pieces": one.pieces}
-            for one in self.hypotheses
-        ]
+        """A JSON object: the text and, of all hypotheses, text, score, pieces and attention."""
+        found = [one.as_json() for one in self.hypotheses]
         return json.dumps({"text": self.text, "hypotheses": found}, ensure_ascii=False)
 
 
@@ -81,39 +90,48 @@ BLANK = Translation()
 
 
 def load(
-    checkpoints: Sequence[str],
-    data: str | None = None,
+    checkpoints: str | PathLike | Sequence[str | PathLike],
+    data: str | PathLike | None = None,
     *,
     device: str | torch.device | None = None,
+    attention: str | None = None,
     **decoding,
 ) -> "Translator":
     """Load a model that translates or summarises, or several, whose probabilities are averaged.
 
     Args:
-        checkpoints: the files, of models with the same dictionaries.
+        checkpoints: the file, or files, of models with the same dictionaries.
         data: folder with the dictionaries, the manifest and what it names; None for that of the
             checkpoint, if training has copied them there, or else where they were in training.
         device: None for a GPU if there is one.
-        decoding: fields of fairseq's :class:`GenerationConfig`, such as ``beam`` and ``lenpen``.
+        attention: between what hypotheses have an ``alignment``: "words" or "pieces"; None for no
+            alignment.
+        decoding: fields of fairseq's :class:`GenerationConfig`, such as ``beam``, ``lenpen``,
+            ``constraints`` ("ordered" or "unordered") and ``prefix_size``.
 
     Raises:
         UsageError: a checkpoint, what lies beside its data, or a setting cannot be used.
     """
-    trained = [
-        load_checkpoint(str(path), None if data is None else str(data)) for path in checkpoints
-    ]
-    return translator_of(trained, device=device, **decoding)
+    paths = [checkpoints] if isinstance(checkpoints, str | PathLike) else checkpoints
+    trained = [load_checkpoint(str(path), None if data is None else str(data)) for path in paths]
+    return translator_of(trained, device=device, attention=attention, **decoding)
 
 
 def translator_of(
-    trained: Sequence[TrainedModel], *, device: str | torch.device | None = None, **decoding
+    trained: Sequence[TrainedModel],
+    *,
+    device: str | torch.device | None = None,
+    attention: str | None = None,
+    **decoding,
 ) -> "Translator":
     """As :func:`load`, of what is loaded already."""
     for one in trained:
         _check(one, trained[0])
+    if attention not in (None, "words", "pieces"):
+        raise UsageError(f"attention {attention!r}: is between words or pieces")
     if device is None:
         device = "cuda" if torch.cuda.is_available() else "cpu"
-    return Translator(trained, torch.device(device), _generation(decoding))
+    return Translator(trained, torch.device(device), _generation(decoding), attention)
 
 
 def _check(one, first):
@@ -138,10 +156,29 @@ def _generation(decoding):
             raise UsageError(f"{name}: fairseq's generation has no such setting")
         if name in ("beam", "nbest") and value < 1:
             raise UsageError(f"{name} {value}: must be 1 or more")
+    if decoding.get("constraints") not in (None, *CONSTRAINTS):
+        raise UsageError(f"constraints {decoding['constraints']!r}: are {' or '.join(CONSTRAINTS)}")
     config = GenerationConfig(**decoding)
     if config.nbest > config.beam:
         raise UsageError(f"nbest {config.nbest}: a beam of {config.beam} finds no more than that")
     return config
+
+
+@dataclass(frozen=True)
+class Line:
+    """What a model is given of a line, as numbers of pieces.
+
+    Attributes:
+        pieces: of the sentence, as text.
+        tokens: the sentence with the mark of its end; empty for a blank line.
+        prefix: with what the translation begins.
+        constraints: what the translation has in it.
+    """
+
+    pieces: tuple[str, ...]
+    tokens: Tensor
+    prefix: Tensor
+    constraints: tuple[Tensor, ...]
 
 
 class Translator:
@@ -152,73 +189,148 @@ class Translator:
             taken as they stand, and what the model writes is not joined.
         unknown: counts the pieces that the dictionary lacks.
         cut: how many lines were longer than the model reads, and so were cut.
+        failed: how many lines no translation was found for that has their prefix and constraints.
     """
 
-    def __init__(self, trained: Sequence[TrainedModel], device, generation):
+    def __init__(self, trained: Sequence[TrainedModel], device, generation, attention=None):
         self.task = trained[0].task
         self.path = trained[0].path
         self.device = device
         cfg = self.task.cfg
         self.models = [one.model.to(device) for one in trained]
         self.generation = generation
+        self.attention = attention
+        asked = SimpleNamespace(beam=generation.beam, print_alignment=bool(attention))
         for model in self.models:
-            model.prepare_for_inference_(SimpleNamespace(generation=generation))
-        self.generator = self.task.build_generator(self.models, generation)
+            model.prepare_for_inference_(SimpleNamespace(generation=asked))
+        self.generator = self.task.build_generator(self.models, generation, ForcedSearch)
         self.dictionary = self.task.source_dictionary
-        self.special = torch.tensor(range(self.dictionary.nspecial))
         limits = [model.max_positions() for model in self.models]
         self.longest = utils.resolve_max_positions(self.task.max_positions(), *limits)[0]
         self.unknown = UnknownWords(share=MANY_UNKNOWN)
-        self.cut = 0
+        self.cut = self.failed = 0
         folder = Path(utils.split_paths(cfg.data)[0])
         told = self.manifest = manifest.read(folder)
         self.split = splitter(folder, told, cfg.source_lang) if told else str.strip
+        self.split_target = splitter(folder, told, cfg.target_lang) if told else str.strip
         self.join = joiner(told, cfg.target_lang) if told else str
         self.subwords = told and told.subwords
 
     def __call__(
-        self, texts: Iterable[str], batch_size: int = BATCH_SIZE, max_tokens: int = MAX_TOKENS
-    ) -> list[Translation]:
+        self,
+        texts: str | Iterable[str],
+        batch_size: int = BATCH_SIZE,
+        max_tokens: int = MAX_TOKENS,
+        *,
+        prefixes: Iterable[str] | None = None,
+        constraints: Iterable[Sequence[str]] | None = None,
+    ) -> Translation | list[Translation]:
         """Translate lines, in their order; a blank one is answered with no hypothesis.
 
+        So is one of which no translation is found that has its prefix and constraints.
+
         Args:
-            texts: a sentence, or a text to summarise, each.
+            texts: a sentence, or a text to summarise, each; or just one.
             batch_size: lines that the model sees at once;
             max_tokens: and pieces, those that pad shorter lines counted.
+            prefixes: of each line, whole words with which its translation begins; of them, the
+                first ``prefix_size`` pieces if the model was loaded with that.
+            constraints: of each line, words or phrases that are in its translation; in that order
+                where the model was loaded with "ordered".
 
         Raises:
-            UsageError: what a model gives is no number, or lengths are asked for that it has not.
+            UsageError: what a model gives is no number, lengths are asked for that it has not, or
+                there are not as many prefixes or constraints as texts.
         """
-        encoded = [self.encode(text) for text in texts]
-        found = [BLANK] * len(encoded)
-        for rows in batches(list(map(len, encoded)), batch_size, max_tokens):
-            translations = self._translate([encoded[row] for row in rows])
+        if isinstance(texts, str):
+            only = ([one] if one is not None else None for one in (prefixes, constraints))
+            given = dict(zip(("prefixes", "constraints"), only, strict=True))
+            return self([texts], batch_size, max_tokens, **given)[0]
+        lines = self._lines(list(texts), prefixes, constraints)
+        found = [BLANK] * len(lines)
+        for rows in batches([len(line.tokens) for line in lines], batch_size, max_tokens):
+            translations = self._translate([lines[row] for row in rows])
             for row, translation in zip(rows, translations, strict=True):
                 found[row] = translation
         return found
 
-    def encode(self, text: str) -> Tensor:
-        """The numbers of a line's pieces and of the end mark; nothing of a blank line."""
-        pieces = self.split(text)
-        tokens = self.dictionary.encode_line(pieces, add_if_not_exist=False).long()
-        if len(tokens) > self.longest:
+    def _lines(self, texts, prefixes, constraints):
+        if constraints is not None and not self.generation.constraints:
+            raise UsageError(
+                "constraints: load the model with constraints 'ordered' or 'unordered'"
+            )
+        if prefixes is not None and self.generation.constraints:
+            raise UsageError("prefixes and constraints do not go together")
+        prefixes = [""] * len(texts) if prefixes is None else list(prefixes)
+        constraints = [()] * len(texts) if constraints is None else list(constraints)
+        for name, given in (("prefixes", prefixes), ("constraints", constraints)):
+            if len(given) != len(texts):
+                raise UsageError(f"{name}: {len(given)} for {len(texts)} texts")
+        return list(map(self.encode, texts, prefixes, constraints))
+
+    def encode(self, text: str, prefix: str = "", constraints: Sequence[str] = ()) -> Line:
+        """What the model is given of a line; what is longer than it reads is cut."""
+        pieces, tokens = self._pieces(text, self.split, self.dictionary)
+        if len(tokens) >= self.longest:
             self.cut += 1
-            tokens = torch.cat([tokens[: self.longest - 1], tokens[-1:]])
-        words = tokens[:-1]  # what is written into it is written into the tokens
+            tokens, pieces = tokens[: self.longest - 1], pieces[: self.longest - 1]
+        end = tokens.new_tensor([self.dictionary.eos()] if pieces else [])
+        size = self.generation.prefix_size or None
+        forced = (self._target(part) for part in constraints)
+        return Line(
+            tuple(pieces),
+            torch.cat([tokens, end]),
+            self._target(prefix)[:size],
+            tuple(part for part in forced if len(part)),
+        )
+
+    def _target(self, text):
+        return self._pieces(text, self.split_target, self.task.target_dictionary)[1]
+
+    def _pieces(self, text, split, dictionary):
+        """The pieces of a text, and their numbers."""
+        pieces = split(text).split()
         # What text holds is words: none of it is padding or the end.
-        words[torch.isin(words, self.special)] = self.dictionary.unk()
-        self.unknown.add(words, self.dictionary)
-        return tokens if len(words) else tokens[:0]
+        numbers = (dictionary.index(piece) for piece in pieces)
+        known = [
+            number if number >= dictionary.nspecial else dictionary.unk() for number in numbers
+        ]
+        tokens = torch.tensor(known, dtype=torch.long)
+        self.unknown.add(tokens, dictionary)
+        return pieces, tokens
 
     def _translate(self, batch):
-        self._check_lengths(max(map(len, batch)))
-        dataset = self.task.build_dataset_for_inference(batch, list(map(len, batch)))
+        self._check_lengths(max(len(line.tokens) for line in batch))
+        lengths = [len(line.tokens) for line in batch]
+        packed = pack_constraints([line.constraints for line in batch])
+        dataset = self.task.build_dataset_for_inference(
+            [line.tokens for line in batch],
+            lengths,
+            constraints=packed if self.generation.constraints else None,
+        )
         sample = dataset.collater([dataset[row] for row in range(len(batch))])
         sample = utils.apply_to_sample(lambda tensor: tensor.to(self.device), sample)
-        found = self.task.inference_step(self.generator, self.models, sample)
         rows = sample["id"].tolist()
-        translated = dict(zip(rows, map(self._translation, found), strict=True))
+        found = self.task.inference_step(
+            self.generator,
+            self.models,
+            sample,
+            prefix_tokens=self._prefixes([batch[row].prefix for row in rows]),
+            constraints=sample.get("constraints"),
+        )
+        translated = {
+            row: self._translation(batch[row], hypotheses, source.ne(self.dictionary.pad()))
+            for row, hypotheses, source in zip(
+                rows, found, sample["net_input"]["src_tokens"], strict=True
+            )
+        }
         return [translated[row] for row in range(len(batch))]
+
+    def _prefixes(self, prefixes):
+        if not any(map(len, prefixes)):
+            return None
+        pad = self.task.target_dictionary.pad()
+        return data_utils.collate_tokens(prefixes, pad).to(self.device)
 
     def _check_lengths(self, source):
         cfg = self.generation
@@ -229,19 +341,33 @@ class Translator:
                 f"max_len_a, max_len_b and {self.path}"
             )
 
-    def _translation(self, hypotheses):
-        found = hypotheses[: self.generation.nbest]
-        return Translation(tuple(map(self._hypothesis, found)))
+    def _translation(self, line, hypotheses, is_word):
+        # A prefix that is longer than any translation may be is cut by the search.
+        begun = [
+            found
+            for found in hypotheses
+            if found["tokens"][: len(line.prefix)].cpu().equal(line.prefix)
+        ]
+        self.failed += not begun
+        best = begun[: self.generation.nbest]
+        return Translation(tuple(self._hypothesis(found, line, is_word) for found in best))
 
-    def _hypothesis(self, found):
+    def _hypothesis(self, found, line, is_word):
         score = float(found["score"]) / math.log(2)
         if not math.isfinite(score):
             raise UsageError(f"{self.path}: what the model gives is no number (NaN or infinite)")
-        ignored = self.generator.symbols_to_strip_from_output
-        pieces = self.task.target_dictionary.string(
-            found["tokens"].int().cpu(), extra_symbols_to_ignore=ignored
-        )
-        return Hypothesis(self.join(data_utils.post_process(pieces, self.subwords)), score, pieces)
+        dictionary = self.task.target_dictionary
+        tokens = found["tokens"].cpu()
+        marks = {dictionary.bos(), dictionary.eos(), *self.generator.symbols_to_strip_from_output}
+        written = [place for place, token in enumerate(tokens.tolist()) if token not in marks]
+        pieces = dictionary.string(tokens[written])
+        alignment = None
+        if self.attention and written and len(found["attention"]):
+            weights = found["attention"][is_word][:, written].T  # [T, S + 1]
+            kind = self.subwords if self.attention == "words" else None
+            alignment = align(line.pieces, pieces.split(" "), weights.cpu(), kind)
+        text = self.join(data_utils.post_process(pieces, self.subwords))
+        return Hypothesis(text, score, pieces, alignment)
 
 
 def batches(lengths: Sequence[int], batch_size: int, max_tokens: int) -> Iterator[list[int]]:

@@ -9,9 +9,14 @@ they stand, in pieces with spaces between, and so are translations. Lines that a
 another program writes now and then, are answered at once.
 
 Several checkpoints of the same data are asked together, as an ensemble.
+
+Translations can be told how to begin (--prefixes) and what to have in them (--constraints):
+
+    printf 'Der Hund bellt.\\thound\\n' | %(prog)s CHECKPOINT --constraints
 """
 
 import contextlib
+import itertools
 import logging
 import sys
 from functools import partial
@@ -22,8 +27,11 @@ from fairseq_posattn.commands import positive
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.prediction_command import arriving_lines
 
-# By the names of fairseq's fields.
-DECODING = {"beam": 5, "lenpen": 1.0, "max_len_b": 200, "no_repeat_ngram_size": 0}
+# By the names of fairseq's fields; and the attention in --json.
+DECODING = {
+    **{"beam": 5, "lenpen": 1.0, "max_len_b": 200, "no_repeat_ngram_size": 0},
+    "attention": "words",
+}
 
 
 def make_parser(prog=None, about=__doc__, decoding=DECODING):
@@ -47,7 +55,16 @@ def make_parser(prog=None, about=__doc__, decoding=DECODING):
         "--json",
         action="store_true",
         help='print a JSON object a line: {"text": ..., "hypotheses": [{"text": ..., "score": ..., '
-        '"pieces": ...}, ...]}',
+        '"pieces": ..., "attention": {"source": [words], "target": [words], "weights": [rows]}}, '
+        "...]}",
+    )
+    parser.add_argument(
+        "--attention",
+        choices=("words", "pieces", "none"),
+        default=decoding["attention"],
+        help="in --json: how much each word of the translation, a row, attended to each word of "
+        "the line and to its end, the columns, by the last layer of the decoder; the mean over "
+        "heads and models. Or of pieces, as for languages without spaces (default: %(default)s)",
     )
     _add_decoding(parser.add_argument_group("decoding, as fairseq-generate has it"), decoding)
     parser.add_argument(
@@ -98,6 +115,27 @@ def _add_decoding(group, decoding):
         help="print so many hypotheses for each line, the best first, a line each; of a blank "
         "line one blank one (default: 1)",
     )
+    forced = group.add_mutually_exclusive_group()
+    forced.add_argument(
+        "--prefixes",
+        metavar="FILE",
+        help="how translations begin, in whole words: a line for each line of the input, which may "
+        "be blank",
+    )
+    group.add_argument(
+        "--prefix-size",
+        type=positive,
+        metavar="N",
+        help="take only the first N pieces of each prefix (default: all)",
+    )
+    forced.add_argument(
+        "--constraints",
+        nargs="?",
+        const="ordered",
+        choices=("ordered", "unordered"),
+        help="take what comes after TABs in a line for words or phrases that its translation has "
+        "in it, in their order or in any (default: ordered, if given)",
+    )
 
 
 def main(arguments=None, prog=None, about=__doc__, decoding=DECODING):
@@ -118,10 +156,15 @@ def translate(args):
         file, name = sys.stdin.buffer, "standard input"
         if args.input != "-":
             file, name = stack.enter_context(open(args.input, "rb")), args.input
+        prefixes = lines_of(args.prefixes) if args.prefixes else None
+        if args.prefix_size and not args.prefixes:
+            raise UsageError("--prefix-size: name the prefixes with --prefixes FILE")
+        attention = args.attention if args.json and args.attention != "none" else None
         translator = translation.load(
             [path for given in args.checkpoints for path in split_checkpoints(given)],
             args.data,
             device="cpu" if args.cpu else None,
+            attention=attention,
             **decoding_of(args),
         )
         if translator.manifest is None:
@@ -132,7 +175,15 @@ def translate(args):
         for lines in arriving_lines(file.fileno(), args.buffer_size, name):
             texts, wrong = readable(lines, name, number)
             number += len(lines)
-            for found in translator(texts, args.batch_size, args.max_tokens):
+            forced = {}
+            if args.constraints:
+                texts, forced["constraints"] = split_constraints(texts)
+            if prefixes:
+                begun = forced["prefixes"] = list(itertools.islice(prefixes, len(texts)))
+                if len(begun) < len(texts):
+                    wrong = UsageError(f"{args.prefixes}: has fewer lines than {name}")
+                    texts = texts[: len(begun)]
+            for found in translator(texts, args.batch_size, args.max_tokens, **forced):
                 answers = [one.text for one in found.hypotheses] or [""]
                 print(*([found.as_json()] if args.json else answers), sep="\n")
             sys.stdout.flush()
@@ -141,9 +192,23 @@ def translate(args):
                 say(f"{name}: {warning}")
             if wrong:
                 raise wrong
-        if translator.cut:
-            said = "1 line was" if translator.cut == 1 else f"{translator.cut:,} lines were"
-            say(f"{name}: {said} cut to the {translator.longest:,} pieces that the model reads")
+        if prefixes and next(prefixes, None) is not None:
+            raise UsageError(f"{args.prefixes}: has more lines than {name}")
+        tell(translator, name)
+
+
+def tell(translator, name):
+    """Warnings of lines that were not translated as they stood."""
+    for count, told in (
+        (translator.cut, f"cut to the {translator.longest:,} pieces that the model reads"),
+        (
+            translator.failed,
+            "answered with a blank line: no translation with that prefix or these constraints was "
+            "found within --max-len-a, --max-len-b and --no-repeat-ngram-size",
+        ),
+    ):
+        if count:
+            say(f"{name}: {'1 line was' if count == 1 else f'{count:,} lines were'} {told}")
 
 
 def say(warning):
@@ -157,8 +222,32 @@ def split_checkpoints(given):
 
 def decoding_of(args):
     """The fields of fairseq's configuration."""
-    names = ("beam", "lenpen", "max_len_a", "max_len_b", "min_len", "no_repeat_ngram_size", "nbest")
-    return {name: getattr(args, name) for name in names}
+    names = ["beam", "lenpen", "max_len_a", "max_len_b", "min_len", "no_repeat_ngram_size"]
+    names += ["nbest", "constraints"]
+    found = {name: getattr(args, name) for name in names}
+    return found | {"prefix_size": args.prefix_size or 0}
+
+
+def split_constraints(texts):
+    """Lines without what comes after TABs in them, and that, of each line."""
+    parts = [text.split("\t") for text in texts]
+    return [text for text, *_ in parts], [constraints for _, *constraints in parts]
+
+
+def lines_of(path):
+    """The lines of a file, as text.
+
+    Raises:
+        UsageError: it is no text.
+    """
+    number = 0
+    with open(path, "rb") as file:
+        for lines in arriving_lines(file.fileno(), 1024, path):
+            texts, wrong = readable(lines, path, number)
+            number += len(lines)
+            if wrong:
+                raise wrong
+            yield from texts
 
 
 def readable(lines, name, before):

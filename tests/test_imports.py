@@ -23,7 +23,7 @@ STOREYS = [
     ["networks"],
     ["models", "tasks", "criterions"],
     ["plugin"],
-    ["trained_model", "averaging", "role_prediction"],
+    ["trained_model", "averaging", "role_prediction", "alignment", "forced_search"],
     ["analysis", "prediction", "role_prediction", "news_ranking", "translation"],
     ["prediction_command", "ranking_command"],
     ["translation_command"],

@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import torch
 from fairseq.data import data_utils
 from fairseq.dataclass.configs import GenerationConfig
 
@@ -90,12 +91,18 @@ def test_json_has_the_scores_of_all_hypotheses(tmp_path, capsys, source):
     better, worse = first["hypotheses"]
     assert better["score"] > worse["score"]
     assert better["pieces"] == EXPECTED[0] != worse["pieces"]
+    attention = better["attention"]
+    assert attention["source"] == [*source[0].split(), "</s>"]
+    assert attention["target"] == EXPECTED[0].split()
+    assert [sum(row) for row in attention["weights"]] == pytest.approx(
+        [1.0] * len(attention["target"]), abs=1e-3
+    )
     assert blank == {"text": "", "hypotheses": []}
 
 
 def test_of_a_mark_of_the_dictionary_a_line_has_only_the_letters(translator):
     dictionary = translator.dictionary
-    tokens = translator.encode("a </s> <pad> b").tolist()
+    tokens = translator.encode("a </s> <pad> b").tokens.tolist()
     unknown = dictionary.unk()
     assert tokens == [
         dictionary.index("a"),
@@ -131,12 +138,173 @@ def test_how_is_decoded_by_default_is_fairseqs_but_for_summaries(main, changed, 
     )
     with pytest.raises(ZeroDivisionError):
         main([str(CHECKPOINT), "--cpu"])
-    assert asked.pop() == {"device": "cpu", **fairseqs(), **changed}
+    assert asked.pop() == {"device": "cpu", "attention": None, **fairseqs(), **changed}
 
 
 def fairseqs():
-    names = ("beam", "lenpen", "max_len_a", "max_len_b", "min_len", "no_repeat_ngram_size", "nbest")
+    names = ["beam", "lenpen", "max_len_a", "max_len_b", "min_len", "no_repeat_ngram_size"]
+    names += ["nbest", "prefix_size", "constraints"]
     return {name: getattr(GenerationConfig(), name) for name in names}
+
+
+# --- Words that a translation must have ----------------------------------------------------------
+
+
+def test_one_sentence_is_answered_with_one_translation(source):
+    translator = translation.load(CHECKPOINT, FIXTURE / "data", device="cpu", constraints="ordered")
+    assert translator(source[0]).text == EXPECTED[0]
+    assert "C" in translator(source[0], constraints=["C"]).text.split()
+
+
+def test_a_translation_begins_as_it_is_told_whatever_shares_a_batch(source):
+    translator = load(min_len=4, nbest=5)
+    prefixes = ["B A C B", "", "C C", " ", *[""] * (len(source) - 4)]
+    together = translator(source, prefixes=prefixes)
+    alone = [
+        translator(text, prefixes=prefix) for text, prefix in zip(source, prefixes, strict=True)
+    ]
+    assert [found.text for found in together] == [found.text for found in alone]
+    for found, prefix in zip(together, prefixes, strict=True):
+        assert len(found.hypotheses) > 1
+        for one in found.hypotheses:
+            assert one.text.split()[: len(prefix.split())] == prefix.split()
+            assert len(one.text.split()) >= 4
+    assert translator.failed == 0
+
+
+def test_a_greedy_translation_goes_on_from_its_own_beginning(source):
+    translator = load(beam=1)
+    texts = [found.text for found in translator(source)]
+    prefixes = [" ".join(text.split()[: row % 3]) for row, text in enumerate(texts)]
+    assert [found.text for found in translator(source, prefixes=prefixes)] == texts
+
+
+def test_a_prefix_may_be_cut_to_its_first_pieces(source):
+    translator = load(prefix_size=2)
+    [found] = translator(source[:1], prefixes=["C B A A A A"])
+    assert found.text.split()[:2] == ["C", "B"]
+    assert found.text == load()(source[0], prefixes="C B").text
+
+
+@pytest.mark.parametrize("way", ["ordered", "unordered"])
+def test_a_translation_has_what_it_must(way, source):
+    translator = load(constraints=way)
+    wanted = [["C C", "A"], [], ["B A B"], ["", "C"], *[()] * (len(source) - 4)]
+    together = translator(source, constraints=wanted)
+    for phrases, found, text, expected in zip(wanted, together, source, EXPECTED, strict=True):
+        assert found.text == translator(text, constraints=phrases).text
+        rest = f" {found.text} "
+        for phrase in filter(None, phrases):
+            assert f" {phrase} " in rest
+            if way == "ordered":
+                rest = rest[rest.index(f" {phrase} ") + len(phrase) + 1 :]
+        if not phrases:
+            assert found.text == expected
+
+
+def test_what_no_translation_can_have_costs_the_others_nothing(source):
+    beginning, having = load(max_len_b=8), load(max_len_b=8, constraints="ordered")
+    long = " ".join("ABC" * 3)
+    expected = [found.text for found in beginning(source[:2])]
+    for translator, forced in (
+        (beginning, {"prefixes": ["", long, ""]}),
+        (having, {"constraints": [[], [long], []]}),
+    ):
+        found = translator([source[0], source[0], source[1]], **forced)
+        assert [one.text for one in found] == [expected[0], "", expected[1]]
+        assert translator.failed == 1
+
+
+def test_words_that_must_be_there_are_made_pieces_as_the_target_is(data, monkeypatch):
+    monkeypatch.setattr(
+        translation, "splitter", lambda folder, told, language: f"{{}} {language}".format
+    )
+    translator = load(data=data, constraints="unordered")
+    line = translator.encode("a", "B", ["C"])
+    target = translator.task.target_dictionary
+    unknown = target.unk()
+    assert line.pieces == ("a", "de")
+    assert line.prefix.tolist() == [target.index("B"), unknown]
+    assert [part.tolist() for part in line.constraints] == [[target.index("C"), unknown]]
+
+
+@pytest.mark.parametrize(
+    "options, forced, complaint",
+    [
+        ({}, {"constraints": [["a"]]}, "load the model with constraints 'ordered'"),
+        ({"constraints": "ordered"}, {"prefixes": ["a"]}, "do not go together"),
+        ({}, {"prefixes": ["a", "b"]}, "prefixes: 2 for 1 texts"),
+        ({"constraints": "ordered"}, {"constraints": []}, "constraints: 0 for 1 texts"),
+    ],
+)
+def test_forced_words_that_cannot_be(options, forced, complaint, source):
+    with pytest.raises(UsageError, match=complaint):
+        load(**options)(source[:1], **forced)
+
+
+def test_ways_that_there_are_not():
+    with pytest.raises(UsageError, match="constraints 'sorted': are ordered or unordered"):
+        load(constraints="sorted")
+    with pytest.raises(UsageError, match="attention 'heads': is between words or pieces"):
+        load(attention="heads")
+
+
+def test_prefixes_come_from_a_file_beside_the_text(tmp_path, capsys, source):
+    prefixes = tmp_path / "prefixes"
+    prefixes.write_text("C B\n\n B\r\n")
+    text = "\n".join([source[0], source[1], source[2]])
+    words = ["--prefixes", prefixes, "--buffer-size", "2", "--prefix-size", "1"]
+    assert command("--input", written(tmp_path, text), *words) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [lines[0][0], lines[1], lines[2][0]] == ["C", EXPECTED[1], "B"]
+
+
+@pytest.mark.parametrize("lines, complaint", [(1, "fewer lines"), (3, "more lines")])
+def test_prefixes_that_do_not_fit_the_text(lines, complaint, tmp_path, capsys, source):
+    prefixes = tmp_path / "prefixes"
+    prefixes.write_text("\n" * lines)
+    text = written(tmp_path, f"{source[0]}\n{source[1]}\n")
+    assert command("--input", text, "--prefixes", prefixes) == 1
+    output = capsys.readouterr()
+    assert output.out.splitlines() == EXPECTED[: min(lines, 2)]
+    assert output.err.splitlines()[-1] == (
+        f"posattn translate: error: {prefixes}: has {complaint} than {text}"
+    )
+
+
+def test_constraints_come_after_tabs(tmp_path, capsys, source):
+    text = written(tmp_path, f"{source[0]}\tC C\tB\n{source[1]}\n{source[2]}\t{'A ' * 20}\n")
+    assert command("--input", text, "--constraints") == 0
+    output = capsys.readouterr()
+    first, second, third = output.out.splitlines()
+    assert " B" in first[first.index("C C") :]
+    assert (second, third) == (EXPECTED[1], "")
+    assert f"warning: {text}: 1 line was answered with a blank line: no translation" in output.err
+
+
+# --- Attention -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("models", [1, 2])
+def test_attention_is_that_of_the_last_layer_reading_the_whole_translation(models, source):
+    translator = load(*[CHECKPOINT] * models, attention="pieces")
+    found = translator(source)
+    assert len(set(map(len, source))) > 1
+    for text, translated in zip(source, found, strict=True):
+        [model, *_] = translator.models
+        best = translated.hypotheses[0]
+        tokens = translator.encode(text).tokens[None]
+        target = translator.task.target_dictionary
+        written = [target.index(piece) for piece in best.pieces.split()]
+        with torch.no_grad():
+            _, extra = model(tokens, None, torch.tensor([[target.eos(), *written[:-1]]]))
+        torch.testing.assert_close(best.alignment.weights, extra["attn"][0][0], rtol=0, atol=1e-5)
+        assert best.alignment.source == (*text.split(), "</s>")
+        assert best.alignment.target == tuple(best.pieces.split())
+
+
+def test_attention_is_there_only_where_it_is_asked_for(translator, source):
+    assert translator(source[0]).hypotheses[0].alignment is None
 
 
 # --- What the text is made of --------------------------------------------------------------------
