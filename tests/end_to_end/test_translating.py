@@ -10,6 +10,7 @@ import pytest
 
 from fairseq_posattn import summarization_command, translation_command
 from fairseq_posattn.preparation.__main__ import prepare
+from fairseq_posattn.preparation.text.subwords import BytePairEncoder
 
 SUBJECTS = {"Ein Mann": "A man", "Eine Frau": "A woman", "Das Kind": "The child", "Er": "He"}
 VERBS = {"sieht": "sees", "malt": "paints", "kauft": "buys", "trägt": "carries"}
@@ -39,7 +40,7 @@ def folder(tmp_path_factory, train_arguments):
     words = ["multi30k", "--source", folder / "raw", "--dest", folder / "data", "--jobs", "1"]
     assert prepare("translation", list(map(str, [*words, "--bpe-operations", "60"]))) == 0
     options = ["--save-dir", folder / "saved", "--max-update", "90", "--max-tokens", "600"]
-    options += ["--disable-validation", "--no-epoch-checkpoints"]
+    options += ["--disable-validation", "--no-epoch-checkpoints", "--save-interval-updates", "47"]
     arguments = [folder / "data", *train_arguments[1:], *options]
     log = folder / "train.log"
     assert forked_commands.run("train", arguments, log) == 0, log.read_text()
@@ -47,22 +48,51 @@ def folder(tmp_path_factory, train_arguments):
     return folder
 
 
-@pytest.fixture(scope="module")
-def generated(folder, user_dir):
-    """What fairseq-generate makes of the prepared test set, in its order, and with which score."""
-    log = folder / "generate.log"
-    options = ["--path", folder / "moved/checkpoint_last.pt", "--user-dir", user_dir, "--cpu"]
-    arguments = [folder / "data", *options, "--beam", "3", "--lenpen", "0.7", "--batch-size", "9"]
-    assert forked_commands.run("generate", arguments, log) == 0, log.read_text()
+DECODING = ["--beam", "3", "--lenpen", "0.7"]
+
+
+def by_fairseq(folder, user_dir, command, *options, paths=("checkpoint_last.pt",), **others):
+    """The pieces that one of fairseq's commands prints, and their scores, in order."""
+    log = folder / "fairseq.log"
+    log.unlink(missing_ok=True)
+    models = ":".join(str(folder / "moved" / path) for path in paths)
+    given = ["--path", models, "--user-dir", user_dir, "--cpu", *DECODING, *options]
+    assert forked_commands.run(command, [folder / "data", *given], log, **others) == 0, (
+        log.read_text()
+    )
     rows = [line[2:].split("\t") for line in log.read_text().splitlines() if line[:2] == "H-"]
     return [
         (pieces, float(score)) for _, score, pieces in sorted(rows, key=lambda row: int(row[0]))
     ]
 
 
+def by_translate(folder, capsys, *options, paths=("checkpoint_last.pt",)):
+    """The same, of posattn translate, and the texts."""
+    models = [folder / "moved" / path for path in paths]
+    words = [*models, "--cpu", "--json", *DECODING, *options]
+    assert translation_command.main(list(map(str, words))) == 0
+    output = capsys.readouterr()
+    assert "warning" not in output.err
+    found = [one for line in output.out.splitlines() for one in json.loads(line)["hypotheses"]]
+    return [(one["pieces"], one["score"]) for one in found], [one["text"] for one in found]
+
+
+def agree(ours, fairseqs):
+    assert [pieces for pieces, _ in ours] == [pieces for pieces, _ in fairseqs]
+    scores = [[score for _, score in one] for one in (ours, fairseqs)]
+    assert scores[0] == pytest.approx(scores[1], abs=1e-3)
+
+
+@pytest.fixture(scope="module")
+def generated(folder, user_dir):
+    """What fairseq-generate makes of the prepared test set, in its order, and with which score."""
+    return by_fairseq(folder, user_dir, "generate", "--batch-size", "9")
+
+
 def test_what_a_checkpoint_needs_lies_beside_it(folder):
-    names = {"dict.de.txt", "dict.en.txt", "bpe.codes", "preparation.json", "checkpoint_last.pt"}
-    assert {name for name in os.listdir(folder / "moved") if name[0] != "."} == names
+    names = {"dict.de.txt", "dict.en.txt", "bpe.codes", "preparation.json"}
+    there = {name for name in os.listdir(folder / "moved") if name[0] != "."}
+    assert {name for name in there if not name.startswith("checkpoint")} == names
     for name in ("dict.de.txt", "dict.en.txt", "preparation.json"):
         assert (folder / "moved" / name).read_bytes() == (folder / "data" / name).read_bytes()
 
@@ -72,7 +102,7 @@ def test_raw_text_is_translated_as_the_prepared_test_set(folder, generated, tmp_
     shutil.copytree(folder / "moved", moved)
     (folder / "data").rename(folder / "gone")
     words = [moved / "checkpoint_last.pt", "--input", folder / "raw/test_2016_flickr.de", "--cpu"]
-    words += ["--beam", "3", "--lenpen", "0.7", "--buffer-size", "10"]
+    words += [*DECODING, "--buffer-size", "10"]
     try:
         assert translation_command.main(list(map(str, words))) == 0
         plain = capsys.readouterr()
@@ -81,13 +111,57 @@ def test_raw_text_is_translated_as_the_prepared_test_set(folder, generated, tmp_
         (folder / "gone").rename(folder / "data")
     assert "warning" not in plain.err
     rows = [json.loads(line)["hypotheses"][0] for line in capsys.readouterr().out.splitlines()]
-    assert [row["pieces"] for row in rows] == [pieces for pieces, _ in generated]
-    assert [row["score"] for row in rows] == pytest.approx(
-        [score for _, score in generated], abs=1e-3
-    )
+    agree([(row["pieces"], row["score"]) for row in rows], generated)
     assert [row["text"] for row in rows] == plain.out.splitlines()
     assert len(set(plain.out.splitlines())) > 3
     assert not any("@@" in row["text"] or " ." in row["text"] for row in rows)
+
+
+def test_an_ensemble_and_its_best_are_fairseqs(folder, user_dir, capsys):
+    earlier = next((folder / "moved").glob("checkpoint_*_47.pt")).name
+    paths = (earlier, "checkpoint_last.pt")
+    fairseqs = by_fairseq(folder, user_dir, "generate", "--nbest", "2", paths=paths)
+    text = ["--input", folder / "raw/test_2016_flickr.de", "--nbest", "2"]
+    ours, _ = by_translate(folder, capsys, *text, paths=paths)
+    agree(ours, fairseqs)
+    assert len(ours) == 2 * len(list(captions())[SPLITS["test_2016_flickr"]])
+    assert ours != by_translate(folder, capsys, *text)[0]
+
+
+def test_prefixes_are_those_of_fairseq_generate(folder, user_dir, generated, capsys):
+    fairseqs = by_fairseq(folder, user_dir, "generate", "--prefix-size", "2")
+    raw = folder / "raw/test_2016_flickr"
+    given = ["--input", f"{raw}.de", "--prefixes", f"{raw}.en", "--prefix-size", "2"]
+    ours, texts = by_translate(folder, capsys, *given)
+    agree(ours, fairseqs)
+    assert ours != generated
+
+
+@pytest.mark.parametrize("way", ["ordered", "unordered"])
+def test_constraints_are_those_of_fairseq_interactive(way, folder, user_dir, tmp_path, capsys):
+    lines = [source for source, _ in list(captions())[SPLITS["test_2016_flickr"]]][:9]
+    wanted = [["Hats", "The woman"], [], ["Child", "Ball", "he"]] * 3
+    pieces = (folder / "data/text/bpe.test.de").read_text().splitlines()
+    cut = BytePairEncoder(folder / "data/text/bpe.codes")
+    raw, prepared = tmp_path / "raw", tmp_path / "prepared"
+    raw.write_text(
+        "".join("\t".join([line, *words]) + "\n" for line, words in zip(lines, wanted, strict=True))
+    )
+    prepared.write_text(
+        "".join(
+            "\t".join([line, *(cut(word.lower()) for word in words)]) + "\n"
+            for line, words in zip(pieces[:9], wanted, strict=True)
+        )
+    )
+    options = ["--constraints", way]
+    fairseqs = by_fairseq(
+        *(folder, user_dir, "interactive", *options),
+        *("--buffer-size", "9", "--batch-size", "9", "--input", prepared),
+    )
+    ours, texts = by_translate(folder, capsys, "--input", raw, *options)
+    agree(ours, fairseqs)
+    for text, words in zip(texts, wanted, strict=True):
+        assert all(word.lower() in text for word in words), text
 
 
 def test_that_nothing_can_be_copied_stops_no_training(folder, train_arguments):
