@@ -10,7 +10,7 @@ from tqdm import tqdm
 from fairseq_posattn import trained_model
 from fairseq_posattn.data.news import RankingDataset
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.scoring.popularity import read_column
+from fairseq_posattn.scoring.popularity import read_names
 from fairseq_posattn.scoring.ranking import Impression
 
 
@@ -41,7 +41,7 @@ def rank(
         raise UsageError(f"{path} is no recommender: it was not trained on news_recommendation")
     impressions = task.load_dataset(split).impressions
     folder = Path(task.cfg.data)
-    names = sum(1 for _ in read_column(folder, split, "impressions"))
+    names = sum(1 for _ in read_names(folder, split))
     if names != len(impressions):
         raise UsageError(
             f"{folder} has {len(impressions)} impressions of {split}, but names for {names}: "
@@ -51,7 +51,7 @@ def rank(
     scores, ends = candidate_scores(
         trained.model.to(device), task, RankingDataset(impressions), batch_size
     )
-    for index, (name,) in enumerate(read_column(folder, split, "impressions")):
+    for index, name in enumerate(read_names(folder, split)):
         found = scores[ends[index] : ends[index + 1]]
         if not numpy.isfinite(found).all():
             raise UsageError(f"{path}: a score of impression {name} of {split} is not finite")

@@ -53,7 +53,6 @@ def load(path: str, data: str | None = None) -> TrainedModel:
     mend = "name the folder of the binarised data with --data"
     if not Path(folder).is_dir():
         raise UsageError(f"{folder}, where the dictionaries should be, is not there: {mend}")
-    _name_languages(state["cfg"].task, folder)
     try:
         models, config, task = checkpoint_utils.load_model_ensemble_and_task([path], state=state)
     except FileNotFoundError as error:
@@ -68,14 +67,3 @@ def _data(path, state):
     if not isinstance(data, str):
         raise UsageError(f"{path} has no settings that name a task and its data")
     return data
-
-
-def _name_languages(task, folder):
-    """Of what was trained without a word on them, fairseq finds them by the files of sentences.
-
-    Where there are dictionaries alone, the manifest knows.
-    """
-    if "source_lang" in task and None in (task.source_lang, task.target_lang):
-        told = manifest.read(folder)
-        if told is not None and len(told.languages) == 2:
-            task.source_lang, task.target_lang = told.languages

@@ -156,7 +156,6 @@ def translate(args):
         file, name = sys.stdin.buffer, "standard input"
         if args.input != "-":
             file, name = stack.enter_context(open(args.input, "rb")), args.input
-        prefixes = lines_of(args.prefixes) if args.prefixes else None
         if args.prefix_size and not args.prefixes:
             raise UsageError("--prefix-size: name the prefixes with --prefixes FILE")
         attention = args.attention if args.json and args.attention != "none" else None
@@ -171,29 +170,17 @@ def translate(args):
             say(f"{args.checkpoints[0]}: its data has no preparation.json: text is taken as it is")
         is_typed = file.isatty() or not sys.stderr.isatty()
         bar = stack.enter_context(tqdm(disable=is_typed, unit=" lines"))
-        number = 0
-        for lines in arriving_lines(file.fileno(), args.buffer_size, name):
-            texts, wrong = readable(lines, name, number)
-            number += len(lines)
-            forced = {}
-            if args.constraints:
-                texts, forced["constraints"] = split_constraints(texts)
-            if prefixes:
-                begun = forced["prefixes"] = list(itertools.islice(prefixes, len(texts)))
-                if len(begun) < len(texts):
-                    wrong = UsageError(f"{args.prefixes}: has fewer lines than {name}")
-                    texts = texts[: len(begun)]
+        groups = arriving_lines(file.fileno(), args.buffer_size, name)
+        for texts, forced, wrong in requests(groups, name, args):
             for found in translator(texts, args.batch_size, args.max_tokens, **forced):
                 answers = [one.text for one in found.hypotheses] or [""]
                 print(*([found.as_json()] if args.json else answers), sep="\n")
             sys.stdout.flush()
-            bar.update(len(lines))
+            bar.update(len(texts))
             if warning := translator.unknown.warning():
                 say(f"{name}: {warning}")
             if wrong:
                 raise wrong
-        if prefixes and next(prefixes, None) is not None:
-            raise UsageError(f"{args.prefixes}: has more lines than {name}")
         tell(translator, name)
 
 
@@ -228,10 +215,37 @@ def decoding_of(args):
     return found | {"prefix_size": args.prefix_size or 0}
 
 
-def split_constraints(texts):
-    """Lines without what comes after TABs in them, and that, of each line."""
-    parts = [text.split("\t") for text in texts]
-    return [text for text, *_ in parts], [constraints for _, *constraints in parts]
+def requests(groups, name, args):
+    """What to translate, as it comes.
+
+    Args:
+        groups: of lines.
+        name: of their file.
+
+    Yields:
+        texts; what their translations must have, as the translator takes it; and what is wrong with
+        the line after them, or None.
+
+    Raises:
+        UsageError: there are more prefixes than lines.
+    """
+    number, prefixes = 0, lines_of(args.prefixes) if args.prefixes else None
+    for lines in groups:
+        texts, wrong = readable(lines, name, number)
+        number += len(lines)
+        forced = {}
+        if args.constraints:
+            parts = [text.split("\t") for text in texts]
+            texts = [text for text, *_ in parts]
+            forced = {"constraints": [words for _, *words in parts]}
+        elif prefixes:
+            forced = {"prefixes": list(itertools.islice(prefixes, len(texts)))}
+            if len(forced["prefixes"]) < len(texts):
+                texts = texts[: len(forced["prefixes"])]
+                wrong = UsageError(f"{args.prefixes}: has fewer lines than {name}")
+        yield texts, forced, wrong
+    if prefixes and next(prefixes, None) is not None:
+        raise UsageError(f"{args.prefixes}: has more lines than {name}")
 
 
 def lines_of(path):

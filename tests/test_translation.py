@@ -1,7 +1,11 @@
 """Translations, by the small trained model among the fixtures."""
 
+import io
 import json
+import os
 import shutil
+import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -73,6 +77,28 @@ def test_windows_of_lines_leave_the_order(tmp_path, capsys, source):
     path = written(tmp_path, "\n".join(source * 3))
     assert command("--input", path, "--buffer-size", "5", "--batch-size", "2") == 0
     assert capsys.readouterr().out.splitlines() == EXPECTED * 3
+
+
+def test_each_line_of_a_pipe_that_stays_open_is_answered(source, monkeypatch):
+    """As of tail -f: the next one is written only once there is an answer."""
+    reading, writing = os.pipe()
+    waiting, answers = [f"{line}\n".encode() for line in source[:3]], io.StringIO()
+
+    def write_next():
+        if waiting:
+            os.write(writing, waiting.pop(0))
+        else:
+            os.close(writing)
+
+    given_up = threading.Timer(60, lambda: (waiting.clear(), write_next()))
+    given_up.start()
+    answers.flush = write_next
+    monkeypatch.setattr(sys, "stdout", answers)
+    write_next()
+    assert command("--input", f"/dev/fd/{reading}") == 0
+    given_up.cancel()
+    os.close(reading)
+    assert answers.getvalue().splitlines() == EXPECTED[:3]
 
 
 def test_lines_before_one_that_is_no_text_are_answered(tmp_path, capsys, source):

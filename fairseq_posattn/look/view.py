@@ -129,7 +129,7 @@ class TranslationView(View):
         self.languages |= dict.fromkeys((places.TARGET, places.WRITTEN), cfg.target_lang)
 
     def __call__(self, text, target=None, room=None):
-        source = self.translator.encode(text)
+        source = self.translator.encode(text).tokens
         if not len(source):
             raise UsageError("there are no words in it")
         if target is None:

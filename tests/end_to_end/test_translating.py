@@ -3,15 +3,22 @@
 import itertools
 import json
 import os
+import re
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 
+import fairseq
 import forked_commands
 import pytest
 
+import fairseq_posattn
 from fairseq_posattn import summarization_command, translation_command
 from fairseq_posattn.preparation.__main__ import prepare
 from fairseq_posattn.preparation.text.subwords import BytePairEncoder
 
+README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 SUBJECTS = {"Ein Mann": "A man", "Eine Frau": "A woman", "Das Kind": "The child", "Er": "He"}
 VERBS = {"sieht": "sees", "malt": "paints", "kauft": "buys", "trägt": "carries"}
 THINGS = {"einen Ball": "a ball", "das Haus": "the house", "zwei Hüte": "two hats"}
@@ -162,6 +169,34 @@ def test_constraints_are_those_of_fairseq_interactive(way, folder, user_dir, tmp
     agree(ours, fairseqs)
     for text, words in zip(texts, wanted, strict=True):
         assert all(word.lower() in text for word in words), text
+
+
+def example(beginning, folder):
+    """The program of the README that begins so, for the checkpoint of this test; it prints."""
+    block = re.search(rf"^```python\n({beginning}.*?)\n```$", README, re.S | re.M)[1]
+    found = block.replace("checkpoints/iwslt14", str(folder / "moved"))
+    found = found.replace("checkpoint_best.pt", "checkpoint_last.pt")
+    *program, last = found.replace("Guten Morgen!", "Er malt zwei Hüte!").splitlines()
+    return "\n".join([*program, f"print({last})"])
+
+
+def test_the_readmes_programs_translate_alike(folder, tmp_path, capsys):
+    exec(example("from fairseq_posattn import translation", folder), {})
+    expected = capsys.readouterr().out
+    assert len(expected.split()) > 1
+    # fairseq and the plugin beside each other, as where both are installed
+    site = tmp_path / "site"
+    (site / "fairseq").mkdir(parents=True)
+    for file in Path(fairseq.__file__).parent.iterdir():
+        (site / "fairseq" / file.name).symlink_to(file)
+    (site / "fairseq_posattn").symlink_to(Path(fairseq_posattn.__file__).parent)
+    finished = subprocess.run(
+        [sys.executable, "-c", example("from fairseq.models.transformer", folder)],
+        **{"capture_output": True, "text": True, "cwd": tmp_path},
+        env={**os.environ, "PYTHONPATH": str(site)},
+    )
+    assert finished.returncode == 0, finished.stderr
+    assert finished.stdout == expected
 
 
 def test_that_nothing_can_be_copied_stops_no_training(folder, train_arguments):

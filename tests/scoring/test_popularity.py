@@ -53,5 +53,20 @@ def test_nothing_to_write_is_refused(capsys):
 
 def test_columns_of_unequal_lines_are_refused(data):
     (data / "text/test.labels").write_text("1 0\n0 1\n")
-    with pytest.raises(UsageError, match="test, impression 1: 3 candidates, but 2 labels"):
+    with pytest.raises(UsageError, match="test.candidates:1: 3 candidates, but 2 labels in "):
+        list(rank_by_popularity(data, "test"))
+
+
+@pytest.mark.parametrize("column", ["candidates", "labels", "impressions"])
+def test_columns_of_other_lengths_are_refused(column, data):
+    path = data / f"text/test.{column}"
+    path.write_text(path.read_text().splitlines()[0] + "\n")
+    with pytest.raises(UsageError, match=f"{path}"):
+        list(rank_by_popularity(data, "test"))
+
+
+@pytest.mark.parametrize("name", ["", "7 8"])
+def test_a_line_that_is_no_name_is_refused(name, data):
+    (data / "text/test.impressions").write_text(f"{name}\n9\n")
+    with pytest.raises(UsageError, match="test.impressions:1: not the name of an impression"):
         list(rank_by_popularity(data, "test"))

@@ -1,0 +1,164 @@
+"""posattn translate beside fairseq-generate on the same sentences, and its memory on many lines.
+
+    python benchmarks/translate.py CHECKPOINT --data data-bin/multi30k --input test_2016_flickr.de
+
+The one reads plain text, which it makes words and pieces; the other a split of binarised data. Both
+run whole, from the loading of the model to the last line written, in turns within one process. The
+seconds are the processor's. Memory is the most that a process of its own had, given the first words
+of the lines over and over.
+"""
+
+import argparse
+import contextlib
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from itertools import cycle, islice
+from pathlib import Path
+
+import machine
+import torch
+
+warnings.filterwarnings("ignore")
+
+from fairseq import options  # noqa: E402
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: E402
+from fairseq_cli import generate  # noqa: E402
+
+import fairseq_posattn  # noqa: E402, F401, registers
+from fairseq_posattn import translation_command  # noqa: E402
+from fairseq_posattn.files import output_file, write_json  # noqa: E402
+
+SHORT = 3  # words of a line where memory is measured
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("checkpoint", help="of a model that translates")
+    parser.add_argument("--data", required=True, metavar="FOLDER", help="its binarised data")
+    parser.add_argument(
+        "--input", required=True, metavar="FILE", help="the plain text of the split"
+    )
+    parser.add_argument("--split", default="test", help="of the data (default: test)")
+    parser.add_argument("--beam", type=int, default=5, help="hypotheses kept (default: 5)")
+    parser.add_argument("--batch-size", type=int, default=128, help="sentences (default: 128)")
+    parser.add_argument("--rounds", type=int, default=5, help="counted of each (default: 5)")
+    parser.add_argument("--warmup", type=int, default=1, help="rounds before those (default: 1)")
+    parser.add_argument(
+        "--lines",
+        type=int,
+        nargs="*",
+        default=[20_000, 200_000],
+        help="how many lines memory is measured on (default: 20000 200000)",
+    )
+    parser.add_argument("--threads", type=int, default=1, help="of PyTorch (default: 1)")
+    parser.add_argument(
+        "--json", type=output_file, metavar="FILE", help="also write the results here"
+    )
+    return parser.parse_args()
+
+
+def by_fairseq(arguments):
+    words = [arguments.data, "--path", arguments.checkpoint, "--gen-subset", arguments.split]
+    words += ["--cpu", "--no-progress-bar", *decoding(arguments)]
+    args = options.parse_args_and_arch(options.get_generation_parser(), words)
+    generate.main(convert_namespace_to_omegaconf(args))
+
+
+def by_translate(arguments):
+    words = [arguments.checkpoint, "--data", arguments.data, "--input", arguments.input, "--cpu"]
+    if translation_command.main([*words, *decoding(arguments)]):
+        raise SystemExit("posattn translate has failed")
+
+
+def decoding(arguments):
+    sizes = {"beam": arguments.beam, "batch-size": arguments.batch_size, "max-tokens": 8000}
+    return [word for name, size in sizes.items() for word in (f"--{name}", str(size))]
+
+
+def seconds_of(command, arguments):
+    """The processor's, and how many translations were written."""
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as file:
+        start = time.process_time()
+        with contextlib.redirect_stdout(file):
+            command(arguments)
+        seconds = time.process_time() - start
+        file.seek(0)
+        lines = file.read().splitlines()
+    hypotheses = [line for line in lines if line.startswith("H-")]
+    return seconds, len(lines if command is by_translate else hypotheses)
+
+
+def take_turns(arguments):
+    """Seconds of each counted round, ours and fairseq's, and the number of sentences."""
+    taken, sentences = {by_translate: [], by_fairseq: []}, set()
+    for number in range(arguments.warmup + arguments.rounds):
+        for command, times in taken.items():
+            seconds, count = seconds_of(command, arguments)
+            sentences.add(count)
+            if number >= arguments.warmup:
+                times.append(seconds)
+    if len(sentences) > 1:
+        raise SystemExit(f"{arguments.input} is not the text of the split {arguments.split}")
+    return *taken.values(), sentences.pop()
+
+
+def memory(arguments, count):
+    """The most that posattn translate has for so many short lines, in MB."""
+    text = Path(arguments.input).read_text(encoding="utf-8").splitlines()
+    short = [" ".join(line.split()[:SHORT]) for line in text]
+    words = [arguments.checkpoint, "--data", arguments.data, "--cpu", "--beam", "1"]
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as lines:
+        lines.writelines(f"{line}\n" for line in islice(cycle(short), count))
+        lines.seek(0)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "fairseq_posattn.translation_command", *words]
+            + ["--max-len-b", str(SHORT)],
+            stdin=lines,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "OMP_NUM_THREADS": str(arguments.threads)},
+        )
+        _, status, used = os.wait4(process.pid, 0)
+    if status:
+        raise SystemExit(f"posattn translate has failed on {count:,} lines")
+    return round(used.ru_maxrss / 1024, 1)
+
+
+def main():
+    arguments = parse_arguments()
+    torch.set_num_threads(arguments.threads)
+    ours, fairseqs, sentences = take_turns(arguments)
+    ratios = [one / other for one, other in zip(ours, fairseqs, strict=True)]
+    report = {
+        **machine.describe("cpu", "float32"),
+        "sentences": sentences,
+        "beam": arguments.beam,
+        "rounds": arguments.rounds,
+        "seconds": round(statistics.median(ours), 3),
+        "fairseq_seconds": round(statistics.median(fairseqs), 3),
+        "time_ratio": round(statistics.median(ratios), 3),
+        "time_ratio_lowest": round(min(ratios), 3),
+        "time_ratio_highest": round(max(ratios), 3),
+        "megabytes": {str(count): memory(arguments, count) for count in arguments.lines},
+    }
+    print(
+        "{device}, {threads} threads, torch {torch}\n"
+        "{sentences:,} sentences, beam {beam}: {seconds:.1f} s of the processor, fairseq-generate "
+        "{fairseq_seconds:.1f}; time x {time_ratio:.2f} (median of {rounds}; "
+        "{time_ratio_lowest:.2f} to {time_ratio_highest:.2f})".format(**report)
+    )
+    for count, most in report["megabytes"].items():
+        print(f"{int(count):,} lines: {most:,.0f} MB at most")
+    if arguments.json:
+        write_json(arguments.json, report, indent=2)
+
+
+if __name__ == "__main__":
+    main()
