@@ -116,7 +116,7 @@ def look(args):
         args.data,
         layers=args.layers,
         names=args.sublayers,
-        **(DECODING | {"beam": args.beam}),
+        **(DECODING | {"beam": args.beam, "attention": None}),
     )
     if args.targets and not view.writes:
         raise UsageError(f"--targets {args.targets}: the model writes no translations")
