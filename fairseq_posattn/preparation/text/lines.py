@@ -1,9 +1,9 @@
 """Lines of text from files, checked while they are read."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import zip_longest
-from typing import IO
+from typing import IO, Any
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.files import StrPath
@@ -71,7 +71,7 @@ def read_file(path: StrPath) -> list[str]:
         return list(read_lines(stream, path))
 
 
-def parallel_lines(**sides):
+def parallel_lines(**sides: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
     """Lines that belong together, as tuples.
 
     Args:
