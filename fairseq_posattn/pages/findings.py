@@ -30,7 +30,7 @@ MECHANISMS = {
 }
 VERDICTS = {
     "better": "better than plain attention",
-    "worse": "worse",
+    "worse": "worse than plain attention",
     "undecided": "within chance",
     "not tested": "not tested",
 }
