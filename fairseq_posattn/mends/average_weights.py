@@ -5,31 +5,25 @@ fairseq 0.12 then averages the weights of other updates than a run left alone do
 
 from fairseq.trainer import Trainer
 
-from fairseq_posattn.mends.patching import patch
+from fairseq_posattn.mends.patching import around
 
 COUNTER = "ema_update_freq_counter"
 
 
 def apply():
-    patch(Trainer, "state_dict", _save_count)
-    patch(Trainer, "load_checkpoint", _load_count)
+    around(Trainer, "state_dict", _save_count)
+    around(Trainer, "load_checkpoint", _load_count)
 
 
-def _save_count(state_dict):
-    def state_with_count(self):
-        state = state_dict(self)
-        if self.cfg.ema.store_ema:
-            state["extra_state"][COUNTER] = self.ema.update_freq_counter
-        return state
-
-    return state_with_count
+def _save_count(state_dict, self):
+    state = state_dict(self)
+    if self.cfg.ema.store_ema:
+        state["extra_state"][COUNTER] = self.ema.update_freq_counter
+    return state
 
 
-def _load_count(load_checkpoint):
-    def load_with_count(self, *args, **kwargs):
-        extra_state = load_checkpoint(self, *args, **kwargs)
-        if extra_state and self.cfg.ema.store_ema:
-            self.ema.update_freq_counter = extra_state.get(COUNTER, 0)
-        return extra_state
-
-    return load_with_count
+def _load_count(load_checkpoint, self, *args, **kwargs):
+    extra_state = load_checkpoint(self, *args, **kwargs)
+    if extra_state and self.cfg.ema.store_ema:
+        self.ema.update_freq_counter = extra_state.get(COUNTER, 0)
+    return extra_state

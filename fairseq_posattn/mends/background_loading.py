@@ -15,7 +15,7 @@ import weakref
 
 from fairseq.data.iterators import BackgroundConsumer
 
-from fairseq_posattn.mends.patching import patch
+from fairseq_posattn.mends.patching import around
 
 PATIENCE = 10  # seconds that the program's end may wait for a batch that is being made
 _running = weakref.WeakSet()
@@ -23,18 +23,15 @@ _ending = threading.Event()
 
 
 def apply():
-    patch(BackgroundConsumer, "run", _until_the_program_ends)
+    around(BackgroundConsumer, "run", _until_the_program_ends)
     atexit.unregister(_end_all)
     atexit.register(_end_all)
 
 
-def _until_the_program_ends(run):
-    def run_until_the_end(self):
-        self._source = _items(self._source)
-        _running.add(self)
-        run(self)
-
-    return run_until_the_end
+def _until_the_program_ends(run, self):
+    self._source = _items(self._source)
+    _running.add(self)
+    run(self)
 
 
 def _items(source):

@@ -2,21 +2,17 @@
 
 from fairseq import options, utils
 
-from fairseq_posattn.mends.patching import patch
+from fairseq_posattn.mends.patching import around
 
 
 def apply():
-    patch(options, "parse_args_and_arch", _allow_bf16_without_tpu)
+    around(options, "parse_args_and_arch", _allow_bf16_without_tpu)
 
 
-def _allow_bf16_without_tpu(parse_args_and_arch):
+def _allow_bf16_without_tpu(parse_args_and_arch, *args, **kwargs):
     """fairseq takes --bf16 for --tpu; GPUs and CPUs have bfloat16 by now."""
-
-    def parse(*args, **kwargs):
-        parsed = parse_args_and_arch(*args, **kwargs)
-        settings = parsed[0] if isinstance(parsed, tuple) else parsed
-        if getattr(settings, "bf16", False) and utils.xm is None:  # no torch_xla: no TPU is meant
-            settings.tpu = False
-        return parsed
-
-    return parse
+    parsed = parse_args_and_arch(*args, **kwargs)
+    settings = parsed[0] if isinstance(parsed, tuple) else parsed
+    if getattr(settings, "bf16", False) and utils.xm is None:  # no torch_xla: no TPU is meant
+        settings.tpu = False
+    return parsed

@@ -15,41 +15,34 @@ from fairseq.data.fasta_dataset import FastaDataset, fasta_file_path
 from fairseq.data.indexed_dataset import IndexedDataset, MMapIndexedDataset
 
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mends.patching import patch
+from fairseq_posattn.mends.patching import around
 
 MMAP_HEADER = struct.Struct("<9sQBQ")  # name, version, kind of number, rows
 HEADER = struct.Struct("<8sQQQQQ")  # name, version, kind of number, its bytes, rows, sizes
 
 
 def apply():
-    patch(indexed_dataset, "infer_dataset_impl", _which_kind)
-    patch(MMapIndexedDataset, "_do_init", _checked(_check_mmap))
-    patch(MMapIndexedDataset, "__del__", _if_it_was_opened)
-    patch(IndexedDataset, "read_index", _checked(_check_cached))
-    patch(FastaDataset, "_build_index", _checked(_check_name))
-    patch(data_utils, "load_indexed_dataset", _within_the_dictionary)
+    around(indexed_dataset, "infer_dataset_impl", _which_kind)
+    around(MMapIndexedDataset, "_do_init", _checked(_check_mmap))
+    around(MMapIndexedDataset, "__del__", _if_it_was_opened)
+    around(IndexedDataset, "read_index", _checked(_check_cached))
+    around(FastaDataset, "_build_index", _checked(_check_name))
+    around(data_utils, "load_indexed_dataset", _within_the_dictionary)
 
 
 def _checked(check):
-    def check_first(read):
-        def check_and_read(self, path):
-            _require_files(path)
-            check(path)
-            return read(self, path)
-
-        return check_and_read
+    def check_first(read, self, path):
+        _require_files(path)
+        check(path)
+        return read(self, path)
 
     return check_first
 
 
-def _which_kind(infer_dataset_impl):
+def _which_kind(infer_dataset_impl, path):
     """The first that looks into an index, and waits if it is a FIFO."""
-
-    def infer_of_files(path):
-        _require_files(path)
-        return infer_dataset_impl(path)
-
-    return infer_of_files
+    _require_files(path)
+    return infer_dataset_impl(path)
 
 
 def _require_files(path):
@@ -58,14 +51,10 @@ def _require_files(path):
             raise UsageError(f"{name} is no file that data can be read from")
 
 
-def _if_it_was_opened(close):
+def _if_it_was_opened(close, self):
     """fairseq complains that it cannot close what it has not opened."""
-
-    def close_if_open(self):
-        if hasattr(self, "_bin_buffer_mmap"):
-            close(self)
-
-    return close_if_open
+    if hasattr(self, "_bin_buffer_mmap"):
+        close(self)
 
 
 def _check_mmap(path):
@@ -125,16 +114,13 @@ def _check_name(path):
         )
 
 
-def _within_the_dictionary(load):
-    def load_and_check(path, dictionary=None, *args, **kwargs):
-        dataset = load(path, dictionary, *args, **kwargs)
-        parts = getattr(dataset, "datasets", [dataset])
-        for part in parts if dictionary is not None else ():
-            if isinstance(part, MMapIndexedDataset):
-                _check_tokens(part, dictionary)
-        return dataset
-
-    return load_and_check
+def _within_the_dictionary(load, path, dictionary=None, *args, **kwargs):
+    dataset = load(path, dictionary, *args, **kwargs)
+    parts = getattr(dataset, "datasets", [dataset])
+    for part in parts if dictionary is not None else ():
+        if isinstance(part, MMapIndexedDataset):
+            _check_tokens(part, dictionary)
+    return dataset
 
 
 def _check_tokens(dataset, dictionary):

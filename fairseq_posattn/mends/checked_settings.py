@@ -15,7 +15,7 @@ from fairseq import options
 from omegaconf import OmegaConf
 
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mends.patching import patch
+from fairseq_posattn.mends.patching import around
 from fairseq_posattn.mends.training_loop import training_loop
 from fairseq_posattn.mistakes.settings import check
 
@@ -25,43 +25,36 @@ MANY = 12  # choices, of which an error names only the nearest
 
 
 def apply():
-    patch(options, "parse_args_and_arch", _check_command_line)
+    around(options, "parse_args_and_arch", _check_command_line)
     if training_loop() is not None:
-        patch(training_loop(), "add_defaults", _check_config)
+        around(training_loop(), "add_defaults", _check_config)
 
 
-def _check_command_line(parse_args_and_arch):
-    def parse_and_check(parser, input_args=None, parse_known=False, **kwargs):
-        if input_args is not None:  # not a command
-            return parse_args_and_arch(parser, input_args, parse_known, **kwargs)
-        parser.error = functools.partial(_exit_in_one_line, parser)
-        try:
-            parsed = parse_args_and_arch(parser, input_args, parse_known, **kwargs)
-        except KeyError as error:
-            if error.args != (None,):
-                raise
-            raise UsageError("--task is missing: name the task") from None
-        except RuntimeError as error:
-            if error.args:
-                raise
-            raise UsageError("--arch is missing: name the model's architecture") from None
-        except SyntaxError as error:  # of a list, which fairseq reads as Python
-            raise UsageError(f"{error.text} is no list of numbers: {error.msg}") from None
-        if not kwargs.get("suppress_defaults"):
-            check(vars(parsed[0] if parse_known else parsed))
-        return parsed
-
-    return parse_and_check
+def _check_command_line(parse_args_and_arch, parser, input_args=None, parse_known=False, **kwargs):
+    if input_args is not None:  # not a command
+        return parse_args_and_arch(parser, input_args, parse_known, **kwargs)
+    parser.error = functools.partial(_exit_in_one_line, parser)
+    try:
+        parsed = parse_args_and_arch(parser, input_args, parse_known, **kwargs)
+    except KeyError as error:
+        if error.args != (None,):
+            raise
+        raise UsageError("--task is missing: name the task") from None
+    except RuntimeError as error:
+        if error.args:
+            raise
+        raise UsageError("--arch is missing: name the model's architecture") from None
+    except SyntaxError as error:  # of a list, which fairseq reads as Python
+        raise UsageError(f"{error.text} is no list of numbers: {error.msg}") from None
+    if not kwargs.get("suppress_defaults"):
+        check(vars(parsed[0] if parse_known else parsed))
+    return parsed
 
 
-def _check_config(add_defaults):
+def _check_config(add_defaults, cfg):
     """The first that fairseq-hydra-train calls once it has imported the plugin."""
-
-    def add_defaults_and_check(cfg):
-        add_defaults(cfg)
-        check(settings_of(cfg))
-
-    return add_defaults_and_check
+    add_defaults(cfg)
+    check(settings_of(cfg))
 
 
 def settings_of(cfg):

@@ -14,19 +14,16 @@ import omegaconf
 import torch
 from fairseq.distributed import utils as distributed_utils
 
-from fairseq_posattn.mends.patching import patch
+from fairseq_posattn.mends.patching import around
 
 
 def apply():
-    patch(distributed_utils, "_broadcast_object_slow", _with_types)
+    around(distributed_utils, "_broadcast_object_slow", _with_types)
 
 
-def _with_types(broadcast):
-    def broadcast_settings(*args, **kwargs):
-        with torch.serialization.safe_globals(types()):
-            return broadcast(*args, **kwargs)
-
-    return broadcast_settings
+def _with_types(broadcast, *args, **kwargs):
+    with torch.serialization.safe_globals(types()):
+        return broadcast(*args, **kwargs)
 
 
 def types():

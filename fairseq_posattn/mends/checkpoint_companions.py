@@ -11,25 +11,22 @@ from pathlib import Path
 from fairseq import checkpoint_utils, utils
 
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mends.patching import patch
+from fairseq_posattn.mends.patching import around
 from fairseq_posattn.preparation.companions import copy_companions
 
 logger = logging.getLogger(__name__)
 
 
 def apply():
-    patch(checkpoint_utils, "save_checkpoint", _copy_once)
+    around(checkpoint_utils, "save_checkpoint", _copy_once)
 
 
-def _copy_once(save_checkpoint):
-    def save_and_copy(cfg, trainer, *args, **kwargs):
-        path = save_checkpoint(cfg, trainer, *args, **kwargs)
-        if path and trainer.is_data_parallel_master and not hasattr(trainer, "companions"):
-            trainer.companions = cfg.save_dir
-            _copy(trainer.task, cfg.save_dir)
-        return path
-
-    return save_and_copy
+def _copy_once(save_checkpoint, cfg, trainer, *args, **kwargs):
+    path = save_checkpoint(cfg, trainer, *args, **kwargs)
+    if path and trainer.is_data_parallel_master and not hasattr(trainer, "companions"):
+        trainer.companions = cfg.save_dir
+        _copy(trainer.task, cfg.save_dir)
+    return path
 
 
 def _copy(task, save_dir):

@@ -15,7 +15,7 @@ from torch.utils import _pytree as trees
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from fairseq_posattn.errors import UsageError, in_one_line
-from fairseq_posattn.mends.patching import patch
+from fairseq_posattn.mends.patching import around
 
 # Weights may be saved in half precision, or tied, and calculated tables are not saved.
 TIMES = 4
@@ -26,53 +26,46 @@ FEW = 5_000
 
 
 def apply():
-    patch(checkpoint_utils, "load_model_ensemble_and_task", _within_the_files_size)
-    patch(validate, "main", _name_the_criterion)
+    around(checkpoint_utils, "load_model_ensemble_and_task", _within_the_files_size)
+    around(validate, "main", _name_the_criterion)
 
 
-def _name_the_criterion(main):
+def _name_the_criterion(main, cfg, *args, **kwargs):
     """``fairseq-validate`` takes the criterion, too, from the checkpoint."""
+    try:
+        return main(cfg, *args, **kwargs)
+    except (UsageError, OSError):
+        raise
+    except Exception as error:
+        raise UsageError(
+            f"{cfg.common_eval.path} cannot be validated with the criterion and the task of "
+            f"its settings ({in_one_line(error)})"
+        ) from error
 
-    def validate_or_explain(cfg, *args, **kwargs):
-        try:
-            return main(cfg, *args, **kwargs)
-        except (UsageError, OSError):
+
+def _within_the_files_size(
+    load, filenames, arg_overrides=None, task=None, strict=True, suffix="", num_shards=1, state=None
+):
+    names = " ".join(map(str, filenames))
+    size = _size(filenames, suffix, num_shards)
+    try:
+        with no_larger_than(TIMES * size + SMALL, FEW + size // BYTES_EACH):
+            return load(filenames, arg_overrides, task, strict, suffix, num_shards, state)
+    except TooLarge:
+        raise UsageError(
+            f"{names} is refused: its settings describe a model that is larger than the file"
+        ) from None
+    except UsageError as error:
+        if names in str(error):
             raise
-        except Exception as error:
-            raise UsageError(
-                f"{cfg.common_eval.path} cannot be validated with the criterion and the task of "
-                f"its settings ({in_one_line(error)})"
-            ) from error
-
-    return validate_or_explain
-
-
-def _within_the_files_size(load):
-    def load_or_explain(
-        filenames, arg_overrides=None, task=None, strict=True, suffix="", num_shards=1, state=None
-    ):
-        names = " ".join(map(str, filenames))
-        size = _size(filenames, suffix, num_shards)
-        try:
-            with no_larger_than(TIMES * size + SMALL, FEW + size // BYTES_EACH):
-                return load(filenames, arg_overrides, task, strict, suffix, num_shards, state)
-        except TooLarge:
-            raise UsageError(
-                f"{names} is refused: its settings describe a model that is larger than the file"
-            ) from None
-        except UsageError as error:
-            if names in str(error):
-                raise
-            raise UsageError(f"{names}: {error}") from error
-        except OSError:
-            raise
-        except Exception as error:
-            raise UsageError(
-                f"{names}: its model cannot be built, or does not fit its weights or the "
-                f"dictionaries ({in_one_line(error)})"
-            ) from error
-
-    return load_or_explain
+        raise UsageError(f"{names}: {error}") from error
+    except OSError:
+        raise
+    except Exception as error:
+        raise UsageError(
+            f"{names}: its model cannot be built, or does not fit its weights or the "
+            f"dictionaries ({in_one_line(error)})"
+        ) from error
 
 
 def _size(filenames, suffix, num_shards):

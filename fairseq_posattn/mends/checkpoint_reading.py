@@ -16,7 +16,7 @@ from omegaconf import OmegaConf
 from fairseq_posattn.checkpoints import options, settings
 from fairseq_posattn.checkpoints.reading import read_checkpoint
 from fairseq_posattn.errors import UsageError, in_one_line
-from fairseq_posattn.mends.patching import patch
+from fairseq_posattn.mends.patching import instead
 
 # Before 2.10 a file can write beyond the memory of PyTorch's tensors (CVE-2026-24747).
 MINIMUM_TORCH = (2, 10)
@@ -33,8 +33,8 @@ def apply():
             f"fairseq_posattn needs PyTorch 2.10 or newer, not {torch.__version__}, which a "
             "checkpoint from elsewhere can harm (CVE-2026-24747)"
         )
-    patch(checkpoint_utils, "load_checkpoint_to_cpu", lambda original: load_checkpoint_to_cpu)
-    patch(checkpoint_utils, "load_ema_from_checkpoint", lambda original: load_ema_from_checkpoint)
+    instead(checkpoint_utils, "load_checkpoint_to_cpu", load_checkpoint_to_cpu)
+    instead(checkpoint_utils, "load_ema_from_checkpoint", load_ema_from_checkpoint)
 
 
 def load_checkpoint_to_cpu(path, arg_overrides=None, load_on_all_ranks=False):

@@ -8,38 +8,32 @@ from fairseq.logging import meters
 from fairseq.trainer import Trainer
 
 from fairseq_posattn.errors import UsageError, in_one_line
-from fairseq_posattn.mends.patching import patch
+from fairseq_posattn.mends.patching import around
 
 
 def apply():
-    patch(meters.MetersDict, "load_state_dict", _meters_only)
-    patch(Trainer, "load_checkpoint", _name_the_checkpoint)
+    around(meters.MetersDict, "load_state_dict", _meters_only)
+    around(Trainer, "load_checkpoint", _name_the_checkpoint)
 
 
-def _meters_only(load_state_dict):
-    def load_meters(self, state_dict):
-        for _, _, name, _ in state_dict:
-            kind = vars(meters).get(name)
-            if not (isinstance(kind, type) and issubclass(kind, meters.Meter)):
-                raise UsageError(f"there is no meter {str(name)[:80]!r}")
-        return load_state_dict(self, state_dict)
-
-    return load_meters
+def _meters_only(load_state_dict, self, state_dict):
+    for _, _, name, _ in state_dict:
+        kind = vars(meters).get(name)
+        if not (isinstance(kind, type) and issubclass(kind, meters.Meter)):
+            raise UsageError(f"there is no meter {str(name)[:80]!r}")
+    return load_state_dict(self, state_dict)
 
 
-def _name_the_checkpoint(load_checkpoint):
-    def load_or_explain(self, filename, *args, **kwargs):
-        try:
-            return load_checkpoint(self, filename, *args, **kwargs)
-        except OSError:
+def _name_the_checkpoint(load_checkpoint, self, filename, *args, **kwargs):
+    try:
+        return load_checkpoint(self, filename, *args, **kwargs)
+    except OSError:
+        raise
+    except Exception as error:
+        if isinstance(error, UsageError) and str(filename) in str(error):
             raise
-        except Exception as error:
-            if isinstance(error, UsageError) and str(filename) in str(error):
-                raise
-            raise UsageError(
-                f"{filename} cannot be trained on: its weights or the state of its training do not "
-                f"fit these flags ({in_one_line(error)}); to start from its weights alone, name it "
-                "with --finetune-from-model"
-            ) from error
-
-    return load_or_explain
+        raise UsageError(
+            f"{filename} cannot be trained on: its weights or the state of its training do not "
+            f"fit these flags ({in_one_line(error)}); to start from its weights alone, name it "
+            "with --finetune-from-model"
+        ) from error

@@ -13,32 +13,26 @@ from fairseq.file_io import PathManager
 
 from fairseq_posattn.checkpoints.good import good_ones_beside
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mends.patching import patch
+from fairseq_posattn.mends.patching import around
 
 
 def apply():
-    patch(checkpoint_utils, "torch_persistent_save", _save_whole)
-    patch(PathManager, "copy", _copy_whole)
+    around(checkpoint_utils, "torch_persistent_save", _save_whole)
+    around(PathManager, "copy", _copy_whole)
 
 
-def _save_whole(torch_persistent_save):
-    def save(state, path, async_write=False):
-        if async_write or not PathManager.supports_rename(path):
-            return torch_persistent_save(state, path, async_write=async_write)
-        with _part_of(path) as part, open(part, "wb") as file:
-            torch.save(state, file)
-
-    return save
+def _save_whole(torch_persistent_save, state, path, async_write=False):
+    if async_write or not PathManager.supports_rename(path):
+        return torch_persistent_save(state, path, async_write=async_write)
+    with _part_of(path) as part, open(part, "wb") as file:
+        torch.save(state, file)
 
 
-def _copy_whole(copy):
-    def copy_and_rename(src_path, dst_path, overwrite=False):
-        if not PathManager.supports_rename(dst_path):
-            return copy(src_path, dst_path, overwrite=overwrite)
-        with _part_of(dst_path) as part:
-            return copy(src_path, part, overwrite=True)
-
-    return copy_and_rename
+def _copy_whole(copy, src_path, dst_path, overwrite=False):
+    if not PathManager.supports_rename(dst_path):
+        return copy(src_path, dst_path, overwrite=overwrite)
+    with _part_of(dst_path) as part:
+        return copy(src_path, part, overwrite=True)
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ from fairseq.models import MODEL_REGISTRY
 from fairseq.tasks import TASK_REGISTRY
 
 from fairseq_posattn.architectures import ARCHITECTURES
-from fairseq_posattn.mends.patching import patch
+from fairseq_posattn.mends.patching import around
 
 PACKAGE = __name__.partition(".")[0]
 HELP = ("-h", "--help")
@@ -24,8 +24,8 @@ REGISTRIES = {"--arch": MODEL_REGISTRY, "--task": TASK_REGISTRY, "--criterion": 
 
 
 def apply():
-    patch(options, "parse_args_and_arch", _help_at_the_second_look)
-    patch(options, "add_preprocess_args", _name_what_there_is)
+    around(options, "parse_args_and_arch", _help_at_the_second_look)
+    around(options, "add_preprocess_args", _name_what_there_is)
 
 
 def plugins_own(registry):
@@ -37,36 +37,29 @@ def plugins_own(registry):
     }
 
 
-def _help_at_the_second_look(parse_args_and_arch):
-    def parse(parser, input_args=None, *args, **kwargs):
-        words = sys.argv[1:] if input_args is None else list(input_args)
-        if not set(HELP).intersection(words):
-            return parse_args_and_arch(parser, input_args, *args, **kwargs)
-        look = parser.parse_known_args
-
-        def first_look(*_):
-            del parser.parse_known_args
-            found, rest = look([word for word in words if word not in HELP])
-            for name in ("arch", "task"):
-                if getattr(found, name, "") is None:
-                    delattr(found, name)  # without it there are no flags of its own
-            return found, rest
-
-        parser.parse_known_args = first_look
-        _end_with(parser)
+def _help_at_the_second_look(parse_args_and_arch, parser, input_args=None, *args, **kwargs):
+    words = sys.argv[1:] if input_args is None else list(input_args)
+    if not set(HELP).intersection(words):
         return parse_args_and_arch(parser, input_args, *args, **kwargs)
+    look = parser.parse_known_args
 
-    return parse
+    def first_look(*_):
+        del parser.parse_known_args
+        found, rest = look([word for word in words if word not in HELP])
+        for name in ("arch", "task"):
+            if getattr(found, name, "") is None:
+                delattr(found, name)  # without it there are no flags of its own
+        return found, rest
+
+    parser.parse_known_args = first_look
+    _end_with(parser)
+    return parse_args_and_arch(parser, input_args, *args, **kwargs)
 
 
-def _name_what_there_is(add_preprocess_args):
+def _name_what_there_is(add_preprocess_args, parser):
     """fairseq-preprocess looks but once."""
-
-    def add_and_name(parser):
-        _end_with(parser)
-        return add_preprocess_args(parser)
-
-    return add_and_name
+    _end_with(parser)
+    return add_preprocess_args(parser)
 
 
 def _end_with(parser):

@@ -11,49 +11,38 @@ import os
 
 from fairseq.trainer import Trainer
 
-from fairseq_posattn.mends.patching import patch
+from fairseq_posattn.mends.patching import around
 from fairseq_posattn.mends.stopping import place_in_training
 
 logger = logging.getLogger(__name__)
 
 
 def apply():
-    patch(Trainer, "get_train_iterator", _remember)
-    patch(Trainer, "load_checkpoint", _note_updates)
-    patch(Trainer, "save_checkpoint", _only_what_would_be_lost)
+    around(Trainer, "get_train_iterator", _remember)
+    around(Trainer, "load_checkpoint", _note_updates)
+    around(Trainer, "save_checkpoint", _only_what_would_be_lost)
 
 
-def _remember(get_train_iterator):
-    def get_and_remember(self, *args, **kwargs):
-        self.epoch_itr = get_train_iterator(self, *args, **kwargs)
-        return self.epoch_itr
-
-    return get_and_remember
+def _remember(get_train_iterator, self, *args, **kwargs):
+    self.epoch_itr = get_train_iterator(self, *args, **kwargs)
+    return self.epoch_itr
 
 
-def _note_updates(load_or_save):
-    def do_and_note(self, *args, **kwargs):
-        result = load_or_save(self, *args, **kwargs)
-        self.updates_in_a_checkpoint = self.get_num_updates()
-        return result
-
-    return do_and_note
+def _note_updates(load_or_save, self, *args, **kwargs):
+    result = load_or_save(self, *args, **kwargs)
+    self.updates_in_a_checkpoint = self.get_num_updates()
+    return result
 
 
-def _only_what_would_be_lost(save_checkpoint):
-    save_and_note = _note_updates(save_checkpoint)
-
-    def save_unless_in_vain(self, filename, extra_state):
-        if os.path.basename(filename) != "crash.pt":
-            return save_and_note(self, filename, extra_state)
-        lost = self.get_num_updates() - getattr(self, "updates_in_a_checkpoint", 0)
-        if lost > 0 and not self.cfg.checkpoint.no_save:
-            save_checkpoint(self, filename, place_in_training(self, self.epoch_itr, None))
-            if self.should_save_checkpoint_on_current_rank:
-                logger.warning(
-                    f"{lost} updates are in no other checkpoint: --restore-file {filename} goes "
-                    "on from there, after the batch at fault"
-                )
-        return None
-
-    return save_unless_in_vain
+def _only_what_would_be_lost(save_checkpoint, self, filename, extra_state):
+    if os.path.basename(filename) != "crash.pt":
+        return _note_updates(save_checkpoint, self, filename, extra_state)
+    lost = self.get_num_updates() - getattr(self, "updates_in_a_checkpoint", 0)
+    if lost > 0 and not self.cfg.checkpoint.no_save:
+        save_checkpoint(self, filename, place_in_training(self, self.epoch_itr, None))
+        if self.should_save_checkpoint_on_current_rank:
+            logger.warning(
+                f"{lost} updates are in no other checkpoint: --restore-file {filename} goes "
+                "on from there, after the batch at fault"
+            )
+    return None

@@ -12,59 +12,44 @@ from fairseq.data.iterators import EpochBatchIterator
 from fairseq.tasks.fairseq_task import FairseqTask
 from fairseq.trainer import Trainer
 
-from fairseq_posattn.mends.patching import patch
+from fairseq_posattn.mends.patching import around
 
 
 def apply():
-    patch(EpochBatchIterator, "state_dict", _count_batches)
-    patch(EpochBatchIterator, "load_state_dict", _as_far_through_the_epoch)
-    patch(FairseqTask, "train_step", _ignore_all_of_it)
-    patch(Trainer, "train_step", _missing_batches_first)
+    around(EpochBatchIterator, "state_dict", _count_batches)
+    around(EpochBatchIterator, "load_state_dict", _as_far_through_the_epoch)
+    around(FairseqTask, "train_step", _ignore_all_of_it)
+    around(Trainer, "train_step", _missing_batches_first)
 
 
-def _count_batches(state_dict):
-    def state_dict_with_counts(self):
-        counts = {"num_shards": self.num_shards, "num_batches": len(self.frozen_batches)}
-        return {**state_dict(self), **counts}
-
-    return state_dict_with_counts
+def _count_batches(state_dict, self):
+    counts = {"num_shards": self.num_shards, "num_batches": len(self.frozen_batches)}
+    return {**state_dict(self), **counts}
 
 
-def _as_far_through_the_epoch(load_state_dict):
+def _as_far_through_the_epoch(load_state_dict, self, state):
     """Batches of the same size are taken up just where they were left.
 
     If the number of processes does not divide the batches taken, some are taken again; if the
     batches have another size, they hold other sentences than those left.
     """
-
-    def load_place(self, state):
-        if "num_batches" in state:
-            taken = state["iterations_in_epoch"] * state["num_shards"]
-            ours = taken * len(self.frozen_batches) // (state["num_batches"] * self.num_shards)
-            state = {**state, "iterations_in_epoch": ours}
-        load_state_dict(self, state)
-
-    return load_place
+    if "num_batches" in state:
+        taken = state["iterations_in_epoch"] * state["num_shards"]
+        ours = taken * len(self.frozen_batches) // (state["num_batches"] * self.num_shards)
+        state = {**state, "iterations_in_epoch": ours}
+    load_state_dict(self, state)
 
 
-def _ignore_all_of_it(train_step):
+def _ignore_all_of_it(train_step, self, *args, ignore_grad=False, **kwargs):
     """Of a batch that stands in for a missing one neither tokens nor losses count."""
-
-    def train_step_or_nothing(self, *args, ignore_grad=False, **kwargs):
-        loss, sample_size, logged = train_step(self, *args, ignore_grad=ignore_grad, **kwargs)
-        if ignore_grad:
-            sample_size = 0 * sample_size
-            logged = {name: 0 * value for name, value in logged.items()}
-        return loss, sample_size, logged
-
-    return train_step_or_nothing
+    loss, sample_size, logged = train_step(self, *args, ignore_grad=ignore_grad, **kwargs)
+    if ignore_grad:
+        sample_size = 0 * sample_size
+        logged = {name: 0 * value for name, value in logged.items()}
+    return loss, sample_size, logged
 
 
-def _missing_batches_first(train_step):
+def _missing_batches_first(train_step, self, samples, *args, **kwargs):
     """fairseq leaves out a process if the last of its batches is missing."""
-
-    def train_step_in_order(self, samples, *args, **kwargs):
-        samples = sorted(samples, key=lambda sample: sample is not None and len(sample) > 0)
-        return train_step(self, samples, *args, **kwargs)
-
-    return train_step_in_order
+    samples = sorted(samples, key=lambda sample: sample is not None and len(sample) > 0)
+    return train_step(self, samples, *args, **kwargs)

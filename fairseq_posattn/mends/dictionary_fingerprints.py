@@ -12,7 +12,7 @@ from fairseq.tasks.fairseq_task import FairseqTask
 from fairseq.trainer import Trainer
 
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mends.patching import patch
+from fairseq_posattn.mends.patching import around
 
 KEY = "dictionaries"
 NAMES = {
@@ -23,9 +23,9 @@ NAMES = {
 
 
 def apply():
-    patch(Trainer, "state_dict", _with_fingerprints)
-    patch(Trainer, "load_checkpoint", _check_in_training)
-    patch(FairseqTask, "load_state_dict", _check_in_use)
+    around(Trainer, "state_dict", _with_fingerprints)
+    around(Trainer, "load_checkpoint", _check_in_training)
+    around(FairseqTask, "load_state_dict", _check_in_use)
 
 
 def fingerprints(task) -> dict[str, str]:
@@ -62,37 +62,27 @@ def check(task, known, names=tuple(NAMES)):
             )
 
 
-def _with_fingerprints(state_dict):
+def _with_fingerprints(state_dict, self):
     """Where each of the two that load a checkpoint sees them: the task, and the trainer."""
-
-    def state_dict_with_fingerprints(self):
-        state, known = state_dict(self), {KEY: fingerprints(self.task)}
-        return {
-            **state,
-            "task_state": {**state["task_state"], **known},
-            "extra_state": {**state["extra_state"], **known},
-        }
-
-    return state_dict_with_fingerprints
+    state, known = state_dict(self), {KEY: fingerprints(self.task)}
+    return {
+        **state,
+        "task_state": {**state["task_state"], **known},
+        "extra_state": {**state["extra_state"], **known},
+    }
 
 
-def _check_in_use(load_state_dict):
-    def check_and_load(self, state_dict):
-        rest = dict(state_dict)
-        check(self, rest.pop(KEY, None))
-        load_state_dict(self, rest)
-
-    return check_and_load
+def _check_in_use(load_state_dict, self, state_dict):
+    rest = dict(state_dict)
+    check(self, rest.pop(KEY, None))
+    load_state_dict(self, rest)
 
 
-def _check_in_training(load_checkpoint):
-    def load_and_check(self, *args, **kwargs):
-        extra_state = load_checkpoint(self, *args, **kwargs)
-        if extra_state:
-            # New labels are a reason to finetune; new words leave embeddings without a meaning.
-            finetuning = self.cfg.checkpoint.finetune_from_model is not None
-            names = [name for name in NAMES if not (finetuning and name == "label_dictionary")]
-            check(self.task, extra_state.get(KEY), names)
-        return extra_state
-
-    return load_and_check
+def _check_in_training(load_checkpoint, self, *args, **kwargs):
+    extra_state = load_checkpoint(self, *args, **kwargs)
+    if extra_state:
+        # New labels are a reason to finetune; new words leave embeddings without a meaning.
+        finetuning = self.cfg.checkpoint.finetune_from_model is not None
+        names = [name for name in NAMES if not (finetuning and name == "label_dictionary")]
+        check(self.task, extra_state.get(KEY), names)
+    return extra_state

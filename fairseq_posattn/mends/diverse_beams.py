@@ -7,22 +7,19 @@ place in the batch, and look it up by its number in the data.
 import torch
 from fairseq.search import DiverseBeamSearch
 
-from fairseq_posattn.mends.patching import patch
+from fairseq_posattn.mends.patching import around
 
 
 def apply():
-    patch(DiverseBeamSearch, "step", _by_place_in_the_batch)
+    around(DiverseBeamSearch, "step", _by_place_in_the_batch)
 
 
-def _by_place_in_the_batch(step_of_search):
-    def step_by_place(
-        self, step, lprobs, scores, prev_output_tokens=None, original_batch_idxs=None
-    ):
-        if original_batch_idxs is None:
-            original_batch_idxs = torch.arange(len(lprobs), device=lprobs.device)
-        if step == 0:
-            self.numbers = original_batch_idxs  # some sentences will have ended later
-        places = (original_batch_idxs[:, None] == self.numbers).int().argmax(dim=1)
-        return step_of_search(self, step, lprobs, scores, prev_output_tokens, places)
-
-    return step_by_place
+def _by_place_in_the_batch(
+    step_of_search, self, step, lprobs, scores, prev_output_tokens=None, original_batch_idxs=None
+):
+    if original_batch_idxs is None:
+        original_batch_idxs = torch.arange(len(lprobs), device=lprobs.device)
+    if step == 0:
+        self.numbers = original_batch_idxs  # some sentences will have ended later
+    places = (original_batch_idxs[:, None] == self.numbers).int().argmax(dim=1)
+    return step_of_search(self, step, lprobs, scores, prev_output_tokens, places)

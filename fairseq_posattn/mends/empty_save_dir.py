@@ -7,20 +7,17 @@ import os
 from fairseq import checkpoint_utils
 
 from fairseq_posattn.mends import save_dir_lock
-from fairseq_posattn.mends.patching import patch
+from fairseq_posattn.mends.patching import around
 
 
 def apply():
-    patch(checkpoint_utils, "verify_checkpoint_directory", _leave_no_empty_folder)
+    around(checkpoint_utils, "verify_checkpoint_directory", _leave_no_empty_folder)
 
 
-def _leave_no_empty_folder(verify_checkpoint_directory):
-    def make_and_remove_if_unused(save_dir):
-        if not os.path.exists(save_dir):
-            atexit.register(_remove_if_empty, os.path.abspath(save_dir))
-        verify_checkpoint_directory(save_dir)
-
-    return make_and_remove_if_unused
+def _leave_no_empty_folder(verify_checkpoint_directory, save_dir):
+    if not os.path.exists(save_dir):
+        atexit.register(_remove_if_empty, os.path.abspath(save_dir))
+    verify_checkpoint_directory(save_dir)
 
 
 def _remove_if_empty(folder):

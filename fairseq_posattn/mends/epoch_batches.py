@@ -9,65 +9,47 @@ from fairseq.data.iterators import EpochBatchIterator
 from fairseq.tasks.fairseq_task import FairseqTask
 from fairseq.trainer import Trainer
 
-from fairseq_posattn.mends.patching import patch
+from fairseq_posattn.mends.patching import around
 
 EPOCH = "batches_of_epoch"
 
 
 def apply():
-    patch(FairseqTask, "get_batch_iterator", _note_epoch)
-    patch(EpochBatchIterator, "state_dict", _save_epoch)
-    patch(EpochBatchIterator, "load_state_dict", _set_epoch_of_data)
-    patch(Trainer, "load_checkpoint", _read_epoch)
-    patch(Trainer, "get_train_iterator", _make_batches_of_that_epoch)
+    around(FairseqTask, "get_batch_iterator", _note_epoch)
+    around(EpochBatchIterator, "state_dict", _save_epoch)
+    around(EpochBatchIterator, "load_state_dict", _set_epoch_of_data)
+    around(Trainer, "load_checkpoint", _read_epoch)
+    around(Trainer, "get_train_iterator", _make_batches_of_that_epoch)
 
 
-def _note_epoch(get_batch_iterator):
+def _note_epoch(get_batch_iterator, self, dataset, *args, **kwargs):
     """Of batches that are to be kept."""
-
-    def iterator_with_epoch(self, dataset, *args, **kwargs):
-        iterator = get_batch_iterator(self, dataset, *args, **kwargs)
-        if self.dataset_to_epoch_iter.get(dataset) is iterator and not hasattr(iterator, EPOCH):
-            setattr(iterator, EPOCH, iterator.epoch)
-        return iterator
-
-    return iterator_with_epoch
+    iterator = get_batch_iterator(self, dataset, *args, **kwargs)
+    if self.dataset_to_epoch_iter.get(dataset) is iterator and not hasattr(iterator, EPOCH):
+        setattr(iterator, EPOCH, iterator.epoch)
+    return iterator
 
 
-def _save_epoch(state_dict):
-    def state_with_epoch(self):
-        noted = {EPOCH: getattr(self, EPOCH)} if hasattr(self, EPOCH) else {}
-        return {**state_dict(self), **noted}
-
-    return state_with_epoch
+def _save_epoch(state_dict, self):
+    noted = {EPOCH: getattr(self, EPOCH)} if hasattr(self, EPOCH) else {}
+    return {**state_dict(self), **noted}
 
 
-def _set_epoch_of_data(load_state_dict):
+def _set_epoch_of_data(load_state_dict, self, state):
     """Before the processes start that load the data."""
-
-    def load_place(self, state):
-        if hasattr(self.dataset, "set_epoch"):
-            self.dataset.set_epoch(state["epoch"])
-        load_state_dict(self, state)
-
-    return load_place
+    if hasattr(self.dataset, "set_epoch"):
+        self.dataset.set_epoch(state["epoch"])
+    load_state_dict(self, state)
 
 
-def _read_epoch(load_checkpoint):
-    def load_with_epoch(self, *args, **kwargs):
-        extra_state = load_checkpoint(self, *args, **kwargs)
-        place = (extra_state or {}).get("train_iterator", {})
-        self.epochs_of_batches = {place["epoch"]: place[EPOCH]} if EPOCH in place else {}
-        return extra_state
-
-    return load_with_epoch
+def _read_epoch(load_checkpoint, self, *args, **kwargs):
+    extra_state = load_checkpoint(self, *args, **kwargs)
+    place = (extra_state or {}).get("train_iterator", {})
+    self.epochs_of_batches = {place["epoch"]: place[EPOCH]} if EPOCH in place else {}
+    return extra_state
 
 
-def _make_batches_of_that_epoch(get_train_iterator):
+def _make_batches_of_that_epoch(get_train_iterator, self, epoch, *args, **kwargs):
     """Once, for the epoch in which the run resumes, unless --reset-dataloader starts anew."""
-
-    def get_iterator(self, epoch, *args, **kwargs):
-        resumed = vars(self).pop("epochs_of_batches", {})
-        return get_train_iterator(self, resumed.get(epoch, epoch), *args, **kwargs)
-
-    return get_iterator
+    resumed = vars(self).pop("epochs_of_batches", {})
+    return get_train_iterator(self, resumed.get(epoch, epoch), *args, **kwargs)

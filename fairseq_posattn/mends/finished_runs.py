@@ -4,28 +4,24 @@ import logging
 
 from fairseq import checkpoint_utils
 
-from fairseq_posattn.mends.patching import patch
+from fairseq_posattn.mends.patching import around
 from fairseq_posattn.mends.patience import validations_without_progress
 
 logger = logging.getLogger(__name__)
 
 
 def apply():
-    patch(checkpoint_utils, "load_checkpoint", _leave_finished_alone)
+    around(checkpoint_utils, "load_checkpoint", _leave_finished_alone)
 
 
-def _leave_finished_alone(load_checkpoint):
+def _leave_finished_alone(load_checkpoint, cfg, trainer, **kwargs):
     """fairseq looks at its limits only after another update."""
-
-    def load_and_stop_if_finished(cfg, trainer, **kwargs):
-        loaded = load_checkpoint(cfg, trainer, **kwargs)
-        reason = _what_has_ended_it(trainer)
-        if reason:
-            logger.info(f"nothing left to train: {reason}")
-            trainer.cfg.optimization.max_epoch = -1  # no epoch is left either
-        return loaded
-
-    return load_and_stop_if_finished
+    loaded = load_checkpoint(cfg, trainer, **kwargs)
+    reason = _what_has_ended_it(trainer)
+    if reason:
+        logger.info(f"nothing left to train: {reason}")
+        trainer.cfg.optimization.max_epoch = -1  # no epoch is left either
+    return loaded
 
 
 def _what_has_ended_it(trainer):

@@ -7,23 +7,20 @@ like an answer.
 from fairseq import checkpoint_utils
 
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mends.patching import patch
+from fairseq_posattn.mends.patching import around
 
 
 def apply():
-    patch(checkpoint_utils, "load_model_ensemble_and_task", _only_numbers)
+    around(checkpoint_utils, "load_model_ensemble_and_task", _only_numbers)
 
 
-def _only_numbers(load):
-    def load_and_check(filenames, *args, **kwargs):
-        models, cfg, task = load(filenames, *args, **kwargs)
-        for filename, model in zip(filenames, models, strict=True):
-            for name, weight in model.named_parameters():
-                if not weight.isfinite().all():
-                    raise UsageError(
-                        f"{filename}: the weight {name} is not finite (NaN or infinite): its "
-                        "training has diverged; use an earlier checkpoint"
-                    )
-        return models, cfg, task
-
-    return load_and_check
+def _only_numbers(load, filenames, *args, **kwargs):
+    models, cfg, task = load(filenames, *args, **kwargs)
+    for filename, model in zip(filenames, models, strict=True):
+        for name, weight in model.named_parameters():
+            if not weight.isfinite().all():
+                raise UsageError(
+                    f"{filename}: the weight {name} is not finite (NaN or infinite): its "
+                    "training has diverged; use an earlier checkpoint"
+                )
+    return models, cfg, task

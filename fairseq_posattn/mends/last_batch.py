@@ -3,26 +3,22 @@
 import numpy
 from fairseq.data import data_utils
 
-from fairseq_posattn.mends.patching import patch
+from fairseq_posattn.mends.patching import around
 
 
 def apply():
-    patch(data_utils, "batch_by_size", _keep_last_batch)
+    around(data_utils, "batch_by_size", _keep_last_batch)
 
 
-def _keep_last_batch(batch_by_size):
+def _keep_last_batch(batch_by_size, indices, *args, **kwargs):
     """fairseq drops a last batch that is no multiple of --required-batch-size-multiple (8).
 
     So up to 7 sentences of a test set would be neither translated nor scored.
     """
-
-    def batch_all(indices, *args, **kwargs):
-        if not isinstance(indices, numpy.ndarray):
-            indices = numpy.fromiter(indices, dtype=numpy.int64)
-        if len(indices) == 0:
-            return []
-        batches = list(batch_by_size(indices, *args, **kwargs))
-        left_out = indices[sum(map(len, batches)) :]
-        return [*batches, left_out] if len(left_out) else batches
-
-    return batch_all
+    if not isinstance(indices, numpy.ndarray):
+        indices = numpy.fromiter(indices, dtype=numpy.int64)
+    if len(indices) == 0:
+        return []
+    batches = list(batch_by_size(indices, *args, **kwargs))
+    left_out = indices[sum(map(len, batches)) :]
+    return [*batches, left_out] if len(left_out) else batches

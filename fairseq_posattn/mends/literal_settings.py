@@ -16,7 +16,7 @@ import fairseq
 from fairseq import utils
 
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mends.patching import patch
+from fairseq_posattn.mends.patching import around
 
 PACKAGES = ("fairseq", "fairseq_cli")
 LONGEST = 100_000  # characters of a setting, or of a line of speech units, which is read alike
@@ -31,15 +31,12 @@ UNREADABLE = (
 def apply():
     """Mend all of fairseq that is imported, and see to what ``--user-dir`` imports later."""
     _mend_imported()
-    patch(utils, "import_user_module", _mend_what_it_imports)
+    around(utils, "import_user_module", _mend_what_it_imports)
 
 
-def _mend_what_it_imports(import_user_module):
-    def import_and_mend(args):
-        import_user_module(args)
-        _mend_imported()
-
-    return import_and_mend
+def _mend_what_it_imports(import_user_module, args):
+    import_user_module(args)
+    _mend_imported()
 
 
 def _mend_imported():

@@ -10,7 +10,7 @@ import threading
 from fairseq.distributed import utils as distributed_utils
 
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mends.patching import patch
+from fairseq_posattn.mends.patching import around
 
 # gloo's words, and those of the store where the processes meet
 LOST = re.compile("(closed|reset) by peer|Broken pipe|[Tt]imed out|Connection refused")
@@ -20,45 +20,39 @@ logger = logging.getLogger(__name__)
 
 
 def apply():
-    patch(distributed_utils, "distributed_init", _say_what_it_waits_for)
-    patch(distributed_utils, "distributed_main", _say_that_one_is_lost)
+    around(distributed_utils, "distributed_init", _say_what_it_waits_for)
+    around(distributed_utils, "distributed_main", _say_that_one_is_lost)
 
 
-def _say_what_it_waits_for(distributed_init):
-    def init_and_say(cfg):
-        settings = cfg.distributed_training
-        reminder = threading.Timer(
-            PATIENCE,
-            logger.warning,
-            [
-                f"process {settings.distributed_rank} is waiting for the others of "
-                f"{settings.distributed_world_size} at {settings.distributed_init_method}: see "
-                "whether they still run"
-            ],
-        )
-        reminder.daemon = True
-        reminder.start()
-        try:
-            return distributed_init(cfg)
-        finally:
-            reminder.cancel()
-
-    return init_and_say
+def _say_what_it_waits_for(distributed_init, cfg):
+    settings = cfg.distributed_training
+    reminder = threading.Timer(
+        PATIENCE,
+        logger.warning,
+        [
+            f"process {settings.distributed_rank} is waiting for the others of "
+            f"{settings.distributed_world_size} at {settings.distributed_init_method}: see "
+            "whether they still run"
+        ],
+    )
+    reminder.daemon = True
+    reminder.start()
+    try:
+        return distributed_init(cfg)
+    finally:
+        reminder.cancel()
 
 
-def _say_that_one_is_lost(distributed_main):
-    def main_or_explain(i, main, cfg, kwargs):
-        try:
-            distributed_main(i, main, cfg, kwargs)
-        except (RuntimeError, UsageError) as error:
-            # another mend may have explained it already, as a checkpoint's fault
-            lost = LOST.search(str(error.__cause__ if isinstance(error, UsageError) else error))
-            if not lost:
-                raise
-            rank = cfg.distributed_training.distributed_rank
-            raise UsageError(
-                f"process {rank} has lost another one of this run ({lost[0]}), whose own output "
-                "says why; start all of them again to go on from the last checkpoint"
-            ) from error
-
-    return main_or_explain
+def _say_that_one_is_lost(distributed_main, i, main, cfg, kwargs):
+    try:
+        distributed_main(i, main, cfg, kwargs)
+    except (RuntimeError, UsageError) as error:
+        # another mend may have explained it already, as a checkpoint's fault
+        lost = LOST.search(str(error.__cause__ if isinstance(error, UsageError) else error))
+        if not lost:
+            raise
+        rank = cfg.distributed_training.distributed_rank
+        raise UsageError(
+            f"process {rank} has lost another one of this run ({lost[0]}), whose own output "
+            "says why; start all of them again to go on from the last checkpoint"
+        ) from error

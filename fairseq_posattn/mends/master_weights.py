@@ -12,7 +12,7 @@ import torch
 from fairseq.optim.amp_optimizer import AMPOptimizer
 from fairseq.optim.fp16_optimizer import _FP16OptimizerMixin, _MemoryEfficientFP16OptimizerMixin
 
-from fairseq_posattn.mends.patching import patch
+from fairseq_posattn.mends.patching import around
 
 logger = logging.getLogger(__name__)
 
@@ -21,13 +21,13 @@ COUNTERS = ("_iter", "_last_overflow_iter", "_last_rescale_iter", "_overflows_si
 
 
 def apply():
-    patch(_FP16OptimizerMixin, "state_dict", _save_weights)
-    patch(_FP16OptimizerMixin, "load_state_dict", _load_weights)
+    around(_FP16OptimizerMixin, "state_dict", _save_weights)
+    around(_FP16OptimizerMixin, "load_state_dict", _load_weights)
     for optimizer in (_FP16OptimizerMixin, _MemoryEfficientFP16OptimizerMixin):
-        patch(optimizer, "state_dict", _save_counters)
-        patch(optimizer, "load_state_dict", _load_counters)
-    patch(AMPOptimizer, "state_dict", _save_scaler)
-    patch(AMPOptimizer, "load_state_dict", _load_scaler)
+        around(optimizer, "state_dict", _save_counters)
+        around(optimizer, "load_state_dict", _load_counters)
+    around(AMPOptimizer, "state_dict", _save_scaler)
+    around(AMPOptimizer, "load_state_dict", _load_scaler)
 
 
 def _weights(optimizer):
@@ -38,30 +38,23 @@ def _weights(optimizer):
     return list(weights.values() if isinstance(weights, dict) else weights)
 
 
-def _save_weights(state_dict):
-    def state_with_weights(self):
-        return {**state_dict(self), WEIGHTS: [weight.detach() for weight in _weights(self)]}
-
-    return state_with_weights
+def _save_weights(state_dict, self):
+    return {**state_dict(self), WEIGHTS: [weight.detach() for weight in _weights(self)]}
 
 
-def _load_weights(load_state_dict):
+def _load_weights(load_state_dict, self, state, *args, **kwargs):
     """Those in the checkpoint count only if they are its model's, which may be an average."""
-
-    def load_with_weights(self, state, *args, **kwargs):
-        load_state_dict(self, state, *args, **kwargs)
-        weights, saved = _weights(self), state.get(WEIGHTS)
-        if saved is None:
-            return
-        half = self.fp16_params[0].dtype
-        pairs = list(zip(weights, saved, strict=False))
-        if len(weights) == len(saved) and all(_rounded_alike(*pair, half) for pair in pairs):
-            for weight, exact in pairs:
-                weight.data.copy_(exact)
-        else:
-            logger.info("the float32 weights in the checkpoint are not its model's: they are left")
-
-    return load_with_weights
+    load_state_dict(self, state, *args, **kwargs)
+    weights, saved = _weights(self), state.get(WEIGHTS)
+    if saved is None:
+        return
+    half = self.fp16_params[0].dtype
+    pairs = list(zip(weights, saved, strict=False))
+    if len(weights) == len(saved) and all(_rounded_alike(*pair, half) for pair in pairs):
+        for weight, exact in pairs:
+            weight.data.copy_(exact)
+    else:
+        logger.info("the float32 weights in the checkpoint are not its model's: they are left")
 
 
 def _rounded_alike(weight, other, half):
@@ -69,36 +62,24 @@ def _rounded_alike(weight, other, half):
     return weight.shape == other.shape and torch.equal(weight.to(half), other.to(half))
 
 
-def _save_counters(state_dict):
-    def state_with_counters(self):
-        state = state_dict(self)
-        if self.scaler is None:  # bfloat16
-            return state
-        return {**state, SCALER: {name: getattr(self.scaler, name) for name in COUNTERS}}
-
-    return state_with_counters
+def _save_counters(state_dict, self):
+    state = state_dict(self)
+    if self.scaler is None:  # bfloat16
+        return state
+    return {**state, SCALER: {name: getattr(self.scaler, name) for name in COUNTERS}}
 
 
-def _load_counters(load_state_dict):
-    def load_with_counters(self, state, *args, **kwargs):
-        load_state_dict(self, state, *args, **kwargs)
-        if self.scaler is not None:
-            vars(self.scaler).update(state.get(SCALER, {}))
-
-    return load_with_counters
+def _load_counters(load_state_dict, self, state, *args, **kwargs):
+    load_state_dict(self, state, *args, **kwargs)
+    if self.scaler is not None:
+        vars(self.scaler).update(state.get(SCALER, {}))
 
 
-def _save_scaler(state_dict):
-    def state_with_scaler(self):
-        return {**state_dict(self), SCALER: self.scaler.state_dict()}
-
-    return state_with_scaler
+def _save_scaler(state_dict, self):
+    return {**state_dict(self), SCALER: self.scaler.state_dict()}
 
 
-def _load_scaler(load_state_dict):
-    def load_with_scaler(self, state, *args, **kwargs):
-        load_state_dict(self, state, *args, **kwargs)
-        if state.get(SCALER):
-            self.scaler.load_state_dict(state[SCALER])
-
-    return load_with_scaler
+def _load_scaler(load_state_dict, self, state, *args, **kwargs):
+    load_state_dict(self, state, *args, **kwargs)
+    if state.get(SCALER):
+        self.scaler.load_state_dict(state[SCALER])

@@ -17,7 +17,7 @@ import zlib
 from fairseq import file_utils
 
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mends.patching import patch
+from fairseq_posattn.mends.patching import instead
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ DAMAGED = (tarfile.TarError, lzma.LZMAError, zlib.error, EOFError, OSError, Valu
 
 
 def apply():
-    patch(file_utils, "load_archive_file", lambda original: load_archive_file)
+    instead(file_utils, "load_archive_file", load_archive_file)
 
 
 def load_archive_file(archive_file):

@@ -12,7 +12,7 @@ from fairseq.models import MODEL_DATACLASS_REGISTRY
 from fairseq_posattn.checkpoints.options import defaults_before, missing, model_options
 from fairseq_posattn.checkpoints.reading import read_checkpoint
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mends.patching import patch
+from fairseq_posattn.mends.patching import around
 from fairseq_posattn.mends.restored_file import LAST
 from fairseq_posattn.mends.training_loop import training_loop
 
@@ -21,17 +21,14 @@ logger = logging.getLogger(__name__)
 
 def apply():
     if training_loop() is not None:
-        patch(training_loop(), "add_defaults", _with_those_of_the_checkpoint)
+        around(training_loop(), "add_defaults", _with_those_of_the_checkpoint)
 
 
-def _with_those_of_the_checkpoint(add_defaults):
-    def add_defaults_and_take_over(cfg):
-        add_defaults(cfg)
-        path = file_to_train_on(cfg.checkpoint)
-        if path is not None:
-            take_over(cfg.model, path)
-
-    return add_defaults_and_take_over
+def _with_those_of_the_checkpoint(add_defaults, cfg):
+    add_defaults(cfg)
+    path = file_to_train_on(cfg.checkpoint)
+    if path is not None:
+        take_over(cfg.model, path)
 
 
 def file_to_train_on(cfg):

@@ -7,11 +7,11 @@ from collections.abc import Callable
 MARK = "wrapped_by_fairseq_posattn"
 
 
-def patch(owner: object, name: str, wrapper: Callable) -> None:
-    """Replace ``owner.name`` by ``wrapper(original)``, once.
+def around(owner: object, name: str, mend: Callable) -> None:
+    """Let ``owner.name`` be ``mend(original, ...)``, which is given the arguments of a call, too.
 
-    A second patch of the same name by the same wrapper changes nothing, also if the plugin has been
-    imported under another name since; patches by several wrappers lie on top of each other.
+    A second time the same mend changes nothing, also if the plugin has been imported under another
+    name since; several mends of one name lie on top of each other.
 
     Args:
         owner: a module or a class; static methods, class methods and properties stay what they
@@ -24,8 +24,22 @@ def patch(owner: object, name: str, wrapper: Callable) -> None:
     elif isinstance(original, property):
         function, kind = original.fget, original.getter
     marks = getattr(function, MARK, ())
-    if wrapper.__qualname__ in marks:
+    if mend.__qualname__ in marks:
         return
-    wrapped = functools.wraps(function)(wrapper(function))
-    setattr(wrapped, MARK, (*marks, wrapper.__qualname__))
-    setattr(owner, name, kind(wrapped) if kind else wrapped)
+
+    @functools.wraps(function)
+    def mended(*args, **kwargs):
+        return mend(function, *args, **kwargs)
+
+    setattr(mended, MARK, (*marks, mend.__qualname__))
+    setattr(owner, name, kind(mended) if kind else mended)
+
+
+def instead(owner: object, name: str, mend: Callable) -> None:
+    """Let ``owner.name`` be ``mend``, as :func:`around` does, without the original."""
+
+    @functools.wraps(mend)
+    def without(original, *args, **kwargs):
+        return mend(*args, **kwargs)
+
+    around(owner, name, without)

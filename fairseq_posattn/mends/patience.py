@@ -7,15 +7,15 @@ function, and saves neither. A run that has ended so goes on when it is started 
 from fairseq import checkpoint_utils
 from fairseq.trainer import Trainer
 
-from fairseq_posattn.mends.patching import patch
+from fairseq_posattn.mends.patching import around
 from fairseq_posattn.mends.training_loop import training_loop
 
 COUNTERS = ("best", "num_runs")
 
 
 def apply():
-    patch(Trainer, "save_checkpoint", _save_count)
-    patch(checkpoint_utils, "load_checkpoint", _load_count)
+    around(Trainer, "save_checkpoint", _save_count)
+    around(checkpoint_utils, "load_checkpoint", _load_count)
 
 
 def validations_without_progress():
@@ -27,24 +27,18 @@ def _early_stopping():
     return getattr(training_loop(), "should_stop_early", None)
 
 
-def _save_count(save_checkpoint):
-    def save_with_count(self, filename, extra_state):
-        counters = {
-            name: getattr(_early_stopping(), name)
-            for name in COUNTERS
-            if hasattr(_early_stopping(), name)
-        }
-        return save_checkpoint(self, filename, {**extra_state, "early_stopping": counters})
-
-    return save_with_count
+def _save_count(save_checkpoint, self, filename, extra_state):
+    counters = {
+        name: getattr(_early_stopping(), name)
+        for name in COUNTERS
+        if hasattr(_early_stopping(), name)
+    }
+    return save_checkpoint(self, filename, {**extra_state, "early_stopping": counters})
 
 
-def _load_count(load_checkpoint):
-    def load_with_count(cfg, trainer, **kwargs):
-        extra_state, epoch_itr = load_checkpoint(cfg, trainer, **kwargs)
-        if extra_state and not (cfg.reset_optimizer or cfg.reset_meters):  # as for the best loss
-            for name, value in extra_state.get("early_stopping", {}).items():
-                setattr(_early_stopping(), name, value)
-        return extra_state, epoch_itr
-
-    return load_with_count
+def _load_count(load_checkpoint, cfg, trainer, **kwargs):
+    extra_state, epoch_itr = load_checkpoint(cfg, trainer, **kwargs)
+    if extra_state and not (cfg.reset_optimizer or cfg.reset_meters):  # as for the best loss
+        for name, value in extra_state.get("early_stopping", {}).items():
+            setattr(_early_stopping(), name, value)
+    return extra_state, epoch_itr

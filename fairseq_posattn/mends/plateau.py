@@ -8,54 +8,41 @@ resumed from there never does.
 from fairseq import checkpoint_utils
 from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import ReduceLROnPlateauLRSchedule
 
-from fairseq_posattn.mends.patching import patch
+from fairseq_posattn.mends.patching import around
 
 COUNTERS = ("num_bad_epochs", "cooldown_counter")
 
 
 def apply():
-    patch(ReduceLROnPlateauLRSchedule, "state_dict", _save_counters)
-    patch(ReduceLROnPlateauLRSchedule, "load_state_dict", _load_counters)
-    patch(ReduceLROnPlateauLRSchedule, "step", _only_with_a_loss)
-    patch(checkpoint_utils, "load_checkpoint", _end_the_epoch)
+    around(ReduceLROnPlateauLRSchedule, "state_dict", _save_counters)
+    around(ReduceLROnPlateauLRSchedule, "load_state_dict", _load_counters)
+    around(ReduceLROnPlateauLRSchedule, "step", _only_with_a_loss)
+    around(checkpoint_utils, "load_checkpoint", _end_the_epoch)
 
 
-def _save_counters(state_dict):
-    def state_with_counters(self):
-        counters = {name: getattr(self.lr_scheduler, name) for name in COUNTERS}
-        return {**state_dict(self), **counters}
-
-    return state_with_counters
+def _save_counters(state_dict, self):
+    counters = {name: getattr(self.lr_scheduler, name) for name in COUNTERS}
+    return {**state_dict(self), **counters}
 
 
-def _load_counters(load_state_dict):
-    def load_with_counters(self, state):
-        load_state_dict(self, state)
-        for name in COUNTERS:
-            setattr(self.lr_scheduler, name, state.get(name, 0))
-
-    return load_with_counters
+def _load_counters(load_state_dict, self, state):
+    load_state_dict(self, state)
+    for name in COUNTERS:
+        setattr(self.lr_scheduler, name, state.get(name, 0))
 
 
-def _only_with_a_loss(step):
+def _only_with_a_loss(step, self, epoch, val_loss=None):
     """fairseq also calls it on resuming, where no epoch has ended, and counts one."""
-
-    def step_after_validation(self, epoch, val_loss=None):
-        if val_loss is not None:
-            step(self, epoch, val_loss)
-        return self.optimizer.get_lr()
-
-    return step_after_validation
+    if val_loss is not None:
+        step(self, epoch, val_loss)
+    return self.optimizer.get_lr()
 
 
-def _end_the_epoch(load_checkpoint):
-    def load_and_end_epoch(cfg, trainer, **kwargs):
-        extra_state, epoch_itr = load_checkpoint(cfg, trainer, **kwargs)
-        place = (extra_state or {}).get("train_iterator", {})
-        is_ours = place.get("epoch") == epoch_itr.epoch > 1  # not so if all was reset
-        resets = cfg.reset_optimizer or cfg.reset_lr_scheduler or cfg.reset_dataloader
-        if is_ours and not resets and place.get("iterations_in_epoch") == 0:
-            trainer.lr_step(epoch_itr.epoch - 1, extra_state.get("val_loss"))
-        return extra_state, epoch_itr
-
-    return load_and_end_epoch
+def _end_the_epoch(load_checkpoint, cfg, trainer, **kwargs):
+    extra_state, epoch_itr = load_checkpoint(cfg, trainer, **kwargs)
+    place = (extra_state or {}).get("train_iterator", {})
+    is_ours = place.get("epoch") == epoch_itr.epoch > 1  # not so if all was reset
+    resets = cfg.reset_optimizer or cfg.reset_lr_scheduler or cfg.reset_dataloader
+    if is_ours and not resets and place.get("iterations_in_epoch") == 0:
+        trainer.lr_step(epoch_itr.epoch - 1, extra_state.get("val_loss"))
+    return extra_state, epoch_itr

@@ -8,11 +8,11 @@ import math
 
 from fairseq.ngram_repeat_block import NGramRepeatBlock
 
-from fairseq_posattn.mends.patching import patch
+from fairseq_posattn.mends.patching import instead
 
 
 def apply():
-    patch(NGramRepeatBlock, "_no_repeat_ngram", lambda original: forbid_repetition)
+    instead(NGramRepeatBlock, "_no_repeat_ngram", forbid_repetition)
 
 
 def forbid_repetition(self, tokens, lprobs, bsz, beam_size, step):

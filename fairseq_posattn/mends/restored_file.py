@@ -13,32 +13,29 @@ from fairseq.trainer import Trainer
 from fairseq_posattn.checkpoints.good import good_ones_beside
 from fairseq_posattn.checkpoints.reading import read_checkpoint
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mends.patching import patch
+from fairseq_posattn.mends.patching import around
 
 LAST = "checkpoint_last.pt"  # the value of --restore-file if it is not given
 
 
 def apply():
-    patch(checkpoint_utils, "load_checkpoint", _refuse_missing)
-    patch(Trainer, "load_checkpoint", _name_good_ones)
+    around(checkpoint_utils, "load_checkpoint", _refuse_missing)
+    around(Trainer, "load_checkpoint", _name_good_ones)
 
 
-def _refuse_missing(load_checkpoint):
-    def load_existing(cfg, trainer, **kwargs):
-        if not cfg.restore_file:  # none, as the user says
-            return load_checkpoint(cfg, trainer, **kwargs)
-        suffix = trainer.checkpoint_suffix
-        flag, path = "--restore-file", cfg.restore_file.replace(".pt", f"{suffix}.pt")
-        if cfg.restore_file == LAST:
-            flag, path = "--save-dir", os.path.join(cfg.save_dir, path)
-            continued = getattr(cfg, "continue_once", None)
-            if continued and not PathManager.exists(path):
-                flag, path = "--continue-once", continued
-        if not PathManager.isfile(path) and (flag != "--save-dir" or os.path.lexists(path)):
-            raise UsageError(f"{flag}: there is no file {path}{_hint(cfg.save_dir, path)}")
+def _refuse_missing(load_checkpoint, cfg, trainer, **kwargs):
+    if not cfg.restore_file:  # none, as the user says
         return load_checkpoint(cfg, trainer, **kwargs)
-
-    return load_existing
+    suffix = trainer.checkpoint_suffix
+    flag, path = "--restore-file", cfg.restore_file.replace(".pt", f"{suffix}.pt")
+    if cfg.restore_file == LAST:
+        flag, path = "--save-dir", os.path.join(cfg.save_dir, path)
+        continued = getattr(cfg, "continue_once", None)
+        if continued and not PathManager.exists(path):
+            flag, path = "--continue-once", continued
+    if not PathManager.isfile(path) and (flag != "--save-dir" or os.path.lexists(path)):
+        raise UsageError(f"{flag}: there is no file {path}{_hint(cfg.save_dir, path)}")
+    return load_checkpoint(cfg, trainer, **kwargs)
 
 
 def _hint(save_dir, path):
@@ -46,17 +43,14 @@ def _hint(save_dir, path):
     return f", but {inside} is there" if inside != path and os.path.isfile(inside) else ""
 
 
-def _name_good_ones(load_checkpoint):
-    def load_or_name_others(self, filename, *args, **kwargs):
-        try:
-            return load_checkpoint(self, filename, *args, **kwargs)
-        except UsageError as error:
-            good = [] if _can_be_read(filename) else good_ones_beside(filename)
-            if not good:
-                raise
-            raise UsageError(f"{error}; good ones beside it: {', '.join(good)}") from error
-
-    return load_or_name_others
+def _name_good_ones(load_checkpoint, self, filename, *args, **kwargs):
+    try:
+        return load_checkpoint(self, filename, *args, **kwargs)
+    except UsageError as error:
+        good = [] if _can_be_read(filename) else good_ones_beside(filename)
+        if not good:
+            raise
+        raise UsageError(f"{error}; good ones beside it: {', '.join(good)}") from error
 
 
 def _can_be_read(path):

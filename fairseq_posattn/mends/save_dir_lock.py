@@ -14,23 +14,20 @@ from fairseq.distributed.utils import is_master
 from fairseq.trainer import Trainer
 
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mends.patching import patch
+from fairseq_posattn.mends.patching import around
 
 NAME = ".lock"
 _held = {}  # closing a file, even another of the same name, would give up the lock
 
 
 def apply():
-    patch(Trainer, "__init__", _lock_first)
+    around(Trainer, "__init__", _lock_first)
 
 
-def _lock_first(init):
-    def lock_and_init(self, cfg, *args, **kwargs):
-        init(self, cfg, *args, **kwargs)
-        if is_master(self.cfg.distributed_training) and not self.cfg.checkpoint.no_save:
-            lock(self.cfg.checkpoint.save_dir)
-
-    return lock_and_init
+def _lock_first(init, self, cfg, *args, **kwargs):
+    init(self, cfg, *args, **kwargs)
+    if is_master(self.cfg.distributed_training) and not self.cfg.checkpoint.no_save:
+        lock(self.cfg.checkpoint.save_dir)
 
 
 def lock(folder):

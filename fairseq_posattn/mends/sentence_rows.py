@@ -9,27 +9,21 @@ are.
 from fairseq.tasks.sentence_prediction import SentencePredictionTask
 
 from fairseq_posattn.data.row_checks import check_split
-from fairseq_posattn.mends.patching import patch
+from fairseq_posattn.mends.patching import around
 
 
 def apply():
-    patch(SentencePredictionTask, "build_model", _ask_the_model)
-    patch(SentencePredictionTask, "load_dataset", _check_first)
+    around(SentencePredictionTask, "build_model", _ask_the_model)
+    around(SentencePredictionTask, "load_dataset", _check_first)
 
 
-def _ask_the_model(build_model):
-    def build_and_ask(self, cfg, from_checkpoint=False):
-        model = build_model(self, cfg, from_checkpoint)
-        self.checks_rows = getattr(model, "checks_rows", False)
-        return model
-
-    return build_and_ask
+def _ask_the_model(build_model, self, cfg, from_checkpoint=False):
+    model = build_model(self, cfg, from_checkpoint)
+    self.checks_rows = getattr(model, "checks_rows", False)
+    return model
 
 
-def _check_first(load_dataset):
-    def check_and_load(self, split, combine=False, **kwargs):
-        if getattr(self, "checks_rows", False):
-            check_split(self, split, combine)
-        return load_dataset(self, split, combine=combine, **kwargs)
-
-    return check_and_load
+def _check_first(load_dataset, self, split, combine=False, **kwargs):
+    if getattr(self, "checks_rows", False):
+        check_split(self, split, combine)
+    return load_dataset(self, split, combine=combine, **kwargs)

@@ -12,24 +12,21 @@ from fairseq.dataclass import utils
 from omegaconf import OmegaConf
 
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mends.patching import patch
+from fairseq_posattn.mends.patching import around
 
 
 def apply():
-    patch(utils, "merge_with_parent", _take_objects)
-    patch(models, "merge_with_parent", _take_objects)
+    around(utils, "merge_with_parent", _take_objects)
+    around(models, "merge_with_parent", _take_objects)
 
 
-def _take_objects(merge_with_parent):
-    def merge(dc, cfg, *args, **kwargs):
-        if is_dataclass(cfg):
-            cfg = OmegaConf.structured(cfg)
-        wanted, given = dc if isinstance(dc, type) else type(dc), OmegaConf.get_type(cfg)
-        if is_dataclass(given) and not issubclass(given, wanted):
-            raise UsageError(
-                f"settings named {cfg._name!r} cannot be a {given.__name__}, whose defaults would "
-                f"count as given: leave the class out, or take {wanted.__name__}"
-            )
-        return merge_with_parent(dc, cfg, *args, **kwargs)
-
-    return merge
+def _take_objects(merge_with_parent, dc, cfg, *args, **kwargs):
+    if is_dataclass(cfg):
+        cfg = OmegaConf.structured(cfg)
+    wanted, given = dc if isinstance(dc, type) else type(dc), OmegaConf.get_type(cfg)
+    if is_dataclass(given) and not issubclass(given, wanted):
+        raise UsageError(
+            f"settings named {cfg._name!r} cannot be a {given.__name__}, whose defaults would "
+            f"count as given: leave the class out, or take {wanted.__name__}"
+        )
+    return merge_with_parent(dc, cfg, *args, **kwargs)

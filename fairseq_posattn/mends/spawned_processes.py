@@ -10,32 +10,29 @@ import signal
 import torch.multiprocessing
 from fairseq.distributed import utils as distributed_utils
 
-from fairseq_posattn.mends.patching import patch
+from fairseq_posattn.mends.patching import around
 
 
 def apply():
-    patch(torch.multiprocessing, "spawn", _pass_on)
+    around(torch.multiprocessing, "spawn", _pass_on)
 
 
-def _pass_on(spawn):
-    def spawn_and_pass_on(fn, *args, **kwargs):
-        if fn is not distributed_utils.distributed_main:
-            return spawn(fn, *args, **kwargs)
-        received = []
+def _pass_on(spawn, fn, *args, **kwargs):
+    if fn is not distributed_utils.distributed_main:
+        return spawn(fn, *args, **kwargs)
+    received = []
 
-        def pass_on(number, frame):
-            received.append(number)
-            for child in multiprocessing.active_children():
-                os.kill(child.pid, number)
+    def pass_on(number, frame):
+        received.append(number)
+        for child in multiprocessing.active_children():
+            os.kill(child.pid, number)
 
-        before = signal.signal(signal.SIGTERM, pass_on)
-        try:
-            return spawn(fn, *args, **kwargs)
-        except torch.multiprocessing.ProcessExitedException:
-            if received:
-                raise SystemExit(128 + received[0]) from None
-            raise
-        finally:
-            signal.signal(signal.SIGTERM, before)
-
-    return spawn_and_pass_on
+    before = signal.signal(signal.SIGTERM, pass_on)
+    try:
+        return spawn(fn, *args, **kwargs)
+    except torch.multiprocessing.ProcessExitedException:
+        if received:
+            raise SystemExit(128 + received[0]) from None
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -16,7 +16,7 @@ from fairseq import checkpoint_utils
 from fairseq.distributed import utils as distributed_utils
 from fairseq.trainer import Trainer
 
-from fairseq_posattn.mends.patching import patch
+from fairseq_posattn.mends.patching import around
 from fairseq_posattn.mends.training_loop import training_loop
 
 NAMES = {signal.SIGTERM: "SIGTERM", signal.SIGINT: "Ctrl-C"}
@@ -27,21 +27,18 @@ _state = SimpleNamespace(process=None, before={}, speaks=True, trains=False, rec
 
 
 def apply():
-    patch(Trainer, "__init__", _listen)
-    patch(checkpoint_utils, "save_checkpoint", _note_saving)
-    patch(distributed_utils, "call_main", _end_in_one_line)
+    around(Trainer, "__init__", _listen)
+    around(checkpoint_utils, "save_checkpoint", _note_saving)
+    around(distributed_utils, "call_main", _end_in_one_line)
 
 
-def _listen(init):
-    def init_and_listen(self, *args, **kwargs):
-        init(self, *args, **kwargs)
-        loop, _state.speaks = training_loop(), self.is_data_parallel_master
-        if loop is not None and threading.current_thread() is threading.main_thread():
-            patch(loop, "train", _while_training)
-            patch(loop, "validate_and_save", _stop_if_told)
-            _set_handlers()
-
-    return init_and_listen
+def _listen(init, self, *args, **kwargs):
+    init(self, *args, **kwargs)
+    loop, _state.speaks = training_loop(), self.is_data_parallel_master
+    if loop is not None and threading.current_thread() is threading.main_thread():
+        around(loop, "train", _while_training)
+        around(loop, "validate_and_save", _stop_if_told)
+        _set_handlers()
 
 
 def _set_handlers():
@@ -78,43 +75,33 @@ def _as_before(number, frame):
         os.kill(os.getpid(), number)
 
 
-def _while_training(train):
-    def train_epoch(*args, **kwargs):
-        _state.trains = True
-        try:
-            return train(*args, **kwargs)
-        finally:
-            _state.trains = False
-
-    return train_epoch
+def _while_training(train, *args, **kwargs):
+    _state.trains = True
+    try:
+        return train(*args, **kwargs)
+    finally:
+        _state.trains = False
 
 
-def _note_saving(save_checkpoint):
-    def save_and_note(cfg, trainer, *args, **kwargs):
-        path = save_checkpoint(cfg, trainer, *args, **kwargs)
-        trainer.updates_saved = trainer.get_num_updates()
-        return path
-
-    return save_and_note
+def _note_saving(save_checkpoint, cfg, trainer, *args, **kwargs):
+    path = save_checkpoint(cfg, trainer, *args, **kwargs)
+    trainer.updates_saved = trainer.get_num_updates()
+    return path
 
 
-def _stop_if_told(validate_and_save):
+def _stop_if_told(validate_and_save, cfg, trainer, task, epoch_itr, *args, **kwargs):
     """Here, an update is done with all that belongs to it."""
-
-    def validate_save_and_stop(cfg, trainer, task, epoch_itr, *args, **kwargs):
-        losses, should_stop = validate_and_save(cfg, trainer, task, epoch_itr, *args, **kwargs)
-        number = _of_any_process(_state.received, trainer)
-        if not number or should_stop:
-            return losses, should_stop
-        said = _save(cfg.checkpoint, trainer, epoch_itr, losses[0])
-        _of_any_process(0, trainer)  # none ends before all is saved
-        if _state.speaks:
-            updates = trainer.get_num_updates()
-            _say(f"stopped by {NAMES[number]} after {updates} updates; {said}")
-        _state.received = 0
-        raise SystemExit(128 + number)
-
-    return validate_save_and_stop
+    losses, should_stop = validate_and_save(cfg, trainer, task, epoch_itr, *args, **kwargs)
+    number = _of_any_process(_state.received, trainer)
+    if not number or should_stop:
+        return losses, should_stop
+    said = _save(cfg.checkpoint, trainer, epoch_itr, losses[0])
+    _of_any_process(0, trainer)  # none ends before all is saved
+    if _state.speaks:
+        updates = trainer.get_num_updates()
+        _say(f"stopped by {NAMES[number]} after {updates} updates; {said}")
+    _state.received = 0
+    raise SystemExit(128 + number)
 
 
 def _of_any_process(number, trainer):
@@ -153,17 +140,13 @@ def place_in_training(trainer, epoch_itr, loss):
     return extra_state
 
 
-def _end_in_one_line(call_main):
+def _end_in_one_line(call_main, *args, **kwargs):
     """Ctrl-C where nothing is trained yet, or no longer."""
-
-    def call_and_end(*args, **kwargs):
-        try:
-            return call_main(*args, **kwargs)
-        except KeyboardInterrupt:
-            _say("stopped by Ctrl-C")
-            raise SystemExit(128 + signal.SIGINT) from None
-
-    return call_and_end
+    try:
+        return call_main(*args, **kwargs)
+    except KeyboardInterrupt:
+        _say("stopped by Ctrl-C")
+        raise SystemExit(128 + signal.SIGINT) from None
 
 
 def _say(message):

@@ -12,7 +12,7 @@ from fairseq import utils
 from fairseq.data import Dictionary, encoders
 
 from fairseq_posattn.errors import UsageError, in_one_line
-from fairseq_posattn.mends.patching import patch
+from fairseq_posattn.mends.patching import around, instead
 
 LONGEST = 1 << 20  # bytes of a line
 LARGEST = 1 << 25  # bytes of codes, or of a model that splits words: ten times any published
@@ -22,13 +22,13 @@ CODES += ("bpe_merges", "bpe_vocab", "bpe_vocab_file")
 
 
 def apply():
-    patch(Dictionary, "add_from_file", _name_the_dictionary)
-    patch(utils, "parse_embedding", _name_the_vectors)
-    patch(utils, "load_embedding", _check_the_width)
-    patch(encoders, "build_bpe", _name_the_codes)
+    around(Dictionary, "add_from_file", _name_the_dictionary)
+    around(utils, "parse_embedding", _name_the_vectors)
+    around(utils, "load_embedding", _check_the_width)
+    around(encoders, "build_bpe", _name_the_codes)
     for name in ("fairseq_cli.interactive", "__main__"):
         if hasattr(sys.modules.get(name), "buffered_read"):
-            patch(sys.modules[name], "buffered_read", lambda original: read_groups)
+            instead(sys.modules[name], "buffered_read", read_groups)
 
 
 def _require_lines(path, what):
@@ -41,90 +41,73 @@ def _require_lines(path, what):
                 raise UsageError(f"{path} has a line of {LONGEST:,} bytes or more: it is no {what}")
 
 
-def _name_the_dictionary(add_from_file):
+def _name_the_dictionary(add_from_file, self, file):
     """One without words fairseq takes, and the model fails in its embedding."""
-
-    def add_or_explain(self, file):
-        if not isinstance(file, str):
-            return add_from_file(self, file)
-        if os.path.exists(file):
-            _require_lines(file, "dictionary")
-        before = len(self)
-        try:
-            add_from_file(self, file)
-        except OSError:
-            raise
-        except Exception as error:
-            raise UsageError(f"{file} is no dictionary ({in_one_line(error)})") from error
-        if len(self) == before:
-            raise UsageError(f"{file} is a dictionary without words: prepare the data again")
-
-    return add_or_explain
+    if not isinstance(file, str):
+        return add_from_file(self, file)
+    if os.path.exists(file):
+        _require_lines(file, "dictionary")
+    before = len(self)
+    try:
+        add_from_file(self, file)
+    except OSError:
+        raise
+    except Exception as error:
+        raise UsageError(f"{file} is no dictionary ({in_one_line(error)})") from error
+    if len(self) == before:
+        raise UsageError(f"{file} is a dictionary without words: prepare the data again")
 
 
 class _Vectors(dict):
     """Of words, all of ``width`` numbers, from the file ``path``."""
 
 
-def _name_the_vectors(parse_embedding):
+def _name_the_vectors(parse_embedding, embed_path):
     """Of fairseq's own models; ours read theirs in models/word_vectors.py."""
-
-    def parse_or_explain(embed_path):
-        if os.path.exists(embed_path):
-            _require_lines(embed_path, "list of word vectors")
-        try:
-            vectors = _Vectors(parse_embedding(embed_path))
-            widths = {len(row) for row in vectors.values()}
-        except OSError:
-            raise
-        except Exception as error:
-            raise UsageError(
-                f"{embed_path} holds no word vectors ({in_one_line(error)})"
-            ) from error
-        if len(widths) != 1:
-            raise UsageError(f"{embed_path} holds vectors of {len(widths)} widths, not of one")
-        for word, vector in vectors.items():
-            if not vector.isfinite().all():
-                raise UsageError(f"{embed_path}: the vector of {word!r} has a number that is none")
-        vectors.path, (vectors.width,) = embed_path, widths
-        return vectors
-
-    return parse_or_explain
+    if os.path.exists(embed_path):
+        _require_lines(embed_path, "list of word vectors")
+    try:
+        vectors = _Vectors(parse_embedding(embed_path))
+        widths = {len(row) for row in vectors.values()}
+    except OSError:
+        raise
+    except Exception as error:
+        raise UsageError(f"{embed_path} holds no word vectors ({in_one_line(error)})") from error
+    if len(widths) != 1:
+        raise UsageError(f"{embed_path} holds vectors of {len(widths)} widths, not of one")
+    for word, vector in vectors.items():
+        if not vector.isfinite().all():
+            raise UsageError(f"{embed_path}: the vector of {word!r} has a number that is none")
+    vectors.path, (vectors.width,) = embed_path, widths
+    return vectors
 
 
-def _check_the_width(load_embedding):
+def _check_the_width(load_embedding, embed_dict, vocab, embedding):
     """fairseq fails at the first word, with the shapes of two tensors."""
-
-    def check_and_load(embed_dict, vocab, embedding):
-        width = getattr(embed_dict, "width", embedding.embedding_dim)
-        if width != embedding.embedding_dim:
-            raise UsageError(
-                f"{embed_dict.path} has vectors of {width} numbers, and the embedding has "
-                f"{embedding.embedding_dim}: change --encoder-embed-dim or --decoder-embed-dim"
-            )
-        return load_embedding(embed_dict, vocab, embedding)
-
-    return check_and_load
+    width = getattr(embed_dict, "width", embedding.embedding_dim)
+    if width != embedding.embedding_dim:
+        raise UsageError(
+            f"{embed_dict.path} has vectors of {width} numbers, and the embedding has "
+            f"{embedding.embedding_dim}: change --encoder-embed-dim or --decoder-embed-dim"
+        )
+    return load_embedding(embed_dict, vocab, embedding)
 
 
-def _name_the_codes(build_bpe):
-    def build_or_explain(cfg, *args, **kwargs):
-        settings = dict(cfg) if hasattr(cfg, "keys") else getattr(cfg, "__dict__", {})
-        paths = [str(settings[name]) for name in CODES if settings.get(name)]
-        files = [path for path in paths if os.path.exists(path)]
-        for path in files:
-            if not os.path.isfile(path) or os.path.getsize(path) > LARGEST:
-                raise UsageError(f"{path}: what --bpe reads is a file of at most {LARGEST:,} bytes")
-        try:
-            return build_bpe(cfg, *args, **kwargs)
-        except (Exception, SystemExit) as error:  # subword-nmt leaves the program
-            name = settings.get("_name") or settings.get("bpe")
-            raise UsageError(
-                f"--bpe {name} cannot be read from {', '.join(files) or 'no file'} "
-                f"({in_one_line(error)})"
-            ) from error
-
-    return build_or_explain
+def _name_the_codes(build_bpe, cfg, *args, **kwargs):
+    settings = dict(cfg) if hasattr(cfg, "keys") else getattr(cfg, "__dict__", {})
+    paths = [str(settings[name]) for name in CODES if settings.get(name)]
+    files = [path for path in paths if os.path.exists(path)]
+    for path in files:
+        if not os.path.isfile(path) or os.path.getsize(path) > LARGEST:
+            raise UsageError(f"{path}: what --bpe reads is a file of at most {LARGEST:,} bytes")
+    try:
+        return build_bpe(cfg, *args, **kwargs)
+    except (Exception, SystemExit) as error:  # subword-nmt leaves the program
+        name = settings.get("_name") or settings.get("bpe")
+        raise UsageError(
+            f"--bpe {name} cannot be read from {', '.join(files) or 'no file'} "
+            f"({in_one_line(error)})"
+        ) from error
 
 
 def _line_of(file, name):

@@ -7,21 +7,18 @@ pairs of places, for a list of places.
 
 from fairseq import tokenizer, utils
 
-from fairseq_posattn.mends.patching import patch
+from fairseq_posattn.mends.patching import around, instead
 
 VALUE_WITHOUT_FILE = "@@ "
 
 
 def apply():
-    patch(utils, "load_align_dict", _copy_without_file)
-    patch(utils, "replace_unk", lambda original: replace_unknown)
+    around(utils, "load_align_dict", _copy_without_file)
+    instead(utils, "replace_unk", replace_unknown)
 
 
-def _copy_without_file(load_align_dict):
-    def load_or_copy(replace_unk):
-        return load_align_dict("" if replace_unk == VALUE_WITHOUT_FILE else replace_unk)
-
-    return load_or_copy
+def _copy_without_file(load_align_dict, replace_unk):
+    return load_align_dict("" if replace_unk == VALUE_WITHOUT_FILE else replace_unk)
 
 
 def replace_unknown(hypo_str, src_str, alignment, align_dict, unk):

@@ -13,7 +13,7 @@ from fairseq.trainer import Trainer
 
 from fairseq_posattn.checkpoints.reading import read_checkpoint
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mends.patching import patch
+from fairseq_posattn.mends.patching import around
 from fairseq_posattn.mistakes.ranges import flag
 
 WORDS = re.compile(
@@ -32,40 +32,34 @@ STRUCTURE = (
 
 
 def apply():
-    patch(Trainer, "load_checkpoint", _say_what_differs)
-    patch(checkpoint_utils, "load_model_ensemble_and_task", _say_which_file_differs)
+    around(Trainer, "load_checkpoint", _say_what_differs)
+    around(checkpoint_utils, "load_model_ensemble_and_task", _say_which_file_differs)
 
 
-def _say_what_differs(load_checkpoint):
-    def load_or_say(self, filename, *args, **kwargs):
-        try:
-            return load_checkpoint(self, filename, *args, **kwargs)
-        except Exception as error:
-            if not str(error).startswith("Cannot load model parameters from checkpoint"):
-                raise
-            what = _difference(filename, str(error.__context__), self.task.cfg, self.cfg.model)
-            raise UsageError(
-                f"{filename} {what}; train as it was trained, or into another --save-dir"
-            ) from None
-
-    return load_or_say
+def _say_what_differs(load_checkpoint, self, filename, *args, **kwargs):
+    try:
+        return load_checkpoint(self, filename, *args, **kwargs)
+    except Exception as error:
+        if not str(error).startswith("Cannot load model parameters from checkpoint"):
+            raise
+        what = _difference(filename, str(error.__context__), self.task.cfg, self.cfg.model)
+        raise UsageError(
+            f"{filename} {what}; train as it was trained, or into another --save-dir"
+        ) from None
 
 
-def _say_which_file_differs(load_model_ensemble_and_task):
-    def load_or_say(filenames, arg_overrides=None, task=None, *args, **kwargs):
-        try:
-            return load_model_ensemble_and_task(filenames, arg_overrides, task, *args, **kwargs)
-        except RuntimeError as error:
-            if "Error(s) in loading state_dict" not in str(error):
-                raise
-            if len(filenames) > 1:
-                for filename in filenames:  # one of them fails again, and is named
-                    load_or_say([filename], arg_overrides, task, *args, **kwargs)
-            settings = arg_overrides or {} if task is None else task.cfg
-            what = _difference(filenames[0], str(error), settings, arg_overrides or {})
-            raise UsageError(f"{filenames[0]} {what}") from None
-
-    return load_or_say
+def _say_which_file_differs(load, filenames, arg_overrides=None, task=None, *args, **kwargs):
+    try:
+        return load(filenames, arg_overrides, task, *args, **kwargs)
+    except RuntimeError as error:
+        if "Error(s) in loading state_dict" not in str(error):
+            raise
+        if len(filenames) > 1:
+            for one in filenames:  # one of them fails again, and is named
+                _say_which_file_differs(load, [one], arg_overrides, task, *args, **kwargs)
+        settings = arg_overrides or {} if task is None else task.cfg
+        what = _difference(filenames[0], str(error), settings, arg_overrides or {})
+        raise UsageError(f"{filenames[0]} {what}") from None
 
 
 def _difference(filename, error, task, model):

@@ -1,26 +1,23 @@
 """``--best-checkpoint-metric`` that validation does not have: a KeyError after the first epoch."""
 
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mends.patching import patch
+from fairseq_posattn.mends.patching import around
 from fairseq_posattn.mends.training_loop import training_loop
 
 
 def apply():
     if training_loop() is not None:
-        patch(training_loop(), "get_valid_stats", _name_the_metrics)
+        around(training_loop(), "get_valid_stats", _name_the_metrics)
 
 
-def _name_the_metrics(get_valid_stats):
-    def stats_with_metric(cfg, *args, **kwargs):
-        try:
-            stats = get_valid_stats(cfg, *args, **kwargs)
-        except KeyError:  # when it compares with the best so far
-            raise _missing(cfg, args[1]) from None
-        if cfg.checkpoint.best_checkpoint_metric not in stats:
-            raise _missing(cfg, stats)
-        return stats
-
-    return stats_with_metric
+def _name_the_metrics(get_valid_stats, cfg, *args, **kwargs):
+    try:
+        stats = get_valid_stats(cfg, *args, **kwargs)
+    except KeyError:  # when it compares with the best so far
+        raise _missing(cfg, args[1]) from None
+    if cfg.checkpoint.best_checkpoint_metric not in stats:
+        raise _missing(cfg, stats)
+    return stats
 
 
 def _missing(cfg, stats):

@@ -11,14 +11,14 @@ from pathlib import Path
 from fairseq_cli import validate
 
 from fairseq_posattn.files import write_text
-from fairseq_posattn.mends.patching import patch
+from fairseq_posattn.mends.patching import around
 
 # By the subset and the number of the example, its line; None where nobody wants them.
 _kept: dict[str, dict[int, str]] | None = None
 
 
 def apply():
-    patch(validate, "main", _with_results)
+    around(validate, "main", _with_results)
 
 
 def wanted() -> bool:
@@ -38,20 +38,17 @@ def keep(task, ids, predicted, right):
         lines[number] = f"{one}\t{other}\n"
 
 
-def _with_results(main):
-    def validate_and_write(cfg, *args, **kwargs):
-        global _kept
-        folder = cfg.common_eval.results_path
-        if folder is None:
-            return main(cfg, *args, **kwargs)
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        _kept = {}
-        try:
-            main(cfg, *args, **kwargs)
-            for subset, lines in _kept.items():
-                text = "".join(lines[number] for number in sorted(lines))
-                write_text(Path(folder) / f"predictions-{subset}.txt", text)
-        finally:
-            _kept = None
-
-    return validate_and_write
+def _with_results(main, cfg, *args, **kwargs):
+    global _kept
+    folder = cfg.common_eval.results_path
+    if folder is None:
+        return main(cfg, *args, **kwargs)
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    _kept = {}
+    try:
+        main(cfg, *args, **kwargs)
+        for subset, lines in _kept.items():
+            text = "".join(lines[number] for number in sorted(lines))
+            write_text(Path(folder) / f"predictions-{subset}.txt", text)
+    finally:
+        _kept = None

@@ -9,31 +9,25 @@ wants to be told that settings may change.
 
 from fairseq.logging import progress_bar
 
-from fairseq_posattn.mends.patching import patch
+from fairseq_posattn.mends.patching import around
 
 
 def apply():
-    patch(progress_bar.WandBProgressBarWrapper, "__init__", _begin_once)
-    patch(progress_bar.WandBProgressBarWrapper, "update_config", _let_settings_change)
+    around(progress_bar.WandBProgressBarWrapper, "__init__", _begin_once)
+    around(progress_bar.WandBProgressBarWrapper, "update_config", _let_settings_change)
 
 
-def _begin_once(init):
-    def begin(self, wrapped_bar, wandb_project, run_name=None):
-        wandb = progress_bar.wandb
-        if wandb is None:
-            init(self, wrapped_bar, wandb_project, run_name=run_name)
-            return
-        self.wrapped_bar = wrapped_bar
-        if wandb.run is None:
-            wandb.init(project=wandb_project, name=run_name)
-
-    return begin
+def _begin_once(init, self, wrapped_bar, wandb_project, run_name=None):
+    wandb = progress_bar.wandb
+    if wandb is None:
+        init(self, wrapped_bar, wandb_project, run_name=run_name)
+        return
+    self.wrapped_bar = wrapped_bar
+    if wandb.run is None:
+        wandb.init(project=wandb_project, name=run_name)
 
 
-def _let_settings_change(update_config):
-    def update(self, config):
-        if progress_bar.wandb is not None:
-            progress_bar.wandb.config.update(config, allow_val_change=True)
-        self.wrapped_bar.update_config(config)
-
-    return update
+def _let_settings_change(update_config, self, config):
+    if progress_bar.wandb is not None:
+        progress_bar.wandb.config.update(config, allow_val_change=True)
+    self.wrapped_bar.update_config(config)

@@ -6,20 +6,17 @@ begin with an underscore. In BERT's, words have no mark and their further pieces
 
 from fairseq.data import data_utils
 
-from fairseq_posattn.mends.patching import patch
+from fairseq_posattn.mends.patching import around
 
 
 def apply():
-    patch(data_utils, "post_process", _know_berts)
+    around(data_utils, "post_process", _know_berts)
 
 
-def _know_berts(post_process):
-    def post_process_berts_too(sentence, symbol):
-        if symbol != "wordpiece" or _begins_words_with_underscores(sentence):
-            return post_process(sentence, symbol)
-        return f" {sentence}".replace(" ##", "").strip()
-
-    return post_process_berts_too
+def _know_berts(post_process, sentence, symbol):
+    if symbol != "wordpiece" or _begins_words_with_underscores(sentence):
+        return post_process(sentence, symbol)
+    return f" {sentence}".replace(" ##", "").strip()
 
 
 def _begins_words_with_underscores(sentence):

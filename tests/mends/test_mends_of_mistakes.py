@@ -23,7 +23,7 @@ from fairseq_posattn.mends import (  # noqa: E402
     stale_warnings,
     validation_metric,
 )
-from fairseq_posattn.mends.patching import patch  # noqa: E402
+from fairseq_posattn.mends.patching import around  # noqa: E402
 
 
 def test_unknown_words_are_copied_without_a_file():
@@ -144,7 +144,7 @@ def test_a_property_stays_one():
     class Owner:
         value = property(lambda self: self.kept, lambda self, kept: setattr(self, "kept", kept))
 
-    patch(Owner, "value", lambda original: lambda self: original(self) + 1)
+    around(Owner, "value", lambda original, self: original(self) + 1)
     owner = Owner()
     owner.value = 1
     assert owner.value == 2

@@ -14,9 +14,8 @@ def load(tmp_path, restore_file):
     """What fairseq is asked to load once the file has been looked for."""
     asked = []
     cfg = SimpleNamespace(restore_file=restore_file, save_dir=str(tmp_path))
-    _refuse_missing(lambda cfg, trainer: asked.append(cfg.restore_file))(
-        cfg, SimpleNamespace(checkpoint_suffix="")
-    )
+    trainer = SimpleNamespace(checkpoint_suffix="")
+    _refuse_missing(lambda cfg, trainer: asked.append(cfg.restore_file), cfg, trainer)
     return asked
 
 
