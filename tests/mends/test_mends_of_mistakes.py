@@ -81,9 +81,8 @@ def test_a_metric_that_validation_lacks(monkeypatch):
     original = fairseq_cli.train.get_valid_stats
     original = getattr(original, "__wrapped__", original)
     assert "f1" not in original(cfg, trainer, {"loss": 1}, True)
-    mended = validation_metric._name_the_metrics(original)
     with pytest.raises(UsageError, match="^--best-checkpoint-metric f1: validation has loss, num_"):
-        mended(cfg, trainer, {"loss": 1}, True)
+        validation_metric._name_the_metrics(original, cfg, trainer, {"loss": 1}, True)
 
 
 @pytest.mark.parametrize("used", [False, True])
