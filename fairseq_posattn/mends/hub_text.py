@@ -12,25 +12,22 @@ from fairseq.data import data_utils
 from fairseq.hub_utils import GeneratorHubInterface
 from fairseq.tasks.translation import TranslationTask
 
-from fairseq_posattn.mends.patching import patch
+from fairseq_posattn.mends.patching import around
 from fairseq_posattn.preparation import manifest
 from fairseq_posattn.preparation.plain_text import joiner, splitter
 
 
 def apply():
-    patch(GeneratorHubInterface, "__init__", _by_the_manifest)
+    around(GeneratorHubInterface, "__init__", _by_the_manifest)
 
 
-def _by_the_manifest(init):
-    def init_with_text(self, cfg, task, models):
-        init(self, cfg, task, models)
-        if isinstance(task, TranslationTask) and self.tokenizer is None and self.bpe is None:
-            folder = Path(utils.split_paths(task.cfg.data)[0])
-            told = manifest.read(folder)
-            if told is not None:
-                self.tokenizer = PlainText(folder, told, task.cfg)
-
-    return init_with_text
+def _by_the_manifest(init, self, cfg, task, models):
+    init(self, cfg, task, models)
+    if isinstance(task, TranslationTask) and self.tokenizer is None and self.bpe is None:
+        folder = Path(utils.split_paths(task.cfg.data)[0])
+        told = manifest.read(folder)
+        if told is not None:
+            self.tokenizer = PlainText(folder, told, task.cfg)
 
 
 class PlainText:

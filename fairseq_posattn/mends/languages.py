@@ -7,20 +7,17 @@ dictionaries alone, as beside a checkpoint, it gives up; the manifest of the dat
 from fairseq import utils
 from fairseq.tasks.translation import TranslationTask
 
-from fairseq_posattn.mends.patching import patch
+from fairseq_posattn.mends.patching import around
 from fairseq_posattn.preparation import manifest
 
 
 def apply():
-    patch(TranslationTask, "setup_task", _ask_the_manifest)
+    around(TranslationTask, "setup_task", _ask_the_manifest)
 
 
-def _ask_the_manifest(setup_task):
-    def ask_and_set_up(cls, cfg, **kwargs):
-        if None in (cfg.source_lang, cfg.target_lang):
-            told = manifest.read(utils.split_paths(cfg.data)[0])
-            if told is not None and len(told.languages) == 2:
-                cfg.source_lang, cfg.target_lang = told.languages
-        return setup_task(cls, cfg, **kwargs)
-
-    return ask_and_set_up
+def _ask_the_manifest(setup_task, cls, cfg, **kwargs):
+    if None in (cfg.source_lang, cfg.target_lang):
+        told = manifest.read(utils.split_paths(cfg.data)[0])
+        if told is not None and len(told.languages) == 2:
+            cfg.source_lang, cfg.target_lang = told.languages
+    return setup_task(cls, cfg, **kwargs)
