@@ -249,7 +249,7 @@ class Translator:
         lines = self._lines(list(texts), prefixes, constraints)
         found = [BLANK] * len(lines)
         for rows in batches([len(line.tokens) for line in lines], batch_size, max_tokens):
-            translations = self._translate([lines[row] for row in rows])
+            translations = self.translate([lines[row] for row in rows])
             for row, translation in zip(rows, translations, strict=True):
                 found[row] = translation
         return found
@@ -299,7 +299,8 @@ class Translator:
         self.unknown.add(tokens, dictionary)
         return pieces, tokens
 
-    def _translate(self, batch):
+    def translate(self, batch: Sequence[Line]) -> list[Translation]:
+        """As :meth:`__call__`, for what :meth:`encode` gave, all at once; none of it blank."""
         self._check_lengths(max(len(line.tokens) for line in batch))
         lengths = [len(line.tokens) for line in batch]
         packed = pack_constraints([line.constraints for line in batch])

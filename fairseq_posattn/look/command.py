@@ -22,7 +22,7 @@ from fairseq_posattn.commands import positive
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.files import check_writable, write_text
 from fairseq_posattn.preparation.text.lines import parallel_lines, read_lines
-from fairseq_posattn.translation_command import DECODING, say
+from fairseq_posattn.translation_command import DECODING, say, tell
 
 PORT = 8000
 MOST_WEIGHTS = 6_000_000  # of a page: about 20 MB
@@ -121,6 +121,10 @@ def look(args):
     if args.targets and not view.writes:
         raise UsageError(f"--targets {args.targets}: the model writes no translations")
     sentences = list(seen(view, args)) if args.sentences else []
+    if warning := view.unknown.warning():
+        say(f"{args.sentences}: {warning}")
+    if view.writes:
+        tell(view.translator, args.sentences)
     if args.output:
         text = page(view.description(), sentences)
         write_text(args.output, text)

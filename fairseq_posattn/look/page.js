@@ -43,8 +43,8 @@ function ofHead(heads, head) {
 
 /* What the chosen query gives to each key, from 0 to 1. */
 function shares() {
-  const weights = ofHead(found().weights, state.head);
-  return (place().query ? weights[query()] : weights).map((weight) => weight / 1000);
+  const heads = found().weights.map((one) => (place().query ? one[query()] : one));
+  return ofHead(heads, state.head).map((weight) => weight / 1000);
 }
 
 /* Colours grow with the root: heads that look everywhere have small weights. */
@@ -314,7 +314,7 @@ function curve(points) {
 
 function showOutcome() {
   const { text, outcome } = sentence();
-  const shown = [element("p", { dir: "auto" }, text)];
+  const shown = text.split("\t").map((one) => element("p", { dir: "auto" }, one));
   if (outcome.text !== undefined) {
     const how = outcome.given ? "A translation that was given" : `What the model makes of it, log-probability ${outcome.score}`;
     shown.push(element("h2", {}, how), element("p", { class: "said", dir: "auto" }, outcome.text));
@@ -386,7 +386,8 @@ $("sentence").addEventListener("change", (event) => {
   Object.assign(state, { sentence: Number(event.target.value), word: 0 });
   show();
 });
-$("ask").hidden = !data.serves;
+$("ask").hidden = !data.asks;
+$("asked").textContent = data.asks;
 $("ask").addEventListener("submit", ask);
 addEventListener("hashchange", () => {
   recall();

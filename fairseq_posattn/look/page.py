@@ -6,19 +6,19 @@ import json
 from importlib import resources
 
 
-def page(model: dict | None, sentences: list[dict], *, serves: bool = False) -> str:
+def page(model: dict | None, sentences: list[dict], *, asks: str = "") -> str:
     """A whole HTML page.
 
     Args:
         model, sentences: see :mod:`.view`.
-        serves: whether there is a server behind it that takes more sentences.
+        asks: what there is to type, where a server behind it takes more sentences.
     """
     html, style, script = (
         resources.files(__package__).joinpath(f"page.{kind}").read_text(encoding="utf-8")
         for kind in ("html", "css", "js")
     )
-    data = as_script({"model": model, "sentences": sentences, "serves": serves})
-    connect = "'self'" if serves else "'none'"
+    data = as_script({"model": model, "sentences": sentences, "asks": asks})
+    connect = "'self'" if asks else "'none'"
     # What is not of the page itself is neither run nor loaded, whatever the texts contain.
     policy = (
         f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "

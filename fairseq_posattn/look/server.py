@@ -34,7 +34,8 @@ class LookServer(ThreadingHTTPServer):
         self.view = view
         self.lock = threading.Lock()
         model = view.description() if sentences else None
-        self.page = page(model, sentences, serves=True).encode()
+        asks = "Two sentences, a line each" if view.takes_pairs else "A sentence"
+        self.page = page(model, sentences, asks=asks).encode()
         try:
             super().__init__((HOST, port), LookHandler)
         except OSError as error:
@@ -91,7 +92,7 @@ class LookHandler(BaseHTTPRequestHandler):
         return False
 
     def _text(self):
-        """The text that is asked for, on one line."""
+        """The text that is asked for, on one line; a pair with a TAB between."""
         length = self.headers.get("Content-Length", "")
         is_json = self.headers.get_content_type() == "application/json"
         if not is_json or not length.isdecimal() or len(length) > 9:
@@ -105,10 +106,10 @@ class LookHandler(BaseHTTPRequestHandler):
             raise UsageError("send a JSON object with a text") from None
         if len(text) > LONGEST_TEXT:
             raise UsageError(_TOO_LONG)
-        text = " ".join(text.splitlines())
-        if not text.strip():
+        lines = [line for line in text.splitlines() if line.strip()]
+        if not lines:
             raise UsageError("there are no words in it")
-        return text
+        return ("\t" if self.server.view.takes_pairs else " ").join(lines)
 
     def _refuse(self, status, reason):
         self.close_connection = True  # what has not been read of the request is no other one

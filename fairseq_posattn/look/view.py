@@ -10,12 +10,12 @@ from torch import Tensor
 from fairseq_posattn import prediction, translation
 from fairseq_posattn.analysis.collect import watching
 from fairseq_posattn.analysis.sublayers import choose
+from fairseq_posattn.data.unknown_words import UnknownWords
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.layers.sentence_batches import words_only
 from fairseq_posattn.look import own, places
 from fairseq_posattn.look.places import Place
 from fairseq_posattn.prediction_command import guess_words
-from fairseq_posattn.preparation.plain_text import splitter
 from fairseq_posattn.trained_model import TrainedModel, load
 from fairseq_posattn.translation import Translator
 
@@ -35,10 +35,14 @@ class View:
         about: what it does, in a few words.
         languages: of rows of words, where they are known.
         writes: whether it translates or summarises.
+        takes_pairs: whether a text is a pair of sentences, with a TAB between.
+        unknown: counts the words that its dictionary lacks.
     """
 
     about: str
     writes = False
+    takes_pairs = False
+    unknown: UnknownWords
     languages: ClassVar[dict[str, str]] = {}
 
     def __init__(self, trained: TrainedModel, shown: Sequence[Place]):
@@ -123,21 +127,26 @@ class TranslationView(View):
     def __init__(self, trained: TrainedModel, translator: Translator, shown: Sequence[Place]):
         super().__init__(trained, shown)
         self.translator = translator
+        self.unknown = translator.unknown
         cfg = translator.task.cfg
         self.about = f"{cfg.source_lang} to {cfg.target_lang}"
-        self.languages = {places.SOURCE: cfg.source_lang}
-        self.languages |= dict.fromkeys((places.TARGET, places.WRITTEN), cfg.target_lang)
+        sides = {places.SOURCE: cfg.source_lang}
+        sides |= dict.fromkeys((places.TARGET, places.WRITTEN), cfg.target_lang)
+        self.languages = {row: name for row, name in sides.items() if len(name) in (2, 3)}
 
     def __call__(self, text, target=None, room=None):
-        source = self.translator.encode(text).tokens
+        line = self.translator.encode(text)
+        source = line.tokens
         if not len(source):
             raise UsageError("there are no words in it")
         if target is None:
-            (translated,) = self.translator([text])
+            (translated,) = self.translator.translate([line])
+            if not translated.hypotheses:
+                raise UsageError("the model finds no translation of it")
             best = translated.hypotheses[0]
             outcome, pieces = {"text": best.text, "score": round(best.score, 3)}, best.pieces
         else:
-            outcome, pieces = {"text": target, "given": True}, self._split(target)
+            outcome, pieces = {"text": target, "given": True}, self.translator.split_target(target)
         dictionary = self.translator.task.target_dictionary
         written = dictionary.encode_line(pieces, add_if_not_exist=False).long()
         longest = self.trained.model.max_decoder_positions()
@@ -162,10 +171,6 @@ class TranslationView(View):
         }
         return {"text": text, "outcome": outcome, "rows": rows, **watched}
 
-    def _split(self, target):
-        told, cfg = self.translator.manifest, self.translator.task.cfg
-        return splitter(cfg.data, told, cfg.target_lang)(target) if told else target.strip()
-
 
 class ClassifierView(View):
     """Of a model that predicts a label or a score."""
@@ -173,6 +178,7 @@ class ClassifierView(View):
     def __init__(self, trained: TrainedModel, predictor, shown: Sequence[Place]):
         super().__init__(trained, shown)
         self.predictor = predictor
+        self.unknown, self.takes_pairs = predictor.unknown, predictor.expects_pairs
         self.about = f"{trained.config.encoder}, {trained.config.pooling} pooling"
 
     def __call__(self, text, target=None, room=None):

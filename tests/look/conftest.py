@@ -25,15 +25,17 @@ def classification_task():
     return load_checkpoint(str(folder / "checkpoint.pt"), str(folder / "data")).task
 
 
-def classifier_view(**flags):
+def classifier_view(pairs=False, **flags):
     """Over the words and labels of the classification fixture: a to e, back and forth."""
     task = classification_task()
     torch.manual_seed(1)
     cfg = Namespace(encoder_embed_dim=8, encoder_attention_heads=2, max_positions=16, **flags)
     model = PosAttnClassifier.build_model(cfg, task)
+    model.encodes_pairs = pairs
     model.register_classification_head("sentence_classification_head", num_classes=2)
     trained = TrainedModel("folder/checkpoint.pt", model.eval(), model.cfg, task)
     predictor = prediction.predictor_of(trained, device="cpu")
+    predictor.apart = predictor.expects_pairs = pairs
     return ClassifierView(trained, predictor, places.of_classifier(trained, predictor.apart))
 
 

@@ -51,7 +51,7 @@ def test_a_page_of_translations(write, tmp_path, capsys):
     data = read(page)
     assert [sentence["text"] for sentence in data["sentences"]] == ["a b c", "d e"]
     assert data["sentences"][0]["rows"]["source"] == ["a", "b", "c", "</s>"]
-    assert not data["serves"]
+    assert data["asks"] == ""
     size = page.stat().st_size / 1e6
     assert capsys.readouterr().out == f"{page}: 2 sentences, {size:.1f} MB\n"
 
@@ -110,6 +110,19 @@ def test_what_is_wrong_with_a_text_is_one_line_and_leaves_no_page(
     assert look("classification", "--sentences", write("text", content), "--output", page) == 1
     assert re.search(error, error_of(capsys))
     assert not page.exists()
+
+
+def test_unknown_words_are_told(write, tmp_path, capsys):
+    path, page = write("text", "a b never seen words\n"), tmp_path / "page.html"
+    assert look("classification", "--sentences", path, "--output", page) == 0
+    assert f"warning: {path}: 3 of 5 words are unknown to the model" in capsys.readouterr().err
+
+
+def test_a_line_that_is_cut_is_told(write, tmp_path, capsys):
+    path, page = write("text", f"a b\n{'a b ' * 12}\n"), tmp_path / "page.html"
+    assert look("translation", "--sentences", path, "--output", page) == 0
+    assert len(read(page)["sentences"][1]["rows"]["source"]) == 16
+    assert f"warning: {path}: 1 line was cut to the 16 pieces" in capsys.readouterr().err
 
 
 def test_a_sentence_that_no_page_has_room_for(write, tmp_path, capsys, monkeypatch):

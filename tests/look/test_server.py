@@ -43,7 +43,7 @@ def ask(server):
 def test_the_page_has_a_field_to_type_into(ask):
     status, page = ask(method="GET", path="/")
     assert status == 200
-    assert '"serves":true' in page and "connect-src 'self'" in page
+    assert '"asks":"A sentence"' in page and "connect-src 'self'" in page
 
 
 def test_what_is_typed_is_looked_at(ask, server):
@@ -51,6 +51,19 @@ def test_what_is_typed_is_looked_at(ask, server):
     assert status == 200
     assert answer["sentence"] == json.loads(json.dumps(server.view("a b d")))
     assert answer["model"] == json.loads(json.dumps(server.view.description()))
+
+
+def test_a_pair_is_typed_in_two_lines(classifier):
+    view = classifier(pairs=True, encoder="mpsan")
+    with LookServer(view, [], port=0) as server:
+        assert '"asks":"Two sentences, a line each"' in server.page.decode()
+        threading.Thread(target=server.handle_request).start()
+        connection = HTTPConnection("127.0.0.1", server.server_port, timeout=20)
+        body = json.dumps({"text": "a b\n\nd\n"})
+        connection.request("POST", "/look", body, {"Content-Type": "application/json"})
+        answer = json.loads(connection.getresponse().read())
+        connection.close()
+    assert answer["sentence"]["rows"] == {"first": ["a", "b"], "second": ["d"]}
 
 
 def test_what_is_typed_comes_back_as_it_was(ask):

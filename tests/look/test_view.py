@@ -219,6 +219,18 @@ def test_where_words_of_a_classifier_attend(classifier, flags, expected):
         assert ((sums - 1000).abs() <= 3)[~nothing].all() and nothing.sum() <= 2
 
 
+def test_of_a_pair_either_sentence_has_its_places(classifier):
+    view = classifier(pairs=True, encoder="mpsan", pooling="source2token")
+    pair = view("a b d\tc e")
+    assert pair["rows"] == {"first": ["a", "b", "d"], "second": ["c", "e"]}
+    single = classifier(encoder="mpsan", pooling="source2token")
+    attention = [*single("a b d")["attention"], *single("c e")["attention"]]
+    assert [one["weights"] for one in pair["attention"]] == [one["weights"] for one in attention]
+    parts = [place["part"] for place in view.description()["places"]]
+    sentences = ("first sentence", "second sentence")
+    assert parts == [f"{one}, {part}" for one in sentences for part in ("words", "pooling")]
+
+
 def test_the_label_is_that_of_the_prediction(classifier):
     view = classifier(encoder="mpsan")
     (found,) = view.predictor(["a b d e"])
