@@ -8,6 +8,10 @@ from pathlib import Path
 from fairseq_posattn.recipes.results import read
 from fairseq_posattn.recipes.runs import Run, Say
 
+LAST = "checkpoint_last.pt"
+# Schedules of fairseq's that end where training does, unless this flag says where.
+SCHEDULES = {"cosine": "--lr-period-updates", "polynomial_decay": "--total-num-update"}
+
 
 def adopt(run: Run, say: Say) -> None:
     """Take over a run of the same settings from a folder that has another name."""
@@ -22,21 +26,44 @@ def adopt(run: Run, say: Say) -> None:
 
 
 def go_on(run: Run, say: Say) -> None:
-    """Copy the checkpoints of the longest run that has this one's settings, but is shorter."""
+    """Copy the checkpoints and the log of the longest run that is this one, but shorter.
+
+    Where it would not be as if this one had been trained alone, it is told, and nothing copied.
+    """
     ours, length = _without_length(run.settings)
     found = []
     for seed, settings in _siblings(run):
         theirs, shorter = _without_length(settings)
         if ours[: len(theirs)] == theirs and shorter < length:
             found.append((shorter, seed))
-    for _, seed in sorted(found, reverse=True):
-        if (seed / "checkpoint_last.pt").exists():
-            say(f"goes on from {seed / 'checkpoint_last.pt'}")
-            # The last one last: where it is, all are.
-            for path in sorted(seed.glob("checkpoint*.pt"), key=lambda path: "_last" in path.name):
-                shutil.copyfile(path, run.folder / f"{path.name}.part")
-                (run.folder / f"{path.name}.part").rename(run.folder / path.name)
-            return
+    lasting = [(shorter, seed) for shorter, seed in found if (seed / LAST).exists()]
+    schedule = _schedule_to_the_end(run.settings)
+    if not found:
+        return
+    if schedule or not lasting:
+        why = f"--lr-scheduler {schedule} depends on it" if schedule else f"without its {LAST}"
+        say(f"{max(found)[1]} is shorter, but {why}: trains from the beginning")
+        return
+    _, seed = max(lasting)
+    say(f"goes on from {seed / LAST}")
+    # The last one last: where it is, all are.
+    checkpoints = sorted(seed.glob("checkpoint*.pt"), key=lambda path: path.name == LAST)
+    for path in [*seed.glob("train.log"), *checkpoints]:
+        shutil.copyfile(path, run.folder / f"{path.name}.part")
+        (run.folder / f"{path.name}.part").rename(run.folder / path.name)
+
+
+def _schedule_to_the_end(settings: Sequence[str]) -> str | None:
+    """The schedule of learning rates, if it depends on how long is trained."""
+    (flags,) = (line for line in settings if line.startswith("train "))
+    words = flags.replace("=", " ").split()
+    if "--lr-scheduler" not in words:
+        return None
+    *_, place = (place for place, word in enumerate(words) if word == "--lr-scheduler")
+    schedule = words[place + 1]
+    if schedule == "tri_stage":
+        return schedule if "--phase-ratio" in words else None
+    return schedule if schedule in SCHEDULES and SCHEDULES[schedule] not in words else None
 
 
 def _siblings(run: Run) -> Iterable[tuple[Path, list[str]]]:

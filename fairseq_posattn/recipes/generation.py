@@ -23,7 +23,7 @@ TINY_MODEL = "--warmup-updates 2 --num-workers 0" + "".join(
     f" --{side}-layers 1 --{side}-attention-heads 2 --{side}-embed-dim 16 --{side}-ffn-embed-dim 16"
     for side in ("encoder", "decoder")
 )
-TINY_DECODING = "--min-len 1 --max-len-b 20 --num-workers 0"
+TINY_DECODING = "--min-len 1 --max-len-b 20 --batch-size 4 --num-workers 0"
 
 
 class AskedGeneration(Asked):
@@ -194,6 +194,7 @@ class AskedGeneration(Asked):
             steps.append(Step("average", tuple(average)))
         generate = ["fairseq-generate", *data, "--gen-subset", "test", "--path", str(checkpoint)]
         generate += [*decoding, "--max-tokens", "8192", precision, "--results-path", str(folder)]
+        generate += ["--log-format", "simple", "--log-interval", "1"]
         steps += [
             Step("generate", tuple(generate), log=folder / "generate.log", needs=checkpoint),
             Step("score", tuple(self._score(folder)), output=folder / "score.json"),

@@ -1,11 +1,16 @@
-"""What fairseq-train says while it trains, told to a person: how far it is, how long it takes."""
+"""What fairseq says of its work, told to a person: how far it is, how long it takes."""
 
+import re
 import time
 from collections.abc import Callable
 from threading import Lock
 
 from fairseq_posattn.recipes.runs import Run
 from fairseq_posattn.training_log import read_line, scores_of
+
+# In fairseq-generate's log with --log-format simple.
+BATCH = re.compile(r" \| :\s+(\d+) / (\d+) wps=")
+PAUSE = 10  # seconds between two lines about a generation
 
 
 class Progress:
@@ -97,6 +102,37 @@ class TrainingProgress:
     def finish(self) -> None:
         """The training has ended, perhaps earlier than it might have."""
         self._all.advance(1 - self._reached)
+
+
+class GenerationProgress:
+    """How far fairseq-generate is, told now and then.
+
+    Args:
+        clock: seconds since some moment.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._first: tuple[float, int] | None = None
+        self._told = 0.0
+
+    def read(self, line: str) -> str | None:
+        """What a line of the log means for whoever waits, if anything."""
+        found = BATCH.search(line)
+        if found is None:
+            return None
+        now, done, batches = self._clock(), int(found[1]), int(found[2])
+        if self._first is None:
+            self._first = (now, done)
+        elif now - self._told < PAUSE and done < batches:
+            return None
+        self._told = now
+        begin, first = self._first
+        told = f"batch {done:,} of {batches:,}"
+        if first < done < batches:
+            left = (now - begin) / (done - first) * (batches - done)
+            told += f"; done in about {duration(left)}"
+        return told
 
 
 def duration(seconds: float) -> str:

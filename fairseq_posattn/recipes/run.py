@@ -15,7 +15,7 @@ from fairseq_posattn.files import write_text
 from fairseq_posattn.recipes import results
 from fairseq_posattn.recipes.earlier_runs import adopt, go_on
 from fairseq_posattn.recipes.processes import Processes, Stopped
-from fairseq_posattn.recipes.progress import Progress
+from fairseq_posattn.recipes.progress import GenerationProgress, Progress
 from fairseq_posattn.recipes.runs import Run, Say, Step
 
 
@@ -149,19 +149,18 @@ class Runner:
         self, name: str, run: Run, step: Step, device: Mapping[str, str], progress: Progress
     ) -> None:
         self.say(f"{name}: {step.name}")
-        if step.name != "train":
-            self.run_step(step, device)
-            return
-        training = progress.training(run)
+        training = progress.training(run) if step.name == "train" else None
+        reader = training or (GenerationProgress() if step.name == "generate" else None)
 
         def tell(line: str) -> None:
-            if told := training.read(line):
+            if reader and (told := reader.read(line)):
                 self.say(f"{name}: {told}")
 
         self.run_step(step, device, tell)
-        training.finish()
-        assert step.done is not None
-        write_text(step.done, "")
+        if training:
+            training.finish()
+            assert step.done is not None
+            write_text(step.done, "")
 
 
 def _wait(futures: Sequence["Future[None]"]) -> None:

@@ -16,6 +16,7 @@ from forked_recipes import EXAMPLES
 
 from fairseq_posattn import picture
 from fairseq_posattn.recipes.papers import RECIPES
+from fairseq_posattn.training_log import TrainingLog
 
 SETUP1 = "mtsa/table6_setup1"
 
@@ -79,6 +80,7 @@ def test_two_rows_at_a_time_and_none_of_them_again(recipe_run, numbers, tmp_path
     arguments = [SETUP1, "--tiny", "--data", numbers, "--out", tmp_path]
     first = recipe_run(*arguments, "--jobs", 2)
     assert "Transformer (1 of 2): train" in first and "MTSA (2 of 2): train" in first
+    assert "MTSA (2 of 2): batch 3 of 3\n" in first
     drawn = tmp_path / "table6_setup1-curves.png"
     assert f"learning curves are drawn in {drawn}\n" in first
     drawn.unlink()
@@ -141,6 +143,12 @@ def test_more_updates_go_on_from_the_last_checkpoint(recipe_run, numbers, tmp_pa
     ]
     assert scores[0]["scores"] == scores[1]["scores"]
     assert [result["updates"] for result in scores] == [6, 6]
+    logs = [
+        TrainingLog(path.with_name("train.log"))
+        for path in (longer, *tmp_path.glob("b/*/*/result.json"))
+    ]
+    whole, other = (log.points("loss", "valid") for log in logs)
+    assert whole == other and len(whole) > 1  # the learning curve, too
     assert json.loads(shorter.read_text())["updates"] == 4
 
 

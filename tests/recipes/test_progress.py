@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_posattn.recipes.progress import Progress, duration
+from fairseq_posattn.recipes.progress import GenerationProgress, Progress, duration
 from fairseq_posattn.recipes.runs import Run
 
 
@@ -62,6 +62,25 @@ def test_the_time_of_all_runs():
     training.finish()
     clock.now += 60
     assert progress.left() == ", all 4 runs in about 4 min"
+
+
+def batch(number):
+    return f"x | INFO | fairseq.logging.progress_bar | :  {number:5d} / 300 wps=1234\n"
+
+
+def test_how_far_a_generation_is():
+    """Each batch takes a second; there is a line every ten."""
+    clock = Clock()
+    generation = GenerationProgress(clock)
+    told = []
+    for number in range(2, 301):
+        told.append(generation.read(batch(number)))
+        clock.now += 1
+    assert told[0] == "batch 2 of 300"
+    assert told[1:10] == [None] * 9
+    assert told[10] == "batch 12 of 300; done in about 5 min"
+    assert told[-1] == "batch 300 of 300"
+    assert generation.read("S-1\ta sentence | : 2 / 3\n") is None
 
 
 @pytest.mark.parametrize(

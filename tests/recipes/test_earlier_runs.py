@@ -1,0 +1,83 @@
+"""Runs that go on where a shorter one ended, where that is as if they had been trained alone."""
+
+import pytest
+
+from fairseq_posattn.recipes.earlier_runs import go_on
+from fairseq_posattn.recipes.runs import Run
+
+FIXED = "--lr-scheduler inverse_sqrt --lr 1e-3"
+
+
+@pytest.fixture
+def went_on(tmp_path):
+    """What a run of 200 updates says and has, beside runs of the lengths and files given."""
+
+    def went_on(flags, earlier, own_flags=None):
+        for length, files in earlier.items():
+            folder = tmp_path / f"model-{length}" / "seed1"
+            folder.mkdir(parents=True)
+            settings = ["seed 1", f"train {flags} --max-update {length}", "score bleu"]
+            (folder / "settings").write_text("".join(f"{line}\n" for line in settings))
+            for name in files:
+                (folder / name).write_text(f"{name} of {length}")
+        own = ("seed 1", f"train {own_flags or flags} --max-update 200", "score bleu")
+        run = Run("model", tmp_path / "model-200" / "seed1", own, ())
+        run.folder.mkdir(parents=True)
+        said = []
+        go_on(run, said.append)
+        return said, {path.name: path.read_text() for path in run.folder.iterdir()}
+
+    return went_on
+
+
+FILES = ["checkpoint_last.pt", "checkpoint_best.pt", "train.log", "result.json"]
+
+
+def test_it_goes_on_from_the_longest_that_is_shorter(went_on):
+    """With its log, so that learning curves are whole."""
+    (said,), files = went_on(FIXED, {50: FILES, 150: FILES, 300: FILES})
+    assert said.startswith("goes on from ") and said.endswith("model-150/seed1/checkpoint_last.pt")
+    assert files == {name: f"{name} of 150" for name in FILES[:3]}
+
+
+def test_the_longest_that_has_its_last_checkpoint(went_on):
+    (said,), files = went_on(FIXED, {50: FILES, 150: FILES[1:]})
+    assert "model-50" in said and files["train.log"] == "train.log of 50"
+
+
+def test_without_a_last_checkpoint_it_says_that_it_begins(went_on):
+    (said,), files = went_on(FIXED, {150: FILES[1:]})
+    assert "model-150/seed1 is shorter, but without its checkpoint_last.pt" in said
+    assert said.endswith("trains from the beginning") and not files
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        "--lr-scheduler cosine",
+        "--lr-scheduler=cosine",
+        "--lr-scheduler fixed --lr-scheduler polynomial_decay",
+        "--lr-scheduler tri_stage --phase-ratio (0.1,0.4,0.5)",
+    ],
+)
+def test_a_schedule_that_depends_on_the_length(went_on, schedule):
+    (said,), files = went_on(schedule, {150: FILES})
+    assert said.endswith("depends on it: trains from the beginning") and not files
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        "--lr-scheduler cosine --lr-period-updates 90",
+        "--lr-scheduler polynomial_decay --total-num-update 90",
+        "--lr-scheduler tri_stage --hold-steps 90",
+        "--lr 1",
+    ],
+)
+def test_a_schedule_that_does_not(went_on, schedule):
+    (said,), files = went_on(schedule, {150: FILES})
+    assert said.startswith("goes on from") and len(files) == 3
+
+
+def test_other_runs_are_none_of_its_business(went_on):
+    assert went_on(FIXED, {150: FILES}, FIXED.replace("1e-3", "2e-3")) == ([], {})
