@@ -22,6 +22,15 @@ INSTALL_REQUIRES = [
     "tqdm>=4.60",
 ]
 DOCS_REQUIRES = ["pdoc>=15"]
+# ONNX and accelerate, which transformers' Trainer needs, beside what reads and writes models.
+EXPORT_REQUIRES = [
+    "transformers>=5.23,<6",
+    "safetensors>=0.8",
+    "accelerate>=1.1",
+    "onnx>=1.18",
+    "onnxruntime>=1.22",
+    "onnxscript>=0.5",
+]
 ANALYSIS_REQUIRES = ["matplotlib>=3.8"]
 SUMMARIZATION_REQUIRES = ["rouge-score>=0.1.2", "pyarrow>=15", "tokenizers>=0.20"]
 TRACKING_REQUIRES = ["tensorboard>=2.17", "wandb>=0.18"]
@@ -40,6 +49,7 @@ setup(
     extras_require={
         "analysis": ANALYSIS_REQUIRES,
         "docs": DOCS_REQUIRES,
+        "export": EXPORT_REQUIRES,
         "summarization": SUMMARIZATION_REQUIRES,
         "tracking": TRACKING_REQUIRES,
         "test": TEST_REQUIRES + ANALYSIS_REQUIRES + SUMMARIZATION_REQUIRES,

@@ -38,6 +38,8 @@ from fairseq_posattn.tasks import (  # noqa: E402
 from fairseq_posattn.trained_model import TrainedModel  # noqa: E402
 from fairseq_posattn.trained_model import load as load_checkpoint  # noqa: E402
 
+SENTENCE_SEPARATOR = "<sep>"  # of documents
+
 
 @dataclass(frozen=True)
 class Prediction:
@@ -142,6 +144,16 @@ def word_rule(folder: str) -> str | None:
             "make them, or update fairseq_posattn"
         )
     return told and told.word_rule
+
+
+def rule_of_text(predictor: "Predictor") -> str:
+    """The rule that makes words of plain text for a classifier.
+
+    It is that of its data. Where nothing says that, it is Moses', and into sentences for what was
+    trained on documents.
+    """
+    told = word_rule(predictor.task.cfg.data)
+    return told or ("documents" if SENTENCE_SEPARATOR in predictor.dictionary else "moses")
 
 
 class Predictor:

@@ -29,7 +29,6 @@ from fairseq_posattn.commands import positive
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.text.words import RULES
 
-SENTENCE_SEPARATOR = "<sep>"  # of documents
 LONGEST = 1 << 21  # bytes of a line
 
 
@@ -150,9 +149,7 @@ def guess_words(predictor):
     """Where nothing says how a classifier's words were made, make them as Moses does."""
     from fairseq_posattn import prediction
 
-    if prediction.word_rule(predictor.task.cfg.data) is None:
-        is_document = SENTENCE_SEPARATOR in predictor.dictionary
-        predictor.words = RULES["documents" if is_document else "moses"]
+    predictor.words = RULES[prediction.rule_of_text(predictor)]
 
 
 def check_tagger(predictor, option):

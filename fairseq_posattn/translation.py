@@ -23,12 +23,11 @@ from fairseq_posattn.alignment import Alignment, align
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.plugin import register
 from fairseq_posattn.preparation import manifest
-from fairseq_posattn.preparation.plain_text import joiner, splitter
+from fairseq_posattn.preparation.plain_text import joiner, splitter, whole_words
 
 register()  # before the first import of fairseq, which it quiets
 
 from fairseq import utils  # noqa: E402
-from fairseq.data import data_utils  # noqa: E402
 from fairseq.dataclass.configs import GenerationConfig  # noqa: E402
 from fairseq.tasks.translation import TranslationTask  # noqa: E402
 from fairseq.token_generation_constraints import pack_constraints  # noqa: E402
@@ -367,7 +366,7 @@ class Translator:
             weights = found["attention"][is_word][:, written].T  # [T, S + 1]
             kind = self.subwords if self.attention == "words" else None
             alignment = align(line.pieces, pieces.split(" "), weights.cpu(), kind)
-        text = self.join(data_utils.post_process(pieces, self.subwords))
+        text = self.join(whole_words(pieces, self.subwords))
         return Hypothesis(text, score, pieces, alignment)
 
 

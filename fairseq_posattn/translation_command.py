@@ -94,19 +94,28 @@ def make_parser(prog=None, about=__doc__, decoding=DECODING):
     return parser
 
 
-def _add_decoding(group, decoding):
-    for flag, kind, about in (
-        ("--beam", positive, "hypotheses that are followed at once"),
-        ("--lenpen", float, "length penalty: above 1 favours long ones, below 1 short"),
-        ("--max-len-a", float, "the longest: this, times the pieces of the source,"),
-        ("--max-len-b", int, "and this many more"),
-        ("--min-len", positive, "the shortest, in pieces"),
-        ("--no-repeat-ngram-size", int, "let no sequence of so many pieces come twice; 0: may"),
-    ):
+SEARCH = {
+    "--beam": (positive, "hypotheses that are followed at once"),
+    "--lenpen": (float, "length penalty: above 1 favours long ones, below 1 short"),
+    "--max-len-a": (float, "the longest: this, times the pieces of the source,"),
+    "--max-len-b": (int, "and this many more"),
+    "--min-len": (positive, "the shortest, in pieces"),
+    "--no-repeat-ngram-size": (int, "let no sequence of so many pieces come twice; 0: may"),
+}
+
+
+def add_search(group, decoding, flags=SEARCH):
+    """Add fairseq's options of the search, with these defaults."""
+    for flag in flags:
+        kind, about = SEARCH[flag]
         name = flag[2:].replace("-", "_")
         default = decoding.get(name, {"max_len_a": 0, "min_len": 1}.get(name))
         about = f"{about} (default: {default})"
         group.add_argument(flag, type=kind, default=default, metavar="N", help=about)
+
+
+def _add_decoding(group, decoding):
+    add_search(group, decoding)
     group.add_argument(
         "--nbest",
         type=positive,

@@ -1,0 +1,1 @@
+"""From a checkpoint of fairseq to what needs no fairseq: Hugging Face's folders, ONNX, int8."""

@@ -1,0 +1,51 @@
+"""Exported models in ``transformers``: importing this lets its Auto classes load them.
+
+    import fairseq_posattn.hugging_face
+    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+    model = AutoModelForSeq2SeqLM.from_pretrained("my-model")
+
+``posattn export`` makes such a folder of a checkpoint. Nothing here needs fairseq.
+"""
+
+try:
+    from transformers import (
+        AutoConfig,
+        AutoModelForSeq2SeqLM,
+        AutoModelForSequenceClassification,
+        AutoTokenizer,
+    )
+except ImportError as error:
+    raise ImportError(
+        "fairseq_posattn.hugging_face needs transformers 5: pip install 'fairseq-posattn[export]'"
+    ) from error
+
+from fairseq_posattn.hugging_face.classifier import PosAttnForSequenceClassification
+from fairseq_posattn.hugging_face.configuration import PosAttnSeq2SeqConfig, PosAttnTextConfig
+from fairseq_posattn.hugging_face.seq2seq import PosAttnForSeq2SeqLM
+from fairseq_posattn.hugging_face.tokenizers import (
+    PosAttnClassifierTokenizer,
+    PosAttnSeq2SeqTokenizer,
+)
+
+for _model, _auto, _tokenizer in (
+    (PosAttnForSeq2SeqLM, AutoModelForSeq2SeqLM, PosAttnSeq2SeqTokenizer),
+    (
+        PosAttnForSequenceClassification,
+        AutoModelForSequenceClassification,
+        PosAttnClassifierTokenizer,
+    ),
+):
+    _config = _model.config_class
+    AutoConfig.register(_config.model_type, _config, exist_ok=True)
+    _auto.register(_config, _model, exist_ok=True)
+    AutoTokenizer.register(_config, tokenizer_class=_tokenizer, exist_ok=True)
+
+__all__ = [
+    "PosAttnTextConfig",
+    "PosAttnClassifierTokenizer",
+    "PosAttnForSeq2SeqLM",
+    "PosAttnForSequenceClassification",
+    "PosAttnSeq2SeqConfig",
+    "PosAttnSeq2SeqTokenizer",
+]

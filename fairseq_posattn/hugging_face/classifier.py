@@ -1,0 +1,86 @@
+"""``posattn_classifier`` as ``transformers`` has models."""
+
+from argparse import Namespace
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+from transformers.modeling_outputs import SequenceClassifierOutput
+
+from fairseq_posattn.hugging_face.configuration import PosAttnTextConfig
+from fairseq_posattn.networks.classifier import Marks, SentenceEncoder, build_head, features_of
+
+
+class PosAttnForSequenceClassification(PreTrainedModel):
+    """A classifier of sentences, documents or pairs.
+
+    Args:
+        config: with the options that it was trained with.
+    """
+
+    config_class = PosAttnTextConfig
+    base_model_prefix = "encoder"
+
+    def __init__(self, config: PosAttnTextConfig):
+        super().__init__(config)
+        cfg = self.options = Namespace(**config.options)
+        words = nn.Embedding(config.vocab_size, cfg.encoder_embed_dim, config.pad_token_id)
+        words.weight.requires_grad = not cfg.freeze_embeddings
+        marks = Marks(
+            config.pad_token_id,
+            config.eos_token_id,
+            config.separator_id,
+            config.sentence_end_ids or (),
+        )
+        self.encoder = SentenceEncoder(cfg, words, marks)
+        self.head = build_head(cfg, self.encoder, config.num_labels, config.encodes_pairs)
+        self.post_init()
+
+    def get_input_embeddings(self) -> nn.Embedding:
+        return self.encoder.embed_tokens
+
+    def set_input_embeddings(self, value: nn.Embedding):
+        self.encoder.embed_tokens = value
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        labels: Tensor | None = None,
+        return_dict: bool | None = None,
+        **unused,
+    ) -> SequenceClassifierOutput | tuple:
+        """Classify.
+
+        Args:
+            input_ids: ``[B, T]``, padded on either side, each sentence with ``</s>`` after it.
+            attention_mask: ``[B, T]``, 0 where padded; without it the padding symbol tells.
+            token_type_ids: ``[B, T]``, of models of pairs: 1 in the second sentence.
+            labels: ``[B]``, classes, or scores of a model with one output.
+
+        Returns:
+            ``logits`` ``[B, classes]``, and ``loss`` if there are labels.
+
+        Raises:
+            UsageError: a sentence has no words or is longer than the model was made for.
+            ValueError: a model of pairs is not told where the second sentence is.
+        """
+        pad = self.config.pad_token_id
+        if attention_mask is not None:
+            input_ids = input_ids.masked_fill(attention_mask.eq(0), pad)
+        pairs = None
+        if self.config.encodes_pairs:
+            if token_type_ids is None:
+                raise ValueError("a model of pairs needs token_type_ids: 1 in the second sentence")
+            is_second = token_type_ids.eq(1)
+            pairs = input_ids.masked_fill(~is_second, pad)
+            input_ids = input_ids.masked_fill(is_second, pad)
+        logits = self.head(features_of(self.options, self.encoder, input_ids, pairs))
+        loss = None
+        if labels is not None and self.config.num_labels == 1:
+            loss = F.mse_loss(logits.squeeze(-1), labels.to(logits))
+        elif labels is not None:
+            loss = F.cross_entropy(logits, labels)
+        output = SequenceClassifierOutput(loss=loss, logits=logits)
+        return output.to_tuple() if return_dict is False else output

@@ -1,0 +1,67 @@
+"""``config.json`` of exported models: the options of training, and what ``transformers`` asks for.
+
+``options`` are those of the model, by the names of fairseq's flags.
+"""
+
+from argparse import Namespace
+from typing import Any
+
+from transformers import PreTrainedConfig
+
+
+class PosAttnTextConfig(PreTrainedConfig):
+    """Of :class:`~fairseq_posattn.hugging_face.classifier.PosAttnForSequenceClassification`.
+
+    Attributes:
+        options: of ``posattn_classifier``, ``max_positions`` among them.
+        vocab_size: V. pad_token_id, eos_token_id: of the dictionary.
+        separator_id: of the word between the sentences of a document; -1 for none.
+        sentence_end_ids: of the words that end a sentence of a document.
+        encodes_pairs: whether it is given two sentences, told apart by ``token_type_ids``.
+    """
+
+    model_type = "posattn_classifier"
+    options: dict[str, Any] | None = None
+    vocab_size: int = 4
+    pad_token_id: int | None = 1
+    eos_token_id: int | list[int] | None = 2
+    separator_id: int = -1
+    sentence_end_ids: list[int] | None = None
+    encodes_pairs: bool = False
+
+
+class PosAttnSeq2SeqConfig(PreTrainedConfig):
+    """Of :class:`~fairseq_posattn.hugging_face.seq2seq.PosAttnForSeq2SeqLM`.
+
+    Attributes:
+        options: of ``posattn_transformer``.
+        vocab_size: words of the source. target_vocab_size: of the target.
+        decoder_start_token_id: what comes before the first word: ``</s>``, as in fairseq.
+    """
+
+    model_type = "posattn_transformer"
+    keys_to_ignore_at_inference = ["past_key_values"]
+    options: dict[str, Any] | None = None
+    vocab_size: int = 4
+    target_vocab_size: int = 4
+    is_encoder_decoder: bool = True
+    tie_word_embeddings: bool = True  # those that the options say
+    bos_token_id: int | None = 0
+    pad_token_id: int | None = 1
+    eos_token_id: int | list[int] | None = 2
+    decoder_start_token_id: int | None = 2
+
+
+def nested(options: dict[str, Any]) -> Namespace:
+    """Flat options with those of either side under ``encoder`` and ``decoder``, too."""
+    sides = {
+        side: Namespace(
+            **{
+                name.removeprefix(f"{side}_"): value
+                for name, value in options.items()
+                if name.startswith(f"{side}_")
+            }
+        )
+        for side in ("encoder", "decoder")
+    }
+    return Namespace(**options, **sides)

@@ -1,0 +1,180 @@
+"""``posattn_transformer`` as ``transformers`` has models, and its beam search made fairseq's."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers import GenerationMixin, LogitsProcessor, PreTrainedModel
+from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
+
+from fairseq_posattn.hugging_face.configuration import PosAttnSeq2SeqConfig, nested
+from fairseq_posattn.layers.multihead import IncrementalState, MultiheadSelfAttention
+from fairseq_posattn.networks.seq2seq import Decoder, Encoder, find_padding
+
+NO_LABEL = -100
+
+
+class SourceEncoder(Encoder):
+    """The encoder, called as ``generate`` calls one."""
+
+    main_input_name = "input_ids"
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor | None = None, **unused
+    ) -> BaseModelOutput:
+        """``[B, S]``, padded on either side, to ``last_hidden_state`` ``[B, S, C]``."""
+        if attention_mask is not None:
+            input_ids = input_ids.masked_fill(attention_mask.eq(0), self.padding_idx)
+        encoded = super().forward(input_ids)["encoder_out"][0]
+        return BaseModelOutput(last_hidden_state=encoded.transpose(0, 1))
+
+
+class EndAtLongest(LogitsProcessor):
+    """At the greatest length a hypothesis ends, and pays for its end, as in fairseq.
+
+    Args:
+        longest: tokens of the longest, its first and last among them.
+        eos: the end's number.
+    """
+
+    def __init__(self, longest: int, eos: int):
+        self.longest, self.eos = longest, eos
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        if input_ids.size(1) < self.longest - 1:
+            return scores
+        ended = torch.full_like(scores, -torch.inf)
+        ended[:, self.eos] = scores[:, self.eos]
+        return ended
+
+
+class PosAttnForSeq2SeqLM(PreTrainedModel, GenerationMixin):
+    """A model that translates or summarises.
+
+    Args:
+        config: with the options that it was trained with.
+    """
+
+    config_class = PosAttnSeq2SeqConfig
+    main_input_name = "input_ids"
+
+    def __init__(self, config: PosAttnSeq2SeqConfig):
+        super().__init__(config)
+        cfg, pad = nested(config.options), config.pad_token_id
+        words = nn.Embedding(config.vocab_size, cfg.encoder.embed_dim, pad)
+        targets = words
+        if not cfg.share_all_embeddings:
+            targets = nn.Embedding(config.target_vocab_size, cfg.decoder.embed_dim, pad)
+        self.encoder = SourceEncoder(cfg, words)
+        self.decoder = Decoder(cfg, targets)
+        self._tied_weights_keys = {}
+        if cfg.share_all_embeddings:
+            self._tied_weights_keys["decoder.embed_tokens.weight"] = "encoder.embed_tokens.weight"
+        if cfg.share_decoder_input_output_embed:
+            source = "encoder" if cfg.share_all_embeddings else "decoder"
+            self._tied_weights_keys["decoder.output_projection.weight"] = (
+                f"{source}.embed_tokens.weight"
+            )
+        self.post_init()
+
+    def get_encoder(self, *unused, **neither) -> SourceEncoder:
+        return self.encoder
+
+    def get_decoder(self) -> Decoder:
+        return self.decoder
+
+    def get_input_embeddings(self) -> nn.Embedding:
+        return self.encoder.embed_tokens
+
+    def get_output_embeddings(self) -> nn.Linear:
+        return self.decoder.output_projection
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        decoder_input_ids: Tensor | None = None,
+        encoder_outputs: BaseModelOutput | None = None,
+        past_key_values: IncrementalState | None = None,
+        labels: Tensor | None = None,
+        use_cache: bool | None = None,
+        return_dict: bool | None = None,
+        **unused,
+    ) -> Seq2SeqLMOutput | tuple:
+        """Score what comes next.
+
+        Args:
+            input_ids: ``[B, S]``, padded on either side, with ``</s>`` at the end.
+            attention_mask: ``[B, S]``, 0 where padded; without it the padding symbol tells.
+            decoder_input_ids: ``[B, T]``, ``</s>`` and the words so far, all of them, also with
+                ``past_key_values``; None for the labels moved on by one.
+            encoder_outputs: what the encoder gave before.
+            past_key_values: what an earlier call gave: only the last position is computed.
+            labels: ``[B, T]``, -100 or the padding symbol where there is none.
+            use_cache: whether to remember the past for the next call.
+
+        Returns:
+            ``logits`` ``[B, T, V]`` (with ``use_cache`` ``[B, 1, V]``), ``past_key_values``, the
+            encoder's output, and ``loss`` if there are labels.
+        """
+        pad = self.config.pad_token_id
+        if attention_mask is None and input_ids is not None:
+            attention_mask = input_ids.ne(pad)
+        if encoder_outputs is None:
+            encoder_outputs = self.encoder(input_ids, attention_mask)
+        if decoder_input_ids is None:
+            decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
+        encoded = encoder_outputs[0]
+        padding = None if attention_mask is None else find_padding(attention_mask, 0)
+        encoder_out = {
+            "encoder_out": [encoded.transpose(0, 1)],
+            "encoder_padding_mask": [] if padding is None else [padding],
+        }
+        past = None
+        if use_cache:
+            past = {} if past_key_values is None else past_key_values
+            if not past:  # a beginning that was given
+                for length in range(1, decoder_input_ids.size(1)):
+                    self.decoder(decoder_input_ids[:, :length], encoder_out, past)
+        logits = self.decoder(decoder_input_ids, encoder_out, past)
+        loss = None
+        if labels is not None:
+            targets = labels.masked_fill(labels.eq(pad), NO_LABEL)
+            loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=NO_LABEL)
+        output = Seq2SeqLMOutput(
+            loss=loss,
+            logits=logits,
+            past_key_values=past,
+            encoder_last_hidden_state=encoded,
+        )
+        return output.to_tuple() if return_dict is False else output
+
+    def prepare_decoder_input_ids_from_labels(self, labels: Tensor) -> Tensor:
+        """Labels moved on by one, after ``</s>``: ``[B, T]``."""
+        pad = self.config.pad_token_id
+        start = labels.new_full((len(labels), 1), self.config.decoder_start_token_id)
+        return torch.cat([start, labels[:, :-1].masked_fill(labels[:, :-1].eq(NO_LABEL), pad)], 1)
+
+    # --- What generate() calls ---
+
+    @classmethod
+    def _supports_default_dynamic_cache(cls) -> bool:
+        """The mechanisms keep their own past: see ``past_key_values``."""
+        return False
+
+    def prepare_inputs_for_generation(
+        self, input_ids: Tensor, next_sequence_length: int | None = None, **kwargs
+    ) -> dict:
+        """The decoder is given all words so far: it counts its positions by them."""
+        return super().prepare_inputs_for_generation(input_ids, **kwargs)
+
+    def _get_logits_processor(self, generation_config, *args, **kwargs):
+        processors = super()._get_logits_processor(generation_config, *args, **kwargs)
+        processors.append(EndAtLongest(generation_config.max_length, self.config.eos_token_id))
+        return processors
+
+    def _reorder_cache(self, past: IncrementalState, order: Tensor) -> IncrementalState:
+        """Hypotheses change places within a sentence: what they know of its source stays."""
+        for module in self.decoder.modules():
+            if isinstance(module, MultiheadSelfAttention):
+                module.reorder_incremental_state(past, order)
+        return past

@@ -1,0 +1,88 @@
+"""Checkpoints of small models that nobody has trained, with weights that all matter."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from fairseq import options, tasks
+from fairseq.data import Dictionary
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from omegaconf import OmegaConf
+
+from fairseq_posattn.plugin import register
+
+register()
+
+WORDS = [f"word{number}" for number in range(20)]
+
+
+def dictionary(words=WORDS):
+    made = Dictionary()
+    for word in words:
+        made.add_symbol(word, n=5)
+    made.finalize()
+    return made
+
+
+def untrained(folder: Path, task, arch, *flags):
+    """``checkpoint.pt`` in the folder of its data; returns it and the model.
+
+    Args:
+        folder: with the dictionaries.
+        flags: of ``fairseq-train``.
+    """
+    words = [str(folder), "--task", task, "--arch", arch, *flags]
+    args = options.parse_args_and_arch(options.get_training_parser(task), words)
+    cfg = convert_namespace_to_omegaconf(args)
+    made = tasks.setup_task(cfg.task)
+    torch.manual_seed(1)
+    model = made.build_model(cfg.model)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.2)
+        for module in model.modules():
+            if isinstance(module, torch.nn.Embedding) and module.padding_idx is not None:
+                module.weight[module.padding_idx] = 0
+    path = folder / "checkpoint.pt"
+    state = {
+        "cfg": OmegaConf.to_container(cfg, resolve=False, enum_to_str=True),
+        "args": None,
+        "model": model.state_dict(),
+        "optimizer_history": [{"num_updates": 0, "lr_scheduler_state": {}}],
+        "extra_state": {},
+        "task_state": {},
+    }
+    torch.save(state, path)
+    return path, model.eval()
+
+
+@pytest.fixture
+def classifier(tmp_path):
+    """``classifier(arch, *flags)``: a checkpoint of four classes, and its model."""
+
+    def make(arch, *flags, task="sentence_prediction", classes=4, words=WORDS):
+        for part in ("input0", "input1", "label"):
+            if part != "input1" or task == "sentence_pair_prediction":
+                (tmp_path / part).mkdir()
+        for part in tmp_path.glob("input*"):
+            dictionary(words).save(str(part / "dict.txt"))
+        names = [f"class{number}" for number in range(classes)]
+        dictionary(names).save(str(tmp_path / "label/dict.txt"))
+        sizes = ("--num-classes", str(classes), "--max-positions", "64")
+        sizes += ("--criterion", "sentence_classification")
+        return untrained(tmp_path, task, arch, *sizes, *flags)
+
+    return make
+
+
+@pytest.fixture
+def translator(tmp_path):
+    """``translator(arch, *flags)``: a checkpoint, and its model."""
+
+    def make(arch, *flags, joined=True, words=WORDS):
+        for language, known in (("de", words), ("en", words if joined else words[3:])):
+            dictionary(known).save(str(tmp_path / f"dict.{language}.txt"))
+        pair = ("--source-lang", "de", "--target-lang", "en")
+        return untrained(tmp_path, "translation", arch, *pair, *flags)
+
+    return make

@@ -1,0 +1,83 @@
+"""``posattn export``, and what it says of what cannot be exported."""
+
+import subprocess
+import sys
+
+import pytest
+from test_export import TINY_TRANSFORMER
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.export import command
+
+
+def run(*arguments):
+    return command.main(list(map(str, arguments)), prog="posattn export")
+
+
+def test_what_is_not_installed_is_named(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(command, "find_spec", lambda name: None if name == "safetensors" else name)
+    assert run(tmp_path / "checkpoint.pt", tmp_path / "out") == 1
+    assert capsys.readouterr().err == (
+        "posattn export: error: safetensors is not installed: python -m pip install "
+        "'fairseq-posattn[export]'\n"
+    )
+
+
+def test_help_needs_no_torch():
+    """It is there at once."""
+    code = (
+        "import sys; sys.modules['torch'] = sys.modules['transformers'] = None\n"
+        "from fairseq_posattn.export import command\n"
+        "command.main(['--help'], prog='posattn export')"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert found.returncode == 0 and "AutoModelForSeq2SeqLM" in found.stdout, found.stderr
+
+
+@pytest.mark.slow
+def test_it_says_what_is_there(translator, tmp_path, capsys):
+    path, _ = translator("dman_iwslt_de_en", *TINY_TRANSFORMER)
+    assert run(path, tmp_path / "out", "--beam", "3") == 0
+    said = capsys.readouterr().out
+    assert said.startswith(f"{tmp_path / 'out'}: weights, configuration and tokeniser; its")
+    files = {file.name: file for file in (tmp_path / "out").iterdir()}
+    assert {"config.json", "model.safetensors", "tokenizer_config.json", "vocab.json"} < set(files)
+    assert '"num_beams": 3' in files["generation_config.json"].read_text()
+    assert len({file.stat().st_mode for file in files.values()}) == 1
+
+
+@pytest.mark.slow
+def test_a_folder_that_is_full_is_left_alone(translator, tmp_path, capsys):
+    path, _ = translator("dman_iwslt_de_en", *TINY_TRANSFORMER)
+    assert run(path, tmp_path) == 1
+    assert f"error: {tmp_path} is there already: name another folder" in capsys.readouterr().err
+    (tmp_path / "out").mkdir()
+    assert run(path, tmp_path / "out") == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("flags", [["--adaptive-softmax-cutoff=10", "--arch=dman_iwslt_de_en"], []])
+def test_what_cannot_be_exported_is_one_line_and_leaves_nothing(flags, translator, tmp_path):
+    from fairseq_posattn.export.checkpoint import export
+
+    arch = "dman_iwslt_de_en" if flags else "transformer_iwslt_de_en"
+    path, _ = translator(arch, *TINY_TRANSFORMER, *flags)
+    message = "--adaptive-softmax-cutoff cannot" if flags else "TransformerModel: models that"
+    with pytest.raises(UsageError, match=message):
+        export(path, tmp_path / "out")
+    assert not list(tmp_path.glob("*out*"))
+
+
+@pytest.mark.slow
+def test_other_scores_are_not_exported(translator, tmp_path, monkeypatch):
+    from fairseq_posattn.export import checkpoint
+    from fairseq_posattn.hugging_face import seq2seq
+    from fairseq_posattn.hugging_face.configuration import nested
+
+    path, _ = translator("dman_iwslt_de_en", *TINY_TRANSFORMER)
+    monkeypatch.setattr(
+        seq2seq, "nested", lambda options: nested(options | {"no_scale_embedding": True})
+    )
+    with pytest.raises(UsageError, match="exported, it gives other scores, by up to"):
+        checkpoint.export(path, tmp_path / "out")
+    assert not list(tmp_path.glob("*out*"))

@@ -1,0 +1,143 @@
+"""Exported models score as the checkpoints do, whatever the architecture."""
+
+import json
+
+import pytest
+import torch
+from transformers import AutoModelForSeq2SeqLM, AutoModelForSequenceClassification
+
+import fairseq_posattn.hugging_face  # noqa: F401, registers
+from fairseq_posattn.architectures import ARCHITECTURES
+from fairseq_posattn.export.checkpoint import export
+
+PAD, EOS = 1, 2
+HEAD = "sentence_classification_head"
+CLASSIFIERS = ARCHITECTURES["posattn_classifier"]
+TRANSFORMERS = ARCHITECTURES["posattn_transformer"]
+TINY_CLASSIFIER = [
+    "--encoder-embed-dim=12",
+    "--encoder-hidden-dim=0",
+    "--encoder-attention-heads=2",
+    "--encoder-ffn-embed-dim=16",
+    "--head-dim=6",
+    "--pooling-queries=3",
+]
+OF_CLASSIFIER = {
+    "fasttext_classifier": ["--ngram-buckets=64"],
+    "han_classifier": ["--sentence-ends=word3 word4"],
+}
+TINY_TRANSFORMER = [
+    *("--encoder-embed-dim=16", "--decoder-embed-dim=16", "--encoder-ffn-embed-dim=24"),
+    *("--decoder-ffn-embed-dim=24", "--encoder-attention-heads=2", "--decoder-attention-heads=2"),
+    *("--encoder-layers=2", "--decoder-layers=2"),
+    *("--max-source-positions=40", "--max-target-positions=40"),
+]
+OF_TRANSFORMER = {
+    "unshared": [],
+    "shared": ["--share-all-embeddings"],
+    "output": ["--share-decoder-input-output-embed", "--decoder-output-dim=16"],
+    "options": [
+        *("--layernorm-embedding", "--no-scale-embedding", "--decoder-output-dim=10"),
+        *("--encoder-normalize-before", "--decoder-normalize-before", "--no-decoder-final-norm"),
+        *("--encoder-learned-pos", "--activation-fn=gelu_accurate", "--encoder-embed-dim=12"),
+    ],
+    "plain": ["--no-token-positional-embeddings", "--activation-fn=tanh"],
+}
+
+pytestmark = pytest.mark.slow  # each builds a model and exports it
+
+
+def rows(*lengths, words=20, seed=3, left=False):
+    """Sentences with ``</s>`` at the end, padded."""
+    generator = torch.Generator().manual_seed(seed)
+    longest = max(lengths) + 1
+    batch = torch.full((len(lengths), longest), PAD)
+    for row, length in zip(batch, lengths, strict=True):
+        sentence = torch.randint(4, 4 + words, (length + 1,), generator=generator)
+        sentence[-1] = EOS
+        row[slice(longest - length - 1, None) if left else slice(length + 1)] = sentence
+    return batch
+
+
+def close(found, expected):
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("arch", CLASSIFIERS)
+@torch.inference_mode()
+def test_a_classifier_scores_as_its_checkpoint(arch, classifier, tmp_path):
+    path, model = classifier(arch, *TINY_CLASSIFIER, *OF_CLASSIFIER.get(arch, []))
+    export(path, tmp_path / "out")
+    loaded = AutoModelForSequenceClassification.from_pretrained(tmp_path / "out")
+    right, left = rows(7, 1, 12), rows(7, 1, 12, left=True)
+    expected, _ = model(right, classification_head_name=HEAD)
+    assert expected.std() > 0.01
+    close(loaded(right).logits, expected)
+    close(loaded(left, attention_mask=left.ne(PAD).long()).logits, expected)
+
+
+@pytest.mark.parametrize("features", ["difference", "distance"])
+@torch.inference_mode()
+def test_pairs_are_told_apart(features, classifier, tmp_path):
+    flags = [*TINY_CLASSIFIER, f"--pair-features={features}"]
+    path, model = classifier("mtsa_classifier", *flags, task="sentence_pair_prediction")
+    exported = export(path, tmp_path / "out")
+    texts, others = ["word1 word2 word3", "word5"], ["word9", "word4 word2 word7 word1"]
+    inputs = exported.tokenizer(texts, others, padding=True, return_tensors="pt")
+    numbers = [[exported.tokenizer.numbers[word] for word in text.split()] for text in others]
+    first, second = rows(3, 1), rows(1, 4)
+    for row, text in zip(first, texts, strict=True):
+        row[: text.count(" ") + 1] = torch.tensor(
+            [exported.tokenizer.numbers[word] for word in text.split()]
+        )
+    for row, number in zip(second, numbers, strict=True):
+        row[: len(number)] = torch.tensor(number)
+    expected, _ = model(first, pair_tokens=second, classification_head_name=HEAD)
+    loaded = AutoModelForSequenceClassification.from_pretrained(tmp_path / "out")
+    close(loaded(**inputs).logits, expected)
+    with pytest.raises(ValueError, match="needs token_type_ids"):
+        loaded(inputs["input_ids"])
+
+
+@pytest.mark.parametrize(
+    "arch, options",
+    [
+        *((arch, "shared") for arch in TRANSFORMERS),
+        *(("posattn_transformer", options) for options in OF_TRANSFORMER),
+    ],
+)
+@torch.inference_mode()
+def test_a_translator_scores_as_its_checkpoint(arch, options, translator, tmp_path):
+    flags = [*TINY_TRANSFORMER, "--encoder-sublayers=dman,san,ffn"][: 99 if "_" not in arch else -1]
+    flags = [*flags, *OF_TRANSFORMER[options]]
+    path, model = translator(arch, *flags, joined=options == "shared")
+    export(path, tmp_path / "out")
+    loaded = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out")
+    right, left = rows(7, 1, 12), rows(7, 1, 12, left=True)
+    targets = rows(9, 4, 2, words=17)
+    expected, _ = model(left, left.ne(PAD).sum(1), targets)
+    present = targets.ne(PAD)
+    assert expected.std() > 0.01
+    for source in (left, right):
+        mask = source.ne(PAD).long()
+        found = loaded(source, attention_mask=mask, decoder_input_ids=targets).logits
+        close(found[present], expected[present])
+
+
+def test_weights_that_are_shared_stay_shared(translator, tmp_path):
+    path, _ = translator("dman_iwslt_de_en", *TINY_TRANSFORMER, "--share-all-embeddings")
+    export(path, tmp_path / "out")
+    loaded = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out")
+    assert loaded.decoder.output_projection.weight is loaded.encoder.embed_tokens.weight
+    assert loaded.decoder.embed_tokens.weight is loaded.encoder.embed_tokens.weight
+
+
+def test_places_of_the_training_are_not_told(classifier, tmp_path):
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("word1 0.5 1 2\n")
+    sizes = ["--encoder-embed-dim=3", f"--encoder-embed-path={vectors}"]
+    path, _ = classifier("cnn_classifier", *sizes)
+    export(path, tmp_path / "out")
+    for file in (tmp_path / "out").glob("*.json"):
+        assert str(tmp_path) not in file.read_text()
+    assert json.loads((tmp_path / "out/config.json").read_text())["id2label"]["2"] == "class2"

@@ -1,0 +1,190 @@
+"""What exported models write is what fairseq-generate does, and what they read is read alike."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from test_export import TINY_TRANSFORMER, rows
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+import fairseq_posattn.hugging_face  # noqa: F401, registers
+from fairseq_posattn import prediction, translation
+from fairseq_posattn.export.checkpoint import export
+from fairseq_posattn.preparation import manifest
+from fairseq_posattn.preparation.manifest import Manifest
+
+pytestmark = pytest.mark.slow  # each builds a model and exports it
+FIXTURE = Path(__file__).parents[1] / "fixtures/translation"
+LETTERS = "abcdefgh"
+
+
+def lines(count, seed=1, longest=9):
+    generator = torch.Generator().manual_seed(seed)
+    lengths = torch.randint(1, longest + 1, (count,), generator=generator).tolist()
+    drawn = [torch.randint(len(LETTERS), (length,), generator=generator) for length in lengths]
+    return [" ".join(LETTERS[number] for number in line) for line in drawn]
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """The model of the fixture, which has learned to translate."""
+    folder = tmp_path_factory.mktemp("exported") / "model"
+    export(str(FIXTURE / "checkpoint.pt"), folder, str(FIXTURE / "data"))
+    return AutoModelForSeq2SeqLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
+
+
+def written(model, tokenizer, texts, **options):
+    inputs = tokenizer(texts, padding=True, return_tensors="pt")
+    return tokenizer.batch_decode(model.generate(**inputs, **options), skip_special_tokens=True)
+
+
+def by_fairseq(texts, checkpoint=FIXTURE / "checkpoint.pt", data=FIXTURE / "data", **options):
+    translator = translation.load([checkpoint], str(data), device="cpu", **options)
+    return [found.text for found in translator(texts)]
+
+
+@pytest.mark.parametrize(
+    "fairseq, transformers",
+    [
+        ({}, {}),
+        ({"beam": 1}, {"num_beams": 1, "early_stopping": False}),
+        ({"lenpen": 2.0, "min_len": 4}, {"length_penalty": 2.0, "min_new_tokens": 4}),
+        ({"max_len_b": 3}, {"max_new_tokens": 4}),
+        ({"no_repeat_ngram_size": 2}, {"no_repeat_ngram_size": 2}),
+        ({}, {"use_cache": False}),
+    ],
+)
+def test_it_writes_what_fairseq_does(fairseq, transformers, exported):
+    texts = lines(40)
+    found = written(*exported, texts, **transformers)
+    assert found == by_fairseq(texts, **fairseq)
+    assert len(set(found)) > 10
+
+
+def test_options_of_the_search_are_written_down(tmp_path):
+    decoding = {"beam": 3, "lenpen": 0.5, "max_len_b": 5, "min_len": 2, "no_repeat_ngram_size": 3}
+    export(str(FIXTURE / "checkpoint.pt"), tmp_path / "out", str(FIXTURE / "data"), **decoding)
+    model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out")
+    texts = lines(20)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
+    assert written(model, tokenizer, texts) == by_fairseq(texts, **decoding)
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        "--encoder-sublayers=da,ffn --decoder-sublayers=dman,san,cross,ffn",
+        "--encoder-sublayers=mtsa,ffn --decoder-sublayers=rpr,cross,ffn --encoder-learned-pos "
+        "--decoder-learned-pos",
+        "--encoder-sublayers=sman,tener,ffn --decoder-sublayers=da,cross,transformer_xl,ffn",
+    ],
+)
+def test_every_mechanism_remembers_its_past(flags, translator, tmp_path):
+    """Greedily and by a beam, of models whose sentences run to the greatest length."""
+    path, _ = translator("posattn_transformer", *TINY_TRANSFORMER, *flags.split(), joined=False)
+    export(path, tmp_path / "out", max_len_b=12)
+    model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out")
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
+    texts = [f"word{number} word{number + 5} word3" for number in range(8)]
+    expected = by_fairseq(texts, path, tmp_path, max_len_b=12)
+    assert written(model, tokenizer, texts) == expected
+    greedy = by_fairseq(texts, path, tmp_path, max_len_b=12, beam=1)
+    assert written(model, tokenizer, texts, num_beams=1, early_stopping=False) == greedy
+
+
+def test_a_beginning_that_is_given_goes_on(exported):
+    model, tokenizer = exported
+    inputs = tokenizer(lines(3), padding=True, return_tensors="pt")
+    start = rows(4, 4, 4, words=8)[:, :3]
+    start[:, 0] = 2
+    options = {"num_beams": 1, "early_stopping": False, "decoder_input_ids": start}
+    found = model.generate(**inputs, **options)
+    assert torch.equal(found[:, :3], start)
+    assert torch.equal(found, model.generate(**inputs, **options, use_cache=False))
+
+
+def test_labels_are_moved_on_by_one(exported):
+    model, tokenizer = exported
+    inputs = tokenizer(
+        lines(3), text_target=["A B", "C", "D E F"], padding=True, return_tensors="pt"
+    )
+    labels = inputs["labels"].masked_fill(inputs["labels"].eq(1), -100)
+    start = torch.tensor([[2, *row[:-1]] for row in inputs["labels"].tolist()])
+    output = model(**{**inputs, "labels": labels})
+    logits = model(inputs["input_ids"], decoder_input_ids=start).logits
+    wanted = labels.ne(-100)
+    likely = logits.log_softmax(-1)[wanted].gather(1, labels[wanted][:, None])
+    torch.testing.assert_close(output.loss, -likely.mean())
+
+
+# --- Text ---
+
+TEXT = [
+    "L'homme  dit : \u00ab oui \u00bb & le <s> chat </s> bas.",
+    "Lower, LOWEST\u2028low\tlow-low",
+    "<pad> <unk> @@ lo@@ w \u4f60 don't",
+]
+KINDS = {
+    "subword_nmt": ("lo@@ w . <unk>", "low. <unk>", "bpe.codes", "#version: 0.2\nl o\nlo w</w>\nlo w\n"),
+    "wordpiece": (
+        *("lo ##er .", "loer."),
+        "vocab.txt",
+        "[PAD] [UNK] [CLS] [SEP] [MASK] low ##er ##est l ##o chat : , . <".replace(" ", "\n"),
+    ),
+    None: ("lo w .", "lo w.", "nothing", ""),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_text_is_read_and_written_as_by_translate(kind, translator, tmp_path):
+    pieces, text, name, content = KINDS[kind]
+    (tmp_path / name).write_text(content)
+    rule = "spaces" if kind == "wordpiece" else "moses"
+    told = Manifest("own", "translation", rule, True, kind, ("fr", "en"), longest=12)
+    manifest.write(tmp_path, told)
+    letters = (
+        "l o w e r s t h m d i u n c a b p k < > / &apos; ' : . , low lo chat ##er ##est ##o &amp;"
+    )
+    words = [f"{letter}{mark}" for letter in letters.split() for mark in ("", "@@")]
+    path, _ = translator("posattn_transformer", *TINY_TRANSFORMER, words=words)
+    exported = export(path, tmp_path / "out")
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
+    ours = translation.load([path], device="cpu")
+    read = [ours.encode(text).tokens.tolist() for text in TEXT]
+    assert tokenizer(TEXT)["input_ids"] == exported.tokenizer(TEXT)["input_ids"] == read
+    assert len(set(read[0])) > 3
+    numbers = tokenizer.convert_tokens_to_ids(["</s>", *pieces.split(), "</s>", "<pad>"])
+    assert tokenizer.decode(numbers, skip_special_tokens=True) == text
+
+
+def test_a_tokeniser_moves_with_its_files(translator, tmp_path):
+    path, _ = translator("posattn_transformer", *TINY_TRANSFORMER, joined=False)
+    exported = export(path, tmp_path / "out")
+    exported_again = AutoTokenizer.from_pretrained(tmp_path / "out")
+    exported_again.save_pretrained(tmp_path / "moved")
+    moved = AutoTokenizer.from_pretrained(tmp_path / "moved")
+    texts = ["word1 word2 word19", "word0"]
+    assert moved(texts, text_target=texts) == exported.tokenizer(texts, text_target=texts)
+    assert moved(texts)["input_ids"] != moved(text_target=texts)["input_ids"]
+
+
+def test_sentences_are_read_as_by_predict(classifier, tmp_path):
+    path, _ = classifier(
+        "cnn_classifier", "--encoder-embed-dim=4", words=["it", "is", "n't", "<sep>"]
+    )
+    told = Manifest("sst2", "sentence_prediction", "treebank", True)
+    manifest.write(tmp_path, told)
+    tokenizer = export(path, tmp_path / "out").tokenizer
+    predictor = prediction.load(path)
+    texts = ["It isn't <sep> it </s> <mask>.", "  IT  "]
+    assert tokenizer(texts)["input_ids"] == [predictor.encode([text])[0].tolist() for text in texts]
+
+
+def test_both_sentences_of_a_pair_have_their_marks(classifier, tmp_path):
+    flags = ["--encoder-embed-dim=4", "--init-token=0", "--separator-token=2"]
+    path, _ = classifier("cnn_classifier", *flags)
+    tokenizer = export(path, tmp_path / "out").tokenizer
+    predictor = prediction.load(path)
+    predictor.expects_pairs = True
+    pair = ["word1 word2", "word3"]
+    assert tokenizer(*pair)["input_ids"] == predictor.encode(pair)[0].tolist()

@@ -1,0 +1,111 @@
+"""An exported model where there is no fairseq: loaded, asked, trained on."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+
+# torchaudio, which fairseq brings, is not there either: transformers would load it if it were.
+WITHOUT = """
+import json, sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("fairseq", "fairseq_cli", "omegaconf", "hydra"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Absent())
+sys.modules["torchaudio"] = None
+import fairseq_posattn.hugging_face
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
+
+folder, lines = sys.argv[1], sys.stdin.read().splitlines()
+"""
+TRANSLATE = """
+tokenizer = AutoTokenizer.from_pretrained(folder)
+model = AutoModelForSeq2SeqLM.from_pretrained(folder)
+found = model.generate(**tokenizer(lines, padding=True, return_tensors="pt"))
+print(json.dumps(tokenizer.batch_decode(found, skip_special_tokens=True)))
+"""
+CLASSIFY = """
+print(json.dumps([found["label"] for found in pipeline("text-classification", folder)(lines)]))
+"""
+TRAIN = """
+import torch
+from transformers import DataCollatorForSeq2Seq, Seq2SeqTrainer, Seq2SeqTrainingArguments
+
+tokenizer = AutoTokenizer.from_pretrained(folder)
+model = AutoModelForSeq2SeqLM.from_pretrained(folder)
+examples = [dict(tokenizer(line, text_target="A B B A")) for line in lines]
+settings = Seq2SeqTrainingArguments(
+    folder + "-trained", max_steps=30, learning_rate=0.01, report_to=[], use_cpu=True,
+    predict_with_generate=True, per_device_eval_batch_size=4, disable_tqdm=True,
+)
+collator = DataCollatorForSeq2Seq(tokenizer, model)
+trainer = Seq2SeqTrainer(model, settings, collator, examples, examples, tokenizer)
+before = trainer.evaluate()["eval_loss"]
+trainer.train()
+trainer.save_model()
+model = AutoModelForSeq2SeqLM.from_pretrained(folder + "-trained")
+found = model.generate(**tokenizer(lines[:2], padding=True, return_tensors="pt"))
+texts = tokenizer.batch_decode(found, skip_special_tokens=True)
+print(json.dumps({"before": before, "after": trainer.evaluate()["eval_loss"], "texts": texts}))
+"""
+
+
+def run(code, folder, lines):
+    found = subprocess.run(
+        [sys.executable, "-c", WITHOUT + code, str(folder)],
+        input="".join(f"{line}\n" for line in lines),
+        capture_output=True,
+        text=True,
+    )
+    assert found.returncode == 0, found.stderr
+    return json.loads(found.stdout.splitlines()[-1])
+
+
+@pytest.fixture
+def exported(tmp_path):
+    from fairseq_posattn.export.checkpoint import export
+
+    def make(kind):
+        fixture = FIXTURES / kind
+        export(str(fixture / "checkpoint.pt"), tmp_path / kind, str(fixture / "data"))
+        return tmp_path / kind
+
+    return make
+
+
+def test_importing_it_needs_no_fairseq():
+    """The names are there, and nothing of fairseq is loaded."""
+    assert run("print(json.dumps('fairseq_posattn.models' in sys.modules))", "", []) is False
+
+
+@pytest.mark.slow
+def test_a_pipeline_classifies(exported):
+    sentences = (FIXTURES / "classification/sentences.txt").read_text().splitlines()
+    labels = (FIXTURES / "classification/labels.txt").read_text().splitlines()
+    assert run(CLASSIFY, exported("classification"), sentences) == labels
+
+
+@pytest.mark.slow
+def test_it_translates(exported):
+    from fairseq_posattn import translation
+
+    fixture = FIXTURES / "translation"
+    texts = ["a b c", "d", "h g f e d c", "a a a"]
+    ours = translation.load([fixture / "checkpoint.pt"], str(fixture / "data"), device="cpu")
+    expected = [found.text for found in ours(texts)]
+    assert run(TRANSLATE, exported("translation"), texts) == expected
+
+
+@pytest.mark.slow
+def test_a_trainer_trains_on(exported):
+    pytest.importorskip("accelerate")
+    found = run(TRAIN, exported("translation"), ["a b c", "d", "h g f e d c", "a a a"])
+    assert found["after"] < 0.5 * found["before"]
+    assert found["texts"] == ["A B B A", "A B B A"]
