@@ -50,10 +50,11 @@ trainer = Seq2SeqTrainer(model, settings, collator, examples, examples, tokenize
 before = trainer.evaluate()["eval_loss"]
 trainer.train()
 trainer.save_model()
-model = AutoModelForSeq2SeqLM.from_pretrained(folder + "-trained")
-found = model.generate(**tokenizer(lines[:2], padding=True, return_tensors="pt"))
-texts = tokenizer.batch_decode(found, skip_special_tokens=True)
-print(json.dumps({"before": before, "after": trainer.evaluate()["eval_loss"], "texts": texts}))
+after = trainer.evaluate()["eval_loss"]
+inputs = tokenizer(lines, padding=True, return_tensors="pt")
+again = AutoModelForSeq2SeqLM.from_pretrained(folder + "-trained")
+same = torch.equal(again.generate(**inputs), model.eval().generate(**inputs))
+print(json.dumps({"before": before, "after": after, "same": same}))
 """
 
 
@@ -108,4 +109,4 @@ def test_a_trainer_trains_on(exported):
     pytest.importorskip("accelerate")
     found = run(TRAIN, exported("translation"), ["a b c", "d", "h g f e d c", "a a a"])
     assert found["after"] < 0.5 * found["before"]
-    assert found["texts"] == ["A B B A", "A B B A"]
+    assert found["same"]
