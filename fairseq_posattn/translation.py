@@ -28,6 +28,7 @@ from fairseq_posattn.preparation.plain_text import joiner, splitter, whole_words
 register()  # before the first import of fairseq, which it quiets
 
 from fairseq import utils  # noqa: E402
+from fairseq.data import data_utils  # noqa: E402
 from fairseq.dataclass.configs import GenerationConfig  # noqa: E402
 from fairseq.tasks.translation import TranslationTask  # noqa: E402
 from fairseq.token_generation_constraints import pack_constraints  # noqa: E402

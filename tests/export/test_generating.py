@@ -125,7 +125,12 @@ TEXT = [
     "<pad> <unk> @@ lo@@ w \u4f60 don't",
 ]
 KINDS = {
-    "subword_nmt": ("lo@@ w . <unk>", "low. <unk>", "bpe.codes", "#version: 0.2\nl o\nlo w</w>\nlo w\n"),
+    "subword_nmt": (
+        "lo@@ w . <unk>",
+        "low. <unk>",
+        "bpe.codes",
+        "#version: 0.2\nl o\nlo w</w>\nlo w\n",
+    ),
     "wordpiece": (
         *("lo ##er .", "loer."),
         "vocab.txt",
@@ -139,7 +144,7 @@ KINDS = {
 def test_text_is_read_and_written_as_by_translate(kind, translator, tmp_path):
     pieces, text, name, content = KINDS[kind]
     (tmp_path / name).write_text(content)
-    rule = "spaces" if kind == "wordpiece" else "moses"
+    rule = "spaces" if kind == "wordpiece" else "lowered-normalised-moses-escaped"
     told = Manifest("own", "translation", rule, True, kind, ("fr", "en"), longest=12)
     manifest.write(tmp_path, told)
     letters = (
