@@ -1,7 +1,8 @@
 """Errors that are the user's to mend: shown as one line, without the path the program took."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 
 Hook = Callable[[type[BaseException], BaseException, TracebackType | None], None]
@@ -10,6 +11,15 @@ Explain = Callable[[BaseException, TracebackType | None], str | None]
 
 class UsageError(ValueError):
     """Flags or files that cannot be served; the message names them and the mend in one line."""
+
+
+@contextmanager
+def as_usage_error() -> Iterator[None]:
+    """Where a ValueError says that flags contradict each other; a decorator, too."""
+    try:
+        yield
+    except ValueError as error:
+        raise UsageError(str(error)) from error
 
 
 def in_one_line(error: BaseException) -> str:

@@ -22,6 +22,7 @@ from fairseq_posattn.attention.headwise import HeadwiseLinear, map_to_heads
 from fairseq_posattn.attention.mtsa import TensorizedAttention
 from fairseq_posattn.encoders.flags import activation_of, describe_layer, map_dropout_of
 from fairseq_posattn.layers.mechanisms import build_mtsa
+from fairseq_posattn.layers.multihead import check_heads
 
 
 class TensorizedEncoder(nn.Module):
@@ -59,8 +60,7 @@ class TensorizedEncoder(nn.Module):
         bias: bool = True,
     ):
         super().__init__()
-        if output_dim % num_heads:
-            raise ValueError(f"{output_dim} features cannot be divided among {num_heads} heads")
+        check_heads(output_dim, num_heads)
         self.num_heads = num_heads
         self.output_dim = output_dim
         self.activation = activation

@@ -8,16 +8,13 @@ from fairseq_posattn.models.seq2seq import PosAttnTransformer
 from fairseq_posattn.models.seq2seq_config import PosAttnTransformerConfig
 from fairseq_posattn.models.tagger import PosAttnTagger, PosAttnTaggerConfig
 
-register_architectures(
-    PosAttnTransformer, PosAttnTransformerConfig, ARCHITECTURES["posattn_transformer"]
-)
-register_architectures(
-    PosAttnClassifier, PosAttnClassifierConfig, ARCHITECTURES["posattn_classifier"]
-)
-register_architectures(
-    PosAttnRecommender, PosAttnRecommenderConfig, ARCHITECTURES["posattn_recommender"]
-)
-register_architectures(PosAttnTagger, PosAttnTaggerConfig, ARCHITECTURES["posattn_tagger"])
+for name, model, config in (
+    ("posattn_transformer", PosAttnTransformer, PosAttnTransformerConfig),
+    ("posattn_classifier", PosAttnClassifier, PosAttnClassifierConfig),
+    ("posattn_recommender", PosAttnRecommender, PosAttnRecommenderConfig),
+    ("posattn_tagger", PosAttnTagger, PosAttnTaggerConfig),
+):
+    register_architectures(model, config, ARCHITECTURES[name])
 
 __all__ = [
     "PosAttnClassifier",

@@ -12,7 +12,7 @@ from fairseq.dataclass import ChoiceEnum
 from fairseq.models import BaseFairseqModel, register_model
 from torch import Tensor, nn
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.errors import UsageError, as_usage_error
 from fairseq_posattn.layers.classification_head import PAIR_FEATURES
 from fairseq_posattn.layers.pooling import POOLINGS
 from fairseq_posattn.models.encoder_config import SentenceEncoderConfig
@@ -139,6 +139,7 @@ class PosAttnClassifier(BaseFairseqModel):
         self.classification_heads = nn.ModuleDict()
 
     @classmethod
+    @as_usage_error()
     def build_model(cls, cfg, task):
         """Build the model of a config, see :class:`PosAttnClassifierConfig`.
 
@@ -148,14 +149,11 @@ class PosAttnClassifier(BaseFairseqModel):
         cfg = all_options(cfg, PosAttnClassifierConfig)
         if not isinstance(cfg.max_positions, int):  # built without a config of its task
             cfg.max_positions = task.max_positions()
-        try:
-            words = task.source_dictionary
-            embed_tokens = build_embedding(
-                words, cfg.encoder_embed_dim, cfg.encoder_embed_path, cfg.freeze_embeddings
-            )
-            encoder = SentenceEncoder(cfg, embed_tokens, marks_of(cfg, words))
-        except ValueError as error:
-            raise UsageError(str(error)) from error
+        words = task.source_dictionary
+        embed_tokens = build_embedding(
+            words, cfg.encoder_embed_dim, cfg.encoder_embed_path, cfg.freeze_embeddings
+        )
+        encoder = SentenceEncoder(cfg, embed_tokens, marks_of(cfg, words))
         return cls(cfg, encoder, getattr(task, "encodes_pairs", False))
 
     def register_classification_head(self, name: str, num_classes: int, **unused):

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from fairseq_posattn.attention.linear import Linear
 from fairseq_posattn.encoders import ENCODERS, input_dropout_of
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.errors import UsageError, as_usage_error
 from fairseq_posattn.models.encoder_config import SentenceEncoderConfig
 from fairseq_posattn.models.registration import all_options
 from fairseq_posattn.models.word_vectors import build_embedding
@@ -111,6 +111,7 @@ class PosAttnRecommender(BaseFairseqModel):
         return {"words": self.words.encoder, "clicks": self.clicks.encoder}
 
     @classmethod
+    @as_usage_error()
     def build_model(cls, cfg, task):
         """Build the model of a config, see :class:`PosAttnRecommenderConfig`.
 
@@ -121,10 +122,7 @@ class PosAttnRecommender(BaseFairseqModel):
         cfg = all_options(cfg, PosAttnRecommenderConfig)
         if not hasattr(task, "titles"):
             raise UsageError("a recommender needs --task news_recommendation")
-        try:
-            return cls(cfg, task.source_dictionary, task.cfg.title_length, task.cfg.max_history)
-        except ValueError as error:
-            raise UsageError(str(error)) from error
+        return cls(cfg, task.source_dictionary, task.cfg.title_length, task.cfg.max_history)
 
     def train(self, mode: bool = True):
         """Vectors of titles that were encoded for evaluation are not those of the next update."""

@@ -13,8 +13,9 @@ from fairseq.modules.checkpoint_activations import checkpoint_wrapper
 from torch import Tensor, nn
 
 from fairseq_posattn.attention.linear import linear
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.errors import UsageError, as_usage_error
 from fairseq_posattn.layers.builder import build_decoder_layer, build_encoder_layer
+from fairseq_posattn.layers.description import LayerDescription
 from fairseq_posattn.layers.mechanisms import REPLACE_POSITIONS
 from fairseq_posattn.layers.multihead import sentences_of_hypotheses
 from fairseq_posattn.layers.starts import STARTS
@@ -36,15 +37,20 @@ def wrap_layer(layer: nn.Module, cfg: TransformerConfig) -> nn.Module:
     return fsdp_wrap(layer, min_num_params=min_params)
 
 
+def start_positions(side: nn.Module, layer: LayerDescription, cfg: TransformerConfig):
+    """Positions as they start, or none where a sublayer knows them by itself."""
+    if REPLACE_POSITIONS.intersection(layer.sublayers):
+        side.embed_positions = None
+    if side.embed_positions is not None:
+        STARTS[str(cfg.start)](side.embed_positions)
+
+
 class PosAttnEncoder(EncoderPass, TransformerEncoderBase):
     """fairseq's Transformer encoder with layers of ``--encoder-sublayers``."""
 
     def __init__(self, cfg, dictionary, embed_tokens):
         super().__init__(cfg, dictionary, embed_tokens)
-        if REPLACE_POSITIONS.intersection(encoder_layer(cfg).sublayers):
-            self.embed_positions = None
-        if self.embed_positions is not None:
-            STARTS[str(cfg.start)](self.embed_positions)
+        start_positions(self, encoder_layer(cfg), cfg)
 
     def build_encoder_layer(self, cfg):
         return wrap_layer(build_encoder_layer(encoder_layer(cfg), cfg), cfg)
@@ -74,10 +80,7 @@ class PosAttnDecoder(DecoderPass, TransformerDecoderBase):
 
     def __init__(self, cfg, dictionary, embed_tokens):
         super().__init__(cfg, dictionary, embed_tokens)
-        if REPLACE_POSITIONS.intersection(decoder_layer(cfg).sublayers):
-            self.embed_positions = None
-        if self.embed_positions is not None:
-            STARTS[str(cfg.start)](self.embed_positions)
+        start_positions(self, decoder_layer(cfg), cfg)
 
     def build_decoder_layer(self, cfg, no_encoder_attn=False):
         return wrap_layer(build_decoder_layer(decoder_layer(cfg), cfg), cfg)
@@ -112,6 +115,7 @@ class PosAttnTransformer(TransformerModelBase):
         super(TransformerModelBase, cls).add_args(parser)
 
     @classmethod
+    @as_usage_error()
     def build_model(cls, cfg, task):
         """Build the model of a flat config, see :class:`PosAttnTransformerConfig`.
 
@@ -124,10 +128,7 @@ class PosAttnTransformer(TransformerModelBase):
                 "--share-all-embeddings: source and target have different dictionaries; binarise "
                 "with fairseq-preprocess --joined-dictionary, or leave the flag out"
             )
-        try:
-            return super().build_model(cfg, task)
-        except ValueError as error:
-            raise UsageError(str(error)) from error
+        return super().build_model(cfg, task)
 
     @classmethod
     def build_embedding(cls, cfg, dictionary, embed_dim, path=None):

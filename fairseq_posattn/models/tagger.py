@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from fairseq_posattn.attention.linear import Linear
 from fairseq_posattn.encoders import ENCODERS
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.errors import UsageError, as_usage_error
 from fairseq_posattn.models.encoder_config import SentenceEncoderConfig
 from fairseq_posattn.models.registration import all_options
 from fairseq_posattn.models.word_vectors import UNKNOWN_RANGE, build_embedding
@@ -92,6 +92,7 @@ class PosAttnTagger(BaseFairseqModel):
                 self.embed_tokens.weight[self.padding] = 0
 
     @classmethod
+    @as_usage_error()
     def build_model(cls, cfg, task):
         """Build the model of a config, see :class:`PosAttnTaggerConfig`.
 
@@ -104,10 +105,7 @@ class PosAttnTagger(BaseFairseqModel):
             cfg.max_positions = task.max_positions()
         if not hasattr(task, "tag_names"):
             raise UsageError("a tagger needs --task sequence_tagging")
-        try:
-            return cls(cfg, task.source_dictionary, len(task.tag_names))
-        except ValueError as error:
-            raise UsageError(str(error)) from error
+        return cls(cfg, task.source_dictionary, len(task.tag_names))
 
     def forward(self, src_tokens: Tensor, predicate: Tensor, **unused) -> tuple[Tensor, None]:
         """Tag sentences.
