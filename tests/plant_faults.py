@@ -159,8 +159,8 @@ FAULTS = [
     ),
     Fault(
         "layers/multihead.py",
-        "torch.cat([before, newest], dim=-1)",
-        "torch.cat([newest, before], dim=-1)",
+        '{"padding": _no_padding(key), **newest}',
+        '{**newest, "padding": _no_padding(key)}',
         PREFIX,
     ),
     Fault("layers/multihead.py", "self.activation(heads)", "heads", MANS_LOOPS),
