@@ -86,6 +86,8 @@ def _draw_line(
         panel.set_xlabel("updates")
         panel.grid(alpha=0.3)
         panel.set_xlim(left=0)
+    rates.update_datalim([(0, 0)])
+    rates.autoscale_view()  # with a margin above
     rates.set_ylim(bottom=0)
 
 
