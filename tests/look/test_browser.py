@@ -1,6 +1,7 @@
 """The page as a browser shows it: pointed at, typed into, by keyboard, at the width of a phone."""
 
 import json
+import math
 import re
 import threading
 
@@ -30,6 +31,8 @@ SHOWN = """(() => {
     chosen: texts(".chosen .text"),
     strongest: texts("#strongest dt"),
     own: texts("#own h2"),
+    curve: document.querySelector("#own polyline")?.getAttribute("points"),
+    top: document.querySelector("#own svg text")?.textContent,
     dots: document.querySelectorAll("#own circle").length,
     note: document.querySelector("#note").textContent,
     outcome: document.querySelector("#outcome").innerText,
@@ -154,6 +157,25 @@ def test_what_a_mechanism_has_of_its_own_is_drawn(visit, translator, name, title
     shown, _ = visit(view, "a b c", hash="#place=1&head=1&word=1")
     assert shown["own"][0].startswith(title)
     assert shown["dots"] == 4
+
+
+def test_the_curve_is_that_of_the_word(visit, translator):
+    view = translator()
+    shown, (sentence,) = visit(view, "a b c", hash="#place=1&head=2&word=3")
+    line = view.description()["places"][0]["own"]["lines"][1]
+    term = sentence["attention"][0]["terms"][2]
+    values = [1 / (1 + math.exp(-number - term)) for number in line]
+    points = [tuple(map(float, point.split(","))) for point in shown["curve"].split()]
+    assert len(points) == len(values)
+    assert [x for x, _ in points] == sorted(x for x, _ in points)
+    (lowest, low), (highest, high) = (
+        choose(zip(values, points, strict=True)) for choose in (min, max)
+    )
+    slope = (low[1] - high[1]) / (highest - lowest)  # upwards, y is smaller
+    drawn = [lowest + (low[1] - y) / slope for _, y in points]
+    assert drawn == pytest.approx(values, abs=0.01)
+    assert float(shown["top"]) == pytest.approx(highest, rel=0.05)
+    assert low[1] + lowest * slope == pytest.approx(106, abs=0.3)  # where the axis is, at 0
 
 
 def test_a_classifier(browser, visit, classifier):
