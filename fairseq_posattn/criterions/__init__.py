@@ -4,6 +4,9 @@ Their metrics are those of the whole validation set, however it is cut into batc
 among processes: what is logged for a batch are counts and sums, or the predictions themselves.
 """
 
+from fairseq_posattn.criterions.label_smoothed_cross_entropy_fused import (
+    LabelSmoothedCrossEntropyFused,
+)
 from fairseq_posattn.criterions.news_recommendation import NewsRecommendation
 from fairseq_posattn.criterions.rating_regression import RatingRegression
 from fairseq_posattn.criterions.relatedness import Relatedness
@@ -11,6 +14,7 @@ from fairseq_posattn.criterions.sentence_classification import SentenceClassific
 from fairseq_posattn.criterions.sequence_tagging import SequenceTagging
 
 __all__ = [
+    "LabelSmoothedCrossEntropyFused",
     "NewsRecommendation",
     "RatingRegression",
     "Relatedness",

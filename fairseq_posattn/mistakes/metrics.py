@@ -10,14 +10,16 @@ from fairseq_posattn.errors import UsageError
 from fairseq_posattn.mistakes.ranges import flag
 
 ALWAYS = ("loss", "num_updates", "bsz", "wpb", "wps")  # where fairseq's tasks count words
+SMOOTHED = {
+    "nll_loss": "",
+    "ppl": "",
+    **dict.fromkeys(("accuracy", "n_correct", "total"), "report_accuracy"),
+}
 # By the criterion, what it logs in validation; where a flag must be given for it, its name.
 METRICS = {
     "cross_entropy": {"nll_loss": "", "ppl": ""},
-    "label_smoothed_cross_entropy": {
-        "nll_loss": "",
-        "ppl": "",
-        **dict.fromkeys(("accuracy", "n_correct", "total"), "report_accuracy"),
-    },
+    "label_smoothed_cross_entropy": SMOOTHED,
+    "label_smoothed_cross_entropy_fused": SMOOTHED,
     "label_smoothed_cross_entropy_with_alignment": {
         "nll_loss": "",
         "ppl": "",
