@@ -3,13 +3,14 @@
     python benchmarks/translate.py CHECKPOINT --data data-bin/multi30k --input test_2016_flickr.de
 
 The one reads plain text, which it makes words and pieces; the other a split of binarised data. Both
-run whole, from the loading of the model to the last line written, in turns within one process. The
-seconds are the processor's. Memory is the most that a process of its own had, given the first words
-of the lines over and over.
+run whole, from the loading of the model to the last line written, in turns within one process; how
+many sentences they translate alike is told. The seconds are the processor's. Memory is the most
+that a process of its own had, given the first words of the lines over and over.
 """
 
 import argparse
 import contextlib
+import json
 import os
 import statistics
 import subprocess
@@ -17,7 +18,7 @@ import sys
 import tempfile
 import time
 import warnings
-from itertools import cycle, islice
+from itertools import cycle, islice, zip_longest
 from pathlib import Path
 
 import machine
@@ -32,6 +33,7 @@ from fairseq_cli import generate  # noqa: E402
 import fairseq_posattn  # noqa: E402, F401, registers
 from fairseq_posattn import translation_command  # noqa: E402
 from fairseq_posattn.files import output_file, write_json  # noqa: E402
+from fairseq_posattn.trained_model import load  # noqa: E402
 
 SHORT = 3  # words of a line where memory is measured
 
@@ -66,13 +68,14 @@ def parse_arguments():
 
 def by_fairseq(arguments):
     words = [arguments.data, "--path", arguments.checkpoint, "--gen-subset", arguments.split]
-    words += ["--cpu", "--no-progress-bar", *decoding(arguments)]
+    words += ["--cpu", "--no-progress-bar", "--num-workers", "0", *decoding(arguments)]
     args = options.parse_args_and_arch(options.get_generation_parser(), words)
     generate.main(convert_namespace_to_omegaconf(args))
 
 
 def by_translate(arguments):
     words = [arguments.checkpoint, "--data", arguments.data, "--input", arguments.input, "--cpu"]
+    words += ["--json", "--attention", "none"]
     if translation_command.main([*words, *decoding(arguments)]):
         raise SystemExit("posattn translate has failed")
 
@@ -82,31 +85,52 @@ def decoding(arguments):
     return [word for name, size in sizes.items() for word in (f"--{name}", str(size))]
 
 
-def seconds_of(command, arguments):
-    """The processor's, and how many translations were written."""
+def timed(command, arguments):
+    """The processor's seconds, and the lines that were written."""
     with tempfile.TemporaryFile("w+", encoding="utf-8") as file:
         start = time.process_time()
         with contextlib.redirect_stdout(file):
             command(arguments)
         seconds = time.process_time() - start
         file.seek(0)
-        lines = file.read().splitlines()
-    hypotheses = [line for line in lines if line.startswith("H-")]
-    return seconds, len(lines if command is by_translate else hypotheses)
+        return seconds, file.read().splitlines()
+
+
+def fairseqs_pieces(lines):
+    """Of each sentence what the model wrote, in the order of the sentences."""
+    rows = [line[2:].split("\t") for line in lines if line.startswith("H-")]
+    return [pieces for _, _, pieces in sorted(rows, key=lambda row: int(row[0]))]
+
+
+def pieces_of(lines):
+    found = [json.loads(line)["hypotheses"] for line in lines]
+    return [hypotheses[0]["pieces"] if hypotheses else "" for hypotheses in found]
 
 
 def take_turns(arguments):
-    """Seconds of each counted round, ours and fairseq's, and the number of sentences."""
-    taken, sentences = {by_translate: [], by_fairseq: []}, set()
+    """Seconds of each counted round, ours and fairseq's; sentences, and those translated alike."""
+    taken = [], []
     for number in range(arguments.warmup + arguments.rounds):
-        for command, times in taken.items():
-            seconds, count = seconds_of(command, arguments)
-            sentences.add(count)
-            if number >= arguments.warmup:
-                times.append(seconds)
-    if len(sentences) > 1:
-        raise SystemExit(f"{arguments.input} is not the text of the split {arguments.split}")
-    return *taken.values(), sentences.pop()
+        ours, lines = timed(by_translate, arguments)
+        fairseqs, fairseqs_lines = timed(by_fairseq, arguments)
+        if number >= arguments.warmup:
+            taken[0].append(ours)
+            taken[1].append(fairseqs)
+    pairs = list(zip_longest(pieces_of(lines), fairseqs_pieces(fairseqs_lines)))
+    return *taken, len(pairs), sum(one == other for one, other in pairs)
+
+
+def describe(arguments):
+    """The model, and what it is measured on."""
+    trained = load(arguments.checkpoint, arguments.data)
+    return {
+        **machine.describe("cpu", "float32"),
+        "arch": trained.config._name,
+        "layers": trained.config.decoder_layers,
+        "features": trained.config.decoder_embed_dim,
+        "parameters": sum(weight.numel() for weight in trained.model.parameters()),
+        "words": len(trained.task.target_dictionary),
+    }
 
 
 def memory(arguments, count):
@@ -134,11 +158,12 @@ def memory(arguments, count):
 def main():
     arguments = parse_arguments()
     torch.set_num_threads(arguments.threads)
-    ours, fairseqs, sentences = take_turns(arguments)
+    ours, fairseqs, sentences, alike = take_turns(arguments)
     ratios = [one / other for one, other in zip(ours, fairseqs, strict=True)]
     report = {
-        **machine.describe("cpu", "float32"),
+        **describe(arguments),
         "sentences": sentences,
+        "alike": alike,
         "beam": arguments.beam,
         "rounds": arguments.rounds,
         "seconds": round(statistics.median(ours), 3),
@@ -150,8 +175,9 @@ def main():
     }
     print(
         "{device}, {threads} threads, torch {torch}\n"
-        "{sentences:,} sentences, beam {beam}: {seconds:.1f} s of the processor, fairseq-generate "
-        "{fairseq_seconds:.1f}; time x {time_ratio:.2f} (median of {rounds}; "
+        "{sentences:,} sentences, beam {beam}, {alike:,} of them translated alike: {seconds:.1f} s "
+        "of the processor, fairseq-generate {fairseq_seconds:.1f}; time x {time_ratio:.2f} "
+        "(median of {rounds}; "
         "{time_ratio_lowest:.2f} to {time_ratio_highest:.2f})".format(**report)
     )
     for count, most in report["megabytes"].items():

@@ -144,6 +144,7 @@ def try_fairseq(command, flags):
 # --- The measurements, in miniature ------------------------------------------------------------
 
 PAIRS = "--pairs dman_iwslt_de_en --sentences 2 --source-length 3 --target-length 3 --warmup 0"
+FIXTURE = ROOT / "tests/fixtures/translation"
 MEASUREMENTS = {
     "classification": "--archs cspan_classifier --sentences 2 --length 3 --vocabulary 9"
     " --updates 1 --warmup 0",
@@ -153,6 +154,8 @@ MEASUREMENTS = {
     " --clicks 1 --history 2 --title 3 --vocabulary 9 --updates 1 --warmup 0",
     "sequence_length": "--mechanisms CNN --lengths 3 --sentences 2 --features 6 --steps 1",
     "training": f"{PAIRS} --updates 1",
+    "translate": f"{FIXTURE}/checkpoint.pt --data {FIXTURE}/data --beam 1 --lines 9 --warmup 0"
+    f" --rounds 1 --input {FIXTURE}/translations.txt",
 }
 
 

@@ -6,12 +6,15 @@ import os
 import shutil
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from fairseq import options as flags
 from fairseq.data import data_utils
 from fairseq.dataclass.configs import GenerationConfig
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 from fairseq_posattn import summarization_command, translation, translation_command
 from fairseq_posattn.errors import UsageError
@@ -327,6 +330,28 @@ def test_attention_is_that_of_the_last_layer_reading_the_whole_translation(model
         torch.testing.assert_close(best.alignment.weights, extra["attn"][0][0], rtol=0, atol=1e-5)
         assert best.alignment.source == (*text.split(), "</s>")
         assert best.alignment.target == tuple(best.pieces.split())
+
+
+def test_attention_of_fairseqs_own_transformer(source):
+    trained = load_checkpoint(str(CHECKPOINT), str(FIXTURE / "data"))
+    torch.manual_seed(1)
+    sides = [
+        f"--{side}-{size}"
+        for side in ("encoder", "decoder")
+        for size in ("embed-dim=12", "ffn-embed-dim=12", "layers=2", "attention-heads=2")
+    ]
+    parser = flags.get_training_parser()
+    args = flags.parse_args_and_arch(parser, ["data", "--arch", "transformer", *sides])
+    cfg = convert_namespace_to_omegaconf(args).model
+    model = trained.task.build_model(cfg).eval()
+    stock = replace(trained, model=model, config=cfg)
+    translator = translation.translator_of(
+        [stock], device="cpu", attention="pieces", max_len_b=6, min_len=3
+    )
+    for text, found in zip(source[:3], translator(source[:3]), strict=True):
+        weights = found.hypotheses[0].alignment.weights
+        assert weights.shape == (len(found.hypotheses[0].pieces.split()), len(text.split()) + 1)
+        torch.testing.assert_close(weights.sum(1), torch.ones(len(weights)))
 
 
 def test_attention_is_there_only_where_it_is_asked_for(translator, source):

@@ -31,6 +31,24 @@ def translating(results: Results) -> str:
     return _table(header, rows)
 
 
+def plain_text(results: Results) -> str:
+    """``posattn translate`` beside ``fairseq-generate``, and its memory."""
+    texts = []
+    for report in results.reports("translate_cpu.json"):
+        lines = {int(count): most for count, most in report["megabytes"].items()}
+        memory = " and ".join(f"{most:.0f} MB on {count:,}" for count, most in lines.items())
+        texts.append(
+            f"{report['sentences']:,} sentences, {report['alike']:,} of them translated alike, beam "
+            f"{report['beam']}, by `{report['arch']}` of "
+            f"{report['layers']} layers and {report['features']} features ({report['words']:,} "
+            f"words, {report['parameters'] / 1e6:.2f}M parameters): {report['seconds']:.1f} "
+            f"seconds of processor time, where `fairseq-generate` takes "
+            f"{report['fairseq_seconds']:.1f}: {_ratio(report, 'rounds')} of its. Given lines of "
+            f"three words, `posattn translate` has {memory} lines at most."
+        )
+    return "\n\n".join(texts) or EMPTY
+
+
 def classifying(results: Results) -> str:
     """An update of each classifier over the Transformer of its width."""
     rows = [
@@ -118,6 +136,7 @@ def in_short(results: Results) -> str:
 PLACES: dict[str, Callable[[Results], str]] = {
     "speed of training": training,
     "speed of translating": translating,
+    "speed of plain text": plain_text,
     "speed of classifying": classifying,
     "speed of roles and news": roles_and_news,
     "speed of ranking": ranking,
