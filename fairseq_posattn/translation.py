@@ -11,7 +11,7 @@
 import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from os import PathLike
 from pathlib import Path
 from types import SimpleNamespace
@@ -41,6 +41,7 @@ from fairseq_posattn.trained_model import load as load_checkpoint  # noqa: E402
 BATCH_SIZE, MAX_TOKENS = 128, 8000
 MANY_UNKNOWN = 0.1
 CONSTRAINTS = ("ordered", "unordered")
+NO_NUMBER = "what the model gives is no number (NaN or infinite)"
 
 
 @dataclass(frozen=True)
@@ -180,6 +181,11 @@ class Line:
     prefix: Tensor
     constraints: tuple[Tensor, ...]
 
+    @property
+    def is_forced(self) -> bool:
+        """Whether its translation may not be just any."""
+        return bool(len(self.prefix) or self.constraints)
+
 
 class Translator:
     """Called with lines of plain text; made by :func:`load`.
@@ -200,7 +206,8 @@ class Translator:
         self.models = [one.model.to(device) for one in trained]
         self.generation = generation
         self.attention = attention
-        asked = SimpleNamespace(beam=generation.beam, print_alignment=bool(attention))
+        # By this fairseq's models know whether anybody reads their attention.
+        asked = replace(generation, print_alignment="soft") if attention else generation
         for model in self.models:
             model.prepare_for_inference_(SimpleNamespace(generation=asked))
         self.generator = self.task.build_generator(self.models, generation, ForcedSearch)
@@ -276,7 +283,8 @@ class Translator:
             tokens, pieces = tokens[: self.longest - 1], pieces[: self.longest - 1]
         end = tokens.new_tensor([self.dictionary.eos()] if pieces else [])
         size = self.generation.prefix_size or None
-        forced = (self._target(part) for part in constraints)
+        parts = [constraints] if isinstance(constraints, str) else constraints
+        forced = map(self._target, parts)
         return Line(
             tuple(pieces),
             torch.cat([tokens, end]),
@@ -349,6 +357,8 @@ class Translator:
             for found in hypotheses
             if found["tokens"][: len(line.prefix)].cpu().equal(line.prefix)
         ]
+        if not begun and not line.is_forced and self.generation.no_repeat_ngram_size != 1:
+            raise UsageError(f"{self.path}: {NO_NUMBER}")
         self.failed += not begun
         best = begun[: self.generation.nbest]
         return Translation(tuple(self._hypothesis(found, line, is_word) for found in best))
@@ -356,7 +366,7 @@ class Translator:
     def _hypothesis(self, found, line, is_word):
         score = float(found["score"]) / math.log(2)
         if not math.isfinite(score):
-            raise UsageError(f"{self.path}: what the model gives is no number (NaN or infinite)")
+            raise UsageError(f"{self.path}: {NO_NUMBER}")
         dictionary = self.task.target_dictionary
         tokens = found["tokens"].cpu()
         marks = {dictionary.bos(), dictionary.eos(), *self.generator.symbols_to_strip_from_output}

@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import os
 import shutil
 import sys
@@ -182,7 +183,8 @@ def fairseqs():
 def test_one_sentence_is_answered_with_one_translation(source):
     translator = translation.load(CHECKPOINT, FIXTURE / "data", device="cpu", constraints="ordered")
     assert translator(source[0]).text == EXPECTED[0]
-    assert "C" in translator(source[0], constraints=["C"]).text.split()
+    for constraints in (["C B"], "C B"):
+        assert "C B" in translator(source[0], constraints=constraints).text
 
 
 def test_a_translation_begins_as_it_is_told_whatever_shares_a_batch(source):
@@ -430,6 +432,14 @@ def test_what_cannot_be_is_one_line(arguments, options, complaint, capsys):
     assert error.startswith("posattn translate: error: ")
     assert complaint in error
     assert error.count("\n") == 1
+
+
+def test_a_model_that_gives_no_numbers_is_named(source):
+    translator = load()
+    with torch.no_grad():
+        translator.models[0].decoder.embed_tokens.weight.fill_(math.nan)
+    with pytest.raises(UsageError, match="checkpoint.pt: what the model gives is no number"):
+        translator(source[:1])
 
 
 @pytest.mark.parametrize("limits", [("--min-len", "50"), ("--max-len-b", "0"), ("--min-len", "16")])

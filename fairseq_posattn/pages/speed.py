@@ -38,8 +38,8 @@ def plain_text(results: Results) -> str:
         lines = {int(count): most for count, most in report["megabytes"].items()}
         memory = " and ".join(f"{most:.0f} MB on {count:,}" for count, most in lines.items())
         texts.append(
-            f"{report['sentences']:,} sentences, {report['alike']:,} of them translated alike, beam "
-            f"{report['beam']}, by `{report['arch']}` of "
+            f"{report['sentences']:,} sentences, {report['alike']:,} of them translated alike, "
+            f"beam {report['beam']}, by `{report['arch']}` of "
             f"{report['layers']} layers and {report['features']} features ({report['words']:,} "
             f"words, {report['parameters'] / 1e6:.2f}M parameters): {report['seconds']:.1f} "
             f"seconds of processor time, where `fairseq-generate` takes "
