@@ -37,8 +37,10 @@ const query = () => (state.pointed === null ? state.word : state.pointed);
 /* Of one head, or the mean of all: a row for each query, or one row where words are pooled. */
 function ofHead(heads, head) {
   if (head !== MEAN) return heads[head];
-  const mean = (lists) => lists[0].map((_, at) => lists.reduce((sum, one) => sum + one[at], 0) / lists.length);
-  return Array.isArray(heads[0][0]) ? heads[0].map((_, row) => mean(heads.map((one) => one[row]))) : mean(heads);
+  const mean = (lists) =>
+    lists[0].map((_, at) => lists.reduce((sum, one) => sum + one[at], 0) / lists.length);
+  if (!Array.isArray(heads[0][0])) return mean(heads);
+  return heads[0].map((_, row) => mean(heads.map((one) => one[row])));
 }
 
 /* What the chosen query gives to each key, from 0 to 1. */
@@ -61,7 +63,8 @@ function ownPoints() {
   const line = own.lines[Math.max(Math.min(state.head, own.lines.length - 1), 0)];
   const furthest = (line.length - 1) / 2;
   const value = (number) => (own.sigmoid ? 1 / (1 + Math.exp(-number - one.terms[query()])) : number);
-  return line.map((number, at) => [at - furthest, number === null ? null : value(number)]).filter((point) => point[1] !== null);
+  const points = line.map((number, at) => [at - furthest, number]);
+  return points.filter(([, number]) => number !== null).map(([at, number]) => [at, value(number)]);
 }
 
 /* --- Choices ------------------------------------------------------------------------------- */
@@ -82,8 +85,6 @@ function choose(id, title, options, chosen, change) {
   if (hadFocus) field.querySelector("input:checked")?.focus();
 }
 
-const unique = (values) => [...new Set(values)];
-
 /* The place of a part that is most like the one chosen. */
 function goTo(wanted) {
   const now = { ...place(), ...wanted };
@@ -97,21 +98,24 @@ function goTo(wanted) {
 }
 
 function showChoices() {
-  const { places } = data.model;
   const here = place();
-  const parts = unique(places.map((one) => one.part));
-  const layers = unique(places.filter((one) => one.part === here.part).map((one) => one.layer));
-  const names = unique(places.filter((one) => one.part === here.part && one.layer === here.layer).map((one) => one.name));
-  choose("part", "Part", parts.map((part) => [part, part]), here.part, (part) => goTo({ part }));
-  choose("layer", "Layer", layers.map((layer) => [layer, `${layer}`]), here.layer, (layer) => goTo({ part: here.part, layer }));
-  choose("name", "Sublayer", names.map((name) => [name, name]), here.name, (name) => goTo({ part: here.part, layer: here.layer, name }));
+  const fixed = {}; // a layer is chosen within a part, a sublayer within both
+  for (const [id, title] of [["part", "Part"], ["layer", "Layer"], ["name", "Sublayer"]]) {
+    const within = { ...fixed };
+    const like = (one) => Object.keys(within).every((key) => one[key] === within[key]);
+    const values = [...new Set(data.model.places.filter(like).map((one) => one[id]))];
+    const options = values.map((value) => [value, `${value}`]);
+    choose(id, title, options, here[id], (value) => goTo({ ...within, [id]: value }));
+    fixed[id] = here[id];
+  }
   const heads = [...(here.heads.length > 1 ? [MEAN] : []), ...here.heads.keys()];
   const label = (head) => [head, thumbnail(head), head === MEAN ? "mean" : `${head + 1}`, ...headNote(head)];
   choose("head", "Head", heads.map(label), state.head, (head) => {
     state.head = head;
     show();
   });
-  const sentences = data.sentences.map((one, index) => element("option", { value: index }, `${index + 1}. ${one.text}`));
+  const option = ({ text }, index) => element("option", { value: index }, `${index + 1}. ${text}`);
+  const sentences = data.sentences.map(option);
   $("sentence").replaceChildren(...sentences);
   $("sentence").value = state.sentence;
   $("sentences").hidden = sentences.length < 2;
@@ -149,10 +153,12 @@ const TITLES = {
   second: "Second sentence",
 };
 
+const FROM_THE_RIGHT = ["Arabic", "Hebrew", "Syriac", "Thaana", "Nko"];
+const RIGHT = new RegExp(`[${FROM_THE_RIGHT.map((script) => `\\p{Script=${script}}`).join("")}]`, "gu");
+
 const isRightToLeft = (words) => {
-  const text = words.join("");
-  const letters = (pattern) => (text.match(pattern) || []).length;
-  return 2 * letters(/[\p{Script=Arabic}\p{Script=Hebrew}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}]/gu) > letters(/\p{L}/gu);
+  const letters = (pattern) => (words.join("").match(pattern) || []).length;
+  return 2 * letters(RIGHT) > letters(/\p{L}/gu);
 };
 
 /* A piece of a word, with the signs that say how pieces are joined in a fainter tone. */
@@ -174,14 +180,16 @@ function rowOf(name, points) {
     return button;
   });
   const rightToLeft = isRightToLeft(words);
-  const line = element("div", { class: "words", id: `row-${name}`, dir: rightToLeft ? "rtl" : "ltr" }, ...made);
+  const dir = rightToLeft ? "rtl" : "ltr";
+  const line = element("div", { class: "words", id: `row-${name}`, dir }, ...made);
   const language = data.model.languages?.[name];
   if (language) line.setAttribute("lang", language);
   if (points) {
     line.addEventListener("pointerleave", () => point(null));
     line.addEventListener("keydown", (event) => move(event, made, rightToLeft));
   }
-  return element("div", { class: name === place().key ? "row keys" : "row" }, element("h2", {}, TITLES[name]), line);
+  const kind = name === place().key ? "row keys" : "row";
+  return element("div", { class: kind }, element("h2", {}, TITLES[name]), line);
 }
 
 function showWords() {
@@ -240,7 +248,10 @@ function bars(shown, most = Math.max(...shown.map(([, value]) => value), 1e-9)) 
   for (const [word, value] of shown) {
     const bar = element("span", { class: "bar" });
     bar.style.setProperty("--share", Math.max(value, 0) / most);
-    list.append(element("dt", { dir: "auto", title: word }, pieceOf(word)), element("dd", {}, element("span", {}, bar), value.toFixed(3)));
+    list.append(
+      element("dt", { dir: "auto", title: word }, pieceOf(word)),
+      element("dd", {}, element("span", {}, bar), value.toFixed(3)),
+    );
   }
   return list;
 }
@@ -273,11 +284,13 @@ function showOwn() {
     shown.push(element("h2", {}, title), curve(points));
     shown.push(element("p", { class: "about" }, [parameters, about].filter(Boolean).join("; ")));
   } else if (here.own) {
-    shown.push(element("h2", {}, here.own.title), element("p", { class: "about" }, "Each head has its own: choose one."));
+    const about = "Each head has its own: choose one.";
+    shown.push(element("h2", {}, here.own.title), element("p", { class: "about" }, about));
   }
   if (found().words) {
     const weights = ofHead(found().words, state.head).map((weight) => weight / 1000);
-    shown.push(element("h2", {}, "source2token, mean over the features"), bars(greatest(rows()[here.key], weights)));
+    const list = bars(greatest(rows()[here.key], weights));
+    shown.push(element("h2", {}, "source2token, mean over the features"), list);
   }
   $("own").replaceChildren(...shown);
 }
@@ -295,9 +308,10 @@ function curve(points) {
   const dots = points
     .filter(([at]) => query() + at >= 0 && query() + at < keys)
     .map(([at, value]) => drawing("circle", { cx: x(at), cy: y(value), r: 2.5 }));
+  const told = "value by how far the word attended to is";
   return drawing(
     "svg",
-    { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "value by how far the word attended to is" },
+    { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": told },
     drawing("line", { class: "axis", x1: left, x2: width, y1: y(0), y2: y(0) }),
     drawing("line", { class: "axis", x1: x(0), x2: x(0), y1: 6, y2: y(0) }),
     drawing("polyline", { class: "curve", points: line }),
@@ -316,7 +330,8 @@ function showOutcome() {
   const { text, outcome } = sentence();
   const shown = text.split("\t").map((one) => element("p", { dir: "auto" }, one));
   if (outcome.text !== undefined) {
-    const how = outcome.given ? "A translation that was given" : `What the model makes of it, log-probability ${outcome.score}`;
+    const made = `What the model makes of it, log-probability ${outcome.score}`;
+    const how = outcome.given ? "A translation that was given" : made;
     shown.push(element("h2", {}, how), element("p", { class: "said", dir: "auto" }, outcome.text));
   } else {
     const said = outcome.label ?? `${outcome.score}`;
@@ -346,7 +361,8 @@ function show() {
 /* What is chosen stands in the address, from 1, and can be sent to others. */
 function remember() {
   const { sentence, place, head, word } = state;
-  const chosen = { sentence: sentence + 1, place: place + 1, head: head === MEAN ? "mean" : head + 1, word: word + 1 };
+  const chosen = { sentence: sentence + 1, place: place + 1 };
+  Object.assign(chosen, { head: head === MEAN ? "mean" : head + 1, word: word + 1 });
   history.replaceState(null, "", `#${new URLSearchParams(chosen)}`);
 }
 
@@ -369,7 +385,8 @@ async function ask(event) {
   $("answer").textContent = "The model is reading …";
   try {
     const body = JSON.stringify({ text });
-    const response = await fetch("look", { method: "POST", headers: { "Content-Type": "application/json" }, body });
+    const headers = { "Content-Type": "application/json" };
+    const response = await fetch("look", { method: "POST", headers, body });
     const answer = await response.json();
     $("answer").textContent = answer.error || "";
     if (answer.error) return;

@@ -76,9 +76,7 @@ class Place:
 
     def heads(self, count: int) -> list[str]:
         """What is particular to each head."""
-        masks = getattr(self.owner, "masks", None)
-        known = count if masks is None else len(masks.names)
-        return [note_on_head(self.owner, head) if head < known else "" for head in range(count)]
+        return [note_on_head(self.owner, head) for head in range(count)]
 
 
 def _mean_of(whom, features):
