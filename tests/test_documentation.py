@@ -20,6 +20,7 @@ import pytest
 import torch
 
 from fairseq_posattn import command_line
+from fairseq_posattn.plugin import register
 from fairseq_posattn.recipes.papers import RECIPES
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -169,6 +170,7 @@ def test_a_measurement_runs(name, tmp_path, monkeypatch, capsys):
     monkeypatch.syspath_prepend(str(script.parent))
     monkeypatch.setattr(logging, "disable", lambda level=None: None)
     monkeypatch.setattr(warnings, "filters", list(warnings.filters))
+    register()  # as for a script, which imports fairseq before the package
     runpy.run_path(str(script), run_name="__main__")
     assert capsys.readouterr().out
     assert json.loads(report.read_text())["torch"] == torch.__version__
