@@ -22,14 +22,16 @@ from fairseq_posattn.mends.quiet import quietly  # noqa: E402
 def bare_root():
     """The root of all loggers as it is where nobody has set it up, pytest neither."""
     root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
+    handlers, level, disabled = root.handlers[:], root.level, root.manager.disable
     root.handlers.clear()
     root.setLevel(logging.WARNING)
+    logging.disable(logging.NOTSET)  # as commands of other tests have left it
     try:
         yield root
     finally:
         root.handlers[:] = handlers
         root.setLevel(level)
+        logging.disable(disabled)
 
 
 def test_what_a_model_has_set_up_is_set_up_anew(capsys):

@@ -90,6 +90,7 @@ def trained_on(tmp_path, path, *flags, arch=ARCH):
     return cfg.model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flag", ["--restore-file", "--finetune-from-model", "--continue-once"])
 def test_training_on_keeps_it_too(tmp_path, caplog, flag):
     path = saved(tmp_path / "old.pt", "attention_dropout")
@@ -102,6 +103,7 @@ def test_training_on_keeps_it_too(tmp_path, caplog, flag):
     assert trained_on(tmp_path, path).attention_dropout == 0.1
 
 
+@pytest.mark.slow
 def test_a_run_that_goes_on_keeps_it(tmp_path):
     (tmp_path / "saved").mkdir()
     path = saved(tmp_path / "saved" / "checkpoint_last.pt", "attention_dropout")
@@ -110,6 +112,7 @@ def test_a_run_that_goes_on_keeps_it(tmp_path):
     assert trained_on(tmp_path, path, "--restore-file", other).attention_dropout == 0.1
 
 
+@pytest.mark.slow
 def test_a_checkpoint_with_all_options_changes_nothing(tmp_path):
     path = saved(tmp_path / "new.pt")
     assert trained_on(tmp_path, path, "--restore-file", path) == trained_on(tmp_path, path)

@@ -21,6 +21,7 @@ def pairs(monkeypatch):
     return module
 
 
+@pytest.mark.slow
 def test_they_have_as_many_parameters_as_ours(pairs):
     """But for what DMAN's masks and their layer norms have."""
     words = pairs.dictionary(10_000)

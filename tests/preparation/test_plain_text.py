@@ -40,6 +40,7 @@ def lines_of(path):
     return path.read_text(encoding="utf-8").splitlines()
 
 
+@pytest.mark.slow
 def test_by_moses_in_small_letters_and_byte_pairs(multi30k):
     told = manifest.read(multi30k)
     for language in CAPTIONS:
@@ -48,6 +49,7 @@ def test_by_moses_in_small_letters_and_byte_pairs(multi30k):
         assert found == lines_of(multi30k / f"text/bpe.test.{language}")
 
 
+@pytest.mark.slow
 def test_words_are_joined_by_the_marks_of_their_language(multi30k):
     join = joiner(manifest.read(multi30k), "en")
     plain = lines_of(multi30k / "text/test.en")[3]
@@ -67,6 +69,7 @@ def stories(tmp_path_factory):
     return write_folder(folder, {**summaries.stories(), **summaries.url_lists()})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options", [["sentencepiece"], ["wordpiece"], ["wordpiece", "--cased"]], ids=" ".join
 )
@@ -81,6 +84,7 @@ def test_by_the_pieces_of_summarization_cut_as_they_were(stories, tmp_path, opti
     assert {len(line.split(" ")) for line in found} == {9}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("subwords", ["subword_nmt", "sentencepiece", "none"])
 def test_by_a_corpus_of_ones_own(tmp_path, subwords):
     lines = [f"L'été\u00a0n° {number} «\u202fça va\u202f»  !" for number in range(40)]
@@ -97,6 +101,7 @@ def test_by_a_corpus_of_ones_own(tmp_path, subwords):
     assert [split(line) for line in lines] == lines_of(tmp_path / f"data/text/{prefix}test.fr")
 
 
+@pytest.mark.slow
 def test_codes_may_lie_beside_the_manifest_alone(multi30k, tmp_path):
     told = manifest.read(multi30k)
     (tmp_path / "bpe.codes").write_bytes((multi30k / "text/bpe.codes").read_bytes())
