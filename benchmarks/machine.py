@@ -8,10 +8,14 @@ import torch
 
 def describe(device: str, dtype: str) -> dict:
     """The hardware and the versions that a measurement depends on."""
+    from fairseq_posattn.attention.linear import library  # it registers only behind fairseq
+
     return {
         "device": torch.cuda.get_device_name() if device == "cuda" else processor(),
         "threads": torch.get_num_threads(),
+        "clock": "processor" if device == "cpu" else "wall",
         "dtype": dtype,
+        "linear": library(),
         "torch": torch.__version__,
         "python": platform.python_version(),
         "date": time.strftime("%Y-%m-%d"),
@@ -29,7 +33,11 @@ def processor() -> str:
 
 
 def now(device: str) -> float:
-    """Seconds, once all work given to the device is done."""
-    if device == "cuda":
-        torch.cuda.synchronize()
+    """Seconds, once all work given to the device is done.
+
+    On a CPU they are the processor's, all threads together, which others that use it do not delay.
+    """
+    if device == "cpu":
+        return time.process_time()
+    torch.cuda.synchronize()
     return time.perf_counter()

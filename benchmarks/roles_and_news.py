@@ -13,7 +13,6 @@ On a CPU its time is what the processor spent on it, whatever else it had to do.
 import argparse
 import logging
 import statistics
-import time
 from types import SimpleNamespace
 
 import machine
@@ -95,18 +94,14 @@ class Contestant:
     def update(self, batch, device):
         """One update, and the seconds that it took."""
         inputs, target = batch
-        start = now(device)
+        start = machine.now(device)
         output = self.model(**inputs)
         scores = output[0].flatten(0, 1) if self.kind == "tagger" else output
         loss = F.cross_entropy(scores, target.flatten(), ignore_index=-1)
         self.optimizer.zero_grad()
         loss.backward()
         self.optimizer.step()
-        return now(device) - start
-
-
-def now(device):
-    return time.process_time() if device == "cpu" else machine.now(device)
+        return machine.now(device) - start
 
 
 def build(arch, kind, words, arguments):

@@ -168,7 +168,7 @@ def parameters(model) -> int:
 
 
 def run(arguments, time_pair, line: str):
-    """Time the pairs that are asked for, print a line of each and write all to ``--json``."""
+    """Time the pairs that are asked for, print ``line`` of each and write all to ``--json``."""
     logging.disable(logging.INFO)
     report = machine.describe(arguments.device, arguments.dtype)
     report["pairs"] = [time_pair(name, arguments) for name in arguments.pairs]

@@ -16,7 +16,7 @@ from pathlib import Path
 from fairseq_posattn.commands import make_parser
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.files import write_text
-from fairseq_posattn.pages import findings, kernels, marks, speed, tables
+from fairseq_posattn.pages import findings, kernels, marks, scale, speed, tables
 from fairseq_posattn.pages.results import Results, add
 from fairseq_posattn.recipes.results import read
 
@@ -26,6 +26,7 @@ PLACES: dict[str, Callable[[Results], str]] = {
     **findings.PLACES,
     **speed.PLACES,
     **kernels.PLACES,
+    **scale.PLACES,
 }
 # And of a table by its title: the whole of it, or its scores in one line.
 OF_TABLES: dict[str, Callable[[str, Results], str]] = {

@@ -14,20 +14,35 @@ Report = dict[str, Any]
 def training(results: Results) -> str:
     """An update of ours beside fairseq's own model with as many parameters."""
     rows = [
-        [_names(pair), _sizes(pair), _lengths(pair), pair["threads"], _ratio(pair, "updates")]
+        [
+            *(_names(pair), _sizes(pair), _lengths(pair), pair["threads"], _library(pair)),
+            _ratio(pair, "updates"),
+        ]
         for pair in _pairs(results, "training_cpu*.json")
     ]
     header = ["pair", "parameters", "sentences x longest source, target", "threads"]
-    return _table([*header, "ours / fairseq's (rounds)"], rows)
+    return _table([*header, "products", "ours / fairseq's (rounds)"], rows)
 
 
 def translating(results: Results) -> str:
     """The beam search of ours beside fairseq's own model."""
     rows = [
-        [_names(pair), _lengths(pair), _ratio(pair, "batches")]
+        [_names(pair), _lengths(pair), _library(pair), _ratio(pair, "batches")]
         for pair in _pairs(results, "decoding_cpu*.json")
     ]
-    header = ["pair", "sentences x longest source, output", "ours / fairseq's (rounds)"]
+    header = ["pair", "sentences x longest source, output", "products"]
+    return _table([*header, "ours / fairseq's (rounds)"], rows)
+
+
+def losses(results: Results) -> str:
+    """The label-smoothed loss that keeps less over fairseq's."""
+    rows = [
+        [f"{loss['rows']} x {loss['words']:,}", loss["milliseconds"], loss["stock_milliseconds"]]
+        + [_ratio(loss, "rounds")]
+        for report in results.reports("loss_cpu.json")
+        for loss in report["losses"]
+    ]
+    header = ["words x dictionary", "ms", "fairseq's, ms", "ours / fairseq's (rounds)"]
     return _table(header, rows)
 
 
@@ -137,6 +152,7 @@ PLACES: dict[str, Callable[[Results], str]] = {
     "speed of training": training,
     "speed of translating": translating,
     "speed of plain text": plain_text,
+    "speed of losses": losses,
     "speed of classifying": classifying,
     "speed of roles and news": roles_and_news,
     "speed of ranking": ranking,
@@ -172,6 +188,11 @@ def _lengths(pair: Report) -> str:
         pair.get(f"{side}_length", pair.get("length")) for side in ("source", "target")
     )
     return f"{pair['sentences']} x {source}, {target}"
+
+
+def _library(pair: Report) -> str:
+    """Whose matrix products ours are; reports from before there was a choice do not say."""
+    return {"onednn": "oneDNN", "torch": "MKL"}[pair.get("linear", "torch")]
 
 
 def _ratio(measured: Report, rounds: str = "") -> str:

@@ -1,0 +1,94 @@
+"""Time of fairseq's label-smoothed loss, and of the one that keeps less in memory, in turns.
+
+    python benchmarks/loss.py
+    python benchmarks/loss.py --rows 4096 --words 37000 --device cuda --dtype float16
+
+Forward and backward pass from random scores.
+"""
+
+import argparse
+import statistics
+
+import machine
+import torch
+import translation_pairs as pairs
+from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
+
+from fairseq_posattn.criterions.label_smoothed_cross_entropy_fused import smoothed_loss
+from fairseq_posattn.files import output_file, write_json
+
+SMOOTHING, PADDING = 0.1, 1
+
+
+def stock(scores, target):
+    log_probs = torch.log_softmax(scores, dim=-1, dtype=torch.float32)
+    return label_smoothed_nll_loss(log_probs, target, SMOOTHING, ignore_index=PADDING)[0]
+
+
+def fused(scores, target):
+    return smoothed_loss(scores, target, SMOOTHING, PADDING)[0]
+
+
+def contestant(loss, scores, target, device):
+    """A function that goes through the loss and back, and returns the seconds that it took."""
+
+    def there_and_back():
+        start = machine.now(device)
+        loss(scores, target).backward()
+        seconds = machine.now(device) - start
+        scores.grad = None
+        return seconds
+
+    return there_and_back
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rows", type=int, default=832, help="words of a batch (default: 832)")
+    parser.add_argument(
+        "--words", type=int, nargs="+", default=[10152, 37000], help="of the dictionary"
+    )
+    parser.add_argument("--rounds", type=int, default=9, help="counted (default: 9)")
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"], help="(default: cpu)")
+    parser.add_argument(
+        "--dtype", choices=["float32", "float16", "bfloat16"], default="float32", help="of scores"
+    )
+    parser.add_argument("--json", type=output_file, metavar="FILE", help="write the results here")
+    return parser.parse_args()
+
+
+def measure(words, arguments):
+    torch.manual_seed(1)
+    shape, device = (arguments.rows, words), arguments.device
+    scores = torch.randn(shape, device=device, dtype=getattr(torch, arguments.dtype))
+    scores.requires_grad_()
+    target = torch.randint(PADDING + 1, words, shape[:1], device=device)
+    contestants = [contestant(loss, scores, target, device) for loss in (fused, stock)]
+    ours, theirs = pairs.take_turns(f"{words} words", contestants, arguments.rounds, 2, "round")
+    return {
+        "rows": arguments.rows,
+        "words": words,
+        "rounds": arguments.rounds,
+        "milliseconds": round(1e3 * statistics.median(ours), 1),
+        "stock_milliseconds": round(1e3 * statistics.median(theirs), 1),
+        **pairs.compare(ours, theirs),
+    }
+
+
+def main():
+    arguments = parse_arguments()
+    report = machine.describe(arguments.device, arguments.dtype)
+    report["losses"] = [measure(words, arguments) for words in arguments.words]
+    for row in report["losses"]:
+        print(
+            "{rows} x {words}: {milliseconds} ms, fairseq's {stock_milliseconds}: x "
+            "{time_ratio:.2f} ({time_ratio_lowest:.2f} to {time_ratio_highest:.2f})".format(**row)
+        )
+    if arguments.json:
+        write_json(arguments.json, report, indent=2)
+
+
+if __name__ == "__main__":
+    main()
