@@ -12,7 +12,7 @@ COMMANDS = {
     "analysis": ("fairseq_posattn.analysis.__main__", "look into a trained model"),
     "average": ("fairseq_posattn.averaging", "the mean of several checkpoints' weights"),
     "curves": ("fairseq_posattn.curves_command", "losses, scores and learning rates, drawn"),
-    "export": ("fairseq_posattn.export.command", "a model for Hugging Face's transformers"),
+    "export": ("fairseq_posattn.export.command", "a model for Hugging Face, ONNX, int8"),
     "look": ("fairseq_posattn.look.command", "a page that shows where words attend"),
     "predict": ("fairseq_posattn.prediction_command", "labels and scores for new text"),
     "prepare": (

@@ -27,6 +27,10 @@ def distance_matrix(line: Tensor, query_length: int, key_length: int) -> Tensor:
     Returns:
         ``[..., Tq, Tk]``, at (t, s) the value for the distance between those positions.
     """
+    if torch.compiler.is_exporting():  # ONNX has no windows of a length that is not known
+        queries = torch.arange(key_length - query_length, key_length, device=line.device)
+        keys = torch.arange(key_length, device=line.device)
+        return line[..., queries[:, None] - keys + query_length - 1]
     # Rows are overlapping windows of one reversed line: no index of size Tq*Tk, and a backward pass
     # that sums diagonals instead of scattering.
     return line.flip(-1).unfold(-1, key_length, 1).flip(-2)

@@ -51,7 +51,9 @@ class Shapes:
         """
         tensors: dict[str, Any] = {name: arguments.get(name) for name in self.dimensions}
         shapes = tuple(None if t is None else t.shape for t in tensors.values())
-        sizes, expanded = self._fit(shapes)
+        # A graph's sizes are symbols, which nothing can be remembered by.
+        fit = self._fit_uncached if torch.compiler.is_exporting() else self._fit
+        sizes, expanded = fit(shapes)
         fitted = dict(arguments)
         for name, shape in expanded.items():
             fitted[name] = tensors[name].expand(shape)

@@ -18,6 +18,7 @@ import logging
 import sys
 from functools import partial
 from importlib.util import find_spec
+from pathlib import Path
 
 from fairseq_posattn import commands
 from fairseq_posattn.errors import UsageError
@@ -25,6 +26,9 @@ from fairseq_posattn.translation_command import DECODING, add_search
 
 # Those of fairseq's options that generation_config.json can say.
 SEARCH = ("--beam", "--lenpen", "--max-len-b", "--min-len", "--no-repeat-ngram-size")
+
+
+ONNX = ("onnx", "onnxruntime", "onnxscript")
 
 
 def make_parser(prog=None):
@@ -37,6 +41,24 @@ def make_parser(prog=None):
         help="binarised data whose dictionaries and preparation.json to use (default: beside the "
         "checkpoint, or where they were in training)",
     )
+    parser.add_argument(
+        "--onnx",
+        action="store_true",
+        help="also write model.onnx, of a classifier, or of the encoder of a model that writes, "
+        "for batches and sentences of any size",
+    )
+    parser.add_argument(
+        "--int8",
+        action="store_true",
+        help="also write model.int8.onnx, a classifier whose weights have 8 bits; with --text, "
+        "print how far its classes are the model's, and how fast both are on this CPU",
+    )
+    parser.add_argument(
+        "--text", metavar="FILE", help="plain text for that, a line or a pair with a TAB each"
+    )
+    parser.add_argument(
+        "--labels", metavar="FILE", help="the right label of each line: print accuracies, too"
+    )
     group = parser.add_argument_group("how generate() decodes, as fairseq-generate has it")
     add_search(group, DECODING, SEARCH)
     return parser
@@ -46,12 +68,17 @@ def main(arguments=None, prog=None):
     """Export; returns the exit status."""
     parser = make_parser(prog)
     args = parser.parse_args(arguments)
+    if args.text and not args.int8:
+        parser.error("--text is for --int8 to be compared on")
+    if args.labels and not args.text:
+        parser.error("--labels are those of --text")
     return commands.end(parser.prog, partial(export, args))
 
 
 def export(args):
     """Write the folder and say what is in it."""
-    for package in ("transformers", "safetensors"):
+    graph = args.onnx or args.int8
+    for package in ("transformers", "safetensors", *(ONNX if graph else ())):
         if find_spec(package) is None:
             raise UsageError(
                 f"{package} is not installed: python -m pip install 'fairseq-posattn[export]'"
@@ -62,6 +89,7 @@ def export(args):
     transformers_logging.disable_progress_bar()
     from fairseq_posattn.export import checkpoint
 
+    lines, labels = read_lines(args.text), read_lines(args.labels)
     names = [flag[2:].replace("-", "_") for flag in SEARCH]
     decoding = {name: getattr(args, name) for name in names}
     exported = checkpoint.export(args.checkpoint, args.folder, args.data, **decoding)
@@ -69,6 +97,39 @@ def export(args):
         f"{args.folder}: weights, configuration and tokeniser; its scores differ from those of "
         f"{args.checkpoint} by {exported.difference:.1g} at most"
     )
+    if graph:
+        write_graphs(args, exported, lines, labels)
+
+
+def read_lines(path):
+    """The lines of a file that have words; None of no file."""
+    if path is None:
+        return None
+    try:
+        with open(path, encoding="utf-8") as file:
+            return [line.rstrip("\n") for line in file if line.strip()]
+    except UnicodeDecodeError:
+        raise UsageError(f"{path}: not UTF-8") from None
+
+
+def write_graphs(args, exported, lines, labels):
+    """Write the graphs beside the model, and say what they are worth."""
+    from fairseq_posattn.export import onnx
+
+    folder = Path(args.folder)
+    if args.int8 and exported.model.config.is_encoder_decoder:
+        raise UsageError("--int8 is for classifiers: the rest of a model that writes has no graph")
+    difference = onnx.write(exported.model, folder)
+    print(f"{folder / onnx.NAME}: differs from the model by {difference:.1g} at most")
+    if not args.int8:
+        return
+    onnx.quantise(folder)
+    sizes = [(folder / name).stat().st_size / 1e6 for name in (onnx.NAME, onnx.INT8)]
+    print(f"{folder / onnx.INT8}: {sizes[1]:.1f} MB, and {onnx.NAME} {sizes[0]:.1f}")
+    if lines is not None:
+        from fairseq_posattn.export import int8
+
+        print(*int8.compare(exported, folder, lines, labels), sep="\n")
 
 
 if __name__ == "__main__":

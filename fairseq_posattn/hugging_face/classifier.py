@@ -2,12 +2,14 @@
 
 from argparse import Namespace
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput
 
 from fairseq_posattn.hugging_face.configuration import PosAttnTextConfig
+from fairseq_posattn.layers.sentence_batches import pad_right
 from fairseq_posattn.networks.classifier import Marks, SentenceEncoder, build_head, features_of
 
 
@@ -74,8 +76,8 @@ class PosAttnForSequenceClassification(PreTrainedModel):
             if token_type_ids is None:
                 raise ValueError("a model of pairs needs token_type_ids: 1 in the second sentence")
             is_second = token_type_ids.eq(1)
-            pairs = input_ids.masked_fill(~is_second, pad)
-            input_ids = input_ids.masked_fill(is_second, pad)
+            pairs = _narrow(input_ids.masked_fill(~is_second, pad), pad)
+            input_ids = _narrow(input_ids.masked_fill(is_second, pad), pad)
         logits = self.head(features_of(self.options, self.encoder, input_ids, pairs))
         loss = None
         if labels is not None and self.config.num_labels == 1:
@@ -84,3 +86,11 @@ class PosAttnForSequenceClassification(PreTrainedModel):
             loss = F.cross_entropy(logits, labels)
         output = SequenceClassifierOutput(loss=loss, logits=logits)
         return output.to_tuple() if return_dict is False else output
+
+
+def _narrow(tokens: Tensor, pad: int) -> Tensor:
+    """Rows ``[B, T]`` padded on the right, and no wider than the longest of them."""
+    tokens = pad_right(tokens, pad)
+    if torch.compiler.is_exporting():
+        return tokens
+    return tokens[:, : int(tokens.ne(pad).sum(1).max())]

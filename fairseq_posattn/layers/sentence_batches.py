@@ -33,6 +33,9 @@ def words_only(tokens: Tensor, pad: int, eos: int) -> Tensor:
     last = (lengths - 1).clamp(min=0)
     ends = tokens.gather(1, last[:, None]).squeeze(1).eq(eos)  # [B]
     lengths = lengths - ends.long()
+    if torch.compiler.is_exporting():  # a graph asks no lengths: what is padding stays, masked
+        beyond = torch.arange(tokens.size(1), device=tokens.device) >= lengths[:, None]
+        return tokens.masked_fill(beyond, pad)
     shortest, longest = torch.stack(lengths.aminmax()).tolist()
     if shortest == 0:
         empty = (lengths == 0).nonzero()[0].item()
@@ -47,8 +50,9 @@ def words_only(tokens: Tensor, pad: int, eos: int) -> Tensor:
 def pad_right(tokens: Tensor, pad: int) -> Tensor:
     """Rows ``[B, T]`` that are padded on the left, padded on the right."""
     before = tokens.ne(pad).long().argmax(1)  # [B], padding before the first token
-    position = torch.arange(tokens.size(1), device=tokens.device)
-    return tokens.gather(1, (position + before[:, None]) % tokens.size(1))
+    length = tokens.size(1)
+    source = torch.arange(length, device=tokens.device) + before[:, None]
+    return tokens.gather(1, torch.where(source < length, source, source - length))
 
 
 @dataclass(frozen=True)

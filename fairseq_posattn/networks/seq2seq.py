@@ -8,6 +8,7 @@ make the same parts without it, with the same parameters by the same names.
 import math
 from argparse import Namespace
 
+import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.attention.linear import Linear
@@ -71,7 +72,9 @@ def find_padding(tokens: Tensor, padding_idx: int) -> Tensor | None:
     On a GPU the answer would be waited for, by the host and so by all that it has yet to launch.
     """
     padding = tokens.eq(padding_idx)
-    return None if tokens.device.type == "cpu" and not padding.any() else padding
+    if tokens.device.type != "cpu" or torch.compiler.is_exporting():
+        return padding
+    return padding if padding.any() else None
 
 
 class EmbeddingPass:

@@ -1,0 +1,166 @@
+"""Classifiers and encoders as ONNX graphs, for batches and sentences of any size; and in int8.
+
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession("sst5/model.onnx")
+    logits, = session.run(None, {"input_ids": ids, "attention_mask": mask})
+
+The tokeniser is that of the folder.
+"""
+
+import logging
+import warnings
+from pathlib import Path
+
+import onnx
+import onnxruntime
+import torch
+from onnxruntime.quantization import QuantType, quantize_dynamic
+from torch import Tensor, nn
+from torch.export import Dim
+from transformers import PreTrainedModel
+
+from fairseq_posattn.errors import UsageError
+
+NAME, INT8 = "model.onnx", "model.int8.onnx"
+TOLERANCE = 1e-4
+# What a graph cannot say: the lengths of what is packed, and of what is cut where words say so.
+WITHOUT_GRAPH = ("bigru", "bilstm", "cspan", "lstm", "bi_blosan")
+
+
+class Classifier(nn.Module):
+    """Tensors to a tensor."""
+
+    inputs, output = ("input_ids", "attention_mask"), "logits"
+
+    def __init__(self, model: PreTrainedModel):
+        super().__init__()
+        self.model = model
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        return self.model(input_ids, attention_mask).logits
+
+
+class PairClassifier(Classifier):
+    """As :class:`Classifier`, of pairs that are told apart."""
+
+    inputs = ("input_ids", "attention_mask", "token_type_ids")
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> Tensor:
+        return self.model(input_ids, attention_mask, token_type_ids).logits
+
+
+class Encoder(Classifier):
+    """The encoder of a model that writes."""
+
+    output = "last_hidden_state"
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        return self.model.get_encoder()(input_ids, attention_mask).last_hidden_state
+
+
+def write(model: PreTrainedModel, folder: Path) -> float:
+    """Write ``model.onnx``.
+
+    Args:
+        model: as it was exported.
+        folder: where the file goes.
+
+    Returns:
+        the greatest difference between what the graph gives and the model, of made-up lines.
+
+    Raises:
+        UsageError: the model has no such graph.
+    """
+    face, longest = _face(model)
+    try:
+        _trace(face, longest, folder / NAME)
+        return _difference(face, folder / NAME, longest)
+    except UsageError:
+        raise
+    except Exception as error:  # of many kinds, pages long
+        (folder / NAME).unlink(missing_ok=True)
+        what = model.config.options["encoder_sublayers"]
+        raise UsageError(
+            f"--onnx: {what} has no graph ({type(error).__name__}); all else of {folder} is there"
+        ) from error
+
+
+def _trace(face, longest, path):
+    examples = _lines(face, (5, 3, 7), longest)
+    size = {0: Dim("batch"), 1: Dim("length", min=2, max=longest)}
+    with torch.no_grad():
+        face(*_lines(face, (longest - 2,), longest))  # masks are laid out for the longest
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            face,
+            examples,
+            str(path),
+            input_names=list(face.inputs),
+            output_names=[face.output],
+            dynamic_shapes=(size,) * len(examples),
+            dynamo=True,
+            external_data=False,
+            verbose=False,
+        )
+
+
+def _face(model):
+    config, options = model.config, model.config.options
+    if config.is_encoder_decoder:
+        return Encoder(model).eval(), options["max_source_positions"]
+    if options["encoder"] in WITHOUT_GRAPH or options["hierarchical"]:
+        what = "--hierarchical" if options["hierarchical"] else f"--encoder {options['encoder']}"
+        raise UsageError(f"--onnx: {what} has no graph; all else of the folder is there")
+    kind = PairClassifier if config.encodes_pairs else Classifier
+    return kind(model).eval(), options["max_positions"]
+
+
+def _lines(face, lengths, longest) -> tuple[Tensor, ...]:
+    """Made-up lines of so many words, as the graph takes them."""
+    config = face.model.config
+    generator = torch.Generator().manual_seed(len(lengths))
+    pairs = 1 + ("token_type_ids" in face.inputs)
+    shape = (len(lengths), min(pairs * (max(lengths) + 1), longest))
+    ids = torch.full(shape, config.pad_token_id)
+    types = torch.zeros(shape, dtype=torch.long)
+    first = min(4, config.vocab_size - 1)
+    for row, kind, length in zip(ids, types, lengths, strict=True):
+        ends = [min(length, longest // pairs - 1) + 1]
+        ends += [2 * ends[0]] * (pairs - 1)
+        row[: ends[-1]] = torch.randint(first, config.vocab_size, (ends[-1],), generator=generator)
+        row[[end - 1 for end in ends]] = config.eos_token_id
+        kind[ends[0] : ends[-1]] = 1
+    return (ids, ids.ne(config.pad_token_id).long(), types)[: len(face.inputs)]
+
+
+def _difference(face, path, longest):
+    session = onnxruntime.InferenceSession(path)
+    worst = 0.0
+    for lengths in ((4,), (9, 1, 20), (2, 2, 3, 12, 6)):
+        tensors = _lines(face, [min(length, longest - 1) for length in lengths], longest)
+        with torch.inference_mode():
+            expected = face(*tensors)
+        found = torch.from_numpy(run(session, tensors))
+        present = tensors[1].bool() if face.output == "last_hidden_state" else slice(None)
+        worst = max(worst, (found[present] - expected[present]).abs().max().item())
+    if not worst <= TOLERANCE:
+        path.unlink()
+        raise UsageError(f"--onnx: the graph gives other scores, by up to {worst:.2g}")
+    return worst
+
+
+def run(session: onnxruntime.InferenceSession, tensors) -> torch.Tensor:
+    """What a graph gives for tensors in the order of its inputs, as an array."""
+    names = [given.name for given in session.get_inputs()]
+    arrays = (tensor.numpy() for tensor in tensors)
+    return session.run(None, dict(zip(names, arrays, strict=True)))[0]
+
+
+def quantise(folder: Path) -> None:
+    """Write ``model.int8.onnx``: weights of 8 bits, inputs made so while it runs."""
+    logging.disable(logging.WARNING)  # it wants the graph prepared, which changes nothing
+    traced = onnx.load(folder / NAME)
+    del traced.graph.value_info[:]  # shapes from before the weights were transposed
+    quantize_dynamic(traced, folder / INT8, weight_type=QuantType.QInt8)
