@@ -11,7 +11,7 @@ from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation import manifest
 from fairseq_posattn.preparation.__main__ import prepare
 from fairseq_posattn.preparation.manifest import Manifest
-from fairseq_posattn.preparation.plain_text import joiner, splitter
+from fairseq_posattn.preparation.plain_text import joiner, splitter, whole_words
 
 CAPTIONS = {
     "de": "Ein Mann sieht „zwei“ Bälle & lacht, in der U-Bahn Nr. {}.",
@@ -146,3 +146,16 @@ def test_an_older_manifest_of_wordpiece_says_by_its_letters_whether_it_is_cased(
         path = tmp_path / manifest.NAME
         path.write_text(json.dumps({**told, "subwords": "wordpiece"}))
         assert splitter(tmp_path, manifest.read(tmp_path), "source")("A a") == pieces
+
+
+@pytest.mark.parametrize(
+    "kind, pieces, words",
+    [
+        ("subword_nmt", "lo@@ w er@@", "low er"),
+        ("sentencepiece", "\u2581lo w \u2581er", "low er"),
+        ("wordpiece", "lo ##w er", "low er"),
+        (None, "lo@@ w ##er", "lo@@ w ##er"),
+    ],
+)
+def test_pieces_become_words_as_fairseq_makes_them(kind, pieces, words):
+    assert whole_words(pieces, kind) == words

@@ -1,0 +1,51 @@
+"""What layers have of their own, so that they need no fairseq, is what fairseq has."""
+
+import pytest
+import torch
+from fairseq import utils
+from fairseq.modules import FairseqDropout, PositionalEmbedding
+
+from fairseq_posattn.layers.activations import ACTIVATIONS
+from fairseq_posattn.layers.dropout import Dropout
+from fairseq_posattn.layers.positions import LearnedPositions, SinusoidalPositions
+from fairseq_posattn.layers.sentence_batches import pad_right
+
+PAD = 1
+
+
+@pytest.mark.parametrize("name", utils.get_available_activation_fns())
+def test_activations(name):
+    x = torch.linspace(-3, 3, 31)
+    expected = utils.get_activation_fn(name)(x)
+    torch.testing.assert_close(ACTIVATIONS[name](x), expected)
+
+
+@pytest.mark.parametrize("names", [None, ["Residual"], ["FeedForward"]])
+@pytest.mark.parametrize("retained", [True, False])
+def test_dropout_that_is_retained(names, retained):
+    ours, theirs = Dropout(0.5, "Residual").eval(), FairseqDropout(0.5, "Residual").eval()
+    x = torch.ones(200)
+    for module in (ours, theirs):
+        module.make_generation_fast_("a", retain_dropout=retained, retain_dropout_modules=names)
+    torch.manual_seed(1)
+    expected = theirs(x)
+    torch.manual_seed(1)
+    assert torch.equal(ours(x), expected)
+    assert torch.equal(ours(x), x) == (not retained or names == ["FeedForward"])
+
+
+@pytest.mark.parametrize("dim", [8, 7])
+@pytest.mark.parametrize("learned", [True, False])
+def test_positions(learned, dim):
+    theirs = PositionalEmbedding(20, dim, PAD, learned=learned)
+    ours = (LearnedPositions if learned else SinusoidalPositions)(20, dim, PAD)
+    ours.load_state_dict(theirs.state_dict())
+    tokens = torch.tensor([[4, 5, 6, 7], [1, 1, 4, 5], [4, 5, 1, 1]])
+    torch.testing.assert_close(ours(tokens), theirs(tokens))
+
+
+def test_padding_goes_to_the_right():
+    left = torch.tensor([[1, 1, 4, 5], [4, 5, 6, 7], [1, 1, 1, 8]])
+    expected = utils.convert_padding_direction(left, PAD, left_to_right=True)
+    assert torch.equal(pad_right(left, PAD), expected)
+    assert torch.equal(pad_right(expected, PAD), expected)
