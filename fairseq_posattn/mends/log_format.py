@@ -8,11 +8,12 @@ without the time, and with all that any library has to say, Hydra and matplotlib
 import logging
 import os
 import sys
+from pathlib import Path
 
 
 def apply():
     """Set the log up as the command would have, if that model has set it up."""
-    if any(name.startswith("fairseq_cli.") for name in sys.modules) and _is_the_models():
+    if _is_a_command() and _is_the_models():
         logging.basicConfig(
             format="%(asctime)s | %(levelname)s | %(name)s | %(message)s",
             datefmt="%Y-%m-%d %H:%M:%S",
@@ -20,6 +21,12 @@ def apply():
             stream=sys.stdout,
             force=True,
         )
+
+
+def _is_a_command():
+    """Whether fairseq's is the program, or one that asks fairseq for a model."""
+    program = Path(sys.argv[0] if sys.argv else "")
+    return program.name.startswith("fairseq-") or program.parent.name == "fairseq_cli"
 
 
 def _is_the_models():

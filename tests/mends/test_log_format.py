@@ -12,8 +12,6 @@ from fairseq_posattn import mends
 
 mends.apply()
 
-import fairseq_cli.train  # noqa: E402, F401, a command
-
 from fairseq_posattn.mends import log_format  # noqa: E402
 from fairseq_posattn.mends.quiet import quietly  # noqa: E402
 
@@ -34,7 +32,11 @@ def bare_root():
         logging.disable(disabled)
 
 
-def test_what_a_model_has_set_up_is_set_up_anew(capsys):
+@pytest.mark.parametrize(
+    "program", ["/usr/bin/fairseq-generate", "/usr/lib/fairseq_cli/generate.py"]
+)
+def test_what_a_model_has_set_up_is_set_up_anew(program, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", [program])
     with bare_root():
         logging.basicConfig(level=logging.DEBUG)
         log_format.apply()
@@ -48,12 +50,23 @@ def test_what_a_model_has_set_up_is_set_up_anew(capsys):
 @pytest.mark.parametrize(
     "settings", [{"level": logging.INFO}, {"level": logging.DEBUG, "format": "%(message)s"}]
 )
-def test_what_somebody_else_has_set_up_stays(settings):
+def test_what_somebody_else_has_set_up_stays(settings, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["fairseq-generate"])
     with bare_root() as root:
         logging.basicConfig(**settings)
         before = root.handlers[:]
         log_format.apply()
         assert root.handlers == before and root.level == settings["level"]
+
+
+@pytest.mark.parametrize("arguments", [["translate.py"], ["-c"], [""], []])
+def test_a_program_of_ones_own_keeps_its_standard_output(arguments, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", arguments)
+    with bare_root():
+        logging.basicConfig(level=logging.DEBUG)
+        log_format.apply()
+        logging.getLogger("fairseq.tasks.translation").info("told")
+    assert capsys.readouterr().out == ""
 
 
 def test_a_quiet_import_sets_nothing_up():
@@ -66,7 +79,8 @@ def test_a_quiet_import_sets_nothing_up():
 @pytest.mark.slow
 def test_fairseqs_own_command_with_and_without():
     program = """
-import logging
+import logging, sys
+sys.argv = ["fairseq-interactive"]
 import fairseq_cli.interactive
 logger = logging.getLogger("fairseq_cli.interactive")
 logger.debug("by itself")
