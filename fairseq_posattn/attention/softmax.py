@@ -4,9 +4,12 @@ A query whose every key is blocked attends to nothing: its weights, its context 
 through them are zero.
 """
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from fairseq_posattn.attention.call import Attended, Call
 
@@ -53,13 +56,42 @@ def softmax_attention(
     """
     weights, dead = _normalise(scores, blocked, value.dtype)  # [B, H, Tq, Tk]
     # Dropout copies its input even where it drops nothing.
-    dropped = F.dropout(weights, dropout_p) if dropout_p > 0 else weights
-    context = torch.matmul(dropped, value)  # [B, H, Tq, D]
+    if dropout_p == 0:
+        context = torch.matmul(weights, value)  # [B, H, Tq, D]
+    elif weights.device.type == "cpu" and 0 < dropout_p < 1:
+        # torch has no types for apply
+        context = _DroppedSum.apply(weights, value, dropout_p)  # type: ignore[no-untyped-call]
+    else:
+        context = torch.matmul(F.dropout(weights, dropout_p), value)
     if dead is not None:
         context = context.masked_fill(dead, 0.0)
     if not need_weights:
         return context
     return context, weights if dead is None else weights.masked_fill(dead, 0.0)
+
+
+class _DroppedSum(torch.autograd.Function):
+    """``dropout(W) V`` as on a GPU: what is kept of the dropout is a byte a weight, not two floats.
+
+    On a CPU PyTorch keeps for the backward pass the factors and the dropped weights.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, weights: Tensor, value: Tensor, dropout_p: float) -> Tensor:
+        seen = torch.empty_like(weights, dtype=torch.bool).bernoulli_(1 - dropout_p)
+        scale = 1 / (1 - dropout_p)
+        scaled = value * scale  # kept in the place of a view of all projections
+        ctx.save_for_backward(weights, scaled, seen)
+        ctx.scale = scale
+        return torch.matmul(weights * seen, scaled)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
+        weights, scaled, seen = ctx.saved_tensors
+        of_weights = torch.matmul(gradient, scaled.transpose(-2, -1)).mul_(seen)
+        of_value = torch.matmul((weights * seen).transpose(-2, -1), gradient * ctx.scale)
+        return of_weights, of_value, None
 
 
 def masked_softmax(scores: Tensor, blocked: Tensor | None, dtype: torch.dtype) -> Tensor:
