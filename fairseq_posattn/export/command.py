@@ -119,6 +119,7 @@ def write_graphs(args, exported, lines, labels):
     folder = Path(args.folder)
     if args.int8 and exported.model.config.is_encoder_decoder:
         raise UsageError("--int8 is for classifiers: the rest of a model that writes has no graph")
+    logging.disable(logging.WARNING)  # of what is not installed and not needed
     difference = onnx.write(exported.model, folder)
     print(f"{folder / onnx.NAME}: differs from the model by {difference:.1g} at most")
     if not args.int8:

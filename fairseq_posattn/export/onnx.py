@@ -8,7 +8,6 @@
 The tokeniser is that of the folder.
 """
 
-import logging
 import warnings
 from pathlib import Path
 
@@ -160,7 +159,6 @@ def run(session: onnxruntime.InferenceSession, tensors) -> torch.Tensor:
 
 def quantise(folder: Path) -> None:
     """Write ``model.int8.onnx``: weights of 8 bits, inputs made so while it runs."""
-    logging.disable(logging.WARNING)  # it wants the graph prepared, which changes nothing
     traced = onnx.load(folder / NAME)
     del traced.graph.value_info[:]  # shapes from before the weights were transposed
     quantize_dynamic(traced, folder / INT8, weight_type=QuantType.QInt8)
