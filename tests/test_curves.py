@@ -100,6 +100,7 @@ def test_a_long_name_keeps_its_ends(write_log):
     assert text.get_text() == "a" * 35 + "…" + "a" * 34 + "b"
 
 
+@pytest.mark.slow
 def test_the_command_finds_the_runs_below_a_folder(write_log, tmp_path, capsys):
     for name in ("trec/dman-1/seed1", "trec/dman-1/fold0-seed1", "trec/san-2/seed1", "own"):
         write_log(f"runs/{name}/train.log", accuracy=[50, 60])

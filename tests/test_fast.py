@@ -40,3 +40,9 @@ def test_every_folder_of_the_package_has_quick_tests(slow_folders):
     assert "fairseq_posattn.attention.kernels" in names
     missing = {name for name in names if not any(other.startswith(f"{name}.") for other in seen)}
     assert not missing, "none of their tests is quick"
+
+
+def test_every_test_module_has_a_name_of_its_own():
+    """pytest takes two of one name for one module, and reads neither."""
+    names = [path.name for path in TESTS.rglob("test_*.py")]
+    assert len(names) == len(set(names)), {name for name in names if names.count(name) > 1}

@@ -102,6 +102,7 @@ def test_padding_may_hold_anything():
     assert all(gradient.isfinite().all() for gradient in gradients(padded, tensors))
 
 
+@pytest.mark.slow
 def test_gradients_are_the_same_from_run_to_run():
     tensors, _ = inputs(queries=70)
     runs = [gradients(dynamic_mask_attention(*tensors, impl="triton"), tensors) for _ in range(2)]

@@ -81,6 +81,7 @@ def exported(tmp_path):
     return make
 
 
+@pytest.mark.slow
 def test_importing_it_needs_no_fairseq():
     """The names are there, and nothing of fairseq is loaded."""
     assert run("print(json.dumps('fairseq_posattn.models' in sys.modules))", "", []) is False

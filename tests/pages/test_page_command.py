@@ -25,6 +25,7 @@ ROW = {
 LINE = "<!-- line: Own: small -->\n<!-- end of line: Own: small -->\n"
 
 
+@pytest.mark.slow
 def test_all_pages_are_up_to_date(fill_numbers):
     """If not, run scripts/fill_numbers.py."""
     assert "as they should be" in fill_numbers(ROOT, "--check")

@@ -250,6 +250,7 @@ def test_runs_of_other_test_sets_are_refused(texts, tmp_path, capsys):
 # --- What a run keeps ---------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_of_what_is_kept_the_same_is_found(files, tmp_path, capsys):
     for kind in ("bleu", "rouge"):
         kept = []
