@@ -87,6 +87,10 @@ def parts(tiny: bool, multi30k: Path | None = None) -> dict[str, list[Step]]:
                     f"decoding_{pair}",
                     benchmark("decoding", "--pairs", pair, *device, *half, *batches),
                 ),
+                Step(
+                    f"update_{pair}",
+                    benchmark("update", "--pairs", pair, *device, *half, *updates),
+                ),
             )
         ],
         "tiles": [

@@ -71,6 +71,19 @@ def end_to_end(results: Results) -> str:
     return markdown(rows)
 
 
+def parts(results: Results) -> str:
+    """Where an update's time goes, of ours and of the stock model."""
+    rows = []
+    for report in results.reports("gpu/update_*.json"):
+        for pair in report["pairs"]:
+            for part in pair["parts"]:
+                row = {"architecture": pair["arch"], "part": part["part"]}
+                row |= {"ms": part["milliseconds"], "stock's ms": part["stock_milliseconds"]}
+                row |= {"launches": part["launches"], "stock's launches": part["stock_launches"]}
+                rows.append(row)
+    return markdown(rows)
+
+
 def tiles(results: Results) -> str:
     """The fastest of the tiles that were tried, forward and backward, and its time at lengths."""
     rows = []
@@ -90,5 +103,6 @@ PLACES: dict[str, Callable[[Results], str]] = {
     "host": host,
     "times": times,
     "end to end": end_to_end,
+    "parts of an update": parts,
     "tiles": tiles,
 }
