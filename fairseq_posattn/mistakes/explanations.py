@@ -36,6 +36,11 @@ KNOWN = (
         "no sentence is left: all are longer than --max-tokens or the model's positions, or the "
         "data is empty",
     ),
+    (
+        "FileExistsError",
+        r"(.*\bdict\.[\w-]+\.txt)$",
+        "{0} is there already: give it as --srcdict or --tgtdict, or name another --destdir",
+    ),
     ("FileNotFoundError", r"Dataset not found: (\S+) \((.*)\)", "{1} has no split {0}"),
     (
         "OSError",

@@ -39,6 +39,7 @@ def raised(error, by_a_command=True):
     "error, line",
     [
         (FileNotFoundError(2, "No such file or directory", "x.txt"), "x.txt: No such file or dir"),
+        (FileExistsError("data-bin/dict.zh-cn.txt"), "data-bin/dict.zh-cn.txt is there already: "),
         (OSError("Model file not found: x.pt"), "x.pt: there is no such checkpoint"),
         (
             Exception(
