@@ -114,9 +114,10 @@ def try_all(entry, files, data, folder):
 
 def _try_all(entry, files, path, data, folder, results):
     from fairseq_posattn import prediction  # noqa: F401, registers
+    from fairseq_posattn.checkpoints import reading
     from fairseq_posattn.mends import checkpoint_reading
 
-    read = checkpoint_reading.read_checkpoint
+    read = reading.read_checkpoint
     waiting = list(files)
 
     def read_each(path):
@@ -136,7 +137,7 @@ def _try_all(entry, files, path, data, folder, results):
                 os._exit(0)
         return read(path)
 
-    checkpoint_reading.read_checkpoint = read_each
+    reading.read_checkpoint = checkpoint_reading.read_checkpoint = read_each
     os.chdir(folder)
     os.environ["SECRET"] = "the secret"
     replace(path, data.parent / "checkpoint.pt")
