@@ -70,6 +70,11 @@ def softmax_attention(
     return context, weights if dead is None else weights.masked_fill(dead, 0.0)
 
 
+def draw_kept(weights: Tensor, dropout_p: float) -> Tensor:
+    """Which weights dropout keeps, bool, in their shape: those that PyTorch's would keep."""
+    return torch.empty_like(weights, dtype=torch.bool).bernoulli_(1 - dropout_p)
+
+
 class _DroppedSum(torch.autograd.Function):
     """``dropout(W) V`` as on a GPU: what is kept of the dropout is a byte a weight, not two floats.
 
@@ -78,7 +83,7 @@ class _DroppedSum(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, weights: Tensor, value: Tensor, dropout_p: float) -> Tensor:
-        seen = torch.empty_like(weights, dtype=torch.bool).bernoulli_(1 - dropout_p)
+        seen = draw_kept(weights, dropout_p)
         scale = 1 / (1 - dropout_p)
         scaled = value * scale  # kept in the place of a view of all projections
         ctx.save_for_backward(weights, scaled, seen)

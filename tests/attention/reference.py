@@ -5,6 +5,8 @@ import math
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from fairseq_posattn.attention import softmax
+
 # Rows: no padding, right, left, and nothing but padding.
 PADDING = torch.tensor(
     [
@@ -78,13 +80,18 @@ class Draws:
         self.taken = []
         self._generator = torch.Generator().manual_seed(seed)
         monkeypatch.setattr(torch.nn.functional, "dropout", self._drop)
+        monkeypatch.setattr(softmax, "draw_kept", self._draw)
 
     def _drop(self, x, p=0.5, training=True, inplace=False):
         if not training or p == 0:
             return x
+        self._draw(x, p)
+        return x * self.taken[-1][1].to(x)
+
+    def _draw(self, x, p):
         kept = torch.rand(x.shape, generator=self._generator, dtype=torch.float64) >= p
         self.taken.append((p, kept / (1 - p)))
-        return x * self.taken[-1][1].to(x)
+        return kept
 
     def named(self, p, **shapes):
         """The factors, which must be so many, of these shapes, all drawn with probability ``p``."""

@@ -53,11 +53,13 @@ class Draws:
 
     def dropout(self, x, p=0.5, training=True, inplace=False):
         """In place of PyTorch's function."""
-        if not training or p == 0:
-            return x
-        kept = torch.rand(x.shape, generator=self.generator, dtype=x.dtype).ge(p).to(x.dtype)
-        self.kept.append((p, kept))
-        return x * kept / (1 - p)
+        return x * self.draw(x, p) / (1 - p) if training and p else x
+
+    def draw(self, x, p):
+        """What dropout keeps, of the weights of attention."""
+        kept = torch.rand(x.shape, generator=self.generator, dtype=x.dtype).ge(p)
+        self.kept.append((p, kept.to(x.dtype)))
+        return kept
 
     def again(self, x, p):
         """The same draw, of a tensor that must be of the same shape and probability."""
