@@ -8,6 +8,17 @@
 ``posattn export`` makes such a folder of a checkpoint. Nothing here needs fairseq.
 """
 
+import sys
+
+# fairseq brings a torchaudio, which may be made for another PyTorch; transformers loads one that is
+# there, so one that does not load must not be there.
+try:
+    import torchaudio  # noqa: F401
+except ImportError:
+    pass
+except OSError:
+    sys.modules["torchaudio"] = None
+
 try:
     from transformers import (
         AutoConfig,

@@ -9,7 +9,7 @@ import pytest
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 
-# torchaudio, which fairseq brings, is not there either: transformers would load it if it were.
+# Of torchaudio, which fairseq brings and transformers loads, there is one for another PyTorch.
 WITHOUT = """
 import json, sys
 
@@ -17,9 +17,10 @@ class Absent:
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] in ("fairseq", "fairseq_cli", "omegaconf", "hydra"):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        if name == "torchaudio":
+            raise OSError("Could not load this library")
 
 sys.meta_path.insert(0, Absent())
-sys.modules["torchaudio"] = None
 import fairseq_posattn.hugging_face
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
 
