@@ -272,7 +272,8 @@ def test_no_such_checkpoint_is_one_line(run):
 
 def test_a_checkpoint_that_classifies_nothing(monkeypatch):
     task = SimpleNamespace(cfg=SimpleNamespace(_name="translation"))
-    monkeypatch.setattr(prediction, "load_checkpoint", lambda *paths: SimpleNamespace(task=task))
+    trained = SimpleNamespace(task=task, path="translation.pt")
+    monkeypatch.setattr(prediction, "load_checkpoint", lambda *paths: trained)
     with pytest.raises(UsageError, match="is no classifier and no tagger: it was trained"):
         prediction.load("translation.pt")
 

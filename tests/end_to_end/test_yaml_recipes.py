@@ -1,5 +1,6 @@
 """The papers' YAML files train just what their recipes train, with the same settings."""
 
+from argparse import Namespace
 from pathlib import Path
 
 import forked_commands
@@ -110,9 +111,13 @@ def test_a_papers_file_trains_as_its_recipe_does(name, sentences, corpus, user_d
 
 def settings_of(config):
     """All that a training was given, but for what may differ, as text and by section."""
+    sections = {
+        section: vars(options) if isinstance(options, Namespace) else options  # as of Adadelta
+        for section, options in config.items()
+    }
     return {
         f"{section}.{name}": str(value)
-        for section, options in config.items()
+        for section, options in sections.items()
         if hasattr(options, "items")
         for name, value in options.items()
         if name not in MAY_DIFFER
