@@ -48,7 +48,9 @@ def check(tensors, exact, padding=None, causal=False):
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("length", [1, 5, 17, 33, 70])
+@pytest.mark.parametrize(
+    "length", [1, 5, 17, *(pytest.param(many, marks=pytest.mark.slow) for many in (33, 70))]
+)
 def test_equals_the_reference(length, causal):
     """Of 33 positions or more the backward pass has several tiles; of the others one."""
     tensors, exact = inputs(heads=2, queries=length)
@@ -112,6 +114,7 @@ def test_gradients_are_the_same_from_run_to_run():
 # Dropout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [33, 70])
 def test_dropout_is_the_same_backward_as_forward(length):
     tensors, exact = inputs(batch=2, queries=length, features=64)

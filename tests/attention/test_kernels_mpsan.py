@@ -68,6 +68,7 @@ def test_queries_are_the_last_of_the_positions(queries, keys):
     check(tensors, exact, mask=mask_of(["past", "window:2"], queries, keys).with_self())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [20, 70])
 def test_dropout_is_the_same_backward_as_forward(length):
     tensors, exact = inputs(1, 2, queries=length, features=length)
@@ -85,6 +86,7 @@ def test_dropout_is_the_same_backward_as_forward(length):
         torch.testing.assert_close(ours.double(), theirs, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("multi_dimensional", [False, True])
 def test_module_equals_its_reference(multi_dimensional):
     torch.manual_seed(0)

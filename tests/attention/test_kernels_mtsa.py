@@ -76,6 +76,7 @@ def test_masks_of_the_distance(names, token_scale):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("token_scale", SCALES)
 @pytest.mark.parametrize("shape", [(2, 33, 33), (3, 1, 20, 20)])
 def test_masks_of_any_kind(shape, token_scale):
@@ -175,6 +176,7 @@ def test_dropout_takes_pairs_and_features_apart_and_leaves_the_denominator(lengt
         torch.testing.assert_close(ours.double(), theirs, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("include_self", [False, True])
 def test_module_equals_its_reference(include_self):
     torch.manual_seed(0)

@@ -171,6 +171,7 @@ def test_a_truncated_checkpoint_is_reported_wherever_it_ends(tmp_path):
         assert "\n" not in message, length
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Detected pickle protocol")
 def test_a_damaged_checkpoint_is_reported_in_one_line_or_read(tmp_path):
     """Wherever the pickle is damaged, no other error comes through."""

@@ -127,6 +127,7 @@ def test_what_is_given_goes_before_the_preset(arch, way):
     assert layers[0].sublayers[1].sublayer.fc1.out_features == 24
 
 
+@pytest.mark.slow
 def test_a_flag_that_the_preset_has_set_already_changes_nothing():
     flags = ["--encoder-normalize-before", "--decoder-normalize-before"]
     flags = ["data", "--arch", "dman_iwslt_de_en", *flags]

@@ -101,6 +101,7 @@ def test_it_ranks_nineteen_of_twenty_unseen_pairs(arch):
     assert train(arch, rule, 800) >= 0.95
 
 
+@pytest.mark.slow
 def test_attention_alone_cannot_tell():
     """So that the rule is one of order: each kind of title has the same words."""
     assert train(BLIND_TO_ORDER, comes_first, 200) < 0.7

@@ -107,6 +107,7 @@ def test_mind_is_prepared(tmp_path, capsys, zipped):
         assert (dest / column / "submission.idx").is_file()
 
 
+@pytest.mark.slow
 def test_impressions_are_streamed(tmp_path):
     """What is held while they are written does not grow with them, even if all lack news."""
 

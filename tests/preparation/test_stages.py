@@ -286,6 +286,7 @@ class Countdown:
         return count
 
 
+@pytest.mark.slow
 def test_killed_anywhere_and_run_again_is_the_same(tmp_path, monkeypatch):
     """Stopped before each change to the file system in turn, over nothing and over older files."""
     for older in (False, True):

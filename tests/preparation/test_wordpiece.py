@@ -73,6 +73,7 @@ def test_text_that_was_learned_from_is_joined_again(learned):
     assert remove_marks(pieces, "wordpiece") == [" ".join(line.split()) for line in plain]
 
 
+@pytest.mark.slow
 def test_the_same_is_learned_in_every_process(learned, tmp_path):
     """The library by itself numbers pieces in the order of its tables, another one each time."""
     program = (

@@ -29,6 +29,7 @@ def typed(page):
             yield name, shlex.split(re.split(r"\s{2,}|\s#|\.\s|,\s|\\", match[3])[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_command_lines_are_taken(page, capsys):
     for name, arguments in typed(page):

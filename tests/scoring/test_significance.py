@@ -39,6 +39,7 @@ def by_metric(metric, references, *systems):
     return [group_of(metric, [Pairs(system, references)]) for system in systems]
 
 
+@pytest.mark.slow
 def test_p_is_sacrebleus(texts):
     references, system, baseline = texts
     for metric, name in ((BLEU(force=True), "BLEU"), (CHRF(), "chrF2"), (TER(), "TER")):
@@ -145,6 +146,7 @@ def files(texts, tmp_path):
     ]
 
 
+@pytest.mark.slow
 def test_bleu_against_a_baseline(files, texts, capsys):
     assert score("bleu", [*files, "--json", "--language", "en"]) == 0
     result = json.loads(capsys.readouterr().out)
@@ -176,6 +178,7 @@ def generated(lines, references):
     ]
 
 
+@pytest.mark.slow
 def test_baselines_as_fairseq_generate_wrote_them(files, texts, tmp_path, capsys):
     references, system, baseline = texts
     assert score("bleu", [*files, "--json", "--language", "en"]) == 0
@@ -210,6 +213,7 @@ def groups(texts, tmp_path):
     return [*flags, "--references", write(tmp_path / "references", references)], runs
 
 
+@pytest.mark.slow
 def test_runs_of_translation_are_groups(groups, texts, capsys):
     flags, runs = groups
     assert score("bleu", [*flags, "--json", "--language", "en"]) == 0
@@ -324,6 +328,7 @@ def fake_comet(monkeypatch):
     comet._model.cache_clear()
 
 
+@pytest.mark.slow
 def test_comet_stands_beside_bleu(files, texts, tmp_path, capsys, fake_comet):
     sources = ["--comet", write(tmp_path / "sources", texts[0])]
     assert score("bleu", [*files, *sources, "--json", "--language", "en"]) == 0
