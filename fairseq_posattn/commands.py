@@ -27,6 +27,29 @@ def positive(text: str) -> int:
     return int(text)
 
 
+def number_list(text: str) -> list[int]:
+    """The type of options that take several numbers, with commas between."""
+    return [int(number) for number in text.split(",")]
+
+
+number_list.__name__ = "list of numbers"  # as argparse calls it in its errors
+
+
+def name_list(text: str) -> list[str]:
+    """The type of options that take several names, with commas between."""
+    return text.split(",")
+
+
+def add_data(parser: argparse._ActionsContainer) -> None:
+    """The option that says where the data of a trained model is."""
+    parser.add_argument(
+        "--data",
+        metavar="FOLDER",
+        help="binarised data whose dictionaries and preparation.json to use (default: beside the "
+        "checkpoint, or where they were in training)",
+    )
+
+
 def end(prog: str, work: Callable[[], object], unnamed: object = "standard output") -> int:
     """Do a command's work; what is the user's to mend ends it in one line.
 

@@ -45,12 +45,7 @@ def make_parser(prog=None, about=__doc__, decoding=DECODING):
     parser.add_argument(
         "--input", default="-", metavar="FILE", help="text to read (default: standard input)"
     )
-    parser.add_argument(
-        "--data",
-        metavar="FOLDER",
-        help="binarised data whose dictionaries and preparation.json to use (default: beside the "
-        "checkpoint, or where they were in training)",
-    )
+    commands.add_data(parser)
     parser.add_argument(
         "--json",
         action="store_true",

@@ -24,6 +24,7 @@ from fairseq_posattn.analysis.sublayers import (
     sublayers_of,
 )
 from fairseq_posattn.attention import DistanceAwareAttention, DynamicMaskAttention
+from fairseq_posattn.commands import add_data, name_list, number_list, positive
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.files import check_writable, write_json
 from fairseq_posattn.networks.classifier import SentenceEncoder
@@ -36,23 +37,6 @@ PLOTS = {
     "matrices": ("DA's coefficients over a sentence for each head", DistanceAwareAttention),
     "mask": ("DMAN's mask by distance for each head", DynamicMaskAttention),
 }
-
-
-def numbers_with_commas(text: str) -> list[int]:
-    return [int(number) for number in text.split(",")]
-
-
-numbers_with_commas.__name__ = "list of numbers"  # as argparse calls it in its errors
-
-
-def positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError
-    return number
-
-
-positive.__name__ = "positive number"
 
 
 def build_parser(prog: str | None) -> argparse.ArgumentParser:
@@ -80,7 +64,7 @@ def add_locality(commands):
     add_sentences(parser, required=True)
     parser.add_argument(
         "--windows",
-        type=numbers_with_commas,
+        type=number_list,
         default=[1, 2, 4],
         metavar="W,...",
         help="how many tokens each way (default: 1,2,4)",
@@ -102,9 +86,7 @@ def add_heatmap(commands):
     parser.add_argument(
         "--line", type=positive, default=1, help="which of the sentences (default: the first)"
     )
-    parser.add_argument(
-        "--heads", type=numbers_with_commas, metavar="H,...", help="default: all heads"
-    )
+    parser.add_argument("--heads", type=number_list, metavar="H,...", help="default: all heads")
     add_output(parser)
     add_json(parser)
     parser.set_defaults(run=run_heatmap)
@@ -168,21 +150,15 @@ def add_cost(commands):
 
 def add_checkpoint(parser):
     parser.add_argument("checkpoint", help="of fairseq-train, as checkpoints/checkpoint_best.pt")
-    parser.add_argument(
-        "--data",
-        metavar="FOLDER",
-        help="binarised data with the dictionaries (default: where they were in training)",
-    )
+    add_data(parser)
 
 
 def add_model(parser):
     add_checkpoint(parser)
-    parser.add_argument(
-        "--layers", type=numbers_with_commas, metavar="L,...", help="default: all layers"
-    )
+    parser.add_argument("--layers", type=number_list, metavar="L,...", help="default: all layers")
     parser.add_argument(
         "--sublayers",
-        type=lambda text: text.split(","),
+        type=name_list,
         metavar="NAME,...",
         help="as in --encoder-sublayers (default: all that attend)",
     )

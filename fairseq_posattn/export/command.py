@@ -26,8 +26,6 @@ from fairseq_posattn.translation_command import DECODING, add_search
 
 # Those of fairseq's options that generation_config.json can say.
 SEARCH = ("--beam", "--lenpen", "--max-len-b", "--min-len", "--no-repeat-ngram-size")
-
-
 ONNX = ("onnx", "onnxruntime", "onnxscript")
 
 
@@ -35,12 +33,7 @@ def make_parser(prog=None):
     parser = commands.make_parser(__doc__, prog)
     parser.add_argument("checkpoint", help="file that fairseq-train wrote")
     parser.add_argument("folder", help="to write; it may be there if it is empty")
-    parser.add_argument(
-        "--data",
-        metavar="FOLDER",
-        help="binarised data whose dictionaries and preparation.json to use (default: beside the "
-        "checkpoint, or where they were in training)",
-    )
+    commands.add_data(parser)
     parser.add_argument(
         "--onnx",
         action="store_true",

@@ -53,18 +53,16 @@ def make_parser(prog=None):
         metavar="PORT",
         help=f"serve the page at http://127.0.0.1:PORT until Ctrl-C (default: {PORT})",
     )
+    commands.add_data(parser)
     parser.add_argument(
-        "--data",
-        metavar="FOLDER",
-        help="binarised data whose dictionaries and preparation.json to use (default: beside the "
-        "checkpoint, or where they were in training)",
-    )
-    parser.add_argument(
-        "--layers", type=layers, metavar="L,...", help="show these alone (default: all)"
+        "--layers",
+        type=commands.number_list,
+        metavar="L,...",
+        help="show these alone (default: all)",
     )
     parser.add_argument(
         "--sublayers",
-        type=lambda text: text.split(","),
+        type=commands.name_list,
         metavar="NAME,...",
         help="show these alone, as in --encoder-sublayers (default: all that attend)",
     )
@@ -83,13 +81,6 @@ def port(text):
     if not 0 <= number < 1 << 16:
         raise ValueError
     return number
-
-
-def layers(text):
-    return [int(number) for number in text.split(",")]
-
-
-layers.__name__ = "list of numbers"  # as argparse calls it in its errors
 
 
 def main(arguments=None, prog=None):

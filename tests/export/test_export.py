@@ -4,6 +4,7 @@ import json
 
 import pytest
 import torch
+from classifier_builder import sentences
 from transformers import AutoModelForSeq2SeqLM, AutoModelForSequenceClassification
 
 import fairseq_posattn.hugging_face  # noqa: F401, registers
@@ -47,18 +48,6 @@ OF_TRANSFORMER = {
 pytestmark = pytest.mark.slow  # each builds a model and exports it
 
 
-def rows(*lengths, words=20, seed=3, left=False):
-    """Sentences with ``</s>`` at the end, padded."""
-    generator = torch.Generator().manual_seed(seed)
-    longest = max(lengths) + 1
-    batch = torch.full((len(lengths), longest), PAD)
-    for row, length in zip(batch, lengths, strict=True):
-        sentence = torch.randint(4, 4 + words, (length + 1,), generator=generator)
-        sentence[-1] = EOS
-        row[slice(longest - length - 1, None) if left else slice(length + 1)] = sentence
-    return batch
-
-
 def close(found, expected):
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
 
@@ -69,7 +58,7 @@ def test_a_classifier_scores_as_its_checkpoint(arch, classifier, tmp_path):
     path, model = classifier(arch, *TINY_CLASSIFIER, *OF_CLASSIFIER.get(arch, []))
     export(path, tmp_path / "out")
     loaded = AutoModelForSequenceClassification.from_pretrained(tmp_path / "out")
-    right, left = rows(7, 1, 12), rows(7, 1, 12, left=True)
+    right, left = sentences(7, 1, 12), sentences(7, 1, 12, left_pad=True)
     expected, _ = model(right, classification_head_name=HEAD)
     assert expected.std() > 0.01
     close(loaded(right).logits, expected)
@@ -85,7 +74,7 @@ def test_pairs_are_told_apart(features, classifier, tmp_path):
     texts, others = ["word1 word2 word3", "word5"], ["word9", "word4 word2 word7 word1"]
     inputs = exported.tokenizer(texts, others, padding=True, return_tensors="pt")
     numbers = [[exported.tokenizer.numbers[word] for word in text.split()] for text in others]
-    first, second = rows(3, 1), rows(1, 4)
+    first, second = sentences(3, 1), sentences(1, 4)
     for row, text in zip(first, texts, strict=True):
         row[: text.count(" ") + 1] = torch.tensor(
             [exported.tokenizer.numbers[word] for word in text.split()]
@@ -113,8 +102,8 @@ def test_a_translator_scores_as_its_checkpoint(arch, options, translator, tmp_pa
     path, model = translator(arch, *flags, joined=options == "shared")
     export(path, tmp_path / "out")
     loaded = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out")
-    right, left = rows(7, 1, 12), rows(7, 1, 12, left=True)
-    targets = rows(9, 4, 2, words=17)
+    right, left = sentences(7, 1, 12), sentences(7, 1, 12, left_pad=True)
+    targets = sentences(9, 4, 2, seed=1)
     expected, _ = model(left, left.ne(PAD).sum(1), targets)
     present = targets.ne(PAD)
     assert expected.std() > 0.01

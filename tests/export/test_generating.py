@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from test_export import TINY_TRANSFORMER, rows
+from classifier_builder import sentences
+from test_export import TINY_TRANSFORMER
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 import fairseq_posattn.hugging_face  # noqa: F401, registers
@@ -95,7 +96,7 @@ def test_every_mechanism_remembers_its_past(flags, translator, tmp_path):
 def test_a_beginning_that_is_given_goes_on(exported):
     model, tokenizer = exported
     inputs = tokenizer(lines(3), padding=True, return_tensors="pt")
-    start = rows(4, 4, 4, words=8)[:, :3]
+    start = sentences(4, 4, 4, words=8)[:, :3]
     start[:, 0] = 2
     options = {"num_beams": 1, "early_stopping": False, "decoder_input_ids": start}
     found = model.generate(**inputs, **options)

@@ -3,7 +3,8 @@
 import onnxruntime
 import pytest
 import torch
-from test_export import OF_CLASSIFIER, TINY_CLASSIFIER, TINY_TRANSFORMER, rows
+from classifier_builder import sentences
+from test_export import OF_CLASSIFIER, TINY_CLASSIFIER, TINY_TRANSFORMER
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.export import command, int8, onnx
@@ -26,7 +27,7 @@ def test_a_classifiers_graph_gives_its_scores(arch, classifier, tmp_path):
     path, _ = classifier(arch, *TINY_CLASSIFIER, *OF_CLASSIFIER.get(arch, []))
     exported = export(path, tmp_path / "out")
     onnx.write(exported.model, tmp_path / "out")
-    for ids in (rows(31), rows(2, 9, 1, 4, 1, left=True)):
+    for ids in (sentences(31), sentences(2, 9, 1, 4, 1, left_pad=True)):
         mask = ids.ne(PAD).long()
         expected = exported.model(ids, mask).logits
         found = graph(tmp_path / "out", ids, mask)
@@ -39,7 +40,7 @@ def test_an_encoders_graph_gives_its_states(translator, tmp_path):
     path, _ = translator("posattn_transformer", *flags)
     exported = export(path, tmp_path / "out")
     onnx.write(exported.model, tmp_path / "out")
-    ids = rows(2, 9, 1, 4, 1, left=True)
+    ids = sentences(2, 9, 1, 4, 1, left_pad=True)
     mask = ids.ne(PAD).long()
     expected = exported.model.get_encoder()(ids, mask).last_hidden_state
     found = graph(tmp_path / "out", ids, mask)
