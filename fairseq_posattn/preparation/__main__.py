@@ -15,7 +15,7 @@ from fairseq_posattn.preparation import (
     translation,
 )
 from fairseq_posattn.preparation.command import Kind, run
-from fairseq_posattn.preparation.own import labels, pairs
+from fairseq_posattn.preparation.own import labels, pairs, summaries
 
 KINDS = {
     "translation": Kind(
@@ -25,7 +25,7 @@ KINDS = {
     ),
     "summarization": Kind(
         "Prepares summarization data for fairseq-train: text, SentencePiece, binarised data.",
-        {**corpora.SUMMARIZATION, pairs.SUMMARIZATION.name: pairs.SUMMARIZATION},
+        {**corpora.SUMMARIZATION, summaries.CORPUS.name: summaries.CORPUS},
         summarization,
     ),
     "classification": Kind(

@@ -21,19 +21,24 @@ class Example(NamedTuple):
     score: float | None = None
 
 
-def checked_text(value, place, what="the text"):
+def checked_text(value, place, what="the text", mend=""):
     """The value, if it is text that can be written.
+
+    Args:
+        value, place: what was read, and where.
+        what: to call it in a message.
+        mend: with what to end the message.
 
     Raises:
         UsageError: it is something else, or holds half of a character.
     """
     if not isinstance(value, str):
-        raise UsageError(f"{place}: {what} is {shortened(value)}, no text")
+        raise UsageError(f"{place}: {what} is {shortened(value)}, no text{mend}")
     try:
         value.encode()
     except UnicodeEncodeError as error:
         wrong = shortened(value[error.start])
-        raise UsageError(f"{place}: {what} holds {wrong}, half of a character") from None
+        raise UsageError(f"{place}: {what} holds {wrong}, half of a character{mend}") from None
     return value
 
 

@@ -168,7 +168,11 @@ def test_each_class_has_its_share():
         ("t.csv", "text,mood\na,<unk>\n", "t.csv:2: '<unk>' in column 'mood' cannot be a label"),
         ("t.jsonl", '{"text": "a", "mood": "b"}\n{\n', "t.jsonl:2: no JSON object"),
         ("t.jsonl", '{"text": "a"}\n', "t.jsonl:1: no column 'mood'"),
-        ("t.jsonl", '{"text": 3, "mood": "b"}\n', "t.jsonl:1: column 'text' is 3, no text"),
+        (
+            "t.jsonl",
+            '{"text": 3, "mood": "b"}\n',
+            "t.jsonl:1: column 'text' is 3, no text: correct it",
+        ),
         ("t.csv", b"text,mood\na,b\n\xe9t\xe9,b\n", "t.csv:3: not UTF-8: byte 1 is 0xe9; convert"),
         ("t.txt", "text,mood\na,b\n", "t.txt: is it CSV, TSV or JSONL?"),
         (

@@ -178,12 +178,13 @@ def test_what_cannot_be_is_told(own, train, tmp_path, capsys):
     assert own("--train", *train, languages=("pt-br", "en"))[0] == 1
     assert "--source-lang pt-br: fairseq takes names of letters" in capsys.readouterr().err
     assert own("--train", *train, "--valid", 50, "--test", 10)[0] == 1
-    assert "60 lines are too few to hold out 10 for test and 50" in capsys.readouterr().err
+    assert "60 pairs are too few to hold out 10 for test and 50" in capsys.readouterr().err
     assert own("--train", train[0], train[0])[0] == 1
     assert "is given for both sides" in capsys.readouterr().err
     empty = files(tmp_path, "empty", [("", "")])
     assert own("--train", *train, "--valid", *empty)[0] == 1
     assert "empty.de: has no pairs for valid" in capsys.readouterr().err
-    with pytest.raises(SystemExit):
-        own("--train", *train, "--valid", "none")
-    assert "--valid takes two files, or how many pairs" in capsys.readouterr().err
+    for given in (["none"], ["0"], ["7", "none"], ["-1"], ["some", "more", "files"]):
+        assert own("--train", *train, "--valid", *given)[0] == 1
+        told = f"--valid {' '.join(given)}: takes two files, or how many pairs are held out"
+        assert told in capsys.readouterr().err

@@ -74,3 +74,111 @@ def test_a_summary_too_few_is_told(own, capsys):
     assert status == 1
     assert "train.text has 50, " in capsys.readouterr().err
     assert [path.name for path in dest.iterdir()] == [".lock"]
+
+
+ROWS = [(f"Long text,\n{n} lines. ", f"Text {n}.") for n in range(50)]
+
+
+def table(path, rows, names=("article", "short")):
+    """Rows as JSONL or, after a column of their numbers, as CSV."""
+    if path.suffix == ".jsonl":
+        lines = [json.dumps(dict(zip(names, row, strict=True))) for row in rows]
+    else:
+        lines = [
+            "number," + ",".join(names),
+            *(f'{n},"{a}","{b}"' for n, (a, b) in enumerate(rows)),
+        ]
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def of_table(tmp_path):
+    """Prepares a table; returns the status and the destination."""
+
+    def run(*words, columns=("--text", "article", "--summary", "short")):
+        dest = tmp_path / "own"
+        words = [*words, *columns, "--dest", dest, "--vocabulary-size", 60, "--jobs", 1]
+        return main(["own", *map(str, words)]), dest
+
+    return run
+
+
+def prepared(dest, split):
+    return list(zip(*(lines(dest / f"text/{split}.{side}") for side in SIDES), strict=True))
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "csv"])
+def test_a_table_has_both(of_table, tmp_path, fairseq_here, capsys, ending):
+    blank = [("no summary", " "), ("", "no text")]
+    file = table(tmp_path / f"news.{ending}", [*ROWS, *blank])
+    status, dest = of_table(file, "--valid", 7, "--test", 5)
+    assert status == 0
+    output = capsys.readouterr()
+    assert "left out 2 pairs of which a side is empty" in output.err
+    assert printed_training(output.out).data == str(dest)
+    splits = {split: prepared(dest, split) for split in SPLITS}
+    assert {split: len(pairs) for split, pairs in splits.items()} == {
+        "train": 38,
+        "valid": 7,
+        "test": 5,
+    }
+    assert sorted(sum(splits.values(), [])) == sorted(
+        (f"Long text, {n} lines.", f"Text {n}.") for n in range(50)
+    )
+
+
+def test_another_table_is_another_split(of_table, tmp_path, fairseq_here):
+    train = table(tmp_path / "train.csv", ROWS)
+    valid = table(tmp_path / "valid.jsonl", [("New text.", "New.")])
+    status, dest = of_table(train, "--valid", valid, "--test", 5)
+    assert status == 0
+    assert prepared(dest, "valid") == [("New text.", "New.")]
+    assert len(prepared(dest, "train")) == 45
+
+
+def test_other_columns_are_other_text(of_table, tmp_path, fairseq_here):
+    file = table(tmp_path / "news.csv", ROWS)
+    assert of_table(file)[0] == 0
+    status, dest = of_table(file, columns=("--text", "short", "--summary", "number"))
+    assert status == 0
+    assert all(text == f"Text {number}." for text, number in prepared(dest, "train"))
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ('{"article": "a", "short": "b"}\n{"article": "a", "short": null}\n',
+         "news.jsonl:2: column 'short' is None, no text: correct it, or remove the row"),
+        ('{"article": ["a"], "short": "b"}\n', "news.jsonl:1: column 'article' is ['a'], no text"),
+        ('{"article": "a", "title": "b"}\n', "news.jsonl:1: no column 'short'; give one that is"),
+        ('{"article": "a", "short": "b"}\n', "news.jsonl: 1 pairs are too few to hold out 1 for"),
+        ('{"article": "a", "short": ""}\n' * 40, "news.jsonl: 1 different texts are too few"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_table_is_one_line(of_table, tmp_path, capsys, rows, told):
+    file = tmp_path / "news.jsonl"
+    file.write_text(rows)
+    status, dest = of_table(file)
+    assert status == 1
+    said = capsys.readouterr().err
+    assert f"error: {tmp_path}/{told}" in said
+    assert said.count("\n") == 1
+    assert [path.name for path in dest.iterdir()] == [".lock"]
+
+
+@pytest.mark.parametrize(
+    ("words", "columns", "told"),
+    [
+        ([], (), "no training set: name a table, FILE --text COLUMN --summary COLUMN, or two"),
+        (["t.csv", "--train", "a", "b"], (), "t.csv and --train: give one of them"),
+        (["t.csv"], ("--text", "a"), "t.csv: name its columns, --text COLUMN --summary COLUMN"),
+        (["--train", "a", "b"], ("--text", "a"), "--text and --summary are columns of a table"),
+        (["t.csv", "--valid", "a", "b"], ("--text", "a", "--summary", "b"),
+         "--valid a b: takes a file with the same columns, or how many pairs are held out"),
+        (["t.csv"], ("--text", "a", "--summary", "b"), "t.csv: no such file or folder"),
+    ],
+)  # fmt: skip
+def test_options_that_do_not_go_together_are_told(of_table, capsys, words, columns, told):
+    assert of_table(*words, columns=columns)[0] == 1
+    assert told in capsys.readouterr().err

@@ -34,8 +34,9 @@ def hold_out(examples, seed, sizes, name):
     for split, indices in chosen.items():
         chosen[split] = {index for index in indices if trained[labels[index]] > 0}
         if not chosen[split]:
+            classes = "" if None in trained else f" of {len(trained):,} classes"
             raise UsageError(
-                f"{name}: {len(texts):,} different texts of {len(trained):,} classes are too few "
-                f"to hold some out for {split}: give more, or --{split} FILE"
+                f"{name}: {len(texts):,} different texts{classes} are too few to hold some out "
+                f"for {split}: give more, or --{split} FILE"
             )
     return chosen

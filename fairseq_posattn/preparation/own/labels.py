@@ -7,9 +7,9 @@ from pathlib import Path
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.corpus import ClassificationCorpus
 from fairseq_posattn.preparation.example import Example, checked_text, shortened
+from fairseq_posattn.preparation.own import tables
 from fairseq_posattn.preparation.own.division import HELD_OUT, hold_out
 from fairseq_posattn.preparation.own.files import Files
-from fairseq_posattn.preparation.own.tables import read_rows
 from fairseq_posattn.preparation.text.vocabulary import SPECIAL
 from fairseq_posattn.preparation.word_options import fraction
 
@@ -18,13 +18,7 @@ RULES = ("moses", "documents", "spaces")
 
 
 def add_options(parser):
-    parser.add_argument(
-        "file",
-        type=Path,
-        metavar="FILE",
-        help="the training set: .csv, .tsv or .jsonl, compressed (.gz, .bz2, .xz) or not; the "
-        "first line of a table names its columns, and quotation marks mean something in CSV only",
-    )
+    parser.add_argument("file", type=Path, metavar="FILE", help=f"the training set: {tables.HELP}")
     parser.add_argument("--text", metavar="COLUMN", required=True, help="the column of text")
     parser.add_argument(
         "--text-pair", metavar="COLUMN", help="of pairs, the column of the other text"
@@ -129,9 +123,11 @@ def examples(path, options):
         UsageError: says what is wrong with which line.
     """
     texts = [options.text] if options.text_pair is None else [options.text, options.text_pair]
-    for place, (target, *inputs) in read_rows(path, [options.label or options.score, *texts]):
+    for place, (target, *inputs) in tables.read_rows(
+        path, [options.label or options.score, *texts]
+    ):
         for column, text in zip(texts, inputs, strict=True):
-            checked_text(text, place, f"column {column!r}")
+            tables.text_of(text, column, place)
         if options.score:
             yield Example(ONE_CLASS, tuple(inputs), place, _number(target, options.score, place))
         else:

@@ -1,6 +1,5 @@
-"""Files of one's own that go together line by line: data sets of translation and of summaries."""
+"""Pairs of one's own: what is held out, what is left out; and the data set of translation."""
 
-import argparse
 import re
 from functools import partial
 from itertools import islice
@@ -8,17 +7,11 @@ from pathlib import Path
 
 from fairseq_posattn.commands import positive
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.corpus import (
-    SIDES,
-    SPLITS,
-    SummarizationCorpus,
-    TranslationCorpus,
-)
+from fairseq_posattn.preparation.corpus import SPLITS, TranslationCorpus
 from fairseq_posattn.preparation.own.division import HELD_OUT, hold_out
-from fairseq_posattn.preparation.own.files import Files, opened
+from fairseq_posattn.preparation.own.pair_files import TwoFiles, fingerprint
 from fairseq_posattn.preparation.pairs import PairWriter, map_pairs
 from fairseq_posattn.preparation.pipeline.progress import say
-from fairseq_posattn.preparation.text.lines import parallel_lines
 from fairseq_posattn.preparation.text.moses import RULES
 from fairseq_posattn.preparation.text.words import spaces
 
@@ -31,14 +24,20 @@ SUBWORDS = {
 }
 
 
-def add_file_options(parser, sides):
-    """The options that name the files, for translation and summarization."""
+def add_file_options(parser, sides, required=True, others="two files"):
+    """The options that name the files, for translation and summarization.
+
+    Args:
+        sides: what to call the files of ``--train``.
+        required: whether it is what there must be.
+        others: what ``--valid`` and ``--test`` take, beside a number.
+    """
     parser.add_argument(
         "--train",
         nargs=2,
         type=Path,
         metavar=sides,
-        required=True,
+        required=required,
         help="the training set, a line of the one to a line of the other; text in UTF-8, "
         "compressed (.gz, .bz2, .xz) or not",
     )
@@ -46,10 +45,10 @@ def add_file_options(parser, sides):
         parser.add_argument(
             f"--{split}",
             nargs="+",
-            action=_FilesOrNumber,
-            metavar=("FILE", "FILE|N"),
-            help="two files, or how many pairs of --train are held out, drawn by --seed (default: "
-            f"a tenth, at most {MOST_HELD_OUT:,})",
+            type=_path_or_number,
+            metavar=("FILE|N", "FILE"),
+            help=f"{others}, or how many pairs of the training set are held out, drawn by --seed "
+            f"(default: a tenth, at most {MOST_HELD_OUT:,})",
         )
     parser.add_argument(
         "--seed",
@@ -60,15 +59,8 @@ def add_file_options(parser, sides):
     )
 
 
-class _FilesOrNumber(argparse.Action):
-    def __call__(self, parser, options, values, option_string=None):
-        if len(values) == 1 and values[0].isdecimal() and int(values[0]) > 0:
-            found = int(values[0])
-        elif len(values) == 2:
-            found = [Path(value) for value in values]
-        else:
-            parser.error(f"{option_string} takes two files, or how many pairs are held out")
-        setattr(options, self.dest, found)
+def _path_or_number(text):
+    return int(text) if text.isdecimal() else Path(text)
 
 
 def add_options(parser):
@@ -125,23 +117,50 @@ def find_files(options):
     """The two files of each split that is not held out of the training set.
 
     Raises:
-        UsageError: one is not there.
+        UsageError: one is not there, or is something else.
     """
-    found = {split: getattr(options, split) for split in SPLITS}
-    files = {split: paths for split, paths in found.items() if isinstance(paths, list)}
-    Files(path for paths in files.values() for path in paths)
-    return files
+    return {"train": TwoFiles(*options.train)} | held_files(options, TwoFiles, 2, "two files")
 
 
-def fingerprint(files):
-    return Files(path for paths in files.values() for path in paths).fingerprint()
+def held_files(options, kind, number, others):
+    """What gives the pairs of the splits that are not held out of the training set.
+
+    Args:
+        kind: makes that of files;
+        number: of these.
+        others: what to call them.
+
+    Raises:
+        UsageError: an option has another number of files, or holds out none.
+    """
+    found = {}
+    for split in HELD_OUT:
+        match getattr(options, split):
+            case None:
+                continue
+            case [int(held)] if held > 0:
+                continue
+            case given if [isinstance(one, Path) for one in given] == [True] * number:
+                found[split] = kind(*given)
+            case given:
+                told = " ".join(map(str, given))
+                raise UsageError(
+                    f"--{split} {told}: takes {others}, or how many pairs are held out, 1 or more"
+                )
+    return found
 
 
 def division(options):
     """What the splits depend on, beside the files."""
-    held = {split: getattr(options, split) for split in HELD_OUT}
-    numbers = {split: None if isinstance(told, list) else told for split, told in held.items()}
-    return {**numbers, "seed": options.seed}
+    return {**{split: held_number(options, split) for split in HELD_OUT}, "seed": options.seed}
+
+
+def held_number(options, split):
+    """How many pairs are to be held out; None where files are given, or nothing."""
+    match getattr(options, split):
+        case [int(held)]:
+            return held
+    return None
 
 
 def write_translations(files, folder, options):
@@ -184,44 +203,32 @@ def write_pairs(files, folder, options, sides, functions):
         if counts["empty"]:
             say(f"{split}: left out {counts['empty']:,} pairs of which a side is empty")
         if not writer.count:
-            raise UsageError(f"{files.get(split, files['train'])[0]}: has no pairs for {split}")
+            raise UsageError(f"{files.get(split, files['train']).name}: has no pairs for {split}")
 
 
 def divided(files, options):
     """Functions that give the pairs of each split."""
-    given = {split: partial(read_pairs, paths) for split, paths in files.items()}
+    given = {split: source.pairs for split, source in files.items()}
     if len(given) == len(SPLITS):
         return given
     found = [(None, hash(source)) for source, _ in given["train"]()]
     number = len(found)
     usual = max(1, min(MOST_HELD_OUT, number // 10))
-    sizes = {s: getattr(options, s) or usual for s in HELD_OUT if s not in given}
+    sizes = {s: held_number(options, s) or usual for s in HELD_OUT if s not in given}
     if sum(sizes.values()) >= number:
         raise UsageError(
-            f"{files['train'][0]}: {number:,} lines are too few to hold out "
+            f"{files['train'].name}: {number:,} pairs are too few to hold out "
             + " and ".join(f"{size:,} for {split}" for split, size in sizes.items())
         )
-    chosen = hold_out(found, options.seed, sizes, files["train"][0])
+    chosen = hold_out(found, options.seed, sizes, files["train"].name)
     split_of = {index: split for split, indices in chosen.items() for index in indices}
 
     def part(split):
-        for index, pair in enumerate(read_pairs(files["train"])):
+        for index, pair in enumerate(given["train"]()):
             if split_of.get(index, "train") == split:
                 yield pair
 
     return {**given, **{split: partial(part, split) for split in ("train", *chosen)}}
-
-
-def read_pairs(paths):
-    """The lines of two files that go together.
-
-    Raises:
-        UsageError: one has more than the other.
-    """
-    if paths[0] == paths[1]:
-        raise UsageError(f"{paths[0]} is given for both sides: name two files")
-    with opened(paths[0]) as (_, first), opened(paths[1]) as (_, second):
-        yield from parallel_lines(**{str(paths[0]): first, str(paths[1]): second})
 
 
 TRANSLATION = TranslationCorpus(
@@ -239,18 +246,4 @@ TRANSLATION = TranslationCorpus(
     add_options=add_options,
     changes=changes,
     bpe_operations=10_000,
-)
-
-SUMMARIZATION = SummarizationCorpus(
-    name="own",
-    summary="texts and summaries of your own, in two files",
-    source=None,
-    published={},
-    recipe=None,
-    find_files=find_files,
-    fingerprint=fingerprint,
-    write_text=partial(write_pairs, sides=SIDES, functions=[spaces] * 2),
-    settings=division,
-    add_options=partial(add_file_options, sides=("TEXT", "SUMMARY")),
-    subwords="sentencepiece",  # which takes text of any language as it is
 )

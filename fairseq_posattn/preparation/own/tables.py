@@ -5,8 +5,14 @@ import json
 from pathlib import Path
 
 from fairseq_posattn.errors import UsageError
+from fairseq_posattn.preparation.example import checked_text
 from fairseq_posattn.preparation.own.files import opened
 from fairseq_posattn.preparation.text.lines import LONGEST
+
+HELP = (
+    ".csv, .tsv or .jsonl, compressed (.gz, .bz2, .xz) or not; the first line of a table names its "
+    "columns, and quotation marks mean something in CSV only"
+)
 
 
 def read_rows(path, columns):
@@ -91,3 +97,12 @@ def _value(row, column, place):
         known = ", ".join(map(repr, row))
         raise UsageError(f"{place}: no column {column!r}; give one that is there: {known}")
     return row[column]
+
+
+def text_of(value, column, place):
+    """The text in a column of a row.
+
+    Raises:
+        UsageError: it is none.
+    """
+    return checked_text(value, place, f"column {column!r}", ": correct it, or remove the row")
