@@ -1,4 +1,5 @@
-"""Multi30k, German to English: a first real model and its baseline, at full size and small."""
+"""Multi30k, German to English: a first real model and its baseline, at full size and small; then
+all mechanisms, DMAN's stackings and its masks."""
 
 from dataclasses import replace
 
@@ -45,6 +46,16 @@ prepared first, which downloads it if there is no --source. --small takes models
 trains in half an hour each: 3+3 layers, 256 wide. BLEU on the 2016 Flickr test."""
 
 
+# Small enough for several seeds of every mechanism on a CPU.
+_SMALLER = replace(
+    _SMALL,
+    regime="smaller",
+    training=_SMALL.training.replace("--dropout 0.2", "--dropout 0.1"),
+    max_update=2000,
+    save_interval=125,
+)
+
+
 def _rows(dman: str = "", stock: str = "") -> tuple[Row, ...]:
     return (
         Row("Transformer", flags=f"--arch transformer_iwslt_de_en{stock}"),
@@ -57,6 +68,57 @@ def _size(feed_forward: int) -> str:
         f" --{side}-layers 3 --{side}-embed-dim 256 --{side}-ffn-embed-dim {feed_forward}"
         for side in ("encoder", "decoder")
     )
+
+
+def _mechanisms(width: int, layers: int) -> dict[str, str]:
+    """The flags of each model; the Transformer's feed-forward sublayers are two widths wide."""
+
+    def size(encoder: int, decoder: int) -> str:
+        return "".join(
+            f" --{side}-layers {layers} --{side}-embed-dim {width} --{side}-ffn-embed-dim {inner}"
+            f" --{side}-attention-heads 4"
+            for side, inner in (("encoder", encoder), ("decoder", decoder))
+        )
+
+    wide = 2 * width
+    own = "--arch posattn_transformer --encoder-sublayers"
+    dman = f"--arch dman_iwslt_de_en{size(width, width)}"
+    static = f"{dman} --encoder-sublayers sman,san,ffn --sman-radius"
+    return {
+        "Transformer": f"--arch transformer_iwslt_de_en{size(wide, wide)}",
+        "DMAN": dman,
+        "SMAN1": f"{static} sqrt",
+        "SMAN2": f"{static} 4",
+        "DA": f"--arch da_transformer_iwslt_de_en{size(wide, wide)}",
+        "MTSA": f"--arch mtsa_transformer_iwslt_de_en{size(wide * 7 // 8, wide)}",
+        "RPR": f"{own} rpr,ffn{size(wide, wide)}",
+        "Transformer-XL": f"{own} transformer_xl,ffn{size(wide * 3 // 4, wide)}",
+        "C#1": f"{dman} --encoder-sublayers ffn,san,ffn",
+        "C#2": f"{dman} --encoder-sublayers san,san,ffn",
+        "C#3": f"{dman} --encoder-sublayers dman,dman,ffn",
+        "C#4": f"{dman} --encoder-sublayers san,dman,ffn",
+    }
+
+
+def _table(name: str, title: str, about: str, models: dict[str, str]) -> GenerationRecipe:
+    """A recipe at full size and small; ``models`` has those of the rows by the rows' names."""
+
+    def recipe(settings: Generation, form: str, flags: dict[str, str]) -> GenerationRecipe:
+        return GenerationRecipe(
+            f"multi30k/{name}",
+            title=f"Multi30k, German to English, {title}{form}",
+            about=f"{about} --small: 2+2 layers, 128 wide. BLEU on the 2016 Flickr test.",
+            settings=settings,
+            rows=tuple(Row(row, flags=flags[model]) for row, model in models.items()),
+            prepares=True,
+        )
+
+    small = recipe(_SMALLER, ", small models", _mechanisms(width=128, layers=2))
+    return replace(recipe(_FULL, "", _mechanisms(width=512, layers=6)), small=small)
+
+
+def _alike(*names: str) -> dict[str, str]:
+    return dict(zip(names, names, strict=True))
 
 
 RECIPES = (
@@ -76,5 +138,27 @@ RECIPES = (
             rows=_rows(stock=_size(512), dman=_size(256)),
             prepares=True,
         ),
+    ),
+    _table(
+        "mechanisms",
+        "mechanisms",
+        """\
+The mechanisms in the encoder, all else alike: settings, updates, seeds, and parameters to within
+one in 200, for which what has more of them in attention has narrower feed-forward sublayers.""",
+        _alike("Transformer", "DMAN", "SMAN1", "DA", "MTSA", "RPR", "Transformer-XL"),
+    ),
+    _table(
+        "stackings",
+        "orders of the sublayers",
+        "DMAN's Table 3 on Multi30k: the encoder's layers vary.",
+        {**_alike("C#1", "C#2", "C#3", "C#4"), "C#5": "DMAN"},
+    ),
+    _table(
+        "static_masks",
+        "static and dynamic masks",
+        """\
+DMAN's Table 4 on Multi30k: SMAN sees as many tokens each way as the square root of half the
+sentence's length (1), or four (2).""",
+        _alike("Transformer", "SMAN1", "SMAN2", "DMAN"),
     ),
 )
