@@ -138,6 +138,20 @@ def test_table_3_is_the_papers(runs_of, dictionaries):
     }
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("form", [[], ["--small"]])
+def test_mechanisms_on_multi30k_have_as_many_parameters(runs_of, dictionaries, form):
+    """With a dictionary of two words: what is learned of the words is alike."""
+    sizes = {}
+    for run in runs_of("multi30k/mechanisms", *form, data=dictionaries):
+        train = train_of(run)
+        with torch.device("meta"):
+            model = tasks.setup_task(train).build_model(train)
+        sizes[run.name] = sum(parameter.numel() for parameter in model.parameters())
+    plain = sizes.pop("Transformer")
+    assert {name: size for name, size in sizes.items() if abs(size / plain - 1) > 1 / 50} == {}
+
+
 @pytest.mark.parametrize(
     "name, checkpoint, file",
     [

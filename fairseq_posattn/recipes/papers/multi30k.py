@@ -89,7 +89,7 @@ def _mechanisms(width: int, layers: int) -> dict[str, str]:
         "DMAN": dman,
         "SMAN1": f"{static} sqrt",
         "SMAN2": f"{static} 4",
-        "DA": f"--arch da_transformer_iwslt_de_en{size(wide, wide)}",
+        "DA-Transformer": f"--arch da_transformer_iwslt_de_en{size(wide, wide)}",
         "MTSA": f"--arch mtsa_transformer_iwslt_de_en{size(wide * 7 // 8, wide)}",
         "RPR": f"{own} rpr,ffn{size(wide, wide)}",
         "Transformer-XL": f"{own} transformer_xl,ffn{size(wide * 3 // 4, wide)}",
@@ -145,7 +145,7 @@ RECIPES = (
         """\
 The mechanisms in the encoder, all else alike: settings, updates, seeds, and parameters to within
 one in 200, for which what has more of them in attention has narrower feed-forward sublayers.""",
-        _alike("Transformer", "DMAN", "SMAN1", "DA", "MTSA", "RPR", "Transformer-XL"),
+        _alike("Transformer", "DMAN", "SMAN1", "DA-Transformer", "MTSA", "RPR", "Transformer-XL"),
     ),
     _table(
         "stackings",
