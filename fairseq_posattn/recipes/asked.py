@@ -51,7 +51,7 @@ class Asked(ABC):
     """
 
     recipe: Recipe
-    keeps_last = True  # checkpoints of a finished run, for it to go on
+    averages = True  # what lies between the first checkpoint and the last is needed
 
     def __init__(
         self,

@@ -30,7 +30,7 @@ class AskedClassification(Asked):
     """See :class:`Asked`."""
 
     recipe: ClassificationRecipe
-    keeps_last = False
+    averages = False
 
     def __init__(
         self, recipe: ClassificationRecipe, options: Options, data_bin: Path, checkpoints: Path

@@ -111,7 +111,7 @@ def _show(asked: Asked) -> None:
 
 def _run(asked: Asked, command: str) -> None:
     options = asked.options
-    runner = Runner(asked.recipe.table, options.steps, asked.keeps_last, _cores(asked))
+    runner = Runner(asked.recipe.table, options.steps, asked.averages, _cores(asked))
     try:
         _heed_signals(_stop)
         for step in asked.tiny_data() if options.tiny else asked.preparation():

@@ -208,8 +208,8 @@ def _add_classification(parser: argparse.ArgumentParser, recipe: ClassificationR
         ("--seeds", "train each model with the seeds 1 to N (default: as many as the paper); the "
          "table has the mean of all that were run"),
         ("--folds", "of a cross validation in ten folds, run the first N (default: all)"),
-        ("--epochs", "of training (default: the paper's epochs or updates); a longer run begins "
-         "anew, as finished ones keep their best checkpoints alone"),
+        ("--epochs", "of training (default: the paper's epochs or updates); with more epochs than "
+         "before it goes on from the last checkpoint"),
     ):  # fmt: skip
         positive = number("a positive whole number", 1)
         parser.add_argument(option, type=positive, metavar="N", help=about)

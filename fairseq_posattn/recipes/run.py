@@ -25,16 +25,16 @@ class Runner:
     Args:
         name: the recipe's, which begins each line.
         steps: those to do, even if they are done already; none: all that are not.
-        keeps_last: the last checkpoints of a finished run stay, for it to go on with more updates.
+        averages: of a finished run all checkpoints stay, not just the best and the last.
         environment: variables for all commands.
     """
 
     def __init__(
-        self, name: str, steps: Sequence[str], keeps_last: bool, environment: Mapping[str, str]
+        self, name: str, steps: Sequence[str], averages: bool, environment: Mapping[str, str]
     ) -> None:
         self._name = name
         self._steps = steps
-        self._keeps_last = keeps_last
+        self._averages = averages
         self._processes = Processes(environment)
         self._writing = threading.Lock()
 
@@ -108,8 +108,8 @@ class Runner:
                     self.say(f"{name}: {results.record(run)}{progress.left()}")
             if all(step.name != "train" for step in run.steps):
                 progress.skip()  # training tells its own progress
-            if not self._keeps_last and run.result.exists():
-                _forget_last(run.folder)
+            if not self._averages and run.result.exists():
+                _forget_between(run.folder)
 
     @contextmanager
     def _locked(self, folder: Path, name: str) -> Iterator[None]:
@@ -175,8 +175,7 @@ def _wait(futures: Sequence["Future[None]"]) -> None:
             raise error
 
 
-def _forget_last(folder: Path) -> None:
-    """Remove the checkpoints that are for going on: of many classifiers the best are kept."""
-    for pattern in ("checkpoint_last.pt", "checkpoint_[0-9]*.pt", "trained"):
-        for path in folder.glob(pattern):
-            path.unlink()
+def _forget_between(folder: Path) -> None:
+    """Remove checkpoints by the update; there are many runs."""
+    for path in folder.glob("checkpoint_[0-9]*.pt"):
+        path.unlink()

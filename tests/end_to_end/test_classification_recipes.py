@@ -3,8 +3,10 @@
 import json
 import shlex
 
-import forked_commands
 import pytest
+from fairseq.checkpoint_utils import load_checkpoint_to_cpu
+
+from fairseq_posattn.training_log import TrainingLog
 
 COMPARE = "classifiers/compare"
 DATASETS = ("trec", "cr", "snli", "sick", "amazon_electronics")  # one of each kind
@@ -64,7 +66,7 @@ def test_tiny_form_on_each_kind_of_data(recipe_run, run, environment, user_dir, 
     assert table_of(second) == table_of(printed)
 
     (result,) = results(tmp_path / "trec")
-    (checkpoint,) = tmp_path.glob("trec/*/seed1/checkpoint*.pt")
+    (checkpoint,) = tmp_path.glob("trec/*/seed1/checkpoint_best.pt")
     words = shlex.split(result["settings"]["train"])
     classes = words[words.index("--num-classes") + 1]
     printed = run(
@@ -142,27 +144,47 @@ def test_by_updates(recipe_run, tiny_data, tmp_path):
     (result,) = results(tmp_path)
     assert result["updates"] == 4
     assert result["validation"]["updates"] in (2, 4)
+    assert {path.stem for path in tmp_path.glob("trec/*/*/checkpoint*.pt")} == {
+        "checkpoint_best",
+        "checkpoint_last",
+    }
     assert "trec, MTSA, seed 1 (1 of 1): update 2 of 4: validation loss " in printed
 
 
-def test_an_interrupted_run_goes_on_with_more_epochs(recipe_run, tiny_data, tmp_path):
+def test_more_epochs_go_on_from_the_last_checkpoint(recipe_run, tiny_data, tmp_path):
+    """As if it had been trained so long from the start, to the last bit; the shorter run stays."""
     arguments = [COMPARE, "--tiny", "--data", tiny_data, "--datasets", "trec", "--rows", "mpsan"]
-    recipe_run(*arguments, "--epochs", 2, "--out", tmp_path / "whole")
-    (whole,) = results(tmp_path / "whole")
+    recipe_run(*arguments, "--epochs", 3, "--out", tmp_path / "whole")
 
-    begun = [*arguments, "--out", tmp_path / "begun"]
-    shown = recipe_run(*begun, "--epochs", 1, "--dry-run")
-    (train,) = [line for line in shown.splitlines() if line.startswith("fairseq-train")]
-    train = shlex.split(train)
-    folder = tmp_path / "begun" / "trec"
-    assert forked_commands.run("train", train[1:], tmp_path / "train.log") == 0
-    (saved,) = folder.glob("*/seed1")
-    settings = "".join(f"{name} {value}\n" for name, value in whole["settings"].items())
-    (saved / "settings").write_text(settings.replace("--max-epoch 2", "--max-epoch 1"))
-    printed = recipe_run(*begun, "--epochs", 2)
-    assert "epoch 1 of 2" not in printed and "epoch 2 of 2, update 10: " in printed
-    (resumed,) = results(folder)
-    assert resumed["scores"] == whole["scores"]
+    extended = [*arguments, "--out", tmp_path / "extended", "--epochs"]
+    recipe_run(*extended, 1)
+    (shorter,) = tmp_path.glob("extended/trec/*/seed1")
+    assert {path.name for path in shorter.glob("checkpoint*")} == {
+        "checkpoint_best.pt",
+        "checkpoint_last.pt",
+    }
+    before = (shorter / "result.json").read_text()
+    printed = recipe_run(*extended, 3)
+    assert f"goes on from {shorter / 'checkpoint_last.pt'}" in printed
+    assert "epoch 1 of 3" not in printed and "epoch 2 of 3, update 10: " in printed
+    assert (shorter / "result.json").read_text() == before
+
+    (longer,) = [path for path in shorter.parents[1].glob("*/seed1") if path != shorter]
+    (whole,) = tmp_path.glob("whole/trec/*/seed1")
+    ours, theirs = (json.loads((path / "result.json").read_text()) for path in (longer, whole))
+    for told in ("scores", "validation", "updates", "settings"):
+        assert ours[told] == theirs[told]
+    assert points(longer) == points(whole)
+    for name in ("checkpoint_last.pt", "checkpoint_best.pt"):
+        ours, theirs = (load_checkpoint_to_cpu(str(path / name)) for path in (longer, whole))
+        assert ours["model"].keys() == theirs["model"].keys()
+        assert all(ours["model"][key].equal(theirs["model"][key]) for key in ours["model"])
+    assert recipe_run(*extended, 1).count(" is finished: ") == 1
+
+
+def points(folder):
+    """The losses of a run's validations, by update."""
+    return TrainingLog(folder / "train.log").points("loss", "valid")
 
 
 def test_one_of_several_runs_at_a_time_that_fails(recipe_run, tiny_data, tmp_path):
