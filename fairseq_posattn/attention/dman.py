@@ -12,6 +12,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from typing_extensions import Unpack
 
 from fairseq_posattn.attention.call import Attended, Call, Options, map_context
@@ -85,12 +86,10 @@ def _attend(
         return dynamic_mask_attention(call, query, key, value, *biases, causal=causal)
     query_length, key_length = query.size(-2), key.size(-2)
     distance = distance_line(distance_bias, query_length, key_length)  # [Tq+Tk-1]
-    logits = (
-        (query_bias[:, None, :, None] + head_bias[:, None, None])  # [B, H, Tq, 1]
-        + distance_matrix(distance, query_length, key_length)  # [Tq, Tk]
-    )
+    rows = query_bias[:, None, :, None] + head_bias[:, None, None]  # [B, H, Tq, 1]
+    matrix = distance_matrix(distance, query_length, key_length)  # [Tq, Tk]
     # [B, H, Tq, Tk]; torch has no types for apply
-    log_mask: Tensor = _LogMask.apply(logits)  # type: ignore[no-untyped-call]
+    log_mask: Tensor = _LogMask.apply(rows, matrix)  # type: ignore[no-untyped-call]
     blocked = blocked_keys(query_length, key_length, call.key_padding_mask, causal, query.device)
     return biased_attention(call, query, key, value, bias=log_mask, blocked=blocked)
 
@@ -112,20 +111,26 @@ DMAN = Attention(
 
 
 class _LogMask(torch.autograd.Function):
-    """``log max(sigmoid(z), floor)``, of which only the result is kept for the backward pass."""
+    """``log max(sigmoid(r + d), floor)`` of a number for each row and one for each distance.
+
+    Only these are kept for the backward pass, nothing of all pairs.
+    """
 
     @staticmethod
-    def forward(ctx: Any, logits: Tensor) -> Tensor:
-        log_mask = F.logsigmoid(logits).clamp_(min=math.log(MASK_FLOOR))
-        ctx.save_for_backward(log_mask)
-        return log_mask
+    def forward(ctx: Any, rows: Tensor, distances: Tensor) -> Tensor:
+        ctx.save_for_backward(rows, distances)
+        return F.logsigmoid(rows + distances).clamp_(min=math.log(MASK_FLOOR))
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        (log_mask,) = ctx.saved_tensors
-        floor = torch.tensor(math.log(MASK_FLOOR), dtype=log_mask.dtype).item()  # as rounded above
-        slope: Tensor = torch.expm1(log_mask).neg_()  # 1 - sigmoid(z)
-        return gradient * slope.masked_fill_(log_mask <= floor, 0.0)
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
+        rows, distances = ctx.saved_tensors
+        logits = rows + distances
+        # Far below zero the logarithm of the sigmoid is its argument.
+        floor = torch.tensor(math.log(MASK_FLOOR), dtype=logits.dtype).item()
+        closed = logits <= floor
+        slope = logits.neg_().sigmoid_().masked_fill_(closed, 0.0).mul_(gradient)
+        return slope.sum(-1, keepdim=True), slope.sum((0, 1))
 
 
 def distance_line(distance_bias: Tensor, query_length: int, key_length: int) -> Tensor:
@@ -197,11 +202,13 @@ class DynamicMaskAttention(Mechanism):
         need_weights: bool = False,
     ) -> Attended:
         """See :func:`dynamic_mask_attention`; ``hidden`` ``[B, Tq, C]`` is the layer's input."""
+        # Layers keep [T, B, C]: transposed back, it is not copied.
+        query_bias = torch.matmul(hidden.transpose(0, 1), self.query_weight).squeeze(-1).t()
         attended = dynamic_mask_attention(
             query,
             key,
             value,
-            torch.matmul(hidden, self.query_weight).squeeze(-1),
+            query_bias,
             self.distance_bias(),
             self.head_bias,
             causal=self.causal,

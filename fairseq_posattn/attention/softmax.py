@@ -84,18 +84,19 @@ class _DroppedSum(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, weights: Tensor, value: Tensor, dropout_p: float) -> Tensor:
         seen = draw_kept(weights, dropout_p)
-        scale = 1 / (1 - dropout_p)
-        scaled = value * scale  # kept in the place of a view of all projections
-        ctx.save_for_backward(weights, scaled, seen)
-        ctx.scale = scale
-        return torch.matmul(weights * seen, scaled)
+        # As the product takes it: if that is a copy, a view of all projections need not be kept.
+        value = value.flatten(0, -3).view(value.shape)
+        ctx.save_for_backward(weights, value, seen)
+        ctx.scale = 1 / (1 - dropout_p)
+        return torch.matmul(weights * seen, value).mul_(ctx.scale)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
-        weights, scaled, seen = ctx.saved_tensors
-        of_weights = torch.matmul(gradient, scaled.transpose(-2, -1)).mul_(seen)
-        of_value = torch.matmul((weights * seen).transpose(-2, -1), gradient * ctx.scale)
+        weights, value, seen = ctx.saved_tensors
+        gradient = gradient * ctx.scale
+        of_weights = torch.matmul(gradient, value.transpose(-2, -1)).mul_(seen)
+        of_value = torch.matmul((weights * seen).transpose(-2, -1), gradient)
         return of_weights, of_value, None
 
 

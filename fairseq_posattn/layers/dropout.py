@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -21,7 +22,11 @@ class Dropout(nn.Dropout):
 
     def forward(self, x: Tensor) -> Tensor:
         """A tensor of any shape to the same."""
-        return F.dropout(x, self.p, self.training or self.retained)
+        acts = self.training or self.retained
+        if acts and x.device.type == "cpu" and 0 < self.p < 1:
+            # The same draws. Of these a byte a feature is kept for the backward pass, as on a GPU.
+            return torch.native_dropout(x, self.p, True)[0]
+        return F.dropout(x, self.p, acts)
 
     def make_generation_fast_(
         self,

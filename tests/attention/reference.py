@@ -80,6 +80,7 @@ class Draws:
         self.taken = []
         self._generator = torch.Generator().manual_seed(seed)
         monkeypatch.setattr(torch.nn.functional, "dropout", self._drop)
+        monkeypatch.setattr(torch, "native_dropout", lambda *args: (self._drop(*args), None))
         monkeypatch.setattr(softmax, "draw_kept", self._draw)
 
     def _drop(self, x, p=0.5, training=True, inplace=False):

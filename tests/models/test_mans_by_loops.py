@@ -51,6 +51,7 @@ def in_training_or_not(model, training, monkeypatch):
     draws = Draws(seed=3) if training else NoDraws()
     if training:
         monkeypatch.setattr(torch.nn.functional, "dropout", draws.dropout)
+        monkeypatch.setattr(torch, "native_dropout", lambda *args: (draws.dropout(*args), None))
         monkeypatch.setattr(softmax, "draw_kept", draws.draw)
     return model.train(training), draws
 
