@@ -13,6 +13,7 @@ COMMANDS = {
     "average": ("fairseq_posattn.averaging", "the mean of several checkpoints' weights"),
     "curves": ("fairseq_posattn.curves_command", "losses, scores and learning rates, drawn"),
     "export": ("fairseq_posattn.export.command", "a model for Hugging Face, ONNX, int8"),
+    "hydra-train": ("fairseq_posattn.training_command", "train by the settings in a YAML file"),
     "look": ("fairseq_posattn.look.command", "a page that shows where words attend"),
     "predict": ("fairseq_posattn.prediction_command", "labels and scores for new text"),
     "prepare": (

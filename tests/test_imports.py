@@ -25,7 +25,7 @@ STOREYS = [
     ["plugin"],
     ["trained_model", "averaging", "role_prediction", "alignment", "forced_search"],
     ["analysis", "prediction", "role_prediction", "news_ranking", "translation"],
-    ["prediction_command", "ranking_command"],
+    ["prediction_command", "ranking_command", "training_command"],
     ["translation_command"],
     ["look"],
     ["summarization_command", "export"],

@@ -1,12 +1,15 @@
 """The papers' YAML files train just what their recipes train, with the same settings."""
 
+import re
 from argparse import Namespace
 from pathlib import Path
 
 import forked_commands
 import pytest
 import torch
+from forked_recipes import run_python
 
+import fairseq_posattn
 from fairseq_posattn.mends.checkpoint_reading import read_checkpoint
 from fairseq_posattn.plugin import register
 from fairseq_posattn.recipes.command import ask, find
@@ -122,3 +125,31 @@ def settings_of(config):
         for name, value in options.items()
         if name not in MAY_DIFFER
     }
+
+
+def test_posattn_trains_by_a_file_as_hydra_does_without_its_warnings(sentences, tmp_path):
+    settings = ["common.cpu=true", f"task.data={sentences}", "task.num_classes=5"]
+    settings += ["dataset.num_workers=0", "optimization.max_update=2", "++model.head_dim=12"]
+    logs = {way: tmp_path / f"{way}.log" for way in ("posattn", "hydra")}
+    saved = {way: f"checkpoint.save_dir={tmp_path / way}" for way in logs}
+
+    words = ["-m", "fairseq_posattn.command_line", "hydra-train", str(EXAMPLES / "mpsan/sst5.yaml")]
+    arguments = ([*words, *settings, saved["posattn"]], str(logs["posattn"]))
+    process = forked_commands.FORKSERVER.Process(target=run_python, args=arguments)
+    process.start()
+    process.join()
+    said = logs["posattn"].read_text()
+    assert process.exitcode == 0, said
+    assert re.match(r"\[20.*?\]\[fairseq\S*\]\[INFO\] ", said)
+    assert not re.search("Warning|DEBUG:|version_base|deprecated", said)
+
+    yaml = ["--config-dir", EXAMPLES / "mpsan", "--config-name", "sst5", *settings]
+    yaml += [f"common.user_dir={Path(fairseq_posattn.__file__).parent}", saved["hydra"]]
+    assert forked_commands.run("hydra_train", yaml, logs["hydra"]) == 0, logs["hydra"].read_text()
+    assert "version_base" in logs["hydra"].read_text()  # which cannot be kept from it
+    one, other = (
+        read_checkpoint(tmp_path / way / "checkpoint_last.pt")["model"]
+        for way in ("posattn", "hydra")
+    )
+    assert one.keys() == other.keys()
+    assert all(torch.equal(one[name], other[name]) for name in one)

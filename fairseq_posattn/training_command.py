@@ -1,0 +1,73 @@
+"""Train by the settings in a YAML file, as fairseq-hydra-train does, but without its warnings.
+
+    %(prog)s examples/dman/iwslt14.yaml optimization.max_update=1000
+
+does what this does, which warns about fairseq itself before the plugin is loaded:
+
+    fairseq-hydra-train --config-dir examples/dman --config-name iwslt14 \\
+        common.user_dir="$(posattn user-dir)" optimization.max_update=1000
+
+What comes after the file goes to Hydra: NAME=VALUE changes a setting that fairseq or the file has,
+++NAME=VALUE also one that they do not name, such as one of the model; --cfg job prints them all.
+"""
+
+import argparse
+import sys
+from functools import partial
+from pathlib import Path
+
+from fairseq_posattn import commands
+from fairseq_posattn.errors import UsageError
+
+PLUGIN = Path(__file__).resolve().parent
+USER_DIR = "common.user_dir"
+
+
+def make_parser(prog=None):
+    parser = commands.make_parser(__doc__, prog)
+    parser.add_argument("file", type=Path, metavar="FILE.yaml", help="settings, by fairseq's names")
+    parser.add_argument(
+        "settings", nargs=argparse.REMAINDER, metavar="NAME=VALUE", help="and others, for Hydra"
+    )
+    return parser
+
+
+def main(arguments=None, prog=None):
+    """Train; returns the exit status."""
+    parser = make_parser(prog)
+    args = parser.parse_args(arguments)  # first, so that --help needs no PyTorch
+    return commands.end(parser.prog, partial(train, args.file, args.settings))
+
+
+def train(file, settings):
+    """Hand the file, and what else is said, to fairseq's own program."""
+    words = hydra_words(file, settings)
+    from fairseq_posattn.mends.quiet import quietly
+    from fairseq_posattn.plugin import register
+
+    with quietly():
+        from fairseq_cli import hydra_train
+    register()  # after that import, which brings what some mends are for
+    sys.argv = ["fairseq-hydra-train", *words]
+    hydra_train.cli_main()
+
+
+def hydra_words(file, settings):
+    """The arguments of fairseq-hydra-train.
+
+    Raises:
+        UsageError: there is no such file, or Hydra would not find it.
+    """
+    if not file.is_file():
+        raise UsageError(f"{file}: no such file")
+    if file.suffix != ".yaml":
+        raise UsageError(f"{file}: Hydra reads files whose names end in .yaml: rename it")
+    words = ["--config-dir", str(file.parent), "--config-name", file.stem]
+    if not any(word.lstrip("+").startswith(f"{USER_DIR}=") for word in settings):
+        path = str(PLUGIN).replace("\\", "\\\\").replace("'", "\\'")
+        words.append(f"{USER_DIR}='{path}'")
+    return [*words, *settings]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
