@@ -198,7 +198,7 @@ FAULTS = [
     Fault("layers/mechanisms.py", "dropout=layer.attention_dropout", "dropout=0.0", DROPOUTS),
     Fault(
         "layers/classification_head.py",
-        "[nn.Dropout(outer), Highway",
+        "[Dropout(outer), Highway",
         "[nn.Identity(), Highway",
         DROPOUTS,
     ),
@@ -260,13 +260,13 @@ FAULTS = [
     ),
     Fault(
         "encoders/cspan.py",
-        "positional = F.dropout(positional, self.dropout, self.training)",
+        "positional = drop(positional, self.dropout, self.training)",
         "",
         DROPOUTS,
     ),
     Fault(
         "encoders/cspan.py",
-        "semantic = F.dropout(semantic, self.dropout, self.training)",
+        "semantic = drop(semantic, self.dropout, self.training)",
         "",
         DROPOUTS,
     ),
@@ -286,8 +286,8 @@ FAULTS = [
         "tests/encoders/test_mtsa_encoder.py",
     ),
     Fault("architectures/classifier.py", '    "dropout_places": "maps",\n', "", MTSA_LOOPS),
-    Fault("attention/mtsa.py", "F.dropout(source, p)\n", "source\n", MTSA_LOOPS),
-    Fault("attention/mtsa.py", "F.dropout(weights, p), ", "weights, ", MTSA_LOOPS),
+    Fault("attention/mtsa.py", "drop(source, p)\n", "source\n", MTSA_LOOPS),
+    Fault("attention/mtsa.py", "drop(weights, p), ", "weights, ", MTSA_LOOPS),
     Fault(
         "attention/source2token.py",
         "self.output(self._drop(between))",
@@ -304,11 +304,11 @@ FAULTS = [
     Fault("encoders/__init__.py", '"none", ', "", DROPOUTS),
     Fault(
         "attention/headwise.py",
-        "F.dropout(x.unsqueeze(-2).expand(*x.shape[:-1], heads, x.size(-1)), dropout)",
-        "F.dropout(x, dropout).unsqueeze(-2).expand(*x.shape[:-1], heads, x.size(-1))",
+        "drop(x.unsqueeze(-2).expand(*x.shape[:-1], heads, x.size(-1)), dropout)",
+        "drop(x, dropout).unsqueeze(-2).expand(*x.shape[:-1], heads, x.size(-1))",
         DROPOUTS,
     ),
-    Fault("attention/headwise.py", "x = F.dropout(x, self.dropout, self.training)", "", DROPOUTS),
+    Fault("attention/headwise.py", "x = drop(x, self.dropout, self.training)", "", DROPOUTS),
     Fault("encoders/bilstm.py", "dropout=dropout if layers > 1 else 0.0", "dropout=0.0", DROPOUTS),
     Fault(
         "encoders/transformer.py",

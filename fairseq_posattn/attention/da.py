@@ -6,13 +6,13 @@ section 4.4 are options.
 """
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from typing_extensions import Unpack
 
 from fairseq_posattn.attention.call import Arguments, Attended, Call, Options
 from fairseq_posattn.attention.choices import check_choice
 from fairseq_posattn.attention.distance import blocked_keys, distance_matrix, signed_distances
+from fairseq_posattn.attention.dropout import drop
 from fairseq_posattn.attention.implementations import Attention
 from fairseq_posattn.attention.mechanism import Mechanism
 from fairseq_posattn.attention.rescaling import (
@@ -162,7 +162,7 @@ def _late_attention(
         if blocked is not None:
             weights = weights.masked_fill(blocked, 0.0)
     weights = weights.to(value.dtype)
-    context = torch.matmul(F.dropout(weights, call.dropout_p), value)  # [B, H, Tq, D]
+    context = torch.matmul(drop(weights, call.dropout_p), value)  # [B, H, Tq, D]
     return (context, weights) if call.need_weights else context
 
 

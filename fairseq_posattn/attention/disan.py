@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from typing_extensions import Unpack
 
 from fairseq_posattn.attention.call import Attended, Call, Options, context_of, map_context
+from fairseq_posattn.attention.dropout import drop
 from fairseq_posattn.attention.implementations import Attention
 from fairseq_posattn.attention.linear import Linear
 from fairseq_posattn.attention.masks import MaskBank, masked_softmax_attention
@@ -112,7 +113,7 @@ class FusionGate(nn.Module):
 
     def forward(self, hidden: Tensor, context: Tensor) -> Tensor:
         """``[..., C]`` and ``[..., C]`` to ``[..., C]``."""
-        seen = F.dropout(torch.cat([context, hidden], dim=-1), self.dropout, self.training)
+        seen = drop(torch.cat([context, hidden], dim=-1), self.dropout, self.training)
         gate = torch.sigmoid(self.map(seen))
         return gate * hidden + (1 - gate) * context
 
@@ -157,9 +158,9 @@ class DirectionalBlock(nn.Module):
 
     def forward(self, words: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
         """``[B, T, embed_dim]`` to ``[B, T, C]``; ``key_padding_mask`` bool ``[B, T]``."""
-        seen = F.dropout(words, self.map_dropout, self.training)
+        seen = drop(words, self.map_dropout, self.training)
         hidden = self.activation(self.hidden_map(seen))  # [B, T, C]
-        dropped = F.dropout(hidden, self.dropout, self.training)
+        dropped = drop(hidden, self.dropout, self.training)
         length = words.size(1)
         attended = self.attend(
             self.key_map(dropped),

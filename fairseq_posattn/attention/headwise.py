@@ -1,8 +1,9 @@
 """Affine maps and gates of which every head has its own."""
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
+
+from fairseq_posattn.attention.dropout import drop
 
 
 def map_to_heads(
@@ -22,7 +23,7 @@ def map_to_heads(
     if not dropout or not training:
         mapped: Tensor = linear(x)
         return mapped
-    seen = F.dropout(x.unsqueeze(-2).expand(*x.shape[:-1], heads, x.size(-1)), dropout)
+    seen = drop(x.unsqueeze(-2).expand(*x.shape[:-1], heads, x.size(-1)), dropout)
     weight = linear.weight.unflatten(0, (heads, -1))  # [H, D, C]
     mapped = torch.einsum("...hc,hdc->...hd", seen, weight).flatten(-2)
     return mapped if linear.bias is None else mapped + linear.bias
@@ -65,7 +66,7 @@ class HeadwiseLinear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """``[B, H, T, input_dim]`` to ``[B, H, T, output_dim]``."""
-        x = F.dropout(x, self.dropout, self.training)
+        x = drop(x, self.dropout, self.training)
         mapped = torch.einsum("bhti,hio->bhto", x, self.weight)
         return mapped if self.bias is None else mapped + self.bias
 

@@ -15,6 +15,7 @@ from typing_extensions import Unpack
 
 from fairseq_posattn.attention.call import Attended, Call, Options, context_of
 from fairseq_posattn.attention.disan import FusionGate, glorot_linear
+from fairseq_posattn.attention.dropout import drop
 from fairseq_posattn.attention.headwise import map_to_heads
 from fairseq_posattn.attention.implementations import Attention
 from fairseq_posattn.attention.linear import Linear
@@ -181,7 +182,7 @@ class PositionalSelfAttention(nn.Module):
         batch, length, dim = words.shape
         mapped = map_to_heads(self.hidden_map, words, self.units, self.map_dropout, self.training)
         hidden = self.activation(mapped).view(batch, length, self.units, dim)  # [B, T, K, C]
-        seen = F.dropout(hidden, self.map_dropout, self.training)
+        seen = drop(hidden, self.map_dropout, self.training)
         score_weight = torch.cat([self.key_weight, self.query_weight], dim=1)  # [K, 2S, C]
         scores = torch.einsum("btkc,ksc->bkst", seen, score_weight)
         key_score, query_score = scores.chunk(2, dim=2)  # [B, K, S, T] each
@@ -240,7 +241,7 @@ class PositionFusion(nn.Module):
 
     def forward(self, contexts: Tensor, hidden: Tensor, words: Tensor) -> Tensor:
         """``[B, K, T, C]`` and ``[B, T, C]`` to ``[B, T, C]``; ``hidden`` is not looked at."""
-        seen = F.dropout(words, self.map_dropout, self.training)
+        seen = drop(words, self.map_dropout, self.training)
         logits = self.map(seen).unflatten(-1, (self.groups, -1)).transpose(1, 2)  # [B, K+1, T, C]
         return position_fusion(contexts, words, logits)
 
@@ -336,6 +337,6 @@ class MultiplePositionalSelfAttention(nn.Module):
     def forward(self, words: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
         """``[B, T, C]`` to ``[B, T, output_dim]``; ``key_padding_mask`` bool ``[B, T]``."""
         contexts, hidden = self.attention(words, key_padding_mask)
-        contexts = F.dropout(contexts, self.dropout, self.training)
+        contexts = drop(contexts, self.dropout, self.training)
         fused: Tensor = self.fusion(contexts, hidden, words)
         return fused

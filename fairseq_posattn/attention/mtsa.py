@@ -25,6 +25,7 @@ from fairseq_posattn.attention.call import (
     map_context,
 )
 from fairseq_posattn.attention.choices import check_choice
+from fairseq_posattn.attention.dropout import drop
 from fairseq_posattn.attention.headwise import (
     HeadwiseFusionGate,
     HeadwiseLinear,
@@ -146,7 +147,7 @@ def _attend(
         )  # [B, H, Tq, D], [B, H, Tq, Tk]
         kept = weights
         if p > 0:
-            kept, source = F.dropout(weights, p), F.dropout(source, p)
+            kept, source = drop(weights, p), drop(source, p)
         numerator = torch.matmul(kept, source * value)  # [B, H, Tq, D]
         context = _divide(numerator, denominator).to(value.dtype)
     return (context, weights.to(value.dtype)) if call.need_weights else context
@@ -183,7 +184,7 @@ def _dot_product_form(
         return context_of(attended).to(source.dtype)
 
     if p > 0:
-        numerator = attend(F.dropout(source, p) * value, p)  # [B, H, Tq, D]
+        numerator = attend(drop(source, p) * value, p)  # [B, H, Tq, D]
         denominator = attend(source, 0.0)
     else:
         both = torch.cat([source * value, source], dim=-1)  # [B, H, Tk, 2D]

@@ -11,6 +11,7 @@ from typing_extensions import Unpack
 
 from fairseq_posattn.attention.call import Attended, Call, Options
 from fairseq_posattn.attention.distance import blocked_keys
+from fairseq_posattn.attention.dropout import drop
 from fairseq_posattn.attention.implementations import Attention
 from fairseq_posattn.attention.mechanism import Mechanism
 from fairseq_posattn.attention.relative_shift import relative_shift, relative_unshift
@@ -77,7 +78,7 @@ def _attend(
     by_distance = repeat_ends(by_label, past, future)  # [B, H, Tq, Tq+Tk-1]
     scores = scaled_scores(query, key).add_(relative_shift(by_distance))  # [B, H, Tq, Tk], eq. 5
     weights = masked_softmax(scores, blocked, value.dtype)
-    dropped = F.dropout(weights, call.dropout_p) if call.dropout_p > 0 else weights
+    dropped = drop(weights, call.dropout_p)
     by_label = add_ends(relative_unshift(dropped), past, future)  # [B, H, Tq, labels]
     context = torch.matmul(dropped, value)  # [B, H, Tq, D]
     context = context + torch.matmul(by_label, value_embedding[..., reach, :])  # eq. 3

@@ -4,14 +4,12 @@ A query whose every key is blocked attends to nothing: its weights, its context 
 through them are zero.
 """
 
-from typing import Any
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from fairseq_posattn.attention.call import Attended, Call
+from fairseq_posattn.attention.dropout import dropped_product
 
 
 def scaled_scores(query: Tensor, key: Tensor) -> Tensor:
@@ -55,49 +53,12 @@ def softmax_attention(
         dropout.
     """
     weights, dead = _normalise(scores, blocked, value.dtype)  # [B, H, Tq, Tk]
-    # Dropout copies its input even where it drops nothing.
-    if dropout_p == 0:
-        context = torch.matmul(weights, value)  # [B, H, Tq, D]
-    elif weights.device.type == "cpu" and 0 < dropout_p < 1:
-        # torch has no types for apply
-        context = _DroppedSum.apply(weights, value, dropout_p)  # type: ignore[no-untyped-call]
-    else:
-        context = torch.matmul(F.dropout(weights, dropout_p), value)
+    context = dropped_product(weights, value, dropout_p)  # [B, H, Tq, D]
     if dead is not None:
         context = context.masked_fill(dead, 0.0)
     if not need_weights:
         return context
     return context, weights if dead is None else weights.masked_fill(dead, 0.0)
-
-
-def draw_kept(weights: Tensor, dropout_p: float) -> Tensor:
-    """Which weights dropout keeps, bool, in their shape: those that PyTorch's would keep."""
-    return torch.empty_like(weights, dtype=torch.bool).bernoulli_(1 - dropout_p)
-
-
-class _DroppedSum(torch.autograd.Function):
-    """``dropout(W) V`` as on a GPU: what is kept of the dropout is a byte a weight, not two floats.
-
-    On a CPU PyTorch keeps for the backward pass the factors and the dropped weights.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, weights: Tensor, value: Tensor, dropout_p: float) -> Tensor:
-        seen = draw_kept(weights, dropout_p)
-        # As the product takes it: if that is a copy, a view of all projections need not be kept.
-        value = value.flatten(0, -3).view(value.shape)
-        ctx.save_for_backward(weights, value, seen)
-        ctx.scale = 1 / (1 - dropout_p)
-        return torch.matmul(weights * seen, value).mul_(ctx.scale)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
-        weights, value, seen = ctx.saved_tensors
-        gradient = gradient * ctx.scale
-        of_weights = torch.matmul(gradient, value.transpose(-2, -1)).mul_(seen)
-        of_value = torch.matmul((weights * seen).transpose(-2, -1), gradient)
-        return of_weights, of_value, None
 
 
 def masked_softmax(scores: Tensor, blocked: Tensor | None, dtype: torch.dtype) -> Tensor:

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_posattn.attention.call import Attended
+from fairseq_posattn.attention.dropout import drop
 from fairseq_posattn.attention.linear import Linear
 from fairseq_posattn.attention.softmax import open_dead_rows
 
@@ -102,4 +103,4 @@ class Source2TokenPooling(nn.Module):
         )
 
     def _drop(self, x: Tensor) -> Tensor:
-        return F.dropout(x, self.dropout, self.training)
+        return drop(x, self.dropout, self.training)

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from fairseq_posattn.attention import Source2TokenPooling
 from fairseq_posattn.attention.disan import FusionGate, directional_attention, glorot_linear
+from fairseq_posattn.attention.dropout import drop
 from fairseq_posattn.attention.masks import MaskBank
 from fairseq_posattn.encoders.flags import activation_of, map_dropout_of
 from fairseq_posattn.encoders.recurrent import half_of
@@ -89,7 +90,7 @@ class MaskedSelfAttention(nn.Module):
 
     def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
         """``[B, T, C]`` to ``[B, T, C]``; ``key_padding_mask`` bool ``[B, T]``."""
-        seen = F.dropout(x, self.dropout, self.training)
+        seen = drop(x, self.dropout, self.training)
         length = x.size(1)
         return directional_attention(
             self.key_map(seen),
@@ -151,7 +152,7 @@ class BlockSelfAttention(nn.Module):
         return blocks.join(gate * self.activation(features) + (1 - gate) * x, words.size(1))
 
     def _drop(self, x: Tensor) -> Tensor:
-        return F.dropout(x, self.map_dropout, self.training)
+        return drop(x, self.map_dropout, self.training)
 
 
 class BiBloSAN(nn.Module):

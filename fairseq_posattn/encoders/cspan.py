@@ -6,10 +6,10 @@ Classification", eq. 4 to 9 and Figure 2. Nothing is projected: query, key and v
 
 from argparse import Namespace
 
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_posattn.attention.call import Attended, map_context
+from fairseq_posattn.attention.dropout import drop
 from fairseq_posattn.attention.mechanism import AttentionFunction
 from fairseq_posattn.attention.rpr import RelativePositionAttention
 from fairseq_posattn.attention.san import SAN, dot_product_attention
@@ -110,14 +110,14 @@ class SemanticPositionalAttention(nn.Module):
             key_padding_mask: bool ``[B, T]``, True where padded.
         """
         semantic = self.semantic_norm(self._attend_to_words(words, key_padding_mask))  # S
-        semantic = F.dropout(semantic, self.dropout, self.training)
+        semantic = drop(semantic, self.dropout, self.training)
         if self.lstm is None:
             return semantic
         positional = self.lstm(semantic if self.fusion == "cascaded" else words, key_padding_mask)
         if self.positional_norm is not None:
             attended = self.positional_attention(positional, key_padding_mask, self.impl)
             positional = self.positional_norm(attended)  # P
-        positional = F.dropout(positional, self.dropout, self.training)
+        positional = drop(positional, self.dropout, self.training)
         return semantic + positional if self.residual else positional
 
     def _attend_to_words(self, words, key_padding_mask):

@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_posattn.attention.disan import glorot_linear
+from fairseq_posattn.attention.dropout import drop
 from fairseq_posattn.encoders.cnn import convolution, parse_widths, same_length
 
 
@@ -52,9 +53,9 @@ class HierarchicalCNN(nn.Module):
         for layer in self.convolutions:
             if key_padding_mask is not None:
                 x = x.masked_fill(key_padding_mask.unsqueeze(1), 0.0)
-            seen = F.dropout(x, self.dropout, self.training)
+            seen = drop(x, self.dropout, self.training)
             x = x + F.glu(same_length(layer, seen), dim=1)
-        return self.output_map(F.dropout(x.transpose(1, 2), self.dropout, self.training))
+        return self.output_map(drop(x.transpose(1, 2), self.dropout, self.training))
 
 
 def build(cfg: Namespace, dim: int) -> HierarchicalCNN:

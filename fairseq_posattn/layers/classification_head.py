@@ -7,6 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_posattn.attention.disan import glorot_linear
+from fairseq_posattn.attention.dropout import drop
+from fairseq_posattn.layers.dropout import Dropout
 
 
 def difference_and_product(first: Tensor, second: Tensor) -> Tensor:
@@ -56,7 +58,7 @@ class Highway(nn.Module):
         return gate * self.activation(self.map(self._drop(x))) + (1 - gate) * x
 
     def _drop(self, x: Tensor) -> Tensor:
-        return F.dropout(x, self.map_dropout, self.training)
+        return drop(x, self.map_dropout, self.training)
 
 
 class ClassificationHead(nn.Module):
@@ -87,12 +89,12 @@ class ClassificationHead(nn.Module):
         activation = activation or nn.ELU()
         layers: list[nn.Module] = []
         if hidden_dim:
-            layers += [nn.Dropout(dropout), glorot_linear(input_dim, hidden_dim), activation]
+            layers += [Dropout(dropout), glorot_linear(input_dim, hidden_dim), activation]
         output_dim = hidden_dim or input_dim
         for _ in range(highway_layers):
             outer, inner = (dropout, 0.0) if drop_carried else (0.0, dropout)
-            layers += [nn.Dropout(outer), Highway(output_dim, activation, inner)]
-        layers += [nn.Dropout(dropout), glorot_linear(output_dim, num_classes)]
+            layers += [Dropout(outer), Highway(output_dim, activation, inner)]
+        layers += [Dropout(dropout), glorot_linear(output_dim, num_classes)]
         self.layers = nn.Sequential(*layers)
 
     def forward(self, features: Tensor) -> Tensor:

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
+
+from fairseq_posattn.attention.dropout import drop
 
 
 class Dropout(nn.Dropout):
@@ -12,21 +12,18 @@ class Dropout(nn.Dropout):
 
     Args:
         p: probability of dropping a feature.
-        owner: the name that ``--retain-dropout-modules`` knows it by, that of the module's class.
+        owner: the name that ``--retain-dropout-modules`` knows it by, that of the module's class;
+            none in models that do not generate.
     """
 
-    def __init__(self, p: float, owner: str):
+    def __init__(self, p: float, owner: str = ""):
         super().__init__(p)
         self.owner = owner
         self.retained = False
 
     def forward(self, x: Tensor) -> Tensor:
         """A tensor of any shape to the same."""
-        acts = self.training or self.retained
-        if acts and x.device.type == "cpu" and 0 < self.p < 1:
-            # The same draws. Of these a byte a feature is kept for the backward pass, as on a GPU.
-            return torch.native_dropout(x, self.p, True)[0]
-        return F.dropout(x, self.p, acts)
+        return drop(x, self.p, self.training or self.retained)
 
     def make_generation_fast_(
         self,

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from fairseq_posattn.attention.linear import Linear
 from fairseq_posattn.encoders import ENCODERS, input_dropout_of
 from fairseq_posattn.errors import UsageError, as_usage_error
+from fairseq_posattn.layers.dropout import Dropout
 from fairseq_posattn.models.encoder_config import SentenceEncoderConfig
 from fairseq_posattn.models.registration import all_options
 from fairseq_posattn.models.word_vectors import build_embedding
@@ -66,8 +67,8 @@ class Level(nn.Module):
     def __init__(self, cfg: Namespace, dim: int, longest: int):
         super().__init__()
         cfg = Namespace(**{**vars(cfg), "max_positions": longest})
-        self.input_dropout = nn.Dropout(input_dropout_of(cfg))
-        self.dropout = nn.Dropout(cfg.dropout)
+        self.input_dropout = Dropout(input_dropout_of(cfg))
+        self.dropout = Dropout(cfg.dropout)
         self.encoder = ENCODERS[str(cfg.encoder)](cfg, dim)
         self.output_dim = self.encoder.output_dim
         self.pooling = AdditivePooling(self.output_dim, cfg.pooling_dim)

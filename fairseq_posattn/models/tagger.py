@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from fairseq_posattn.attention.linear import Linear
 from fairseq_posattn.encoders import ENCODERS
 from fairseq_posattn.errors import UsageError, as_usage_error
+from fairseq_posattn.layers.dropout import Dropout
 from fairseq_posattn.models.encoder_config import SentenceEncoderConfig
 from fairseq_posattn.models.registration import all_options
 from fairseq_posattn.models.word_vectors import UNKNOWN_RANGE, build_embedding
@@ -65,7 +66,7 @@ class PosAttnTagger(BaseFairseqModel):
         self.embed_predicate = nn.Embedding(2, cfg.predicate_embed_dim)
         dim = cfg.encoder_embed_dim + cfg.predicate_embed_dim
         self.bias = nn.Parameter(torch.zeros(dim))
-        self.input_dropout = nn.Dropout(cfg.input_dropout)
+        self.input_dropout = Dropout(cfg.input_dropout)
         self.encoder = ENCODERS[str(cfg.encoder)](cfg, dim)
         self.output = Linear(self.encoder.output_dim, num_tags)
         for module in self.encoder.modules():

@@ -15,6 +15,7 @@ from fairseq_posattn.encoders import ENCODERS, input_dropout_of
 from fairseq_posattn.encoders.flags import activation_of, map_dropout_of
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.layers.classification_head import PAIR_FEATURES, ClassificationHead
+from fairseq_posattn.layers.dropout import Dropout
 from fairseq_posattn.layers.ngrams import NGramEmbedding
 from fairseq_posattn.layers.pooling import POOLINGS
 from fairseq_posattn.layers.sentence_batches import (
@@ -53,7 +54,7 @@ class SequenceEncoder(nn.Module):
 
     def __init__(self, cfg: Namespace, dim: int):
         super().__init__()
-        self.dropout = nn.Dropout(input_dropout_of(cfg))
+        self.dropout = Dropout(input_dropout_of(cfg))
         self.encoder = ENCODERS[str(cfg.encoder)](cfg, dim)
         self.pooling = POOLINGS[str(cfg.pooling)](
             self.encoder.output_dim,

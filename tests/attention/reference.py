@@ -5,7 +5,7 @@ import math
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from fairseq_posattn.attention import softmax
+from fairseq_posattn.attention import dropout
 
 # Rows: no padding, right, left, and nothing but padding.
 PADDING = torch.tensor(
@@ -80,8 +80,7 @@ class Draws:
         self.taken = []
         self._generator = torch.Generator().manual_seed(seed)
         monkeypatch.setattr(torch.nn.functional, "dropout", self._drop)
-        monkeypatch.setattr(torch, "native_dropout", lambda *args: (self._drop(*args), None))
-        monkeypatch.setattr(softmax, "draw_kept", self._draw)
+        monkeypatch.setattr(dropout, "draw_kept", self._draw)
 
     def _drop(self, x, p=0.5, training=True, inplace=False):
         if not training or p == 0:
@@ -91,7 +90,7 @@ class Draws:
 
     def _draw(self, x, p):
         kept = torch.rand(x.shape, generator=self._generator, dtype=torch.float64) >= p
-        self.taken.append((p, kept / (1 - p)))
+        self.taken.append((p, kept.double() / (1 - p)))
         return kept
 
     def named(self, p, **shapes):

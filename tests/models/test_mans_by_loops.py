@@ -4,7 +4,7 @@ import pytest
 import torch
 from mans_by_loops import PAD, Draws, Loops, NoDraws, Published, gelu, relu, sinusoid
 
-from fairseq_posattn.attention import softmax
+from fairseq_posattn.attention import dropout
 from fairseq_posattn.layers.builder import build_decoder_layer, build_encoder_layer
 from fairseq_posattn.networks.seq2seq import decoder_layer, encoder_layer
 
@@ -51,8 +51,7 @@ def in_training_or_not(model, training, monkeypatch):
     draws = Draws(seed=3) if training else NoDraws()
     if training:
         monkeypatch.setattr(torch.nn.functional, "dropout", draws.dropout)
-        monkeypatch.setattr(torch, "native_dropout", lambda *args: (draws.dropout(*args), None))
-        monkeypatch.setattr(softmax, "draw_kept", draws.draw)
+        monkeypatch.setattr(dropout, "draw_kept", draws.draw)
     return model.train(training), draws
 
 
