@@ -26,6 +26,7 @@ from fairseq_posattn import commands
 from fairseq_posattn.commands import positive
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.prediction_command import arriving_lines
+from fairseq_posattn.preparation.example import shortened
 
 # By the names of fairseq's fields; and the attention in --json.
 DECODING = {
@@ -170,36 +171,53 @@ def translate(args):
             attention=attention,
             **decoding_of(args),
         )
-        if translator.manifest is None:
+        if translator.lines.manifest is None:
             say(f"{args.checkpoints[0]}: its data has no preparation.json: text is taken as it is")
         is_typed = file.isatty() or not sys.stderr.isatty()
         bar = stack.enter_context(tqdm(disable=is_typed, unit=" lines"))
-        groups = arriving_lines(file.fileno(), args.buffer_size, name)
+        groups, number = arriving_lines(file.fileno(), args.buffer_size, name), 0
         for texts, forced, wrong in requests(groups, name, args):
-            for found in translator(texts, args.batch_size, args.max_tokens, **forced):
+            translations = translator(texts, args.batch_size, args.max_tokens, **forced)
+            for found in translations:
                 answers = [one.text for one in found.hypotheses] or [""]
                 print(*([found.as_json()] if args.json else answers), sep="\n")
             sys.stdout.flush()
+            for row, found in enumerate(translations):
+                if found.failed:
+                    say(f"{name}:{number + row + 1}: {unmet(texts[row], forced, row)}")
+            number += len(texts)
             bar.update(len(texts))
-            if warning := translator.unknown.warning():
+            if warning := translator.lines.unknown.warning():
                 say(f"{name}: {warning}")
             if wrong:
                 raise wrong
-        tell(translator, name)
+        tell_of_cuts(translator.lines, name)
 
 
-def tell(translator, name):
-    """Warnings of lines that were not translated as they stood."""
-    for count, told in (
-        (translator.cut, f"cut to the {translator.longest:,} pieces that the model reads"),
-        (
-            translator.failed,
-            "answered with a blank line: no translation with that prefix or these constraints was "
-            "found within --max-len-a, --max-len-b and --no-repeat-ngram-size",
-        ),
-    ):
-        if count:
-            say(f"{name}: {'1 line was' if count == 1 else f'{count:,} lines were'} {told}")
+def unmet(text, forced, row):
+    """What there is to say of a line that has no translation as it should be.
+
+    Args:
+        text: of the line.
+        forced: what translations of the lines must have, as the translator took it.
+        row: of the line among them.
+    """
+    asked = ""
+    if "constraints" in forced:
+        asked = f" with {', '.join(map(shortened, forced['constraints'][row]))} in it"
+    elif "prefixes" in forced:
+        asked = f" that begins with {shortened(forced['prefixes'][row])}"
+    return (
+        f"answered with a blank line: no translation of {shortened(text)}{asked} was found within "
+        "--max-len-a, --max-len-b and --no-repeat-ngram-size"
+    )
+
+
+def tell_of_cuts(lines, name):
+    """Warn of lines that were longer than the model reads."""
+    if count := lines.cut:
+        told = f"cut to the {lines.longest:,} pieces that the model reads"
+        say(f"{name}: {'1 line was' if count == 1 else f'{count:,} lines were'} {told}")
 
 
 def say(warning):

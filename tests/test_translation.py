@@ -22,6 +22,8 @@ from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation import manifest
 from fairseq_posattn.preparation.manifest import Manifest
 from fairseq_posattn.trained_model import load as load_checkpoint
+from fairseq_posattn.translation import lines
+from fairseq_posattn.translation import translator as translator_module
 
 FIXTURE = Path(__file__).parent / "fixtures" / "translation"
 CHECKPOINT = FIXTURE / "checkpoint.pt"
@@ -67,7 +69,7 @@ def test_it_translates_as_fairseq_generate_does_whatever_shares_a_batch(translat
 
 def test_a_batch_in_any_order_is_answered_in_it(translator, source, monkeypatch):
     """fairseq sorts it by length."""
-    monkeypatch.setattr(translation, "batches", lambda lengths, *_: [range(len(lengths))])
+    monkeypatch.setattr(translator_module, "batches", lambda lengths, *_: [range(len(lengths))])
     assert [found.text for found in translator(source)] == EXPECTED
 
 
@@ -131,8 +133,8 @@ def test_json_has_the_scores_of_all_hypotheses(tmp_path, capsys, source):
 
 
 def test_of_a_mark_of_the_dictionary_a_line_has_only_the_letters(translator):
-    dictionary = translator.dictionary
-    tokens = translator.encode("a </s> <pad> b").tokens.tolist()
+    dictionary = translator.lines.dictionary
+    tokens = translator.lines.encode("a </s> <pad> b").tokens.tolist()
     unknown = dictionary.unk()
     assert tokens == [
         dictionary.index("a"),
@@ -200,7 +202,7 @@ def test_a_translation_begins_as_it_is_told_whatever_shares_a_batch(source):
         for one in found.hypotheses:
             assert one.text.split()[: len(prefix.split())] == prefix.split()
             assert len(one.text.split()) >= 4
-    assert translator.failed == 0
+    assert not any(found.failed for found in together)
 
 
 def test_a_greedy_translation_goes_on_from_its_own_beginning(source):
@@ -243,15 +245,13 @@ def test_what_no_translation_can_have_costs_the_others_nothing(source):
     ):
         found = translator([source[0], source[0], source[1]], **forced)
         assert [one.text for one in found] == [expected[0], "", expected[1]]
-        assert translator.failed == 1
+        assert [one.failed for one in found] == [False, True, False]
 
 
 def test_words_that_must_be_there_are_made_pieces_as_the_target_is(data, monkeypatch):
-    monkeypatch.setattr(
-        translation, "splitter", lambda folder, told, language: f"{{}} {language}".format
-    )
+    monkeypatch.setattr(lines, "splitter", lambda folder, told, language: f"{{}} {language}".format)
     translator = load(data=data, constraints="unordered")
-    line = translator.encode("a", "B", ["C"])
+    line = translator.lines.encode("a", "B", ["C"])
     target = translator.task.target_dictionary
     unknown = target.unk()
     assert line.pieces == ("a", "de")
@@ -310,7 +310,30 @@ def test_constraints_come_after_tabs(tmp_path, capsys, source):
     first, second, third = output.out.splitlines()
     assert " B" in first[first.index("C C") :]
     assert (second, third) == (EXPECTED[1], "")
-    assert f"warning: {text}: 1 line was answered with a blank line: no translation" in output.err
+    assert output.err.splitlines()[-1] == (
+        f"warning: {text}:3: answered with a blank line: no translation of {source[2]!r} with "
+        f"{'A ' * 20!r} in it was found within --max-len-a, --max-len-b and --no-repeat-ngram-size"
+    )
+
+
+def test_what_cannot_be_is_named_by_line_and_words(tmp_path, capsys, source):
+    """Whichever buffer it comes in; a prefix, too."""
+    text = written(tmp_path, f"{source[0]}\n\n{source[1]}\tC\t{'A B ' * 6}\n{source[2]}\n")
+    assert command("--input", text, "--constraints", "--buffer-size", 2, "--max-len-b", 9) == 0
+    output = capsys.readouterr()
+    assert output.out.splitlines() == [EXPECTED[0], "", "", EXPECTED[2]]
+    said = [line for line in output.err.splitlines() if "answered with" in line]
+    assert len(said) == 1
+    assert f"{text}:3: " in said[0] and f"of {source[1]!r} with 'C', {'A B ' * 6!r} in" in said[0]
+
+    beginning = tmp_path / "prefixes"
+    beginning.write_text("\n\n" + "A B " * 6 + "\n\n")
+    text.write_text(f"{source[0]}\n\n{source[1]}\n{source[2]}\n")
+    assert command("--input", text, "--prefixes", beginning, "--max-len-b", 9) == 0
+    said = capsys.readouterr().err
+    assert (
+        f"{text}:3: " in said and f"no translation of {source[1]!r} that begins with 'A B" in said
+    )
 
 
 # --- Attention -----------------------------------------------------------------------------------
@@ -324,7 +347,7 @@ def test_attention_is_that_of_the_last_layer_reading_the_whole_translation(model
     for text, translated in zip(source, found, strict=True):
         [model, *_] = translator.models
         best = translated.hypotheses[0]
-        tokens = translator.encode(text).tokens[None]
+        tokens = translator.lines.encode(text).tokens[None]
         target = translator.task.target_dictionary
         written = [target.index(piece) for piece in best.pieces.split()]
         with torch.no_grad():
@@ -378,7 +401,7 @@ def data(tmp_path):
 
 def test_text_is_made_pieces_and_plain_again(data, source, monkeypatch):
     translator = load(data=data)
-    assert translator.split("AB,c") == "a@@ b , c"
+    assert translator.lines.split("AB,c") == "a@@ b , c"
     texts = [found.text for found in translator([f"  {line.upper()} " for line in source])]
     assert texts == EXPECTED
     pieces = iter(["A@@ B , C &apos;s"])
@@ -400,7 +423,7 @@ def test_an_ensemble_of_equals_is_each_of_them(source):
 def test_models_of_other_dictionaries_do_not_go_together(monkeypatch):
     trained = [load_checkpoint(str(CHECKPOINT), str(FIXTURE / "data")) for _ in range(2)]
     trained[1].task.target_dictionary.add_symbol("Q")
-    monkeypatch.setattr(translation, "load_checkpoint", lambda path, data: trained[int(path)])
+    monkeypatch.setattr(translator_module, "load_checkpoint", lambda path, data: trained[int(path)])
     with pytest.raises(UsageError, match="different dictionaries of the target"):
         load("0", "1")
 

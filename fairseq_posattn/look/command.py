@@ -22,7 +22,7 @@ from fairseq_posattn.commands import positive
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.files import check_writable, write_text
 from fairseq_posattn.preparation.text.lines import parallel_lines, read_lines
-from fairseq_posattn.translation_command import DECODING, say, tell
+from fairseq_posattn.translation_command import DECODING, say, tell_of_cuts
 
 PORT = 8000
 MOST_WEIGHTS = 6_000_000  # of a page: about 20 MB
@@ -115,7 +115,7 @@ def look(args):
     if warning := view.unknown.warning():
         say(f"{args.sentences}: {warning}")
     if view.writes:
-        tell(view.translator, args.sentences)
+        tell_of_cuts(view.translator.lines, args.sentences)
     if args.output:
         text = page(view.description(), sentences)
         write_text(args.output, text)

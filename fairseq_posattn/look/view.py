@@ -127,7 +127,7 @@ class TranslationView(View):
     def __init__(self, trained: TrainedModel, translator: Translator, shown: Sequence[Place]):
         super().__init__(trained, shown)
         self.translator = translator
-        self.unknown = translator.unknown
+        self.unknown = translator.lines.unknown
         cfg = translator.task.cfg
         self.about = f"{cfg.source_lang} to {cfg.target_lang}"
         sides = {places.SOURCE: cfg.source_lang}
@@ -135,7 +135,7 @@ class TranslationView(View):
         self.languages = {row: name for row, name in sides.items() if len(name) in (2, 3)}
 
     def __call__(self, text, target=None, room=None):
-        line = self.translator.encode(text)
+        line = self.translator.lines.encode(text)
         source = line.tokens
         if not len(source):
             raise UsageError("there are no words in it")
@@ -146,7 +146,8 @@ class TranslationView(View):
             best = translated.hypotheses[0]
             outcome, pieces = {"text": best.text, "score": round(best.score, 3)}, best.pieces
         else:
-            outcome, pieces = {"text": target, "given": True}, self.translator.split_target(target)
+            outcome = {"text": target, "given": True}
+            pieces = self.translator.lines.split_target(target)
         dictionary = self.translator.task.target_dictionary
         written = dictionary.encode_line(pieces, add_if_not_exist=False).long()
         longest = self.trained.model.max_decoder_positions()
@@ -165,7 +166,7 @@ class TranslationView(View):
         )
         target_words = _names(written, dictionary)
         rows = {
-            places.SOURCE: _names(source, self.translator.dictionary),
+            places.SOURCE: _names(source, self.translator.task.source_dictionary),
             places.TARGET: target_words,
             places.WRITTEN: [START, *target_words[:-1]],
         }
@@ -223,7 +224,7 @@ def open_view(
         UsageError: the model cannot be loaded, or has nothing to show.
     """
     trained = load(checkpoint, data)
-    if isinstance(trained.task, translation.TranslationTask):
+    if translation.translates(trained):
         shown = places.of_translation(trained)
         translator = translation.translator_of([trained], device="cpu", **decoding)
         return TranslationView(trained, translator, choose(shown, layers, names))

@@ -1,6 +1,7 @@
-"""Text of which the model knows hardly a word is told in a line."""
+"""Text of which the model knows hardly a word, or words that it cannot write, are told."""
 
 import shutil
+from functools import partial
 from pathlib import Path
 
 import forked_commands
@@ -33,3 +34,23 @@ def test_who_translates_it_is_warned(tmp_path, user_dir):
     assert unknown.startswith(f"fairseq_posattn: warning: {count} of {count} words are unknown")
     assert strange.count("\n") == unknown.count("\n") == 1
     assert half == known == ""
+
+
+def test_constraints_that_cannot_be_met_cost_the_others_nothing(tmp_path, user_dir):
+    (tmp_path / "text").write_text("a b\ta b\na b\tC C C C C C\nb a\n")
+    flags = [FIXTURE / "data", "--path", FIXTURE / "checkpoint.pt", "--cpu", "--beam", "2"]
+    flags += ["--user-dir", user_dir, "--buffer-size", "3", "--max-len-b", "4", "--constraints"]
+    commands = [("interactive", flags, tmp_path / "text")]
+    [(code, output, errors)] = forked_commands.run_all(user_dir, commands, tmp_path)
+    assert code == 0, errors
+    assert [line[:3] for line in output.splitlines() if line.startswith("H-")] == ["H-0", "H-2"]
+    assert errors.splitlines()[-1] == (
+        "fairseq_posattn: warning: no translation of 'a b' with 'C C C C C C' in it was found "
+        "within --max-len-a, --max-len-b and --no-repeat-ngram-size"
+    )
+
+    log = tmp_path / "fairseq.log"
+    without = partial(forked_commands.leave_out, "unmet_constraints")
+    options = {"stdin": tmp_path / "text", "before": without}
+    assert forked_commands.run("interactive", flags, log, **options) != 0
+    assert "AssertionError: 4 < 4" in log.read_text()

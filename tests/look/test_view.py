@@ -82,7 +82,7 @@ def test_weights_are_those_of_the_cross_attention_that_the_decoder_returns(trans
     sentence = view("a b c", "C B A")
     model, dictionary = view.trained.model, view.translator.task.target_dictionary
     written = dictionary.encode_line("C B A", add_if_not_exist=False).long()
-    source = view.translator.encode("a b c").tokens[None]
+    source = view.translator.lines.encode("a b c").tokens[None]
     before = torch.cat([written[-1:], written[:-1]])[None]
     for layer in model.decoder.layers:
         layer.make_generation_fast_(need_attn=True)

@@ -1,29 +1,17 @@
-"""Translations and summaries of plain text, from a trained model.
+"""The search for translations of lines of text, by one model or several."""
 
-    from fairseq_posattn import translation
-
-    translator = translation.load("checkpoints/iwslt14/checkpoint_best.pt")
-    translator("Guten Morgen!").text
-
-``posattn translate`` and ``posattn summarize`` do the same from the command line.
-"""
-
-import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import fields, replace
 from os import PathLike
 from pathlib import Path
 from types import SimpleNamespace
 
 import torch
-from torch import Tensor
 
-from fairseq_posattn.alignment import Alignment, align
+from fairseq_posattn.alignment import align
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.plugin import register
-from fairseq_posattn.preparation import manifest
-from fairseq_posattn.preparation.plain_text import joiner, splitter, whole_words
 
 register()  # before the first import of fairseq, which it quiets
 
@@ -33,61 +21,15 @@ from fairseq.dataclass.configs import GenerationConfig  # noqa: E402
 from fairseq.tasks.translation import TranslationTask  # noqa: E402
 from fairseq.token_generation_constraints import pack_constraints  # noqa: E402
 
-from fairseq_posattn.data.unknown_words import UnknownWords  # noqa: E402
 from fairseq_posattn.forced_search import ForcedSearch  # noqa: E402
 from fairseq_posattn.trained_model import TrainedModel  # noqa: E402
 from fairseq_posattn.trained_model import load as load_checkpoint  # noqa: E402
+from fairseq_posattn.translation.hypotheses import BLANK, Hypothesis, Translation  # noqa: E402
+from fairseq_posattn.translation.lines import Line, Lines  # noqa: E402
 
 BATCH_SIZE, MAX_TOKENS = 128, 8000
-MANY_UNKNOWN = 0.1
 CONSTRAINTS = ("ordered", "unordered")
 NO_NUMBER = "what the model gives is no number (NaN or infinite)"
-
-
-@dataclass(frozen=True)
-class Hypothesis:
-    """One way to translate a sentence.
-
-    Attributes:
-        text: plain.
-        score: log-probability, base 2, by length and its penalty, as fairseq's commands print it.
-        pieces: what the model wrote, with spaces between.
-        alignment: of its words, if it was asked for.
-    """
-
-    text: str
-    score: float
-    pieces: str
-    alignment: Alignment | None = field(default=None, compare=False)
-
-    def as_json(self) -> dict:
-        """What there is, as a dictionary for JSON."""
-        found = {"text": self.text, "score": round(self.score, 6), "pieces": self.pieces}
-        return found | ({"attention": self.alignment.as_json()} if self.alignment else {})
-
-
-@dataclass(frozen=True)
-class Translation:
-    """What a model makes of a line: the best hypothesis first; of a blank line none.
-
-    Attributes:
-        hypotheses: as many as ``nbest``.
-    """
-
-    hypotheses: tuple[Hypothesis, ...] = ()
-
-    @property
-    def text(self) -> str:
-        """The best one; empty for a blank line."""
-        return self.hypotheses[0].text if self.hypotheses else ""
-
-    def as_json(self) -> str:
-        """A JSON object: the text and, of all hypotheses, text, score, pieces and attention."""
-        found = [one.as_json() for one in self.hypotheses]
-        return json.dumps({"text": self.text, "hypotheses": found}, ensure_ascii=False)
-
-
-BLANK = Translation()
 
 
 def load(
@@ -135,8 +77,13 @@ def translator_of(
     return Translator(trained, torch.device(device), _generation(decoding), attention)
 
 
+def translates(trained: TrainedModel) -> bool:
+    """Whether its model translates or summarises."""
+    return isinstance(trained.task, TranslationTask)
+
+
 def _check(one, first):
-    if not isinstance(one.task, TranslationTask):
+    if not translates(one):
         raise UsageError(
             f"{one.path} neither translates nor summarises: it was trained with --task "
             f"{one.task.cfg._name}, not translation"
@@ -165,44 +112,17 @@ def _generation(decoding):
     return config
 
 
-@dataclass(frozen=True)
-class Line:
-    """What a model is given of a line, as numbers of pieces.
-
-    Attributes:
-        pieces: of the sentence, as text.
-        tokens: the sentence with the mark of its end; empty for a blank line.
-        prefix: with what the translation begins.
-        constraints: what the translation has in it.
-    """
-
-    pieces: tuple[str, ...]
-    tokens: Tensor
-    prefix: Tensor
-    constraints: tuple[Tensor, ...]
-
-    @property
-    def is_forced(self) -> bool:
-        """Whether its translation may not be just any."""
-        return bool(len(self.prefix) or self.constraints)
-
-
 class Translator:
     """Called with lines of plain text; made by :func:`load`.
 
     Attributes:
-        manifest: what says how text is split and joined; None where nothing does: then words are
-            taken as they stand, and what the model writes is not joined.
-        unknown: counts the pieces that the dictionary lacks.
-        cut: how many lines were longer than the model reads, and so were cut.
-        failed: how many lines no translation was found for that has their prefix and constraints.
+        lines: makes of text what the models read, and plain text of what they write.
     """
 
     def __init__(self, trained: Sequence[TrainedModel], device, generation, attention=None):
         self.task = trained[0].task
         self.path = trained[0].path
         self.device = device
-        cfg = self.task.cfg
         self.models = [one.model.to(device) for one in trained]
         self.generation = generation
         self.attention = attention
@@ -211,17 +131,10 @@ class Translator:
         for model in self.models:
             model.prepare_for_inference_(SimpleNamespace(generation=asked))
         self.generator = self.task.build_generator(self.models, generation, ForcedSearch)
-        self.dictionary = self.task.source_dictionary
         limits = [model.max_positions() for model in self.models]
-        self.longest = utils.resolve_max_positions(self.task.max_positions(), *limits)[0]
-        self.unknown = UnknownWords(share=MANY_UNKNOWN)
-        self.cut = self.failed = 0
-        folder = Path(utils.split_paths(cfg.data)[0])
-        told = self.manifest = manifest.read(folder)
-        self.split = splitter(folder, told, cfg.source_lang) if told else str.strip
-        self.split_target = splitter(folder, told, cfg.target_lang) if told else str.strip
-        self.join = joiner(told, cfg.target_lang) if told else str
-        self.subwords = told and told.subwords
+        longest = utils.resolve_max_positions(self.task.max_positions(), *limits)[0]
+        folder = Path(utils.split_paths(self.task.cfg.data)[0])
+        self.lines = Lines(folder, self.task, longest, generation.prefix_size)
 
     def __call__(
         self,
@@ -273,42 +186,10 @@ class Translator:
         for name, given in (("prefixes", prefixes), ("constraints", constraints)):
             if len(given) != len(texts):
                 raise UsageError(f"{name}: {len(given)} for {len(texts)} texts")
-        return list(map(self.encode, texts, prefixes, constraints))
-
-    def encode(self, text: str, prefix: str = "", constraints: Sequence[str] = ()) -> Line:
-        """What the model is given of a line; what is longer than it reads is cut."""
-        pieces, tokens = self._pieces(text, self.split, self.dictionary)
-        if len(tokens) >= self.longest:
-            self.cut += 1
-            tokens, pieces = tokens[: self.longest - 1], pieces[: self.longest - 1]
-        end = tokens.new_tensor([self.dictionary.eos()] if pieces else [])
-        size = self.generation.prefix_size or None
-        parts = [constraints] if isinstance(constraints, str) else constraints
-        forced = map(self._target, parts)
-        return Line(
-            tuple(pieces),
-            torch.cat([tokens, end]),
-            self._target(prefix)[:size],
-            tuple(part for part in forced if len(part)),
-        )
-
-    def _target(self, text):
-        return self._pieces(text, self.split_target, self.task.target_dictionary)[1]
-
-    def _pieces(self, text, split, dictionary):
-        """The pieces of a text, and their numbers."""
-        pieces = split(text).split()
-        # What text holds is words: none of it is padding or the end.
-        numbers = (dictionary.index(piece) for piece in pieces)
-        known = [
-            number if number >= dictionary.nspecial else dictionary.unk() for number in numbers
-        ]
-        tokens = torch.tensor(known, dtype=torch.long)
-        self.unknown.add(tokens, dictionary)
-        return pieces, tokens
+        return list(map(self.lines.encode, texts, prefixes, constraints))
 
     def translate(self, batch: Sequence[Line]) -> list[Translation]:
-        """As :meth:`__call__`, for what :meth:`encode` gave, all at once; none of it blank."""
+        """As :meth:`__call__`, of what :meth:`.Lines.encode` gave, all at once; none is blank."""
         self._check_lengths(max(len(line.tokens) for line in batch))
         lengths = [len(line.tokens) for line in batch]
         packed = pack_constraints([line.constraints for line in batch])
@@ -327,8 +208,9 @@ class Translator:
             prefix_tokens=self._prefixes([batch[row].prefix for row in rows]),
             constraints=sample.get("constraints"),
         )
+        pad = self.task.source_dictionary.pad()
         translated = {
-            row: self._translation(batch[row], hypotheses, source.ne(self.dictionary.pad()))
+            row: self._translation(batch[row], hypotheses, source.ne(pad))
             for row, hypotheses, source in zip(
                 rows, found, sample["net_input"]["src_tokens"], strict=True
             )
@@ -359,9 +241,9 @@ class Translator:
         ]
         if not begun and not line.is_forced and self.generation.no_repeat_ngram_size != 1:
             raise UsageError(f"{self.path}: {NO_NUMBER}")
-        self.failed += not begun
         best = begun[: self.generation.nbest]
-        return Translation(tuple(self._hypothesis(found, line, is_word) for found in best))
+        found = tuple(self._hypothesis(one, line, is_word) for one in best)
+        return Translation(found, failed=not begun)
 
     def _hypothesis(self, found, line, is_word):
         score = float(found["score"]) / math.log(2)
@@ -375,10 +257,9 @@ class Translator:
         alignment = None
         if self.attention and written and len(found["attention"]):
             weights = found["attention"][is_word][:, written].T  # [T, S + 1]
-            kind = self.subwords if self.attention == "words" else None
+            kind = self.lines.subwords if self.attention == "words" else None
             alignment = align(line.pieces, pieces.split(" "), weights.cpu(), kind)
-        text = self.join(whole_words(pieces, self.subwords))
-        return Hypothesis(text, score, pieces, alignment)
+        return Hypothesis(self.lines.plain(pieces), score, pieces, alignment)
 
 
 def batches(lengths: Sequence[int], batch_size: int, max_tokens: int) -> Iterator[list[int]]:

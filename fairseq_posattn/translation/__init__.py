@@ -1,0 +1,14 @@
+"""Translations and summaries of plain text, from a trained model.
+
+    from fairseq_posattn import translation
+
+    translator = translation.load("checkpoints/iwslt14/checkpoint_best.pt")
+    translator("Guten Morgen!").text
+
+``posattn translate`` and ``posattn summarize`` do the same from the command line.
+"""
+
+from fairseq_posattn.translation.hypotheses import Hypothesis, Translation
+from fairseq_posattn.translation.translator import Translator, load, translates, translator_of
+
+__all__ = ["Hypothesis", "Translation", "Translator", "load", "translates", "translator_of"]
