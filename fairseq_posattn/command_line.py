@@ -9,7 +9,7 @@ from fairseq_posattn.commands import end
 # Name: the module, whose main(arguments, prog) does the work and returns the exit status, and a
 # line for --help.
 COMMANDS = {
-    "analysis": ("fairseq_posattn.analysis.__main__", "look into a trained model"),
+    "analysis": ("fairseq_posattn.analysis_command", "look into a trained model"),
     "average": ("fairseq_posattn.averaging", "the mean of several checkpoints' weights"),
     "curves": ("fairseq_posattn.curves_command", "losses, scores and learning rates, drawn"),
     "export": ("fairseq_posattn.export.command", "a model for Hugging Face, ONNX, int8"),

@@ -25,13 +25,13 @@ STOREYS = [
     ["plugin"],
     ["trained_model", "averaging", "role_prediction", "alignment", "forced_search"],
     ["analysis", "prediction", "role_prediction", "news_ranking", "translation"],
-    ["prediction_command", "ranking_command", "training_command"],
+    ["analysis_command", "prediction_command", "ranking_command", "training_command"],
     ["translation_command"],
     ["look"],
     ["summarization_command", "export"],
     ["recipes"],
     ["pages"],
-    ["__main__"],
+    ["__main__", "analysis.__main__"],
     ["command_line"],
 ]
 # Both are work on plain text. That no two of their modules import each other is tested below.
