@@ -67,6 +67,13 @@ def parts(tiny: bool, multi30k: Path | None = None) -> dict[str, list[Step]]:
         sizes = ("--sentences", 1, "--source-length", 4, "--target-length", 3, "--warmup", 0)
         updates, batches = (*sizes, "--updates", 1), (*sizes, "--batches", 1, "--beam", 2)
         recipe = ("--tiny", "--dry-run")
+    compiled = [
+        Step(
+            f"switches_compiled_{pair}",
+            benchmark("switches", "--pairs", pair, *device, *updates, "--compile"),
+        )
+        for pair in pairs[: 0 if tiny else 1]  # which compiles for minutes
+    ]
     half = () if tiny else ("--dtype", "float16")
     compared = (*device, "--mechanisms", *mechanisms, *attention, "--lengths")
     return {
@@ -91,8 +98,10 @@ def parts(tiny: bool, multi30k: Path | None = None) -> dict[str, list[Step]]:
                     f"update_{pair}",
                     benchmark("update", "--pairs", pair, *device, *half, *updates),
                 ),
+                Step(f"switches_{pair}", benchmark("switches", "--pairs", pair, *device, *updates)),
             )
-        ],
+        ]
+        + compiled,
         "tiles": [
             Step(f"tiles_{name}", benchmark("tiles", *device, "--mechanisms", name, *tiles))
             for name in mechanisms

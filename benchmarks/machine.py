@@ -1,9 +1,14 @@
-"""What a measurement ran on, for the head of every report, and waiting for the device."""
+"""What a measurement ran on, for the head of every report, waiting for the device, and memory."""
 
+import ctypes
+import multiprocessing
 import platform
+import resource
 import time
 
 import torch
+
+M_MMAP_THRESHOLD = -3  # of malloc.h: blocks of so many bytes are mapped by themselves
 
 
 def describe(device: str, dtype: str) -> dict:
@@ -41,3 +46,33 @@ def now(device: str) -> float:
         return time.process_time()
     torch.cuda.synchronize()
     return time.perf_counter()
+
+
+def peak_bytes(work, device: str) -> int:
+    """The most memory that ``work()`` has at a time, beyond what there was before.
+
+    On a CPU it works in a process of its own, and what counts is all that is resident, the code of
+    libraries among it; what is freed is given back at once, so that how the heap happens to lie
+    does not count. It is forked: PyTorch may not have had several threads before. On a GPU it is
+    what PyTorch has allocated.
+    """
+    if device == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        work()
+        return torch.cuda.max_memory_allocated() - before
+    context = multiprocessing.get_context("fork")
+    receive, send = context.Pipe(duplex=False)
+    process = context.Process(target=_grow, args=(work, send))
+    process.start()
+    send.close()
+    grown: int = receive.recv()  # EOFError if it has failed
+    process.join()
+    return grown
+
+
+def _grow(work, send) -> None:
+    ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, 2**16)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    work()
+    send.send(1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before))

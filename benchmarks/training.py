@@ -5,11 +5,13 @@
 
 The two models of a pair have equally many layers and, to within a percent or so, parameters. They
 take turns, update by update, on the same random sentences. An update is the forward pass, the
-label-smoothed loss, the backward pass and a step of Adam.
+label-smoothed loss, the backward pass and a step of Adam. Memory is the most that model, gradients,
+moments and update have at a time, before the models take turns, each alone.
 """
 
 import argparse
 import statistics
+from functools import partial
 
 import machine
 import torch
@@ -34,6 +36,7 @@ def trainer(model, batch, padding, device):
 
     def update():
         start = machine.now(device)
+        optimizer.zero_grad()
         output = model(batch.source, batch.lengths, batch.previous)[0]
         loss = torch.nn.functional.cross_entropy(
             output.flatten(0, 1).float(),
@@ -41,7 +44,6 @@ def trainer(model, batch, padding, device):
             ignore_index=padding,
             label_smoothing=0.1,
         )
-        optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         return machine.now(device) - start
@@ -49,10 +51,26 @@ def trainer(model, batch, padding, device):
     return update
 
 
+def memory(name, words, batch, arguments):
+    """Bytes of both models' updates, the second of which has all that there ever is."""
+
+    device = arguments.device
+
+    def two_updates(stock):
+        command = pairs.command(name, stock)
+        model = pairs.build(*command, words, device, arguments.dtype)
+        update = trainer(model, batch, words.pad(), device)
+        update()
+        update()
+
+    return [machine.peak_bytes(partial(two_updates, stock), device) for stock in (False, True)]
+
+
 def time_pair(name, arguments):
     words = pairs.dictionary(pairs.PAIRS[name].words)
     shape = pairs.batch_shape(name, arguments)
     batch = pairs.random_batch(words, shape, arguments.device)
+    peak, stock_peak = memory(name, words, batch, arguments)
     models = pairs.build_pair(name, words, arguments)
     updates = [trainer(model, batch, words.pad(), arguments.device) for model in models]
     ours, theirs = pairs.take_turns(name, updates, arguments.updates, arguments.warmup, "update")
@@ -63,6 +81,9 @@ def time_pair(name, arguments):
         "updates": arguments.updates,
         "parameters": pairs.parameters(models[0]),
         "stock_parameters": pairs.parameters(models[1]),
+        "peak_bytes": peak,
+        "stock_peak_bytes": stock_peak,
+        "memory_ratio": round(peak / stock_peak, 3),
         "words_per_second": round(batch.words / statistics.median(ours)),
         "stock_words_per_second": round(batch.words / statistics.median(theirs)),
         **pairs.compare(ours, theirs),
@@ -73,7 +94,8 @@ LINE = (
     "{arch} ({parameters:,} parameters, {words_per_second:,} words/s) against "
     "{stock} ({stock_parameters:,}, {stock_words_per_second:,}), {sentences} sentences of "
     "up to {source_length} to {target_length} words: time per update x {time_ratio:.2f} "
-    "(median of {updates}; {time_ratio_lowest:.2f} to {time_ratio_highest:.2f})"
+    "(median of {updates}; {time_ratio_lowest:.2f} to {time_ratio_highest:.2f}), "
+    "peak memory x {memory_ratio:.2f}"
 )
 
 

@@ -65,8 +65,8 @@ PAIRS = {
 }
 
 
-def add_arguments(parser):
-    """The options that all measurements of pairs have."""
+def add_arguments(parser, dtype=True):
+    """The options that all measurements of pairs have; ``dtype`` only where one is chosen."""
     parser.add_argument(
         "--pairs", nargs="+", choices=PAIRS, default=list(PAIRS), help="architectures to time"
     )
@@ -75,12 +75,13 @@ def add_arguments(parser):
     parser.add_argument("--source-length", type=int, help=f"words of the longest source {sizes}")
     parser.add_argument("--target-length", type=int, help=f"words of the longest target {sizes}")
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"], help="(default: cpu)")
-    parser.add_argument(
-        "--dtype",
-        choices=["float32", "float16", "bfloat16"],
-        default="float32",
-        help="precision (default: float32)",
-    )
+    if dtype:
+        parser.add_argument(
+            "--dtype",
+            choices=["float32", "float16", "bfloat16"],
+            default="float32",
+            help="precision (default: float32)",
+        )
     parser.add_argument(
         "--json", type=output_file, metavar="FILE", help="also write the results here"
     )
@@ -103,12 +104,17 @@ def build(arch: str, flags: str, words: Dictionary, device: str, dtype: str):
     return models.build_model(cfg.model, task).to(device, getattr(torch, dtype))
 
 
+def command(name: str, stock: bool) -> tuple[str, str]:
+    """Architecture and flags of our model, or of the stock one."""
+    if not stock:
+        return name, EMBEDDINGS
+    return PAIRS[name].stock, f"{EMBEDDINGS} {DROPOUTS} {PAIRS[name].flags}"
+
+
 def build_pair(name: str, words: Dictionary, arguments) -> list:
     """Our model and the stock one."""
-    pair = PAIRS[name]
     precision = (words, arguments.device, arguments.dtype)
-    stock = f"{EMBEDDINGS} {DROPOUTS} {pair.flags}"
-    return [build(name, EMBEDDINGS, *precision), build(pair.stock, stock, *precision)]
+    return [build(*command(name, stock), *precision) for stock in (False, True)]
 
 
 def batch_shape(name: str, arguments) -> dict:
@@ -170,7 +176,7 @@ def parameters(model) -> int:
 def run(arguments, time_pair, line: str):
     """Time the pairs that are asked for, print ``line`` of each and write all to ``--json``."""
     logging.disable(logging.INFO)
-    report = machine.describe(arguments.device, arguments.dtype)
+    report = machine.describe(arguments.device, getattr(arguments, "dtype", "float32"))
     report["pairs"] = [time_pair(name, arguments) for name in arguments.pairs]
     print("{device}, {threads} threads, {dtype}, torch {torch}".format(**report))
     for pair in report["pairs"]:

@@ -80,9 +80,14 @@ def launches(update, part):
     """How many kernels or operations a part is."""
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as recorded:
         getattr(update, part)()
-    if update.device == "cuda":
-        return sum(event.name.startswith(LAUNCHES) for event in recorded.events())
-    operations = [event for event in recorded.events() if event.name.startswith("aten::")]
+    return count_launches(recorded.events(), update.device)
+
+
+def count_launches(events, device):
+    """Of what the profiler recorded."""
+    if device == "cuda":
+        return sum(event.name.startswith(LAUNCHES) for event in events)
+    operations = [event for event in events if event.name.startswith("aten::")]
     return sum(
         event.cpu_parent is None or not event.cpu_parent.name.startswith("aten::")
         for event in operations

@@ -16,12 +16,40 @@ def training(results: Results) -> str:
     rows = [
         [
             *(_names(pair), _sizes(pair), _lengths(pair), pair["threads"], _library(pair)),
-            _ratio(pair, "updates"),
+            *(_ratio(pair, "updates"), _memory(pair)),
         ]
         for pair in _pairs(results, "training_cpu*.json")
     ]
     header = ["pair", "parameters", "sentences x longest source, target", "threads"]
-    return _table([*header, "products", "ours / fairseq's (rounds)"], rows)
+    header += ["products", "ours / fairseq's (rounds)", "peak memory, ours / fairseq's"]
+    return _table(header, rows)
+
+
+def switches(results: Results) -> str:
+    """An update under each switch, over fairseq's own model and flags; none on a GPU is said."""
+    of_cpu, of_gpu = (
+        _contestants(results, pattern) for pattern in ("switches_cpu*.json", "gpu/switches*.json")
+    )
+    rows = [
+        [
+            *(name, f"`{one['flags']}`", f"{one['milliseconds']:,.0f}", one["launches"]),
+            *(_ratio(one), _ratio(of_gpu[name]) if name in of_gpu else "not measured"),
+        ]
+        for name, one in of_cpu.items()
+    ]
+    header = ["update", "flags", "CPU, ms", "operations", "CPU, over fairseq's"]
+    return _table([*header, "GPU, over fairseq's"], rows)
+
+
+def parts(results: Results) -> str:
+    """Where an update's time goes on a CPU."""
+    rows = [
+        [part["part"], *(part[key] for key in ("milliseconds", "stock_milliseconds"))]
+        + [part[key] for key in ("launches", "stock_launches")]
+        for pair in _pairs(results, "update_cpu.json")
+        for part in pair["parts"]
+    ]
+    return _table(["part", "ms", "fairseq's, ms", "operations", "fairseq's"], rows)
 
 
 def translating(results: Results) -> str:
@@ -150,6 +178,8 @@ def in_short(results: Results) -> str:
 
 PLACES: dict[str, Callable[[Results], str]] = {
     "speed of training": training,
+    "speed of switches": switches,
+    "speed of parts": parts,
     "speed of translating": translating,
     "speed of plain text": plain_text,
     "speed of losses": losses,
@@ -167,6 +197,16 @@ def _pairs(results: Results, pattern: str) -> Iterator[Report]:
     for report in results.reports(pattern):
         for pair in report["pairs"]:
             yield {**report, **pair}
+
+
+def _contestants(results: Results, pattern: str) -> dict[str, Report]:
+    """The ways to make an update of the first pair, by name."""
+    found: dict[str, Report] = {}
+    for pair in _pairs(results, pattern):
+        if pair["arch"] == "dman_iwslt_de_en":
+            for one in pair["contestants"]:
+                found.setdefault(one["name"], one)
+    return found
 
 
 def _classifiers(results: Results) -> Iterator[Report]:
@@ -193,6 +233,14 @@ def _lengths(pair: Report) -> str:
 def _library(pair: Report) -> str:
     """Whose matrix products ours are; reports from before there was a choice do not say."""
     return {"onednn": "oneDNN", "torch": "MKL"}[pair.get("linear", "torch")]
+
+
+def _memory(pair: Report) -> str:
+    """The ratio of the peaks, and what they are; reports from before do not say."""
+    if "memory_ratio" not in pair:
+        return "not measured"
+    ours, theirs = (pair[key] / 1e6 for key in ("peak_bytes", "stock_peak_bytes"))
+    return f"{pair['memory_ratio']:.2f} ({ours:,.0f} MB, {theirs:,.0f} MB)"
 
 
 def _ratio(measured: Report, rounds: str = "") -> str:
