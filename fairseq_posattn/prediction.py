@@ -20,6 +20,7 @@ from torch import Tensor
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.plugin import register
 from fairseq_posattn.preparation import manifest
+from fairseq_posattn.preparation.text.lines import decoded
 from fairseq_posattn.preparation.text.words import RULES
 
 register()  # before the first import of fairseq, which it quiets
@@ -263,10 +264,7 @@ class Predictor:
             yield self.predict(encoded, batch_size)
 
     def _encode_line(self, line, is_first):
-        try:
-            text = line.decode("utf-8").rstrip("\r\n")
-        except UnicodeDecodeError:
-            raise UsageError("not UTF-8") from None
+        text = decoded(line).rstrip("\r\n")
         text = text.removeprefix("\ufeff") if is_first else text
         try:
             return self.encode(text.split("\t")) if text.strip() else None

@@ -15,6 +15,7 @@ from fairseq.data import data_utils
 from fairseq_posattn.data.unknown_words import UnknownWords
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.role_sentences import SEPARATOR
+from fairseq_posattn.preparation.text.lines import decoded
 from fairseq_posattn.scoring.props import Proposition, Sentence, pieces_of_tags
 
 
@@ -103,10 +104,7 @@ class RolePredictor:
 
     def _asked(self, line):
         """``(words, places)`` of a line; None for a blank one."""
-        try:
-            text = line.decode("utf-8").strip("\r\n\ufeff")
-        except UnicodeDecodeError:
-            raise UsageError("not UTF-8") from None
+        text = decoded(line).strip("\r\n\ufeff")
         if not text.strip():
             return None
         prepared = f" {SEPARATOR} " in text and "\t" not in text

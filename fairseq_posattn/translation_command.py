@@ -27,6 +27,7 @@ from fairseq_posattn.commands import positive
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.prediction_command import arriving_lines
 from fairseq_posattn.preparation.example import shortened
+from fairseq_posattn.preparation.text.lines import decoded
 
 # By the names of fairseq's fields; and the attention in --json.
 DECODING = {
@@ -295,9 +296,9 @@ def readable(lines, name, before):
     texts = []
     for number, line in enumerate(lines, start=before + 1):
         try:
-            text = line.decode("utf-8")
-        except UnicodeDecodeError:
-            return texts, UsageError(f"{name}:{number}: not UTF-8")
+            text = decoded(line)
+        except UsageError as error:
+            return texts, UsageError(f"{name}:{number}: {error}")
         texts.append(text.removeprefix("\ufeff") if number == 1 else text)
     return texts, None
 

@@ -1,5 +1,6 @@
 """Translations, by the small trained model among the fixtures."""
 
+import gzip
 import io
 import json
 import math
@@ -112,7 +113,16 @@ def test_lines_before_one_that_is_no_text_are_answered(tmp_path, capsys, source)
     assert command("--input", path) == 1
     output = capsys.readouterr()
     assert output.out == f"{EXPECTED[0]}\n"
-    assert output.err.splitlines()[-1] == f"posattn translate: error: {path}:2: not UTF-8"
+    assert output.err.splitlines()[-1] == (
+        f"posattn translate: error: {path}:2: not UTF-8: byte 3 is 0xff; convert the file: iconv "
+        "-f ITS-ENCODING -t UTF-8"
+    )
+
+
+def test_a_compressed_file_is_told(tmp_path, capsys, source):
+    path = written(tmp_path, gzip.compress(source[0].encode()))
+    assert command("--input", path) == 1
+    assert f"{path}:1: compressed; unpack the file: gzip -d" in capsys.readouterr().err
 
 
 def test_json_has_the_scores_of_all_hypotheses(tmp_path, capsys, source):
@@ -445,7 +455,10 @@ def test_colons_part_the_models_of_an_ensemble(tmp_path):
             {"checkpoint": CLASSIFIER / "checkpoint.pt", "data": CLASSIFIER / "data"},
             "neither translates nor summarises: it was trained with --task sentence_prediction",
         ),
+        ((), {"data": FIXTURE}, "is no data of --task translation: it has no dict.*.txt"),
         (("--nbest", "6"), {}, "nbest 6: a beam of 5"),
+        (("--lenpen", "nan"), {}, "lenpen nan: must be a finite number"),
+        (("--no-repeat-ngram-size", "-1"), {}, "no_repeat_ngram_size -1: must be 0 or more"),
         (("--input", "nowhere.txt"), {}, "nowhere.txt: No such file or directory"),
     ],
 )

@@ -71,4 +71,4 @@ def _mend(error):
         )
     if "refused" in error:
         return "; use another checkpoint"
-    return f": remove it and {ANOTHER}"
+    return f"; if it is damaged or no checkpoint, {ANOTHER}"

@@ -8,6 +8,7 @@ from fairseq import utils
 from fairseq.tasks.translation import TranslationTask
 
 from fairseq_posattn.mends.patching import around
+from fairseq_posattn.mistakes.data_folder import check_data
 from fairseq_posattn.preparation import manifest
 
 
@@ -20,4 +21,7 @@ def _ask_the_manifest(setup_task, cls, cfg, **kwargs):
         told = manifest.read(utils.split_paths(cfg.data)[0])
         if told is not None and len(told.languages) == 2:
             cfg.source_lang, cfg.target_lang = told.languages
+        else:  # fairseq says no more than that it cannot tell
+            languages = {"source_lang": cfg.source_lang, "target_lang": cfg.target_lang}
+            check_data({"data": cfg.data, "task": "translation", **languages}, ())
     return setup_task(cls, cfg, **kwargs)

@@ -104,6 +104,10 @@ def _generation(decoding):
             raise UsageError(f"{name}: fairseq's generation has no such setting")
         if name in ("beam", "nbest") and value < 1:
             raise UsageError(f"{name} {value}: must be 1 or more")
+        if isinstance(value, float) and not math.isfinite(value):
+            raise UsageError(f"{name} {value}: must be a finite number")
+        if name == "no_repeat_ngram_size" and value < 0:
+            raise UsageError(f"{name} {value}: must be 0 or more")
     if decoding.get("constraints") not in (None, *CONSTRAINTS):
         raise UsageError(f"constraints {decoding['constraints']!r}: are {' or '.join(CONSTRAINTS)}")
     config = GenerationConfig(**decoding)

@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 from own_training import printed_training
 
+from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.__main__ import prepare
 from fairseq_posattn.preparation.own.division import hold_out
 from fairseq_posattn.preparation.own.tables import read_rows
@@ -141,6 +142,13 @@ def test_texts_that_stand_there_twice_are_not_held_out():
     chosen = hold_out(examples, 1, {"test": 10, "valid": 9}, "file")
     assert [len(chosen[split]) for split in ("test", "valid")] == [10, 9]
     assert min(chosen["test"] | chosen["valid"]) >= 40
+
+
+def test_too_few_are_there_once():
+    examples = [(None, number // 2 if number < 40 else number) for number in range(42)]
+    told = "22 different texts, 2 of them there only once, are too few to hold some out for valid"
+    with pytest.raises(UsageError, match=told):
+        hold_out(examples, 1, {"test": 4, "valid": 4}, "file")
 
 
 def test_each_class_has_its_share():

@@ -35,6 +35,9 @@ def hold_out(examples, seed, sizes, name):
         chosen[split] = {index for index in indices if trained[labels[index]] > 0}
         if not chosen[split]:
             classes = "" if None in trained else f" of {len(trained):,} classes"
+            once = sum(count == 1 for count in texts.values())
+            if once < len(texts):  # it is not obvious then
+                classes += f", {once:,} of them there only once,"
             raise UsageError(
                 f"{name}: {len(texts):,} different texts{classes} are too few to hold some out "
                 f"for {split}: give more, or --{split} FILE"

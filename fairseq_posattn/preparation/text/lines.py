@@ -8,6 +8,7 @@ from typing import IO, Any
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.files import StrPath
 
+GZIPPED = b"\x1f\x8b"  # with which such a file begins
 LONGEST = 1 << 24  # bytes; documents are below 1 MB
 # What some program or other takes for the end of a line, beside "\n".
 SEPARATORS = re.compile("[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
@@ -51,18 +52,31 @@ def read_lines(
     number = 0
     for number, line in enumerate(raw_lines(stream, name), start=1):
         try:
-            text = line.decode(encoding)
-        except UnicodeDecodeError as error:
-            wrong = error.object[error.start]
-            raise UsageError(
-                f"{name}:{number}: not {encoding.upper()}: byte {error.start + 1} is "
-                f"0x{wrong:02x}; convert the file: iconv -f ITS-ENCODING -t {encoding.upper()}"
-            ) from None
+            text = decoded(line, encoding)
+        except UsageError as error:
+            raise UsageError(f"{name}:{number}: {error}") from None
         if number == 1:
             text = text.removeprefix("\ufeff")
         yield text.removesuffix("\n").removesuffix("\r")
     if not number and not allow_empty:
         raise UsageError(f"{name}: the file is empty")
+
+
+def decoded(line: bytes, encoding: str = "utf-8") -> str:
+    """The text of a line.
+
+    Raises:
+        UsageError: it is not in ``encoding``; says why and the mend, but for where it is.
+    """
+    try:
+        return line.decode(encoding)
+    except UnicodeDecodeError as error:
+        if line.startswith(GZIPPED):
+            raise UsageError("compressed; unpack the file: gzip -d") from None
+        raise UsageError(
+            f"not {encoding.upper()}: byte {error.start + 1} is 0x{line[error.start]:02x}; convert "
+            f"the file: iconv -f ITS-ENCODING -t {encoding.upper()}"
+        ) from None
 
 
 def read_file(path: StrPath) -> list[str]:
