@@ -41,7 +41,11 @@ def test_every_part_runs_to_its_end_and_is_not_run_again(tmp_path):
     results = Results(tmp_path / "examples", tmp_path)
     assert "| dman        | triton" in kernels.times(results)
     assert "| dman_iwslt_de_en | transformer_iwslt_de_en | training" in kernels.end_to_end(results)
+    assert "| dman_iwslt_de_en | optimiser" in kernels.parts(results)
     assert "| distance_scores bfloat16 16 |" in kernels.tiles(results)
+    (switched,) = results.reports("gpu/switches_*.json")
+    told = [way["name"] for way in switched["pairs"][0]["contestants"]]
+    assert told[0] == "fairseq's" and "both, half precision" in told
 
 
 def test_a_step_that_fails_is_told_and_tried_again(tmp_path):
