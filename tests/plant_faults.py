@@ -304,11 +304,13 @@ FAULTS = [
     Fault("encoders/__init__.py", '"none", ', "", DROPOUTS),
     Fault(
         "attention/headwise.py",
-        "drop(x.unsqueeze(-2).expand(*x.shape[:-1], heads, x.size(-1)), dropout)",
-        "drop(x, dropout).unsqueeze(-2).expand(*x.shape[:-1], heads, x.size(-1))",
+        "draw_kept(_of_all_heads(x, weight), p)",
+        "_of_all_heads(draw_kept(x, p), weight)",
         DROPOUTS,
     ),
-    Fault("attention/headwise.py", "x = drop(x, self.dropout, self.training)", "", DROPOUTS),
+    Fault("attention/headwise.py", "bias, self.dropout, self.training)", "bias)", DROPOUTS),
+    Fault("attention/headwise.py", ".div_(1 - ctx.p)", "", MTSA_LOOPS),
+    Fault("attention/headwise.py", "addcmul_(of_seen, mask)", "add_(of_seen)", MTSA_LOOPS),
     Fault("encoders/bilstm.py", "dropout=dropout if layers > 1 else 0.0", "dropout=0.0", DROPOUTS),
     Fault(
         "encoders/transformer.py",

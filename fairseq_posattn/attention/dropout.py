@@ -12,6 +12,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from fairseq_posattn.attention.linear import is_recorded
+
 
 def drop(x: Tensor, p: float, training: bool = True) -> Tensor:
     """As :func:`torch.nn.functional.dropout`; on a CPU by other draws.
@@ -26,7 +28,7 @@ def drop(x: Tensor, p: float, training: bool = True) -> Tensor:
     """
     if not training or p == 0:
         return x
-    if not _draws_here(x, p):
+    if not draws_here(x, p):
         return F.dropout(x, p)
     # torch has no types for apply
     dropped: Tensor = _Dropped.apply(x, p)  # type: ignore[no-untyped-call]
@@ -40,7 +42,7 @@ def dropped_product(weights: Tensor, x: Tensor, p: float) -> Tensor:
         weights: ``[..., Tq, Tk]``. x: ``[..., Tk, D]``.
         p: probability of dropping a weight.
     """
-    if not _draws_here(weights, p):
+    if not draws_here(weights, p):
         return torch.matmul(drop(weights, p), x)
     # torch has no types for apply
     product: Tensor = _DroppedProduct.apply(weights, x, p)  # type: ignore[no-untyped-call]
@@ -59,12 +61,9 @@ def draw_kept(x: Tensor, p: float) -> Tensor:
     return kept.to(torch.int8).view(x.shape)
 
 
-def _draws_here(x: Tensor, p: float) -> bool:
-    """Not on a GPU, nor where what is computed is recorded."""
-    recorded = (
-        torch.compiler.is_compiling() or torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]
-    )
-    return x.device.type == "cpu" and 0 < p < 1 and not recorded
+def draws_here(x: Tensor, p: float) -> bool:
+    """Whether :func:`draw_kept` draws: not on a GPU, nor where what is computed is recorded."""
+    return x.device.type == "cpu" and 0 < p < 1 and not is_recorded()
 
 
 def _scaled(kept: Tensor, x: Tensor, p: float) -> Tensor:

@@ -44,18 +44,37 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     Raises:
         UsageError: ``POSATTN_LINEAR`` names no library, or one that this PyTorch lacks.
     """
-    if not (
-        x.device.type == "cpu"
-        and x.dtype == weight.dtype == torch.float32
-        and x.dim() > 1
-        and library() == "onednn"
-        and not _traced()
-        and x.numel() * weight.size(0) >= FEWEST_MULTIPLICATIONS
-    ):
+    if not _by_onednn(x, weight):
         return F.linear(x, weight, bias)
     # torch has no types for apply
     product: Tensor = _ByOneDNN.apply(x, weight, bias)  # type: ignore[no-untyped-call]
     return product
+
+
+def product(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """:func:`linear` of rows ``[N, input]``, for functions that know their own gradients."""
+    by_onednn = _by_onednn(rows, weight)
+    return _product(rows, weight, bias) if by_onednn else F.linear(rows, weight, bias)
+
+
+def weight_gradient(gradient: Tensor, rows: Tensor) -> Tensor:
+    """Of the weight of :func:`product`, of rows and of what is upstream ``[N, output]``."""
+    # oneDNN copies its left factor where that is turned: better the smaller of them.
+    if gradient.size(1) > rows.size(1):
+        return product(rows.t(), gradient.t()).t()
+    return product(gradient.t(), rows.t())
+
+
+def _by_onednn(x: Tensor, weight: Tensor) -> bool:
+    return (
+        x.device.type == "cpu"
+        and x.dtype == weight.dtype == torch.float32
+        and x.dim() > 1
+        and library() == "onednn"
+        and not is_recorded()
+        and not torch.is_autocast_enabled("cpu")
+        and x.numel() * weight.size(0) >= FEWEST_MULTIPLICATIONS
+    )
 
 
 @functools.cache
@@ -84,16 +103,17 @@ def _intel() -> bool:
     return not makers or "GenuineIntel" in makers
 
 
-def _traced() -> bool:
-    """Whether what is computed is recorded, or its precision chosen, by PyTorch."""
+def is_recorded() -> bool:
+    """Whether PyTorch records what is computed, to compile or to trace it."""
     return (
-        torch.compiler.is_compiling()
-        or torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]
-        or torch.is_autocast_enabled("cpu")
+        torch.compiler.is_compiling() or torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]
     )
 
 
 def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    # Where the right factor is a part of a larger matrix, oneDNN is a thousand times as slow.
+    if not (weight.is_contiguous() or weight.t().is_contiguous()):
+        weight = weight.contiguous()
     result: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
     return result
 
@@ -118,7 +138,7 @@ class _ByOneDNN(torch.autograd.Function):
         of_x, of_weight, of_bias = ctx.needs_input_grad
         rows = gradient.flatten(0, -2)
         return (
-            _like(x, _product(rows, weight.t())) if of_x else None,
-            _product(rows.t(), x.flatten(0, -2).t()) if of_weight else None,
+            _like(x, product(rows, weight.t())) if of_x else None,
+            weight_gradient(rows, x.flatten(0, -2)) if of_weight else None,
             rows.sum(0) if of_bias else None,
         )

@@ -7,18 +7,20 @@ fusion makes one sequence of what the units found.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from typing_extensions import Unpack
 
 from fairseq_posattn.attention.call import Attended, Call, Options, context_of
 from fairseq_posattn.attention.disan import FusionGate, glorot_linear
 from fairseq_posattn.attention.dropout import drop
-from fairseq_posattn.attention.headwise import map_to_heads
+from fairseq_posattn.attention.headwise import map_heads, map_to_heads
 from fairseq_posattn.attention.implementations import Attention
-from fairseq_posattn.attention.linear import Linear
+from fairseq_posattn.attention.linear import Linear, linear
 from fairseq_posattn.attention.masks import DistanceMask, MaskBank, masked_softmax_attention
 from fairseq_posattn.attention.mechanism import AttentionFunction
 from fairseq_posattn.attention.shapes import Shapes
@@ -179,17 +181,15 @@ class PositionalSelfAttention(nn.Module):
         Returns:
             contexts ``[B, K, T, C]`` and hidden ``[B, K, T, C]``.
         """
-        batch, length, dim = words.shape
-        mapped = map_to_heads(self.hidden_map, words, self.units, self.map_dropout, self.training)
-        hidden = self.activation(mapped).view(batch, length, self.units, dim)  # [B, T, K, C]
-        seen = drop(hidden, self.map_dropout, self.training)
+        length, dropping = words.size(1), (self.map_dropout, self.training)
+        hidden = self.activation(map_to_heads(self.hidden_map, words, self.units, *dropping))
         score_weight = torch.cat([self.key_weight, self.query_weight], dim=1)  # [K, 2S, C]
-        scores = torch.einsum("btkc,ksc->bkst", seen, score_weight)
-        key_score, query_score = scores.chunk(2, dim=2)  # [B, K, S, T] each
+        scores = map_heads(hidden, score_weight, None, *dropping)  # [B, K, T, 2S]
+        key_score, query_score = scores.transpose(2, 3).chunk(2, dim=2)  # [B, K, S, T] each
         if self.key_bias is not None:
             key_score = key_score + self.key_bias[..., None]
         # Each of the S numbers of a score weighs C / S features: all of them, or one.
-        value = hidden.unflatten(-1, (self.scores, -1)).permute(0, 2, 3, 1, 4)  # [B, K, S, T, C/S]
+        value = hidden.unflatten(-1, (self.scores, -1)).transpose(2, 3)  # [B, K, S, T, C/S]
         attended = self.attend(
             key_score,
             query_score + self.query_bias[..., None],
@@ -200,7 +200,7 @@ class PositionalSelfAttention(nn.Module):
             impl=self.impl,
         )
         contexts = context_of(attended).transpose(2, 3).flatten(3)
-        return contexts, hidden.transpose(1, 2)
+        return contexts, hidden
 
 
 def position_fusion(contexts: Tensor, words: Tensor, logits: Tensor) -> Tensor:
@@ -214,10 +214,47 @@ def position_fusion(contexts: Tensor, words: Tensor, logits: Tensor) -> Tensor:
     Returns:
         ``[B, T, C]``.
     """
-    groups = torch.cat([contexts, words.unsqueeze(1)], dim=1)  # [B, K+1, T, C]
-    wide = torch.promote_types(logits.dtype, torch.float32)
-    weights = torch.softmax(logits, dim=1, dtype=wide).to(groups.dtype)  # [B, K+1, T, C]
-    return (weights * groups).sum(1)  # [B, T, C]
+    return _fuse(contexts, words, logits[:, :-1] - logits[:, -1:])
+
+
+def _fuse(contexts: Tensor, words: Tensor, relative: Tensor) -> Tensor:
+    """By the logits ``[B, K, T, C]`` of the contexts less those of the words: all that counts."""
+    # torch has no types for apply
+    fused: Tensor = _Fused.apply(contexts, words, relative)  # type: ignore[no-untyped-call]
+    return fused
+
+
+class _Fused(torch.autograd.Function):
+    """One group after the other: none is copied, and of all only their exponentials are kept."""
+
+    @staticmethod
+    def forward(ctx: Any, contexts: Tensor, words: Tensor, relative: Tensor) -> Tensor:
+        wide = torch.promote_types(relative.dtype, torch.float32)
+        greatest = relative.amax(1).clamp_(min=0).to(wide)  # [B, T, C]
+        of_words = greatest.neg().exp_()  # the exponential of its logit, which is 0
+        exponentials = torch.empty(contexts.shape, dtype=wide, device=contexts.device)
+        fused, total = of_words * words, of_words.clone()
+        for unit, exponential in enumerate(exponentials.unbind(1)):
+            torch.sub(relative[:, unit], greatest, out=exponential).exp_()
+            fused += exponential * contexts[:, unit]
+            total += exponential
+        fused /= total
+        ctx.save_for_backward(contexts, exponentials, of_words, total, fused)
+        return fused.to(torch.promote_types(contexts.dtype, words.dtype))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, ...]:
+        contexts, exponentials, of_words, total, fused = ctx.saved_tensors
+        gradient = gradient / total
+        of_contexts = torch.empty_like(exponentials)
+        # In memory as the map gave the logits, whose gradients are of its rows.
+        batch, units, length, dim = contexts.shape
+        of_logits = gradient.new_empty(batch, length, units, dim).transpose(1, 2)
+        for unit, of_context in enumerate(of_contexts.unbind(1)):
+            torch.mul(exponentials[:, unit], gradient, out=of_context)
+            torch.mul(contexts[:, unit] - fused, of_context, out=of_logits[:, unit])
+        return of_contexts, of_words * gradient, of_logits
 
 
 class PositionFusion(nn.Module):
@@ -242,8 +279,16 @@ class PositionFusion(nn.Module):
     def forward(self, contexts: Tensor, hidden: Tensor, words: Tensor) -> Tensor:
         """``[B, K, T, C]`` and ``[B, T, C]`` to ``[B, T, C]``; ``hidden`` is not looked at."""
         seen = drop(words, self.map_dropout, self.training)
-        logits = self.map(seen).unflatten(-1, (self.groups, -1)).transpose(1, 2)  # [B, K+1, T, C]
-        return position_fusion(contexts, words, logits)
+        # A softmax depends on differences alone: a fifth less to multiply, where K is four.
+        weight, bias = (self._relative(parameter) for parameter in (self.map.weight, self.map.bias))
+        relative = linear(seen, weight, bias).unflatten(-1, (self.groups - 1, -1))  # [B, T, K, C]
+        return _fuse(contexts, words, relative.transpose(1, 2))
+
+    def _relative(self, parameter: Tensor) -> Tensor:
+        """That of the units' logits less that of the words'."""
+        groups = parameter.unflatten(0, (self.groups, -1))
+        relative: Tensor = groups[:-1] - groups[-1:]
+        return relative.flatten(0, 1)
 
 
 class GateFusion(nn.Module):

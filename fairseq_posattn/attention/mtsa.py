@@ -332,7 +332,6 @@ class TensorizedAttention(Mechanism):
             assert hidden is not None
             heads, p = key.size(1), self.map_dropout
             scores: Tensor = map_to_heads(self.source_input, hidden, heads, p, self.training)
-            scores = scores.unflatten(-1, (heads, -1)).transpose(1, 2)
             return scores * scores.size(-1) ** -0.5 if self.source.divide else scores
         scores = key if self.source.of == "key" else value
         if self.source_output is None:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from fairseq_posattn.attention.call import Attended, Call
 from fairseq_posattn.attention.dropout import dropped_product
+from fairseq_posattn.attention.linear import is_recorded
 
 
 def scaled_scores(query: Tensor, key: Tensor) -> Tensor:
@@ -53,12 +54,14 @@ def softmax_attention(
         dropout.
     """
     weights, dead = _normalise(scores, blocked, value.dtype)  # [B, H, Tq, Tk]
+    # Dead rows are set to zero where they are shorter; a graph's lengths are not to be asked.
+    of_weights = need_weights or (not is_recorded() and weights.size(-1) < value.size(-1))
+    if dead is not None and of_weights:
+        weights = weights.masked_fill(dead, 0.0)
     context = dropped_product(weights, value, dropout_p)  # [B, H, Tq, D]
-    if dead is not None:
+    if dead is not None and not of_weights:
         context = context.masked_fill(dead, 0.0)
-    if not need_weights:
-        return context
-    return context, weights if dead is None else weights.masked_fill(dead, 0.0)
+    return (context, weights) if need_weights else context
 
 
 def masked_softmax(scores: Tensor, blocked: Tensor | None, dtype: torch.dtype) -> Tensor:

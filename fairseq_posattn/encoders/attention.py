@@ -14,7 +14,7 @@ from fairseq_posattn.attention.headwise import map_to_heads
 from fairseq_posattn.attention.sinusoid import with_positions
 from fairseq_posattn.encoders.flags import describe_layer, map_dropout_of
 from fairseq_posattn.layers.mechanisms import build_san
-from fairseq_posattn.layers.multihead import PackedLinear, check_heads, merge_heads, split_heads
+from fairseq_posattn.layers.multihead import PackedLinear, check_heads, merge_heads
 
 
 class AttentionEncoder(nn.Module):
@@ -60,11 +60,10 @@ class AttentionEncoder(nn.Module):
         """``[B, T, input_dim]`` to ``[B, T, H D]``; ``key_padding_mask`` bool ``[B, T]``."""
         if self.positions:
             words = with_positions(words)
-        heads = 3 * self.num_heads
         packed = map_to_heads(
-            self.qkv_proj, words.transpose(0, 1), heads, self.map_dropout, self.training
-        )  # [T, B, 3 H D]
-        parts = split_heads(packed, heads).chunk(3, dim=1)  # [B, H, T, D] each
+            self.qkv_proj, words, 3 * self.num_heads, self.map_dropout, self.training
+        )  # [B, 3 H, T, D]
+        parts = packed.chunk(3, dim=1)  # [B, H, T, D] each
         context = self.mechanism(words, *parts, key_padding_mask=key_padding_mask)
         return merge_heads(context).transpose(0, 1)
 

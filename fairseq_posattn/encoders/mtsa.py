@@ -81,10 +81,9 @@ class TensorizedEncoder(nn.Module):
     def forward(self, words: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
         """``[B, T, input_dim]`` to ``[B, T, H D]``; ``key_padding_mask`` bool ``[B, T]``."""
         value = map_to_heads(self.value_map, words, self.num_heads, self.map_dropout, self.training)
-        value = self.activation(value)  # [B, T, H D]
+        value = self.activation(value)  # [B, H, T, D]
         if self.attention is None:
-            return value
-        value = value.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)  # [B, H, T, D]
+            return value.transpose(1, 2).flatten(2)
         if self.query_map is None:  # scores of zero weigh every pair alike
             query = key = torch.zeros_like(value)
         else:

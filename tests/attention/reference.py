@@ -5,7 +5,7 @@ import math
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from fairseq_posattn.attention import dropout
+from fairseq_posattn.attention import dropout, headwise
 
 # Rows: no padding, right, left, and nothing but padding.
 PADDING = torch.tensor(
@@ -80,7 +80,8 @@ class Draws:
         self.taken = []
         self._generator = torch.Generator().manual_seed(seed)
         monkeypatch.setattr(torch.nn.functional, "dropout", self._drop)
-        monkeypatch.setattr(dropout, "draw_kept", self._draw)
+        for module in (dropout, headwise):
+            monkeypatch.setattr(module, "draw_kept", self._draw)
 
     def _drop(self, x, p=0.5, training=True, inplace=False):
         if not training or p == 0:

@@ -253,16 +253,16 @@ def test_drops_before_every_map(fusion, monkeypatch):
     (words,) = leaves((4, 5, 6))
     draws = Draws(monkeypatch)
     output = module(words, PADDING)
-    places = {"words": (4, 5, 2, 6), "scores": (4, 5, 2, 6)}
+    places = {"words": (4, 2, 5, 6), "scores": (4, 2, 5, 6)}
     fusions = {"position": {"fusion": (4, 5, 6)}, "gate": {f"gate {n}": (4, 5, 12) for n in names}}
     drawn = draws.named(0.3, **places, **fusions[fusion])
     monkeypatch.undo()
     attention, contexts, hidden = module.attention, [], []
     for unit, name in enumerate(names):
         rows = slice(6 * unit, 6 * unit + 6)
-        seen = words * drawn["words"][:, :, unit]
+        seen = words * drawn["words"][:, unit]
         h = F.elu(seen @ attention.hidden_map.weight[rows].T + attention.hidden_map.bias[rows])
-        seen = h * drawn["scores"][:, :, unit]
+        seen = h * drawn["scores"][:, unit]
         key_score = (seen * attention.key_weight[unit, 0]).sum(-1)
         query_score = (seen * attention.query_weight[unit, 0]).sum(-1)
         query_score = query_score + attention.query_bias[unit, 0]

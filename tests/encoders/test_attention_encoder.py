@@ -31,11 +31,11 @@ def test_drops_before_every_map_of_every_head(monkeypatch):
     words = torch.randn(2, 4, 3, dtype=torch.float64)
     draws = Draws(monkeypatch)
     encoded = module(words)
-    drawn = draws.named(0.4, words=(4, 2, 6, 3))["words"].transpose(0, 1).unflatten(2, (3, 2))
+    drawn = draws.named(0.4, words=(2, 6, 4, 3))["words"].unflatten(1, (3, 2))
     weight, offset = module.qkv_proj.weight.view(3, 2, 2, 3), module.qkv_proj.bias.view(3, 2, 2)
     for head in range(2):
         query, key, value = (
-            (words * drawn[:, :, part, head]) @ weight[part, head].T + offset[part, head]
+            (words * drawn[:, part, head]) @ weight[part, head].T + offset[part, head]
             for part in range(3)
         )
         expected = (query @ key.mT / 2**0.5).softmax(-1) @ value

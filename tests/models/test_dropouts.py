@@ -186,15 +186,15 @@ IN_HEADS = (16, 2, 9, 6)
 BEFORE_MAPS = {
     "none": [],
     "bilstm": [WORDS_OF_A_MAP],
-    "attention": [(9, 16, 6, 12)],
-    "mtsa": [(16, 9, 2, 12), *[IN_HEADS] * 4],
-    "mtsa --mtsa-fusion-gate": [(16, 9, 2, 12), *[IN_HEADS] * 4, (16, 2, 9, 12)],
+    "attention": [(16, 6, 9, 12)],
+    "mtsa": [(16, 2, 9, 12), *[IN_HEADS] * 4],
+    "mtsa --mtsa-fusion-gate": [(16, 2, 9, 12), *[IN_HEADS] * 4, (16, 2, 9, 12)],
     "mtsa --mtsa-source=input --mtsa-source-layers=1": [
-        (16, 9, 2, 12),
+        (16, 2, 9, 12),
         *[IN_HEADS] * 2,
-        (16, 9, 2, 12),
+        (16, 2, 9, 12),
     ],
-    "mpsan": [(16, 9, 4, 12), (16, 9, 4, 12), WORDS_OF_A_MAP],
+    "mpsan": [(16, 4, 9, 12), (16, 4, 9, 12), WORDS_OF_A_MAP],
     "disan --encoder-hidden-dim=12": [WORDS_OF_A_MAP, (16, 9, 6), WORDS_OF_A_MAP] * 2,
     # Three blocks of three words: within, pooled twice, between, gate, fusion.
     "bi_blosan --encoder-hidden-dim=12": [

@@ -127,7 +127,7 @@ def encoded(model, tokens, activation, drawn, row):
 
     heads = []
     for head in range(HEADS):
-        seen = words * drawn("value_map")[row, :length, head]
+        seen = words * drawn("value_map")[row, head, :length]
         rows = slice(head * D, (head + 1) * D)
         value = activation(seen @ part("value_map.weight")[rows].T + part("value_map.bias")[rows])
         source = activation(affine(head, "attention.source_hidden", value))
@@ -174,7 +174,7 @@ def places_of(sides, highway, p, attention):
     in_heads, places = (2, HEADS, T, D), {}
     each = 1 - math.sqrt(1 - attention)  # either factor of a weight keeps the root of what both do
     for side in sides:
-        places[side, "value_map"] = p, (2, T, HEADS, WORDS)
+        places[side, "value_map"] = p, (2, HEADS, T, WORDS)
         for name in ("query_map", "key_map", "attention.source_hidden", "attention.source_output"):
             places[side, name] = p, in_heads
         places[side, "pairs"] = each, (2, HEADS, T, T)
