@@ -31,6 +31,10 @@ class Linear(nn.Linear):
 
     def forward(self, x: Tensor) -> Tensor:
         """``[..., input]`` to ``[..., output]``."""
+        return self.product(x)
+
+    def product(self, x: Tensor) -> Tensor:
+        """What :meth:`forward` gives, in derived classes after what is theirs."""
         return linear(x, self.weight, self.bias)
 
 

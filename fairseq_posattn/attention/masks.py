@@ -342,6 +342,9 @@ class MaskBank:
 
     def of_distance(self, query_length: int, key_length: int, *, device: Device) -> DistanceMask:
         """The masks, not laid out; the queries are the last Tq of the Tk positions."""
+        if torch.compiler.is_exporting():  # a graph's lengths are compared with no other
+            line = self._at(signed_distances(query_length, key_length, device))
+            return DistanceMask(line, self._reach, query_length, key_length)
         longest = max(query_length, key_length, self._longest)
         if longest > self._longest or self._lines.device != device:
             self._extend(longest, device)
@@ -352,8 +355,11 @@ class MaskBank:
     def _extend(self, length: int, device: Device) -> None:
         self._longest = 1 << (length - 1).bit_length()
         distances = signed_distances(self._longest, self._longest, device)
-        self._lines = torch.stack([mask(distances) for mask in self._masks])
+        self._lines = self._at(distances)
         seen = self._lines > -math.inf
         least = distances.where(seen, self._longest).amin(-1)
         greatest = distances.where(seen, -self._longest).amax(-1)
         self._reach = torch.stack([least, greatest], dim=-1).int()  # [K, 2]
+
+    def _at(self, distances: Tensor) -> Tensor:
+        return torch.stack([mask(distances) for mask in self._masks])  # [K, n]

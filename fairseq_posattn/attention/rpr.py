@@ -71,7 +71,7 @@ def _attend(
     causal: bool,
 ) -> Attended:
     query_length, key_length = query.size(-2), key.size(-2)
-    reach, past, future = label_reach(key_embedding.size(-2), query_length, key_length)
+    reach, past, future = label_reach(key_embedding, query_length, key_length)
     blocked = blocked_keys(query_length, key_length, call.key_padding_mask, causal, query.device)
 
     by_label = scaled_scores(query, key_embedding[..., reach, :])  # [B, H, Tq, labels]
@@ -99,15 +99,20 @@ RPR = Attention(
 )
 
 
-def label_reach(labels: int, query_length: int, key_length: int) -> tuple[slice, int, int]:
-    """The part of a table of ``2k+1`` labels that the distances of these lengths need.
+def label_reach(
+    table: Tensor, query_length: int, key_length: int
+) -> tuple[slice | Tensor, int, int]:
+    """The part of a table ``[..., 2k+1, D]`` that the distances of these lengths need.
 
     Returns:
-        Its slice, and how many distances beyond it, before the query and after it, are clipped to
-        its first and its last label.
+        What to index it with, and how many distances beyond it, before the query and after it, are
+        clipped to its first and its last label.
     """
-    furthest = labels // 2
+    furthest = table.size(-2) // 2
     past, future = key_length - 1, query_length - 1
+    if torch.compiler.is_exporting():  # which of them is greater is not known of a graph's lengths
+        distances = torch.arange(-past, query_length, device=table.device)
+        return distances.clamp(-furthest, furthest) + furthest, 0, 0
     reach = slice(max(furthest - past, 0), furthest + min(furthest, future) + 1)
     return reach, max(past - furthest, 0), max(future - furthest, 0)
 
@@ -121,6 +126,8 @@ def repeat_ends(by_label: Tensor, past: int, future: int) -> Tensor:
 
 def add_ends(by_distance: Tensor, past: int, future: int) -> Tensor:
     """Add the first ``past`` entries into the next, and the last ``future`` into the one before."""
+    if past == future == 0:
+        return by_distance
     labels = by_distance.size(-1) - past - future
     within: Tensor
     before, within, after = by_distance.split([past, labels, future], dim=-1)

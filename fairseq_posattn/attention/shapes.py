@@ -77,16 +77,16 @@ class Shapes:
             for dimension, size in zip(dimensions, shape, strict=True):
                 broadcast = dimension in BROADCAST or dimension.startswith("*")
                 known = sizes.get(dimension)
-                if known is None or (known == 1 and broadcast):
+                if known is None or (broadcast and _sure(known == 1)):
                     sizes[dimension] = size
-                elif size != known and not (size == 1 and broadcast):
+                elif _sure(size != known) and not (broadcast and _sure(size == 1)):
                     raise _misfit(name, shape, dimensions, sizes)
             if {"Tq", "Tk"} <= sizes.keys():
                 sizes.setdefault(DISTANCES, sizes["Tq"] + sizes["Tk"] - 1)
         expanded = {}
         for name, dimensions, shape in given:
             target = tuple(sizes[dimension] for dimension in dimensions)
-            if target != tuple(shape):
+            if not all(_sure(a == b) for a, b in zip(target, shape, strict=True)):
                 expanded[name] = target
         return sizes, expanded
 
@@ -143,6 +143,15 @@ def _misfit(
     return ValueError(f"{name} has shape {list(shape)}; expected [{letters}], here [{expected}]")
 
 
+def _sure(condition: Any) -> bool:
+    """Whether a condition holds; of a graph's sizes, whether it is known to hold."""
+    if not torch.compiler.is_exporting():
+        return bool(condition)
+    from torch.fx.experimental.symbolic_shapes import guard_or_false
+
+    return guard_or_false(condition)
+
+
 def _fit_mask(
     name: str, mask: Tensor | DistanceMask, dimensions: list[str], sizes: Mapping[str, int]
 ) -> Tensor | DistanceMask:
@@ -157,7 +166,8 @@ def _fit_mask(
     else:
         shape = list(mask.shape)
         fits = zip(reversed(shape), reversed(target), strict=False)
-        if len(shape) <= len(target) and all(ours in (1, theirs) for ours, theirs in fits):
+        misfits = (_sure(ours != 1) and _sure(ours != theirs) for ours, theirs in fits)
+        if len(shape) <= len(target) and not any(misfits):
             return mask
     raise ValueError(
         f"{name} has shape {shape}; expected one that broadcasts to [{', '.join(dimensions)}], "

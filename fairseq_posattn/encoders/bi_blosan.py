@@ -64,7 +64,7 @@ def cut_into_blocks(key_padding_mask: Tensor, size: int = 0) -> Blocks:
     else:
         sizes = (2.0 * lengths).pow(1 / 3).long()
         sizes = (sizes + (sizes**3 < 2 * lengths)).clamp(min=1)
-    largest, most = int(sizes.max()), int((-(-lengths // sizes)).clamp(min=1).max())
+    largest, most = sizes.max().item(), (-(-lengths // sizes)).clamp(min=1).max().item()
     within = torch.arange(largest, device=lengths.device)  # [R]
     block = torch.arange(most, device=lengths.device)  # [M]
     position = block[:, None] * sizes[:, None, None] + within  # [B, M, R]

@@ -43,14 +43,17 @@ def make_parser(prog=None):
     parser.add_argument(
         "--int8",
         action="store_true",
-        help="also write model.int8.onnx, a classifier whose weights have 8 bits; with --text, "
-        "print how far its classes are the model's, and how fast both are on this CPU",
+        help="also write model.int8.onnx, a classifier whose weights have 8 bits (a model that "
+        "writes gets such weights once it is loaded, by in_int8); with --text, print how often "
+        "they say what the model does, and how fast both are on this CPU",
     )
     parser.add_argument(
         "--text", metavar="FILE", help="plain text for that, a line or a pair with a TAB each"
     )
     parser.add_argument(
-        "--labels", metavar="FILE", help="the right label of each line: print accuracies, too"
+        "--labels",
+        metavar="FILE",
+        help="the right label of each line, or its translation: print accuracies or BLEU, too",
     )
     group = parser.add_argument_group("how generate() decodes, as fairseq-generate has it")
     add_search(group, DECODING, SEARCH)
@@ -110,16 +113,17 @@ def write_graphs(args, exported, lines, labels):
     from fairseq_posattn.export import onnx
 
     folder = Path(args.folder)
-    if args.int8 and exported.model.config.is_encoder_decoder:
-        raise UsageError("--int8 is for classifiers: the rest of a model that writes has no graph")
+    writes = exported.model.config.is_encoder_decoder
     logging.disable(logging.WARNING)  # of what is not installed and not needed
-    difference = onnx.write(exported.model, folder)
-    print(f"{folder / onnx.NAME}: differs from the model by {difference:.1g} at most")
-    if not args.int8:
-        return
-    onnx.quantise(folder)
-    sizes = [(folder / name).stat().st_size / 1e6 for name in (onnx.NAME, onnx.INT8)]
-    print(f"{folder / onnx.INT8}: {sizes[1]:.1f} MB, and {onnx.NAME} {sizes[0]:.1f}")
+    if args.onnx or not writes:
+        difference = onnx.write(exported.model, folder)
+        print(f"{folder / onnx.NAME}: differs from the model by {difference:.1g} at most")
+    if args.int8 and not writes:
+        onnx.quantise(folder)
+        sizes = [(folder / name).stat().st_size / 1e6 for name in (onnx.NAME, onnx.INT8)]
+        print(f"{folder / onnx.INT8}: {sizes[1]:.1f} MB, and {onnx.NAME} {sizes[0]:.1f}")
+    elif args.int8:
+        print("int8: by fairseq_posattn.hugging_face.int8.in_int8(model), once it is loaded")
     if lines is not None:
         from fairseq_posattn.export import int8
 

@@ -1,17 +1,21 @@
-"""What whole numbers of 8 bits cost a classifier, and what they gain it, on this machine's CPU."""
+"""What whole numbers of 8 bits cost a model, and what they gain it, on this machine's CPU."""
 
+import operator
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import onnxruntime
 import torch
-from torch import Tensor
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.export import onnx
 from fairseq_posattn.export.checkpoint import Exported
+from fairseq_posattn.hugging_face.int8 import in_int8
+from fairseq_posattn.scoring import bleu
+from fairseq_posattn.scoring.pairs import Pairs
 
 BATCH = 32
 
@@ -21,69 +25,90 @@ class Measured:
     """How one form of a model does on some lines.
 
     Attributes:
-        name: of the form. agreement: share of the lines on which its class is the checkpoint's.
-        accuracy: share on which it is right; None where nobody says what is.
+        name: of the form.
+        quality: how good it is, as text; empty where nobody says what is right.
+        agreement: share of the lines of which it says what the model does.
         rate: lines a second, tokenising left out.
     """
 
     name: str
+    quality: str
     agreement: float
-    accuracy: float | None
     rate: float
 
     def __str__(self):
-        right = "" if self.accuracy is None else f"accuracy {self.accuracy:.1%}, "
-        return (
-            f"{self.name}: {right}agrees on {self.agreement:.1%}, {self.rate:,.0f} lines a second"
-        )
+        told = [self.quality] if self.quality else []
+        told += [f"agrees on {self.agreement:.1%}", f"{self.rate:,.1f} lines a second"]
+        return f"{self.name}: {', '.join(told)}"
 
 
 def compare(
-    exported: Exported, folder: Path, lines: Sequence[str], labels: Sequence[str] | None = None
+    exported: Exported, folder: Path, lines: Sequence[str], right: Sequence[str] | None = None
 ) -> list[Measured]:
-    """Ask the model, its graph and the graph in int8.
+    """Ask the model and its forms: a classifier's graphs, or the int8 of a model that writes.
 
     Args:
-        exported: the classifier. folder: of its graphs.
-        lines: plain text, with a TAB between the sentences of a pair.
-        labels: the names of the right classes, as many.
+        exported: the model. folder: of its graphs.
+        lines: plain text, of a classifier with a TAB between the sentences of a pair.
+        right: the names of the right classes, or what is to be written, as many.
 
     Raises:
         UsageError: there are no lines, or a label is unknown or missing.
     """
-    right = _numbers(exported, lines, labels)
+    if not lines:
+        raise UsageError("--text: there is no line to compare on")
+    if right is not None and len(right) != len(lines):
+        raise UsageError(f"--labels has {len(right)} lines, --text {len(lines)} with words")
+    writes = exported.model.config.is_encoder_decoder
+    forms, quality = (_writers if writes else _classifiers)(exported, folder, right)
     batches = _batches(exported, lines)
-
-    def ask(*tensors):
-        names = [*exported.tokenizer.model_input_names]
-        return exported.model(**dict(zip(names, tensors, strict=True))).logits
-
-    forms: dict[str, Callable[..., Tensor]] = {"PyTorch": ask}
-    for title, name in (("ONNX", onnx.NAME), ("ONNX, int8", onnx.INT8)):
-        session = onnxruntime.InferenceSession(folder / name, _as_torch())
-        forms[title] = lambda *tensors, s=session: torch.from_numpy(onnx.run(s, tensors))
     found, expected = [], None
     for name, form in forms.items():
-        classes, seconds = _classes(form, batches, len(lines))
-        expected = classes if expected is None else expected
-        accuracy = None if right is None else classes.eq(right).float().mean().item()
-        agreement = classes.eq(expected).float().mean().item()
-        found.append(Measured(name, agreement, accuracy, len(lines) / seconds))
+        said, seconds = _ask(form, batches, len(lines))
+        expected = said if expected is None else expected
+        agreement = sum(map(operator.eq, said, expected)) / len(lines)
+        told = "" if right is None else quality(said)
+        found.append(Measured(name, told, agreement, len(lines) / seconds))
     return found
 
 
-def _numbers(exported, lines, labels):
-    if not lines:
-        raise UsageError("--text: there is no line to compare on")
-    if labels is None:
-        return None
+def _classifiers(exported, folder, labels):
+    """What gives classes, by name, and what says how good they are."""
     known = exported.model.config.label2id
-    for label in labels:
+    for label in labels or ():
         if label not in known:
             raise UsageError(f"--labels: {label!r} is none of {', '.join(known)}")
-    if len(labels) != len(lines):
-        raise UsageError(f"--labels has {len(labels)} lines, --text {len(lines)} with words")
-    return torch.tensor([known[label] for label in labels])
+
+    def ask(**inputs):
+        return exported.model(**inputs).logits.argmax(-1).tolist()
+
+    def ask_graph(session, **inputs):
+        return onnx.run(session, inputs.values()).argmax(-1).tolist()
+
+    def quality(classes):
+        right = [known[label] for label in labels]
+        return f"accuracy {sum(map(operator.eq, classes, right)) / len(right):.1%}"
+
+    forms = {"PyTorch": ask}
+    for title, name in (("ONNX", onnx.NAME), ("ONNX, int8", onnx.INT8)):
+        session = onnxruntime.InferenceSession(folder / name, _as_torch())
+        forms[title] = partial(ask_graph, session)
+    return forms, quality
+
+
+def _writers(exported, folder, references):
+    """What writes, by name, and what says how good it is."""
+
+    def ask(model, **inputs):
+        return exported.tokenizer.batch_decode(model.generate(**inputs), skip_special_tokens=True)
+
+    def quality(texts):
+        language = exported.tokenizer.target_lang or None
+        score = bleu.bleu(Pairs(texts, list(references)), "sacrebleu", language)
+        return f"BLEU {score.score:.2f}"
+
+    forms = {"PyTorch": exported.model, "PyTorch, int8": in_int8(exported.model)}
+    return {name: partial(ask, model) for name, model in forms.items()}, quality
 
 
 def _as_torch():
@@ -94,23 +119,26 @@ def _as_torch():
 
 
 def _batches(exported, lines):
-    """The rows of each batch and its tensors; lines of like length go together."""
+    """The rows of each batch and what is asked of them; lines of like length go together."""
     order = sorted(range(len(lines)), key=lambda row: len(lines[row].split()))
+    apart = None if exported.model.config.is_encoder_decoder else "\t"
     batches = []
     for start in range(0, len(order), BATCH):
         rows = order[start : start + BATCH]
-        texts = [lines[row].split("\t") for row in rows]
+        texts = [lines[row].split(apart) if apart else [lines[row]] for row in rows]
         columns = [list(column) for column in zip(*texts, strict=True)]
         inputs = exported.tokenizer(*columns, padding=True, truncation=True, return_tensors="pt")
-        names = exported.tokenizer.model_input_names
-        batches.append((rows, [inputs[name] for name in names]))
+        batches.append(
+            (rows, {name: inputs[name] for name in exported.tokenizer.model_input_names})
+        )
     return batches
 
 
 @torch.inference_mode()
-def _classes(form, batches, count):
-    form(*batches[0][1])  # the first call is slow
-    classes, start = torch.empty(count, dtype=torch.long), time.perf_counter()
-    for rows, tensors in batches:
-        classes[rows] = form(*tensors).argmax(-1)
-    return classes, time.perf_counter() - start
+def _ask(form, batches, count):
+    form(**batches[0][1])  # the first call is slow
+    said, start = [None] * count, time.perf_counter()
+    for rows, inputs in batches:
+        for row, one in zip(rows, form(**inputs), strict=True):
+            said[row] = one
+    return said, time.perf_counter() - start

@@ -23,8 +23,6 @@ from fairseq_posattn.errors import UsageError
 
 NAME, INT8 = "model.onnx", "model.int8.onnx"
 TOLERANCE = 1e-4
-# What a graph cannot say: the lengths of what is packed, and of what is cut where words say so.
-WITHOUT_GRAPH = ("bigru", "bilstm", "cspan", "lstm", "bi_blosan")
 
 
 class Classifier(nn.Module):
@@ -69,7 +67,7 @@ def write(model: PreTrainedModel, folder: Path) -> float:
         the greatest difference between what the graph gives and the model, of made-up lines.
 
     Raises:
-        UsageError: the model has no such graph.
+        UsageError: this PyTorch cannot make a graph of the model, or one that gives the same.
     """
     face, longest = _face(model)
     try:
@@ -79,17 +77,15 @@ def write(model: PreTrainedModel, folder: Path) -> float:
         raise
     except Exception as error:  # of many kinds, pages long
         (folder / NAME).unlink(missing_ok=True)
-        what = model.config.options["encoder_sublayers"]
         raise UsageError(
-            f"--onnx: {what} has no graph ({type(error).__name__}); all else of {folder} is there"
+            f"--onnx: PyTorch {torch.__version__} makes no graph of this model "
+            f"({type(error).__name__}); all else of {folder} is there"
         ) from error
 
 
 def _trace(face, longest, path):
     examples = _lines(face, (5, 3, 7), longest)
     size = {0: Dim("batch"), 1: Dim("length", min=2, max=longest)}
-    with torch.no_grad():
-        face(*_lines(face, (longest - 2,), longest))  # masks are laid out for the longest
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.onnx.export(
@@ -109,9 +105,6 @@ def _face(model):
     config, options = model.config, model.config.options
     if config.is_encoder_decoder:
         return Encoder(model).eval(), options["max_source_positions"]
-    if options["encoder"] in WITHOUT_GRAPH or options["hierarchical"]:
-        what = "--hierarchical" if options["hierarchical"] else f"--encoder {options['encoder']}"
-        raise UsageError(f"--onnx: {what} has no graph; all else of the folder is there")
     kind = PairClassifier if config.encodes_pairs else Classifier
     return kind(model).eval(), options["max_positions"]
 
@@ -129,6 +122,9 @@ def _lines(face, lengths, longest) -> tuple[Tensor, ...]:
         ends = [min(length, longest // pairs - 1) + 1]
         ends += [2 * ends[0]] * (pairs - 1)
         row[: ends[-1]] = torch.randint(first, config.vocab_size, (ends[-1],), generator=generator)
+        if config.options.get("hierarchical"):  # sentences of three words or fewer
+            row[row.eq(config.separator_id)] = config.eos_token_id
+            row[2 : ends[-1] : 3] = [*config.sentence_end_ids, config.separator_id][0]
         row[[end - 1 for end in ends]] = config.eos_token_id
         kind[ends[0] : ends[-1]] = 1
     return (ids, ids.ne(config.pad_token_id).long(), types)[: len(face.inputs)]

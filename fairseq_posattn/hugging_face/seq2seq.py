@@ -154,6 +154,13 @@ class PosAttnForSeq2SeqLM(PreTrainedModel, GenerationMixin):
         start = labels.new_full((len(labels), 1), self.config.decoder_start_token_id)
         return torch.cat([start, labels[:, :-1].masked_fill(labels[:, :-1].eq(NO_LABEL), pad)], 1)
 
+    def generate(self, inputs: Tensor | None = None, *args, **kwargs):
+        """As ``transformers`` has it; without an attention mask the padding symbol tells, too."""
+        tokens = kwargs.get("input_ids") if inputs is None else inputs
+        if tokens is not None and kwargs.get("attention_mask") is None:
+            kwargs["attention_mask"] = tokens.ne(self.config.pad_token_id).long()
+        return super().generate(inputs, *args, **kwargs)
+
     # --- What generate() calls ---
 
     @classmethod

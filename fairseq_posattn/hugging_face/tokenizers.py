@@ -157,6 +157,7 @@ class PosAttnSeq2SeqTokenizer(DictionaryTokenizer):
     ):
         folder = Path(vocab_file).parent
         told = manifest.read(folder)
+        self.target_lang = target_lang
         self.to_pieces = {True: str.strip, False: str.strip}
         self.subwords, self.join = None, str
         if told is not None:

@@ -70,12 +70,12 @@ class WindowMaxPooling(nn.Module):
         """``[B, T, C]``, padded on the right if at all, to ``[B, C]``."""
         lengths = (~key_padding_mask).sum(1, keepdim=True)  # [B, 1]
         words = hidden.masked_fill(key_padding_mask.unsqueeze(-1), 0.0).transpose(1, 2)  # [B, C, T]
-        window = min(self.window, hidden.size(1))
-        sums = F.avg_pool1d(words, window, stride=1) * window  # [B, C, windows]
-        start = torch.arange(sums.size(2), device=hidden.device)
-        beyond = start > (lengths - window).clamp(min=0)  # [B, windows]
+        words = F.pad(words, (0, self.window - 1))
+        sums = F.avg_pool1d(words, self.window, stride=1) * self.window  # [B, C, T]
+        start = torch.arange(hidden.size(1), device=hidden.device)
+        beyond = start > (lengths - self.window).clamp(min=0)  # [B, T]
         greatest = sums.masked_fill(beyond.unsqueeze(1), float("-inf")).amax(2)  # [B, C]
-        return greatest / lengths.clamp(min=1, max=window)
+        return greatest / lengths.clamp(min=1, max=self.window)
 
 
 # Called with C, the number of queries, the words of a window, and what is around the maps: an

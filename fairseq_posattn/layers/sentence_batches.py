@@ -5,6 +5,7 @@ sentences.
 """
 
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -81,7 +82,7 @@ class SplitDocuments:
             ``[B, S, C]``, S sentences in the longest document, and bool ``[B, S]``, True where
             padded.
         """
-        longest = int(self.number.max()) + 1
+        longest = cast(int, self.number.max().item()) + 1  # of a graph no int, but its symbol
         shape = (self.documents, longest)
         padding = torch.ones(shape, dtype=torch.bool, device=vectors.device)
         padding[self.document, self.number] = False
@@ -104,26 +105,21 @@ def split_documents(
     Raises:
         UsageError: a document has no words.
     """
-    batch, length = tokens.shape
     separates = tokens.eq(separator)
     is_word = tokens.ne(pad) & ~separates  # [B, T]
-    if not is_word.any(1).all():
+    if not torch.compiler.is_exporting() and not is_word.any(1).all():
         raise UsageError("a document consists of sentence separators only: take it out of the data")
-    closes = separates if ends is None else separates | torch.isin(tokens, ends)
-    number = closes.cumsum(1) - closes.long()  # [B, T], of the sentence that a token stands in
-    position = torch.arange(length, device=tokens.device)
-    behind = F.pad(torch.where(closes, position + 1, 0), (1, 0))[:, :-1]
-    start = behind.cummax(1).values  # [B, T], of that sentence
-    word_document, word_position = is_word.nonzero(as_tuple=True)  # [W], in order of reading
-    key = word_document * (length + 1) + number[is_word]  # [W], the same for words of one sentence
-    keys, word_sentence = key.unique_consecutive(return_inverse=True)  # [N], [W]
-    document = keys // (length + 1)  # [N]
-    within = word_position - start[is_word]  # [W]
-    sentences = tokens.new_full((len(keys), int(within.max()) + 1), pad)
-    sentences[word_sentence, within] = tokens[is_word]
-    first = torch.searchsorted(document, torch.arange(batch, device=tokens.device))  # [B]
-    number_within = torch.arange(len(keys), device=tokens.device) - first[document]
-    return SplitDocuments(sentences, document, number_within, batch)
+    closes = separates if ends is None else separates | tokens[..., None].eq(ends).any(-1)
+    begins = is_word & F.pad(closes, (1, 0), value=True)[:, :-1]  # [B, T], a sentence's first word
+    document, first = begins.nonzero(as_tuple=True)  # [N], in order of reading
+    number = begins.cumsum(1)[document, first] - 1
+    sentence = begins.flatten().cumsum(0)[is_word.flatten()] - 1  # [W], that a word stands in
+    lengths = torch.zeros_like(first).index_add(0, sentence, torch.ones_like(sentence))  # [N]
+    within = torch.arange(lengths.max().item(), device=tokens.device)  # [L]
+    beyond = within >= lengths[:, None]  # [N, L]
+    position = (first[:, None] + within).masked_fill(beyond, 0)
+    sentences = tokens[document[:, None], position].masked_fill(beyond, pad)
+    return SplitDocuments(sentences, document, number, tokens.size(0))
 
 
 def groups_of_like_length(tokens: Tensor, pad: int) -> list[tuple[Tensor, Tensor]]:

@@ -130,13 +130,15 @@ class SentenceEncoder(nn.Module):
         tokens = words_only(src_tokens, pad, self.marks.eos)
         if self.sentences is None:
             return self._encode_words(tokens)
-        ends = tokens.new_tensor(self.marks.ends)
+        ends = tokens.new_tensor(self.marks.ends) if self.marks.ends else None
         documents = split_documents(tokens, pad, self.marks.separator, ends)
         vectors, padding = documents.gather(self._encode_groups(documents.sentences))
         return self.sentences(vectors, padding)
 
     def _encode_groups(self, tokens: Tensor) -> Tensor:
         """As :meth:`_encode_words`, but one long sentence does not pad all the others."""
+        if torch.compiler.is_exporting():  # how many groups there are, a graph cannot leave open
+            return self._encode_words(tokens)
         rows, groups = zip(*groups_of_like_length(tokens, self.marks.pad), strict=True)
         vectors = torch.cat([self._encode_words(group) for group in groups])
         return vectors[torch.cat(rows).argsort()]

@@ -62,6 +62,28 @@ def test_it_writes_what_fairseq_does(fairseq, transformers, exported):
     assert len(set(found)) > 10
 
 
+@pytest.mark.parametrize("options", [{}, {"num_beams": 1, "early_stopping": False}])
+def test_padding_on_the_left_is_the_same(options, exported):
+    model, tokenizer = exported
+    texts = lines(40)
+    inputs = tokenizer(texts, padding=True, padding_side="left", return_tensors="pt")
+    assert inputs["attention_mask"][:, 0].eq(0).any()
+    for given in (inputs, {"input_ids": inputs["input_ids"]}):  # the padding symbol tells, too
+        found = tokenizer.batch_decode(model.generate(**given, **options), skip_special_tokens=True)
+        assert found == written(model, tokenizer, texts, **options)
+
+
+def test_it_samples(exported):
+    """From what it scores: the likeliest alone is greedy search, and heat makes it vary."""
+    texts = lines(40)
+    sampling = {"num_beams": 1, "early_stopping": False, "do_sample": True}
+    greedy = by_fairseq(texts, beam=1)
+    assert written(*exported, texts, **sampling, top_k=1) == greedy
+    torch.manual_seed(1)
+    drawn = [written(*exported, texts, **sampling, temperature=3.0, top_k=0) for _ in range(2)]
+    assert drawn[0] != drawn[1] and greedy not in drawn
+
+
 def test_options_of_the_search_are_written_down(tmp_path):
     decoding = {"beam": 3, "lenpen": 0.5, "max_len_b": 5, "min_len": 2, "no_repeat_ngram_size": 3}
     export(str(FIXTURE / "checkpoint.pt"), tmp_path / "out", str(FIXTURE / "data"), **decoding)

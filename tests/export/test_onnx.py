@@ -1,80 +1,101 @@
-"""Graphs give what models give, of batches and lengths that they were not made with; and int8."""
+"""Graphs give what models give, of batches and lengths that they were not made with."""
+
+from unittest.mock import Mock
 
 import onnxruntime
 import pytest
 import torch
 from classifier_builder import sentences
-from test_export import OF_CLASSIFIER, TINY_CLASSIFIER, TINY_TRANSFORMER
+from test_export import CLASSIFIERS, OF_CLASSIFIER, TINY_CLASSIFIER, TINY_TRANSFORMER
 
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.export import command, int8, onnx
+from fairseq_posattn.export import onnx
 from fairseq_posattn.export.checkpoint import export
 
 pytestmark = pytest.mark.slow  # each traces a model
 PAD = 1
+# All mechanisms, and what embeddings and layer norms there are.
+ENCODERS = [
+    ["--encoder-sublayers=san,dman,mtsa,gaussian,sman,ffn", "--encoder-normalize-before"],
+    ["--encoder-sublayers=past,future,masked,ffn", "--encoder-learned-pos"],
+    ["--encoder-sublayers=da,rpr,transformer_xl,tener,ffn", "--layernorm-embedding"],
+]
 
 
-def graph(folder, *tensors):
-    return torch.from_numpy(onnx.run(onnxruntime.InferenceSession(folder / onnx.NAME), tensors))
+def graph(model, folder):
+    """``graph(ids, ...)``: what ``model.onnx`` gives, having been written."""
+    onnx.write(model, folder)
+    session = onnxruntime.InferenceSession(folder / onnx.NAME)
+    return lambda *tensors: torch.from_numpy(onnx.run(session, tensors))
 
 
-@pytest.mark.parametrize(
-    "arch",
-    ["da_transformer_classifier", "mpsan_classifier", "cnn_classifier", "fasttext_classifier"],
-)
+def close(found, expected):
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
+
+
+GRAPHS = [
+    *((arch, []) for arch in CLASSIFIERS),
+    ("swem_classifier", ["--pooling=window_max", "--pooling-window=6"]),
+    ("cspan_classifier", ["--cspan-fusion=relative_position", "--rpr-max-distance=3"]),
+    ("rpr_classifier", ["--hierarchical", "--sentence-ends=word3 word4"]),
+    ("mpsan_classifier", ["--hierarchical", "--sentence-separator=word3"]),
+]
+
+
+@pytest.mark.parametrize("arch, flags", GRAPHS, ids=lambda given: "".join(given))
 @torch.no_grad()
-def test_a_classifiers_graph_gives_its_scores(arch, classifier, tmp_path):
-    path, _ = classifier(arch, *TINY_CLASSIFIER, *OF_CLASSIFIER.get(arch, []))
-    exported = export(path, tmp_path / "out")
-    onnx.write(exported.model, tmp_path / "out")
-    for ids in (sentences(31), sentences(2, 9, 1, 4, 1, left_pad=True)):
+def test_a_classifiers_graph_gives_its_scores(arch, flags, classifier, tmp_path):
+    """Of batches and lengths other than those that it was made with, padded on either side."""
+    path, _ = classifier(arch, *TINY_CLASSIFIER, *OF_CLASSIFIER.get(arch, []), *flags)
+    model = export(path, tmp_path / "out").model
+    ask = graph(model, tmp_path / "out")
+    for ids in (
+        sentences(31),
+        sentences(1, 1),
+        sentences(2, 9, 1, 4, 1, left_pad=True),
+        sentences(20, 44, 3),
+    ):
         mask = ids.ne(PAD).long()
-        expected = exported.model(ids, mask).logits
-        found = graph(tmp_path / "out", ids, mask)
-        torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
+        close(ask(ids, mask), model(ids, mask).logits)
 
 
 @torch.no_grad()
-def test_an_encoders_graph_gives_its_states(translator, tmp_path):
-    flags = [*TINY_TRANSFORMER, "--encoder-sublayers=dman,san,ffn", "--decoder-learned-pos"]
-    path, _ = translator("posattn_transformer", *flags)
+def test_the_graph_of_a_model_of_pairs(classifier, tmp_path):
+    path, _ = classifier("bilstm_classifier", *TINY_CLASSIFIER, task="sentence_pair_prediction")
     exported = export(path, tmp_path / "out")
-    onnx.write(exported.model, tmp_path / "out")
-    ids = sentences(2, 9, 1, 4, 1, left_pad=True)
-    mask = ids.ne(PAD).long()
-    expected = exported.model.get_encoder()(ids, mask).last_hidden_state
-    found = graph(tmp_path / "out", ids, mask)
-    present = mask.bool()
-    torch.testing.assert_close(found[present], expected[present], atol=1e-5, rtol=1e-4)
+    ask = graph(exported.model, tmp_path / "out")
+    firsts, seconds = ["word1 word2 word3", "word5"], ["word9", "word4 word2 word7 word1 word3"]
+    inputs = exported.tokenizer(firsts, seconds, padding=True, return_tensors="pt")
+    found = ask(*(inputs[name] for name in onnx.PairClassifier.inputs))
+    close(found, exported.model(**inputs).logits)
 
 
-def test_what_has_no_graph_is_one_line(classifier, tmp_path):
-    path, _ = classifier("bilstm_classifier", *TINY_CLASSIFIER)
+@pytest.mark.parametrize("flags", ENCODERS, ids="".join)
+@torch.no_grad()
+def test_an_encoders_graph_gives_its_states(flags, translator, tmp_path):
+    path, _ = translator("posattn_transformer", *TINY_TRANSFORMER, *flags)
+    model = export(path, tmp_path / "out").model
+    ask = graph(model, tmp_path / "out")
+    for ids in (sentences(2, 9, 1, 4, 1, left_pad=True), sentences(30)):
+        mask = ids.ne(PAD).long()
+        expected = model.get_encoder()(ids, mask).last_hidden_state
+        present = mask.bool()
+        close(ask(ids, mask)[present], expected[present])
+
+
+def test_what_pytorch_makes_no_graph_of_is_one_line(classifier, tmp_path, monkeypatch):
+    path, _ = classifier("swem_classifier", *TINY_CLASSIFIER)
     exported = export(path, tmp_path / "out")
-    with pytest.raises(UsageError, match="--onnx: --encoder bilstm has no graph"):
+    monkeypatch.setattr(torch.onnx, "export", Mock(side_effect=RuntimeError("pages\nof text")))
+    with pytest.raises(UsageError, match="makes no graph of this model .RuntimeError.; all else"):
         onnx.write(exported.model, tmp_path / "out")
     assert not (tmp_path / "out" / onnx.NAME).exists()
 
 
-def test_int8_is_measured_beside_the_model(classifier, tmp_path, capsys):
-    path, _ = classifier("swem_classifier", *TINY_CLASSIFIER)
-    text, labels = tmp_path / "text", tmp_path / "labels"
-    words = [f"word{number % 20} word{number % 7}" for number in range(40)]
-    text.write_text("".join(f"{line}\n" for line in words))
-    labels.write_text("class1\n" * 40)
-    folder = tmp_path / "out"
-    flags = ["--int8", "--text", text, "--labels", labels]
-    assert command.main(list(map(str, [path, folder, *flags])), prog="posattn export") == 0
-    said = capsys.readouterr().out.splitlines()
-    assert [line.partition(":")[0] for line in said[-3:]] == ["PyTorch", "ONNX", "ONNX, int8"]
-    assert "agrees on 100.0%" in said[-3] and "agrees on 100.0%" in said[-2]
-    shares = {line.partition("accuracy ")[2].partition(",")[0] for line in said[-3:-1]}
-    assert len(shares) == 1 and shares.pop().endswith("%")
-    assert (folder / onnx.INT8).is_file()
-
-
-def test_labels_that_are_none_are_named(classifier, tmp_path):
+def test_a_graph_that_gives_other_scores_is_taken_away(classifier, tmp_path, monkeypatch):
     path, _ = classifier("swem_classifier", *TINY_CLASSIFIER)
     exported = export(path, tmp_path / "out")
-    with pytest.raises(UsageError, match="--labels: 'else' is none of class"):
-        int8.compare(exported, tmp_path / "out", ["word1"], ["else"])
+    monkeypatch.setattr(onnx, "run", lambda session, tensors: tensors[0].new_zeros(1, 4).numpy())
+    with pytest.raises(UsageError, match="the graph gives other scores, by up to"):
+        onnx.write(exported.model, tmp_path / "out")
+    assert not (tmp_path / "out" / onnx.NAME).exists()

@@ -35,7 +35,7 @@ print(json.dumps(tokenizer.batch_decode(found, skip_special_tokens=True)))
 CLASSIFY = """
 print(json.dumps([found["label"] for found in pipeline("text-classification", folder)(lines)]))
 """
-TRAIN = """
+TRAIN_TRANSLATOR = """
 import torch
 from transformers import DataCollatorForSeq2Seq, Seq2SeqTrainer, Seq2SeqTrainingArguments
 
@@ -48,13 +48,35 @@ settings = Seq2SeqTrainingArguments(
 )
 collator = DataCollatorForSeq2Seq(tokenizer, model)
 trainer = Seq2SeqTrainer(model, settings, collator, examples, examples, tokenizer)
+
+def answer(model):
+    return model.generate(**tokenizer(lines, padding=True, return_tensors="pt"))
+"""
+TRAIN_CLASSIFIER = """
+import torch
+from transformers import (
+    AutoModelForSequenceClassification, DataCollatorWithPadding, Trainer, TrainingArguments,
+)
+
+tokenizer = AutoTokenizer.from_pretrained(folder)
+model = AutoModelForSequenceClassification.from_pretrained(folder)
+examples = [{**tokenizer(line), "labels": number % 2} for number, line in enumerate(lines)]
+settings = TrainingArguments(
+    folder + "-trained", max_steps=30, learning_rate=0.01, report_to=[], use_cpu=True,
+    disable_tqdm=True,
+)
+trainer = Trainer(model, settings, DataCollatorWithPadding(tokenizer), examples, examples)
+
+def answer(model):
+    return model(**tokenizer(lines, padding=True, return_tensors="pt")).logits
+"""
+TRAIN = """
 before = trainer.evaluate()["eval_loss"]
 trainer.train()
 trainer.save_model()
 after = trainer.evaluate()["eval_loss"]
-inputs = tokenizer(lines, padding=True, return_tensors="pt")
-again = AutoModelForSeq2SeqLM.from_pretrained(folder + "-trained")
-same = torch.equal(again.generate(**inputs), model.eval().generate(**inputs))
+again = type(model).from_pretrained(folder + "-trained").eval()
+same = torch.equal(answer(again), answer(model.eval()))
 print(json.dumps({"before": before, "after": after, "same": same}))
 """
 
@@ -107,8 +129,11 @@ def test_it_translates(exported):
 
 
 @pytest.mark.slow
-def test_a_trainer_trains_on(exported):
+@pytest.mark.parametrize(
+    "kind, code", [("translation", TRAIN_TRANSLATOR), ("classification", TRAIN_CLASSIFIER)]
+)
+def test_a_trainer_trains_on(kind, code, exported):
     pytest.importorskip("accelerate")
-    found = run(TRAIN, exported("translation"), ["a b c", "d", "h g f e d c", "a a a"])
+    found = run(code + TRAIN, exported(kind), ["a b c", "d", "h g f e d c", "a a a"])
     assert found["after"] < 0.5 * found["before"]
     assert found["same"]

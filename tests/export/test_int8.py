@@ -1,0 +1,73 @@
+"""Models in whole numbers of 8 bits, and what is printed of them."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from classifier_builder import sentences
+from test_export import TINY_CLASSIFIER, TINY_TRANSFORMER
+
+from fairseq_posattn import translation
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.export import command, int8, onnx
+from fairseq_posattn.export.checkpoint import export
+from fairseq_posattn.hugging_face.int8 import in_int8
+
+pytestmark = pytest.mark.slow  # each exports a model
+FIXTURE = Path(__file__).parents[1] / "fixtures/translation"
+
+
+def test_int8_is_measured_beside_the_model(classifier, tmp_path, capsys):
+    path, _ = classifier("swem_classifier", *TINY_CLASSIFIER)
+    text, labels = tmp_path / "text", tmp_path / "labels"
+    words = [f"word{number % 20} word{number % 7}" for number in range(40)]
+    text.write_text("".join(f"{line}\n" for line in words))
+    labels.write_text("class1\n" * 40)
+    folder = tmp_path / "out"
+    flags = ["--int8", "--text", text, "--labels", labels]
+    assert command.main(list(map(str, [path, folder, *flags])), prog="posattn export") == 0
+    said = capsys.readouterr().out.splitlines()
+    assert [line.partition(":")[0] for line in said[-3:]] == ["PyTorch", "ONNX", "ONNX, int8"]
+    assert "agrees on 100.0%" in said[-3] and "agrees on 100.0%" in said[-2]
+    shares = {line.partition("accuracy ")[2].partition(",")[0] for line in said[-3:-1]}
+    assert len(shares) == 1 and shares.pop().endswith("%")
+    assert (folder / onnx.INT8).is_file()
+
+
+def test_labels_that_are_none_are_named(classifier, tmp_path):
+    path, _ = classifier("swem_classifier", *TINY_CLASSIFIER)
+    exported = export(path, tmp_path / "out")
+    with pytest.raises(UsageError, match="--labels: 'else' is none of class"):
+        int8.compare(exported, tmp_path / "out", ["word1"], ["else"])
+
+
+@pytest.mark.parametrize("arch", ["dman_iwslt_de_en", "dman_summarization"])
+@torch.no_grad()
+def test_affine_maps_alone_are_rounded(arch, translator, tmp_path):
+    """By less than the scores differ among each other; the model itself stays as it is."""
+    path, _ = translator(arch, *TINY_TRANSFORMER, "--share-all-embeddings")
+    model = export(path, tmp_path / "out").model
+    source, target = sentences(7, 1, 12), sentences(9, 4, 2, seed=1)
+    before = model(source, decoder_input_ids=target).logits
+    rounded = in_int8(model)(source, decoder_input_ids=target).logits
+    assert torch.equal(model(source, decoder_input_ids=target).logits, before)
+    error = (rounded - before).pow(2).mean().sqrt() / before.std()
+    assert 1e-4 < error < 0.2
+
+
+def test_translations_are_measured_beside_the_models(tmp_path, capsys):
+    text, right = tmp_path / "text", tmp_path / "right"
+    lines = ["a b c", "h g f e", "d d b", "c", "e f g h a"]
+    text.write_text("".join(f"{line}\n" for line in lines))
+    translator = translation.load([FIXTURE / "checkpoint.pt"], str(FIXTURE / "data"), device="cpu")
+    right.write_text("".join(f"{found.text}\n" for found in translator(lines)))
+    flags = [FIXTURE / "checkpoint.pt", tmp_path / "out", "--data", FIXTURE / "data", "--int8"]
+    flags += ["--text", text, "--labels", right]
+    assert command.main(list(map(str, flags)), prog="posattn export") == 0
+    said = capsys.readouterr().out.splitlines()
+    assert (
+        said[-3] == "int8: by fairseq_posattn.hugging_face.int8.in_int8(model), once it is loaded"
+    )
+    assert [line.partition(": ")[0] for line in said[-2:]] == ["PyTorch", "PyTorch, int8"]
+    assert "BLEU 100.00, agrees on 100.0%, " in said[-2] and "BLEU " in said[-1]
+    assert not (tmp_path / "out" / onnx.NAME).exists()
