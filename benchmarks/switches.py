@@ -23,7 +23,7 @@ from fairseq.tasks.translation import TranslationTask
 from fairseq.trainer import Trainer
 from torch.profiler import ProfilerActivity, profile
 
-TRAINING = "--optimizer adam --adam-betas (0.9,0.98) --lr 1e-5 --label-smoothing 0.1"
+TRAINING = "--no-save --optimizer adam --adam-betas (0.9,0.98) --lr 1e-5 --label-smoothing 0.1"
 OLD_ADAM = "--use-old-adam"
 FUSED_LOSS = "--criterion label_smoothed_cross_entropy_fused"
 LOSS = "--criterion label_smoothed_cross_entropy"

@@ -5,8 +5,8 @@
 
 Each part is fairseq's own, of our model and of the stock one, which take turns; the device is
 waited for between parts, so that their sum is more than an update takes. Launches are kernels on a
-GPU and PyTorch's operations on a CPU. --criterion names the loss: fairseq's, or the one that keeps
-less.
+GPU and PyTorch's operations on a CPU. --criterion names the loss of ours: fairseq's, or the one
+that keeps less. The stock model has fairseq's, and fairseq's own step of Adam, ours the fused one.
 """
 
 import argparse
@@ -29,15 +29,15 @@ LAUNCHES = ("cudaLaunchKernel", "cuLaunchKernel")
 class Update:
     """An update in its parts, each a method that goes on from what the last left."""
 
-    def __init__(self, model, rows, words, arguments):
+    def __init__(self, model, rows, words, arguments, stock):
         self.model, self.rows, self.words = model.train(), rows, words
         self.device = arguments.device
         task = SimpleNamespace(target_dictionary=words)
-        options = CRITERION_DATACLASS_REGISTRY[arguments.criterion](
-            label_smoothing=0.1, sentence_avg=False
-        )
-        self.criterion = CRITERION_REGISTRY[arguments.criterion].build_criterion(options, task)
+        name = LOSSES[0] if stock else arguments.criterion
+        options = CRITERION_DATACLASS_REGISTRY[name](label_smoothing=0.1, sentence_avg=False)
+        self.criterion = CRITERION_REGISTRY[name].build_criterion(options, task)
         config = FairseqAdamConfig(adam_betas="(0.9, 0.98)", adam_eps=1e-4, lr=[1e-5])
+        config.use_old_adam = stock
         self.parameters = list(model.parameters())
         self.optimizer = FairseqAdam(config, self.parameters)
 
@@ -110,7 +110,10 @@ def time_pair(name, arguments):
     shape = pairs.batch_shape(name, arguments)
     rows = sentences(pairs.random_batch(words, shape, "cpu"), words)
     updates = [
-        Update(model, rows, words, arguments) for model in pairs.build_pair(name, words, arguments)
+        Update(model, rows, words, arguments, stock)
+        for model, stock in zip(
+            pairs.build_pair(name, words, arguments), (False, True), strict=True
+        )
     ]
     seconds = pairs.take_turns(
         name,
