@@ -279,7 +279,10 @@ class Predictor:
         """
         if len(sentences) != 1 + self.expects_pairs:
             wanted = "a pair of sentences" if self.expects_pairs else "one sentence"
-            raise UsageError(f"the model needs {wanted}, and here are {len(sentences)}")
+            raise UsageError(
+                f"the model needs {wanted}, and here are {len(sentences)}; in a line a TAB parts "
+                "them"
+            )
         sequences = [self._encode_sentence(sentence) for sentence in sentences]
         if not self.apart:
             sequences = [self._join(sequences)]

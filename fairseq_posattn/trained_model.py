@@ -32,13 +32,14 @@ class TrainedModel:
     task: FairseqTask
 
 
-def load(path: str, data: str | None = None) -> TrainedModel:
+def load(path: str, data: str | None = None, *, reads_data: bool = False) -> TrainedModel:
     """Load a checkpoint onto the CPU, for evaluation.
 
     Args:
         path: of the checkpoint.
         data: the directory of its dictionaries; None for that of the checkpoint, if training has
             copied them there, or else where they were in training.
+        reads_data: sentences of the data are read as well, which are not beside the checkpoint.
 
     Raises:
         UsageError: the checkpoint or its dictionaries are not there or do not fit each other.
@@ -46,7 +47,7 @@ def load(path: str, data: str | None = None) -> TrainedModel:
     if not Path(path).is_file():
         raise UsageError(f"{path}: there is no such checkpoint")
     beside = Path(path).parent
-    if data is None and manifest.read(beside) is not None:
+    if data is None and not reads_data and manifest.read(beside) is not None:
         data = str(beside)
     state = load_checkpoint_to_cpu(path, OVERRIDES | ({"data": data} if data else {}))
     folder = utils.split_paths(_data(path, state))[0]

@@ -1,10 +1,43 @@
-import pytest
+import shutil
+from pathlib import Path
 
+import pytest
+import torch
+
+from fairseq_posattn.checkpoints.reading import read_checkpoint
 from fairseq_posattn.errors import UsageError
+from fairseq_posattn.preparation import manifest
+from fairseq_posattn.preparation.manifest import Manifest
 from fairseq_posattn.trained_model import load
+
+FIXTURE = Path(__file__).parent / "fixtures" / "translation"
 
 
 def test_no_such_checkpoint(tmp_path):
     path = str(tmp_path / "best.pt")
     with pytest.raises(UsageError, match=f"^{path}: there is no such checkpoint$"):
         load(path)
+
+
+def test_sentences_of_the_data_are_not_looked_for_beside_the_checkpoint(tmp_path):
+    """Where training has left the dictionaries and the manifest, but no sentences."""
+    data, saved = tmp_path / "data", tmp_path / "saved"
+    shutil.copytree(FIXTURE / "data", data)
+    saved.mkdir()
+    for dictionary in data.glob("dict.*"):
+        shutil.copy(dictionary, saved)
+    rule = {"word_rule": "spaces", "lower": False, "subwords": None}
+    manifest.write(saved, Manifest("own", "translation", **rule, languages=("de", "en")))
+    state = read_checkpoint(FIXTURE / "checkpoint.pt")
+    state["cfg"]["task"]["data"] = str(data)
+    path = str(saved / "checkpoint.pt")
+    torch.save(state, path)
+
+    assert load(path).task.cfg.data == str(saved)
+    trained = load(path, reads_data=True)
+    assert trained.task.cfg.data == str(data)
+    trained.task.load_dataset("test")
+    assert len(trained.task.dataset("test"))
+    shutil.rmtree(data)
+    with pytest.raises(UsageError, match=f"^{data}, where .* is not there: name the folder of"):
+        load(path, reads_data=True)

@@ -37,7 +37,7 @@ MECHANISMS = {
 
 def run_locality(args):
     check_json(args)
-    trained = load(args.checkpoint, args.data)
+    trained = load(args.checkpoint, args.data, reads_data=args.split is not None)
     sublayers = chosen_sublayers(trained, args)
     texts = list(read_sentences(trained, args).values())
     attention = locality.locality(encoder_of(trained), sublayers, texts, args.windows)
@@ -51,7 +51,7 @@ def run_locality(args):
 
 def run_heatmap(args):
     check_outputs(args)
-    trained = load(args.checkpoint, args.data)
+    trained = load(args.checkpoint, args.data, reads_data=args.split is not None)
     sublayers = chosen_sublayers(trained, args)
     heads = choose_heads(sublayers, args.heads)
     (sentence,) = read_sentences(trained, args).values()
@@ -65,7 +65,7 @@ def run_parameters(args):
     has_sentences = args.sentences or args.split
     if has_sentences and (args.plot != "mask" or args.side != "encoder"):
         raise UsageError("sentences are only for --plot mask of the encoder: leave them out")
-    trained = load(args.checkpoint, args.data)
+    trained = load(args.checkpoint, args.data, reads_data=args.split is not None)
     sublayers = sublayers_with_plot(chosen_sublayers(trained, args), args)
     if args.plot == "weights":
         write(distance_weights.weight_numbers(sublayers), distance_weights.draw_weights, args)
@@ -86,7 +86,7 @@ def run_parameters(args):
 
 def run_cost(args):
     check_json(args)
-    trained = load(args.checkpoint, args.data)
+    trained = load(args.checkpoint, args.data, reads_data=args.split is not None)
     on_gpu = torch.cuda.is_available() and not args.cpu
     device = torch.device("cuda" if on_gpu else "cpu")
     model = cost.require_classifier(trained.model, args.checkpoint).to(device)

@@ -235,7 +235,7 @@ def test_words_are_made_as_asked(classifier):
     "texts, complaint",
     [
         ([("a", "b"), ("a", " ")], "text 2: the sentence is empty"),
-        (["a"], "text 1: the model needs a pair of sentences, and here are 1"),
+        (["a"], "text 1: the model needs a pair of sentences, and here are 1; in a line a TAB"),
         ([("a", "b " * 600)], "text 1: 601 words, the end among them, are too many"),
     ],
 )
