@@ -26,9 +26,10 @@ USER_DIR = "common.user_dir"
 def make_parser(prog=None):
     parser = commands.make_parser(__doc__, prog)
     parser.add_argument("file", type=Path, metavar="FILE.yaml", help="settings, by fairseq's names")
-    parser.add_argument(
+    settings = parser.add_argument(
         "settings", nargs=argparse.REMAINDER, metavar="NAME=VALUE", help="and others, for Hydra"
     )
+    settings.required = False  # as argparse would say where there is no file
     return parser
 
 

@@ -31,3 +31,9 @@ def test_files_that_hydra_would_not_find(file, capsys):
     other = file.rename(file.with_suffix(".yml"))
     assert main([str(other)], "posattn hydra-train") == 1
     assert "mine.yml: Hydra reads files whose names end in .yaml" in capsys.readouterr().err
+
+
+def test_no_file(capsys):
+    with pytest.raises(SystemExit):
+        main([], "posattn hydra-train")
+    assert "the following arguments are required: FILE.yaml\n" in capsys.readouterr().err

@@ -9,6 +9,7 @@ from types import ModuleType
 
 from fairseq_posattn.commands import end, positive
 from fairseq_posattn.errors import UsageError
+from fairseq_posattn.preparation import manifest
 from fairseq_posattn.preparation.pipeline.progress import say
 
 
@@ -44,8 +45,10 @@ def run(kind, arguments=None, prog=None, data_bin=Path("data-bin")):
 
     def prepare():
         check_dest(options.dest, options.source)
+        corpus = kind.corpora[name].chosen(options)
+        check_contents(options.dest, corpus)
         try:
-            kind.module.prepare(kind.corpora[name].chosen(options), options)
+            kind.module.prepare(corpus, options)
         except KeyboardInterrupt:
             program = parser.prog.removesuffix(".py")
             say(f"{program}: interrupted; the same command goes on from here")
@@ -69,12 +72,32 @@ def check_dest(dest, source):
     ):
         if sign in path:
             raise UsageError(f"--dest {path}: {reason}; give a name without {sign!r}")
+    if os.path.exists(dest) and not os.path.isdir(dest):
+        raise UsageError(f"--dest {path} is a file: name a folder")
     if path.startswith("-"):
         raise UsageError(f"--dest {path}: commands take it for an option; give another name")
     if source is not None and Path(os.path.realpath(dest)).is_relative_to(os.path.realpath(source)):
         raise UsageError(
             f"--dest {path} lies in --source {source}: what is made would be among what it is made "
             "of; give another --dest"
+        )
+
+
+def check_contents(dest, corpus):
+    """Refuse a folder with data for something else, part of which would stay beside the new.
+
+    Raises:
+        UsageError: names what there is.
+    """
+    try:
+        told = manifest.read(dest)
+    except UsageError:  # preparing the data again mends it
+        return
+    pairs = ("sentence_prediction", "sentence_pair_prediction")
+    if told is not None and told.task != corpus.task and not {told.task, corpus.task} <= {*pairs}:
+        raise UsageError(
+            f"--dest {dest} holds data of --task {told.task} ({told.corpus}), and this is for "
+            f"--task {corpus.task}: give another --dest, or remove it"
         )
 
 

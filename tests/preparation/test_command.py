@@ -79,6 +79,7 @@ def test_what_goes_wrong_is_one_line(command, error, status, line, capsys):
         ("a:b", "--dest a:b: fairseq-train takes what stands between colons for several"),
         ("-x", "--dest -x: commands take it for an option"),
         ("./-x", "--dest -x: commands take it for an option"),
+        (__file__, f"--dest {__file__} is a file: name a folder"),
         ("a\nb", "--dest 'a\\nb': fairseq takes printable names in UTF-8 only"),
         ("a\udcff", "--dest 'a\\udcff': fairseq takes printable names in UTF-8 only"),
     ],

@@ -7,6 +7,7 @@ import pytest
 from fairseq.data import Dictionary, data_utils
 from own_training import printed_training
 
+from fairseq_posattn.preparation import manifest
 from fairseq_posattn.preparation.__main__ import prepare
 
 main = partial(prepare, "summarization")
@@ -98,7 +99,7 @@ def of_table(tmp_path):
 
     def run(*words, columns=("--text", "article", "--summary", "short")):
         dest = tmp_path / "own"
-        words = [*words, *columns, "--dest", dest, "--vocabulary-size", 60, "--jobs", 1]
+        words = [*columns, "--dest", dest, "--vocabulary-size", 60, "--jobs", 1, *words]
         return main(["own", *map(str, words)]), dest
 
     return run
@@ -182,3 +183,28 @@ def test_what_is_wrong_with_a_table_is_one_line(of_table, tmp_path, capsys, rows
 def test_options_that_do_not_go_together_are_told(of_table, capsys, words, columns, told):
     assert of_table(*words, columns=columns)[0] == 1
     assert told in capsys.readouterr().err
+
+
+def test_pieces_that_are_fewer_than_the_characters_are_told(of_table, tmp_path, capsys):
+    file = table(tmp_path / "news.csv", ROWS)
+    assert of_table(file, "--vocabulary-size", 5)[0] == 1
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert "error: --vocabulary-size 5: a piece for each character of the text" in said
+    least = int(said.partition(" are ")[2].split()[0])
+    assert of_table(file, "--vocabulary-size", least - 1)[0] == 1
+    assert "learning pieces" in capsys.readouterr().err
+
+
+def test_a_folder_with_other_data_is_left_alone(of_table, tmp_path, capsys):
+    file = table(tmp_path / "news.csv", ROWS)
+    dest = tmp_path / "own"
+    dest.mkdir()
+    rule = {"corpus": "trec", "task": "sentence_prediction", "word_rule": "treebank"}
+    manifest.write(dest, manifest.Manifest(**rule))
+    assert of_table(file)[0] == 1
+    said = capsys.readouterr().err
+    assert f"--dest {dest} holds data of --task sentence_prediction (trec), and this is" in said
+    assert [path.name for path in dest.iterdir()] == [manifest.NAME]
+    (dest / manifest.NAME).write_text("{")  # what is damaged is made again
+    of_table(file, "--limit", 1)
+    assert "reading train" in capsys.readouterr().err

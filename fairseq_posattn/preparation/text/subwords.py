@@ -1,11 +1,13 @@
 """Subword units: byte-pair encoding (Sennrich et al., 2016) and SentencePiece."""
 
 import io
+import re
 import sys
 from collections import Counter
 from contextlib import nullcontext, redirect_stderr
 from pathlib import Path
 
+from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.pipeline.progress import Progress
 
 # Words whose split is remembered, per process. Vocabularies grow with the text; memory must not.
@@ -55,17 +57,29 @@ def train_sentencepiece(lines, vocabulary_size, prefix, **options):
 
     Args:
         options: of ``SentencePieceTrainer.train``, for instance ``model_type``.
+
+    Raises:
+        UsageError: the text has more characters than there may be pieces.
     """
     import sentencepiece
 
     model = io.BytesIO()  # to a file, it would write the file's name into it
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(lines),
-        model_writer=model,
-        vocab_size=vocabulary_size,
-        minloglevel=2,
-        **options,
-    )
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(lines),
+            model_writer=model,
+            vocab_size=vocabulary_size,
+            minloglevel=2,
+            **options,
+        )
+    except RuntimeError as error:
+        least = re.search(r"required_chars\. \d+ vs (\d+)", str(error))
+        if least is None:
+            raise
+        raise UsageError(
+            f"--vocabulary-size {vocabulary_size}: a piece for each character of the text, and "
+            f"SentencePiece's marks, are {least[1]} already: give more"
+        ) from None
     Path(f"{prefix}.model").write_bytes(model.getvalue())
     pieces = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
     with open(f"{prefix}.vocab", "w", encoding="utf-8", newline="\n") as vocabulary:
