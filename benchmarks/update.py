@@ -36,8 +36,8 @@ class Update:
         name = LOSSES[0] if stock else arguments.criterion
         options = CRITERION_DATACLASS_REGISTRY[name](label_smoothing=0.1, sentence_avg=False)
         self.criterion = CRITERION_REGISTRY[name].build_criterion(options, task)
-        config = FairseqAdamConfig(adam_betas="(0.9, 0.98)", adam_eps=1e-4, lr=[1e-5])
-        config.use_old_adam = stock
+        adam = {"adam_betas": "(0.9, 0.98)", "adam_eps": 1e-4, "lr": [1e-5], "tpu": False}
+        config = FairseqAdamConfig(**adam, use_old_adam=stock)
         self.parameters = list(model.parameters())
         self.optimizer = FairseqAdam(config, self.parameters)
 
