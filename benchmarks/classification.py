@@ -2,6 +2,7 @@
 
     python benchmarks/classification.py
     python benchmarks/classification.py --archs mpsan_classifier mtsa_classifier --length 20
+    python benchmarks/classification.py --archs mpsan_classifier --dropout 0
 
 All models take turns, update by update, on the same random sentences: what disturbs the machine
 disturbs all. An update is the forward pass, the cross-entropy, the backward pass and a step of
@@ -58,6 +59,7 @@ def parse_arguments():
     parser.add_argument("--length", type=int, default=50, help="words in the longest sentence")
     parser.add_argument("--vocabulary", type=int, default=10000, help="words in the dictionary")
     parser.add_argument("--freeze-embeddings", action="store_true", help="do not train the words")
+    parser.add_argument("--dropout", type=float, help="of all models, in place of each one's own")
     parser.add_argument("--updates", type=int, default=11, help="counted updates of each model")
     parser.add_argument("--warmup", type=int, default=2, help="updates before those")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
@@ -79,6 +81,8 @@ class Contestant:
         flags = ["data", *task, "--criterion", "sentence_prediction", "--arch", *flags]
         if arguments.freeze_embeddings:
             flags.append("--freeze-embeddings")
+        if arguments.dropout is not None:
+            flags.append(f"--dropout={arguments.dropout}")
         args = options.parse_args_and_arch(options.get_training_parser(), flags)
         cfg = convert_namespace_to_omegaconf(args)
         model = models.build_model(cfg.model, SimpleNamespace(source_dictionary=words))
@@ -160,7 +164,7 @@ def main():
     arguments = parse_arguments()
     logging.disable(logging.INFO)
     torch.manual_seed(1)
-    settings = ("sentences", "length", "vocabulary", "freeze_embeddings", "updates")
+    settings = ("sentences", "length", "vocabulary", "freeze_embeddings", "dropout", "updates")
     report = {
         **machine.describe(arguments.device, arguments.dtype),
         **{name: getattr(arguments, name) for name in settings},

@@ -93,12 +93,20 @@ def plain_text(results: Results) -> str:
 
 
 def classifying(results: Results) -> str:
-    """An update of each classifier over the Transformer of its width."""
+    """An update of each classifier over the Transformer of its width; of some, without dropout."""
+    bare = {
+        model["name"]: model
+        for model in _classifiers(results, "classification_cpu_without_dropout.json")
+    }
     rows = [
-        [f"`{model['name']}`", model["width"], f"{model['parameters']:,}", _ratio(model)]
+        [
+            *(f"`{model['name']}`", model["width"], f"{model['parameters']:,}", _ratio(model)),
+            _ratio(bare[model["name"]]) if model["name"] in bare else "",
+        ]
         for model in _classifiers(results)
     ]
-    return _table(["classifier", "width", "parameters", "over the Transformer"], rows)
+    header = ["classifier", "width", "parameters", "over the Transformer"]
+    return _table([*header, "both without dropout"], rows)
 
 
 def roles_and_news(results: Results) -> str:
@@ -209,9 +217,9 @@ def _contestants(results: Results, pattern: str) -> dict[str, Report]:
     return found
 
 
-def _classifiers(results: Results) -> Iterator[Report]:
+def _classifiers(results: Results, pattern: str = "classification_cpu.json") -> Iterator[Report]:
     """Those that were measured; what they are measured over has a space in its name."""
-    for report in results.reports("classification_cpu.json"):
+    for report in results.reports(pattern):
         yield from (model for model in report["models"] if " " not in model["name"])
 
 
