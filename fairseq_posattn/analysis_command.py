@@ -16,6 +16,27 @@ PLOTS = {
     "mask": "DMAN's mask by distance for each head",
 }
 
+FURTHEST = 1000  # a matrix of so many rows and columns is drawn for each head
+
+
+def distance(text):
+    """The type of an option that is a distance which can be drawn."""
+    number = positive(text)
+    if number > FURTHEST:
+        raise argparse.ArgumentTypeError(f"{text} is more than the {FURTHEST:,} that can be shown")
+    return number
+
+
+def windows(text):
+    """The type of distances from the query, with commas between."""
+    numbers = number_list(text)
+    if min(numbers) < 0:
+        raise argparse.ArgumentTypeError(f"{text}: a window is 0 tokens or more")
+    return numbers
+
+
+windows.__name__ = number_list.__name__  # as argparse calls it in its errors
+
 
 def make_parser(prog=None):
     parser = argparse.ArgumentParser(
@@ -42,7 +63,7 @@ def add_locality(looks):
     add_sentences(parser, required=True)
     parser.add_argument(
         "--windows",
-        type=number_list,
+        type=windows,
         default=[1, 2, 4],
         metavar="W,...",
         help="how many tokens each way (default: 1,2,4)",
@@ -91,7 +112,7 @@ def add_parameters(looks):
     )
     parser.add_argument(
         "--distance",
-        type=positive,
+        type=distance,
         default=20,
         metavar="N",
         help="furthest distance that is shown, in tokens (default: %(default)s)",

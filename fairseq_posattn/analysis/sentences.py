@@ -8,7 +8,7 @@ from fairseq.tasks import FairseqTask
 from torch import Tensor
 
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.text.lines import raw_lines
+from fairseq_posattn.preparation.text.lines import read_lines
 
 STANDARD_INPUT = "-"
 
@@ -27,12 +27,9 @@ def read_file(path: str, task: FairseqTask) -> dict[int, Tensor]:
     """
     try:
         with _opened(path) as file:
-            data = b"".join(raw_lines(file, f"--sentences {path}"))
-        lines = data.decode().split("\n")
+            lines = list(read_lines(file, f"--sentences {path}", allow_empty=True))
     except OSError as error:
         raise UsageError(f"--sentences {path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"--sentences {path}: not UTF-8 at byte {error.start}") from error
     sentences = {
         number: _encode(line, task) for number, line in enumerate(lines, start=1) if line.strip()
     }

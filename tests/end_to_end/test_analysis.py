@@ -177,6 +177,7 @@ def parameters(*options):
         ),
         (locality("--sentences", "MISSING"), "--sentences MISSING: No such file or directory"),
         (locality("--sentences", "EMPTY"), "--sentences EMPTY: no sentences in it"),
+        (locality("--sentences", "LATIN"), "--sentences LATIN:1: not UTF-8: byte 2 is 0xe9; conv"),
         (locality("--split", "nonesuch"), "--split nonesuch: Dataset not found: nonesuch"),
         (locality("--sentences", "LONG"), "line 1 has 31 tokens, its end included, but the model"),
         (locality("--sentences", "TEXT", "--data", "MISSING"), "MISSING, where the dictionaries"),
@@ -198,8 +199,9 @@ def parameters(*options):
 def test_what_cannot_be_served(checkpoint, text, tmp_path, capsys, arguments, message):
     (tmp_path / "EMPTY").write_text("\n \n")
     (tmp_path / "LONG").write_text("a " * 30)
+    (tmp_path / "LATIN").write_bytes(b"t\xe9\n")
     (tmp_path / "FOLDER").mkdir()
-    paths = {name: str(tmp_path / name) for name in ("MISSING", "EMPTY", "LONG", "FOLDER")}
+    paths = {name: str(tmp_path / name) for name in ("MISSING", "EMPTY", "LONG", "LATIN", "FOLDER")}
     paths |= {"CHECKPOINT": checkpoint, "TEXT": text, "OUT": str(tmp_path / "OUT")}
     for name, path in paths.items():
         arguments = [argument.replace(name, path) for argument in arguments]
@@ -210,6 +212,23 @@ def test_what_cannot_be_served(checkpoint, text, tmp_path, capsys, arguments, me
     assert said.startswith(f"posattn analysis: error: {message}")
     assert said.count("\n") == 1
     assert not list(tmp_path.glob("OUT*"))
+
+
+@pytest.mark.parametrize(
+    "options, told",
+    [
+        (locality("--split", "test", "--windows", "1,-1"), "--windows: 1,-1: a window is 0 tokens"),
+        (locality("--split", "test", "--windows", "a"), "--windows: invalid list of numbers value"),
+        (
+            parameters("--plot", "mask", "--distance", "1001"),
+            "1001 is more than the 1,000 that can",
+        ),
+    ],
+)
+def test_numbers_that_cannot_be_shown(options, told, capsys):
+    with pytest.raises(SystemExit):
+        main(options)
+    assert told in capsys.readouterr().err
 
 
 def test_dictionaries_of_another_training(checkpoint, corpus, text, tmp_path, capsys):
