@@ -50,7 +50,7 @@ trains in half an hour each: 3+3 layers, 256 wide. BLEU on the 2016 Flickr test.
 _SMALLER = replace(
     _SMALL,
     regime="smaller",
-    training=_SMALL.training.replace("--dropout 0.2", "--dropout 0.1"),
+    training=_SMALL.training.replace("--dropout 0.2", "--dropout 0.1").replace("1e-3", "3e-3"),
     max_update=2000,
     save_interval=125,
 )
