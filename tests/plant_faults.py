@@ -229,7 +229,7 @@ FAULTS = [
         "count = key_padding_mask.long().sum(1, keepdim=True)",
         POOLING,
     ),
-    Fault("layers/pooling.py", "(lengths - window).clamp(min=0)", "lengths", POOLING),
+    Fault("layers/pooling.py", "(lengths - self.window).clamp(min=0)", "lengths", POOLING),
     Fault("layers/ngrams.py", "before * FACTOR + word", "before + word", NGRAMS),
     Fault(
         "layers/ngrams.py",
@@ -239,8 +239,8 @@ FAULTS = [
     ),
     Fault(
         "layers/sentence_batches.py",
-        "closes.cumsum(1) - closes.long()",
-        "closes.cumsum(1)",
+        "F.pad(closes, (1, 0), value=True)",
+        "F.pad(separates, (1, 0), value=True)",
         BATCHES,
     ),
     Fault(
