@@ -129,9 +129,9 @@ def in_short(results: Results) -> str:
     for mechanism in _mechanisms(found):
         parts = []
         for verdict, words in VERDICTS.items():
-            where = [
+            where = dict.fromkeys(  # what several tables measured on is named once
                 one.data for one in found if (one.mechanism, one.verdict) == (mechanism, verdict)
-            ]
+            )
             parts += [f"{words}: {', '.join(where)}"] if where else []
         lines.append(f"- **{mechanism}** {'; '.join(parts)}.")
     tested = [one for one in found if one.tested]
