@@ -3,9 +3,9 @@
 import json
 import shutil
 from dataclasses import replace
+from importlib.metadata import version
 
 import pytest
-import torch
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.recipes.asked import Entry
@@ -95,7 +95,7 @@ def test_a_translation(translated):
     assert result["counts"]["scored"] == 2
     assert result["settings"] == {"seed": "1", "train": "--arch transformer --lr 1"}
     assert result["hardware"] == "2 x NVIDIA H200"
-    assert result["versions"]["torch"] == torch.__version__
+    assert result["versions"]["torch"] == version("torch")
 
 
 def test_first_sentences_have_scores_and_no_parameters(translated):

@@ -29,6 +29,7 @@ from fairseq_posattn.attention.kernels.distance_lines import (
 )
 from fairseq_posattn.attention.kernels.tile import (
     LOG2_E,
+    at_most,
     block_and_head,
     diagonal_sums,
     kept,
@@ -155,7 +156,7 @@ def attend(
 @triton.jit
 def visible(score, PADDING, b, distance, key, keys, CAUSAL: tl.constexpr):
     """The scores of a tile, -inf where a query does not see a key."""
-    score = tl.minimum(score, key_bounds(PADDING, b, key, keys)[None, :])
+    score = at_most(score, key_bounds(PADDING, b, key, keys)[None, :])
     if CAUSAL:
         score = tl.where(distance >= 0, score, float("-inf"))
     return score

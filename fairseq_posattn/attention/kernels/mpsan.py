@@ -35,6 +35,7 @@ from fairseq_posattn.attention.kernels.masks import (
 from fairseq_posattn.attention.kernels.tile import (
     LOG2_E,
     Drawn,
+    at_most,
     block_and_head,
     kept,
     key_bounds,
@@ -61,7 +62,7 @@ def additive_scores(query_score, key_score, mask, bounds, MASK):
     score = (tl.maximum(x, 0.0) + (slope - 1.0)) * LOG2_E
     if MASK.start is not None:
         score += mask
-    return tl.minimum(score, bounds[None, :]), slope
+    return at_most(score, bounds[None, :]), slope
 
 
 @triton.jit(do_not_specialize=["queries", "keys"])

@@ -21,6 +21,7 @@ from fairseq_posattn.attention.kernels.masks import (
 )
 from fairseq_posattn.attention.kernels.tile import (
     LOG2_E,
+    at_most,
     block_and_head,
     kept,
     key_bounds,
@@ -77,7 +78,7 @@ def find_largest(
     scores = load_rows(S, b, h, key, keys, FEATURES, BLOCK_D).to(tl.float32)
     if LOG_SIGMOID:
         scores = log_sigmoid(scores)
-    scores = tl.minimum(scores, key_bounds(PADDING, b, key, keys)[:, None])
+    scores = at_most(scores, key_bounds(PADDING, b, key, keys)[:, None])
     line = LARGEST + tl.program_id(0).to(tl.int64) * BLOCK_D
     tl.store(line + tl.arange(0, BLOCK_D), tl.max(scores, 0))
 
@@ -145,7 +146,7 @@ def pair_scores(dots, mask, bounds, scale, MASK):
     score = dots * (scale * LOG2_E)
     if MASK.start is not None:
         score += mask
-    return tl.minimum(score, bounds)
+    return at_most(score, bounds)
 
 
 @triton.jit(do_not_specialize=["queries", "keys"])

@@ -156,13 +156,22 @@ def product(a, b, total, PRECISION: tl.constexpr):
 def key_bounds(PADDING, b, positions, keys):
     """What scores may be at most: -inf for padding and for what is beyond the last key, else inf.
 
-    The smaller of the two is never what padding holds, not even where that is no number.
+    See :func:`at_most`.
     """
     unseen = positions >= keys
     if PADDING is not None:
         padding = tl.load(PADDING + b * keys + positions, mask=positions < keys, other=1)
         unseen = unseen | (padding != 0)
     return tl.where(unseen, float("-inf"), float("inf"))
+
+
+@triton.jit
+def at_most(score, bounds):
+    """The smaller of the two: never what padding holds, not even where that is no number."""
+    if INTERPRETED:  # which before Triton 3.8 takes for the smaller what is no number
+        return tl.where(bounds < 0.0, bounds, score)
+    else:
+        return tl.minimum(score, bounds)
 
 
 @triton.jit
