@@ -66,11 +66,20 @@ def end(prog: str, work: Callable[[], object], unnamed: object = "standard outpu
     except UsageError as error:
         reason = str(error)
     except BrokenPipeError:  # as with | head
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _write_no_more()
         return 0
     except OSError as error:
         reason = f"{error.filename or unnamed}: {error.strerror or error}"
+        try:
+            sys.stdout.flush()
+        except OSError:
+            _write_no_more()
     except KeyboardInterrupt:
         return 130
     sys.stderr.write(f"{prog.removesuffix('.py')}: error: {reason}\n")
     return 1
+
+
+def _write_no_more() -> None:
+    """What could not be written is not tried again when Python ends, which would fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -235,7 +235,7 @@ class _Fused(torch.autograd.Function):
         exponentials = torch.empty(contexts.shape, dtype=wide, device=contexts.device)
         fused, total = of_words * words, of_words.clone()
         for unit, exponential in enumerate(exponentials.unbind(1)):
-            torch.sub(relative[:, unit], greatest, out=exponential).exp_()
+            exponential.copy_(relative[:, unit]).sub_(greatest).exp_()
             fused += exponential * contexts[:, unit]
             total += exponential
         fused /= total

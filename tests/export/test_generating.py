@@ -178,7 +178,7 @@ def test_text_is_read_and_written_as_by_translate(kind, translator, tmp_path):
     exported = export(path, tmp_path / "out")
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
     ours = translation.load([path], device="cpu")
-    read = [ours.encode(text).tokens.tolist() for text in TEXT]
+    read = [ours.lines.encode(text).tokens.tolist() for text in TEXT]
     assert tokenizer(TEXT)["input_ids"] == exported.tokenizer(TEXT)["input_ids"] == read
     assert len(set(read[0])) > 3
     numbers = tokenizer.convert_tokens_to_ids(["</s>", *pieces.split(), "</s>", "<pad>"])
