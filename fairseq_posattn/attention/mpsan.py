@@ -232,27 +232,28 @@ class _Fused(torch.autograd.Function):
         wide = torch.promote_types(relative.dtype, torch.float32)
         greatest = relative.amax(1).clamp_(min=0).to(wide)  # [B, T, C]
         of_words = greatest.neg().exp_()  # the exponential of its logit, which is 0
-        exponentials = torch.empty(contexts.shape, dtype=wide, device=contexts.device)
         fused, total = of_words * words, of_words.clone()
-        for unit, exponential in enumerate(exponentials.unbind(1)):
-            exponential.copy_(relative[:, unit]).sub_(greatest).exp_()
-            fused += exponential * contexts[:, unit]
+        exponentials = []
+        for logits, context in zip(relative.unbind(1), contexts.unbind(1), strict=True):
+            exponential = (logits - greatest).exp_()
+            fused += exponential * context
             total += exponential
+            exponentials.append(exponential)
         fused /= total
-        ctx.save_for_backward(contexts, exponentials, of_words, total, fused)
+        ctx.save_for_backward(contexts, of_words, total, fused, *exponentials)
         return fused.to(torch.promote_types(contexts.dtype, words.dtype))
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, ...]:
-        contexts, exponentials, of_words, total, fused = ctx.saved_tensors
+        contexts, of_words, total, fused, *exponentials = ctx.saved_tensors
         gradient = gradient / total
-        of_contexts = torch.empty_like(exponentials)
+        of_contexts = torch.empty_like(contexts, dtype=total.dtype)
         # In memory as the map gave the logits, whose gradients are of its rows.
         batch, units, length, dim = contexts.shape
         of_logits = gradient.new_empty(batch, length, units, dim).transpose(1, 2)
         for unit, of_context in enumerate(of_contexts.unbind(1)):
-            torch.mul(exponentials[:, unit], gradient, out=of_context)
+            torch.mul(exponentials[unit], gradient, out=of_context)
             torch.mul(contexts[:, unit] - fused, of_context, out=of_logits[:, unit])
         return of_contexts, of_words * gradient, of_logits
 
