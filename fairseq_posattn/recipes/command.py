@@ -152,6 +152,7 @@ def _stop(number: int, frame: FrameType | None) -> NoReturn:
 
 
 def _print_table(asked: Asked, command: str, keep: bool = False) -> None:
+    command += " --small" if asked.options.small else ""  # another table
     found = rows.make_rows(asked.recipe, list(asked.entries()), command, asked.title)
     tables.print_tables(asked.recipe, found)
     if keep:

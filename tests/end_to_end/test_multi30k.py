@@ -71,6 +71,7 @@ def test_from_archives_to_a_score(small, folder, published):
     assert text[0] == "ein mann sieht einen ball , dann noch mehr ."
     _, dman = json.loads((folder / "out" / "run.json").read_text())["rows"]
     assert dman["table"].endswith("small models")
+    assert dman["command"].endswith(" multi30k/run --small")
     assert (dman["seeds"], dman["updates"]) == ([1], 5)
     assert dman["data"].endswith("20 sentences of the test set")
     assert "tok:none" in dman["signature"]
