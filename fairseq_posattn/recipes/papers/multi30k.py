@@ -106,7 +106,7 @@ def _table(name: str, title: str, about: str, models: dict[str, str]) -> Generat
     def recipe(settings: Generation, form: str, flags: dict[str, str]) -> GenerationRecipe:
         return GenerationRecipe(
             f"multi30k/{name}",
-            title=f"Multi30k, German to English, {title}{form}",
+            title=f"{title}{form}: Multi30k",
             about=f"{about} --small: 2+2 layers, 128 wide. BLEU on the 2016 Flickr test.",
             settings=settings,
             rows=tuple(Row(row, flags=flags[model]) for row, model in models.items()),
@@ -141,7 +141,7 @@ RECIPES = (
     ),
     _table(
         "mechanisms",
-        "mechanisms",
+        "Mechanisms in translation",
         """\
 The mechanisms in the encoder, all else alike: settings, updates, seeds, and parameters to within
 one in 200, for which what has more of them in attention has narrower feed-forward sublayers.""",
@@ -149,13 +149,13 @@ one in 200, for which what has more of them in attention has narrower feed-forwa
     ),
     _table(
         "stackings",
-        "orders of the sublayers",
+        "The order of DMAN's sublayers",
         "DMAN's Table 3 on Multi30k: the encoder's layers vary.",
         {**_alike("C#1", "C#2", "C#3", "C#4"), "C#5": "DMAN"},
     ),
     _table(
         "static_masks",
-        "static and dynamic masks",
+        "Static and dynamic masks",
         """\
 DMAN's Table 4 on Multi30k: SMAN sees as many tokens each way as the square root of half the
 sentence's length (1), or four (2).""",
