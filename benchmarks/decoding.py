@@ -2,6 +2,7 @@
 
     python benchmarks/decoding.py
     python benchmarks/decoding.py --sentences 128 --device cuda --dtype float16
+    python benchmarks/decoding.py --int8
 
 What is timed is the beam search of fairseq-generate, by models with random weights that are made to
 write translations of just --target-length words. The two models of a pair take turns, batch by
@@ -16,6 +17,8 @@ import torch
 import translation_pairs as pairs
 from fairseq.sequence_generator import SequenceGenerator
 
+from fairseq_posattn.layers.int8 import round_maps
+
 
 def parse_arguments():
     parser = argparse.ArgumentParser(
@@ -27,6 +30,9 @@ def parse_arguments():
         "--batches", type=int, default=7, help="counted batches of each model (default: 7)"
     )
     parser.add_argument("--warmup", type=int, default=1, help="batches before those (default: 1)")
+    parser.add_argument(
+        "--int8", action="store_true", help="the maps of our models in whole numbers of 8 bits"
+    )
     return parser.parse_args()
 
 
@@ -54,6 +60,8 @@ def time_pair(name, arguments):
     shape = pairs.batch_shape(name, arguments)
     batch = pairs.random_batch(words, shape, arguments.device)
     models = pairs.build_pair(name, words, arguments)
+    if arguments.int8:
+        round_maps(models[0])
     contestants = [
         translator(model, batch, words, shape["target_length"], arguments) for model in models
     ]
@@ -64,6 +72,7 @@ def time_pair(name, arguments):
         "stock": pairs.PAIRS[name].stock,
         **shape,
         "beam": arguments.beam,
+        "int8": arguments.int8,
         "batches": arguments.batches,
         "sentences_per_second": round(shape["sentences"] / statistics.median(ours), 2),
         "stock_sentences_per_second": round(shape["sentences"] / statistics.median(theirs), 2),

@@ -88,6 +88,12 @@ def make_parser(prog=None, about=__doc__, decoding=DECODING):
         "length share a batch (default: %(default)s)",
     )
     parser.add_argument("--cpu", action="store_true", help="leave the GPU alone")
+    parser.add_argument(
+        "--int8",
+        action="store_true",
+        help="on the CPU, multiply whole numbers of 8 bits: faster where models have some 512 "
+        "features; a few translations are others",
+    )
     return parser
 
 
@@ -170,6 +176,7 @@ def translate(args):
             args.data,
             device="cpu" if args.cpu else None,
             attention=attention,
+            int8=args.int8,
             **decoding_of(args),
         )
         if translator.lines.manifest is None:

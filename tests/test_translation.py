@@ -68,6 +68,23 @@ def test_it_translates_as_fairseq_generate_does_whatever_shares_a_batch(translat
         assert [found.text for found in translator(source, **options)] == EXPECTED
 
 
+def test_int8_rounds_the_maps_alone(source, translator, tmp_path, capsys):
+    """Not by so much that this model writes anything else."""
+    path = written(tmp_path, "\n".join(source))
+    assert command("--input", path, "--int8") == 0
+    assert capsys.readouterr().out.splitlines() == EXPECTED
+    before, rounded = (
+        [found.hypotheses[0].score for found in model(source)]
+        for model in (translator, load(int8=True))
+    )
+    assert rounded != before == pytest.approx(rounded, abs=0.2)
+
+
+def test_int8_is_for_a_cpu():
+    with pytest.raises(UsageError, match="int8 is for a CPU, and not for meta"):
+        translation.load([CHECKPOINT], str(FIXTURE / "data"), device="meta", int8=True)
+
+
 def test_a_batch_in_any_order_is_answered_in_it(translator, source, monkeypatch):
     """fairseq sorts it by length."""
     monkeypatch.setattr(translator_module, "batches", lambda lengths, *_: [range(len(lengths))])

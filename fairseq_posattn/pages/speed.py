@@ -15,13 +15,14 @@ def training(results: Results) -> str:
     """An update of ours beside fairseq's own model with as many parameters."""
     rows = [
         [
-            *(_names(pair), _sizes(pair), _lengths(pair), pair["threads"], _library(pair)),
-            *(_ratio(pair, "updates"), _memory(pair)),
+            *(_names(pair), _sizes(pair), _lengths(pair), pair["threads"]),
+            *(_processor(pair), _library(pair), _ratio(pair, "updates"), _memory(pair)),
         ]
         for pair in _pairs(results, "training_cpu*.json")
     ]
     header = ["pair", "parameters", "sentences x longest source, target", "threads"]
-    header += ["products", "ours / fairseq's (rounds)", "peak memory, ours / fairseq's"]
+    header += ["processor", "products", "ours / fairseq's (rounds)"]
+    header.append("peak memory, ours / fairseq's")
     return _table(header, rows)
 
 
@@ -55,10 +56,10 @@ def parts(results: Results) -> str:
 def translating(results: Results) -> str:
     """The beam search of ours beside fairseq's own model."""
     rows = [
-        [_names(pair), _lengths(pair), _library(pair), _ratio(pair, "batches")]
+        [_names(pair), _lengths(pair), _processor(pair), _library(pair), _ratio(pair, "batches")]
         for pair in _pairs(results, "decoding_cpu*.json")
     ]
-    header = ["pair", "sentences x longest source, output", "products"]
+    header = ["pair", "sentences x longest source, output", "processor", "products"]
     return _table([*header, "ours / fairseq's (rounds)"], rows)
 
 
@@ -238,8 +239,14 @@ def _lengths(pair: Report) -> str:
     return f"{pair['sentences']} x {source}, {target}"
 
 
+def _processor(pair: Report) -> str:
+    return str(pair["device"]).replace("(R)", "").removesuffix(" Processor")
+
+
 def _library(pair: Report) -> str:
     """Whose matrix products ours are; reports from before there was a choice do not say."""
+    if pair.get("int8"):
+        return "int8"
     return {"onednn": "oneDNN", "torch": "MKL"}[pair.get("linear", "torch")]
 
 

@@ -22,6 +22,7 @@ from fairseq.tasks.translation import TranslationTask  # noqa: E402
 from fairseq.token_generation_constraints import pack_constraints  # noqa: E402
 
 from fairseq_posattn.forced_search import ForcedSearch  # noqa: E402
+from fairseq_posattn.layers.int8 import round_maps  # noqa: E402
 from fairseq_posattn.trained_model import TrainedModel  # noqa: E402
 from fairseq_posattn.trained_model import load as load_checkpoint  # noqa: E402
 from fairseq_posattn.translation.hypotheses import BLANK, Hypothesis, Translation  # noqa: E402
@@ -38,6 +39,7 @@ def load(
     *,
     device: str | torch.device | None = None,
     attention: str | None = None,
+    int8: bool = False,
     **decoding,
 ) -> "Translator":
     """Load a model that translates or summarises, or several, whose probabilities are averaged.
@@ -49,15 +51,22 @@ def load(
         device: None for a GPU if there is one.
         attention: between what hypotheses have an ``alignment``: "words" or "pieces"; None for no
             alignment.
+        int8: whether affine maps multiply whole numbers of 8 bits, on a CPU alone.
         decoding: fields of fairseq's :class:`GenerationConfig`, such as ``beam``, ``lenpen``,
             ``constraints`` ("ordered" or "unordered") and ``prefix_size``.
 
     Raises:
-        UsageError: a checkpoint, what lies beside its data, or a setting cannot be used.
+        UsageError: a checkpoint, what lies beside its data, or a setting cannot be used; int8 on a
+            GPU, or of a model of fairseq's own.
     """
     paths = [checkpoints] if isinstance(checkpoints, str | PathLike) else checkpoints
     trained = [load_checkpoint(str(path), None if data is None else str(data)) for path in paths]
-    return translator_of(trained, device=device, attention=attention, **decoding)
+    if int8 and device is None:
+        device = "cpu"
+    translator = translator_of(trained, device=device, attention=attention, **decoding)
+    if int8:
+        _round(translator)
+    return translator
 
 
 def translator_of(
@@ -75,6 +84,13 @@ def translator_of(
     if device is None:
         device = "cuda" if torch.cuda.is_available() else "cpu"
     return Translator(trained, torch.device(device), _generation(decoding), attention)
+
+
+def _round(translator):
+    if translator.device.type != "cpu":
+        raise UsageError(f"int8 is for a CPU, and not for {translator.device}")
+    if not all(map(round_maps, translator.models)):
+        raise UsageError(f"{translator.path}: int8 is for the plugin's models, and this is none")
 
 
 def translates(trained: TrainedModel) -> bool:

@@ -55,6 +55,12 @@ def test_affine_maps_alone_are_rounded(arch, translator, tmp_path):
     assert 1e-4 < error < 0.2
 
 
+def test_models_of_fairseqs_own_are_not_rounded(translator):
+    path, _ = translator("transformer_iwslt_de_en", *TINY_TRANSFORMER, "--share-all-embeddings")
+    with pytest.raises(UsageError, match=f"{path}: int8 is for the plugin's models"):
+        translation.load(path, int8=True)
+
+
 def test_translations_are_measured_beside_the_models(tmp_path, capsys):
     text, right = tmp_path / "text", tmp_path / "right"
     lines = ["a b c", "h g f e", "d d b", "c", "e f g h a"]
