@@ -23,12 +23,13 @@ def round_maps(model: nn.Module) -> int:
     """
     maps = [module for module in model.modules() if isinstance(module, Linear)]
     for module in maps:
-        module.product = partial(_product, packed=_packed(module))
+        module.product = partial(_product, packed=_packed(module))  # type: ignore[method-assign]
     return len(maps)
 
 
 def _product(x: Tensor, packed: torch.ScriptObject) -> Tensor:
-    return torch.ops.quantized.linear_dynamic(x, packed, reduce_range=True)
+    product: Tensor = torch.ops.quantized.linear_dynamic(x, packed, reduce_range=True)
+    return product
 
 
 def _packed(module: Linear) -> torch.ScriptObject:
@@ -37,4 +38,5 @@ def _packed(module: Linear) -> torch.ScriptObject:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that a later PyTorch will have it elsewhere
         weight = torch.quantize_per_channel(module.weight, scales, zeros, 0, torch.qint8)
-    return torch.ops.quantized.linear_prepack(weight, module.bias)
+    packed: torch.ScriptObject = torch.ops.quantized.linear_prepack(weight, module.bias)
+    return packed
