@@ -271,7 +271,7 @@ def test_mtsa_trains_on_each_data_set_as_published(runs_of):
     }
 
 
-def test_only_the_first_setup_has_a_scaled_sigmoid(runs_of):
+def test_both_setups_have_a_scaled_sigmoid_and_the_first_a_bias(runs_of):
     found = {}
     for setup in ("setup1", "setup2"):
         train = train_of(runs_of(f"mtsa/table6_{setup}", "--rows", "MTSA")[0])
@@ -281,7 +281,7 @@ def test_only_the_first_setup_has_a_scaled_sigmoid(runs_of):
             bool(getattr(train, "mtsa_divide_source", False)),
             scale,
         )
-    assert found == {"setup1": (5, True, "log_sigmoid"), "setup2": (0, False, "identity")}
+    assert found == {"setup1": (5, True, "log_sigmoid"), "setup2": (0, True, "log_sigmoid")}
 
 
 def test_cspan_decays_with_the_gradient(runs_of):
