@@ -140,5 +140,10 @@ def bleu(pairs: Pairs, form: str, language: str | None = None) -> Score:
 
 
 def split_compounds(lines: Sequence[str]) -> list[str]:
-    """Hyphens within words as tokens of their own, marked as such."""
-    return [HYPHENATED.sub(r"\1 ##AT##-##AT## \2", line) for line in lines]
+    """Hyphens within words as tokens of their own, marked as such.
+
+    What Moses has split, ``rich @-@ text``, is joined first, as its detokeniser does: the @ would
+    be taken for words.
+    """
+    joined = (line.replace(" @-@ ", "-") for line in lines)
+    return [HYPHENATED.sub(r"\1 ##AT##-##AT## \2", line) for line in joined]

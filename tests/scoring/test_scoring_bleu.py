@@ -75,6 +75,12 @@ def test_compounds_are_split_at_hyphens_within_words():
     assert bleu(TOKENISED, "compound-split").score > bleu(TOKENISED, "tokenised").score
 
 
+def test_compounds_that_moses_has_split_are_split_once():
+    assert split_compounds(["rich @-@ text @-@ based"]) == split_compounds(["rich-text-based"])
+    apart = Pairs(["a rich @-@ text file , new"], ["the rich @-@ text file , new"])
+    assert bleu(apart, "compound-split").score == bleu(apart, "tokenised").score
+
+
 def test_sacrebleu_is_of_running_text():
     assert detokenise(TOKENISED.hypotheses, "en") == RUNNING.hypotheses
     assert running_text(TOKENISED, Sides(True, True), "en") == RUNNING
