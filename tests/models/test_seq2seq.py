@@ -36,6 +36,28 @@ def test_parameters_of_mans_table_1(build_model, arch, words, millions):
     assert round(parameters(model) / 1e6) == millions
 
 
+@pytest.mark.parametrize(
+    ("arch", "stock", "words", "printed", "millions"),
+    [
+        ("dman_iwslt_de_en", "transformer_iwslt_de_en", 10152, 36, 37),
+        ("dman_wmt_en_de", "transformer_wmt_en_de", 37168, 62, 63),
+        ("dman_wmt_en_de_big", "transformer_wmt_en_de_big", 37168, 213, 214),
+    ],
+)
+def test_parameters_of_the_transformer_in_mans_table_1(
+    build_model, arch, stock, words, printed, millions
+):
+    """A million less is printed, others' counts.
+
+    DMAN, with half the inner width, adds so few that no dictionary gives both big models theirs.
+    """
+    with torch.device("meta"):
+        model = build_model(stock, JOINT, tiny=False, words=words)
+        added = parameters(build_model(arch, JOINT, tiny=False, words=words)) - parameters(model)
+    assert 0 < added < 200_000
+    assert round(parameters(model) / 1e6) == millions == printed + 1
+
+
 def test_summarization_preset(build_model):
     with torch.device("meta"):
         model = build_model("dman_summarization", tiny=False)
@@ -93,13 +115,21 @@ PUBLISHED_MTSA = (
 
 
 def test_parameters_of_mtsas_table_6(build_model):
-    """With 33,708 word pieces, those of the paper's Transformer."""
+    """With 33,708 word pieces, those of tensor2tensor, whose Transformer the paper's is.
+
+    Its attention has no biases, and its words get an embedding of what they are put into, of 32.
+    """
+    norms = [f"--{side}-normalize-before" for side in ("encoder", "decoder")]
     settings = {"tiny": False, "words": 33708}
-    with torch.device("meta"):
-        stock = build_model("transformer_wmt_en_de", JOINT, **settings)
-        ours = build_model("mtsa_transformer_wmt_en_de", JOINT, *PUBLISHED_MTSA.split(), **settings)
-    assert round(parameters(stock) / 1e6, 1) == 61.4
-    assert round(parameters(ours) / 1e6, 1) == 61.6
+    published = {"transformer_wmt_en_de": "61.38", "mtsa_transformer_wmt_en_de": "61.58"}
+    for arch, millions in published.items():
+        flags = PUBLISHED_MTSA.split() if arch.startswith("mtsa") else []
+        with torch.device("meta"):
+            model = build_model(arch, JOINT, *norms, *flags, **settings)
+        biases = sum(
+            p.numel() for name, p in model.named_parameters() if name.endswith("_proj.bias")
+        )
+        assert f"{(parameters(model) - biases + 32 * 512) / 1e6:.2f}" == millions
 
 
 def test_flags_go_before_presets(build_model):
