@@ -21,6 +21,7 @@ from fairseq_posattn.recipes.comparisons import (
 from fairseq_posattn.recipes.papers import RECIPES
 from fairseq_posattn.recipes.recipe import COSTS, TableRow
 from fairseq_posattn.recipes.tables import DIGITS, ours, shown
+from fairseq_posattn.recipes.tuning import explained as explained_tuning
 
 NAMES = {
     "bleu": "BLEU",
@@ -160,6 +161,7 @@ def _content(table: Table, entries: Sequence[Entry], results: Results) -> str:
     if found:
         columns += ["ours" if published else names]
         columns += ["difference"] if any(compared.values()) else []
+        columns += ["learning rate"] if any("tuning" in result for result in found) else []
         columns += ["runs", "parameters", "updates"]
         columns += ["also"] if any(also(result) for result in found) else []
     lines = [f"| | {' | '.join(columns)} |", f"|---|{'---:|' * len(columns)}"]
@@ -172,7 +174,7 @@ def _content(table: Table, entries: Sequence[Entry], results: Results) -> str:
         if not published:
             cells[names] = cells.get("ours", "")
         lines.append(f"| {entry.row} | {' | '.join(cells.get(column, '') for column in columns)} |")
-    said = [*tested(compared, len(found)), *notes(found)]
+    said = [*tested(compared, len(found)), *tuned(found), *notes(found)]
     return "\n\n".join(["\n".join(lines), *said])
 
 
@@ -225,12 +227,20 @@ def tested(compared: Mapping[str, Comparison], measured: int) -> Iterator[str]:
         yield "Differences are tested from two runs of each model on."
 
 
+def tuned(results: Sequence[TableRow]) -> Iterator[str]:
+    """How learning rates were chosen, where they were, once for all rows of which it is alike."""
+    chosen = [result["tuning"] for result in results if "tuning" in result]
+    for text in dict.fromkeys(map(explained_tuning, chosen)):
+        yield f"{text[0].upper()}{text[1:]}."
+
+
 def measured(result: TableRow, metrics: Sequence[str]) -> dict[str, str]:
     """The cells of what we have of a row."""
     return {
         "ours": " / ".join(ours(result["scores"].get(metric, []), metric) for metric in metrics),
         "runs": str(len(result["scores"][metrics[0]])),
         "also": also(result),
+        "learning rate": str(result["tuning"]["chosen"]) if "tuning" in result else "",
         **{key: f"{result[key]:,}" for key in ("parameters", "updates") if key in result},
     }
 

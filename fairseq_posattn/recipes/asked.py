@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
@@ -11,6 +11,7 @@ from fairseq_posattn.errors import UsageError
 from fairseq_posattn.recipes.options import Options
 from fairseq_posattn.recipes.recipe import Recipe
 from fairseq_posattn.recipes.runs import Run, Say, Step
+from fairseq_posattn.recipes.tuning import Outcome, Tuning
 
 PLUGIN = str(Path(__file__).resolve().parents[1])  # for --user-dir
 LOGGED = ("--log-format", "json", "--log-interval", "100")
@@ -28,6 +29,7 @@ class Entry:
         metrics: the names of its numbers.
         paper: the paper's, "-" for none, standard deviations after ±.
         folder: has a folder for each seed and fold.
+        tuning: how its learning rate was chosen, if it was.
     """
 
     table: str
@@ -35,6 +37,7 @@ class Entry:
     metrics: tuple[str, ...]
     paper: tuple[str, ...]
     folder: Path
+    tuning: Outcome | None = None
 
 
 class Asked(ABC):
@@ -84,6 +87,22 @@ class Asked(ABC):
     @abstractmethod
     def runs(self) -> list[Run]:
         """Those that are asked for."""
+
+    @abstractmethod
+    def tunings(self) -> list[Tuning]:
+        """The learning rates to try before, for each of them; none if none are asked for."""
+
+    def trying(self) -> Options:
+        """The options with which these are tried, whatever the seed that is asked for."""
+        return replace(
+            self.options,
+            tune=(),
+            data=self.data,
+            out=self.out / "tuning",
+            seed=1,
+            folds=1,
+            max_update=self.options.tune_updates,
+        )
 
     @abstractmethod
     def entries(self) -> Iterator[Entry]:

@@ -17,6 +17,7 @@ from fairseq_posattn.recipes.recipe import (
     Training,
 )
 from fairseq_posattn.recipes.runs import Run, Say, Step, folder_name, preset_of, show
+from fairseq_posattn.recipes.tuning import Tuning, tune
 
 TINY_DATASETS = "fairseq_posattn.recipes.tiny_datasets"
 TINY_MODEL = (
@@ -126,12 +127,39 @@ class AskedClassification(Asked):
                 training = replace(training, updates=4, interval=2)
             else:
                 training = replace(training, epochs=options.epochs or 1)
+        if updates := options.max_update:
+            interval = min(training.interval or updates, updates)
+            training = replace(training, epochs=0, updates=updates, interval=interval)
         return training
 
     def _run(self, dataset: Dataset, row: Row, seed: int, fold: int | None) -> Run:
-        """A row's run on a data set: train, test, and measure its cost where a table has that."""
         if row.baseline:
             return self._baseline(dataset, row)
+        tuning = self._tuning(dataset, row)
+        return self._model(dataset, tuning.tuned() if tuning else row, seed, fold)
+
+    def tunings(self) -> list[Tuning]:
+        return [
+            tuning
+            for dataset in self._datasets
+            for row in self.rows
+            if (tuning := self._tuning(dataset, row))
+        ]
+
+    def _tuning(self, dataset: Dataset, row: Row) -> Tuning | None:
+        if not self.options.tune or row.baseline:
+            return None
+        trying = AskedClassification(self.recipe, self.trying(), Path(), Path())
+        (fold,) = trying._folds(dataset)
+        return tune(
+            row,
+            self._training(dataset, row).flags,
+            self.options.tune,
+            lambda rated: trying._model(dataset, rated, 1, fold),
+        )
+
+    def _model(self, dataset: Dataset, row: Row, seed: int, fold: int | None) -> Run:
+        """Train, test, and measure its cost where a table has that."""
         options, training = self.options, self._training(dataset, row)
         task = ["--task", dataset.task]
         task += ["--num-classes", str(dataset.classes)] if dataset.classes else []
@@ -223,7 +251,9 @@ class AskedClassification(Asked):
                 )
                 folder = self._run(dataset, row, seed=1, fold=None).folder.parent
                 title = f"{self.recipe.title}: {dataset.name}"
-                yield Entry(title, row.name, metrics, tuple(numbers), folder)
+                tuning = self._tuning(dataset, row)
+                outcome = tuning.outcome() if tuning else None
+                yield Entry(title, row.name, metrics, tuple(numbers), folder, outcome)
             first = last
 
 

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 from fairseq_posattn.curves import Curves
 from fairseq_posattn.errors import UsageError
+from fairseq_posattn.files import write_json
 from fairseq_posattn.picture import NEEDS, can_draw
 from fairseq_posattn.recipes import rows, tables
 from fairseq_posattn.recipes.asked import Asked
@@ -22,6 +23,7 @@ from fairseq_posattn.recipes.options import read_options
 from fairseq_posattn.recipes.papers import RECIPES
 from fairseq_posattn.recipes.recipe import ClassificationRecipe, GenerationRecipe, Recipe
 from fairseq_posattn.recipes.run import Runner
+from fairseq_posattn.recipes.tuning import UNKNOWN
 from fairseq_posattn.training_log import TrainingLog
 
 
@@ -102,10 +104,14 @@ def _show(asked: Asked) -> None:
         print(step.shown())
     for note in asked.notes():
         _say(asked, note)
-    for run in runs:
+    tunings = asked.tunings()
+    if any(tuning.outcome() is None for tuning in tunings):
+        _say(asked, f"--lr {UNKNOWN} stands for the learning rate that validation will choose")
+    trials = [run for tuning in tunings for run in tuning.runs]
+    for run in (*trials, *runs):
         print(f"\n# {run.name}")
         for step in run.steps:
-            if step.is_among(asked.options.steps):
+            if run.trial or step.is_among(asked.options.steps):
                 print(step.shown())
 
 
@@ -124,7 +130,9 @@ def _run(asked: Asked, command: str) -> None:
         for note in asked.notes():
             runner.say(note)
         here = gpus_here() if options.jobs > 1 and asked.gpus else 0
-        runner.run_all(asked.runs(), devices(options.jobs, asked.gpus, here))
+        places = devices(options.jobs, asked.gpus, here)
+        _tune(asked, runner, places)
+        runner.run_all(asked.runs(), places)
     except KeyboardInterrupt:
         runner.stop()
         runner.say("stopped; what is finished stays, and the same command goes on from here")
@@ -132,6 +140,18 @@ def _run(asked: Asked, command: str) -> None:
     finally:
         _heed_signals(signal.SIG_DFL)
     _print_table(asked, command, keep=True)
+
+
+def _tune(asked: Asked, runner: Runner, places: Sequence[Mapping[str, str]]) -> None:
+    """Try the learning rates that are asked for, and keep what comes of it beside the runs."""
+    tunings = asked.tunings()
+    runner.run_all([run for tuning in tunings for run in tuning.runs], places)
+    for tuning in tunings:
+        runner.say(tuning.told())
+    for entry in asked.entries():
+        if entry.tuning:
+            entry.folder.mkdir(parents=True, exist_ok=True)
+            write_json(entry.folder / "tuning.json", entry.tuning, indent=2)
 
 
 def _cores(asked: Asked) -> Mapping[str, str]:
@@ -153,6 +173,9 @@ def _stop(number: int, frame: FrameType | None) -> NoReturn:
 
 def _print_table(asked: Asked, command: str, keep: bool = False) -> None:
     command += " --small" if asked.options.small else ""  # another table
+    if asked.options.tune:
+        rates = ",".join(map(str, asked.options.tune))
+        command += f" --tune {rates} --tune-updates {asked.options.tune_updates}"
     found = rows.make_rows(asked.recipe, list(asked.entries()), command, asked.title)
     tables.print_tables(asked.recipe, found)
     if keep:

@@ -6,11 +6,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from fairseq_posattn.recipes.results import read
-from fairseq_posattn.recipes.runs import Run, Say
+from fairseq_posattn.recipes.runs import Run, Say, schedule_to_the_end
 
 LAST = "checkpoint_last.pt"
-# Schedules of fairseq's that end where training does, unless this flag says where.
-SCHEDULES = {"cosine": "--lr-period-updates", "polynomial_decay": "--total-num-update"}
 
 
 def adopt(run: Run, say: Say) -> None:
@@ -37,7 +35,7 @@ def go_on(run: Run, say: Say) -> None:
         if ours[: len(theirs)] == theirs and shorter < length:
             found.append((shorter, seed))
     lasting = [(shorter, seed) for shorter, seed in found if (seed / LAST).exists()]
-    schedule = _schedule_to_the_end(run.settings)
+    schedule = schedule_to_the_end(run.settings)
     if not found:
         return
     if schedule or not lasting:
@@ -51,19 +49,6 @@ def go_on(run: Run, say: Say) -> None:
     for path in [*seed.glob("train.log"), *checkpoints]:
         shutil.copyfile(path, run.folder / f"{path.name}.part")
         (run.folder / f"{path.name}.part").rename(run.folder / path.name)
-
-
-def _schedule_to_the_end(settings: Sequence[str]) -> str | None:
-    """The schedule of learning rates, if it depends on how long is trained."""
-    (flags,) = (line for line in settings if line.startswith("train "))
-    words = flags.replace("=", " ").split()
-    if "--lr-scheduler" not in words:
-        return None
-    *_, place = (place for place, word in enumerate(words) if word == "--lr-scheduler")
-    schedule = words[place + 1]
-    if schedule == "tri_stage":
-        return schedule if "--phase-ratio" in words else None
-    return schedule if schedule in SCHEDULES and SCHEDULES[schedule] not in words else None
 
 
 def _siblings(run: Run) -> Iterable[tuple[Path, list[str]]]:

@@ -14,6 +14,7 @@ from fairseq_posattn.recipes.devices import gpus_here
 from fairseq_posattn.recipes.options import Options
 from fairseq_posattn.recipes.recipe import Generation, GenerationRecipe, Row
 from fairseq_posattn.recipes.runs import STATISTICS, Run, Say, Step, folder_name, preset_of, show
+from fairseq_posattn.recipes.tuning import Tuning, tune
 
 # The file of each checkpoint that may be scored, and the run's setting that says so.
 CHECKPOINTS = {"best": "checkpoint_best.pt", "average": "average.pt", "last": "checkpoint_last.pt"}
@@ -129,7 +130,17 @@ class AskedGeneration(Asked):
         return [self._run(row) for row in self.rows if with_text or not row.lead]
 
     def _run(self, row: Row) -> Run:
-        return self._lead(row) if row.lead else self._model(row)
+        tuning = self._tuning(row)
+        return self._lead(row) if row.lead else self._model(tuning.tuned() if tuning else row)
+
+    def tunings(self) -> list[Tuning]:
+        return [tuning for row in self.rows if (tuning := self._tuning(row))]
+
+    def _tuning(self, row: Row) -> Tuning | None:
+        if not self.options.tune or row.lead:
+            return None
+        trying = AskedGeneration(self.recipe, self.trying(), Path(), Path())
+        return tune(row, self._settings.training, self.options.tune, trying._model)
 
     def _lead(self, row: Row) -> Run:
         """Score the first sentences of the texts; nothing is trained."""
@@ -248,8 +259,16 @@ class AskedGeneration(Asked):
             metrics = tuple(f"layer {layer}" for layer in self._layers())
             rows = recipe.locality.rows
         for row in rows:
-            folder = self._run(recipe.rows[0] if recipe.locality else row).folder.parent
-            yield Entry(recipe.title, row.name, metrics, tuple(row.paper.split()), folder)
+            model = recipe.rows[0] if recipe.locality else row
+            folder, tuning = self._run(model).folder.parent, self._tuning(model)
+            yield Entry(
+                recipe.title,
+                row.name,
+                metrics,
+                tuple(row.paper.split()),
+                folder,
+                tuning.outcome() if tuning else None,
+            )
 
 
 def _tiny(settings: Generation) -> Generation:

@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import NoReturn
 
@@ -26,6 +27,9 @@ class Options:
     dry_run: bool = False
     table: bool = False
     list: bool = False
+    tune: tuple[float, ...] = ()
+    tune_updates: int | None = None
+    max_update: int | None = None
     flags: tuple[str, ...] = ()
     # of a table of translations or summaries
     source: Path | None = None
@@ -33,7 +37,6 @@ class Options:
     seed: int = 1
     gpus: int | None = None
     launcher: str = ""
-    max_update: int | None = None
     checkpoint: str = ""
     small: bool = False
     # of a table of classifiers, taggers or recommenders
@@ -71,7 +74,12 @@ def read_options(
         place = own.index("--")
         own, flags = own[:place], own[place + 1 :]
     parser = make_parser(recipe, prog, data_bin, checkpoints)
-    return parser.parse_args(own, Options(flags=tuple(flags)))
+    options = parser.parse_args(own, Options(flags=tuple(flags)))
+    if bool(options.tune) != bool(options.tune_updates):
+        raise UsageError("--tune LIST and --tune-updates N need each other")
+    if options.tune and any(word.partition("=")[0] == "--lr" for word in flags):
+        raise UsageError("--tune chooses the learning rate: do not give --lr, too")
+    return options
 
 
 def make_parser(
@@ -104,6 +112,21 @@ def make_parser(
         type=number("a positive whole number", 1),
         metavar="N",
         help="train so many models at a time; they share the GPUs (default: 1)",
+    )
+    parser.add_argument(
+        "--tune",
+        type=_rates,
+        metavar="LIST",
+        help="learning rates, with commas between, with each of which each row is trained first, "
+        "with seed 1 (and fold 0), else as ever, but for --tune-updates; the one that is then best "
+        "in validation, by loss or by what chooses checkpoints, takes the place of the recipe's "
+        "for all seeds of this row. tuning.json beside these, and the table, keep what was tried",
+    )
+    parser.add_argument(
+        "--tune-updates",
+        type=number("a positive whole number", 1),
+        metavar="N",
+        help="updates of each of these trainings",
     )
     for option, about in (
         ("--tiny", "the same commands on small generated data with tiny models and few updates, on "
@@ -261,6 +284,18 @@ def number(kind: str, least: int) -> Callable[[str], int]:
         return int(text)
 
     return convert
+
+
+def _rates(text: str) -> tuple[float, ...]:
+    try:
+        rates = tuple(dict.fromkeys(map(float, text.split(","))))
+    except ValueError:
+        rates = ()
+    if len(rates) < 2 or not all(0 < rate < inf for rate in rates):
+        raise argparse.ArgumentTypeError(
+            f"{text}: must be two or more positive numbers, with commas between"
+        )
+    return rates
 
 
 def _steps(text: str) -> tuple[str, ...]:

@@ -111,6 +111,8 @@ def _scored_row(recipe: Recipe, entry: Entry) -> TableRow:
             row["folds"] = sorted(folds)
         describe(row, newest)
         row |= {key: newest[key] for key in KEPT if key in newest}
+        if entry.tuning:
+            row["tuning"] = entry.tuning
         if cost := newest["cost"]:
             device = cost["gpu"] or "CPU"
             if device not in row["hardware"]:

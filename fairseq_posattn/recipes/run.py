@@ -17,6 +17,7 @@ from fairseq_posattn.recipes.earlier_runs import adopt, go_on
 from fairseq_posattn.recipes.processes import Processes, Stopped
 from fairseq_posattn.recipes.progress import GenerationProgress, Progress
 from fairseq_posattn.recipes.runs import Run, Say, Step
+from fairseq_posattn.recipes.tuning import DIVERGED, has_diverged
 
 
 class Runner:
@@ -109,7 +110,7 @@ class Runner:
             if all(step.name != "train" for step in run.steps):
                 progress.skip()  # training tells its own progress
             if not self._averages and run.result.exists():
-                _forget_between(run.folder)
+                _forget(run.folder, "checkpoint_[0-9]*.pt")  # there are many runs
 
     @contextmanager
     def _locked(self, folder: Path, name: str) -> Iterator[None]:
@@ -134,7 +135,7 @@ class Runner:
         done = step.done is not None and step.done.exists()
         if step.name == "measure":
             return not done and step.is_among(self._steps)
-        if self._steps:
+        if self._steps and not run.trial:
             return step.is_among(self._steps)
         return not done and not run.result.exists()
 
@@ -156,11 +157,19 @@ class Runner:
             if reader and (told := reader.read(line)):
                 self.say(f"{name}: {told}")
 
-        self.run_step(step, device, tell)
+        outcome = ""
+        try:
+            self.run_step(step, device, tell)
+        except UsageError:
+            if not (run.trial and step.log and has_diverged(results.read(step.log))):
+                raise
+            outcome = DIVERGED
         if training:
             training.finish()
+            if run.trial:
+                _forget(run.folder, "*.pt")
             assert step.done is not None
-            write_text(step.done, "")
+            write_text(step.done, outcome)
 
 
 def _wait(futures: Sequence["Future[None]"]) -> None:
@@ -175,7 +184,6 @@ def _wait(futures: Sequence["Future[None]"]) -> None:
             raise error
 
 
-def _forget_between(folder: Path) -> None:
-    """Remove checkpoints by the update; there are many runs."""
-    for path in folder.glob("checkpoint_[0-9]*.pt"):
+def _forget(folder: Path, checkpoints: str) -> None:
+    for path in folder.glob(checkpoints):
         path.unlink()

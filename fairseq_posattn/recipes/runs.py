@@ -13,6 +13,8 @@ SAFE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789
 
 # In a run's folder: what each sentence adds to its scores, and what a classifier predicted.
 STATISTICS, PREDICTIONS = "statistics.json", "predictions-test.txt"
+# Schedules of fairseq's that end where training does, unless this flag says where.
+SCHEDULES = {"cosine": "--lr-period-updates", "polynomial_decay": "--total-num-update"}
 
 Say = Callable[[str], None]  # tells whoever looks on
 
@@ -59,6 +61,7 @@ class Run:
         steps: in their order.
         metric: what is scored, in words; empty where the metrics say it.
         updates, epochs: of training; one of these is 0.
+        trial: it tries a learning rate; that it diverges is a result, and checkpoints are not kept.
     """
 
     name: str
@@ -68,6 +71,7 @@ class Run:
     metric: str = ""
     updates: int = 0
     epochs: int = 0
+    trial: bool = False
 
     @property
     def result(self) -> Path:
@@ -101,6 +105,19 @@ def preset_of(words: Sequence[str]) -> list[str]:
     arch = words[words.index("--arch") + 1]
     options = architectures.preset(arch)
     return [f"preset {json.dumps(options, sort_keys=True)}"] if options else []
+
+
+def schedule_to_the_end(settings: Sequence[str]) -> str | None:
+    """The schedule of learning rates, if it depends on how long is trained."""
+    (flags,) = (line for line in settings if line.startswith("train "))
+    words = flags.replace("=", " ").split()
+    if "--lr-scheduler" not in words:
+        return None
+    *_, place = (place for place, word in enumerate(words) if word == "--lr-scheduler")
+    schedule = words[place + 1]
+    if schedule == "tri_stage":
+        return schedule if "--phase-ratio" in words else None
+    return schedule if schedule in SCHEDULES and SCHEDULES[schedule] not in words else None
 
 
 def show(words: Sequence[str]) -> str:

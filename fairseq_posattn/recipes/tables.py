@@ -8,6 +8,7 @@ from fairseq_posattn.recipes.classification import LOWER_IS_BETTER
 from fairseq_posattn.recipes.comparisons import SIGNIFICANT, explained, p_value
 from fairseq_posattn.recipes.recipe import COSTS, ClassificationRecipe, Recipe, TableRow
 from fairseq_posattn.recipes.rows import is_locality
+from fairseq_posattn.recipes.tuning import explained as explained_tuning
 
 # Digits after the point of what is no percentage; those have two.
 FOUR_DIGITS = ["pearson", "train_pearson", "spearman", "mse", "rmse", "mae"]
@@ -32,7 +33,7 @@ def print_tables(recipe: Recipe, rows: Sequence[TableRow]) -> None:
 
 def _print_generation(rows: Sequence[TableRow]) -> None:
     certainty = [head for head in CERTAINTY if any(CERTAINTY[head] in row for row in rows)]
-    lines = [["row", "paper", "ours", *certainty, "runs", "parameters"]]
+    lines = [["row", "paper", "ours", *certainty, *_rate_head(rows), "runs", "parameters"]]
     for row in rows:
         metrics = list(row["paper"])
         numbers = [ours(row["scores"][name], name) for name in metrics if name in row["scores"]]
@@ -42,6 +43,7 @@ def _print_generation(rows: Sequence[TableRow]) -> None:
                 " ".join(shown(row["paper"][name], name) for name in metrics),
                 " ".join(numbers) or "-",
                 *(" ".join(_certainty(row, name, head) for name in metrics) for head in certainty),
+                *(_rate(row) for _ in _rate_head(rows)),
                 str(len(row.get("seeds", []))),
                 f"{row['parameters']:,}" if "parameters" in row else "-",
             ]
@@ -79,7 +81,7 @@ def _print_dataset(title: str, rows: Sequence[TableRow]) -> None:
     header = ["row"]
     for metric in metrics:
         header += [*_columns(metric, has_paper), *certainty[metric]]
-    lines = [[*header, "runs", "parameters"]]
+    lines = [[*header, *_rate_head(rows), "runs", "parameters"]]
     for row in rows:
         line = [row["row"]]
         for metric in metrics:
@@ -94,7 +96,7 @@ def _print_dataset(title: str, rows: Sequence[TableRow]) -> None:
             line += [_certainty(row, metric, head) for head in certainty[metric]]
         runs = len(row["scores"].get(metrics[0], []))
         size = f"{row['parameters without word vectors']:,}" if runs else "-"
-        lines.append([*line, str(runs), size])
+        lines.append([*line, *(_rate(row) for _ in _rate_head(rows)), str(runs), size])
     _print_lines(title, lines)
     _explain(rows)
 
@@ -116,8 +118,19 @@ def _certainty(row: TableRow, metric: str, head: str) -> str:
     return f"{'+' if found['difference'] > 0 else ''}{shown(found['difference'], metric)}{star}"
 
 
+def _rate_head(rows: Sequence[TableRow]) -> list[str]:
+    """The head of the column of learning rates, where they were chosen."""
+    return ["learning rate"] if any("tuning" in row for row in rows) else []
+
+
+def _rate(row: TableRow) -> str:
+    return str(row["tuning"]["chosen"]) if "tuning" in row else "-"
+
+
 def _explain(rows: Sequence[TableRow]) -> None:
-    """What the differences are from, with their p, and what was tested."""
+    """How learning rates were chosen; what the differences are from, their p, what was tested."""
+    for text in dict.fromkeys(explained_tuning(row["tuning"]) for row in rows if "tuning" in row):
+        print(text)
     tested = [row for row in rows if "compared" in row]
     for text in dict.fromkeys(explained(row["compared"]) for row in tested):
         print(f"difference {text}; * p < {SIGNIFICANT}")

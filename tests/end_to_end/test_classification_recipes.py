@@ -233,3 +233,30 @@ def test_what_a_model_costs_is_measured_after_another_table_trained_it(
     assert row["scores"]["train_accuracy"] == [before["scores"]["train_accuracy"]]
     assert row["scores"]["memory_mb"][0] > 0
     assert recipe_run("mtsa/table1_snli", *arguments).count(" is finished: ") == 1
+
+
+def test_a_learning_rate_is_chosen_by_what_chooses_checkpoints(recipe_run, tiny_data, tmp_path):
+    """For each data set by itself, on the first fold."""
+    arguments = ["--tiny", "--datasets", "cr,sick", "--rows", "mpsan", "--data", tiny_data]
+    tune = ["--tune", "1e-5,1e-1", "--tune-updates", 7]
+    printed = recipe_run(COMPARE, *arguments, *tune, "--out", tmp_path, "--parallel", 2)
+    table = json.loads((tmp_path / "compare.json").read_text())
+    rows = {row["table"].rpartition(": ")[2]: row for row in table["rows"] if row["scores"]}
+    assert rows.keys() == {"cr", "sick"}
+    for name, metric in (("cr", "accuracy"), ("sick", "pearson")):
+        tuning = rows[name]["tuning"]
+        assert tuning["metric"] == f"highest validation {metric}"
+        assert tuning.get("fold") == (0 if name == "cr" else None)
+        logs = {
+            "0.1" if "-0.1-" in path.parents[1].name else "1e-05": TrainingLog(path)
+            for path in (tmp_path / "tuning" / name).glob("*/*seed1/train.log")
+        }
+        measured = {rate: log.points(metric, "valid")[-1] for rate, log in logs.items()}
+        assert {updates for updates, _ in measured.values()} == {7}
+        assert tuning["tried"] == {rate: value for rate, (_, value) in measured.items()}
+        assert tuning["tried"][str(tuning["chosen"])] == max(tuning["tried"].values())
+        (kept,) = (tmp_path / name).glob("*/tuning.json")
+        folds = {"fold0-seed1", "fold1-seed1"} if name == "cr" else {"seed1"}
+        assert {path.name for path in kept.parent.iterdir()} == {"tuning.json", *folds}
+    assert "after 7 updates (seed 1, fold 0)\n" in printed
+    assert list(tmp_path.glob("tuning/**/*.pt")) == []

@@ -176,6 +176,42 @@ def test_training_that_fails_can_be_begun_again(recipe_run, numbers, tmp_path):
     only(tmp_path, "*/seed1/result.json")
 
 
+def test_a_row_trains_with_the_rate_that_validation_chose(recipe_run, numbers, tmp_path):
+    """All its seeds; what was tried is not tried again, and its checkpoints are gone."""
+    arguments = [SETUP1, "--tiny", "--data", numbers, "--rows", "MTSA", "--out", tmp_path]
+    tune = ["--tune-updates", 3, "--tune"]
+    printed = recipe_run(*arguments, *tune, "1e-5,1e-1,1e30", "--parallel", 2)
+    (row,) = (
+        row
+        for row in json.loads((tmp_path / "table6_setup1.json").read_text())["rows"]
+        if row["scores"]
+    )
+    tuning = row["tuning"]
+    losses = {}
+    for log in tmp_path.glob("tuning/*/seed1/train.log"):
+        rate = log.parents[1].name.rpartition("-log_sigmoid-")[2].rpartition("-")[0]
+        losses[rate] = TrainingLog(log).points("loss", "valid")[-1]
+    assert losses["1e-05"][1] > losses["0.1"][1]
+    tried = {"1e-05": losses["1e-05"][1], "0.1": losses["0.1"][1], "1e+30": None}
+    assert {losses[rate][0] for rate in ("1e-05", "0.1")} == {3}
+    assert (tuning["tried"], tuning["chosen"], tuning["updates"]) == (tried, 0.1, 3)
+    kept = only(tmp_path, "*/tuning.json")
+    assert json.loads(kept.read_text()) == tuning
+    assert " --lr 0.1 " in (kept.parent / "seed1" / "settings").read_text()
+    assert "| 0.1 |" in re.sub(" +", " ", printed)
+    assert "the lowest validation loss after 3 updates (seed 1)\n" in printed
+    assert list(tmp_path.glob("tuning/**/*.pt")) == []
+    assert row["command"].endswith(" --tune 1e-05,0.1,1e+30 --tune-updates 3")
+
+    again = recipe_run(*arguments, *tune, "1e-5,1e-1,1e30", "--seed", 2)
+    assert again.count("+ fairseq-train") == 1
+    assert {path.name for path in kept.parent.iterdir()} == {"seed1", "seed2", "tuning.json"}
+    one_more = recipe_run(*arguments, *tune, "1e-5,1e-1,1e30,2e-5")
+    assert one_more.count("+ fairseq-train") == 1
+    refused = recipe_run(*arguments, *tune, "1e30,1e31", refused=True)
+    assert "MTSA diverged with each learning rate of --tune 1e+30,1e+31" in refused
+
+
 def test_data_that_is_not_there(recipe_run, tmp_path):
     out = tmp_path / "out"
     error = recipe_run("dman/iwslt14", "--gpus", 0, "--data", "no t", "--out", out, refused=True)

@@ -69,6 +69,21 @@ def test_folds_are_runs_and_a_table_of_no_recipe_has_its_place(fill_numbers, els
     assert "; 2 folds; " in table
 
 
+def test_learning_rates_that_were_chosen(fill_numbers, elsewhere):
+    """How, once for all rows."""
+    root, page, results = elsewhere
+    tuning = {"seed": 1, "updates": 1600, "metric": "lowest validation loss", "chosen": 0.003}
+    tuning["tried"] = {"0.003": 4.5, "0.006": None}
+    for row in ("DMAN", "Transformer"):
+        (results / f"{row}.json").write_text(json.dumps({**ROW, "row": row, "tuning": tuning}))
+    fill_numbers(root)
+    text = page.read_text()
+    assert " | learning rate | runs | parameters | updates |\n" in text
+    assert "| 0.003 | 2 | 107,000,000 |  |\n" in text
+    told = "\nEach learning rate is the one of 0.003, 0.006 with the lowest validation loss after "
+    assert text.count(f"{told}1,600 updates (seed 1).\n") == 1
+
+
 COMPARED = {
     "with": "Transformer",
     "sentences": 1951,

@@ -1,0 +1,150 @@
+"""Learning rates tried for a row before it is trained, each for the same number of updates.
+
+Validation at the end of these updates chooses; the test set has no part in it.
+"""
+
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.recipes.log import Log
+from fairseq_posattn.recipes.recipe import Row
+from fairseq_posattn.recipes.runs import Run, schedule_to_the_end
+
+Outcome = dict[str, Any]  # "tuning" of examples/results/README.md
+
+UNKNOWN = "BEST"  # stands for a rate that is yet to be found
+DIVERGED = "diverged"  # what the file says that is there once a rate was tried
+_SIGNS = ("FloatingPointError", "the training has diverged")  # in fairseq's words and in ours
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What is tried for a row.
+
+    Attributes:
+        row: without any of the rates.
+        own: its learning rate where none is chosen.
+        rates: to try.
+        runs: for each of them a training.
+    """
+
+    row: Row
+    own: float
+    rates: tuple[float, ...]
+    runs: tuple[Run, ...]
+
+    def outcome(self) -> Outcome | None:
+        """The rate that validation chooses; None if not all were tried, or all diverged."""
+        if not all(_done(run).exists() for run in self.runs):
+            return None
+        settings = dict(line.split(" ", 1) for line in self.runs[0].settings)
+        words = settings["train"].split()
+        metric = _value(words, "--best-checkpoint-metric") or "loss"
+        measured = (_measured(run, metric) for run in self.runs)
+        tried = dict(zip(self.rates, measured, strict=True))
+        found = {rate: value for rate, value in tried.items() if value is not None}
+        if not found:
+            return None
+        highest = "--maximize-best-checkpoint-metric" in words
+        return {
+            "seed": int(settings["seed"]),
+            **({"fold": int(settings["fold"])} if "fold" in settings else {}),
+            "updates": self.runs[0].updates,
+            "metric": f"{'highest' if highest else 'lowest'} validation {metric}",
+            "tried": {str(rate): value for rate, value in tried.items()},
+            "chosen": (max if highest else min)(found, key=lambda rate: found[rate]),
+        }
+
+    def tuned(self) -> Row:
+        """The row with the chosen rate; as it is if that is its own."""
+        outcome = self.outcome()
+        chosen = outcome["chosen"] if outcome else UNKNOWN
+        return self.row if chosen == self.own else _with_rate(self.row, chosen)
+
+    def told(self) -> str:
+        """A line about what was tried.
+
+        Raises:
+            UsageError: training diverged with all rates.
+        """
+        outcome = self.outcome()
+        if outcome is None:
+            raise UsageError(
+                f"{self.row.name} diverged with each learning rate of --tune "
+                f"{','.join(map(str, self.rates))}: try lower ones (in {self.runs[0].folder})"
+            )
+        tried = (
+            f"{rate} {DIVERGED if value is None else value}"
+            for rate, value in outcome["tried"].items()
+        )
+        found = f"{outcome['metric']} of {', '.join(tried)}"
+        return f"{self.row.name}: learning rate {outcome['chosen']}, {found}"
+
+
+def tune(row: Row, flags: str, rates: Sequence[float], run_of: Callable[[Row], Run]) -> Tuning:
+    """What is to be tried for a row.
+
+    Args:
+        flags: those with which all rows are trained.
+        run_of: makes the run of a row, with as many updates as it is to have.
+
+    Raises:
+        UsageError: the row has no single learning rate that another could replace.
+    """
+    words = shlex.split(f"{flags} {row.flags}")
+    rate, schedule = _value(words, "--lr"), _value(words, "--lr-scheduler")
+    if schedule == "manual" or rate is None or "," in rate:
+        of = "--lr-scheduler manual" if schedule == "manual" else f"--lr {rate}"
+        raise UsageError(f"--tune: {row.name} is not trained with one learning rate, but by {of}")
+    runs = []
+    for rate_to_try in rates:
+        run = run_of(_with_rate(row, rate_to_try))
+        if depending := schedule_to_the_end(run.settings):
+            raise UsageError(f"--tune: --lr-scheduler {depending} depends on how long is trained")
+        name = f"{run.name}, learning rate {rate_to_try}"
+        runs.append(replace(run, name=name, steps=run.steps[:1], trial=True))
+    return Tuning(row, float(rate), tuple(rates), tuple(runs))
+
+
+def explained(outcome: Outcome) -> str:
+    """How learning rates were chosen."""
+    where = f"seed {outcome['seed']}" + (f", fold {outcome['fold']}" if "fold" in outcome else "")
+    return (
+        f"each learning rate is the one of {', '.join(outcome['tried'])} with the "
+        f"{outcome['metric']} after {outcome['updates']:,} updates ({where})"
+    )
+
+
+def has_diverged(log: str) -> bool:
+    """Whether a log of a training that failed says that it was by its learning rate."""
+    return any(sign in log for sign in _SIGNS)
+
+
+def _with_rate(row: Row, rate: float | str) -> Row:
+    return replace(row, flags=f"{row.flags} --lr {rate}")
+
+
+def _value(words: Sequence[str], flag: str) -> str | None:
+    """The last one that a flag is given."""
+    places = [place for place, word in enumerate(words) if word == flag]
+    return words[places[-1] + 1] if places else None
+
+
+def _measured(run: Run, metric: str) -> float | None:
+    """By the last validation; None of a training that diverged."""
+    if _done(run).read_text() == DIVERGED:
+        return None
+    value = Log(run.folder / "train.log").measured("valid")[-1][metric]
+    return value if isfinite(value) else None
+
+
+def _done(run: Run) -> Path:
+    """What is there once a rate was tried."""
+    (train,) = run.steps
+    assert train.done is not None
+    return train.done
