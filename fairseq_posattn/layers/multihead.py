@@ -292,9 +292,10 @@ class MultiheadCrossAttention(CachedAttention):
             key, value = (
                 split_heads(part, self.num_heads) for part in self.kv_proj.split(encoder_out)
             )
-            self.cache(incremental_state, {"key": key, "value": value})
-            if incremental_state is not None:
+            if incremental_state is not None:  # laid out once, not for the product of each step
+                key, value = key.contiguous(), value.contiguous()
                 incremental_state[self, "hypotheses"] = hypotheses
+            self.cache(incremental_state, {"key": key, "value": value})
         else:
             key, value = past["key"], past["value"]
         hidden = x if hypotheses == 1 else gather_hypotheses(x, batch)  # [N*T, B, C]

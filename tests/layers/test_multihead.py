@@ -1,5 +1,6 @@
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from fairseq_posattn.attention import DotProductAttention
 from fairseq_posattn.layers.multihead import MultiheadCrossAttention
@@ -18,3 +19,26 @@ def test_hypotheses_of_a_sentence_attend_as_if_each_had_its_own_encoding(length)
     torch.testing.assert_close(output, expected)
     torch.testing.assert_close(weights, expected_weights)
     assert weights.shape == (6, 2, length, 5)
+
+
+class _Copied(TorchDispatchMode):
+    """The sizes of what was copied."""
+
+    def __init__(self):
+        super().__init__()
+        self.sizes = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if func in (torch.ops.aten.clone.default, torch.ops.aten.copy_.default):
+            self.sizes.append(args[0].numel())
+        return func(*args, **(kwargs or {}))
+
+
+def test_the_encoding_is_laid_out_once_and_not_for_each_step():
+    attention = MultiheadCrossAttention(8, 8, 2, DotProductAttention()).eval()
+    encoded, state = torch.randn(50, 3, 8), {}
+    with torch.no_grad():
+        for step in range(3):
+            with _Copied() as copied:
+                attention(torch.randn(1, 3 * 2, 8), encoded, incremental_state=state)
+            assert (max(copied.sizes) >= encoded.numel()) == (step == 0)
