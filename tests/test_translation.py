@@ -1,5 +1,6 @@
 """Translations, by the small trained model among the fixtures."""
 
+import copy
 import gzip
 import io
 import json
@@ -20,6 +21,7 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 from fairseq_posattn import summarization_command, translation, translation_command
 from fairseq_posattn.errors import UsageError
+from fairseq_posattn.layers.int8 import round_maps
 from fairseq_posattn.preparation import manifest
 from fairseq_posattn.preparation.manifest import Manifest
 from fairseq_posattn.trained_model import load as load_checkpoint
@@ -78,6 +80,12 @@ def test_int8_rounds_the_maps_alone(source, translator, tmp_path, capsys):
         for model in (translator, load(int8=True))
     )
     assert rounded != before == pytest.approx(rounded, abs=0.2)
+
+
+def test_int8_leaves_no_map_out(translator):
+    """That of the scores of all words among them: all are the plugin's."""
+    maps = [one for one in translator.models[0].modules() if isinstance(one, torch.nn.Linear)]
+    assert round_maps(copy.deepcopy(translator.models[0])) == len(maps) > 10
 
 
 def test_int8_is_for_a_cpu():

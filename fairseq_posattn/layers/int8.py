@@ -15,8 +15,8 @@ LARGEST = 127
 def round_maps(model: nn.Module) -> int:
     """Let the maps of a model multiply so; it is for asking alone then.
 
-    Weights have a scale for each feature of the output, inputs one for each call. Embeddings, the
-    scores of all words, attention and layer norms stay float32.
+    Weights have a scale for each feature of the output, inputs one for each call. Embeddings,
+    attention and layer norms stay float32.
 
     Returns:
         how many maps there are: none where they are not the plugin's.

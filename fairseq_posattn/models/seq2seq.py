@@ -12,7 +12,7 @@ from fairseq.models.transformer import (
 from fairseq.modules.checkpoint_activations import checkpoint_wrapper
 from torch import Tensor, nn
 
-from fairseq_posattn.attention.linear import linear
+from fairseq_posattn.attention.linear import Linear
 from fairseq_posattn.errors import UsageError, as_usage_error
 from fairseq_posattn.layers.builder import build_decoder_layer, build_encoder_layer
 from fairseq_posattn.layers.description import LayerDescription
@@ -85,11 +85,12 @@ class PosAttnDecoder(DecoderPass, TransformerDecoderBase):
     def build_decoder_layer(self, cfg, no_encoder_attn=False):
         return wrap_layer(build_decoder_layer(decoder_layer(cfg), cfg), cfg)
 
-    def output_layer(self, features):
-        projection = self.output_projection
-        if isinstance(projection, nn.Linear):
-            return linear(features, projection.weight, projection.bias)
-        return super().output_layer(features)
+    def build_output_projection(self, cfg, dictionary, embed_tokens):
+        super().build_output_projection(cfg, dictionary, embed_tokens)
+        if type(self.output_projection) is nn.Linear:  # none where the softmax is adaptive
+            weight = self.output_projection.weight
+            self.output_projection = Linear(*weight.T.shape, bias=False, device="meta")
+            self.output_projection.weight = weight
 
 
 def count_repeats(new_order: Tensor, sentences: int) -> int:
