@@ -9,8 +9,8 @@ from fairseq_posattn.preparation.corpus import (
 from fairseq_posattn.preparation.pipeline.folds import FOLDS
 from fairseq_posattn.recipes.recipe import Dataset
 
-# The papers learn SST's five classes of phrases, too.
-PREPARATION = {"sst5": "--phrases"}
+# The papers' code learns SST's five classes of phrases, too.
+PREPARATION = {"sst5": "--weighted-phrases"}
 
 
 def _dataset(corpus: ClassificationCorpus) -> Dataset:

@@ -210,7 +210,8 @@ def test_data_that_is_not_there(recipe_run, tmp_path):
     arguments = ["--data", tmp_path / "no", "--out", tmp_path / "out", "--cpu"]
     error = recipe_run("mpsan/table1_sst", *arguments, refused=True)
     command = (
-        f"posattn prepare classification sst5 --glove 6B.300d --dest {tmp_path}/no/sst5 --phrases"
+        f"posattn prepare classification sst5 --glove 6B.300d --dest {tmp_path}/no/sst5"
+        " --weighted-phrases"
     )
     assert f"no data in {tmp_path}/no/sst5/input0" in error and command in error
     assert list(tmp_path.iterdir()) == []

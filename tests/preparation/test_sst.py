@@ -1,5 +1,7 @@
 """The Stanford Sentiment Treebank: trees to sentences and phrases."""
 
+from collections import Counter
+
 import pytest
 from archive_files import write_folder
 
@@ -77,6 +79,30 @@ def test_phrases_of_two_classes_do_not_repeat_what_had_two_shades(read):
 
 def test_a_sentence_that_occurs_twice_stays_twice(read):
     assert read(BAD, BAD, phrases=True).count(("very_negative", "it fails .")) == 2
+
+
+def test_weighted_phrases_are_as_often_as_in_the_published_code(read):
+    again = "(2 (2 it) (3 (3 works) (2 .)))"
+    assert Counter(read(GOOD, again, weighted=True)) == {
+        ("very_positive", "It really works ."): 4,
+        ("neutral", "It"): 1,
+        ("very_positive", "really works ."): 4,
+        ("positive", "really"): 4,
+        ("very_positive", "works ."): 4,
+        ("very_positive", "works"): 4,
+        ("neutral", "."): 2,
+        ("neutral", "it works ."): 4,  # a sentence
+        ("neutral", "it"): 1,
+        ("positive", "works ."): 4,
+        ("positive", "works"): 4,
+    }
+    assert Counter(read(GOOD, again, names="sst2", weighted=True)) == {
+        ("positive", "It really works ."): 1,
+        ("positive", "really works ."): 1,
+        ("positive", "really"): 1,
+        ("positive", "works ."): 2,
+        ("positive", "works"): 2,
+    }
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,9 @@ from 0 (very negative) to 4 (very positive). SST-2 merges 0 with 1 and 3 with 4 
 neutral.
 
 Training is on whole sentences, or on phrases too: then every sentence is followed by those of its
-phrases that did not occur before with the same class. Validation and test are whole sentences.
+phrases that did not occur before with the same class; or by all of its phrases, and what is not
+neutral, and each sentence, is there four times, as in the published code of DiSAN, Bi-BloSAN and
+MTSA. Validation and test are whole sentences.
 """
 
 import re
@@ -24,37 +26,60 @@ NAMES = {  # of the numbered classes; what has none is dropped
     "sst5": dict(enumerate(FINE)),
 }
 FILES = {"train": "trees/train.txt", "valid": "trees/dev.txt", "test": "trees/test.txt"}
+NEUTRAL = 2  # among the numbered classes
+WEIGHT = 4  # of sentences, and of phrases that are not neutral
 MOST_NODES = 5_000  # the largest tree has 111; each node holds its words
 TREE_SYMBOLS = re.compile(r"[()]|[^\s()]+")
 
 
-def splits(archive, names, phrases=False, cased=False):
+def splits(archive, names, phrases=False, cased=False, weighted=False):
     """Readers of train, valid and test, by name.
 
     Args:
         names: of the numbered classes; a phrase whose class has none is dropped.
         phrases: train on phrases too.
         cased: phrases that differ in capitals alone are different.
+        weighted: train on all phrases, and four times on sentences and on what is not neutral.
     """
-    return {
+    readers = {
         split: partial(examples, archive, member, names, phrases and split == "train", cased)
         for split, member in FILES.items()
     }
+    if weighted:
+        readers["train"] = partial(weighted_examples, archive, FILES["train"], names)
+    return readers
 
 
 def examples(archive, member, names, phrases, cased):
     """The sentences of one file of trees, and their phrases if they are wanted."""
     seen = set()
+    for place, found in trees(archive, member):
+        for is_phrase, (label, words) in enumerate(found if phrases else found[:1]):
+            key = (names.get(label), words if cased else words.lower())
+            if label in names and not (is_phrase and key in seen):
+                seen.add(key)
+                yield Example(names[label], (words,), place)
+
+
+def weighted_examples(archive, member, names):
+    """The sentences and all phrases of one file of trees, as often as the published code has them.
+
+    It weights five classes only: of two, which leave out what is neutral, all are there once.
+    """
+    for place, found in trees(archive, member):
+        for is_phrase, (label, words) in enumerate(found):
+            if label in names:
+                once = NEUTRAL not in names or (is_phrase and label == NEUTRAL)
+                yield from [Example(names[label], (words,), place)] * (1 if once else WEIGHT)
+
+
+def trees(archive, member):
+    """Of each line of one file its place and its labelled phrases."""
     name = archive.label(member)
     with archive.open(member) as stream:
         for number, line in enumerate(read_lines(stream, name), start=1):
             place = f"{name}:{number}"
-            found = labelled_phrases(line, place)
-            for is_phrase, (label, words) in enumerate(found if phrases else found[:1]):
-                key = (names.get(label), words if cased else words.lower())
-                if label in names and not (is_phrase and key in seen):
-                    seen.add(key)
-                    yield Example(names[label], (words,), place)
+            yield place, labelled_phrases(line, place)
 
 
 def labelled_phrases(tree, place):
@@ -102,6 +127,16 @@ TREES = Source(
 )
 
 
+def add_options(parser):
+    parser.add_argument(
+        "--weighted-phrases",
+        action="store_true",
+        help="train on every labelled phrase wherever it occurs, and of sst5 four times on whole "
+        "sentences and on phrases that are not neutral, as in the published code of DiSAN, "
+        "Bi-BloSAN and MTSA",
+    )
+
+
 def _corpus(name, summary, labels, published, recipe):
     sentences = {split: published[split] for split in ("valid", "test")}
     return ClassificationCorpus(
@@ -110,7 +145,7 @@ def _corpus(name, summary, labels, published, recipe):
         source=f"{TREES.name}, or a folder with trees/{{train,dev,test}}.txt",
         alternatives=((TREES,),),
         splits=lambda archive, options: splits(
-            archive, NAMES[name], options.phrases, options.cased
+            archive, NAMES[name], options.phrases, options.cased, options.weighted_phrases
         ),
         word_rule="treebank",
         labels=labels,
@@ -121,7 +156,11 @@ def _corpus(name, summary, labels, published, recipe):
             "train on every labelled phrase of the trees as well, once for each class it was "
             "given; validation and test stay whole sentences",
         ),
-        changes=lambda options: {"published": sentences} if options.phrases else {},
+        add_options=add_options,
+        settings=lambda options: {"weighted": True} if options.weighted_phrases else {},
+        changes=lambda options: (
+            {"published": sentences} if options.phrases or options.weighted_phrases else {}
+        ),
     )
 
 
