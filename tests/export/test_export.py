@@ -1,6 +1,7 @@
 """Exported models score as the checkpoints do, whatever the architecture."""
 
 import json
+import re
 
 import pytest
 import torch
@@ -46,6 +47,16 @@ OF_TRANSFORMER = {
 }
 
 pytestmark = pytest.mark.slow  # each builds a model and exports it
+
+
+def unlike(architectures, aside="start"):
+    """The last of all that differ in sizes, dropouts and what ``aside`` matches alone."""
+    sizes = re.compile(rf"dropout|_(dim|layers|heads|queries|buckets)$|^max_|{aside}")
+    kinds = {
+        frozenset(pair for pair in settings.items() if not sizes.search(pair[0])): arch
+        for arch, settings in architectures.items()
+    }
+    return list(kinds.values())
 
 
 def close(found, expected):
