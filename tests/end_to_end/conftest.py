@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import forked_commands
 import pytest
 from forked_recipes import environment, recipe_run  # noqa: F401, fixtures
 
@@ -46,7 +47,7 @@ def run():
 
 
 @pytest.fixture(scope="session")
-def corpus(run, tmp_path_factory):
+def corpus(tmp_path_factory):
     """A binarised parallel corpus, "de" to "en": each line is the other in capitals, reversed.
 
     Every worker of pytest-xdist makes its own.
@@ -61,8 +62,9 @@ def corpus(run, tmp_path_factory):
             (folder / f"{split}.{language}").write_text(text)
     binarised = folder / "binarised"
     texts = [f"--{split}pref={folder / split}" for split in ("train", "valid", "test")]
-    options = ["--joined-dictionary", "--destdir", binarised]
-    run("fairseq-preprocess", "-s", "de", "-t", "en", *texts, *options)
+    options = ["-s", "de", "-t", "en", *texts, "--joined-dictionary", "--destdir", binarised]
+    log = folder / "log"
+    assert forked_commands.run("preprocess", options, log) == 0, log.read_text()
     return binarised
 
 

@@ -5,7 +5,6 @@ import pickle
 import re
 import resource
 import sys
-from pathlib import Path
 
 import forked_commands
 import pytest
@@ -17,15 +16,14 @@ from fairseq_posattn.checkpoints.reading import read_checkpoint
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.plugin import register
 
-AVERAGE = Path(__file__).parents[2] / "scripts" / "average_checkpoints.py"
-
 
 @pytest.fixture(scope="module")
-def trained(run, corpus, train_arguments, tmp_path_factory):
+def trained(corpus, train_arguments, tmp_path_factory):
     """The --save-dir of 12 updates, 10 of them in the first epoch, and the two dictionaries."""
     folder = tmp_path_factory.mktemp("trained")
     options = ["--max-update", "12", "--save-interval-updates", "4", "--save-dir", folder]
-    run("fairseq-train", *train_arguments, *options)
+    log = folder / "log"
+    assert forked_commands.run("train", [*train_arguments, *options], log) == 0, log.read_text()
     for dictionary in corpus.glob("dict.*.txt"):
         (folder / dictionary.name).write_bytes(dictionary.read_bytes())
     return folder
@@ -48,23 +46,28 @@ def forked(tmp_path):
 
 
 def test_generate(run, corpus, user_dir, trained):
+    """As a user runs it; what is forked below imports the plugin alone anew."""
     path = trained / "checkpoint_last.pt"
     output = run("fairseq-generate", corpus, "--user-dir", user_dir, "--path", path, "--cpu")
     assert output.count("\nH-") == 12
     assert "BLEU4" in output
 
 
-def test_interactive(run, corpus, user_dir, trained):
+def test_interactive(forked, corpus, user_dir, trained, tmp_path):
+    text = tmp_path / "text"
+    text.write_text("a b c\nd\n")
     path = trained / "checkpoint_last.pt"
-    options = ["--user-dir", user_dir, "--path", path, "--cpu"]
-    output = run("fairseq-interactive", corpus, *options, stdin="a b c\nd\n")
+    options = [corpus, "--user-dir", user_dir, "--path", path, "--cpu"]
+    exit_code, output = forked("interactive", options, stdin=text)
+    assert exit_code == 0, output
     assert [f"\nH-{sentence}\t" in output for sentence in range(3)] == [True, True, False]
 
 
-def test_validate(run, corpus, user_dir, trained):
+def test_validate(forked, corpus, user_dir, trained):
     path = trained / "checkpoint_last.pt"
     options = ["--user-dir", user_dir, "--path", path, "--cpu", "--max-tokens", "100"]
-    output = run("fairseq-validate", corpus, "--task", "translation", *options)
+    exit_code, output = forked("validate", [corpus, "--task", "translation", *options])
+    assert exit_code == 0, output
     loss = read_checkpoint(path)["extra_state"]["val_loss"]
     assert f"| loss {loss:g} |" in output
 
@@ -81,10 +84,14 @@ print(type(model.models[0]).__name__, len(model.translate(["a b c", "d"])))
     assert output.endswith("PosAttnTransformer 2\n")
 
 
-def test_average(run, trained, tmp_path):
+def average(*arguments):
+    return averaging.main([*map(str, arguments)], prog="average")
+
+
+def test_average(trained, tmp_path):
     averaged = tmp_path / "average.pt"
     options = ["--num-update-checkpoints", "2", "--checkpoint-upper-bound", "8"]
-    run(sys.executable, AVERAGE, "--inputs", trained, *options, "--output", averaged)
+    assert average("--inputs", trained, *options, "--output", averaged) == 0
     first, second = (read_checkpoint(trained / f"checkpoint_1_{update}.pt") for update in (4, 8))
     result = read_checkpoint(averaged)
     for name, weight in result["model"].items():
@@ -93,10 +100,6 @@ def test_average(run, trained, tmp_path):
     register()
     models, *_ = checkpoint_utils.load_model_ensemble_and_task([str(averaged)])
     assert type(models[0]).__name__ == "PosAttnTransformer"
-
-
-def average(*arguments):
-    return averaging.main([*map(str, arguments)], prog="average")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """What a user sees of the flags: wrong ones end in one line, and the others are explained."""
 
-import sys
+from fairseq_posattn.__main__ import main
 
 
 def test_an_unknown_mechanism_is_one_line(run, train_arguments, tmp_path):
@@ -13,14 +13,16 @@ def test_an_unknown_mechanism_is_one_line(run, train_arguments, tmp_path):
     assert output.splitlines()[-1].startswith(complaint)
 
 
-def test_the_flags_and_architectures_of_the_plugin(run):
-    flags = " ".join(run(sys.executable, "-m", "fairseq_posattn", "--flags").split())
+def test_the_flags_and_architectures_of_the_plugin(capsys):
+    main(["--flags"])
+    flags = " ".join(capsys.readouterr().out.split())
     for text in (
         *("--encoder-sublayers", "learned distances each way", "number of attention heads"),
         *("--arch posattn_classifier", "--mpsan-masks", "--task sentence_pair_prediction"),
         *("--criterion relatedness", "flags of rating_regression"),
     ):
         assert text in flags
-    names = run(sys.executable, "-m", "fairseq_posattn", "--architectures").splitlines()
+    main(["--architectures"])
+    names = capsys.readouterr().out.splitlines()
     assert {"posattn_transformer", "dman_iwslt_de_en", "dman_summarization"} <= set(names)
     assert "transformer" not in names

@@ -1,7 +1,4 @@
-"""The ways to start training: a YAML file, and processes that know nothing of their parent."""
-
-import sys
-from pathlib import Path
+"""Training from a YAML file, in bfloat16, and followed by TensorBoard and wandb."""
 
 import forked_commands
 import pytest
@@ -47,18 +44,6 @@ def test_training_from_yaml(run, corpus, user_dir, train_arguments, tmp_path):
     assert list(one["model"]) == list(other["model"])
     for name, weight in one["model"].items():
         assert torch.equal(weight, other["model"][name]), name
-
-
-def test_spawned_processes_find_the_plugin(run, train_arguments, tmp_path):
-    program = Path(__file__).with_name("spawned_training.py")
-    options = ["--distributed-world-size", "2", "--distributed-backend", "gloo"]
-    options += ["--distributed-init-method", f"file://{tmp_path / 'rendezvous'}"]
-    options += ["--ddp-backend", "legacy_ddp", "--num-workers", "1", "--disable-validation"]
-    options += ["--max-update", "2", "--no-epoch-checkpoints", "--save-dir", tmp_path / "saved"]
-    output = run(sys.executable, program, *train_arguments, *options)
-    assert "training on 2 devices" in output
-    state = read_checkpoint(tmp_path / "saved" / "checkpoint_last.pt")
-    assert state["optimizer_history"][-1]["num_updates"] == 2
 
 
 @pytest.mark.parametrize("precision", ["--bf16", "--memory-efficient-bf16"])

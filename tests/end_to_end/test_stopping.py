@@ -117,7 +117,7 @@ def test_ctrl_c_before_anything_is_trained(tmp_path):
 
 def test_spawned_processes_are_told_through_the_first(tmp_path):
     """fairseq spawns a process for each GPU; who sends SIGTERM knows the first one only."""
-    training = Training(tmp_path, flags=(*ENDLESS, "--update-freq", "1"))
+    training = Training(tmp_path, flags=(*ENDLESS, "--update-freq", "1", "--num-workers", "1"))
     program = Path(__file__).with_name("spawned_training.py")
     flags = ["--distributed-world-size", "2", "--distributed-backend", "gloo"]
     arguments = [*training.arguments(tmp_path / "saved"), *flags, "--ddp-backend", "legacy_ddp"]
@@ -134,6 +134,7 @@ def test_spawned_processes_are_told_through_the_first(tmp_path):
     os.kill(process, signal.SIGTERM)
     _, status = os.waitpid(process, 0)
     assert os.waitstatus_to_exitcode(status) == 143, log.read_text()
+    assert "training on 2 devices" in log.read_text()
     *_, end = said(log)
     assert end.startswith(f"stopped by SIGTERM after {updates_in(tmp_path / 'saved')} updates; ")
 
