@@ -129,7 +129,8 @@ def _locality() -> GenerationRecipe:
     recipe = _table(
         "locality",
         "Attention within 1, 2 and 4 tokens",
-        """DMAN's Table 5 on Multi30k: trains the DMAN of the other tables, or takes it as they left it in the
+        """\
+DMAN's Table 5 on Multi30k: trains the DMAN of the other tables, or takes it as they left it in the
 same --out, and measures on the test set how much of the attention in the encoder's layers 1, 3 and
 6 (--small: 1 and 2) stays near the query (eq. 13): percentages, those of the layers one after the
 other.""",
