@@ -6,8 +6,8 @@ neutral.
 
 Training is on whole sentences, or on phrases too: then every sentence is followed by those of its
 phrases that did not occur before with the same class; or by all of its phrases, and what is not
-neutral, and each sentence, is there four times, as in the published code of DiSAN, Bi-BloSAN and
-MTSA. Validation and test are whole sentences.
+neutral, and each sentence, is there four times, as in the published code of DiSAN and Bi-BloSAN.
+Validation and test are whole sentences.
 """
 
 import re
@@ -132,8 +132,8 @@ def add_options(parser):
         "--weighted-phrases",
         action="store_true",
         help="train on every labelled phrase wherever it occurs, and of sst5 four times on whole "
-        "sentences and on phrases that are not neutral, as in the published code of DiSAN, "
-        "Bi-BloSAN and MTSA",
+        "sentences and on phrases that are not neutral, as in the published code of DiSAN "
+        "and Bi-BloSAN",
     )
 
 
