@@ -50,7 +50,7 @@ def run_worker(arguments, log):
     os.dup2(output, 1)
     os.dup2(output, 2)
     os.environ.update(WORLD_SIZE="1", RANK="0", LOCAL_RANK="0")
-    os.environ.update(MASTER_ADDR="localhost", MASTER_PORT=str(free_port()))
+    os.environ.update(MASTER_ADDR="localhost", MASTER_PORT="0")  # any that is free
     sys.argv = [str(WORKER), *arguments]
     runpy.run_path(str(WORKER), run_name="__main__")
 
