@@ -78,6 +78,11 @@ class Finding:
         return f"{bold}{difference}{bold} ({p_value(self.tested['metrics'][self.metric]['p'])})"
 
     @property
+    def models(self) -> str:
+        """Which models the table is of, by the end of its title."""
+        return self.family.rpartition(", ")[2]
+
+    @property
     def number(self) -> str:
         """Of how much the difference is."""
         return counted(self.tested) if self.tested else f"{self.runs} run{'s' * (self.runs > 1)}"
@@ -129,8 +134,10 @@ def in_short(results: Results) -> str:
     for mechanism in _mechanisms(found):
         parts = []
         for verdict, words in VERDICTS.items():
-            where = dict.fromkeys(  # what several tables measured on is named once
-                one.data for one in found if (one.mechanism, one.verdict) == (mechanism, verdict)
+            where = dict.fromkeys(  # what several tables measured on alike is named once
+                _measured_on(one, found)
+                for one in found
+                if (one.mechanism, one.verdict) == (mechanism, verdict)
             )
             parts += [f"{words}: {', '.join(where)}"] if where else []
         lines.append(f"- **{mechanism}** {'; '.join(parts)}.")
@@ -186,8 +193,7 @@ def claims(results: Results) -> str:
                 family.partition(":")[0],
                 f"{data}, {NAMES.get(metric, metric)}",
                 _signed(number - plain, metric),
-                "; ".join(f"{one.size}, {one.verdict}" if one.tested else one.size for one in here)
-                or "not measured",
+                "; ".join(_told(one, len(here) > 1) for one in here) or "not measured",
             ]
             lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
@@ -198,6 +204,22 @@ PLACES: dict[str, Callable[[Results], str]] = {
     "findings": beside_plain_attention,
     "findings of the papers": claims,
 }
+
+
+def _measured_on(one: Finding, found: Sequence[Finding]) -> str:
+    """The data, and the models where others show something else on it."""
+    verdicts = {
+        other.verdict
+        for other in found
+        if (other.mechanism, other.data) == (one.mechanism, one.data)
+    }
+    return one.data if len(verdicts) == 1 else f"{one.data} ({one.models})"
+
+
+def _told(one: Finding, among_others: bool) -> str:
+    """Of a paper's claim what we have, and of which models where there are several."""
+    told = f"{one.size}, {one.verdict}" if one.tested else one.size
+    return f"{told} ({one.models})" if among_others else told
 
 
 def _mechanisms(found: Sequence[Finding]) -> list[str]:

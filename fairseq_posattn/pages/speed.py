@@ -95,19 +95,19 @@ def plain_text(results: Results) -> str:
 
 def classifying(results: Results) -> str:
     """An update of each classifier over the Transformer of its width; of some, without dropout."""
-    bare = {
-        model["name"]: model
-        for model in _classifiers(results, "classification_cpu_without_dropout.json")
-    }
+    others = [
+        {model["name"]: _ratio(model) for model in _classifiers(results, f"{name}.json")}
+        for name in ("classification_cpu_without_dropout", "classification_cpu_intel")
+    ]
     rows = [
         [
             *(f"`{model['name']}`", model["width"], f"{model['parameters']:,}", _ratio(model)),
-            _ratio(bare[model["name"]]) if model["name"] in bare else "",
+            *(ratios.get(model["name"], "") for ratios in others),
         ]
         for model in _classifiers(results)
     ]
     header = ["classifier", "width", "parameters", "over the Transformer"]
-    return _table([*header, "both without dropout"], rows)
+    return _table([*header, "both without dropout", "on the Xeon"], rows)
 
 
 def roles_and_news(results: Results) -> str:
@@ -167,11 +167,13 @@ def length(results: Results, words: int = 128) -> str:
 def in_short(results: Results) -> str:
     """The costs of the five papers' models over plain attention's, in a list."""
     lines = []
-    for what, pattern in (
-        ("an update of DMAN's models takes", "training_cpu*.json"),
-        ("a translation by beam search", "decoding_cpu*.json"),
+    for what, pattern, int8 in (
+        ("an update of DMAN's models takes", "training_cpu*.json", False),
+        ("a translation by beam search", "decoding_cpu*.json", False),
+        ("a translation in int8", "decoding_cpu*.json", True),
     ):
-        ratios = [pair["time_ratio"] for pair in _pairs(results, pattern)]
+        pairs = (pair for pair in _pairs(results, pattern) if pair.get("int8", False) == int8)
+        ratios = [pair["time_ratio"] for pair in pairs]
         if ratios:
             span = f"{min(ratios):.2f} to {max(ratios):.2f} times"
             lines.append(f"- {what} {span} that of fairseq's own Transformers of equal size;")

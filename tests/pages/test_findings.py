@@ -130,3 +130,21 @@ def test_runs_without_spread_are_not_tested(results_of):
         "+1.00 (not tested)",
         "2 runs",
     )
+
+
+def test_what_two_tables_find_on_the_same_data_names_their_models(results_of):
+    tables = ("Side by side, small: trec", 90), ("Side by side, large: trec", 95)
+    rows = [
+        {**one, "table": table}
+        for table, score in tables
+        for one in (row("transformer", 90, 90.1, 90.2), row("mpsan", score, score, score + 0.3))
+    ]
+    assert findings.in_short(results_of(*rows)).splitlines()[0] == (
+        "- **MPSAN** better than plain attention: trec (large); within chance: trec (small)."
+    )
+    for one in rows:
+        if one["row"] == "mpsan":
+            one["scores"] = {"accuracy": [95, 95.2, 95.1]}
+    assert findings.in_short(results_of(*rows)).splitlines()[0] == (
+        "- **MPSAN** better than plain attention: trec."
+    )

@@ -35,7 +35,7 @@ def _training(flags: str) -> dict[str, Training]:
 RECIPES = (
     ClassificationRecipe(
         "classifiers/compare",
-        title="All classifiers side by side, with the same settings",
+        title="All classifiers side by side, each of its own size",
         about="""\
 The models of the papers and those that they compare with, each with its own size and dropout
 (see architectures/classifier.py), trained alike: Adam, learning rate 1e-3, batches of 64, at
