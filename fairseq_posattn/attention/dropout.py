@@ -92,13 +92,15 @@ class _DroppedProduct(torch.autograd.Function):
         x = x.flatten(0, -3).view(x.shape)
         ctx.save_for_backward(weights, x, kept)
         ctx.scale = 1 / (1 - p)
-        return torch.matmul(weights * kept, x).mul_(ctx.scale)
+        # In place: two factors of different types would each be a new tensor first.
+        return torch.matmul(kept.to(weights.dtype).mul_(weights), x).mul_(ctx.scale)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
         weights, x, kept = ctx.saved_tensors
         gradient = gradient * ctx.scale
-        of_weights = torch.matmul(gradient, x.transpose(-2, -1)).mul_(kept)
-        of_x = torch.matmul((weights * kept).transpose(-2, -1), gradient)
+        mask = kept.to(weights.dtype)
+        of_weights = torch.matmul(gradient, x.transpose(-2, -1)).mul_(mask)
+        of_x = torch.matmul(mask.mul_(weights).transpose(-2, -1), gradient)
         return of_weights, of_x, None
