@@ -18,7 +18,7 @@ def training(results: Results) -> str:
             *(_names(pair), _sizes(pair), _lengths(pair), pair["threads"]),
             *(_processor(pair), _library(pair), _ratio(pair, "updates"), _memory(pair)),
         ]
-        for pair in _pairs(results, "training_cpu*.json")
+        for pair in _by_model(results, "training_cpu*.json")
     ]
     header = ["pair", "parameters", "sentences x longest source, target", "threads"]
     header += ["processor", "products", "ours / fairseq's (rounds)"]
@@ -57,7 +57,7 @@ def translating(results: Results) -> str:
     """The beam search of ours beside fairseq's own model."""
     rows = [
         [_names(pair), _lengths(pair), _processor(pair), _library(pair), _ratio(pair, "batches")]
-        for pair in _pairs(results, "decoding_cpu*.json")
+        for pair in _by_model(results, "decoding_cpu*.json")
     ]
     header = ["pair", "sentences x longest source, output", "processor", "products"]
     return _table([*header, "ours / fairseq's (rounds)"], rows)
@@ -208,6 +208,11 @@ def _pairs(results: Results, pattern: str) -> Iterator[Report]:
     for report in results.reports(pattern):
         for pair in report["pairs"]:
             yield {**report, **pair}
+
+
+def _by_model(results: Results, pattern: str) -> list[Report]:
+    """All pairs, those of the same models next to each other."""
+    return sorted(_pairs(results, pattern), key=lambda pair: (pair["arch"], pair["device"]))
 
 
 def _contestants(results: Results, pattern: str) -> dict[str, Report]:
