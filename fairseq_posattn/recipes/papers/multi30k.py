@@ -87,6 +87,7 @@ def _mechanisms(width: int, layers: int) -> dict[str, str]:
     return {
         "Transformer": f"--arch transformer_iwslt_de_en{size(wide, wide)}",
         "DMAN": dman,
+        "DMAN (text)": f"{dman} --heads-activation relu_in_dman --start fairseq",
         "SMAN1": f"{static} sqrt",
         "SMAN2": f"{static} 4",
         "DA-Transformer": f"--arch da_transformer_iwslt_de_en{size(wide, wide)}",
@@ -167,8 +168,10 @@ RECIPES = (
         "Mechanisms in translation",
         """\
 The mechanisms in the encoder, all else alike: settings, updates, seeds, and parameters to within
-one in 200, for which what has more of them in attention has narrower feed-forward sublayers.""",
-        _alike("Transformer", "DMAN", "SMAN1", "DA-Transformer", "MTSA", "RPR", "Transformer-XL"),
+one in 200, for which what has more of them in attention has narrower feed-forward sublayers. DMAN
+is that of the published code, and that of the paper's text.""",
+        _alike("Transformer", "DMAN", "DMAN (text)", "SMAN1")
+        | _alike("DA-Transformer", "MTSA", "RPR", "Transformer-XL"),
     ),
     _table(
         "stackings",
