@@ -92,7 +92,7 @@ def make_parser(prog=None, about=__doc__, decoding=DECODING):
         "--int8",
         action="store_true",
         help="on the CPU, multiply whole numbers of 8 bits: faster where models have some 512 "
-        "features; a few translations are others",
+        "features; some translations become others",
     )
     return parser
 

@@ -9,6 +9,8 @@ from torch import Tensor, nn
 from fairseq_posattn.attention.linear import Linear
 
 LARGEST = 127
+# Where a processor adds two products in 16 bits, inputs have 7 bits, so that none overflows.
+REDUCES = not getattr(torch.cpu, "_is_vnni_supported", lambda: False)()
 
 
 @torch.no_grad()
@@ -28,7 +30,7 @@ def round_maps(model: nn.Module) -> int:
 
 
 def _product(x: Tensor, packed: torch.ScriptObject) -> Tensor:
-    product: Tensor = torch.ops.quantized.linear_dynamic(x, packed, reduce_range=True)
+    product: Tensor = torch.ops.quantized.linear_dynamic(x, packed, reduce_range=REDUCES)
     return product
 
 

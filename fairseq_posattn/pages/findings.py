@@ -27,6 +27,7 @@ MECHANISMS = {
     "da_transformer": "DA",
     "da-transformer": "DA",
     "dman": "DMAN",
+    "dman (text)": "DMAN (text)",
 }
 VERDICTS = {
     "better": "better than plain attention",
