@@ -19,7 +19,7 @@ from fairseq_posattn.recipes.comparisons import (
     p_value,
 )
 from fairseq_posattn.recipes.papers import RECIPES
-from fairseq_posattn.recipes.recipe import COSTS, TableRow
+from fairseq_posattn.recipes.recipe import COSTS, LAYER, TableRow
 from fairseq_posattn.recipes.tables import DIGITS, ours, shown
 from fairseq_posattn.recipes.tuning import explained as explained_tuning
 
@@ -162,7 +162,8 @@ def _content(table: Table, entries: Sequence[Entry], results: Results) -> str:
         columns += ["ours" if published else names]
         columns += ["difference"] if any(compared.values()) else []
         columns += ["learning rate"] if any("tuning" in result for result in found) else []
-        columns += ["runs", "parameters", "updates"]
+        counted = [name for name in ("parameters", "updates") if any(name in one for one in found)]
+        columns += ["runs", *counted]
         columns += ["also"] if any(also(result) for result in found) else []
     lines = [f"| | {' | '.join(columns)} |", f"|---|{'---:|' * len(columns)}"]
     for entry in entries:
@@ -174,7 +175,8 @@ def _content(table: Table, entries: Sequence[Entry], results: Results) -> str:
         if not published:
             cells[names] = cells.get("ours", "")
         lines.append(f"| {entry.row} | {' | '.join(cells.get(column, '') for column in columns)} |")
-    said = [*tested(compared, len(found)), *tuned(found), *notes(found)]
+    scored = 0 if metrics[0].startswith(LAYER) else len(found)
+    said = [*tested(compared, scored), *tuned(found), *notes(found)]
     return "\n\n".join(["\n".join(lines), *said])
 
 

@@ -17,7 +17,7 @@ from statistics import fmean, variance
 from typing import Any
 
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.recipes.recipe import COSTS, SUMMARY_SCORES, TableRow
+from fairseq_posattn.recipes.recipe import COSTS, LAYER, SUMMARY_SCORES, TableRow
 from fairseq_posattn.recipes.runs import PREDICTIONS, STATISTICS
 from fairseq_posattn.scoring.labels import accuracy, macro_f1, mcnemar
 from fairseq_posattn.scoring.numeric import numeric_scores
@@ -120,8 +120,12 @@ def _groups(row: TableRow, kept: Sequence[Kept]) -> dict[str, Group]:
 
 
 def _tested(row: TableRow) -> list[str]:
-    """The table's metrics, of which costs are not compared."""
-    return [name for name in row["scores"] if name in row["paper"] and name not in COSTS]
+    """The table's metrics, of which only scores are compared."""
+    return [
+        name
+        for name in row["scores"]
+        if name in row["paper"] and name not in COSTS and not name.startswith(LAYER)
+    ]
 
 
 def _with_average(run: Kept) -> dict[str, Statistics]:

@@ -12,7 +12,7 @@ from fairseq_posattn.recipes import update
 from fairseq_posattn.recipes.asked import KEPT, LOGGED, PLUGIN, Asked, Entry
 from fairseq_posattn.recipes.devices import gpus_here
 from fairseq_posattn.recipes.options import Options
-from fairseq_posattn.recipes.recipe import Generation, GenerationRecipe, Row
+from fairseq_posattn.recipes.recipe import LAYER, Generation, GenerationRecipe, Row
 from fairseq_posattn.recipes.runs import STATISTICS, Run, Say, Step, folder_name, preset_of, show
 from fairseq_posattn.recipes.tuning import Tuning, tune
 
@@ -256,7 +256,7 @@ class AskedGeneration(Asked):
     def entries(self) -> Iterator[Entry]:
         recipe, metrics, rows = self.recipe, self._settings.metrics, self.recipe.rows
         if recipe.locality is not None:
-            metrics = tuple(f"layer {layer}" for layer in self._layers())
+            metrics = tuple(f"{LAYER}{layer}" for layer in self._layers())
             rows = recipe.locality.rows
         for row in rows:
             model = recipe.rows[0] if recipe.locality else row

@@ -174,6 +174,8 @@ SUMMARY_SCORES = ("rouge1", "rouge2", "rougeL")  # whose mean is R-avg, "average
 
 # --- Classification ----------------------------------------------------------------------------
 
+LAYER = "layer "  # and its number: how much of its attention is near the query, which is no score
+
 # What a model took, where a table has it among its metrics: without word vectors; in training; and
 # what `posattn analysis cost` measures.
 MEASURED_COSTS = {"inference_s": "seconds of inference", "memory_mb": "MB"}

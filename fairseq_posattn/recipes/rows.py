@@ -15,7 +15,8 @@ from fairseq_posattn.recipes.recipe import COSTS, MEASURED_COSTS, GenerationReci
 from fairseq_posattn.recipes.results import read_object
 
 KEPT = ["metric", "signature", "parameters", "parameters without word vectors", "updates"]
-KEPT += ["hardware", "versions", "date"]
+MADE_WITH = ["hardware", "versions", "date"]
+KEPT += MADE_WITH
 # Measured as fractions, published in per cent.
 FRACTIONS = {"auc", "mrr", "ndcg5", "ndcg10"}
 
@@ -179,6 +180,8 @@ def _locality_row(recipe: Recipe, entry: Entry) -> TableRow:
         row["metric"] = "% of attention, mean of all sentences of the test set"
         row["seeds"] = [seed for (*_, seed), _ in measured]
         row["data"] += f", {measured[-1][1]['sentences']:,} sentences"
+        _, newest = _read(entry, "result.json")[-1]
+        row |= {key: newest[key] for key in MADE_WITH if key in newest}
     return row
 
 

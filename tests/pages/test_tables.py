@@ -44,11 +44,11 @@ def test_a_measured_row_stands_beside_the_papers(fill_numbers, elsewhere, tmp_pa
     assert "bash examples/dman/gigaword.sh" in heading
     # The deviation of 38 and 39 is the square root of a half. It was kept before there was R-avg.
     assert table.partition("\n\n")[0].splitlines() == [
-        "ROUGE-1 / ROUGE-2 / ROUGE-L / R-avg: paper | ours | runs | parameters | updates |",
-        "|---|---:|---:|---:|---:|---:|",
-        "| Transformer | 37.57 / 18.90 / 34.69 / 30.38 |  |  |  |  |",
+        "ROUGE-1 / ROUGE-2 / ROUGE-L / R-avg: paper | ours | runs | parameters |",
+        "|---|---:|---:|---:|---:|",
+        "| Transformer | 37.57 / 18.90 / 34.69 / 30.38 |  |  |  |",
         "| DMAN | 38.28 / 19.46 / 35.46 / 31.06 "
-        "| 38.50 ± 0.71 / 19.00 ± 0.00 / 35.00 ± 0.00 / - | 2 | 107,000,000 |  |",
+        "| 38.50 ± 0.71 / 19.00 ± 0.00 / 35.00 ± 0.00 / - | 2 | 107,000,000 |",
     ]
     note = "ROUGE F1; gigaword, 1,951 sentences; seeds 1, 2; 2 x GPU; torch 2.13.0."
     assert table.partition("\n\n")[2].startswith(note + "\n")
@@ -63,9 +63,9 @@ def test_folds_are_runs_and_a_table_of_no_recipe_has_its_place(fill_numbers, els
     (results / "own.json").write_text(json.dumps(row))
     fill_numbers(root)
     table = page.read_text().partition("### Own\n")[2].partition("###")[0]
-    assert "| | accuracy | runs | parameters | updates | also |\n" in table
+    assert "| | accuracy | runs | parameters | also |\n" in table
     # The deviation is the square root of (9 + 1 + 1 + 9) / 3.
-    assert "| DMAN | 93.00 ± 2.58 | 4 | 107,000,000 |  | loss 0.5, 0.4, 0.3, 0.2 |\n" in table
+    assert "| DMAN | 93.00 ± 2.58 | 4 | 107,000,000 | loss 0.5, 0.4, 0.3, 0.2 |\n" in table
     assert "; 2 folds; " in table
 
 
@@ -78,8 +78,8 @@ def test_learning_rates_that_were_chosen(fill_numbers, elsewhere):
         (results / f"{row}.json").write_text(json.dumps({**ROW, "row": row, "tuning": tuning}))
     fill_numbers(root)
     text = page.read_text()
-    assert " | learning rate | runs | parameters | updates |\n" in text
-    assert "| 0.003 | 2 | 107,000,000 |  |\n" in text
+    assert " | learning rate | runs | parameters |\n" in text
+    assert "| 0.003 | 2 | 107,000,000 |\n" in text
     told = "\nEach learning rate is the one of 0.003, 0.006 with the lowest validation loss after "
     assert text.count(f"{told}1,600 updates (seed 1).\n") == 1
 
@@ -127,6 +127,19 @@ def test_single_runs_are_not_compared(fill_numbers, elsewhere):
         (results / f"{name}.json").write_text(json.dumps({**single, "row": name}))
     fill_numbers(root)
     assert "Differences are tested from two runs of each model on.\n" in page.read_text()
+
+
+def test_how_near_attention_stays_is_not_compared(fill_numbers, elsewhere):
+    """That of one window with that of another would say nothing."""
+    root, page, results = elsewhere
+    for name, nearest in (("DMAN 1", 50.0), ("DMAN 2", 70.0)):
+        scores = {"layer 1": [nearest, nearest + 1]}
+        row = {**ROW, "table": "Attention: here", "row": name, "paper": {"layer 1": None}}
+        (results / f"{name}.json").write_text(json.dumps({**row, "scores": scores}))
+    fill_numbers(root)
+    text = page.read_text()
+    assert "| | layer 1 | runs | parameters |\n" in text and "70.50 ± 0.71 | 2 |" in text
+    assert "ifference" not in text
 
 
 @pytest.mark.parametrize(

@@ -354,10 +354,13 @@ def test_a_table_of_attention_near_the_query(tmp_path, capsys):
         rows += [{"sublayer": "san", "window": 1, "layer": 1, "percent": 9}]
         measured = json.dumps({"rows": rows, "sentences": 10})
         (tmp_path / f"seed{seed}" / "locality.json").write_text(measured)
+        made = json.dumps({"hardware": "CPU", "versions": {}, "date": f"2020-01-0{seed}"})
+        (tmp_path / f"seed{seed}" / "result.json").write_text(made)
     entry = Entry(recipe.title, "DMAN 1", ("layer 1",), ("76.58", "60.43"), tmp_path)
     (row,) = make_rows(recipe, [entry], "command", recipe.title)
     assert row["scores"] == {"layer 1": [70.0, 72]}
     assert row["paper"] == {"layer 1": 76.58}
+    assert (row["hardware"], row["date"]) == ("CPU", "2020-01-02")
     print_tables(recipe, [row])
     assert cells(capsys.readouterr().out)[1] == ["DMAN 1", "76.58", "71.00 ± 1.41", "2"]
 
