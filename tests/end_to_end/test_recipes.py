@@ -189,8 +189,8 @@ def test_a_row_trains_with_the_rate_that_validation_chose(recipe_run, numbers, t
     tuning = row["tuning"]
     losses = {}
     for log in tmp_path.glob("tuning/*/seed1/train.log"):
-        rate = log.parents[1].name.rpartition("-log_sigmoid-")[2].rpartition("-")[0]
-        losses[rate] = TrainingLog(log).points("loss", "valid")[-1]
+        rate = re.search(r"-([\d.]+(?:e[-+]\d+)?)-\w+$", log.parents[1].name)
+        losses[rate[1]] = TrainingLog(log).points("loss", "valid")[-1]
     assert losses["1e-05"][1] > losses["0.1"][1]
     tried = {"1e-05": losses["1e-05"][1], "0.1": losses["0.1"][1], "1e+30": None}
     assert {losses[rate][0] for rate in ("1e-05", "0.1")} == {3}
