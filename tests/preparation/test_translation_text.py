@@ -1,5 +1,6 @@
 """Tokenised text of the translation data sets, from their published layouts."""
 
+import itertools
 from argparse import Namespace
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 from packing import gzipped, tarred, zipped
 
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.corpora import iwslt14, multi30k, wmt14
+from fairseq_posattn.preparation.corpora import iwslt14, multi30k, tatoeba, wmt14
 
 
 def options(source, dest, **others):
@@ -344,3 +345,58 @@ def test_multi30k_malformed(tmp_path):
     assert f"{source / 'val.de'} has 1, {source / 'val.en'} has 5" in message
     (source / "val.de").unlink()
     assert refused(multi30k_text, source, tmp_path) == f"{source}: holds no val.de"
+
+
+# --- Tatoeba -----------------------------------------------------------------------------------
+
+
+def tatoeba_text(content, tmp_path, **others):
+    folder = tmp_path / "text"
+    folder.mkdir(exist_ok=True)
+    source = tmp_path / "deu-eng.zip"
+    source.write_bytes(zipped({"_about.txt": b"terms", "deu.txt": content}))
+    chosen = options(source, tmp_path, **others)
+    tatoeba.write_text(tatoeba.find_files(chosen), folder, chosen)
+    return read(folder)
+
+
+def english_of(split, count):
+    """Sentences that belong to a split."""
+    candidates = (f"He has {number} hats." for number in itertools.count())
+    return list(itertools.islice((s for s in candidates if tatoeba.split_of(s) == split), count))
+
+
+def test_tatoeba_is_divided_by_english_words(tmp_path):
+    (trained,), (valid,), (test, other) = (
+        english_of(split, count) for split, count in (("train", 1), ("valid", 1), ("test", 2))
+    )
+    pairs = [
+        (trained, "Er hat Hüte."),
+        (trained, "Hüte hat er."),
+        (test, "Hat er Hüte?"),
+        (test.upper().replace(".", "!"), "Noch mehr Hüte!"),  # the same words
+        (other, "Er hat Hüte!"),  # words that are in training
+        (valid, "Ein Hut."),
+    ]
+    lines = [f"{english}\t{german}\tCC-BY 2.0 (tatoeba.org)" for english, german in pairs]
+    text = tatoeba_text(corpora.lines(lines), tmp_path)
+    assert text["train.de"] == ["er hat hüte .", "hüte hat er ."]
+    assert text["test.de"] == ["hat er hüte ?"]
+    assert text["test.en"] == [test.lower().replace(".", " .")]
+    assert text["valid.de"] == ["ein hut ."]
+
+
+def test_tatoeba_stays_divided_as_it_grows():
+    sentences = [f"He has {number} hats." for number in range(4000)]
+    pairs = [(f"Er hat {number} Hüte.", english) for number, english in enumerate(sentences)]
+    few, many = tatoeba.divide(pairs[::2]), tatoeba.divide(pairs)
+    for split, shares in {"valid": (20, 60), "test": (20, 60), "train": (3880, 3960)}.items():
+        assert set(few[split]) < set(many[split])
+        assert shares[0] < len(many[split]) < shares[1]
+
+
+@pytest.mark.parametrize("line", ["Hi.", "\tHallo!", "Hi.\t "])
+def test_tatoeba_malformed(line, tmp_path):
+    content = corpora.lines(["Hi.\tHallo!", line])
+    message = refused(tatoeba_text, content, tmp_path)
+    assert message.endswith("deu-eng.zip/deu.txt:2: must be English, a TAB and German")

@@ -140,7 +140,7 @@ def test_table_3_is_the_papers(runs_of, dictionaries):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", [[], ["--small"]])
-def test_mechanisms_on_multi30k_have_as_many_parameters(runs_of, dictionaries, form):
+def test_mechanisms_in_translation_have_as_many_parameters(runs_of, dictionaries, form):
     """With a dictionary of two words: what is learned of the words is alike."""
     sizes = {}
     for run in runs_of("multi30k/mechanisms", *form, data=dictionaries):

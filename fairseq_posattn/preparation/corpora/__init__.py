@@ -13,6 +13,7 @@ from fairseq_posattn.preparation.corpora import (
     polarity,
     sick,
     sst,
+    tatoeba,
     trec,
     wmt14,
     zhang,
@@ -23,7 +24,7 @@ def _by_name(*modules):
     return {corpus.name: corpus for module in modules for corpus in module.CORPORA}
 
 
-TRANSLATION = _by_name(iwslt14, wmt14, multi30k)
+TRANSLATION = _by_name(iwslt14, wmt14, multi30k, tatoeba)
 SUMMARIZATION = _by_name(cnn_dailymail, gigaword)
 CLASSIFICATION = _by_name(sst, trec, polarity, sick, zhang, nli, amazon)
 TAGGING = _by_name(conll05, ewt)

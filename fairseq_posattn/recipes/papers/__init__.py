@@ -8,11 +8,12 @@ from fairseq_posattn.recipes.papers import (
     mpsan,
     mtsa,
     multi30k,
+    tatoeba,
 )
 from fairseq_posattn.recipes.recipe import Recipe
 
 RECIPES: dict[str, Recipe] = {
     recipe.name: recipe
-    for paper in (classifiers, cspan, da_transformer, dman, mpsan, mtsa, multi30k)
+    for paper in (classifiers, cspan, da_transformer, dman, mpsan, mtsa, multi30k, tatoeba)
     for recipe in paper.RECIPES
 }

@@ -3,6 +3,7 @@ all mechanisms, DMAN's stackings and its masks."""
 
 from dataclasses import replace
 
+from fairseq_posattn.recipes.papers.mechanisms import ABOUT, ALL, SIDE_BY_SIDE, alike, table
 from fairseq_posattn.recipes.recipe import Generation, GenerationRecipe, Locality, Row
 
 _SHARED = (
@@ -11,7 +12,7 @@ _SHARED = (
     " --lr-scheduler inverse_sqrt --lr 1e-3"
     " --encoder-normalize-before --decoder-normalize-before --share-all-embeddings"
 )
-_FULL = Generation(
+FULL = Generation(
     regime="full",
     corpus="multi30k",
     preparation="translation multi30k",
@@ -30,7 +31,7 @@ _FULL = Generation(
     metric="BLEU of tokenised, lower-cased text",
 )
 _SMALL = replace(
-    _FULL,
+    FULL,
     regime="small",
     corpus="multi30k-4000",
     preparation="translation multi30k --bpe-operations 4000",
@@ -48,7 +49,7 @@ trains in half an hour each: 3+3 layers, 256 wide. BLEU on the 2016 Flickr test.
 
 # Small enough for several seeds of every mechanism on a CPU; with the learning rate that validation
 # chose for all that were tuned.
-_SMALLER = replace(
+SMALLER = replace(
     _SMALL,
     regime="smaller",
     training=_SMALL.training.replace("--dropout 0.2", "--dropout 0.1").replace("1e-3", "6e-3"),
@@ -71,52 +72,9 @@ def _size(feed_forward: int) -> str:
     )
 
 
-def _mechanisms(width: int, layers: int) -> dict[str, str]:
-    """The flags of each model; the Transformer's feed-forward sublayers are two widths wide."""
-
-    def size(encoder: int, decoder: int) -> str:
-        return "".join(
-            f" --{side}-layers {layers} --{side}-embed-dim {width} --{side}-ffn-embed-dim {inner}"
-            f" --{side}-attention-heads 4"
-            for side, inner in (("encoder", encoder), ("decoder", decoder))
-        )
-
-    wide = 2 * width
-    own = "--arch posattn_transformer --encoder-sublayers"
-    dman = f"--arch dman_iwslt_de_en{size(width, width)}"
-    static = f"{dman} --encoder-sublayers sman,san,ffn --sman-radius"
-    return {
-        "Transformer": f"--arch transformer_iwslt_de_en{size(wide, wide)}",
-        "DMAN": dman,
-        "DMAN (text)": f"{dman} --heads-activation relu_in_dman --start fairseq",
-        "SMAN1": f"{static} sqrt",
-        "SMAN2": f"{static} 4",
-        "DA-Transformer": f"--arch da_transformer_iwslt_de_en{size(wide, wide)}",
-        "MTSA": f"--arch mtsa_transformer_iwslt_de_en{size(wide * 7 // 8, wide)}",
-        "RPR": f"{own} rpr,ffn{size(wide, wide)}",
-        "Transformer-XL": f"{own} transformer_xl,ffn{size(wide * 3 // 4, wide)}",
-        "C#1": f"{dman} --encoder-sublayers ffn,san,ffn",
-        "C#2": f"{dman} --encoder-sublayers san,san,ffn",
-        "C#3": f"{dman} --encoder-sublayers dman,dman,ffn",
-        "C#4": f"{dman} --encoder-sublayers san,dman,ffn",
-    }
-
-
 def _table(name: str, title: str, about: str, models: dict[str, str]) -> GenerationRecipe:
-    """A recipe at full size and small; ``models`` has those of the rows by the rows' names."""
-
-    def recipe(settings: Generation, form: str, flags: dict[str, str]) -> GenerationRecipe:
-        return GenerationRecipe(
-            f"multi30k/{name}",
-            title=f"{title}{form}: Multi30k",
-            about=f"{about} --small: 2+2 layers, 128 wide. Tested on 2016 Flickr.",
-            settings=settings,
-            rows=tuple(Row(row, flags=flags[model]) for row, model in models.items()),
-            prepares=True,
-        )
-
-    small = recipe(_SMALLER, ", small models", _mechanisms(width=128, layers=2))
-    return replace(recipe(_FULL, "", _mechanisms(width=512, layers=6)), small=small)
+    about = f"{about} --small: 2+2 layers, 128 wide. Tested on 2016 Flickr."
+    return table(f"multi30k/{name}", title, "Multi30k", about, models, FULL, SMALLER)
 
 
 def _near(recipe: GenerationRecipe, layers: tuple[int, ...]) -> GenerationRecipe:
@@ -136,14 +94,10 @@ DMAN's Table 5 on Multi30k: trains the DMAN of the other tables, or takes it as 
 same --out, and measures on the test set how much of the attention in the encoder's layers 1, 3 and
 6 (--small: 1 and 2) stays near the query (eq. 13): percentages, those of the layers one after the
 other.""",
-        _alike("DMAN"),
+        alike("DMAN"),
     )
     assert recipe.small is not None
     return replace(_near(recipe, (1, 3, 6)), small=_near(recipe.small, (1, 2)))
-
-
-def _alike(*names: str) -> dict[str, str]:
-    return dict(zip(names, names, strict=True))
 
 
 RECIPES = (
@@ -151,7 +105,7 @@ RECIPES = (
         "multi30k/run",
         title="Multi30k, German to English",
         about=_ABOUT,
-        settings=_FULL,
+        settings=FULL,
         rows=_rows(),
         prepares=True,
         small=GenerationRecipe(
@@ -164,21 +118,12 @@ RECIPES = (
             prepares=True,
         ),
     ),
-    _table(
-        "mechanisms",
-        "Mechanisms in translation",
-        """\
-The mechanisms in the encoder, all else alike: settings, updates, seeds, and parameters to within
-one in 200, for which what has more of them in attention has narrower feed-forward sublayers. DMAN
-is that of the published code, and that of the paper's text.""",
-        _alike("Transformer", "DMAN", "DMAN (text)", "SMAN1")
-        | _alike("DA-Transformer", "MTSA", "RPR", "Transformer-XL"),
-    ),
+    _table("mechanisms", SIDE_BY_SIDE, ABOUT, ALL),
     _table(
         "stackings",
         "The order of DMAN's sublayers",
         "DMAN's Table 3 on Multi30k: the encoder's layers vary.",
-        {**_alike("C#1", "C#2", "C#3", "C#4"), "C#5": "DMAN"},
+        {**alike("C#1", "C#2", "C#3", "C#4"), "C#5": "DMAN"},
     ),
     _table(
         "static_masks",
@@ -186,7 +131,7 @@ is that of the published code, and that of the paper's text.""",
         """\
 DMAN's Table 4 on Multi30k: SMAN sees as many tokens each way as the square root of half the
 sentence's length (1), or four (2).""",
-        _alike("Transformer", "SMAN1", "SMAN2", "DMAN"),
+        alike("Transformer", "SMAN1", "SMAN2", "DMAN"),
     ),
     _locality(),
 )

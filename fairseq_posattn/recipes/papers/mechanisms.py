@@ -1,0 +1,85 @@
+"""The mechanisms in the encoder of one translation model: tables that are alike on each corpus."""
+
+from dataclasses import replace
+
+from fairseq_posattn.recipes.recipe import Generation, GenerationRecipe, Row
+
+
+def alike(*names: str) -> dict[str, str]:
+    """Rows that are called as their models are."""
+    return dict(zip(names, names, strict=True))
+
+
+SIDE_BY_SIDE = "Mechanisms in translation"
+ALL = alike(
+    *("Transformer", "DMAN", "DMAN (text)", "SMAN1"),
+    *("DA-Transformer", "MTSA", "RPR", "Transformer-XL"),
+)
+ABOUT = """\
+The mechanisms in the encoder, all else alike: settings, updates, seeds, and parameters to within
+one in 200, for which what has more of them in attention has narrower feed-forward sublayers. DMAN
+is that of the published code, and that of the paper's text."""
+
+
+def table(
+    name: str,
+    title: str,
+    corpus: str,
+    about: str,
+    models: dict[str, str],
+    full: Generation,
+    small: Generation,
+) -> GenerationRecipe:
+    """A recipe at full size and small.
+
+    Args:
+        name: as it is typed.
+        title: of the table, but for its size and
+        corpus: what it is called there.
+        models: of the rows, by the rows' names.
+        full, small: the settings of the two sizes.
+    """
+
+    def recipe(settings: Generation, form: str, flags: dict[str, str]) -> GenerationRecipe:
+        return GenerationRecipe(
+            name,
+            title=f"{title}{form}: {corpus}",
+            about=about,
+            settings=settings,
+            rows=tuple(Row(row, flags=flags[model]) for row, model in models.items()),
+            prepares=True,
+        )
+
+    smaller = recipe(small, ", small models", _flags(width=128, layers=2))
+    return replace(recipe(full, "", _flags(width=512, layers=6)), small=smaller)
+
+
+def _flags(width: int, layers: int) -> dict[str, str]:
+    """The flags of each model; the Transformer's feed-forward sublayers are two widths wide."""
+
+    def size(encoder: int, decoder: int) -> str:
+        return "".join(
+            f" --{side}-layers {layers} --{side}-embed-dim {width} --{side}-ffn-embed-dim {inner}"
+            f" --{side}-attention-heads 4"
+            for side, inner in (("encoder", encoder), ("decoder", decoder))
+        )
+
+    wide = 2 * width
+    own = "--arch posattn_transformer --encoder-sublayers"
+    dman = f"--arch dman_iwslt_de_en{size(width, width)}"
+    static = f"{dman} --encoder-sublayers sman,san,ffn --sman-radius"
+    return {
+        "Transformer": f"--arch transformer_iwslt_de_en{size(wide, wide)}",
+        "DMAN": dman,
+        "DMAN (text)": f"{dman} --heads-activation relu_in_dman --start fairseq",
+        "SMAN1": f"{static} sqrt",
+        "SMAN2": f"{static} 4",
+        "DA-Transformer": f"--arch da_transformer_iwslt_de_en{size(wide, wide)}",
+        "MTSA": f"--arch mtsa_transformer_iwslt_de_en{size(wide * 7 // 8, wide)}",
+        "RPR": f"{own} rpr,ffn{size(wide, wide)}",
+        "Transformer-XL": f"{own} transformer_xl,ffn{size(wide * 3 // 4, wide)}",
+        "C#1": f"{dman} --encoder-sublayers ffn,san,ffn",
+        "C#2": f"{dman} --encoder-sublayers san,san,ffn",
+        "C#3": f"{dman} --encoder-sublayers dman,dman,ffn",
+        "C#4": f"{dman} --encoder-sublayers san,dman,ffn",
+    }

@@ -1,0 +1,22 @@
+"""Tatoeba, German to English: the mechanisms on a second corpus, of short sentences."""
+
+from dataclasses import replace
+
+from fairseq_posattn.recipes.papers.mechanisms import ABOUT, ALL, SIDE_BY_SIDE, table
+from fairseq_posattn.recipes.papers.multi30k import FULL, SMALLER
+
+RECIPES = (
+    table(
+        "tatoeba/mechanisms",
+        SIDE_BY_SIDE,
+        "Tatoeba",
+        f"{ABOUT} As on Multi30k in all but the corpus. --small: 2+2 layers, 128 wide.",
+        ALL,
+        replace(FULL, corpus="tatoeba", preparation="translation tatoeba"),
+        replace(
+            SMALLER,
+            corpus="tatoeba-4000",
+            preparation="translation tatoeba --bpe-operations 4000",
+        ),
+    ),
+)
