@@ -32,28 +32,28 @@ class Counter(TorchDispatchMode):
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         result = function(*args, **(kwargs or {}))
-        results = [r for r in _flat(result) if isinstance(r, torch.Tensor)]
-        operands = [a for a in _flat([*args, *(kwargs or {}).values()]) if torch.is_tensor(a)]
+        results = [r for r in flat(result) if isinstance(r, torch.Tensor)]
+        operands = [a for a in flat([*args, *(kwargs or {}).values()]) if torch.is_tensor(a)]
         is_view = function.is_view or "empty" in str(function) or "detach" in str(function)
         if not is_view:
             self.operations += 1
             for tensor in results + operands:
                 if tensor.numel() >= PAIRS:
-                    self.bytes += min(tensor.numel(), _stored(tensor)) * tensor.element_size()
+                    self.bytes += bytes_of(tensor)
         return result
 
 
-def _flat(values):
+def flat(values):
     for value in values if isinstance(values, (list, tuple)) else [values]:
         if isinstance(value, (list, tuple)):
-            yield from _flat(value)
+            yield from flat(value)
         else:
             yield value
 
 
-def _stored(tensor):
-    """Elements that are there at all: an expanded dimension is read from a cache."""
-    return tensor.untyped_storage().nbytes() // tensor.element_size()
+def bytes_of(tensor):
+    """Of the elements that are there at all: an expanded dimension is read from a cache."""
+    return min(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes())
 
 
 MECHANISMS = ("dman", "da", "mtsa", "mpsan")

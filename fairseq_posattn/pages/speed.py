@@ -53,6 +53,41 @@ def parts(results: Results) -> str:
     return _table(["part", "ms", "fairseq's, ms", "operations", "fairseq's"], rows)
 
 
+def launches(results: Results) -> str:
+    """What an update of half precision launches on a GPU, and moves, as counted without one."""
+    keys = "launches", "stock_launches", "bytes", "stock_bytes"
+    rows = []
+    for pair in _pairs(results, "launches.json"):
+        everything = {key: sum(group[key] for group in pair["groups"]) for key in keys}
+        for group in [*pair["groups"], {"group": "all", **everything}]:
+            counts = [f"{group[key]:,}" for key in keys[:2]]
+            rows.append(
+                [group["group"], *counts, *(f"{group[key] / 1e6:,.0f}" for key in keys[2:])]
+            )
+    return _table(["", "launches", "fairseq's", "MB", "fairseq's"], rows)
+
+
+def norms(results: Results) -> str:
+    """What a kernel of sum, dropout and layer norm would save."""
+    host = {row["by"]: row for report in results.reports("norms.json") for row in report["rows"]}
+    for pair in _pairs(results, "launches.json"):
+        saved = pair["norms"]
+        launched, moved = (
+            sum(group[key] for group in pair["groups"]) for key in ("launches", "bytes")
+        )
+        ours, theirs = (f"{host[by]['microseconds']:.0f}" for by in ("kernels", "PyTorch"))
+        return (
+            f"Of `{pair['arch']}` it would serve {saved['places']} norms, which follow a sum of "
+            f"their own layer. It would launch {saved['launches']} less of {launched:,} "
+            f"({saved['launches'] / launched:.0%}), and move {saved['bytes'] / 1e6:,.0f} MB less "
+            f"of {moved / 1e6:,.0f} ({saved['bytes'] / moved:.0%}). The host would take {ours} "
+            f"microseconds a norm for kernels that do nothing, and takes {theirs} for PyTorch's, "
+            f"in both without the driver's part of {host['kernels']['launches']} and "
+            f"{host['PyTorch']['launches']} launches."
+        )
+    return EMPTY
+
+
 def translating(results: Results) -> str:
     """The beam search of ours beside fairseq's own model."""
     rows = [
@@ -191,6 +226,8 @@ PLACES: dict[str, Callable[[Results], str]] = {
     "speed of training": training,
     "speed of switches": switches,
     "speed of parts": parts,
+    "speed of launches": launches,
+    "speed of norms": norms,
     "speed of translating": translating,
     "speed of plain text": plain_text,
     "speed of losses": losses,

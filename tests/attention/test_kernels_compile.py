@@ -45,3 +45,10 @@ def test_a_step_of_dman_or_da_is_few_launches(tmp_path):
     launches = {row["mechanism"]: row["launches"] for row in rows if row["by"] == "triton"}
     assert launches.keys() == {"dman", "da"}
     assert max(launches.values()) <= 6
+
+
+@pytest.mark.slow
+def test_the_host_time_of_a_norm_is_told_of_both_ways(tmp_path):
+    rows = run("norms", "--rounds", "1", cache=tmp_path)["rows"]
+    assert {row["by"]: row["launches"] for row in rows} == {"PyTorch": 7, "kernels": 4}
+    assert all(row["microseconds"] > 0 for row in rows)
