@@ -1,0 +1,58 @@
+"""Gradients to float32, and weights back to half precision, in a few launches.
+
+With ``--fp16`` or ``--bf16`` fairseq's optimizer keeps the weights in float32, and copies to and
+from these parameter by parameter, in each update. PyTorch does that to many tensors at once; what
+is computed is the same.
+"""
+
+import torch
+from fairseq.optim.fp16_optimizer import _FP16OptimizerMixin
+
+from fairseq_posattn.mends.patching import around, instead
+
+
+def apply():
+    instead(_FP16OptimizerMixin, "_sync_fp16_grads_to_fp32", _copy_gradients)
+    instead(_FP16OptimizerMixin, "_sync_fp32_params_to_fp16", _copy_weights)
+    around(_FP16OptimizerMixin, "zero_grad", _zero_gradients)
+
+
+def _copy_gradients(self):
+    if not self._needs_sync:
+        return
+    pairs = list(zip(_exact(self, "grad"), self.fp16_params, strict=True))
+    unused = [exact for exact, parameter in pairs if parameter.grad is None]
+    given = [pair for pair in pairs if pair[1].grad is not None]
+    if unused:
+        torch._foreach_zero_(unused)
+    torch._foreach_copy_([exact for exact, _ in given], [one.grad for _, one in given])
+    self._needs_sync = False
+
+
+def _copy_weights(self):
+    torch._foreach_copy_([one.data for one in self.fp16_params], _exact(self, "data"))
+
+
+def _zero_gradients(zero_grad, self):
+    if self.has_flat_params:
+        return zero_grad(self)
+    exact = self.fp32_params
+    torch._foreach_zero_([one.grad for one in exact])
+    self.fp32_params = []  # which are zero, but for the rest of it
+    try:
+        zero_grad(self)
+    finally:
+        self.fp32_params = exact
+
+
+def _exact(optimizer, part):
+    """The weights or gradients in float32, one for each parameter and in its shape."""
+    if not optimizer.has_flat_params:
+        return [getattr(weight, part) for weight in optimizer.fp32_params]
+    known = vars(optimizer).setdefault("_parts_of_flat_params", {})
+    if part not in known:
+        (flat,) = optimizer.fp32_params.values()
+        sizes = [parameter.numel() for parameter in optimizer.fp16_params]
+        parts = zip(getattr(flat, part).split(sizes), optimizer.fp16_params, strict=True)
+        known[part] = [one.view_as(parameter) for one, parameter in parts]
+    return known[part]
