@@ -12,13 +12,13 @@ from fairseq.models.transformer import (
 from fairseq.modules.checkpoint_activations import checkpoint_wrapper
 from torch import Tensor, nn
 
-from fairseq_posattn.attention.linear import Linear
 from fairseq_posattn.errors import UsageError, as_usage_error
 from fairseq_posattn.layers.builder import build_decoder_layer, build_encoder_layer
 from fairseq_posattn.layers.description import LayerDescription
 from fairseq_posattn.layers.mechanisms import REPLACE_POSITIONS
 from fairseq_posattn.layers.multihead import sentences_of_hypotheses
 from fairseq_posattn.layers.starts import STARTS
+from fairseq_posattn.layers.word_scores import WordScores
 from fairseq_posattn.models.seq2seq_config import PosAttnTransformerConfig, nested_config
 from fairseq_posattn.networks.seq2seq import (
     DecoderPass,
@@ -89,7 +89,7 @@ class PosAttnDecoder(DecoderPass, TransformerDecoderBase):
         super().build_output_projection(cfg, dictionary, embed_tokens)
         if type(self.output_projection) is nn.Linear:  # none where the softmax is adaptive
             weight = self.output_projection.weight
-            self.output_projection = Linear(*weight.T.shape, bias=False, device="meta")
+            self.output_projection = WordScores(*weight.T.shape, device="meta")
             self.output_projection.weight = weight
 
 

@@ -11,7 +11,6 @@ from argparse import Namespace
 import torch
 from torch import Tensor, nn
 
-from fairseq_posattn.attention.linear import Linear
 from fairseq_posattn.layers.builder import build_decoder_layer, build_encoder_layer
 from fairseq_posattn.layers.description import LayerDescription
 from fairseq_posattn.layers.dropout import Dropout
@@ -19,6 +18,7 @@ from fairseq_posattn.layers.mechanisms import REPLACE_POSITIONS
 from fairseq_posattn.layers.multihead import IncrementalState
 from fairseq_posattn.layers.positions import LearnedPositions, SinusoidalPositions
 from fairseq_posattn.layers.sublayer_list import parse_sublayers
+from fairseq_posattn.layers.word_scores import WordScores
 
 
 def encoder_layer(cfg: Namespace) -> LayerDescription:
@@ -243,7 +243,7 @@ class Decoder(DecoderPass, nn.Module):
         features = cfg.decoder.output_dim
         narrowed = features != layer.embed_dim
         self.project_out_dim = nn.Linear(layer.embed_dim, features, False) if narrowed else None
-        self.output_projection = Linear(features, embed_tokens.num_embeddings, bias=False)
+        self.output_projection = WordScores(features, embed_tokens.num_embeddings)
         if cfg.share_decoder_input_output_embed:
             self.output_projection.weight = embed_tokens.weight
 
