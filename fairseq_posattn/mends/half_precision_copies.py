@@ -2,22 +2,30 @@
 
 With ``--fp16`` or ``--bf16`` fairseq's optimizer keeps the weights in float32, and copies to and
 from these parameter by parameter, in each update. PyTorch does that to many tensors at once; what
-is computed is the same.
+is computed is the same. ``--use-old-adam`` leaves this, too, as fairseq has it.
 """
 
 import torch
+from fairseq.optim.adam import Adam
 from fairseq.optim.fp16_optimizer import _FP16OptimizerMixin
 
-from fairseq_posattn.mends.patching import around, instead
+from fairseq_posattn.mends.patching import around
 
 
 def apply():
-    instead(_FP16OptimizerMixin, "_sync_fp16_grads_to_fp32", _copy_gradients)
-    instead(_FP16OptimizerMixin, "_sync_fp32_params_to_fp16", _copy_weights)
+    around(_FP16OptimizerMixin, "_sync_fp16_grads_to_fp32", _copy_gradients)
+    around(_FP16OptimizerMixin, "_sync_fp32_params_to_fp16", _copy_weights)
     around(_FP16OptimizerMixin, "zero_grad", _zero_gradients)
 
 
-def _copy_gradients(self):
+def _is_left(optimizer):
+    return type(optimizer.fp32_optimizer.optimizer) is Adam
+
+
+def _copy_gradients(sync, self):
+    if _is_left(self):
+        sync(self)
+        return
     if not self._needs_sync:
         return
     pairs = list(zip(_exact(self, "grad"), self.fp16_params, strict=True))
@@ -29,13 +37,17 @@ def _copy_gradients(self):
     self._needs_sync = False
 
 
-def _copy_weights(self):
+def _copy_weights(sync, self):
+    if _is_left(self):
+        sync(self)
+        return
     torch._foreach_copy_([one.data for one in self.fp16_params], _exact(self, "data"))
 
 
 def _zero_gradients(zero_grad, self):
-    if self.has_flat_params:
-        return zero_grad(self)
+    if self.has_flat_params or _is_left(self):
+        zero_grad(self)
+        return
     exact = self.fp32_params
     torch._foreach_zero_([one.grad for one in exact])
     self.fp32_params = []  # which are zero, but for the rest of it

@@ -34,14 +34,14 @@ class Operations(TorchDispatchMode):
 
 
 class Training:
-    def __init__(self, precision, flat, sizes=SIZES):
+    def __init__(self, precision, flat, sizes=SIZES, old=False):
         generator = torch.Generator().manual_seed(1)
         dtype = torch.bfloat16 if precision == "bf16" else torch.float16
         self.weights = [
             torch.nn.Parameter(torch.randn(size, generator=generator).to(dtype)) for size in sizes
         ]
         adam = {"_name": "adam", "adam_betas": "(0.9, 0.98)", "adam_eps": 1e-8, "lr": [0.05]}
-        adam |= {"weight_decay": 0.1, "use_old_adam": False, "fp16_adam_stats": False, "tpu": False}
+        adam |= {"weight_decay": 0.1, "use_old_adam": old, "fp16_adam_stats": False, "tpu": False}
         common = {"fp16_no_flatten_grads": not flat, "bf16": precision == "bf16"}
         common |= {"fp16_scale_window": 1, "fp16_init_scale": 4, "fp16_scale_tolerance": 0.0}
         common |= {"threshold_loss_scale": None, "min_loss_scale": 1e-4}
@@ -80,16 +80,22 @@ def test_updates_are_those_of_copies_one_by_one(form, monkeypatch):
         assert torch.equal(one, other)
 
 
+def count(*training):
+    """Operations of what is mended, in an update."""
+    training = Training(*training)
+    training.update()
+    training.optimizer._needs_sync = True
+    with Operations() as operations:
+        training.optimizer._sync_fp16_grads_to_fp32()
+        training.optimizer._sync_fp32_params_to_fp16()
+        training.optimizer.zero_grad()
+    return operations.count
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_launches_do_not_grow_with_the_number_of_parameters(form):
-    counts = set()
-    for sizes in (SIZES, SIZES * 5):
-        training = Training(*form, sizes)
-        training.update()
-        training.optimizer._needs_sync = True
-        with Operations() as operations:
-            training.optimizer._sync_fp16_grads_to_fp32()
-            training.optimizer._sync_fp32_params_to_fp16()
-            training.optimizer.zero_grad()
-        counts.add(operations.count)
-    assert counts == {3}
+    assert count(*form) == count(*form, SIZES * 5) == 3
+
+
+def test_the_old_adam_has_the_old_copies():
+    assert count("bf16", False, SIZES * 5, True) >= 3 * 5 * len(SIZES)
