@@ -14,6 +14,14 @@ FORKSERVER = multiprocessing.get_context("forkserver")
 FORKSERVER.set_forkserver_preload(["torch._dynamo", "fairseq_cli.train", "fairseq_cli.generate"])
 
 
+def as_if_started():
+    """Let a forked process start others as a user's command does.
+
+    It would have its data loaded by a process of another fork server, which imports fairseq anew.
+    """
+    multiprocessing.set_start_method(None, force=True)
+
+
 def start(command, arguments, log, *, stdin=os.devnull, die_at=None, before=None):
     """Start, say, "train" with its ``arguments``; its output goes to the file ``log``.
 
@@ -48,6 +56,7 @@ def leave_out(mend):
 
 
 def _run(command, arguments, log, stdin, die_at, before):
+    as_if_started()
     os.dup2(os.open(stdin, os.O_RDONLY), 0)
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(output, 1)
@@ -152,13 +161,16 @@ def run_all(user_dir, commands, folder, at_once=2):
 def _run_all(user_dir, commands, folder, at_once):
     from argparse import Namespace
 
+    as_if_started()
     os.chdir(folder)
     _redirect(1, "log"), _redirect(2, "log")
     for name in {command for command, *_ in commands}:
         __import__(f"fairseq_cli.{name}")
     from fairseq import utils
+    from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
     utils.import_user_module(Namespace(user_dir=user_dir))
+    convert_namespace_to_omegaconf(Namespace())  # Hydra keeps much of its first use
     codes, running = {}, {}
     while len(codes) < len(commands):
         number = len(codes) + len(running)

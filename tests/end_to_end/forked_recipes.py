@@ -43,6 +43,7 @@ esac
 
 def run_python(arguments, log):
     """``python -m MODULE ...`` in this process."""
+    forked_commands.as_if_started()
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(output, 1)
     os.dup2(output, 2)

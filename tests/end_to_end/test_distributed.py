@@ -46,6 +46,7 @@ def finish(process, exit_code=0):
 
 def run_worker(arguments, log):
     """worker.py as torchrun starts the only process of a run."""
+    forked_commands.as_if_started()
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(output, 1)
     os.dup2(output, 2)
