@@ -14,7 +14,7 @@ import numpy
 import torch
 
 KINDS = ("b1", *(f"{kind}{size}" for kind in "iu" for size in (1, 2, 4, 8)), "f2", "f4", "f8")
-LARGEST = 2_000_000  # parts of which a checkpoint may be made
+LARGEST = 500_000  # parts of which a checkpoint may be made
 DEEPEST = 50
 # Tied weights count twice or three times, and other tensors once.
 OFTEN = 4

@@ -1,5 +1,6 @@
 """No checkpoint runs code, crashes the interpreter or fills the memory, wherever it is given."""
 
+import functools
 import re
 import shutil
 from pathlib import Path
@@ -16,24 +17,39 @@ TOO_MUCH = 700 << 20
 HARMLESS = {*SETTINGS, "metrics_by_any_name", "nothing_but_weights", "other_types"}
 
 
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    """``hostile(kind)``: a folder of hostile files, and the paths of these by name."""
+
+    @functools.cache
+    def hostile(kind):
+        folder = tmp_path_factory.mktemp(kind)
+        canary = folder / "canary"
+        settings = {
+            name: edit
+            for name, edit in SETTINGS.items()
+            if kind == "classification" or not name.endswith("of_classifier")
+        }
+        paths = {name: folder / f"{name}.pt" for name in (*CHECKPOINTS, *settings)}
+        for name, write in CHECKPOINTS.items():
+            write(paths[name], FIXTURES / kind / "checkpoint.pt", canary)
+        for name, edit in settings.items():
+            base = "classification" if name.endswith("of_classifier") else "translation"
+            state = torch.load(FIXTURES / base / "checkpoint.pt", weights_only=True)
+            edit(state, canary, folder)
+            torch.save(state, paths[name])
+        assert not canary.exists()
+        return folder, paths
+
+    return hostile
+
+
 @pytest.mark.parametrize("entry", entry_points.ENTRIES)
-def test_no_checkpoint_does_harm(entry, tmp_path):
+def test_no_checkpoint_does_harm(entry, hostile, tmp_path):
     kind = "translation" if entry in entry_points.TRANSLATION else "classification"
-    canary = tmp_path / "canary"
-    settings = {
-        name: edit
-        for name, edit in SETTINGS.items()
-        if kind == "classification" or not name.endswith("of_classifier")
-    }
-    paths = {name: tmp_path / f"{name}.pt" for name in (*CHECKPOINTS, *settings)}
-    for name, write in CHECKPOINTS.items():
-        write(paths[name], FIXTURES / kind / "checkpoint.pt", canary)
-    for name, edit in settings.items():
-        base = "classification" if name.endswith("of_classifier") else "translation"
-        state = torch.load(FIXTURES / base / "checkpoint.pt", weights_only=True)
-        edit(state, canary, tmp_path)
-        torch.save(state, paths[name])
-    assert not canary.exists()
+    folder, paths = hostile(kind)
+    canary = folder / "canary"
+    canary.unlink(missing_ok=True)  # of another entry
 
     data = tmp_path / "data"  # with dictionaries of both, so that each model is built
     shutil.copytree(FIXTURES / kind / "data", data)
