@@ -23,5 +23,6 @@ checks=0
 ruff check . || checks=$?
 ruff format --check . || checks=$?
 mypy || checks=$?
-python -m pytest --numprocesses 2 --dist worksteal ${selection+"${selection[@]}"} "$@"
+# A file goes to one process, which makes what its tests share once, and in the order of collection.
+python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder ${selection+"${selection[@]}"} "$@"
 exit "$checks"

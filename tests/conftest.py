@@ -15,8 +15,14 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 @pytest.hookimpl(tryfirst=True)  # before -m chooses
 def pytest_collection_modifyitems(items):
     for item in items:
-        if item.path.relative_to(Path(__file__).parent).parts[0] in SLOW_FOLDERS:
+        if _in_slow_folder(item):
             item.add_marker(pytest.mark.slow)
+    # First, so that at the end no process waits minutes for another one's last file.
+    items.sort(key=_in_slow_folder, reverse=True)
+
+
+def _in_slow_folder(item):
+    return item.path.relative_to(Path(__file__).parent).parts[0] in SLOW_FOLDERS
 
 
 @pytest.fixture
