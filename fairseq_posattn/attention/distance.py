@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 from torch.types import Device
 
+from fairseq_posattn.attention.passes import once_a_pass
+
 
 def signed_distances(query_length: int, key_length: int, device: Device = None) -> Tensor:
     """Every distance ``t - s`` (query position less key position) that occurs, ascending.
@@ -36,6 +38,7 @@ def distance_matrix(line: Tensor, query_length: int, key_length: int) -> Tensor:
     return line.flip(-1).unfold(-1, key_length, 1).flip(-2)
 
 
+@once_a_pass
 def blocked_keys(
     query_length: int,
     key_length: int,

@@ -11,6 +11,7 @@ from torch import Tensor
 from fairseq_posattn.attention.call import Attended, Call
 from fairseq_posattn.attention.dropout import dropped_product
 from fairseq_posattn.attention.linear import is_recorded
+from fairseq_posattn.attention.passes import once_a_pass
 
 
 def scaled_scores(query: Tensor, key: Tensor) -> Tensor:
@@ -19,6 +20,7 @@ def scaled_scores(query: Tensor, key: Tensor) -> Tensor:
     return torch.matmul(query * query.size(-1) ** -0.5, key.transpose(-2, -1))
 
 
+@once_a_pass
 def open_dead_rows(blocked: Tensor) -> tuple[Tensor, Tensor]:
     """Make a mask safe to normalise under.
 
@@ -32,6 +34,12 @@ def open_dead_rows(blocked: Tensor) -> tuple[Tensor, Tensor]:
     """
     dead = blocked.all(-1, keepdim=True)
     return blocked & ~dead, dead
+
+
+@once_a_pass
+def additive_mask(blocked: Tensor, dtype: torch.dtype) -> Tensor:
+    """0 where a key may be seen, -inf where it may not."""
+    return blocked.new_zeros(blocked.shape, dtype=dtype).masked_fill(blocked, float("-inf"))
 
 
 def softmax_attention(
@@ -146,7 +154,10 @@ def sdpa_attention(
     mask = None if bias is None else bias.to(query.dtype)
     if blocked is not None:
         blocked, dead = open_dead_rows(blocked)
-        mask = ~blocked if mask is None else mask.masked_fill(blocked, float("-inf"))
+        if mask is None:
+            mask = additive_mask(blocked, query.dtype)
+        else:
+            mask = mask.masked_fill(blocked, float("-inf"))
     context = F.scaled_dot_product_attention(
         query, key, value, attn_mask=mask, dropout_p=dropout_p, is_causal=causal
     )

@@ -5,6 +5,7 @@ from argparse import Namespace
 from torch import Tensor, nn
 
 from fairseq_posattn.attention.disan import glorot_linear
+from fairseq_posattn.attention.passes import model_pass
 from fairseq_posattn.attention.sinusoid import with_positions
 from fairseq_posattn.encoders.flags import describe_layer
 from fairseq_posattn.layers.builder import build_encoder_layer
@@ -45,6 +46,7 @@ class TransformerEncoder(nn.Module):
         self.layer_norm = nn.LayerNorm(hidden_dim) if normalize_after else None
         self.output_dim = hidden_dim
 
+    @model_pass
     def forward(self, words: Tensor, key_padding_mask: Tensor) -> Tensor:
         """``[B, T, dim]`` to ``[B, T, C]``; ``key_padding_mask`` bool ``[B, T]``."""
         x = words if self.input_map is None else self.input_map(words)  # [B, T, C]

@@ -11,6 +11,7 @@ from argparse import Namespace
 import torch
 from torch import Tensor, nn
 
+from fairseq_posattn.attention.passes import model_pass
 from fairseq_posattn.layers.builder import build_decoder_layer, build_encoder_layer
 from fairseq_posattn.layers.description import LayerDescription
 from fairseq_posattn.layers.dropout import Dropout
@@ -101,6 +102,7 @@ class EncoderPass(EmbeddingPass):
         positions = None if self.embed_positions is None else self.embed_positions(tokens)
         return self.finish_embedding(embedded, positions), embedded
 
+    @model_pass
     def forward(
         self,
         src_tokens: Tensor,
@@ -143,6 +145,7 @@ class EncoderPass(EmbeddingPass):
 class DecoderPass(EmbeddingPass):
     """What a Transformer's decoder does with its parts."""
 
+    @model_pass
     def extract_features(
         self,
         prev_output_tokens: Tensor,
