@@ -90,8 +90,16 @@ class Finding:
 
 
 def find(results: Results) -> list[Finding]:
-    """All that tables with a row of plain attention have to say of the papers' mechanisms."""
-    return [finding for table in tables_of(results) for finding in _of_table(table, results)]
+    """All that tables with a row of plain attention have to say of the papers' mechanisms.
+
+    Tables may share models: what two of them say alike is said once.
+    """
+    found: dict[tuple[object, ...], Finding] = {}
+    for table in tables_of(results):
+        for one in _of_table(table, results):
+            alike = one.mechanism, one.data, one.metric, one.plain, one.difference, one.runs
+            found.setdefault(alike, one)
+    return list(found.values())
 
 
 def _of_table(table: Table, results: Results) -> Iterator[Finding]:

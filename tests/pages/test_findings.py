@@ -148,3 +148,11 @@ def test_what_two_tables_find_on_the_same_data_names_their_models(results_of):
     assert findings.in_short(results_of(*rows)).splitlines()[0] == (
         "- **MPSAN** better than plain attention: trec."
     )
+
+
+def test_what_tables_that_share_models_find_counts_once(results_of):
+    rows = [row("transformer", 90, 91), row("dman", 95, 96)]
+    others = [{**one, "table": "Masks: trec"} for one in rows]
+    assert len(findings.find(results_of(*rows, *others))) == 1
+    others[1]["scores"] = {"accuracy": [95, 97]}
+    assert len(findings.find(results_of(*rows, *others))) == 2
