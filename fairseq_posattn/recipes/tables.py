@@ -156,7 +156,10 @@ def ours(numbers: Sequence[float], metric: str) -> str:
 
 def shown(number: float | None, metric: str) -> str:
     """As it is printed; "-" for none."""
-    return "-" if number is None else f"{number:.{DIGITS.get(metric, 2)}f}"
+    if number is None:
+        return "-"
+    digits = DIGITS.get(metric, 2)
+    return f"{round(number, digits) + 0.0:.{digits}f}"  # no -0.00
 
 
 def _deviation(number: float | None, metric: str) -> str:

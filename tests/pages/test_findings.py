@@ -56,6 +56,11 @@ def test_single_runs_decide_nothing(results_of):
     assert found.size == "+5.00 (not tested)"
 
 
+def test_a_difference_that_rounds_to_nothing_has_no_sign(results_of):
+    (found,) = findings.find(results_of(row("transformer", 90), row("dman", 89.999)))
+    assert found.size == "0.00 (not tested)"
+
+
 def test_what_cannot_be_compared_is_left_out(results_of):
     """Other data, a baseline that was not measured, or none that is plain attention."""
     rows = [
