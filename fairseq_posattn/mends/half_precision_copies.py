@@ -2,7 +2,8 @@
 
 With ``--fp16`` or ``--bf16`` fairseq's optimizer keeps the weights in float32, and copies to and
 from these parameter by parameter, in each update. PyTorch does that to many tensors at once; what
-is computed is the same. ``--use-old-adam`` leaves this, too, as fairseq has it.
+is computed is the same. ``--use-old-adam`` leaves this, too, as fairseq has it; so do weights on
+several devices, and gradients that are yet to be made.
 """
 
 import torch
@@ -19,7 +20,11 @@ def apply():
 
 
 def _is_left(optimizer):
-    return type(optimizer.fp32_optimizer.optimizer) is Adam
+    exact = optimizer.fp32_params
+    weights = list(exact.values()) if optimizer.has_flat_params else exact
+    apart = optimizer.has_flat_params and len(weights) > 1
+    unmade = any(weight.grad is None for weight in weights)
+    return apart or unmade or type(optimizer.fp32_optimizer.optimizer) is Adam
 
 
 def _copy_gradients(sync, self):

@@ -99,3 +99,22 @@ def test_launches_do_not_grow_with_the_number_of_parameters(form):
 
 def test_the_old_adam_has_the_old_copies():
     assert count("bf16", False, SIZES * 5, True) >= 3 * 5 * len(SIZES)
+
+
+def test_gradients_that_are_not_there_are_made_as_fairseq_makes_them():
+    training = Training("bf16", False)
+    for weight in training.optimizer.fp32_params:
+        weight.grad = None
+    training.update()
+    assert all(weight.grad is not None for weight in training.optimizer.fp32_params)
+
+
+def test_weights_on_several_devices_are_left_to_fairseq():
+    training = Training("fp16", True)
+    (flat,) = training.optimizer.fp32_params.values()
+    training.optimizer.fp32_params["another"] = torch.nn.Parameter(torch.zeros(0))
+    training.optimizer.fp32_params["another"].grad = torch.zeros(0)
+    with torch.no_grad():
+        flat.fill_(7)
+    training.optimizer._sync_fp32_params_to_fp16()
+    assert all(bool((weight == 7).all()) for weight in training.weights)
