@@ -67,11 +67,14 @@ def _flags(width: int, layers: int) -> dict[str, str]:
     wide = 2 * width
     own = "--arch posattn_transformer --encoder-sublayers"
     dman = f"--arch dman_iwslt_de_en{size(width, width)}"
+    text_heads, text_start = "--heads-activation relu_in_dman", "--start fairseq"
     static = f"{dman} --encoder-sublayers sman,san,ffn --sman-radius"
     return {
         "Transformer": f"--arch transformer_iwslt_de_en{size(wide, wide)}",
         "DMAN": dman,
-        "DMAN (text)": f"{dman} --heads-activation relu_in_dman --start fairseq",
+        "DMAN (text)": f"{dman} {text_heads} {text_start}",
+        "DMAN (heads as in the text)": f"{dman} {text_heads}",
+        "DMAN (start as in the text)": f"{dman} {text_start}",
         "SMAN1": f"{static} sqrt",
         "SMAN2": f"{static} 4",
         "DA-Transformer": f"--arch da_transformer_iwslt_de_en{size(wide, wide)}",

@@ -1,5 +1,5 @@
 """Multi30k, German to English: a first real model and its baseline, at full size and small; then
-all mechanisms, DMAN's stackings and its masks."""
+all mechanisms, DMAN's stackings, masks and forms."""
 
 from dataclasses import replace
 
@@ -132,6 +132,17 @@ RECIPES = (
 DMAN's Table 4 on Multi30k: SMAN sees as many tokens each way as the square root of half the
 sentence's length (1), or four (2).""",
         alike("Transformer", "SMAN1", "SMAN2", "DMAN"),
+    ),
+    _table(
+        "forms",
+        "The code's DMAN and the text's",
+        """\
+DMAN's published code has ReLU on the joined heads of all attention, and starts of its own; by the
+paper's text ReLU is in the mask's attention alone. Both forms, and what lies between them.""",
+        alike(
+            *("Transformer", "DMAN", "DMAN (heads as in the text)"),
+            *("DMAN (start as in the text)", "DMAN (text)"),
+        ),
     ),
     _locality(),
 )
