@@ -55,6 +55,7 @@ IMPORTS = "tests/test_imports.py"
 MANS_LOOPS = "tests/models/test_mans_by_loops.py"
 STARTS = "tests/layers/test_starts.py"
 OLDER = "tests/mends/test_older_options.py"
+BY_HEADS = "tests/attention/test_by_heads.py"
 
 FAULTS = [
     # --- the translation model
@@ -300,6 +301,13 @@ FAULTS = [
         "_let_through(distances == distances)",
         MASKS,
     ),
+    Fault("attention/by_heads.py", "of_scores.sub_(mean[head])", "of_scores", BY_HEADS),
+    Fault("attention/by_heads.py", "of_scores.mul_(mask)", "pass", BY_HEADS),
+    Fault("attention/by_heads.py", "mask.mul_(w)", "w", BY_HEADS),
+    Fault("attention/by_heads.py", "of_pairs.add_(of_sums)", "of_pairs.copy_(of_sums)", BY_HEADS),
+    Fault("attention/by_heads.py", "closed[head]", "closed[0, 0]", BY_HEADS),
+    Fault("attention/by_heads.py", "g, ctx.of_kept, out=of_value", "g, 1, out=of_value", BY_HEADS),
+    Fault("attention/by_heads.py", "if keep else None", "", BY_HEADS),
     Fault("encoders/__init__.py", "0.0 if by_itself else float(cfg.dropout)", "0.0", DROPOUTS),
     Fault("encoders/__init__.py", '"none", ', "", DROPOUTS),
     Fault(

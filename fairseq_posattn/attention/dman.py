@@ -7,12 +7,10 @@ are normalised, which is the same as adding log M to the scores. Fixed masks are
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 from typing_extensions import Unpack
 
 from fairseq_posattn.attention.call import Attended, Call, Options, map_context
@@ -21,6 +19,7 @@ from fairseq_posattn.attention.implementations import Attention
 from fairseq_posattn.attention.mechanism import Mechanism
 from fairseq_posattn.attention.shapes import Shapes
 from fairseq_posattn.attention.softmax import biased_attention
+from fairseq_posattn.attention.sum_bias import SumBias
 
 # The dynamic mask is kept at or above this, as in the published runs.
 MASK_FLOOR = 1e-10
@@ -88,8 +87,7 @@ def _attend(
     distance = distance_line(distance_bias, query_length, key_length)  # [Tq+Tk-1]
     rows = query_bias[:, None, :, None] + head_bias[:, None, None]  # [B, H, Tq, 1]
     matrix = distance_matrix(distance, query_length, key_length)  # [Tq, Tk]
-    # [B, H, Tq, Tk]; torch has no types for apply
-    log_mask: Tensor = _LogMask.apply(rows, matrix)  # type: ignore[no-untyped-call]
+    log_mask = SumBias(rows, matrix, _log_mask, _log_mask_slope)
     blocked = blocked_keys(query_length, key_length, call.key_padding_mask, causal, query.device)
     return biased_attention(call, query, key, value, bias=log_mask, blocked=blocked)
 
@@ -110,29 +108,17 @@ DMAN = Attention(
 )
 
 
-class _LogMask(torch.autograd.Function):
-    """``log max(sigmoid(r + d), floor)`` of a number for each row and one for each distance.
+def _log_mask(logits: Tensor) -> Tensor:
+    """``log max(sigmoid(x), floor)``; writes to the logits."""
+    # Half of the time of F.logsigmoid on a CPU. In float16 the floor would be 0.
+    wide = torch.promote_types(logits.dtype, torch.float32)
+    return logits.to(wide).sigmoid_().clamp_(min=MASK_FLOOR).log_().to(logits.dtype)
 
-    Only these are kept for the backward pass, nothing of all pairs.
-    """
 
-    @staticmethod
-    def forward(ctx: Any, rows: Tensor, distances: Tensor) -> Tensor:
-        ctx.save_for_backward(rows, distances)
-        logits = rows + distances
-        # Half of the time of F.logsigmoid on a CPU. In float16 the floor would be 0.
-        wide = torch.promote_types(logits.dtype, torch.float32)
-        return logits.to(wide).sigmoid_().clamp_(min=MASK_FLOOR).log_().to(logits.dtype)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
-        rows, distances = ctx.saved_tensors
-        # Far below zero the logarithm of the sigmoid is its argument. Under the floor it is flat.
-        floor = math.log(MASK_FLOOR)
-        logits = F.threshold(rows + distances, floor, math.inf, inplace=True)
-        slope = logits.neg_().sigmoid_().mul_(gradient)
-        return slope.sum(-1, keepdim=True), slope.sum((0, 1))
+def _log_mask_slope(logits: Tensor) -> Tensor:
+    """``1 - sigmoid(x)``, 0 under the floor; writes to the logits."""
+    # Far below zero the logarithm of the sigmoid is its argument.
+    return F.threshold(logits, math.log(MASK_FLOOR), math.inf, inplace=True).neg_().sigmoid_()
 
 
 def distance_line(distance_bias: Tensor, query_length: int, key_length: int) -> Tensor:

@@ -8,10 +8,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from fairseq_posattn.attention.by_heads import attention_by_heads, goes_by_heads
 from fairseq_posattn.attention.call import Attended, Call
 from fairseq_posattn.attention.dropout import dropped_product
 from fairseq_posattn.attention.linear import is_recorded
 from fairseq_posattn.attention.passes import once_a_pass
+from fairseq_posattn.attention.sum_bias import SumBias
 
 
 def scaled_scores(query: Tensor, key: Tensor) -> Tensor:
@@ -105,16 +107,24 @@ def biased_attention(
     key: Tensor,
     value: Tensor,
     *,
-    bias: Tensor | None = None,
+    bias: Tensor | SumBias | None = None,
     blocked: Tensor | None = None,
 ) -> Attended:
     """``softmax(Q K' / sqrt(D) + bias) V``, by the reference or by PyTorch's fused attention.
 
     Args:
-        bias: broadcastable to ``[B, H, Tq, Tk]``. The reference adds it in its precision if that is
-            more.
+        bias: broadcastable to ``[B, H, Tq, Tk]``, or what it is made of. The reference adds it in
+            its precision if that is more.
         blocked: bool broadcastable to ``[B, H, Tq, Tk]``, True where a key may not be seen.
     """
+    if not isinstance(bias, Tensor) and goes_by_heads(call, query, key, value):
+        dead = None
+        if blocked is not None:
+            blocked, dead = open_dead_rows(blocked)
+        context = attention_by_heads(query, key, value, call.dropout_p, bias, blocked)
+        return context if dead is None else context.masked_fill(dead, 0.0)
+    if isinstance(bias, SumBias):
+        bias = bias.of_all_pairs()
     if call.impl == "sdpa":
         return sdpa_attention(query, key, value, call.dropout_p, bias=bias, blocked=blocked)
     scores = scaled_scores(query, key)  # [B, H, Tq, Tk]

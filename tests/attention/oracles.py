@@ -10,6 +10,8 @@ import math
 import torch
 import torch.nn.functional as F
 
+from fairseq_posattn.attention.cases import CASES
+
 
 def dot(a, b, h, i, j):
     return a["query"][b, h, i] @ a["key"][b, h, j] / math.sqrt(a["query"].size(-1))
@@ -127,3 +129,21 @@ def context_by_loops(name, a, allowed):
                 context.append(row / total if torch.is_tensor(total) else row)
     shape = (value.size(0), *(() if headless else (heads,)), queries, value.size(-1))
     return torch.stack(context).view(shape)
+
+
+def tensors_of(arguments):
+    return [t for t in arguments.values() if torch.is_tensor(t) and t.requires_grad]
+
+
+def loops(name, arguments, padding, causal=False):
+    seen = [[j for j, padded in enumerate(row) if not padded] for row in padding.tolist()]
+    case = CASES[name]
+
+    def allowed(b, h, distance, j):
+        if padding[b, j] or (causal and distance < 0):
+            return False
+        if not case.masks:
+            return True
+        return distance > 0 if h == 0 else distance < 0  # past, future
+
+    return context_by_loops(name, {**arguments, "seen": seen}, allowed)

@@ -8,7 +8,7 @@ import math
 
 import pytest
 import torch
-from oracles import SCORES, context_by_loops
+from oracles import SCORES, loops, tensors_of
 from reference import PADDING, gradients
 
 from fairseq_posattn.attention.cases import CASES, Sizes
@@ -23,24 +23,6 @@ served = pytest.mark.parametrize(("name", "impl"), SERVED)
 every = pytest.mark.parametrize("name", CASES)
 modules = pytest.mark.parametrize("name", [n for n, case in CASES.items() if case.module])
 causal_modules = [n for n, case in CASES.items() if case.module and n != "gaussian"]
-
-
-def tensors_of(arguments):
-    return [t for t in arguments.values() if torch.is_tensor(t) and t.requires_grad]
-
-
-def loops(name, arguments, padding, causal=False):
-    seen = [[j for j, padded in enumerate(row) if not padded] for row in padding.tolist()]
-    case = CASES[name]
-
-    def allowed(b, h, distance, j):
-        if padding[b, j] or (causal and distance < 0):
-            return False
-        if not case.masks:
-            return True
-        return distance > 0 if h == 0 else distance < 0  # past, future
-
-    return context_by_loops(name, {**arguments, "seen": seen}, allowed)
 
 
 def sliced(name, arguments, queries, keys):
