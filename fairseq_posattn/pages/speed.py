@@ -28,18 +28,21 @@ def training(results: Results) -> str:
 
 def switches(results: Results) -> str:
     """An update under each switch, over fairseq's own model and flags; none on a GPU is said."""
-    of_cpu, of_gpu = (
-        _contestants(results, pattern) for pattern in ("switches_cpu*.json", "gpu/switches*.json")
-    )
+    of_cpu = _contestants(results, "switches_cpu*.json")
+    others = [
+        _contestants(results, "switches_cpu_intel.json"),
+        _contestants(results, "switches_cpu_intel.json", "dman_summarization"),
+        _contestants(results, "gpu/switches*.json"),
+    ]
     rows = [
         [
             *(name, f"`{one['flags']}`", f"{one['milliseconds']:,.0f}", one["launches"]),
-            *(_ratio(one), _ratio(of_gpu[name]) if name in of_gpu else "not measured"),
+            *(_ratio(of[name]) if name in of else "not measured" for of in (of_cpu, *others)),
         ]
         for name, one in of_cpu.items()
     ]
-    header = ["update", "flags", "CPU, ms", "operations", "CPU, over fairseq's"]
-    return _table([*header, "GPU, over fairseq's"], rows)
+    header = ["update", "flags", "CPU, ms", "operations", "CPU, over fairseq's", "on the Xeon"]
+    return _table([*header, "summaries, on the Xeon", "GPU, over fairseq's"], rows)
 
 
 def parts(results: Results) -> str:
@@ -252,11 +255,13 @@ def _by_model(results: Results, pattern: str) -> list[Report]:
     return sorted(_pairs(results, pattern), key=lambda pair: (pair["arch"], pair["device"]))
 
 
-def _contestants(results: Results, pattern: str) -> dict[str, Report]:
-    """The ways to make an update of the first pair, by name."""
+def _contestants(
+    results: Results, pattern: str, arch: str = "dman_iwslt_de_en"
+) -> dict[str, Report]:
+    """The ways to make an update of this pair, by name."""
     found: dict[str, Report] = {}
     for pair in _pairs(results, pattern):
-        if pair["arch"] == "dman_iwslt_de_en":
+        if pair["arch"] == arch:
             for one in pair["contestants"]:
                 found.setdefault(one["name"], one)
     return found
