@@ -5,6 +5,7 @@ with the weights in the file. Here building stops as soon as there is more than 
 """
 
 import contextlib
+import math
 import os
 
 import torch
@@ -23,6 +24,7 @@ SMALL = 256 << 20
 # A tensor takes some 250 bytes of a file beside its numbers.
 BYTES_EACH = 100
 FEW = 5_000
+WIDEST = 8  # bytes of a number
 
 
 def apply():
@@ -114,7 +116,12 @@ def no_larger_than(size, number):
 
 
 class _NoTensorLargerThan(TorchDispatchMode):
-    """Makes each new tensor on the device "meta" first, where it takes no memory."""
+    """Stops an operation that would return more bytes, as far as PyTorch can tell."""
+
+    @classmethod
+    def _should_skip_dynamo(cls):
+        """To leave this out of what is compiled PyTorch would import its compiler, for a second."""
+        return False
 
     def __init__(self, size):
         super().__init__()
@@ -122,25 +129,31 @@ class _NoTensorLargerThan(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        if any(returned.alias_info is None for returned in func._schema.returns):
-            planned = [
-                value.numel() * value.element_size() for value in _planned(func, args, kwargs)
-            ]
-            if sum(planned) > self.size:
-                raise TooLarge
+        new = any(returned.alias_info is None for returned in func._schema.returns)
+        if new and _planned_bytes(func, args, kwargs) > self.size:
+            raise TooLarge
         return func(*args, **kwargs)
 
 
-def _planned(func, args, kwargs):
-    """The tensors that an operation will return, as far as PyTorch can tell."""
+def _planned_bytes(func, args, kwargs):
+    """Of the tensors that an operation will return."""
     given, form = trees.tree_flatten((args, kwargs))
-    if any(isinstance(value, torch.Tensor) for value in given):
-        given = [value.to("meta") if isinstance(value, torch.Tensor) else value for value in given]
+    shapes = [value.shape for value in given if isinstance(value, torch.Tensor)]
+    # These PyTorch plans in Python, and imports its compiler for it.
+    if torch.Tag.pointwise in func.tags:
+        return WIDEST * math.prod(torch.broadcast_shapes(*shapes))
+    if func.overloadpacket is torch.ops.aten.arange:
+        start, end, step = (0, *args, 1) if len(args) == 1 else (*args, 1)[:3]
+        return WIDEST * abs(end - start) / abs(step)
+    if func.overloadpacket is torch.ops.aten.cat:
+        return WIDEST * sum(map(math.prod, shapes))
+    given = [value.to("meta") if isinstance(value, torch.Tensor) else value for value in given]
     args, kwargs = trees.tree_unflatten(given, form)
-    if "device" in kwargs or not any(isinstance(value, torch.Tensor) for value in given):
+    if "device" in kwargs or not shapes:
         kwargs = {**kwargs, "device": "meta"}
     try:
         results = func(*args, **kwargs)
     except (RuntimeError, TypeError, ValueError):  # no form of it for "meta"
-        return []
-    return [value for value in trees.tree_leaves(results) if isinstance(value, torch.Tensor)]
+        return 0
+    tensors = (value for value in trees.tree_leaves(results) if isinstance(value, torch.Tensor))
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)

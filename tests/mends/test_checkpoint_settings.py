@@ -4,6 +4,8 @@ import argparse
 import logging
 import pickle
 import re
+import subprocess
+import sys
 from dataclasses import fields
 
 import pytest
@@ -136,6 +138,8 @@ HUGE = 1 << 36
         lambda: torch.zeros(HUGE),
         lambda: torch.empty(HUGE, dtype=torch.half),
         lambda: torch.arange(HUGE),
+        lambda: torch.arange(0.0, -1.0, -1 / HUGE),
+        lambda: torch.cat([torch.ones(1, 1).expand(1 << 18, 1 << 17)] * 2),
         lambda: torch.full((1 << 18, 1 << 18), 0.0),
         lambda: torch.ones(1 << 18, 1) * torch.ones(1, 1 << 18),
         lambda: torch.ones(1, 1).expand(1 << 18, 1 << 18).clone(),
@@ -157,6 +161,19 @@ def test_what_is_small_is_built():
         layer.register_buffer("mask", torch.full((9, 9), -torch.inf).triu(1))
     assert layer(torch.zeros(3, 1, 16)).shape == (3, 1, 16)
     torch.empty(2 << 20)  # afterwards all is as it was
+
+
+@pytest.mark.slow
+def test_to_look_after_sizes_takes_no_compiler():
+    """Whose import is a second in each command that reads a checkpoint."""
+    code = (
+        "import sys, fairseq_posattn.plugin; "
+        "from fairseq.modules import PositionalEmbedding; "
+        "from fairseq_posattn.mends.checkpoint_models import no_larger_than\n"
+        "with no_larger_than(1 << 20, 100): PositionalEmbedding(100, 8, 1)\n"
+        "sys.exit('torch._dynamo' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
 # --- every setting of fairseq's and ours that could name a file ----------------------------------
