@@ -16,7 +16,14 @@ _SIZE = (
 _MODELS = ["mpsan", "mtsa", "cspan", "da_transformer", "dman", "transformer", "rpr", "gaussian"]
 _MODELS += ["transformer_xl", "tener", "disan", "bi_blosan", "multi_head", "bilstm", "bigru"]
 _MODELS += ["lstm", "cnn", "hierarchical_cnn", "swem"]
-_ROWS = tuple(Row(model, flags=f"--arch {model}_classifier") for model in _MODELS)
+_ROWS = (
+    *(Row(model, flags=f"--arch {model}_classifier") for model in _MODELS),
+    # What the order of words is worth.
+    Row(
+        "transformer_without_positions",
+        flags="--arch transformer_classifier --no-token-positional-embeddings",
+    ),
+)
 _OWN = {"amazon_electronics": " --hierarchical", "sick": " --pair-features distance"}
 
 
