@@ -17,7 +17,8 @@ from fairseq_posattn.attention.dropout import draw_kept, draws_here
 from fairseq_posattn.attention.linear import is_recorded
 from fairseq_posattn.attention.sum_bias import Map, SumBias
 
-# Pairs of words in a head: with fewer, what a head costs at least is more than what is saved.
+# Pairs of words in a head, for each thread that shares it: with fewer, what a head costs at least is
+# more than what is saved.
 FEWEST_PAIRS = 2**16
 
 
@@ -26,7 +27,7 @@ def goes_by_heads(call: Call, query: Tensor, key: Tensor, value: Tensor) -> bool
     return (
         call.impl == "reference"
         and query.device.type == "cpu"
-        and query.size(-2) * key.size(-2) >= FEWEST_PAIRS
+        and query.size(-2) * key.size(-2) >= FEWEST_PAIRS * torch.get_num_threads()
         and query.dtype == key.dtype == value.dtype
         and query.dtype in (torch.float32, torch.float64)
         and call.dropout_p < 1

@@ -89,16 +89,19 @@ def test_the_context_lies_as_layers_join_the_heads(of_any_size, name):
 
 @served
 @pytest.mark.parametrize(
-    ("length", "options", "by_head"),
+    ("length", "threads", "options", "by_head"),
     [
-        (256, {}, True),
-        (255, {}, False),
-        (256, {"need_weights": True}, False),
-        (256, {"impl": "sdpa"}, False),
-        (256, {"dropout_p": 1.0}, False),
+        (256, 1, {}, True),
+        (255, 1, {}, False),
+        (256, 2, {}, False),
+        (512, 4, {}, True),
+        (256, 1, {"need_weights": True}, False),
+        (256, 1, {"impl": "sdpa"}, False),
+        (256, 1, {"dropout_p": 1.0}, False),
     ],
 )
-def test_whether_a_call_goes_by_heads(heads, name, length, options, by_head):
+def test_whether_a_call_goes_by_heads(heads, monkeypatch, name, length, threads, options, by_head):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     arguments = CASES[name].arguments(Sizes(batch=1, heads=2, queries=length, keys=length))
     CASES[name](arguments, **options)
     assert bool(heads) == by_head
