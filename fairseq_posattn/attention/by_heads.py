@@ -17,8 +17,8 @@ from fairseq_posattn.attention.dropout import draw_kept, draws_here
 from fairseq_posattn.attention.linear import is_recorded
 from fairseq_posattn.attention.sum_bias import Map, SumBias
 
-# Pairs of words in a head, for each thread that shares it: with fewer, what a head costs at least is
-# more than what is saved.
+# Pairs of words in a head, for each thread that shares it: with fewer, what a head costs at least
+# is more than what is saved.
 FEWEST_PAIRS = 2**16
 
 
