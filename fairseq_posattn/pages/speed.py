@@ -41,8 +41,8 @@ def switches(results: Results) -> str:
         ]
         for name, one in of_cpu.items()
     ]
-    header = ["update", "flags", "CPU, ms", "operations", "CPU, over fairseq's", "on the Xeon"]
-    return _table([*header, "summaries, on the Xeon", "GPU, over fairseq's"], rows)
+    header = ["update", "flags", "EPYC, ms", "operations", "over fairseq's", "on the Xeon"]
+    return _table([*header, "summaries, on the Xeon", "on a GPU"], rows)
 
 
 def parts(results: Results) -> str:
