@@ -8,9 +8,8 @@
 ``posattn predict`` does the same from the command line.
 """
 
-import itertools
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,9 +17,9 @@ import torch
 from torch import Tensor
 
 from fairseq_posattn.errors import UsageError
+from fairseq_posattn.line_reader import LineReader
 from fairseq_posattn.plugin import register
 from fairseq_posattn.preparation import manifest
-from fairseq_posattn.preparation.text.lines import decoded
 from fairseq_posattn.preparation.text.words import RULES
 
 register()  # before the first import of fairseq, which it quiets
@@ -147,17 +146,7 @@ def word_rule(folder: str) -> str | None:
     return told and told.word_rule
 
 
-def rule_of_text(predictor: "Predictor") -> str:
-    """The rule that makes words of plain text for a classifier.
-
-    It is that of its data. Where nothing says that, it is Moses', and into sentences for what was
-    trained on documents.
-    """
-    told = word_rule(predictor.task.cfg.data)
-    return told or ("documents" if SENTENCE_SEPARATOR in predictor.dictionary else "moses")
-
-
-class Predictor:
+class Predictor(LineReader):
     """A classifier, called with texts; made by :func:`load`.
 
     Attributes:
@@ -225,49 +214,18 @@ class Predictor:
                 raise UsageError(f"text {number}: {error}") from None
         return self.predict(encoded, batch_size)
 
-    def read(
-        self, lines: Iterable[bytes], name: str, batch_size: int = 64, buffer_size: int = 1024
-    ) -> Iterator[list[Prediction]]:
-        """Predict for the lines of a file, as they come; a blank one is answered with NOTHING.
+    def rule_of_text(self) -> str:
+        """The rule that makes words of plain text.
 
-        Args:
-            lines: in UTF-8; in a pair there is a TAB between the sentences.
-            name: of the file, for errors.
-            batch_size: texts that the model sees at once.
-            buffer_size: lines to read before they are predicted.
-
-        Yields:
-            the predictions of up to ``buffer_size`` lines.
-
-        Raises:
-            UsageError: a text is too long, or no pair where one is needed, or not UTF-8; the lines
-                before it have been predicted then.
+        It is that of the data. Where nothing says that, it is Moses', and into sentences for what
+        was trained on documents.
         """
-        lines = iter(lines)
-        groups = iter(lambda: list(itertools.islice(lines, buffer_size)), [])
-        return self.read_groups(groups, name, batch_size)
+        documents = SENTENCE_SEPARATOR in self.dictionary
+        return word_rule(self.task.cfg.data) or ("documents" if documents else "moses")
 
-    def read_groups(
-        self, groups: Iterable[list[bytes]], name: str, batch_size: int = 64
-    ) -> Iterator[list[Prediction]]:
-        """As :meth:`read`, for lines in groups that are answered together."""
-        number = 0
-        for group in groups:
-            encoded: list[list[Tensor] | None] = []
-            for line in group:
-                number += 1
-                try:
-                    encoded.append(self._encode_line(line, is_first=number == 1))
-                except UsageError as error:
-                    yield self.predict(encoded, batch_size)
-                    raise UsageError(f"{name}:{number}: {error}") from None
-            yield self.predict(encoded, batch_size)
-
-    def _encode_line(self, line, is_first):
-        text = decoded(line).rstrip("\r\n")
-        text = text.removeprefix("\ufeff") if is_first else text
+    def encode_line(self, text: str) -> list[Tensor] | None:
         try:
-            return self.encode(text.split("\t")) if text.strip() else None
+            return self.encode(text.split("\t"))
         except EmptySentenceError:
             return None
 

@@ -122,7 +122,7 @@ def answer(args):
             check_tagger(predictor, "--constrained-decoding")
             predictor.task.constrain()
         if is_classifier and words is None:
-            guess_words(predictor)
+            predictor.words = RULES[predictor.rule_of_text()]
         bar = stack.enter_context(tqdm(disable=not args.progress, unit=" lines"))
         groups = arriving_lines(file.fileno(), args.buffer_size, name)
         answers = predictor.read_groups(groups, name, args.batch_size)
@@ -138,13 +138,6 @@ def answer(args):
             blank += predictions.count(prediction.NOTHING)
             bar.update(len(predictions))
     return blank
-
-
-def guess_words(predictor):
-    """Where nothing says how a classifier's words were made, make them as Moses does."""
-    from fairseq_posattn import prediction
-
-    predictor.words = RULES[prediction.rule_of_text(predictor)]
 
 
 def check_tagger(predictor, option):

@@ -14,8 +14,8 @@ from fairseq.data import data_utils
 
 from fairseq_posattn.data.unknown_words import UnknownWords
 from fairseq_posattn.errors import UsageError
+from fairseq_posattn.line_reader import LineReader
 from fairseq_posattn.preparation.role_sentences import SEPARATOR
-from fairseq_posattn.preparation.text.lines import decoded
 from fairseq_posattn.scoring.props import Proposition, Sentence, pieces_of_tags
 
 
@@ -63,7 +63,7 @@ def _bracketed(words, tags):
     return " ".join(shown)
 
 
-class RolePredictor:
+class RolePredictor(LineReader):
     """A tagger, called with lines.
 
     Args:
@@ -81,32 +81,12 @@ class RolePredictor:
         self.nothing = nothing
         self.unknown = UnknownWords()  # of the tagged sentences, once for each predicate
 
-    def read_groups(
-        self, groups: Iterable[list[bytes]], name: str, batch_size: int = 64
-    ) -> Iterator[list]:
-        """Tag the lines of a file, as they come, in groups that are answered together.
+    def encode_line(self, text: str) -> tuple[tuple[str, ...], list[int]]:
+        """Its words and the places of its predicates.
 
         Raises:
-            UsageError: a line is not of the form, a predicate is outside its sentence, or the file
-                is not UTF-8; the message names file and line.
+            UsageError: the line is not of the form, or a predicate is outside its sentence.
         """
-        number = 0
-        for group in groups:
-            asked = []
-            for line in group:
-                number += 1
-                try:
-                    asked.append(self._asked(line))
-                except UsageError as error:
-                    yield self.predict(asked, batch_size)
-                    raise UsageError(f"{name}:{number}: {error}") from None
-            yield self.predict(asked, batch_size)
-
-    def _asked(self, line):
-        """``(words, places)`` of a line; None for a blank one."""
-        text = decoded(line).strip("\r\n\ufeff")
-        if not text.strip():
-            return None
         prepared = f" {SEPARATOR} " in text and "\t" not in text
         places, separator, sentence = text.partition(" " if prepared else "\t")
         if not separator:

@@ -69,7 +69,7 @@ def test_blank_lines_are_answered_with_blank_ones(tmp_path, capsys):
 
 def test_a_sentence_of_no_words_is_blank(predictor):
     predictor = load(words=lambda text: text.replace("-", ""))
-    found = predictor.read([b"a\n", b"-\n", b"d\n"], "text")
+    found = predictor.read_groups([[b"a\n", b"-\n", b"d\n"]], "text")
     assert [one == NOTHING for one in next(found)] == [False, True, False]
 
 
@@ -89,7 +89,7 @@ def test_a_lone_surrogate_is_a_word(predictor):
 
 
 def test_a_byte_order_mark_is_no_word(predictor):
-    (marked,) = next(predictor.read([b"\xef\xbb\xbfa b\n"], "text"))
+    (marked,) = next(predictor.read_groups([[b"\xef\xbb\xbfa b\n"]], "text"))
     assert marked == predictor(["a b"])[0]
 
 

@@ -32,7 +32,7 @@ from fairseq_posattn.models import (  # noqa: E402
 )
 from fairseq_posattn.models.classifier import marks_of  # noqa: E402
 from fairseq_posattn.models.registration import all_options  # noqa: E402
-from fairseq_posattn.prediction import Predictor, rule_of_text  # noqa: E402
+from fairseq_posattn.prediction import Predictor  # noqa: E402
 from fairseq_posattn.preparation import manifest  # noqa: E402
 from fairseq_posattn.preparation.plain_text import codes_file  # noqa: E402
 from fairseq_posattn.trained_model import TrainedModel, load  # noqa: E402
@@ -119,7 +119,7 @@ def _classifier(trained: TrainedModel, folder: Path, unused) -> Exported:
         before = (task.cfg.init_token, task.cfg.separator_token)
     tokenizer = hugging_face.PosAttnClassifierTokenizer(
         str(folder / "vocab.json"),
-        words=rule_of_text(predictor),
+        words=predictor.rule_of_text(),
         lower=predictor.lower,
         apart=predictor.apart,
         before=before,

@@ -15,7 +15,7 @@ from fairseq_posattn.errors import UsageError
 from fairseq_posattn.layers.sentence_batches import words_only
 from fairseq_posattn.look import own, places
 from fairseq_posattn.look.places import Place
-from fairseq_posattn.prediction_command import guess_words
+from fairseq_posattn.preparation.text.words import RULES
 from fairseq_posattn.trained_model import TrainedModel, load
 from fairseq_posattn.translation import Translator
 
@@ -234,6 +234,6 @@ def open_view(
             f"{checkpoint} tags the roles of a predicate: the page shows models that translate, "
             "summarise or classify"
         )
-    guess_words(predictor)
+    predictor.words = RULES[predictor.rule_of_text()]
     shown = places.of_classifier(trained, predictor.apart)
     return ClassifierView(trained, predictor, choose(shown, layers, names))
