@@ -154,7 +154,8 @@ def in_short(results: Results) -> str:
     beyond = [one for one in tested if one.verdict != "undecided"]
     lines.append(
         f"\nDifferences that were tested: {len(tested)}; with p < {SIGNIFICANT}: {len(beyond)}, "
-        f"where chance alone would show about {SIGNIFICANT * len(tested):.1f}."
+        f"where chance alone would show about {SIGNIFICANT * len(tested):.1f}, and of three runs "
+        "up to twice as many."
     )
     return "\n".join(lines)
 

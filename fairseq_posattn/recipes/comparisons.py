@@ -140,7 +140,7 @@ def _with_average(run: Kept) -> dict[str, Statistics]:
 def _by_sentences(groups: dict[str, Group], baselines: dict[str, Group]) -> Comparison | None:
     """Tested over sentences and runs; None unless both rows kept what that takes.
 
-    Of one run each, which are folds, p is that of the exact test: sacreBLEU's has one side.
+    Of one run each, which are folds, p is that of the exact test.
     """
     metrics: dict[str, Any] = {}
     for name, group in groups.items():

@@ -103,7 +103,7 @@ def test_the_page_tells_all_of_it(results_of):
         "- **DA** within chance: trec; not tested: sst2.",
         "",
         "Differences that were tested: 2; with p < 0.05: 1, "
-        "where chance alone would show about 0.1.",
+        "where chance alone would show about 0.1, and of three runs up to twice as many.",
     ]
     assert findings.beside_plain_attention(results).splitlines() == [
         f"| {FAMILY} | plain attention | MTSA | DA | n |",
