@@ -12,7 +12,7 @@ name here                a key is let through where  MPSAN                  MTSA
 =======================  ==========================  =====================  ==================
 ``past``                 it is before the query      backward, BW           forward
 ``future``               it is after the query       forward, FW            backward
-``others``               it is not the query itself                         neither
+``others``               it is not the query itself                         w/o fw&bw masks
 ``window:M``             it is at most M away        faraway, FA(M)
                          and not the query itself
 ``distance``             anywhere, at a price        distance, D

@@ -249,9 +249,9 @@ class TensorizedAttention(Mechanism):
     maps of its own for each head (eq. 9).
 
     The published translation runs (Table 6) differ: ``masks=()``, ``token_scale="identity"``,
-    ``source_scale="log_sigmoid"`` and ``source=SourceMaps("value", 1, bias=5.0, divide=True)``,
-    which adds 0.2M parameters to the base Transformer's encoder. The published classification
-    models have ``SourceMaps("value")`` and the fusion gate.
+    ``source_scale="log_sigmoid"`` and ``source=SourceMaps("value", 1, divide=True)``, with
+    ``bias=5.0`` in setup 1 alone, which adds 0.2M parameters to the base Transformer's encoder. The
+    published classification models have ``SourceMaps("value")`` and the fusion gate.
 
     Args:
         num_heads: H.

@@ -126,7 +126,7 @@ class TransformerXLAttention(Mechanism):
     """Transformer-XL's relative attention as a mechanism: it owns ``W_{k,R}``, ``u`` and ``v``.
 
     ``R`` has the C features of the layer's input, as there. Each layer has its own ``u`` and ``v``,
-    which start as N(0, 0.02), as in the published code; ``W_{k,R}`` starts as Xavier uniform.
+    which start as N(0, 0.02**2), as in the published code; ``W_{k,R}`` starts as Xavier uniform.
 
     Args:
         embed_dim: C, features of the layer's input.

@@ -1,8 +1,8 @@
 """``--encoder attention``: queries, keys, values and scaled dot-product attention, nothing else.
 
 Without output projection, residual sum, layer norm or feed-forward part: both levels of NRMS (Wu et
-al., 2019, section 3.1) and, with sinusoids of the positions (MTSA section 4), what MTSA and MPSAN
-compare with as multi-head attention.
+al., 2019) and, with sinusoids of the positions (MTSA section 4), what MTSA and MPSAN compare with
+as multi-head attention.
 """
 
 from argparse import Namespace

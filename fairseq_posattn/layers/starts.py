@@ -41,7 +41,7 @@ def start_as_mans(module: nn.Module) -> None:
 def start_as_bert(module: nn.Module) -> None:
     """As BERT (Devlin et al., 2019), and Mask Attention Networks' published code for summarization.
 
-    All maps, DMAN's among them, and embeddings start as N(0, 0.02 squared) with biases of zero, but
+    All maps, DMAN's among them, and embeddings start as N(0, 0.02**2) with biases of zero, but
     queries, keys and values have zero biases alone.
     """
     for part in module.modules():

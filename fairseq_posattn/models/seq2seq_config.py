@@ -91,7 +91,7 @@ class PosAttnTransformerConfig(MechanismConfig, StockConfig):
             "help": "what weights start from: 'fairseq', as its Transformer; 'mans', as in Mask "
             "Attention Networks' published code for translation: Kaiming uniform for output "
             "projections of attention, Xavier uniform for the feed-forward maps, no biases; "
-            "'bert', as in that for summarization: N(0, 0.02) for these maps and for embeddings"
+            "'bert', as in that for summarization: N(0, 0.02**2) for these maps and for embeddings"
         },
     )
     decoder_sublayers: str = field(

@@ -1,4 +1,4 @@
-"""``posattn_tagger``: semantic roles, a tag for each word (MTSA, section 4.3 and appendix B)."""
+"""``posattn_tagger``: semantic roles, a tag for each word (MTSA, section 4.2 and appendix B)."""
 
 import math
 from argparse import Namespace

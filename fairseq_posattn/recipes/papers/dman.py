@@ -253,10 +253,10 @@ the query (eq. 13): percentages, those of the three layers one after the other."
         about="""\
 DMAN, SAN, FFN on both sides with half the Transformer's feed-forward width: 63M parameters
 to its 62M. The other two are alternatives in the same table, from their own papers: a Gaussian
-window that the encoder learns, and relative positions (16 each way, embeddings for each head).
-The length is the published script's, 220 epochs; the paper's text: --max-update 80000. The data
-is the script's, too: News Commentary v12, pairs of 1 to 80 words. Tokenised, cased BLEU with
-compounds split, as the published script for testing has it.""",
+window that the encoder learns (there in its lower layers, here in all), and relative positions (16
+each way, embeddings for each head). The length is the published script's, 220 epochs; the paper's
+text: --max-update 80000. The data is the script's, too: News Commentary v12, pairs of 1 to 80
+words. Tokenised, cased BLEU with compounds split, as the published script for testing has it.""",
         settings=WMT14_BASE,
         rows=(
             Row("Transformer", "27.3", "--arch transformer_wmt_en_de --activation-dropout 0.1"),
