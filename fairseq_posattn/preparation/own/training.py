@@ -87,7 +87,6 @@ def summarization_flags(longest):
     return [
         "--task translation --arch dman_summarization --share-all-embeddings",
         f"--max-source-positions {positions} --max-target-positions {positions}",
-        "--encoder-learned-pos --decoder-learned-pos",
         "--criterion label_smoothed_cross_entropy --label-smoothing 0.1",
         "--optimizer adam --adam-betas '(0.9, 0.98)' --lr 5e-4 --lr-scheduler inverse_sqrt",
         "--warmup-updates 4000 --weight-decay 0.01 --clip-norm 0.1",
