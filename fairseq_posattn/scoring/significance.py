@@ -2,21 +2,23 @@
 
 A system is a group of runs, trained with other seeds; its score is the mean of theirs.
 
-The paired bootstrap (Koehn, 2004) draws sentences anew; its p is of a difference as far from the
-observed one as zero is, on either side. Approximate randomisation (Riezler and Maxwell, 2005)
-deals the outputs of a sentence out anew, of one run each between two systems; its p is of a
-difference as large as the observed one. Neither is what ``sacrebleu`` prints: its bootstrap has
-one side, so that p is half of this one or less; and it does not count what is just as large, so
-that two systems with the same output, or all but the same, differ for certain.
+Of one run each, the paired bootstrap (Koehn, 2004) draws sentences anew, and approximate
+randomisation (Riezler and Maxwell, 2005) exchanges the two outputs of a sentence. For sacreBLEU's
+metrics both are sacreBLEU's, with its samples and seed, so that p is what ``sacrebleu --paired-bs``
+and ``--paired-ar`` print. Its bootstrap has one side, and neither counts what is just as large as
+what was observed; for BLEU hardly anything is, but where two predictions of a hundred differ, much
+is. So the means of sentences' scores, accuracy among them, have both sides and count it. Scores
+that are equal differ by chance, p = 1, for which sacreBLEU prints its smallest.
 
 Of several runs, the bootstrap draws runs as well as sentences (Sellam et al., 2022, The MultiBERTs:
 the multi-bootstrap, of seeds that are not paired), always one run fewer than there are: so the mean
-over few runs does not seem more certain than it is (McCarthy and Snowden, 1985). Few runs stay few:
-where their differences outweigh those of sentences, p is below 0.05 by chance in a third of
-comparisons of two runs with two, in 11% of three and 8% of five (simulated, normal).
+over few runs does not seem more certain than it is (McCarthy and Snowden, 1985). Its p is that of
+a difference as far from the observed one as zero is, on either side. Few runs stay few: where their
+differences outweigh those of sentences, p is below 0.05 by chance in a third of comparisons of two
+runs with two, in 11% of three and 8% of five (simulated, normal).
 
-Randomisation then deals them out among all runs of both systems (Clark et al., 2011); it takes the
-sentences of a run for independent of each other, and so is the more lenient.
+Randomisation deals the outputs of a sentence out among all runs of both systems (Clark et al.,
+2011); it takes the sentences of a run for independent of each other, and so is the more lenient.
 """
 
 import os
@@ -29,13 +31,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy
     from numpy.typing import NDArray
-    from sacrebleu.metrics.base import Score
+    from sacrebleu.metrics.base import Score, Signature
 
     Floats = NDArray[numpy.float64]
 
 SAMPLES = 1_000  # of the bootstrap, as sacreBLEU's
-TRIALS = 1_000  # of the randomisation
-HOW = f"bs:{SAMPLES}, ar:{TRIALS}, seed:12345, unless SACREBLEU_SEED is set"
+TRIALS = 1_000  # of the randomisation; sacreBLEU's own has 10,000
 
 # What a metric is computed of: numbers for each sentence, which add up to those of the test set.
 Statistics = Sequence[Sequence[float]]
@@ -144,15 +145,64 @@ def compare(system: Group, baseline: Group) -> Comparison:
     difference = system.mean - baseline.mean
     ours, theirs = _resampled(system, baseline)
     drawn = ours - theirs
-    p = _share(numpy.abs(drawn - difference), abs(difference))
-    p_randomisation = _share(numpy.abs(_dealt_out(system, baseline)), abs(difference))
+    if difference == 0:
+        p = p_randomisation = 1.0
+    elif _by_sacrebleu(system, baseline):
+        p, p_randomisation = (_sacrebleus_p(system, baseline, test) for test in ("bs", "ar"))
+    else:
+        p = _share(numpy.abs(drawn - difference), abs(difference))
+        p_randomisation = _share(numpy.abs(_dealt_out(system, baseline)), abs(difference))
     return Comparison(baseline.mean, difference, _middle(drawn), p, p_randomisation)
 
 
 def tests_of(system: Group, baseline: Group) -> str:
     """What :func:`compare` tests, in words, with its numbers of samples and its seed."""
-    alone = len(system.runs) == len(baseline.runs) == 1
-    return f"{'the same sentences' if alone else 'sentences and runs'}, {HOW}"
+    what = "the same sentences" if _alone(system, baseline) else "sentences and runs"
+    trials = 10_000 if _by_sacrebleu(system, baseline) else TRIALS
+    return f"{what}, bs:{SAMPLES}, ar:{trials}, seed:12345, unless SACREBLEU_SEED is set"
+
+
+def _alone(system: Group, baseline: Group) -> bool:
+    return len(system.runs) == len(baseline.runs) == 1
+
+
+# --- sacreBLEU's tests of one run each ---------------------------------------------------------
+
+
+class _Extracted:
+    """A metric whose "hypotheses" are their statistics, for sacreBLEU's tests."""
+
+    def __init__(self, metric: Any):
+        self._aggregate_and_compute = metric._aggregate_and_compute
+        self._compute_score_from_stats = metric._compute_score_from_stats
+
+    def _extract_corpus_statistics(self, statistics: Statistics, references: None) -> Statistics:
+        return statistics
+
+    def get_signature(self) -> "Signature":
+        from sacrebleu.metrics.base import Signature
+
+        return Signature({"num_refs": 1})
+
+
+def _by_sacrebleu(system: Group, baseline: Group) -> bool:
+    from sacrebleu.metrics.base import Metric
+
+    return _alone(system, baseline) and isinstance(system.metric, Metric)
+
+
+def _sacrebleus_p(system: Group, baseline: Group, test: str) -> float:
+    from sacrebleu.significance import PairedTest
+
+    systems: list[tuple[str, Any]] = [("baseline", baseline.runs[0]), ("system", system.runs[0])]
+    metric: Any = _Extracted(system.metric)
+    results: dict[str, list[Any]] = dict(
+        PairedTest(systems, {"": metric}, None, test_type=test)()[1]
+    )
+    return float(results.popitem()[1][1].p_value)
+
+
+# --- Ours --------------------------------------------------------------------------------------
 
 
 def _generator() -> "numpy.random.Generator":

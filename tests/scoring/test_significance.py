@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy
 import pytest
-from sacrebleu.metrics import BLEU, CHRF
+from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.significance import PairedTest
 
 from fairseq_posattn.errors import UsageError
@@ -40,18 +40,25 @@ def by_metric(metric, references, *systems):
 
 
 @pytest.mark.slow
-def test_randomisation_is_sacrebleus(texts):
-    """Where hardly any is just as large as what was observed, which sacreBLEU does not count."""
+def test_p_is_sacrebleus(texts):
     references, system, baseline = texts
-    for metric, name in ((BLEU(force=True), "BLEU"), (CHRF(), "chrF2")):
+    for metric, name in ((BLEU(force=True), "BLEU"), (CHRF(), "chrF2"), (TER(), "TER")):
         found = compare(*by_metric(metric, references, system, baseline))
         systems = [("baseline", baseline), ("system", system)]
-        _, theirs = PairedTest(systems, {name: metric}, [references], test_type="ar")()
-        before, after = theirs[name]
-        assert found.baseline == before.score
-        assert found.difference == after.score - before.score
-        assert found.p_randomisation == pytest.approx(after.p_value, abs=0.05)
-        assert 1 / 1001 < after.p_value < 1  # of a difference that could be chance
+        for kind, ours in (("bs", "p"), ("ar", "p_randomisation")):
+            _, theirs = PairedTest(systems, {name: metric}, [references], test_type=kind)()
+            before, after = theirs[name]
+            assert found.baseline == before.score
+            assert found.difference == after.score - before.score
+            assert getattr(found, ours) == after.p_value
+            assert 1 / 1001 < after.p_value < 1  # of a difference that could be chance
+
+
+def test_equal_translations_differ_by_chance(texts):
+    """Where sacreBLEU prints its smallest p."""
+    references, system, _ = texts
+    same = compare(*by_metric(BLEU(force=True), references, system, system))
+    assert same.p == same.p_randomisation == 1
 
 
 def test_few_other_outputs_are_no_difference():
