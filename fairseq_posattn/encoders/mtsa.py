@@ -1,13 +1,12 @@
 """MTSA as it encodes sentences for classification (section 4 of the paper, Tables 1, 3 and 5).
 
 Shen et al., 2019, "Tensorized Self-Attention: Efficiently Modeling Pairwise and Global
-Dependencies". What is not in the paper's equations follows from its counts of parameters: the
-values are ``ELU(affine(x))``, ReLU on other data sets than SNLI, queries and keys and source2token
-scores come from the values of the same head, a fusion gate in each head chooses between value and
-context, and there is no output projection. With 600 features and 2 heads over 300-dimensional
-words, a classifier of pairs then has 2,885,403 parameters, the paper's 2.9m, and without its parts
-the 2.5m, 2.5m and 1.8m of Table 3. The published code drops features before each map anew, and for
-each head.
+Dependencies". What is not in the paper's equations is the published code's: the values are
+``ELU(affine(x))``, ReLU on other data sets than SNLI, queries and keys and source2token scores come
+from the values of the same head, a fusion gate in each head chooses between value and context,
+there is no output projection, and features are dropped before each map anew, and for each head.
+With 600 features and 2 heads over 300-dimensional words, a classifier of pairs then has 2,885,403
+parameters, the paper's 2.9m, and without its parts the 2.5m, 2.5m and 1.8m of Table 3.
 """
 
 from argparse import Namespace
