@@ -14,7 +14,7 @@ from typing import NamedTuple
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.corpus import RecommendationCorpus
 from fairseq_posattn.preparation.pipeline.archives import open_archive
-from fairseq_posattn.preparation.text.lines import read_lines
+from fairseq_posattn.preparation.text.lines import read_member
 
 PART = re.compile(r"(?:MIND(?:small|large|demo)_)?(train|dev|test)(?:\.zip)?")
 TIME = "%m/%d/%Y %I:%M:%S %p"
@@ -87,15 +87,11 @@ def impressions(archive):
 
 
 def _rows(archive, file, width):
-    with archive.open(file) as stream:
-        name = archive.label(file)
-        for number, line in enumerate(read_lines(stream, name), start=1):
-            columns = line.split("\t")
-            if len(columns) != width:
-                raise UsageError(
-                    f"{name}:{number}: {len(columns)} columns; there should be {width}"
-                )
-            yield columns, f"{name}:{number}"
+    for place, line in read_member(archive, file):
+        columns = line.split("\t")
+        if len(columns) != width:
+            raise UsageError(f"{place}: {len(columns)} columns; there should be {width}")
+        yield columns, place
 
 
 def _day(time, place):

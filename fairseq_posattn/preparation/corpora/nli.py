@@ -14,7 +14,7 @@ from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.corpus import ClassificationCorpus, Flag
 from fairseq_posattn.preparation.example import Example, checked_text, shortened
 from fairseq_posattn.preparation.pipeline.download import Source
-from fairseq_posattn.preparation.text.lines import parallel_lines, read_lines
+from fairseq_posattn.preparation.text.lines import parallel_lines, read_lines, read_member
 
 LABELS = ("contradiction", "neutral", "entailment")
 NO_AGREEMENT = "-"
@@ -51,18 +51,15 @@ def json_splits(archive, files):
 
 
 def json_examples(archive, member):
-    name = archive.label(member)
-    with archive.open(member) as stream:
-        for number, line in enumerate(read_lines(stream, name), start=1):
-            place = f"{name}:{number}"
-            try:
-                pair = json.loads(line)
-                label = pair["gold_label"]
-                parses = (pair["sentence1_binary_parse"], pair["sentence2_binary_parse"])
-            except (ValueError, KeyError, TypeError, RecursionError) as error:
-                raise UsageError(f"{place}: no pair in JSON format: {error}") from None
-            parses = [checked_text(parse, place, "a parse") for parse in parses]
-            yield Example(_known(label, place), tuple(map(leaves, parses)), place)
+    for place, line in read_member(archive, member):
+        try:
+            pair = json.loads(line)
+            label = pair["gold_label"]
+            parses = (pair["sentence1_binary_parse"], pair["sentence2_binary_parse"])
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise UsageError(f"{place}: no pair in JSON format: {error}") from None
+        parses = [checked_text(parse, place, "a parse") for parse in parses]
+        yield Example(_known(label, place), tuple(map(leaves, parses)), place)
 
 
 def separate_examples(archive, ending):

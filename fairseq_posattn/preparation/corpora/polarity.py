@@ -13,7 +13,7 @@ from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.corpus import ClassificationCorpus
 from fairseq_posattn.preparation.example import Example, number_below, shortened
 from fairseq_posattn.preparation.pipeline.download import Source
-from fairseq_posattn.preparation.text.lines import raw_lines, read_lines
+from fairseq_posattn.preparation.text.lines import raw_lines, read_member
 
 # Of each data set: its classes, in the order of their numbers; the file of each; the file of all.
 LAYOUTS = {
@@ -57,14 +57,13 @@ def splits(archive, dataset):
 def separate(archive, members):
     """The sentences of files that hold one class each."""
     for member, label in members.items():
-        for number, line in enumerate(_lines(archive, member), start=1):
-            yield Example(label, (line,), f"{archive.label(member)}:{number}")
+        for place, line in _lines(archive, member):
+            yield Example(label, (line,), place)
 
 
 def numbered(archive, member, classes):
     """The sentences of a file that has the number of its class before each."""
-    for number, line in enumerate(_lines(archive, member), start=1):
-        place = f"{archive.label(member)}:{number}"
+    for place, line in _lines(archive, member):
         label, _, sentence = line.partition(" ")
         number = number_below(label, len(classes))
         if number is None:
@@ -75,8 +74,7 @@ def numbered(archive, member, classes):
 
 
 def _lines(archive, member):
-    with archive.open(member) as stream:
-        yield from read_lines(stream, archive.label(member), _encoding(archive, member))
+    return read_member(archive, member, _encoding(archive, member))
 
 
 def _encoding(archive, member):

@@ -12,7 +12,7 @@ from fairseq_posattn.files import writing
 from fairseq_posattn.preparation.corpus import ClassificationCorpus
 from fairseq_posattn.preparation.example import Example, shortened
 from fairseq_posattn.preparation.pipeline.download import Source
-from fairseq_posattn.preparation.text.lines import read_lines
+from fairseq_posattn.preparation.text.lines import read_member
 
 LABELS = ("CONTRADICTION", "NEUTRAL", "ENTAILMENT")
 FILES = {
@@ -35,23 +35,20 @@ def splits(archive):
 
 def examples(archive, member, part=None):
     """The pairs of one file; only those of one part of SemEval, if it is named."""
-    name = archive.label(member)
-    with archive.open(member) as stream:
-        lines = read_lines(stream, name)
-        columns = _columns(next(lines), name, part)
-        for number, line in enumerate(lines, start=2):
-            place = f"{name}:{number}"
-            fields = line.split("\t")
-            if len(fields) != len(columns):
-                raise UsageError(
-                    f"{place}: {len(fields)} fields where the first line names {len(columns)}"
-                )
-            row = dict(zip(columns, fields, strict=True))
-            if part is None or row["SemEval_set"].strip() == part:
-                yield _example(row, place)
+    lines = read_member(archive, member)
+    columns = _columns(*next(lines), part)
+    for place, line in lines:
+        fields = line.split("\t")
+        if len(fields) != len(columns):
+            raise UsageError(
+                f"{place}: {len(fields)} fields where the first line names {len(columns)}"
+            )
+        row = dict(zip(columns, fields, strict=True))
+        if part is None or row["SemEval_set"].strip() == part:
+            yield _example(row, place)
 
 
-def _columns(header, name, part):
+def _columns(place, header, part):
     columns = header.split("\t")
     needed = {"sentence_A", "sentence_B", "relatedness_score"} | (
         {"SemEval_set"} if part else set()
@@ -60,7 +57,7 @@ def _columns(header, name, part):
     if not any(column in columns for column in ENTAILMENT_COLUMNS):
         missing.append(ENTAILMENT_COLUMNS[0])
     if missing:
-        raise UsageError(f"{name}:1: the columns {', '.join(missing)} are not named")
+        raise UsageError(f"{place}: the columns {', '.join(missing)} are not named")
     return columns
 
 

@@ -17,7 +17,7 @@ from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.corpus import ClassificationCorpus, Flag
 from fairseq_posattn.preparation.example import Example, shortened
 from fairseq_posattn.preparation.pipeline.download import Source
-from fairseq_posattn.preparation.text.lines import read_lines
+from fairseq_posattn.preparation.text.lines import read_member
 
 FINE = ("very_negative", "negative", "neutral", "positive", "very_positive")
 BINARY = ("negative", "positive")
@@ -75,11 +75,8 @@ def weighted_examples(archive, member, names):
 
 def trees(archive, member):
     """Of each line of one file its place and its labelled phrases."""
-    name = archive.label(member)
-    with archive.open(member) as stream:
-        for number, line in enumerate(read_lines(stream, name), start=1):
-            place = f"{name}:{number}"
-            yield place, labelled_phrases(line, place)
+    for place, line in read_member(archive, member):
+        yield place, labelled_phrases(line, place)
 
 
 def labelled_phrases(tree, place):

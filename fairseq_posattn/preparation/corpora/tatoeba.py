@@ -15,7 +15,7 @@ from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.corpus import SPLITS, TranslationCorpus
 from fairseq_posattn.preparation.pairs import map_pairs, write_pairs
 from fairseq_posattn.preparation.pipeline.download import Source, obtain
-from fairseq_posattn.preparation.text.lines import read_lines
+from fairseq_posattn.preparation.text.lines import read_member
 from fairseq_posattn.preparation.text.moses import RULES
 
 LANGUAGES = ("de", "en")
@@ -31,13 +31,11 @@ def find_files(options):
 
 def read_pairs(archive):
     """Each German sentence with its English one."""
-    name = archive.label(MEMBER)
-    with archive.open(MEMBER) as stream:
-        for number, line in enumerate(read_lines(stream, name), start=1):
-            english, *others = line.split("\t")
-            if not others or not english.strip() or not others[0].strip():
-                raise UsageError(f"{name}:{number}: must be English, a TAB and German")
-            yield others[0], english
+    for place, line in read_member(archive, MEMBER):
+        english, *others = line.split("\t")
+        if not others or not english.strip() or not others[0].strip():
+            raise UsageError(f"{place}: must be English, a TAB and German")
+        yield others[0], english
 
 
 def bare(sentence):

@@ -12,7 +12,7 @@ from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.corpus import ClassificationCorpus, Flag
 from fairseq_posattn.preparation.example import Example, number_below, shortened
 from fairseq_posattn.preparation.pipeline.download import Source
-from fairseq_posattn.preparation.text.lines import read_lines
+from fairseq_posattn.preparation.text.lines import read_member
 
 COARSE = ("DESC", "ENTY", "ABBR", "HUM", "LOC", "NUM")
 FILES = {
@@ -42,13 +42,9 @@ def archive_member(archive, names):
 
 
 def examples(archive, member, fine):
-    name = archive.label(member)
-    with archive.open(member) as stream:
-        lines = read_lines(stream, name, encoding="iso-8859-1")
-        for number, line in enumerate(lines, start=1):
-            place = f"{name}:{number}"
-            label, _, question = line.strip().partition(" ")
-            yield Example(class_name(label, fine, place), (question,), place)
+    for place, line in read_member(archive, member, encoding="iso-8859-1"):
+        label, _, question = line.strip().partition(" ")
+        yield Example(class_name(label, fine, place), (question,), place)
 
 
 def class_name(label, fine, place):

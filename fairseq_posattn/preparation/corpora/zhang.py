@@ -13,7 +13,7 @@ from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.corpus import ClassificationCorpus
 from fairseq_posattn.preparation.example import Example, number_below, shortened
 from fairseq_posattn.preparation.pipeline.download import Source
-from fairseq_posattn.preparation.text.lines import LONGEST, read_lines
+from fairseq_posattn.preparation.text.lines import LONGEST, read_lines, read_member
 
 CLASSES = {
     "ag_news": ("World", "Sports", "Business", "Sci/Tech"),
@@ -59,10 +59,8 @@ def csv_examples(archive, member, classes):
 
 
 def tab_examples(archive, member, classes):
-    name = archive.label(member)
-    with archive.open(member) as stream:
-        for number, line in enumerate(read_lines(stream, name), start=1):
-            yield _example(line.split("\t"), classes, f"{name}:{number}")
+    for place, line in read_member(archive, member):
+        yield _example(line.split("\t"), classes, place)
 
 
 def _example(row, classes, place):

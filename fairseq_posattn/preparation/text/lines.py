@@ -62,6 +62,14 @@ def read_lines(
         raise UsageError(f"{name}: the file is empty")
 
 
+def read_member(archive: Any, member: str, encoding: str = "utf-8") -> Iterator[tuple[str, str]]:
+    """``(FILE:LINE, line)`` of a file of an :class:`.Archive`, which :func:`read_lines` reads."""
+    name = archive.label(member)
+    with archive.open(member) as stream:
+        for number, line in enumerate(read_lines(stream, name, encoding), start=1):
+            yield f"{name}:{number}", line
+
+
 def decoded(line: bytes, encoding: str = "utf-8") -> str:
     """The text of a line.
 
