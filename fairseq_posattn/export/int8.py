@@ -14,7 +14,7 @@ from fairseq_posattn.errors import UsageError
 from fairseq_posattn.export import onnx
 from fairseq_posattn.export.checkpoint import Exported
 from fairseq_posattn.hugging_face.int8 import in_int8
-from fairseq_posattn.scoring import bleu
+from fairseq_posattn.scoring.bleu import bleu_metric, group_of
 from fairseq_posattn.scoring.pairs import Pairs
 
 BATCH = 32
@@ -104,8 +104,8 @@ def _writers(exported, folder, references):
 
     def quality(texts):
         language = exported.tokenizer.target_lang or None
-        score = bleu.bleu(Pairs(texts, list(references)), "sacrebleu", language)
-        return f"BLEU {score.score:.2f}"
+        metric, pairs = bleu_metric("sacrebleu", language), Pairs(texts, list(references))
+        return f"BLEU {group_of(metric, [pairs]).mean:.2f}"
 
     forms = {"PyTorch": exported.model, "PyTorch, int8": in_int8(exported.model)}
     return {name: partial(ask, model) for name, model in forms.items()}, quality

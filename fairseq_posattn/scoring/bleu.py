@@ -30,14 +30,6 @@ HYPHENATED = re.compile(r"(\S)-(\S)")
 
 
 @dataclass(frozen=True)
-class Score:
-    """A score in percent, with sacreBLEU's signature."""
-
-    score: float
-    signature: str
-
-
-@dataclass(frozen=True)
 class Sides:
     """What the lines of each side are: Moses' tokens, or running text."""
 
@@ -128,15 +120,6 @@ def group_of(metric: "Metric", runs: Sequence[Pairs]) -> Group:
         metric,
         [metric._extract_corpus_statistics(run.hypotheses, [run.references]) for run in runs],
     )
-
-
-def score_of(metric: "Metric", pairs: Pairs) -> Score:
-    return Score(group_of(metric, [pairs]).mean, str(metric.get_signature()))
-
-
-def bleu(pairs: Pairs, form: str, language: str | None = None) -> Score:
-    """One form of BLEU, of running text for ``sacrebleu`` and of tokens for the others."""
-    return score_of(bleu_metric(form, language), text_of(form, pairs, pairs))
 
 
 def split_compounds(lines: Sequence[str]) -> list[str]:

@@ -63,25 +63,16 @@ def lead(text: str, count: int, eos: str = ".") -> str:
     return f" {eos} ".join(split_sentences(text)[:count])
 
 
-def rouge(pairs: Pairs, eos: str = ".", jobs: int = 1, stemming: bool = True) -> dict[str, float]:
-    """F1 in percent, the means over all summaries.
+def rouge_of_each(
+    pairs: Pairs, eos: str = ".", jobs: int = 1, stemming: bool = True
+) -> dict[str, list[float]]:
+    """F1 in percent: for each metric a list of every summary's.
 
     Args:
         eos: what ends a sentence within a line.
         jobs: processes.
         stemming: whether words of one stem are equal.
-
-    Returns:
-        ``{"rouge1": ..., "rouge2": ..., "rougeL": ...}``
     """
-    found = rouge_of_each(pairs, eos, jobs, stemming)
-    return {name: sum(values) / len(values) for name, values in found.items()}
-
-
-def rouge_of_each(
-    pairs: Pairs, eos: str = ".", jobs: int = 1, stemming: bool = True
-) -> dict[str, list[float]]:
-    """As :func:`rouge`, a list for each metric with the F1 of every summary."""
     from rouge_score.rouge_scorer import RougeScorer  # only here: --help does not wait for it
 
     scorer = RougeScorer(list(METRICS.values()), tokenizer=Tokenizer(stemming))
@@ -98,7 +89,7 @@ def _score(scorer: Any, eos: str, pair: tuple[str, str]) -> dict[str, float]:
 
 
 def rouge_by_files2rouge(pairs: Pairs, eos: str = ".", stemming: bool = True) -> dict[str, float]:
-    """The same by the real files2rouge, which must be installed and set up.
+    """The means over all summaries by the real files2rouge, which must be installed and set up.
 
     Raises:
         UsageError: it is not, or fails.

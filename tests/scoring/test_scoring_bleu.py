@@ -3,16 +3,15 @@ import math
 
 import pytest
 import sacrebleu
+from known_scores import bleu, score_of
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.scoring.__main__ import score as run
 from fairseq_posattn.scoring.bleu import (
     FORMS,
     Sides,
-    bleu,
     running_metrics,
     running_text,
-    score_of,
     split_compounds,
     tokenised_sides,
 )

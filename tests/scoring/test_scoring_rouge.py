@@ -5,13 +5,14 @@ import stat
 import subprocess
 from collections import Counter
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.scoring.__main__ import score as run
 from fairseq_posattn.scoring.pairs import Pairs
-from fairseq_posattn.scoring.rouge import lead, rouge, rouge_by_files2rouge, sentences
+from fairseq_posattn.scoring.rouge import lead, rouge_by_files2rouge, rouge_of_each, sentences
 
 pytest.importorskip("rouge_score")
 
@@ -21,6 +22,11 @@ ROUGE_155 = [
     json.loads(line)
     for line in (Path(__file__).parent / "rouge_155.jsonl").read_text().splitlines()
 ]
+
+
+def rouge(pairs, **options):
+    """The means over all summaries."""
+    return {name: fmean(each) for name, each in rouge_of_each(pairs, **options).items()}
 
 
 def f1(matches, hypothesis, reference):
