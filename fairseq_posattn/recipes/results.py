@@ -13,7 +13,7 @@ from fairseq_posattn.recipes.classification import LOWER_IS_BETTER
 from fairseq_posattn.recipes.log import Log
 from fairseq_posattn.recipes.provenance import processor, versions
 from fairseq_posattn.recipes.recipe import SUMMARY_SCORES
-from fairseq_posattn.recipes.runs import Run
+from fairseq_posattn.recipes.runs import Run, value_of
 from fairseq_posattn.scoring.ranking import METRICS
 from fairseq_posattn.training_log import scores_of
 
@@ -123,7 +123,7 @@ def _examples(data: Path) -> int | None:
 
 def _best(log: Log, flags: Sequence[str]) -> Result:
     """Epoch, updates and metrics of the validation at which the best checkpoint was written."""
-    metric = flags[flags.index("--best-checkpoint-metric") + 1]
+    metric = value_of(flags, "--best-checkpoint-metric")
     sign = -1 if metric in LOWER_IS_BETTER else 1
     # fairseq writes it again when the best value comes again.
     best = max(reversed(log.measured("valid")), key=lambda numbers: sign * numbers[metric])

@@ -13,6 +13,7 @@ from fairseq_posattn.recipes.asked import Entry
 from fairseq_posattn.recipes.comparisons import add_comparisons, read_kept
 from fairseq_posattn.recipes.recipe import COSTS, MEASURED_COSTS, GenerationRecipe, Recipe, TableRow
 from fairseq_posattn.recipes.results import read_object
+from fairseq_posattn.recipes.runs import value_of
 
 KEPT = ["metric", "signature", "parameters", "parameters without word vectors", "updates"]
 MADE_WITH = ["hardware", "versions", "date"]
@@ -149,8 +150,7 @@ def _describe_generation(row: TableRow, newest: dict[str, Any]) -> None:
 
 def _describe_classification(row: TableRow, newest: dict[str, Any]) -> None:
     if "train" in newest["settings"]:
-        flags = newest["settings"]["train"].split()
-        metric = flags[flags.index("--best-checkpoint-metric") + 1]
+        metric = value_of(newest["settings"]["train"].split(), "--best-checkpoint-metric")
         row["metric"] = f"test set, checkpoint best in validation by its {metric}"
     row["data"] += f", {newest['examples']['test']:,} examples of the test set"
     if newest["examples"]["train"]:

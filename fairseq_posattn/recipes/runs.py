@@ -110,14 +110,24 @@ def preset_of(words: Sequence[str]) -> list[str]:
 def schedule_to_the_end(settings: Sequence[str]) -> str | None:
     """The schedule of learning rates, if it depends on how long is trained."""
     (flags,) = (line for line in settings if line.startswith("train "))
-    words = flags.replace("=", " ").split()
-    if "--lr-scheduler" not in words:
-        return None
-    *_, place = (place for place, word in enumerate(words) if word == "--lr-scheduler")
-    schedule = words[place + 1]
+    words = flags.split()
+    schedule = value_of(words, "--lr-scheduler")
     if schedule == "tri_stage":
-        return schedule if "--phase-ratio" in words else None
-    return schedule if schedule in SCHEDULES and SCHEDULES[schedule] not in words else None
+        return schedule if value_of(words, "--phase-ratio") else None
+    is_open = schedule in SCHEDULES and not value_of(words, SCHEDULES[schedule])
+    return schedule if is_open else None
+
+
+def value_of(words: Sequence[str], *flags: str) -> str:
+    """What fairseq-train would take for a flag, by any of its names: the last; "" for none."""
+    value = ""
+    for previous, word in zip(["", *words], words, strict=False):
+        name, _, own = word.partition("=")
+        if previous in flags:
+            value = word
+        elif own and name in flags:
+            value = own
+    return value
 
 
 def show(words: Sequence[str]) -> str:

@@ -19,7 +19,7 @@ from pathlib import Path
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.recipes import update
 from fairseq_posattn.recipes.options import OneLineParser, number
-from fairseq_posattn.recipes.runs import show
+from fairseq_posattn.recipes.runs import show, value_of
 
 WORKER = Path(__file__).with_name("worker.py")
 AFTER = """\
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str], command: str) -> int:
         return 0
     status = _run(words)
     if status:
-        last = Path(given(flags, "--save-dir") or "checkpoints") / "checkpoint_last.pt"
+        last = Path(value_of(flags, "--save-dir") or "checkpoints") / "checkpoint_last.pt"
         stopped = f"training stopped (exit code {status}, why is said above)"
         if last.exists():
             raise UsageError(
@@ -138,7 +138,7 @@ def torchrun(options: argparse.Namespace, flags: Sequence[str]) -> list[str]:
 
 def _shared(flags: Sequence[str], workers: int) -> list[str]:
     """Flags that share an update among all workers."""
-    text = given(flags, "--update-freq") or "1"
+    text = value_of(flags, "--update-freq") or "1"
     if not (text.isdecimal() and int(text)):
         raise UsageError(f"--update-freq {text}: only one number can be shared among workers")
     shared = []
@@ -146,7 +146,7 @@ def _shared(flags: Sequence[str], workers: int) -> list[str]:
         (("--max-tokens",), "tokens"),
         (("--batch-size", "--max-sentences"), "sentences"),
     ):
-        size = given(flags, *names)
+        size = value_of(flags, *names)
         if not size:
             continue
         if not (size.isdecimal() and int(size)):
@@ -158,18 +158,6 @@ def _shared(flags: Sequence[str], workers: int) -> list[str]:
     if not shared:
         raise UsageError("FLAGS must say how large a batch is: --max-tokens or --batch-size")
     return shared
-
-
-def given(flags: Sequence[str], *names: str) -> str:
-    """The value that fairseq-train would take for a flag, the last; empty if there is none."""
-    value = ""
-    for previous, word in zip(["", *flags], flags, strict=False):
-        name, _, own = word.partition("=")
-        if previous in names:
-            value = word
-        elif own and name in names:
-            value = own
-    return value
 
 
 def _run(words: Sequence[str]) -> int:

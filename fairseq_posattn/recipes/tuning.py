@@ -13,7 +13,7 @@ from typing import Any
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.recipes.log import Log
 from fairseq_posattn.recipes.recipe import Row
-from fairseq_posattn.recipes.runs import Run, schedule_to_the_end
+from fairseq_posattn.recipes.runs import Run, schedule_to_the_end, value_of
 
 Outcome = dict[str, Any]  # "tuning" of examples/results/README.md
 
@@ -44,7 +44,7 @@ class Tuning:
             return None
         settings = dict(line.split(" ", 1) for line in self.runs[0].settings)
         words = settings["train"].split()
-        metric = _value(words, "--best-checkpoint-metric") or "loss"
+        metric = value_of(words, "--best-checkpoint-metric") or "loss"
         measured = (_measured(run, metric) for run in self.runs)
         tried = dict(zip(self.rates, measured, strict=True))
         found = {rate: value for rate, value in tried.items() if value is not None}
@@ -97,9 +97,9 @@ def tune(row: Row, flags: str, rates: Sequence[float], run_of: Callable[[Row], R
         UsageError: the row has no single learning rate that another could replace.
     """
     words = shlex.split(f"{flags} {row.flags}")
-    rate, schedule = _value(words, "--lr"), _value(words, "--lr-scheduler")
-    if schedule == "manual" or rate is None or "," in rate:
-        of = "--lr-scheduler manual" if schedule == "manual" else f"--lr {rate}"
+    rate, schedule = value_of(words, "--lr"), value_of(words, "--lr-scheduler")
+    if schedule == "manual" or not rate or "," in rate:
+        of = "--lr-scheduler manual" if schedule == "manual" else f"--lr {rate or 'none'}"
         raise UsageError(f"--tune: {row.name} is not trained with one learning rate, but by {of}")
     runs = []
     for rate_to_try in rates:
@@ -127,12 +127,6 @@ def has_diverged(log: str) -> bool:
 
 def _with_rate(row: Row, rate: float | str) -> Row:
     return replace(row, flags=f"{row.flags} --lr {rate}")
-
-
-def _value(words: Sequence[str], flag: str) -> str | None:
-    """The last one that a flag is given."""
-    places = [place for place, word in enumerate(words) if word == flag]
-    return words[places[-1] + 1] if places else None
 
 
 def _measured(run: Run, metric: str) -> float | None:
