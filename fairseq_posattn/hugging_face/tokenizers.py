@@ -11,7 +11,8 @@ from pathlib import Path
 from transformers import PreTrainedTokenizer
 
 from fairseq_posattn.preparation import manifest
-from fairseq_posattn.preparation.plain_text import CODES, joiner, splitter, whole_words
+from fairseq_posattn.preparation.plain_text import CODES, joiner, splitter
+from fairseq_posattn.preparation.text.subwords import whole_words
 from fairseq_posattn.preparation.text.words import RULES
 
 MARKS = {"bos_token": "<s>", "pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}

@@ -7,6 +7,7 @@ begin with an underscore. In BERT's, words have no mark and their further pieces
 from fairseq.data import data_utils
 
 from fairseq_posattn.mends.patching import around
+from fairseq_posattn.preparation.text.subwords import whole_words
 
 
 def apply():
@@ -16,7 +17,7 @@ def apply():
 def _know_berts(post_process, sentence, symbol):
     if symbol != "wordpiece" or _begins_words_with_underscores(sentence):
         return post_process(sentence, symbol)
-    return f" {sentence}".replace(" ##", "").strip()
+    return whole_words(sentence, symbol)
 
 
 def _begins_words_with_underscores(sentence):

@@ -65,22 +65,6 @@ def splitter(folder: Path, told: Manifest, language: str) -> Callable[[str], str
     return split
 
 
-def whole_words(pieces: str, subwords: str | None) -> str:
-    """Words of which these are the pieces, both with spaces between.
-
-    Args:
-        pieces: what a model wrote.
-        subwords: the kind of pieces, as :attr:`Manifest.subwords`.
-    """
-    if subwords == "subword_nmt":
-        return f"{pieces} ".replace("@@ ", "").rstrip()
-    if subwords == "sentencepiece":
-        return pieces.replace(" ", "").replace("\u2581", " ").strip()
-    if subwords == "wordpiece":
-        return f" {pieces}".replace(" ##", "").strip()
-    return pieces
-
-
 def joiner(told: Manifest, language: str) -> Callable[[str], str]:
     """What makes of words, with spaces between, a line of plain text: the way back, but for case.
 

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
+from fairseq_posattn.preparation.text.subwords import SPACE, whole_words
+
 MARKS = ("auto", "none", "subword_nmt", "sentencepiece", "wordpiece")
-SPACE = "\u2581"  # SentencePiece's mark where a space was
 
 
 def remove_marks(lines: list[str], marks: str = "auto") -> list[str]:
@@ -11,19 +12,11 @@ def remove_marks(lines: list[str], marks: str = "auto") -> list[str]:
 
     Args:
         lines: of one text.
-        marks: ``subword_nmt`` ("@@ " within words), ``sentencepiece`` ("\u2581" before words),
-            ``wordpiece`` ("##" within words, as BERT's), ``none``; ``auto`` goes by what there is
-            in the text, but for wordpiece: digits may stand as "##th" in text as well.
+        marks: a kind of :func:`.whole_words`, or ``none``; ``auto`` goes by what there is in the
+            text, but for wordpiece: digits may stand as "##th" in text as well.
     """
-    if marks == "auto":
-        marks = find_marks(lines)
-    if marks == "sentencepiece":
-        return [line.replace(" ", "").replace(SPACE, " ").strip() for line in lines]
-    if marks == "subword_nmt":
-        return [f"{line} ".replace("@@ ", "").rstrip() for line in lines]
-    if marks == "wordpiece":
-        return [f" {line}".replace(" ##", "").strip() for line in lines]
-    return lines
+    kind = find_marks(lines) if marks == "auto" else marks
+    return [whole_words(line, kind) for line in lines]
 
 
 def find_marks(lines: Sequence[str]) -> str:

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from fairseq_posattn.data.unknown_words import UnknownWords
 from fairseq_posattn.preparation import manifest
-from fairseq_posattn.preparation.plain_text import joiner, splitter, whole_words
+from fairseq_posattn.preparation.plain_text import joiner, splitter
+from fairseq_posattn.preparation.text.subwords import whole_words
 
 MANY_UNKNOWN = 0.1
 

@@ -11,7 +11,8 @@ from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation import manifest
 from fairseq_posattn.preparation.__main__ import prepare
 from fairseq_posattn.preparation.manifest import Manifest
-from fairseq_posattn.preparation.plain_text import joiner, splitter, whole_words
+from fairseq_posattn.preparation.plain_text import joiner, splitter
+from fairseq_posattn.preparation.text.subwords import whole_words
 
 CAPTIONS = {
     "de": "Ein Mann sieht „zwei“ Bälle & lacht, in der U-Bahn Nr. {}.",

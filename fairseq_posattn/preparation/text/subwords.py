@@ -10,6 +10,7 @@ from pathlib import Path
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.pipeline.progress import Progress
 
+SPACE = "\u2581"  # SentencePiece's mark where a space was
 # Words whose split is remembered, per process. Vocabularies grow with the text; memory must not.
 REMEMBERED_WORDS = 200_000
 
@@ -97,3 +98,19 @@ class SentencePieceEncoder:
 
     def __call__(self, line):
         return " ".join(self.processor.encode(line, out_type=str))
+
+
+def whole_words(pieces: str, subwords: str | None) -> str:
+    """Words of which these are the pieces, both with spaces between.
+
+    Args:
+        subwords: ``subword_nmt`` ("@@ " within words), ``sentencepiece`` ("\u2581" before words) or
+            ``wordpiece`` ("##" within words, as BERT's); else pieces are words.
+    """
+    if subwords == "subword_nmt":
+        return f"{pieces} ".replace("@@ ", "").rstrip()
+    if subwords == "sentencepiece":
+        return pieces.replace(" ", "").replace(SPACE, " ").strip()
+    if subwords == "wordpiece":
+        return f" {pieces}".replace(" ##", "").strip()
+    return pieces
