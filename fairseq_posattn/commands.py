@@ -27,6 +27,13 @@ def positive(text: str) -> int:
     return int(text)
 
 
+def natural(text: str) -> int:
+    """The type of options that may be 0, too."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
+    return int(text)
+
+
 def number_list(text: str) -> list[int]:
     """The type of options that take several numbers, with commas between."""
     return [int(number) for number in text.split(",")]

@@ -1,12 +1,13 @@
 """The options of ``posattn recipe``, for a table of translations or of classifiers."""
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 from typing import NoReturn
 
+from fairseq_posattn.commands import natural, positive
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.recipes.recipe import ClassificationRecipe, GenerationRecipe, Recipe
 
@@ -109,7 +110,7 @@ def make_parser(
     parser.add_argument(
         "--jobs",
         "--parallel",
-        type=number("a positive whole number", 1),
+        type=positive,
         metavar="N",
         help="train so many models at a time; they share the GPUs (default: 1)",
     )
@@ -124,7 +125,7 @@ def make_parser(
     )
     parser.add_argument(
         "--tune-updates",
-        type=number("a positive whole number", 1),
+        type=positive,
         metavar="N",
         help="updates of each of these trainings",
     )
@@ -185,13 +186,13 @@ def _add_generation(parser: argparse.ArgumentParser, recipe: GenerationRecipe) -
     )
     parser.add_argument(
         "--seed",
-        type=number("a whole number", 0),
+        type=natural,
         metavar="N",
         help="(default: 1); the table shows the mean of all seeds that were run",
     )
     parser.add_argument(
         "--gpus",
-        type=number("a whole number", 0),
+        type=natural,
         metavar="N",
         help="GPUs to train on, 0 for the CPU (default: all that are here; 1 with --dry-run). What "
         "is trained on the CPU is another result, in float32",
@@ -204,7 +205,7 @@ def _add_generation(parser: argparse.ArgumentParser, recipe: GenerationRecipe) -
     )
     parser.add_argument(
         "--max-update",
-        type=number("a positive whole number", 1),
+        type=positive,
         metavar="N",
         help=f"updates of training (default: {settings.max_update or epochs}); with more than "
         "before it goes on from the last checkpoint",
@@ -234,7 +235,6 @@ def _add_classification(parser: argparse.ArgumentParser, recipe: ClassificationR
         ("--epochs", "of training (default: the paper's epochs or updates); with more epochs than "
          "before it goes on from the last checkpoint"),
     ):  # fmt: skip
-        positive = number("a positive whole number", 1)
         parser.add_argument(option, type=positive, metavar="N", help=about)
     parser.add_argument("--cpu", action="store_true", help="even where there is a GPU")
 
@@ -273,17 +273,6 @@ and recipes with a model in common share it if they share --out. A run's folder 
 flags and a fingerprint of all its settings, so that other settings are another run. Beside its
 checkpoints, result.json keeps its scores, settings, seed, versions and hardware; the table is kept
 in --out as {recipe.table}.json."""
-
-
-def number(kind: str, least: int) -> Callable[[str], int]:
-    """The type of an option that is a number of this ``kind``, no smaller than ``least``."""
-
-    def convert(text: str) -> int:
-        if not (text.isascii() and text.isdecimal() and int(text) >= least):
-            raise argparse.ArgumentTypeError(f"{text}: must be {kind}")
-        return int(text)
-
-    return convert
 
 
 def _rates(text: str) -> tuple[float, ...]:

@@ -16,9 +16,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from fairseq_posattn.commands import positive
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.recipes import update
-from fairseq_posattn.recipes.options import OneLineParser, number
+from fairseq_posattn.recipes.options import OneLineParser
 from fairseq_posattn.recipes.runs import show, value_of
 
 WORKER = Path(__file__).with_name("worker.py")
@@ -65,7 +66,6 @@ def _parse(arguments: Sequence[str], command: str) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    positive = number("a positive whole number", 1)
     for option, kind, default, about in (
         ("--workers N", positive, None, "processes on this machine (default: one for each of its "
          "GPUs; with --cpu among FLAGS, or with --dry-run, 1)"),

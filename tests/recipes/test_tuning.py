@@ -155,7 +155,7 @@ def test_what_is_not_trained_is_not_tuned(asked_of):
         (["--tune", "1e-3,nan", "--tune-updates", 9], "positive numbers"),
         (["--tune", "1e-3,inf", "--tune-updates", 9], "positive numbers"),
         (["--tune", "1e-3,fast", "--tune-updates", 9], "--tune 1e-3,fast: must be"),
-        (["--tune", "1e-3,2e-3", "--tune-updates", 0], "--tune-updates 0: must be a positive"),
+        (["--tune", "1e-3,2e-3", "--tune-updates", 0], "--tune-updates '0' is not a positive"),
         (["--tune", "1e-3,2e-3"], "--tune-updates N"),
         (["--tune-updates", 9], "--tune LIST"),
         ([*TUNE, "--", "--lr", "1e-3"], "do not give --lr"),
