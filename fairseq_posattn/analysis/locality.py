@@ -7,6 +7,7 @@ Table 5.
 from collections.abc import Sequence
 
 import torch
+from tabulate import tabulate
 from torch import Tensor, nn
 from tqdm import tqdm
 
@@ -82,11 +83,5 @@ def locality_table(rows: Sequence[dict]) -> str:
         for name in names:
             numbers = [f"{percents[window, name, layer]:.2f}" for layer in layers]
             table.append([str(window), name, *numbers])
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if column == 1 else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in table
-    )
+    alignment = ["right", "left", *["right"] * len(layers)]
+    return tabulate(table, tablefmt="plain", colalign=alignment, disable_numparse=True)

@@ -22,6 +22,7 @@ from pathlib import Path
 
 from fairseq_posattn import commands
 from fairseq_posattn.errors import UsageError
+from fairseq_posattn.preparation.text.lines import read_file
 from fairseq_posattn.translation_command import DECODING, add_search
 
 # Those of fairseq's options that generation_config.json can say.
@@ -85,7 +86,7 @@ def export(args):
     transformers_logging.disable_progress_bar()
     from fairseq_posattn.export import checkpoint
 
-    lines, labels = read_lines(args.text), read_lines(args.labels)
+    lines, labels = with_words(args.text), with_words(args.labels)
     names = [flag[2:].replace("-", "_") for flag in SEARCH]
     decoding = {name: getattr(args, name) for name in names}
     exported = checkpoint.export(args.checkpoint, args.folder, args.data, **decoding)
@@ -97,15 +98,9 @@ def export(args):
         write_graphs(args, exported, lines, labels)
 
 
-def read_lines(path):
+def with_words(path):
     """The lines of a file that have words; None of no file."""
-    if path is None:
-        return None
-    try:
-        with open(path, encoding="utf-8") as file:
-            return [line.rstrip("\n") for line in file if line.strip()]
-    except UnicodeDecodeError:
-        raise UsageError(f"{path}: not UTF-8") from None
+    return path and [line for line in read_file(path) if line.strip()]
 
 
 def write_graphs(args, exported, lines, labels):
