@@ -16,11 +16,12 @@ build words out of pieces, and to keep the thousands apart from what follows the
 """
 
 import argparse
-import os
 import random
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+
+from fairseq_posattn.files import write_text
 
 LARGEST = 999_999
 MOST_PAIRS = 100_000
@@ -164,12 +165,8 @@ def write_corpus(directory: Path, splits: Mapping[str, Sequence[int]]) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     for split, numbers in splits.items():
         for language, spell in (("de", german), ("en", english)):
-            path = directory / f"{split}.{language}"
-            unfinished = path.with_name(path.name + ".tmp")
-            unfinished.write_text(
-                "".join(f"{spell(number)}\n" for number in numbers), encoding="utf-8"
-            )
-            os.replace(unfinished, path)
+            text = "".join(f"{spell(number)}\n" for number in numbers)
+            write_text(directory / f"{split}.{language}", text)
 
 
 def main() -> None:
