@@ -55,13 +55,13 @@ def recording(compiling=True):
         yield launches
 
 
-def training_step(mechanism, dtype, features, length, dropout=0.1):
+def training_step(mechanism, dtype, features, length):
     """A training step with padding and, where there is one, causality."""
     case = KERNELS[mechanism]
     arguments = case.arguments(Sizes(1, HEADS, length, length, features), dtype)
     options = {"causal": True} if case.causal else {}
     padding = torch.zeros(1, length, dtype=torch.bool)
-    context = case(arguments, key_padding_mask=padding, dropout_p=dropout, impl="triton", **options)
+    context = case(arguments, key_padding_mask=padding, dropout_p=0.1, impl="triton", **options)
     context.sum().backward()
 
 

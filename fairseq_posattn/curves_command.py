@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int
         help="the picture, in .png or .pdf (default: curves.png)",
     )
     wanted = parser.parse_args(arguments)
-    check_picture("--output", wanted.output)
+    check_picture(wanted.output)
     paths = _logs(wanted.paths)
     logs = {path: TrainingLog(path) for path in paths}
     trained = [path for path, log in logs.items() if log.points("loss", "train", "valid")]

@@ -54,8 +54,8 @@ def can_draw() -> bool:
     return find_spec("matplotlib") is not None
 
 
-def check_picture(option: str, path: str | None, instead: str = "") -> None:
-    """Raise UsageError if a picture cannot be drawn or written, before there is one to write.
+def check_picture(path: str | None, instead: str = "") -> None:
+    """Raise UsageError if the picture of --output cannot be drawn or written, before there is one.
 
     Args:
         instead: what to do where matplotlib is not installed.
@@ -63,10 +63,10 @@ def check_picture(option: str, path: str | None, instead: str = "") -> None:
     if path is None:
         return
     if Path(path).suffix.lower() not in SUFFIXES:
-        raise UsageError(f"{option} {path}: the name must end in {' or '.join(SUFFIXES)}")
-    check_writable(path, option)
+        raise UsageError(f"--output {path}: the name must end in {' or '.join(SUFFIXES)}")
+    check_writable(path, "--output")
     if not can_draw():
-        raise UsageError(f"{option} {path}: {NEEDS}{instead}")
+        raise UsageError(f"--output {path}: {NEEDS}{instead}")
 
 
 def use_fonts_for(figure: Any) -> None:

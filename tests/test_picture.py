@@ -8,20 +8,20 @@ from fairseq_posattn.errors import UsageError
 def test_only_suffixes_that_can_be_drawn(tmp_path, name):
     path = str(tmp_path / name)
     with pytest.raises(UsageError, match=f"^--output {path}: the name must end in .png or .pdf$"):
-        picture.check_picture("--output", path)
+        picture.check_picture(path)
 
 
 def test_the_folder_must_be_there(tmp_path):
     path = str(tmp_path / "missing" / "figure.png")
     with pytest.raises(UsageError, match=f"^--output {path}: there is no such folder"):
-        picture.check_picture("--output", path)
+        picture.check_picture(path)
 
 
 def test_without_matplotlib(tmp_path, monkeypatch):
     monkeypatch.setattr(picture, "find_spec", lambda name: None)
-    picture.check_picture("--output", None)
+    picture.check_picture(None)
     with pytest.raises(UsageError, match=r"pip install 'fairseq_posattn\[analysis\]'"):
-        picture.check_picture("--output", str(tmp_path / "figure.png"))
+        picture.check_picture(str(tmp_path / "figure.png"))
 
 
 @pytest.mark.parametrize("suffix, start", [("png", b"\x89PNG"), ("pdf", b"%PDF"), ("PNG", b"\x89")])

@@ -156,7 +156,7 @@ def read_sentences(trained: TrainedModel, args) -> dict:
 def check_outputs(args):
     if not (args.output or args.json):
         raise UsageError("nothing to write: name a picture with --output, or a file with --json")
-    picture.check_picture("--output", args.output, " (or write the numbers alone, with --json)")
+    picture.check_picture(args.output, " (or write the numbers alone, with --json)")
     check_json(args)
 
 

@@ -35,14 +35,12 @@ SENTENCES = Layout(
 LANGUAGE_MODEL = Layout(("language_modeling",), "dict.txt", "{split}.*")
 LAYOUTS = (TRANSLATION, SENTENCES, LANGUAGE_MODEL)
 
-SUBSETS = ("train_subset", "valid_subset", "gen_subset")
-
 
 def check_data(settings: Mapping, subsets: tuple[str, ...]):
     """Check the folder, or the first of several, that ``data`` names.
 
     Args:
-        subsets: those of :data:`SUBSETS` that the command reads.
+        subsets: of ``train_subset``, ``valid_subset`` and ``gen_subset`` those that are read.
 
     Raises:
         UsageError: a folder, the dictionaries, a language or a split is not there.

@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 from fairseq_posattn.errors import UsageError
 
+LONGEST_SHOWN = 60  # characters
+
 
 class Example(NamedTuple):
     """What a data set says about one text.
@@ -42,10 +44,10 @@ def checked_text(value, place, what="the text", mend=""):
     return value
 
 
-def shortened(value, length=60):
+def shortened(value):
     """A value as it can stand in a message."""
     text = repr(value)
-    return text if len(text) <= length else f"{text[:length]}..."
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
 
 
 def number_below(text, limit):

@@ -9,6 +9,7 @@ from functools import partial
 
 import regex
 
+LONGEST_RATIO = 1.5  # of the longer side of a pair to the other
 LONGEST_WORD = 1000  # characters; clean-corpus-n.perl drops pairs with longer ones
 
 
@@ -62,19 +63,18 @@ RULES = {
 }
 
 
-def is_clean(pair, longest, ratio=1.5):
+def is_clean(pair, longest):
     """Whether clean-corpus-n.perl keeps a pair of sentences.
 
     Args:
         pair: two lines of tokens.
         longest: tokens that a side may have; none may be empty.
-        ratio: how many times as long as the other a side may be.
     """
     sides = [line.split() for line in pair]
     shorter, longer = sorted(map(len, sides))
     return (
         shorter > 0
         and longer <= longest
-        and longer <= ratio * shorter
+        and longer <= LONGEST_RATIO * shorter
         and all(len(word) <= LONGEST_WORD for side in sides for word in side)
     )

@@ -15,10 +15,10 @@ SPACE = "\u2581"  # SentencePiece's mark where a space was
 REMEMBERED_WORDS = 200_000
 
 
-def count_words(lines, title="counting words"):
+def count_words(lines):
     """How often each word occurs. Holds the vocabulary in memory, never the text."""
     counts = Counter()
-    with Progress(title) as progress:
+    with Progress("counting words") as progress:
         for line in lines:
             counts.update(line.split())
             progress.add(1)
