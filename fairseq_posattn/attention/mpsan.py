@@ -16,6 +16,7 @@ from torch.autograd.function import once_differentiable
 from typing_extensions import Unpack
 
 from fairseq_posattn.attention.call import Attended, Call, Options, context_of
+from fairseq_posattn.attention.choices import check_choice
 from fairseq_posattn.attention.disan import FusionGate, glorot_linear
 from fairseq_posattn.attention.dropout import drop
 from fairseq_posattn.attention.headwise import map_heads, map_to_heads
@@ -371,8 +372,7 @@ class MultiplePositionalSelfAttention(nn.Module):
         impl: str = "auto",
     ):
         super().__init__()
-        if fusion not in FUSIONS:
-            raise ValueError(f"unknown fusion {fusion!r}; known: {', '.join(FUSIONS)}")
+        check_choice("fusion", fusion, FUSIONS)
         self.attention = PositionalSelfAttention(
             embed_dim, masks, multi_dimensional, map_dropout, activation, impl
         )

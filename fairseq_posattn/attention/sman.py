@@ -148,9 +148,6 @@ class StaticMaskAttention(Mechanism):
             key,
             value,
             mask,
-            dropout_p=self.dropout,
-            training=self.training,
-            impl=self.impl,
-            need_weights=need_weights,
+            **self.options(None, need_weights),  # the mask closes padding, too
         )
         return map_context(self.activation, attended)

@@ -9,6 +9,7 @@ from argparse import Namespace
 from torch import Tensor, nn
 
 from fairseq_posattn.attention.call import Attended, map_context
+from fairseq_posattn.attention.choices import check_choice
 from fairseq_posattn.attention.dropout import drop
 from fairseq_posattn.attention.mechanism import AttentionFunction
 from fairseq_posattn.attention.rpr import RelativePositionAttention
@@ -83,8 +84,7 @@ class SemanticPositionalAttention(nn.Module):
         impl: str = "auto",
     ):
         super().__init__()
-        if fusion not in FUSIONS:
-            raise ValueError(f"unknown fusion {fusion!r}; known: {', '.join(FUSIONS)}")
+        check_choice("fusion", fusion, FUSIONS)
         self.fusion = fusion
         self.residual = residual
         self.dropout = dropout

@@ -9,7 +9,6 @@ from argparse import Namespace
 from dataclasses import dataclass, field
 
 import torch
-import torch.nn.functional as F
 from fairseq.models import BaseFairseqModel, register_model
 from omegaconf import II
 from torch import Tensor, nn
@@ -178,11 +177,6 @@ class PosAttnRecommender(BaseFairseqModel):
     def _score(self, vectors, history, candidates):
         users = self.encode_users(vectors[history], history.eq(0))  # [B, D]
         return torch.einsum("bcd,bd->bc", vectors[candidates], users)
-
-    def get_normalized_probs(self, net_output, log_probs: bool, sample=None) -> Tensor:
-        """Probabilities of the candidates, or their logarithms, in float32."""
-        normalise = F.log_softmax if log_probs else F.softmax
-        return normalise(net_output.float(), dim=-1)
 
     def max_positions(self):
         """Titles and histories are cut."""

@@ -306,7 +306,7 @@ def test_parameters_are_as_many_as_published(masks, fusion, multi_dimensional, p
 
 
 def test_an_unknown_fusion_is_refused():
-    with pytest.raises(ValueError, match="unknown fusion 'max'; known: position, gate, sum"):
+    with pytest.raises(ValueError, match="unknown fusion 'max'; choose one of: position"):
         MultiplePositionalSelfAttention(6, fusion="max")
 
 

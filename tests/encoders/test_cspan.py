@@ -131,5 +131,5 @@ def test_dropout_only_in_training():
 
 
 def test_unknown_fusion():
-    with pytest.raises(ValueError, match="unknown fusion 'sum'; known: none, position"):
+    with pytest.raises(ValueError, match="unknown fusion 'sum'; choose one of: none, position"):
         SemanticPositionalAttention(4, fusion="sum")
