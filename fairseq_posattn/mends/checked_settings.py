@@ -7,6 +7,7 @@ does not know brings up 180 lines of usage first.
 """
 
 import functools
+import logging
 import re
 from argparse import Namespace
 from difflib import get_close_matches
@@ -18,6 +19,9 @@ from fairseq_posattn.errors import UsageError
 from fairseq_posattn.mends.patching import around
 from fairseq_posattn.mends.training_loop import training_loop
 from fairseq_posattn.mistakes.settings import check
+from fairseq_posattn.mistakes.unread import unread
+
+logger = logging.getLogger(__name__)
 
 # What fairseq-hydra-train does not look at.
 OTHER_COMMANDS = ("common_eval", "generation", "eval_lm", "interactive", "bmuf")
@@ -52,9 +56,12 @@ def _check_command_line(parse_args_and_arch, parser, input_args=None, parse_know
 
 
 def _check_config(add_defaults, cfg):
-    """The first that fairseq-hydra-train calls once it has imported the plugin."""
+    """The first that training calls once fairseq-hydra-train, too, has imported the plugin."""
     add_defaults(cfg)
-    check(settings_of(cfg))
+    settings = settings_of(cfg)
+    check(settings)
+    for line in unread(settings):
+        logger.warning(line)
 
 
 def settings_of(cfg):

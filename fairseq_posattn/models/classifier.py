@@ -34,10 +34,10 @@ class PosAttnClassifierConfig(SentenceEncoderConfig):
         },
     )
     pooling_queries: int = field(
-        default=16, metadata={"help": "learned queries of --pooling multi_query"}
+        default=16, metadata={"help": "--pooling multi_query: learned queries"}
     )
     pooling_window: int = field(
-        default=5, metadata={"help": "neighbouring words of --pooling window_max"}
+        default=5, metadata={"help": "--pooling window_max: neighbouring words"}
     )
     word_ngrams: int = field(
         default=1,
@@ -47,7 +47,7 @@ class PosAttnClassifierConfig(SentenceEncoderConfig):
         },
     )
     ngram_buckets: int = field(
-        default=2_000_000, metadata={"help": "vectors that n-grams are hashed to"}
+        default=2_000_000, metadata={"help": "none: vectors that n-grams are hashed to"}
     )
     head_dim: int = field(
         default=0, metadata={"help": "features of a layer before the classes; 0 for none"}

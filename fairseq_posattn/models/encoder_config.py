@@ -102,8 +102,8 @@ class SentenceEncoderConfig(MechanismConfig):
     no_attention_bias: bool = field(
         default=False,
         metadata={
-            "help": "attention: the maps to queries, keys and values have no bias; mtsa: those to "
-            "queries and keys"
+            "help": "attention, mtsa: the maps to queries and keys have no bias, and of attention "
+            "those to values neither"
         },
     )
     activation_dropout: float = field(
@@ -149,7 +149,7 @@ class SentenceEncoderConfig(MechanismConfig):
     cnn_widths: str = field(
         default="3,4,5",
         metadata={
-            "help": "cnn: words that each convolution spans; hierarchical_cnn: those of each layer"
+            "help": "cnn, hierarchical_cnn: words that each convolution spans, or each layer's"
         },
     )
     block_length: int = field(

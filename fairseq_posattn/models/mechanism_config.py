@@ -108,7 +108,8 @@ class MechanismConfig(FairseqDataclass):
         metadata={"help": "mtsa: a gate chooses between a token's value and its context"},
     )
     rpr_max_distance: int = field(
-        default=16, metadata={"help": "rpr: distance beyond which embeddings are shared (Shaw's k)"}
+        default=16,
+        metadata={"help": "rpr, cspan: distance beyond which embeddings are shared (Shaw's k)"},
     )
     rpr_per_head: bool = field(
         default=False,
