@@ -34,13 +34,13 @@ def lock(folder):
     """Lock a folder for this process, and remove halves of checkpoints that a killed one left.
 
     Raises:
-        UsageError: another process has locked it.
+        UsageError: another process has locked it, or a link is where the lock should be.
     """
     folder = os.path.realpath(folder)
     if folder in _held:
         return
     os.makedirs(folder, exist_ok=True)
-    file = open(os.path.join(folder, NAME), "a+")  # noqa: SIM115, it stays open
+    file = _opened(os.path.join(folder, NAME))
     try:
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -57,3 +57,13 @@ def lock(folder):
     _held[folder] = file
     for half in Path(folder).glob("*.pt.tmp"):
         half.unlink(missing_ok=True)
+
+
+def _opened(path):
+    """The lock's file; what a link in a folder from elsewhere leads to is not written over."""
+    try:
+        return open(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666), "r+")
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise UsageError(f"{path} is a link, which no training makes: remove it") from None
