@@ -173,6 +173,20 @@ class Predictor(LineReader):
         special = [self.dictionary.index("<mask>"), *range(self.dictionary.nspecial)]
         self.special = torch.tensor(special)
         self.names = self._names()
+        self._check_settings()
+
+    def _check_settings(self):
+        """What the checkpoint says of sentences, which any may say."""
+        cfg = self.task.cfg
+        if cfg.max_positions < 1:
+            raise UsageError(f"{self.path}: its --max-positions {cfg.max_positions} hold no word")
+        for name in ("init_token", "separator_token"):
+            mark = getattr(cfg, name)
+            if mark is not None and not 0 <= mark < len(self.dictionary):
+                raise UsageError(
+                    f"{self.path}: its --{name.replace('_', '-')} {mark} is not among the "
+                    f"{len(self.dictionary)} words of its dictionary"
+                )
 
     def _is_lower(self, told):
         if told is not None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import select
 import shutil
 import subprocess
@@ -249,6 +250,19 @@ def test_outputs_that_are_no_numbers(tmp_path):
     predictor.model.forward = lambda *inputs, **options: (torch.tensor([[1, float("nan")]]), {})
     with pytest.raises(UsageError, match="what the model gives is no number"):
         predictor(["a"])
+
+
+@pytest.mark.parametrize(
+    "setting", [{"init_token": 10**9}, {"separator_token": -1}, {"max_positions": 0}]
+)
+def test_settings_that_no_sentence_can_have(setting, tmp_path):
+    state = read_checkpoint(CHECKPOINT)
+    state["cfg"]["task"].update(setting)
+    torch.save(state, tmp_path / "model.pt")
+    [(name, value)] = setting.items()
+    told = f"{tmp_path / 'model.pt'}: its --{name.replace('_', '-')} {value} "
+    with pytest.raises(UsageError, match=re.escape(told)):
+        load(checkpoint=str(tmp_path / "model.pt"))
 
 
 @pytest.mark.parametrize("labels", [["back"], ["back", "forth", "up"]])

@@ -42,10 +42,10 @@ def load_checkpoint_to_cpu(path, arg_overrides=None, load_on_all_ranks=False):
     state = read_checkpoint(PathManager.get_local_path(path))
     overrides = arg_overrides or {}
     settings.check(path, state, overrides)
-    options.complete(state)
-    if state.get("args") is not None:
-        vars(state["args"]).update(overrides)
     try:
+        options.complete(state)
+        if state.get("args") is not None:
+            vars(state["args"]).update(overrides)
         if state.get("cfg") is not None:
             state["cfg"] = OmegaConf.create(state["cfg"], flags={"allow_objects": True})
             overwrite_args_by_name(state["cfg"], overrides)

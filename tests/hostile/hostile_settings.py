@@ -257,3 +257,19 @@ def yaml_bomb(state, canary, folder):
 @collected
 def yaml_bomb_as_a_section(state, canary, folder):
     state["cfg"]["model"] = YAML_BOMB
+
+
+@collected
+def sections_of_text(state, canary, folder):
+    state["cfg"]["model"] = "posattn_classifier"
+
+
+@collected
+def list_as_a_name(state, canary, folder):
+    state["cfg"]["model"]["_name"] = ["posattn_transformer"]
+
+
+@collected
+def arguments_that_are_a_dictionary(state, canary, folder):
+    """Not a namespace, as fairseq has them."""
+    state["args"] = {"task": "translation", "arch": "transformer", "data": "data"}
