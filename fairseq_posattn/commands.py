@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Callable
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.errors import UsageError, shown
 
 
 def make_parser(about: str | None, prog: str | None = None) -> argparse.ArgumentParser:
@@ -83,7 +83,7 @@ def end(prog: str, work: Callable[[], object], unnamed: object = "standard outpu
             _write_no_more()
     except KeyboardInterrupt:
         return 130
-    sys.stderr.write(f"{prog.removesuffix('.py')}: error: {reason}\n")
+    sys.stderr.write(f"{prog.removesuffix('.py')}: error: {shown(reason)}\n")
     return 1
 
 

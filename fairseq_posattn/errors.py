@@ -27,6 +27,12 @@ def in_one_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
 
 
+def shown(message: str) -> str:
+    """A message on one line, in which nothing that a file or a name brings steers the terminal."""
+    line = " ".join(message.split())
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in line)
+
+
 def install_hook(explain: Explain = lambda error, traceback: None) -> None:
     """Show an uncaught :class:`UsageError` as one line; calling it again changes nothing.
 
@@ -45,7 +51,7 @@ def _show(otherwise: Hook, explain: Explain) -> Hook:
         if line is None:
             otherwise(kind, error, traceback)
         else:
-            print(f"fairseq_posattn: error: {' '.join(line.split())}", file=sys.stderr)
+            print(f"fairseq_posattn: error: {shown(line)}", file=sys.stderr)
 
     show.shows_usage_errors = True  # type: ignore[attr-defined]  # functions may have attributes
     return show
