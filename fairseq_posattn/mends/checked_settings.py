@@ -105,5 +105,7 @@ def _exit_in_one_line(parser, message):
         message = f"{missing[1]} is missing"
     elif message.startswith("unrecognized arguments"):
         message += " (which there are depends on --arch, --task, --criterion, --optimizer...)"
+        if {"True", "False"}.intersection(message.split()):
+            message += "; a switch has no value: alone it changes what is so without it"
     message = message.replace("<lambda>", "list")
     parser.exit(2, f"{parser.prog}: error: {message}\n")

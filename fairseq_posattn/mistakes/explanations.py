@@ -125,6 +125,21 @@ KNOWN = (
         "--ddp-backend fully_sharded needs fairscale: pip install fairscale",
     ),
     (
+        "ImportError",
+        r"Cannot find SlowMoDistributedDataParallel\. Please install fairscale",
+        "--ddp-backend slowmo needs fairscale: pip install fairscale",
+    ),
+    (
+        "AttributeError",
+        r"'(\w+)' object has no attribute 'eval_lm_dataloader'",
+        "fairseq-eval-lm is for language models, as of --task language_modeling, not of {0}",
+    ),
+    (
+        "TypeError",
+        r"\w+\.forward\(\) missing 2 required .*: 'src_lengths' and 'prev_output_tokens'",
+        "--lm-path names a model that translates: it must be a language model",
+    ),
+    (
         "ConfigCompositionException",
         r"Error merging override \w+\.(\w+)=null",
         "--{0:flag} is missing",

@@ -22,6 +22,17 @@ READERS = {
 }
 
 
+# What only models read that refine a translation, and what it is without the flag.
+OF_REFINING = {
+    "print_step": False,
+    "retain_iter_history": False,
+    "iter_decode_eos_penalty": 0.0,
+    "iter_decode_max_iter": 10,
+    "iter_decode_force_max_iter": False,
+    "iter_decode_with_beam": 1,
+    "iter_decode_with_external_reranker": False,
+}
+
 # What takes a package that need not be installed: its names, and what it is called.
 TRACKERS = {
     "tensorboard_logdir": (("tensorboard", "tensorboardX"), "TensorBoard"),
@@ -142,7 +153,12 @@ def check_devices(settings: Mapping):
         raise UsageError(
             f"--distributed-world-size {size}: a process is started for each GPU, and there is "
             "none; without GPUs start each process by itself, with --distributed-no-spawn "
-            "--distributed-backend gloo and its --distributed-rank"
+            "--distributed-backend gloo --ddp-backend legacy_ddp and its --distributed-rank"
+        )
+    backend, alone = settings.get("ddp_backend"), settings.get("distributed_no_spawn")
+    if (size or 1) > 1 and alone and not has_gpu and backend in ("c10d", "pytorch_ddp"):
+        raise UsageError(
+            f"--ddp-backend {backend} is for GPUs; without them give --ddp-backend legacy_ddp"
         )
     if size is not None and rank is not None and rank >= size:
         raise UsageError(
@@ -173,8 +189,8 @@ def check_search(settings: Mapping, interactive: bool):
             "--constraints: fairseq-generate has no place to read them from; fairseq-interactive "
             "takes them from its input, after a TAB"
         )
-    for name in ("print_step", "retain_iter_history"):
-        if settings[name] and settings["task"] != "translation_lev":
+    for name, without in OF_REFINING.items():
+        if settings[name] != without and settings["task"] != "translation_lev":
             raise UsageError(
                 f"{flag(name)} is for models that refine a translation, of --task translation_lev"
             )

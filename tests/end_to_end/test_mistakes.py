@@ -106,6 +106,7 @@ def world(corpus, train_arguments, user_dir, write_sentence_data, tmp_path_facto
 
 PORT = "--distributed-init-method tcp://127.0.0.1:TAKEN --distributed-world-size 2"
 PORT += " --distributed-no-spawn --distributed-backend gloo --ddp-backend legacy_ddp"
+NO_GPUS = "--cpu --distributed-world-size 2 --distributed-no-spawn --distributed-rank 0"
 
 # A command, what is wrong with it, and what the line says. Of the arguments those with "without"
 # are left out, with what follows them; "data=" takes the place of the first.
@@ -163,6 +164,7 @@ MISTAKES = [
     ("train", "--encoder-sublayers dmam,ffn", "--encoder-sublayers dmam,ffn: dman"),
     ("train", "--arch dman_iwslt", "--arch 'dman_iwslt' dman_iwslt_de_en"),
     ("train", "--nonesuch 1", "unrecognized arguments: --nonesuch 1"),
+    ("train", "--left-pad-source False", "unrecognized arguments: False switch no value"),
     ("train", "without --arch", "--arch is missing"),
     ("train", "without --optimizer", "--optimizer is missing"),
     ("train", "--lr-scheduler polynomial_decay", "--total-num-update is missing"),
@@ -172,6 +174,7 @@ MISTAKES = [
     ("train", "--write-checkpoints-asynchronously", "--write-checkpoints-asynchronously iopath"),
     ("train", PORT, "port TAKEN --distributed-init-method"),
     ("train", "--distributed-world-size 2", "--distributed-world-size 2: 0 GPUs"),
+    ("train", NO_GPUS, "--ddp-backend pytorch_ddp --ddp-backend legacy_ddp"),
     ("train", "--log-file FOLDER/none/log", "FOLDER/none/log: No such file"),
     ("classify", "--num-classes 2", "--num-classes 2: --num-classes 3"),
     ("classify", "--num-classes 4", "--num-classes 4: --num-classes 3"),
@@ -202,6 +205,8 @@ MISTAKES = [
     ("generate", "--diverse-beam-groups 3", "--diverse-beam-groups --beam"),
     ("generate", "--retain-iter-history", "--retain-iter-history --task translation_lev"),
     ("generate", "--replace-unk", "--replace-unk --print-alignment hard"),
+    ("generate", "--iter-decode-max-iter 3", "--iter-decode-max-iter --task translation_lev"),
+    ("generate", "--lm-path MODEL", "--lm-path language model"),
     ("generate", "--sampling --nbest 2 --diverse-beam-groups 2", "--sampling exclude"),
     ("generate", "--results-path FOLDER/file", "FOLDER/file: File exists"),
     ("interactive", "--input FOLDER/latin.txt", "not UTF-8 0xe9"),

@@ -48,6 +48,14 @@ def raised(error, by_a_command=True):
             "sentence 4, counted from 0, is too long: it has (5, 6) tokens and the model takes (4,",
         ),
         (FloatingPointError("gradients are Nan/Inf"), "the training has diverged (gradients are"),
+        (
+            AttributeError("'TranslationTask' object has no attribute 'eval_lm_dataloader'"),
+            "fairseq-eval-lm is for language models, as of --task language_modeling, not of Transl",
+        ),
+        (
+            ImportError("Cannot find SlowMoDistributedDataParallel. Please install fairscale with"),
+            "--ddp-backend slowmo needs fairscale",
+        ),
         (ProcessException(CHILD.format("a.b.UsageError: --lr -1")), "--lr -1"),
         (ProcessException(CHILD.format("OSError: Model file not found: x")), "x: there is no such"),
         (
