@@ -3,6 +3,7 @@
 from contextlib import ExitStack
 from itertools import chain
 
+from fairseq_posattn.files import writing
 from fairseq_posattn.preparation.corpus import SPLITS
 from fairseq_posattn.preparation.pipeline.binarise import binarise_pairs
 from fairseq_posattn.preparation.pipeline.parallel import map_lines
@@ -88,10 +89,6 @@ def map_pairs(functions, pairs, jobs, title):
     return map_lines(apply, pairs, jobs, title)
 
 
-def text_file(path):
-    return open(path, "w", encoding="utf-8", newline="\n")
-
-
 def write_pairs(pairs, prefix, languages):
     """Write pairs of lines to ``{prefix}.{language}``."""
     with PairWriter(prefix, languages) as writer:
@@ -99,25 +96,18 @@ def write_pairs(pairs, prefix, languages):
             writer.write(pair)
 
 
-class PairWriter:
+class PairWriter(ExitStack):
     """Writes pairs of lines to ``{prefix}.{language}`` for each language, and counts them."""
 
     def __init__(self, prefix, languages):
-        self.paths = [f"{prefix}.{language}" for language in languages]
+        super().__init__()
+        self.files = [self.enter_context(writing(f"{prefix}.{language}")) for language in languages]
         self.count = 0
-        self.stack = ExitStack()
-
-    def __enter__(self):
-        self.files = [self.stack.enter_context(text_file(path)) for path in self.paths]
-        return self
 
     def write(self, pair):
         for file, line in zip(self.files, pair, strict=True):
             file.write(f"{one_line(line)}\n")
         self.count += 1
-
-    def __exit__(self, *exception):
-        self.stack.close()
 
 
 def text_lines(path):

@@ -10,12 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from fairseq_posattn.commands import positive
+from fairseq_posattn.files import writing
 from fairseq_posattn.preparation import manifest
 from fairseq_posattn.preparation.command import next_recipe, shown
 from fairseq_posattn.preparation.corpus import SIDES
 from fairseq_posattn.preparation.own import training
 from fairseq_posattn.preparation.own.report import report_pairs
-from fairseq_posattn.preparation.pairs import named_files, run_binarising, run_text, text_file
+from fairseq_posattn.preparation.pairs import named_files, run_binarising, run_text
 from fairseq_posattn.preparation.pieces import KINDS, to_pieces
 from fairseq_posattn.preparation.pipeline.counts import count_lines, report_counts
 from fairseq_posattn.preparation.pipeline.stages import Stages
@@ -103,5 +104,5 @@ def write_dictionary(pieces, path):
     """Make fairseq's dictionary of all pieces, not just those in the training text."""
     # fairseq makes up words until their number is a multiple of 8, for the GPU's sake; so here.
     made_up = [f"madeupword{number:04}" for number in range(-(len(SPECIAL) + len(pieces)) % 8)]
-    with text_file(path) as file:
+    with writing(path) as file:
         file.writelines(f"{piece} 1\n" for piece in pieces + made_up)

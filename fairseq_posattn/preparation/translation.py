@@ -6,6 +6,7 @@ corpus of one's own these may be SentencePiece's, as for summarization, or none.
 """
 
 from fairseq_posattn.commands import positive
+from fairseq_posattn.files import writing
 from fairseq_posattn.preparation import manifest
 from fairseq_posattn.preparation.command import next_recipe, shown
 from fairseq_posattn.preparation.corpus import SPLITS
@@ -16,7 +17,6 @@ from fairseq_posattn.preparation.pairs import (
     named_files,
     run_binarising,
     run_text,
-    text_file,
     text_files,
     text_lines,
     write_pairs,
@@ -104,7 +104,7 @@ def learn_and_apply_bpe(stages, languages, operations, jobs, longest=None, longe
             for name in text_files(languages, splits=["train"])
             for line in text_lines(dest / name)
         )
-        with text_file(work / "text/bpe.codes") as codes:
+        with writing(work / "text/bpe.codes") as codes:
             learn_bpe(count_words(training), operations, codes)
 
     def apply(work):

@@ -8,6 +8,7 @@ from contextlib import nullcontext, redirect_stderr
 from pathlib import Path
 
 from fairseq_posattn.errors import UsageError
+from fairseq_posattn.files import writing
 from fairseq_posattn.preparation.pipeline.progress import Progress
 
 SPACE = "\u2581"  # SentencePiece's mark where a space was
@@ -83,7 +84,7 @@ def train_sentencepiece(lines, vocabulary_size, prefix, **options):
         ) from None
     Path(f"{prefix}.model").write_bytes(model.getvalue())
     pieces = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
-    with open(f"{prefix}.vocab", "w", encoding="utf-8", newline="\n") as vocabulary:
+    with writing(f"{prefix}.vocab") as vocabulary:
         for number in range(pieces.get_piece_size()):
             vocabulary.write(f"{pieces.id_to_piece(number)}\t{pieces.get_score(number):g}\n")
 

@@ -9,6 +9,7 @@ import os
 from collections import Counter
 
 from fairseq_posattn.errors import UsageError
+from fairseq_posattn.files import writing
 from fairseq_posattn.preparation.text.lines import read_file
 
 CONTINUED = "##"
@@ -46,7 +47,7 @@ def learn_wordpiece(lines, vocabulary_size, cased, path):
     )
     learner.train_from_iterator(lines(), trainer)
     pieces = learner.get_vocab()
-    with open(path, "w", encoding="utf-8", newline="\n") as file:
+    with writing(path) as file:
         file.writelines(f"{piece}\n" for piece in sorted(pieces, key=pieces.get))
 
 
