@@ -6,16 +6,15 @@ tokenised and lower-cased, digits are "#", and rare words are "<unk>" in the tra
 sets, "UNK" in the test set: here "UNK" everywhere. Training pairs with an empty side are left out.
 """
 
-from contextlib import contextmanager
 from itertools import islice
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.corpus import SIDES, SPLITS, SummarizationCorpus
-from fairseq_posattn.preparation.pairs import PairWriter
+from fairseq_posattn.preparation.pairs import PairWriter, read_pairs
 from fairseq_posattn.preparation.pipeline.download import Source, obtain
 from fairseq_posattn.preparation.pipeline.progress import Progress, say
 from fairseq_posattn.preparation.pipeline.unpacking import unpacked
-from fairseq_posattn.preparation.text.lines import parallel_lines, read_lines
+from fairseq_posattn.preparation.text.lines import read_lines
 
 HUB = "https://huggingface.co/datasets"
 ARCHIVE = Source(
@@ -96,9 +95,9 @@ def write_text(found, folder, options):
     """Write ``{train,valid,test}.{source,target}``."""
     archive, files = found
     for split, pair in files.items():
-        seen = 0
+        seen, sides = 0, [(archive, file) for file in pair]
         with PairWriter(folder / split, SIDES) as writer, Progress(f"reading {split}") as progress:
-            for texts in islice(read_pairs(archive, pair), options.limit):
+            for texts in islice(read_pairs([sides], tokens), options.limit):
                 if split != "train" or all(texts):
                     writer.write(texts)
                 seen += 1
@@ -107,25 +106,10 @@ def write_text(found, folder, options):
             say(f"{split}: {seen - writer.count:,} pairs with an empty side left out")
 
 
-def read_pairs(archive, files):
-    with open_text(archive, files[0]) as source, open_text(archive, files[1]) as target:
-        labels = [archive.label(file) for file in files]
-        lines = [
-            map(normalise, read_lines(side, label))
-            for side, label in zip((source, target), labels, strict=True)
-        ]
-        yield from parallel_lines(**dict(zip(labels, lines, strict=True)))
-
-
-@contextmanager
-def open_text(archive, name):
-    with archive.open(name) as stream:
-        yield unpacked(stream, archive.label(name))
-
-
-def normalise(line):
-    """Tokens with single spaces between, and one name for rare words."""
-    return " ".join("UNK" if word == "<unk>" else word for word in line.split())
+def tokens(stream, name):
+    """The lines of a file: single spaces between tokens, and one name for rare words."""
+    for line in read_lines(unpacked(stream, name), name):
+        yield " ".join("UNK" if word == "<unk>" else word for word in line.split())
 
 
 CORPORA = (
