@@ -29,7 +29,7 @@ from fairseq.tasks.sentence_prediction import SentencePredictionTask  # noqa: E4
 
 from fairseq_posattn.criterions.relatedness import expected_score  # noqa: E402
 from fairseq_posattn.data.columns import own_symbols  # noqa: E402
-from fairseq_posattn.data.unknown_words import UnknownWords  # noqa: E402
+from fairseq_posattn.data.unknown_words import UnknownWords, word_numbers  # noqa: E402
 from fairseq_posattn.role_prediction import RolePredictor  # noqa: E402
 from fairseq_posattn.tasks import (  # noqa: E402
     SentencePairPredictionTask,
@@ -169,9 +169,6 @@ class Predictor(LineReader):
         self.apart = isinstance(self.task, SentencePairPredictionTask)
         self.expects_pairs = self.apart or Path(data, "input1").is_dir()
         self.lower = self._is_lower(manifest.read(data))
-        # What text holds is words: none of it is padding, a mark of the task's or the unknown word.
-        special = [self.dictionary.index("<mask>"), *range(self.dictionary.nspecial)]
-        self.special = torch.tensor(special)
         self.names = self._names()
         self._check_settings()
 
@@ -271,14 +268,11 @@ class Predictor(LineReader):
 
     def _encode_sentence(self, sentence):
         text = self.words(sentence)
-        text = text.lower() if self.lower else text
-        tokens = self.dictionary.encode_line(text, add_if_not_exist=False).long()
-        if len(tokens) == 1:
+        tokens = word_numbers((text.lower() if self.lower else text).split(), self.dictionary)
+        if not len(tokens):
             raise EmptySentenceError("the sentence is empty")
-        words = tokens[:-1]  # without the end; what is written into it is written into the tokens
-        words[torch.isin(words, self.special)] = self.dictionary.unk()
-        self.unknown.add(words, self.dictionary)
-        return tokens
+        self.unknown.add(tokens, self.dictionary)
+        return torch.cat([tokens, tokens.new_tensor([self.dictionary.eos()])])
 
     def _join(self, sentences):
         """One sequence, as fairseq's ``sentence_prediction`` makes it."""

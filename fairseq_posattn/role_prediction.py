@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from fairseq.data import data_utils
 
-from fairseq_posattn.data.unknown_words import UnknownWords
+from fairseq_posattn.data.unknown_words import UnknownWords, word_numbers
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.line_reader import LineReader
 from fairseq_posattn.preparation.role_sentences import SEPARATOR
@@ -127,8 +127,8 @@ class RolePredictor(LineReader):
 
     @torch.inference_mode()
     def _tag(self, batch):
-        rows = [[self._index(word) for word in words] for _, _, words in batch]
-        tokens = [torch.tensor(row) for row in rows]
+        texts = ((w.lower() if self.lower else w for w in words) for _, _, words in batch)
+        tokens = [word_numbers(words, self.dictionary) for words in texts]
         for sentence in tokens:
             self.unknown.add(sentence, self.dictionary)
         padded = data_utils.collate_tokens(tokens, self.dictionary.pad())
@@ -140,12 +140,8 @@ class RolePredictor(LineReader):
         )
         if not scores.isfinite().all():
             raise UsageError(f"{self.path}: what the model gives is no number (NaN or infinite)")
-        lengths = torch.tensor([len(row) for row in rows])
+        lengths = torch.tensor(list(map(len, tokens)))
         return self.task.decode(scores.float().log_softmax(-1).cpu(), lengths)
-
-    def _index(self, word):
-        index = self.dictionary.index(word.lower() if self.lower else word)
-        return index if index >= self.dictionary.nspecial else self.dictionary.unk()
 
 
 def as_props(gold: Sequence[Sentence], predictions: Iterable[RolePrediction]) -> Iterator[Sentence]:

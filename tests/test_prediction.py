@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from fairseq.data import Dictionary
 
 from fairseq_posattn import prediction, prediction_command
 from fairseq_posattn.checkpoints.reading import read_checkpoint
+from fairseq_posattn.data.unknown_words import word_numbers
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.prediction import NOTHING
 from fairseq_posattn.preparation import manifest
@@ -283,14 +283,12 @@ def test_answers_that_cannot_be_written_are_one_line():
     assert "Traceback" not in ended.stderr
 
 
-def test_special_words_are_those_of_the_dictionary(predictor):
-    assert set(predictor.special.tolist()) == {
-        Dictionary().bos(),
-        Dictionary().pad(),
-        Dictionary().eos(),
-        Dictionary().unk(),
-        predictor.dictionary.index("<mask>"),
-    }
+def test_words_that_look_like_marks_are_unknown(predictor):
+    dictionary = predictor.dictionary
+    marks = [dictionary[number] for number in range(dictionary.nspecial)]
+    assert dictionary.index("<mask>") != dictionary.unk()
+    found = word_numbers([*marks, "<mask>", "a"], dictionary).tolist()
+    assert found == [dictionary.unk()] * 5 + [dictionary.index("a")]
 
 
 def test_a_text_of_unknown_words_is_told_once(tmp_path, capsys):

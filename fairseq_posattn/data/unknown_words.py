@@ -1,9 +1,19 @@
-"""How many words of what a model is given it does not know: many are a mistake."""
+"""Words of a text as a model is given them, and how many it does not know: many are a mistake."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+import torch
 from fairseq.data import Dictionary
 from torch import Tensor
+
+
+def word_numbers(words: Iterable[str], dictionary: Dictionary) -> Tensor:
+    """The numbers of words: none of them is padding, an end or a mask, whatever it looks like."""
+    marks = {dictionary.index("<mask>"), *range(dictionary.nspecial)}
+    known = map(dictionary.index, words)
+    unknown = dictionary.unk()
+    return torch.tensor([unknown if word in marks else word for word in known], dtype=torch.long)
 
 
 @dataclass

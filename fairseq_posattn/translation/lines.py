@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from fairseq_posattn.data.unknown_words import UnknownWords
+from fairseq_posattn.data.unknown_words import UnknownWords, word_numbers
 from fairseq_posattn.preparation import manifest
 from fairseq_posattn.preparation.plain_text import joiner, splitter
 from fairseq_posattn.preparation.text.subwords import whole_words
@@ -87,12 +87,7 @@ class Lines:
     def _pieces(self, text, split, dictionary):
         """The pieces of a text, and their numbers."""
         pieces = split(text).split()
-        # What text holds is words: none of it is padding or the end.
-        numbers = (dictionary.index(piece) for piece in pieces)
-        known = [
-            number if number >= dictionary.nspecial else dictionary.unk() for number in numbers
-        ]
-        tokens = torch.tensor(known, dtype=torch.long)
+        tokens = word_numbers(pieces, dictionary)
         self.unknown.add(tokens, dictionary)
         return pieces, tokens
 
