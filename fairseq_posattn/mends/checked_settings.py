@@ -10,7 +10,6 @@ import functools
 import logging
 import re
 from argparse import Namespace
-from difflib import get_close_matches
 
 from fairseq import options
 from omegaconf import OmegaConf
@@ -18,6 +17,7 @@ from omegaconf import OmegaConf
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.mends.patching import around
 from fairseq_posattn.mends.training_loop import training_loop
+from fairseq_posattn.mistakes.names import nearest
 from fairseq_posattn.mistakes.settings import check
 from fairseq_posattn.mistakes.unread import unread
 
@@ -97,10 +97,7 @@ def _exit_in_one_line(parser, message):
     if choice:
         known = [name.strip("'") for name in choice[3].split(", ")]
         if len(known) > MANY:
-            near = ", ".join(get_close_matches(choice[2], known, cutoff=0.5))
-            message = f"{choice[1]}; of {len(known)} " + (
-                f"the nearest are {near}" if near else "none is like it"
-            )
+            message = f"{choice[1]}; {nearest(choice[2], known)}"
     elif missing:
         message = f"{missing[1]} is missing"
     elif message.startswith("unrecognized arguments"):

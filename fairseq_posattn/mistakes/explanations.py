@@ -144,6 +144,12 @@ KNOWN = (
         r"Error merging override \w+\.(\w+)=null",
         "--{0:flag} is missing",
     ),
+    ("ConfigKeyError", r"Key '(.*)' not in '(\w+)'", "--{0:flag}: {1} has no such setting"),
+    (
+        "ValidationError",
+        r"Value (.*) of type .* could not be converted to (\w+)\s+full_key: (\S+)",
+        "--{2:flag} {0}: it must be of type {1}",
+    ),
     ("MissingMandatoryValue", r"Missing mandatory value: (?:\w+\.)*(\w+)", "--{0:flag} is missing"),
     (
         "InterpolationKeyError",

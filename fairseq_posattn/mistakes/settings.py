@@ -12,6 +12,7 @@ from fairseq import utils
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.mistakes.data_folder import check_data
 from fairseq_posattn.mistakes.metrics import check_metric
+from fairseq_posattn.mistakes.names import check_names
 from fairseq_posattn.mistakes.ranges import check_ranges, flag
 
 READERS = {
@@ -89,6 +90,7 @@ def _read(text, read):
 
 def check_training(settings: Mapping):
     """What fairseq-train cannot do."""
+    check_names(settings)
     check_batch_size(settings)
     if settings.get("optimizer") is None:
         raise UsageError("--optimizer is missing: give one, such as adam")

@@ -232,6 +232,11 @@ MISTAKES = [
     ("hydra_train", "dataset.max_tokens=null", "--max-tokens or --batch-size"),
     ("hydra_train", "task.data=FOLDER/none", "FOLDER/none: no such folder"),
     ("hydra_train", "task.target_lang=fr", "--target-lang fr: DATA dict.fr.txt de, en"),
+    ("hydra_train", "+model.encoder_layer=2", "--encoder-layer no such setting"),
+    ("hydra_train", "model._name=dman_iwslt_de", "--arch dman_iwslt_de: dman_iwslt_de_en"),
+    ("hydra_train", "model._name=null", "--arch is missing"),
+    ("hydra_train", "criterion._name=cross", "--criterion cross: nearest cross_entropy"),
+    ("hydra_train", "optimizer._name=adm", "--optimizer adm: nearest adam"),
     ("hydra_train", "+model.encoder_sublayers=dmam", "--encoder-sublayers dmam: dman"),
     ("hydra_train", "checkpoint.restore_file=MORE_WORDS", "MORE_WORDS DATA words"),
 ]

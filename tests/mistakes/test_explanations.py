@@ -1,6 +1,7 @@
 """Which errors are told in a line, and which keep their traceback."""
 
 import pytest
+from omegaconf import ValidationError
 
 from fairseq_posattn.mistakes.explanations import explain
 
@@ -51,6 +52,13 @@ def raised(error, by_a_command=True):
         (
             AttributeError("'TranslationTask' object has no attribute 'eval_lm_dataloader'"),
             "fairseq-eval-lm is for language models, as of --task language_modeling, not of Transl",
+        ),
+        (
+            ValidationError(
+                "Value 'two' of type 'str' could not be converted to Integer\n"
+                "    full_key: encoder_layers\n    object_type=dman_iwslt_de_en"
+            ),
+            "--encoder-layers 'two': it must be of type Integer",
         ),
         (
             ImportError("Cannot find SlowMoDistributedDataParallel. Please install fairscale with"),

@@ -1,0 +1,46 @@
+"""Whether there are the architecture, the task and so on that a YAML file names.
+
+On a command line argparse knows; of a file fairseq finds out late, by a KeyError.
+"""
+
+from collections.abc import Collection, Mapping
+from difflib import get_close_matches
+
+from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
+from fairseq.registry import REGISTRIES
+from fairseq.tasks import TASK_REGISTRY
+
+from fairseq_posattn.errors import UsageError
+from fairseq_posattn.mistakes.ranges import flag
+
+
+def check_names(settings: Mapping):
+    """Check what names a class of fairseq's or of the plugin's.
+
+    Args:
+        settings: as :func:`fairseq_posattn.mistakes.settings.check` takes them.
+
+    Raises:
+        UsageError: there is none of that name, or no architecture or task at all.
+    """
+    known: dict[str, Collection[str]] = {
+        "arch": {**MODEL_REGISTRY, **ARCH_MODEL_REGISTRY},
+        "task": TASK_REGISTRY,
+        **{
+            kind: REGISTRIES[kind]["registry"]
+            for kind in ("criterion", "optimizer", "lr_scheduler")
+        },
+    }
+    for kind, names in known.items():
+        name = settings.get(kind)
+        if name is None and kind in ("arch", "task"):
+            group = "model" if kind == "arch" else kind
+            raise UsageError(f"{flag(kind)} is missing: in a YAML file it is {group}'s _name")
+        if name is not None and name not in names:
+            raise UsageError(f"{flag(kind)} {name}: unknown; {nearest(name, names)}")
+
+
+def nearest(name: str, known: Collection[str]) -> str:
+    """Which of many names may have been meant, in words."""
+    near = ", ".join(get_close_matches(name, known, cutoff=0.5))
+    return f"of {len(known)} " + (f"the nearest are {near}" if near else "none is like it")
