@@ -144,6 +144,12 @@ KNOWN = (
         r"Error merging override \w+\.(\w+)=null",
         "--{0:flag} is missing",
     ),
+    (
+        "ConfigAttributeError",  # of a class that fairseq gives defaults on command lines alone
+        r"Missing key \w+\s+full_key: (\w+\.\w+)",
+        "{0} is missing in the YAML file, where it has no default; that of optimizer.lr is "
+        "${{optimization.lr}}",
+    ),
     ("ConfigKeyError", r"Key '(.*)' not in '(\w+)'", "--{0:flag}: {1} has no such setting"),
     (
         "ValidationError",

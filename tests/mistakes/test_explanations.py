@@ -2,6 +2,7 @@
 
 import pytest
 from omegaconf import ValidationError
+from omegaconf.errors import ConfigAttributeError
 
 from fairseq_posattn.mistakes.explanations import explain
 
@@ -52,6 +53,10 @@ def raised(error, by_a_command=True):
         (
             AttributeError("'TranslationTask' object has no attribute 'eval_lm_dataloader'"),
             "fairseq-eval-lm is for language models, as of --task language_modeling, not of Transl",
+        ),
+        (
+            ConfigAttributeError("Missing key lr\n    full_key: optimizer.lr\n"),
+            "optimizer.lr is missing in the YAML file, where it has no default; that of ",
         ),
         (
             ValidationError(
