@@ -46,7 +46,7 @@ from fairseq_posattn.scoring.moses import looks_tokenised
 from fairseq_posattn.scoring.pairs import Pairs
 from fairseq_posattn.scoring.result import Result, explained, numbers_of, told, total_counts
 from fairseq_posattn.scoring.sentence_statistics import keep
-from fairseq_posattn.scoring.significance import Group, MeanOfSentences, of_sentences
+from fairseq_posattn.scoring.significance import MEAN_OF_SENTENCES, Group, of_sentences
 
 SUMMARY = "BLEU, chrF, TER and COMET of translations"
 CALLED = {"bleu": "BLEU", "chrf2": "chrF2", "ter": "TER", "comet": "COMET"}
@@ -130,7 +130,7 @@ def score(pairs: list[Pairs], options: argparse.Namespace) -> Result:
         if sources is not None:
             each = comet.comet_of_each(running, sources, options.comet_model)
             statistics = [of_sentences(scores) for scores in each]
-            groups["comet"] = Group(MeanOfSentences("comet"), statistics)
+            groups["comet"] = Group(MEAN_OF_SENTENCES, statistics)
         return groups
 
     first = options.forms[0]

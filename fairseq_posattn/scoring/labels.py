@@ -9,16 +9,9 @@ from typing import TYPE_CHECKING
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.text.lines import read_file
-from fairseq_posattn.scoring.significance import (
-    Group,
-    MeanOfSentences,
-    Statistics,
-    of_sentences,
-)
+from fairseq_posattn.scoring.significance import MEAN_OF_SENTENCES, Group, OfSums, of_sentences
 
 if TYPE_CHECKING:
-    from sacrebleu.metrics.base import Score
-
     from fairseq_posattn.scoring.significance import Floats
 
 
@@ -49,28 +42,19 @@ def correct(predicted: Sequence[str], labels: Sequence[str]) -> list[bool]:
 def accuracy(runs: Sequence[Sequence[str]], labels: Sequence[str]) -> Group:
     """In percent."""
     each = [of_sentences(100 * right for right in correct(run, labels)) for run in runs]
-    return Group(MeanOfSentences("accuracy"), each)
+    return Group(MEAN_OF_SENTENCES, each)
 
 
-class MacroF1:
-    """The mean of the F1 of all classes that are there or are predicted, in percent, with the
-    methods of sacreBLEU's metrics.
+def _mean_f1(sums: "Floats") -> float:
+    right, found = sums.reshape(2, -1)
+    there = found > 0
+    return float(200 * (right[there] / found[there]).mean())
 
-    Its statistics are, of each class, how often it is predicted rightly; then, of each, how often
-    it is there or is predicted.
-    """
 
-    def _aggregate_and_compute(self, statistics: Statistics) -> "Score":
-        import numpy
-
-        return self._compute_score_from_stats(numpy.sum(statistics, axis=0))
-
-    def _compute_score_from_stats(self, statistics: "Floats") -> "Score":
-        from sacrebleu.metrics.base import Score
-
-        right, found = statistics.reshape(2, -1)
-        there = found > 0
-        return Score("macro-F1", float(200 * (right[there] / found[there]).mean()))
+# The mean of the F1 of all classes that are there or are predicted, in percent. Its statistics are,
+# of each class, how often it is predicted rightly; then, of each, how often it is there or is
+# predicted.
+MACRO_F1 = OfSums(_mean_f1)
 
 
 def macro_f1(runs: Sequence[Sequence[str]], labels: Sequence[str], classes: Sequence[str]) -> Group:
@@ -88,7 +72,7 @@ def macro_f1(runs: Sequence[Sequence[str]], labels: Sequence[str], classes: Sequ
     for run in runs:
         predicted = one_hot[[place[label] for label in run]]
         each.append(numpy.hstack([predicted * true, predicted + true]).tolist())
-    return Group(MacroF1(), each)
+    return Group(MACRO_F1, each)
 
 
 def mcnemar(system: Sequence[bool], baseline: Sequence[bool]) -> float:

@@ -5,40 +5,24 @@ from math import isfinite
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from fairseq_posattn.scoring.significance import MeanOfSentences, Statistics, of_sentences
+from fairseq_posattn.scoring.significance import OfSums, Statistics, of_sentences
 
 if TYPE_CHECKING:
-    from sacrebleu.metrics.base import Score
-
     from fairseq_posattn.scoring.significance import Floats
 
 
-class Correlation:
-    """Pearson's r, with the methods of sacreBLEU's metrics; 0 where it is undefined.
-
-    Its statistics are, of two numbers x and y: 1, x, y, x squared, y squared, x times y.
-    """
-
-    def _aggregate_and_compute(self, statistics: Statistics) -> "Score":
-        import numpy
-
-        return self._compute_score_from_stats(numpy.sum(statistics, axis=0))
-
-    def _compute_score_from_stats(self, statistics: "Floats") -> "Score":
-        from sacrebleu.metrics.base import Score
-
-        count, x, y, xx, yy, xy = map(float, statistics)
-        scale = max(count * xx - x * x, 0) * max(count * yy - y * y, 0)
-        return Score("r", (count * xy - x * y) / scale**0.5 if scale > 0 else 0.0)
+def _r(sums: "Floats") -> float:
+    """Pearson's; 0 where it is undefined. Sums of 1, x, y, x squared, y squared, x times y."""
+    count, x, y, xx, yy, xy = map(float, sums)
+    scale = max(count * xx - x * x, 0) * max(count * yy - y * y, 0)
+    return (count * xy - x * y) / scale**0.5 if scale > 0 else 0.0
 
 
-class RootOfMean(MeanOfSentences):
-    """The root of the mean of the sentences' scores."""
+def _root_of_mean(sums: "Floats") -> float:
+    return float((sums[0] / sums[1]) ** 0.5)
 
-    def _compute_score_from_stats(self, statistics: Sequence[float]) -> "Score":
-        from sacrebleu.metrics.base import Score
 
-        return Score(self.name, super()._compute_score_from_stats(statistics).score ** 0.5)
+CORRELATION, ROOT_OF_MEAN = OfSums(_r), OfSums(_root_of_mean)
 
 
 def numeric_scores(predicted: Sequence[str], right: Sequence[str]) -> dict[str, Statistics]:
@@ -66,7 +50,7 @@ def numeric_scores(predicted: Sequence[str], right: Sequence[str]) -> dict[str, 
 
 
 def _products(x: Sequence[float], y: Sequence[float]) -> Statistics:
-    """Of :class:`Correlation`: of numbers less their means, so that sums lose few digits."""
+    """Of :data:`CORRELATION`: of numbers less their means, so that sums lose few digits."""
     x_mean, y_mean = fmean(x), fmean(y)
     pairs = [(one - x_mean, other - y_mean) for one, other in zip(x, y, strict=True)]
     return [[1.0, a, b, a * a, b * b, a * b] for a, b in pairs]

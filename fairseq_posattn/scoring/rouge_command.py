@@ -29,7 +29,7 @@ from fairseq_posattn.scoring.pairs import Pairs
 from fairseq_posattn.scoring.result import Result, explained, numbers_of, told, total_counts
 from fairseq_posattn.scoring.rouge import lead, rouge_by_files2rouge, rouge_of_each
 from fairseq_posattn.scoring.sentence_statistics import keep
-from fairseq_posattn.scoring.significance import Group, MeanOfSentences, of_sentences
+from fairseq_posattn.scoring.significance import MEAN_OF_SENTENCES, Group, of_sentences
 
 SUMMARY = "ROUGE of summaries"
 CALLED = {"rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L"}
@@ -116,7 +116,7 @@ def _groups(runs: list[Pairs], settings: tuple[str, int, bool]) -> dict[str, Gro
     """By the name of the score."""
     each = [rouge_of_each(run, *settings) for run in runs]
     return {
-        name: Group(MeanOfSentences(name), [of_sentences(scores[name]) for scores in each])
+        name: Group(MEAN_OF_SENTENCES, [of_sentences(scores[name]) for scores in each])
         for name in CALLED
     }
 

@@ -13,9 +13,16 @@ from typing import Any
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.files import write_json
-from fairseq_posattn.scoring.labels import MacroF1
-from fairseq_posattn.scoring.numeric import Correlation, RootOfMean
-from fairseq_posattn.scoring.significance import Group, MeanOfSentences, Statistics
+from fairseq_posattn.scoring.labels import MACRO_F1
+from fairseq_posattn.scoring.numeric import CORRELATION, ROOT_OF_MEAN
+from fairseq_posattn.scoring.significance import MEAN_OF_SENTENCES, Group, Statistics
+
+OURS = {
+    "macro_f1": MACRO_F1,
+    "pearson": CORRELATION,
+    "spearman": CORRELATION,
+    "rmse": ROOT_OF_MEAN,
+}  # others are means of the sentences' scores
 
 
 @dataclass(frozen=True)
@@ -67,8 +74,5 @@ def metric_of(name: str) -> Any:
     from sacrebleu.metrics.chrf import CHRF
     from sacrebleu.metrics.ter import TER
 
-    known: dict[str, Any] = {
-        **{"bleu": BLEU, "chrf2": CHRF, "ter": TER, "macro_f1": MacroF1},
-        **{"pearson": Correlation, "spearman": Correlation, "rmse": lambda: RootOfMean("rmse")},
-    }
-    return known[name]() if name in known else MeanOfSentences(name)
+    sacrebleus: dict[str, Any] = {"bleu": BLEU, "chrf2": CHRF, "ter": TER}
+    return sacrebleus[name]() if name in sacrebleus else OURS.get(name, MEAN_OF_SENTENCES)

@@ -22,7 +22,7 @@ Randomisation deals the outputs of a sentence out among all runs of both systems
 """
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean, stdev
@@ -74,7 +74,7 @@ class Group:
     """The runs of a system on one test set, measured by one metric.
 
     Attributes:
-        metric: sacreBLEU's, or one that has the same methods.
+        metric: sacreBLEU's, or :class:`OfSums`.
         runs: of each run its statistics, which are ``metric``'s.
     """
 
@@ -112,29 +112,33 @@ class Group:
         return float(self.metric._compute_score_from_stats(sums).score)
 
 
-class MeanOfSentences:
-    """A score that is the mean of the sentences' scores, with the methods of sacreBLEU's metrics.
+class OfSums:
+    """A function of its statistics' sums, as a score with the methods of sacreBLEU's metrics."""
 
-    :func:`of_sentences` makes its statistics.
-    """
+    def __init__(self, function: Callable[["Floats"], float]):
+        self.function = function
 
-    def __init__(self, name: str):
-        self.name = name
+    def _aggregate_and_compute(self, statistics: Statistics) -> "Score":
+        import numpy
 
-    def _aggregate_and_compute(self, statistics: Iterable[Sequence[float]]) -> "Score":
-        return self._compute_score_from_stats(
-            [sum(column) for column in zip(*statistics, strict=True)]
-        )
+        return self._compute_score_from_stats(numpy.sum(statistics, axis=0))
 
-    def _compute_score_from_stats(self, statistics: Sequence[float]) -> "Score":
+    def _compute_score_from_stats(self, sums: "Floats") -> "Score":
         from sacrebleu.metrics.base import Score
 
-        total, count = statistics
-        return Score(self.name, total / count)
+        return Score("", float(self.function(sums)))
+
+
+def _mean(sums: "Floats") -> float:
+    total, count = sums
+    return float(total / count)
+
+
+MEAN_OF_SENTENCES = OfSums(_mean)
 
 
 def of_sentences(scores: Iterable[float]) -> Statistics:
-    """The statistics of :class:`MeanOfSentences`."""
+    """The statistics of :data:`MEAN_OF_SENTENCES`."""
     return [[float(score), 1.0] for score in scores]
 
 

@@ -16,7 +16,7 @@ from fairseq_posattn.scoring.__main__ import score
 from fairseq_posattn.scoring.bleu import group_of
 from fairseq_posattn.scoring.pairs import Pairs
 from fairseq_posattn.scoring.sentence_statistics import metric_of, read_statistics
-from fairseq_posattn.scoring.significance import Group, MeanOfSentences, compare, of_sentences
+from fairseq_posattn.scoring.significance import MEAN_OF_SENTENCES, Group, compare, of_sentences
 
 WORDS = ["a", "man", "in", "red", "hat", "is", "looking", "at", "the", "woman", "with", "dog"]
 
@@ -74,7 +74,7 @@ def test_few_other_outputs_are_no_difference():
 
 def of_scores(*runs):
     """A system of such runs, of which the sentences' scores are given."""
-    return Group(MeanOfSentences("score"), [of_sentences(scores) for scores in runs])
+    return Group(MEAN_OF_SENTENCES, [of_sentences(scores) for scores in runs])
 
 
 def test_scores_of_sentences_are_resampled_together():
