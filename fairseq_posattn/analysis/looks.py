@@ -137,6 +137,7 @@ def sublayers_with_plot(sublayers: list[AttentionSublayer], args) -> list[Attent
 def read_sentences(trained: TrainedModel, args) -> dict:
     """The sentences that are asked for, by line."""
     task, encoder = trained.task, encoder_of(trained)
+    name = f"--split {args.split}" if args.split else f"--sentences {args.sentences}"
     if args.split:
         found = sentences.read_split(args.split, task)
     else:
@@ -148,7 +149,7 @@ def read_sentences(trained: TrainedModel, args) -> dict:
                 f"--line {args.line}: {source} has no sentence there; its last is on {max(found)}"
             )
         found = {args.line: found[args.line]}
-    sentences.check_lengths(found, encoder.max_positions())
+    sentences.check_lengths(found, encoder.max_positions(), name)
     sentences.warn_of_unknown_tokens(found, task.source_dictionary.unk())
     return found
 

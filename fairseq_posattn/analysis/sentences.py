@@ -79,12 +79,12 @@ def warn_of_unknown_tokens(sentences: dict[int, Tensor], unknown: int):
         )
 
 
-def check_lengths(sentences: dict[int, Tensor], longest: int):
-    """Raise UsageError if a sentence is longer than the model takes."""
+def check_lengths(sentences: dict[int, Tensor], longest: int, name: str):
+    """Raise UsageError, with the text's name, if a sentence is longer than the model takes."""
     for line, sentence in sentences.items():
         if len(sentence) > longest:
             raise UsageError(
-                f"line {line} has {len(sentence)} tokens, its end included, but the model takes "
+                f"{name}:{line}: {len(sentence)} tokens, its end included, where the model takes "
                 f"{longest} at most"
             )
 

@@ -23,6 +23,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from functools import partial
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,8 @@ METRICS = {"rouge1": "rouge1", "rouge2": "rouge2", "rougeL": "rougeLsum"}  # our
 AVERAGE = re.compile(r"ROUGE-([12L]) Average_F: ([\d.]+)")
 ROUGE_155 = "-c 95 -r 1000 -n 2 -a"  # files2rouge's options for it; -m stems
 WORD = re.compile(r"[A-Za-z0-9]+")
+# Of two sentences the product of their words, which rouge-score holds a number each for.
+LARGEST_TABLE = 5_000**2
 
 
 class Tokenizer:
@@ -64,7 +67,7 @@ def lead(text: str, count: int, eos: str = ".") -> str:
 
 
 def rouge_of_each(
-    pairs: Pairs, eos: str = ".", jobs: int = 1, stemming: bool = True
+    pairs: Pairs, eos: str = ".", jobs: int = 1, stemming: bool = True, name: object = "text"
 ) -> dict[str, list[float]]:
     """F1 in percent: for each metric a list of every summary's.
 
@@ -72,18 +75,33 @@ def rouge_of_each(
         eos: what ends a sentence within a line.
         jobs: processes.
         stemming: whether words of one stem are equal.
+        name: of the summaries, for messages.
+
+    Raises:
+        UsageError: sentences are too long to be compared.
     """
     from rouge_score.rouge_scorer import RougeScorer  # only here: --help does not wait for it
 
     scorer = RougeScorer(list(METRICS.values()), tokenizer=Tokenizer(stemming))
-    together = zip(pairs.hypotheses, pairs.references, strict=True)
-    score = partial(_score, scorer, eos)
+    together = enumerate(zip(pairs.hypotheses, pairs.references, strict=True), start=1)
+    score = partial(_score, scorer, eos, name)
     found = list(map_lines(score, together, jobs, "scoring", len(pairs.hypotheses), chunk=100))
     return {name: [100 * scores[name] for scores in found] for name in METRICS}
 
 
-def _score(scorer: Any, eos: str, pair: tuple[str, str]) -> dict[str, float]:
-    hypothesis, reference = ("\n".join(sentences(text, eos)) for text in pair)
+def _score(
+    scorer: Any, eos: str, name: object, numbered: tuple[int, tuple[str, str]]
+) -> dict[str, float]:
+    number, pair = numbered
+    sides = [sentences(text, eos) for text in pair]
+    longest = [max((len(WORD.findall(sentence)) for sentence in side), default=0) for side in sides]
+    if prod(longest) > LARGEST_TABLE:
+        raise UsageError(
+            f"{name}: summary {number}: sentences of {longest[0]:,} words, and of {longest[1]:,} "
+            f"in its reference, are too long to be compared: {eos!r} between spaces ends one, or "
+            "what --eos says"
+        )
+    hypothesis, reference = map("\n".join, sides)
     scores = scorer.score(reference, hypothesis)
     return {ours: scores[theirs].fmeasure for ours, theirs in METRICS.items()}
 

@@ -19,6 +19,7 @@ import argparse
 import os
 from dataclasses import replace
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from fairseq_posattn.commands import positive
@@ -83,7 +84,7 @@ def score(pairs: list[Pairs], options: argparse.Namespace) -> Result:
     signature += f"|f1|stem:{'porter' if options.stemming else 'no'}|eos:{options.eos}"
     numbers: dict[str, Any] = {}
     if by_sentence:
-        groups = _groups(pairs, settings)
+        groups = _groups(pairs, options.generated + options.hypotheses, settings)
         numbers |= numbers_of(groups)
         lines = [f"{CALLED[name]} {told(group)}" for name, group in groups.items()]
         lines.append(explained(groups["rouge1"]))
@@ -107,14 +108,16 @@ def score(pairs: list[Pairs], options: argparse.Namespace) -> Result:
         )
     result = Result(numbers, lines, warnings, total_counts(pairs))
     if options.baseline:
-        before = _groups(read_baseline(options, pairs[0]), settings)
+        before = _groups(read_baseline(options, pairs[0]), options.baseline, settings)
         result.compare(groups, before, CALLED)
     return result
 
 
-def _groups(runs: list[Pairs], settings: tuple[str, int, bool]) -> dict[str, Group]:
+def _groups(
+    runs: list[Pairs], paths: list[Path], settings: tuple[str, int, bool]
+) -> dict[str, Group]:
     """By the name of the score."""
-    each = [rouge_of_each(run, *settings) for run in runs]
+    each = [rouge_of_each(run, *settings, name=path) for run, path in zip(runs, paths, strict=True)]
     return {
         name: Group(MEAN_OF_SENTENCES, [of_sentences(scores[name]) for scores in each])
         for name in CALLED

@@ -71,6 +71,6 @@ def test_unknown_tokens_are_told(capsys):
 
 def test_a_sentence_that_is_too_long():
     sentences = {1: torch.zeros(4), 7: torch.zeros(5)}
-    check_lengths(sentences, longest=5)
-    with pytest.raises(UsageError, match=r"^line 7 has 5 tokens.* takes 4 at most$"):
-        check_lengths(sentences, longest=4)
+    check_lengths(sentences, 5, "text.de")
+    with pytest.raises(UsageError, match=r"^text.de:7: 5 tokens.* takes 4 at most$"):
+        check_lengths(sentences, 4, "text.de")

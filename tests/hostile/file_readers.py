@@ -139,6 +139,10 @@ READERS = {
     "manifest": {"predict": ("classification/data/preparation.json", posattn(*PREDICT))},
     "text": {
         "predict": ("file", posattn(*PREDICT, "--input", "{path}")),
+        "documents": (
+            "file",
+            posattn(*PREDICT, "--input", "{path}", "--tokenizer", "documents"),
+        ),
         "interactive": ("file", interactive("--input", "{path}")),
         "analysis": (
             "file",

@@ -99,7 +99,12 @@ FILES = {
         "no rule": of(b'{"corpus": "a", "task": "b", "word_rule": null}'),
         "number": of(b"9" * 5000),
     },
-    "text": {},
+    "text": {  # of more work than its length, to who looks back for each of these
+        "dots": of(b"." * 1_500_000),
+        "abbreviations": of(b"e.g. " * 300_000),
+        "marks": of(b"! " * 700_000),
+        "words": of(b"a " * 700_000),
+    },
     "parquet": {"footer": of(b"PAR1" + b"\xff" * 100 + b"\xff\xff\xff\x7fPAR1")},
     "result": {
         "deep": of(b"[" * 100_000),

@@ -3,11 +3,13 @@
 import file_readers
 import pytest
 from file_readers import READERS
+from hostile_files import FILES
 from test_hostile_checkpoints import complaints
 
 PAIRS = [(kind, reader) for kind, readers in READERS.items() for reader in readers]
 # Text may be anything: a blank file, too, and what another program writes into a FIFO.
 HARMLESS = {("codes", "nothing"), ("text", "nothing"), ("text", "bytes"), ("text", "pickle")}
+HARMLESS |= {("text", name) for name in FILES["text"]}
 
 
 @pytest.mark.parametrize("kind, reader", PAIRS, ids=map("-".join, PAIRS))

@@ -29,8 +29,10 @@ class Tokeniser:
 
         self.normaliser = MosesPunctNormalizer(language, perl_parity=True) if normalise else None
         self.tokeniser = MosesTokenizer(language)
-        # Its own way builds the set anew for every word before a full stop: half of all time.
+        # Its own way builds these sets anew for every word before a full stop: half of all time.
         self.tokeniser.islower = frozenset(self.tokeniser.IsLower).issuperset
+        letters = frozenset(self.tokeniser.IsAlpha)
+        self.tokeniser.isanyalpha = lambda text: not letters.isdisjoint(text)
         self.split_hyphens = split_hyphens
         self.escape = escape
 

@@ -9,41 +9,45 @@ it only if no small letter follows. Marks alone belong to the sentence before.
 import re
 from functools import cache
 
-END = re.compile(r"[.!?]+[\"')\]]*(?=\s)")
-LAST_WORD = re.compile(r"[^\s\"'(\[]+$")
+# Each search goes over a text once, whatever is in it: some have thousands of dots in a row.
+END = re.compile(r"(?<![.!?])[.!?]+[\"')\]]*(?=\s)")
+BEFORE_WORD = re.compile(r"[\s\"'(\[]")
+NEXT = re.compile(r"\S")
 ABBREVIATION = re.compile(r"(?:[A-Za-z]\.)*[A-Za-z]$")
 
 
 def split_sentences(text: str) -> list[str]:
     """The sentences of a document, without the white space around them."""
-    found = []
+    found: list[list[str]] = []  # of each, itself and the marks after it
     for line in text.split("\n"):
         for sentence in _sentences_of_line(line):
             if not sentence:
                 continue
             if found and not any(map(str.isalnum, sentence)):
-                found[-1] = f"{found[-1]} {sentence}"
+                found[-1].append(sentence)
             else:
-                found.append(sentence)
-    return found
+                found.append([sentence])
+    return list(map(" ".join, found))
 
 
 def _sentences_of_line(line):
-    start = 0
+    start = looked = 0
     for end in END.finditer(line):
-        if _ends_here(line[start : end.start()], end[0], line[end.end() :].lstrip()):
+        word = BEFORE_WORD.split(line[looked : end.start()])[-1]
+        following = NEXT.search(line, end.end())
+        if _ends_here(word, end[0], following[0] if following else ""):
             yield line[start : end.end()].strip()
             start = end.end()
+        looked = end.end()
     yield line[start:].strip()
 
 
-def _ends_here(before, marks, after):
-    if after[:1].islower() and (marks.startswith("..") or marks[-1] not in ".!?"):
+def _ends_here(word, marks, following):
+    if following.islower() and (marks.startswith("..") or marks[-1] not in ".!?"):
         return False
     if marks[0] in "!?" or marks[:2] == "..":
         return True
-    word = LAST_WORD.search(before)
-    return not word or not (word[0] in _abbreviations() or ABBREVIATION.match(word[0]))
+    return not (word in _abbreviations() or ABBREVIATION.match(word))
 
 
 @cache
