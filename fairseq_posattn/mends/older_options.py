@@ -1,7 +1,9 @@
 """Training on from a checkpoint of an older version: its model stays what it was.
 
 fairseq builds the model of the command line before it opens the checkpoint. Where a named
-architecture has since gained an option, the model would change in the middle of its training.
+architecture has since gained an option, the model would change in the middle of its training. Where
+an option is given that is another than the checkpoint's and leaves the weights' shapes as they are,
+as an activation, it does, and fairseq says nothing.
 """
 
 import logging
@@ -15,8 +17,13 @@ from fairseq_posattn.errors import UsageError
 from fairseq_posattn.mends.patching import around
 from fairseq_posattn.mends.restored_file import LAST
 from fairseq_posattn.mends.training_loop import training_loop
+from fairseq_posattn.mistakes.ranges import flag
 
 logger = logging.getLogger(__name__)
+
+# What a model's result does not depend on, or only where it starts.
+FREE = {"attention_impl", "checkpoint_activations", "offload_activations", "min_params_to_wrap"}
+FREE |= {"encoder_embed_path", "decoder_embed_path", "start", "_name"}
 
 
 def apply():
@@ -55,20 +62,30 @@ def file_to_train_on(cfg):
 def take_over(model, path):
     """Set the options that a checkpoint lacks, where they have the named architecture's defaults.
 
+    It warns of those that it has otherwise.
+
     Args:
         model: fairseq's group of settings ``model``; changed in place.
         path (str): of the checkpoint. If it cannot be read, fairseq will say so.
     """
     name = getattr(model, "_name", None)
-    before = defaults_before(name)
-    if not before:
-        return
+    known = getattr(MODEL_DATACLASS_REGISTRY.get(name), "__dataclass_fields__", {})
+    if "encoder_sublayers" not in known:
+        return  # none of the plugin's
     try:
-        options = model_options(read_checkpoint(path, device="meta"))
+        options = model_options(read_checkpoint(path, device="meta")) or {}
     except (UsageError, OSError):
         return
-    for option in missing(name, options or {}):
-        preset = MODEL_DATACLASS_REGISTRY[name].__dataclass_fields__[option].default
+    before = defaults_before(name)
+    for option in missing(name, options):
+        preset = known[option].default
         if model[option] == preset:
             model[option] = before[option]
             logger.info(f"{path} knows no {option}, which so stays {before[option]!r}")
+    trained = options if isinstance(options, dict) else vars(options)
+    for option in known:
+        if option in trained and option not in FREE and str(trained[option]) != str(model[option]):
+            logger.warning(
+                f"{path} was trained with {flag(option)} {trained[option]}, not {model[option]}, "
+                "with which training goes on"
+            )

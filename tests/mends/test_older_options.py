@@ -118,6 +118,18 @@ def test_a_checkpoint_with_all_options_changes_nothing(tmp_path):
     assert trained_on(tmp_path, path, "--restore-file", path) == trained_on(tmp_path, path)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", [ARCH, "posattn_transformer"])
+def test_another_option_is_told(tmp_path, caplog, arch):
+    """The weights do not tell: their shapes are the same."""
+    path = saved(tmp_path / "new.pt", arch=arch)
+    trained_on(tmp_path, path, "--restore-file", path, "--attention-impl=sdpa", arch=arch)
+    assert not caplog.records
+    trained_on(tmp_path, path, "--restore-file", path, "--activation-fn=gelu", arch=arch)
+    (told,) = caplog.messages
+    assert told.startswith(f"{path} was trained with --activation-fn relu, not gelu, with which")
+
+
 def test_a_damaged_file_is_for_fairseq_to_report(tmp_path):
     path = tmp_path / "damaged.pt"
     path.write_bytes(b"PK, or so")
