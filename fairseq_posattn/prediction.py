@@ -178,7 +178,7 @@ class Predictor(LineReader):
         if cfg.max_positions < 1:
             raise UsageError(f"{self.path}: its --max-positions {cfg.max_positions} hold no word")
         for name in ("init_token", "separator_token"):
-            mark = getattr(cfg, name)
+            mark = getattr(cfg, name, None)  # sentences that are apart have none
             if mark is not None and not 0 <= mark < len(self.dictionary):
                 raise UsageError(
                     f"{self.path}: its --{name.replace('_', '-')} {mark} is not among the "
