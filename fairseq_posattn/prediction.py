@@ -268,7 +268,8 @@ class Predictor(LineReader):
 
     def _encode_sentence(self, sentence):
         text = self.words(sentence)
-        tokens = word_numbers((text.lower() if self.lower else text).split(), self.dictionary)
+        words = (text.lower() if self.lower else text).split()
+        tokens = word_numbers(words, self.dictionary, "<mask>")  # which the task adds
         if not len(tokens):
             raise EmptySentenceError("the sentence is empty")
         self.unknown.add(tokens, self.dictionary)

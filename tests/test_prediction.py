@@ -287,7 +287,7 @@ def test_words_that_look_like_marks_are_unknown(predictor):
     dictionary = predictor.dictionary
     marks = [dictionary[number] for number in range(dictionary.nspecial)]
     assert dictionary.index("<mask>") != dictionary.unk()
-    found = word_numbers([*marks, "<mask>", "a"], dictionary).tolist()
+    found = word_numbers([*marks, "<mask>", "a"], dictionary, "<mask>").tolist()
     assert found == [dictionary.unk()] * 5 + [dictionary.index("a")]
 
 

@@ -8,9 +8,13 @@ from fairseq.data import Dictionary
 from torch import Tensor
 
 
-def word_numbers(words: Iterable[str], dictionary: Dictionary) -> Tensor:
-    """The numbers of words: none of them is padding, an end or a mask, whatever it looks like."""
-    marks = {dictionary.index("<mask>"), *range(dictionary.nspecial)}
+def word_numbers(words: Iterable[str], dictionary: Dictionary, *others: str) -> Tensor:
+    """The numbers of words: what looks like padding, an end or another mark is an unknown word.
+
+    Args:
+        others: marks of the task's beside the dictionary's own.
+    """
+    marks = {*map(dictionary.index, others), *range(dictionary.nspecial)}
     known = map(dictionary.index, words)
     unknown = dictionary.unk()
     return torch.tensor([unknown if word in marks else word for word in known], dtype=torch.long)
