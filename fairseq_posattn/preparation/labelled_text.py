@@ -7,7 +7,7 @@ from functools import partial
 from itertools import islice
 
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.files import writing
+from fairseq_posattn.files import write_json, writing
 from fairseq_posattn.preparation.corpus import SPLITS
 from fairseq_posattn.preparation.example import checked_text
 from fairseq_posattn.preparation.pipeline import folds
@@ -19,7 +19,7 @@ WHOLE = "all"  # the one "split" of a data set that is published without any
 SUMMARY = "summary.json"
 
 
-class TextFiles:
+class TextFiles(ExitStack):
     """``{split}.{input0,input1,label,score}`` of one folder, open for writing.
 
     An example without a word, which no model can read, is left out and noted. So is one without a
@@ -31,22 +31,19 @@ class TextFiles:
     """
 
     def __init__(self, folder, kinds):
+        super().__init__()
         self.folder, self.kinds = folder, kinds
-        self.open_files = ExitStack()
         self.read, self.written, self.labels = Counter(), Counter(), Counter()
         self.empty, self.unlabelled, self.longest = [], 0, 0
-
-    def __enter__(self):
-        self.folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         self.files = {
-            (split, kind): self.open_files.enter_context(writing(self.folder / f"{split}.{kind}"))
+            (split, kind): self.enter_context(writing(folder / f"{split}.{kind}"))
             for split in SPLITS
-            for kind in self.kinds
+            for kind in kinds
         }
-        return self
 
     def __exit__(self, kind, *error):
-        self.open_files.__exit__(kind, *error)
+        super().__exit__(kind, *error)
         if kind is None:
             self._finish()
 
@@ -78,8 +75,7 @@ class TextFiles:
             "unlabelled": self.unlabelled,
             "longest": self.longest,
         }
-        with writing(self.folder / SUMMARY) as file:
-            json.dump(summary, file)
+        write_json(self.folder / SUMMARY, summary)
 
 
 def read_summary(folder):

@@ -18,13 +18,14 @@ class Tokeniser:
 
     Args:
         language: of the text, for abbreviations and quotation marks.
+        lower: lower-case before anything else: so were Multi30k's files made.
         normalise: bring quotation marks, dashes and spaces into one form first, and replace
             characters that cannot be printed by spaces.
         split_hyphens: ``a-b`` becomes ``a @-@ b``.
         escape: write ``&``, ``|``, quotation marks and some brackets as ``&amp;`` and so on.
     """
 
-    def __init__(self, language, normalise=False, split_hyphens=False, escape=True):
+    def __init__(self, language, normalise=False, split_hyphens=False, escape=True, lower=False):
         from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
         self.normaliser = MosesPunctNormalizer(language, perl_parity=True) if normalise else None
@@ -35,8 +36,11 @@ class Tokeniser:
         self.tokeniser.isanyalpha = lambda text: not letters.isdisjoint(text)
         self.split_hyphens = split_hyphens
         self.escape = escape
+        self.lower = lower
 
     def __call__(self, line):
+        if self.lower:
+            line = line.strip().lower()
         if self.normaliser:
             line = regex.sub(r"\p{C}", " ", self.normaliser.normalize(line + "\n"))
         return self.tokeniser.tokenize(
@@ -47,21 +51,11 @@ class Tokeniser:
         )
 
 
-class LowerCasingTokeniser:
-    """Lower-cases before anything else, and normalises: so were Multi30k's files made."""
-
-    def __init__(self, language):
-        self.tokeniser = Tokeniser(language, normalise=True)
-
-    def __call__(self, line):
-        return self.tokeniser(line.strip().lower())
-
-
 # By name, what makes a tokeniser for a language.
 RULES = {
     "moses-escaped": Tokeniser,
     "moses-escaped-hyphens": partial(Tokeniser, split_hyphens=True),
-    "lowered-normalised-moses-escaped": LowerCasingTokeniser,
+    "lowered-normalised-moses-escaped": partial(Tokeniser, lower=True, normalise=True),
 }
 
 
