@@ -5,6 +5,8 @@ the archive and puts the folder in its place.
 """
 
 import bz2
+import contextlib
+import fcntl
 import gzip
 import logging
 import lzma
@@ -18,13 +20,15 @@ from fairseq import file_utils
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.mends.patching import instead
+from fairseq_posattn.preparation.pipeline.archives import Header
 
 logger = logging.getLogger(__name__)
 
 TIMES, SMALL = 20, 1 << 30  # an archive unpacks to no more than so many times its size, and so much
-PIECE = 1 << 26  # more is not read into memory at once
+BLOCK = 1 << 12  # of which a file takes one on the disk, if it is empty, too
 OPENERS = {b"\x1f\x8b": gzip.open, b"BZ": bz2.open, b"\xfd7": lzma.open}
 DAMAGED = (tarfile.TarError, lzma.LZMAError, zlib.error, EOFError, OSError, ValueError)
+DAMAGED += (RecursionError,)  # of a thousand folders in each other
 
 
 def apply():
@@ -55,11 +59,21 @@ def load_archive_file(archive_file):
 def unpacked(path):
     """The folder with what an archive holds, unpacked unless it has been since it was changed."""
     folder = f"{path}.unpacked"
-    if os.path.isdir(folder) and os.path.getmtime(folder) >= os.path.getmtime(path):
-        return folder
+    with open(path, "rb") as locked:
+        with contextlib.suppress(OSError):  # where the file system has no locks
+            fcntl.flock(locked, fcntl.LOCK_EX)
+        if not os.path.isdir(folder) or os.path.getmtime(folder) < os.path.getmtime(path):
+            _unpack_into(folder, path)
+    return folder
+
+
+def _unpack_into(folder, path):
     with tempfile.TemporaryDirectory(dir=os.path.dirname(os.path.abspath(path))) as aside:
         try:
-            with _opened(path) as file, tarfile.open(fileobj=file, mode="r:") as archive:
+            with (
+                _opened(path) as file,
+                tarfile.open(fileobj=file, mode="r:", tarinfo=Header) as archive,
+            ):
                 _unpack(archive, os.path.join(aside, "all"), TIMES * os.path.getsize(path) + SMALL)
         except DAMAGED as error:
             raise UsageError(f"{path} cannot be unpacked: {error}") from None
@@ -70,32 +84,12 @@ def unpacked(path):
         shutil.rmtree(folder, ignore_errors=True)
         os.rename(whole, folder)
     os.utime(folder)
-    return folder
 
 
 def _opened(path):
     with open(path, "rb") as file:
         start = file.read(2)
-    return _Pieces(OPENERS.get(start, open)(path, "rb"))
-
-
-class _Pieces:
-    """A file of which no long piece is read at once, as tarfile does where a header says so."""
-
-    def __init__(self, file):
-        self.file = file
-        self.tell, self.seek, self.close = file.tell, file.seek, file.close
-
-    def read(self, size):
-        if not 0 <= size <= PIECE:
-            raise tarfile.ReadError(f"a header of {size:,} bytes")
-        return self.file.read(size)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        self.close()
+    return OPENERS.get(start, open)(path, "rb")
 
 
 def _unpack(archive, folder, left):
@@ -103,12 +97,12 @@ def _unpack(archive, folder, left):
     os.makedirs(folder)
     for member in archive:
         path = os.path.normpath(os.path.join(folder, member.name))
-        left -= member.size
+        left -= member.size + BLOCK
         if path != folder and not path.startswith(os.path.join(folder, "")):
             raise tarfile.ReadError(f"{member.name!r} in it would be written elsewhere")
         if not (member.isdir() or member.isreg()):
             raise tarfile.ReadError(f"{member.name!r} in it is no file")
-        if member.size < 0 or left < 0:
+        if left < 0:
             raise tarfile.ReadError("it would become much larger than it is")
         if member.isdir():
             os.makedirs(path, exist_ok=True)

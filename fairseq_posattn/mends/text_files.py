@@ -13,9 +13,9 @@ from fairseq.data import Dictionary, encoders
 
 from fairseq_posattn.errors import UsageError, in_one_line
 from fairseq_posattn.mends.patching import around, instead
+from fairseq_posattn.preparation.plain_text import LARGEST
 
 LONGEST = 1 << 20  # bytes of a line
-LARGEST = 1 << 25  # bytes of codes, or of a model that splits words: ten times any published
 # Flags of --bpe that name files.
 CODES = ("bpe_codes", "sentencepiece_model", "gpt2_encoder_json", "gpt2_vocab_bpe")
 CODES += ("bpe_merges", "bpe_vocab", "bpe_vocab_file")

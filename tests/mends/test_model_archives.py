@@ -1,14 +1,18 @@
 """Archives of models are unpacked into one folder, and stay."""
 
+import contextlib
 import io
 import os
 import tarfile
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from fairseq import file_utils
 
 from fairseq_posattn import mends
 from fairseq_posattn.errors import UsageError
+from fairseq_posattn.mends import model_archives
 
 mends.apply()
 
@@ -107,6 +111,38 @@ def test_damaged_archives(tmp_path):
         with pytest.raises(UsageError, match=f"^{path} cannot be unpacked: [^\n]*$"):
             file_utils.load_archive_file(str(path))
     assert [entry.name for entry in tmp_path.iterdir()] == ["model.tar.gz"]
+
+
+def test_neither_do_many_empty_files(tmp_path, monkeypatch):
+    monkeypatch.setattr(model_archives, "SMALL", 100 * model_archives.BLOCK)
+    members = [(f"model/{number}", b"") for number in range(1000)]
+    path = archive(tmp_path / "model.tar.gz", members)
+    with pytest.raises(UsageError, match="cannot be unpacked: it would become much larger"):
+        file_utils.load_archive_file(str(path))
+
+
+@pytest.mark.parametrize("depth, kind", [(1500, tarfile.DIRTYPE), (1, tarfile.GNUTYPE_SPARSE)])
+def test_neither_do_deep_folders_and_sparse_files(tmp_path, depth, kind):
+    path = archive(tmp_path / "model.tar.gz", [("m/" * depth, link(kind, ""))])
+    with pytest.raises(UsageError, match=f"^{path} cannot be unpacked: [^\n]*$"):
+        file_utils.load_archive_file(str(path))
+
+
+def test_two_processes_unpack_once(tmp_path, monkeypatch):
+    """The second does not take away the folder that the first reads."""
+    path = archive(tmp_path / "model.tar.gz", [("model/model.pt", b"weights")])
+    both, unpack, done = threading.Barrier(2), model_archives._unpack, []
+
+    def unpack_together(*arguments):
+        with contextlib.suppress(threading.BrokenBarrierError):
+            both.wait(timeout=1)
+        done.append(unpack(*arguments))
+
+    monkeypatch.setattr(model_archives, "_unpack", unpack_together)
+    with ThreadPoolExecutor() as pool:
+        folders = list(pool.map(file_utils.load_archive_file, [str(path)] * 2))
+    assert folders == [f"{path}.unpacked"] * 2
+    assert len(done) == 1
 
 
 @pytest.mark.parametrize("what", ["file", "header"])

@@ -180,14 +180,14 @@ class Tar(Archive):
 
     def _opened(self, stream):
         with damage_told(self.name):
-            return tarfile.open(fileobj=stream, mode="r|", tarinfo=_Header)
+            return tarfile.open(fileobj=stream, mode="r|", tarinfo=Header)
 
     def _next(self, tar):
         with damage_told(self.name):
             return tar.next()
 
 
-class _Header(tarfile.TarInfo):
+class Header(tarfile.TarInfo):
     """A header that is not read whole where it claims to be endless."""
 
     EXTENDED = (
