@@ -41,7 +41,7 @@ def figure_of(runs: Sequence[Curves]) -> Any:
     lines = _lines(runs)
     names = list(dict.fromkeys(run.name for run in runs))
     styles = {name: line_style(number) for number, name in enumerate(names)}
-    shown = [_shortened(name) for name in names]
+    shown = [_as_text(_shortened(name)) for name in names]
     width = PANELS * PANEL_WIDTH
     columns = max(1, min(len(names), int(width / (LEGEND_LETTER * max(map(len, shown)) + 0.6))))
     legend = LEGEND_LINE * -(-len(names) // columns) + 0.2
@@ -50,7 +50,8 @@ def figure_of(runs: Sequence[Curves]) -> Any:
     for panels, ((group, score), of_line) in zip(grid, lines.items(), strict=True):
         _draw_line(panels, score, of_line, styles)
         if len(lines) > 1 and group:
-            panels[0].set_title(f"{group}\n{panels[0].get_title()}", fontsize="medium")
+            title = f"{_as_text(group)}\n{panels[0].get_title()}"
+            panels[0].set_title(title, fontsize="medium")
     handles = [grid[0, 0].plot([], [], **styles[name])[0] for name in names]
     figure.legend(handles, shown, loc="outside lower center", ncols=columns, frameon=False)
     return figure
@@ -79,7 +80,11 @@ def _draw_line(
         _plot(rates, run.log.points("lr", "train_inner", "train"), style)
     for panel, title in zip(
         panels,
-        ("loss: validation; training is pale", f"validation: {score or 'none'}", "learning rate"),
+        (
+            "loss: validation; training is pale",
+            f"validation: {_as_text(score) or 'none'}",
+            "learning rate",
+        ),
         strict=True,
     ):
         panel.set_title(title, fontsize="medium")
@@ -103,3 +108,8 @@ def _shortened(name: str) -> str:
     """Without its middle, if it is long; what folders differ in is at their ends."""
     half = LONGEST_NAME // 2
     return name if len(name) <= LONGEST_NAME else f"{name[:half]}…{name[-half:]}"
+
+
+def _as_text(name: str) -> str:
+    """As matplotlib draws it: a dollar sign starts no formula, and what is no character is one."""
+    return name.encode(errors="replace").decode().replace("$", r"\$")

@@ -6,8 +6,10 @@ with the heads of fairseq-train and of fairseq-hydra-train, or with none, as in 
 
 import json
 import re
-from math import isfinite
+from math import isfinite, nan
 from pathlib import Path
+
+from fairseq_posattn.errors import UsageError
 
 Numbers = dict[str, float]
 Points = list[tuple[int, float]]
@@ -15,6 +17,8 @@ Points = list[tuple[int, float]]
 BOOKKEEPING = {"epoch", "wps", "wpb", "bsz", "num_updates", "ups", "wall", "train_wall"}
 LOSSES = {"loss", "nll_loss"}
 TAGS = ("train_inner", "train", "valid")
+LONGEST = 1 << 20  # characters of a line
+LARGEST = 1e100  # that a picture has room for
 
 _TEXT = re.compile(r'\{"|epoch \d+(?: \||:)')
 _TAG = re.compile(r"(?: \| |\]\[)(\w+)(?: \| |\]\[INFO\] - )$")
@@ -55,7 +59,7 @@ def _numbers(text: str) -> Numbers:
         measured = {name: float(number) for name, number in pairs if number != "None"}
         return numbers | measured if measured else {}
     # Some other line, or the last one of a process that was killed
-    except (ValueError, TypeError, ZeroDivisionError, RecursionError):
+    except (ValueError, TypeError, ArithmeticError, RecursionError):
         return {}
 
 
@@ -83,14 +87,19 @@ class TrainingLog:
 
     Args:
         path: a log, which may have several parts.
+
+    Raises:
+        UsageError: it has a line that is too long to be text.
     """
 
     def __init__(self, path: Path) -> None:
         self._lines: dict[str, list[Numbers]] = {tag: [] for tag in TAGS}
-        with open(path, encoding="utf-8", errors="replace") as lines:
-            for line in lines:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            while line := file.readline(LONGEST):
+                if len(line) == LONGEST:
+                    raise UsageError(f"{path} is no log: a line has {LONGEST:,} characters or more")
                 found = read_line(line)
-                if found and found[0] in TAGS and "num_updates" in found[1]:
+                if found and found[0] in TAGS and isfinite(found[1].get("num_updates", nan)):
                     self._add(*found)
 
     def _add(self, tag: str, numbers: Numbers) -> None:
@@ -111,7 +120,7 @@ class TrainingLog:
             [
                 (int(numbers["num_updates"]), numbers[name])
                 for numbers in self._lines[tag]
-                if isfinite(numbers.get(name, float("nan")))
+                if abs(numbers.get(name, nan)) < LARGEST
             ]
             for tag in tags
         ]

@@ -7,6 +7,7 @@ import pytest
 from fairseq_posattn import picture
 from fairseq_posattn.command_line import main
 from fairseq_posattn.curves import Curves, figure_of
+from fairseq_posattn.picture import write_picture
 from fairseq_posattn.training_log import TrainingLog
 
 pytest.importorskip("matplotlib")
@@ -98,6 +99,15 @@ def test_a_long_name_keeps_its_ends(write_log):
     figure = figure_of([curves(write_log, "a" * 99 + "b", file="x", accuracy=[1, 2])])
     (text,) = figure.legends[0].get_texts()
     assert text.get_text() == "a" * 35 + "…" + "a" * 34 + "b"
+
+
+def test_names_are_drawn_as_they_are(write_log, tmp_path):
+    """Neither as formulas nor, in no encoding, with an error."""
+    names = ["$a_{b$", "\udcff", "a$b"]
+    runs = [curves(write_log, name, f"$\\{name}$", str(n)) for n, name in enumerate(names)]
+    runs.append(curves(write_log, "c", **{r"$\frac": [1, 2]}))
+    write_picture(figure_of(runs), str(tmp_path / "curves.png"))
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.slow

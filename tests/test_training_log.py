@@ -1,9 +1,11 @@
 """What is read of fairseq's logs."""
 
 import json
+import os
 
 import pytest
 
+from fairseq_posattn.errors import UsageError
 from fairseq_posattn.training_log import TrainingLog, read_line
 
 TIME = "2026-01-02 03:04:05 | INFO |"
@@ -110,6 +112,25 @@ def test_short_epochs_have_more_points_than_the_interval(tmp_path):
 def test_what_is_no_number_is_left_out(tmp_path):
     log = log_of(tmp_path, inner(100, "nan"), inner(200, 8), inner(300, "inf"))
     assert log.points("loss", "train_inner") == [(200, 8)]
+
+
+@pytest.mark.parametrize("update", ["nan", "inf", "1" + "0" * 400])
+def test_nor_is_an_update_counted_that_is_no_number(update, tmp_path):
+    whole = f'{{"train_loss": 1{"0" * 400}, "train_num_updates": 9}}\n'  # no float can be as large
+    log = log_of(tmp_path, inner(100, 9), inner(update, 8), whole, inner(300, 1e200))
+    assert log.points("loss", "train_inner", "train") == [(100, 9)]
+
+
+def test_a_line_ends_where_a_progress_bar_goes_back(tmp_path):
+    log = log_of(tmp_path, inner(100, 9).replace("\n", "\r"), inner(200, 8))
+    assert log.points("loss", "train_inner") == [(100, 9), (200, 8)]
+
+
+def test_a_line_without_end_is_not_read_to_it(tmp_path):
+    log_of(tmp_path, inner(100, 9))
+    os.truncate(tmp_path / "train.log", 1 << 30)
+    with pytest.raises(UsageError, match="train.log is no log: a line has"):
+        TrainingLog(tmp_path / "train.log")
 
 
 @pytest.mark.parametrize(

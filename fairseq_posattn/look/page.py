@@ -35,6 +35,7 @@ def page(model: dict | None, sentences: list[dict], *, asks: str = "") -> str:
 def as_script(content) -> str:
     """JSON that ends no element of HTML, whatever texts are in it."""
     text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text = text.encode(errors="replace").decode()  # names of files may hold halves of characters
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 

@@ -17,13 +17,14 @@ from fairseq_posattn.preparation.text.wordpiece import WordPieceEncoder
 
 # Of each kind of subwords, the file that text is cut by: beside the manifest, or in text/ there.
 CODES = {"subword_nmt": "bpe.codes", "sentencepiece": "spm.model", "wordpiece": "vocab.txt"}
+LARGEST = 1 << 25  # bytes of such a file: ten times any published
 
 
 def codes_file(folder: Path, told: Manifest) -> Path | None:
     """The file that text is cut by; None where it is not cut.
 
     Raises:
-        UsageError: it is not there, or its kind is not known.
+        UsageError: it is not there, or its kind is not known, or it is too large.
     """
     if told.subwords is None:
         return None
@@ -35,6 +36,11 @@ def codes_file(folder: Path, told: Manifest) -> Path | None:
     name = CODES[told.subwords]
     for path in (folder / name, folder / "text" / name):
         if path.is_file():
+            if path.stat().st_size > LARGEST:
+                raise UsageError(
+                    f"{path}: not what {told.subwords} has written, which has at most "
+                    f"{LARGEST:,} bytes: copy it anew"
+                )
             return path
     raise UsageError(
         f"{folder} has no {name}, beside {NAME} or in text/, by which words are cut: copy it there "

@@ -35,6 +35,12 @@ def test_a_text_is_data_whatever_it_looks_like(text):
         assert made.count(sign) == plain.count(sign)
 
 
+def test_the_name_of_a_file_may_be_in_no_encoding():
+    text = page({"path": "model\udcff.pt"}, [])
+    assert data_of(text)["model"] == {"path": "model?.pt"}
+    text.encode()
+
+
 def test_it_asks_for_nothing_else():
     made = page(MODEL, [])
     without_namespace = made.replace("http://www.w3.org/2000/svg", "")

@@ -211,6 +211,14 @@ def test_a_label_that_is_not_trained_is_told(tmp_path, own, capsys):
     assert not (dest / "text").exists()
 
 
+def test_numbers_are_no_larger_than_numbers_are(tmp_path, own, capsys):
+    file = tmp_path / "t.jsonl"
+    file.write_text(f'{{"text": "a", "stars": 1{"0" * 400}}}\n')
+    assert own(file, target=("--score", "stars"))[0] == 1
+    error = capsys.readouterr().err
+    assert f"{file}:1: " in error and "in column 'stars' is no number" in error
+
+
 def test_numbers_are_numbers(tmp_path, own, capsys):
     file = table(tmp_path / "t.csv", [("a", "b", "nan")])
     assert own(file, target=("--score", "stars"))[0] == 1

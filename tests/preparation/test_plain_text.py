@@ -1,6 +1,7 @@
 """Plain text is made pieces as the test sets were, which went through the whole preparation."""
 
 import json
+import os
 from functools import partial
 
 import pytest
@@ -131,11 +132,15 @@ def test_what_is_not_there_is_named(tmp_path, told, complaint):
     "subwords, name",
     [("subword_nmt", "bpe.codes"), ("sentencepiece", "spm.model"), ("wordpiece", "vocab.txt")],
 )
-def test_codes_that_are_none_are_named(tmp_path, subwords, name, capfd):
+@pytest.mark.parametrize("is_large", [False, True])
+def test_codes_that_are_none_are_named(tmp_path, subwords, name, is_large, capfd):
     (tmp_path / name).write_text("a b c d\n")
+    if is_large:
+        os.truncate(tmp_path / name, 1 << 26)
     with pytest.raises(UsageError) as error:
         splitter(tmp_path, TOLD("spaces", subwords=subwords), "de")
     assert str(error.value).startswith(f"{tmp_path / name}: ")
+    assert ("at most" in str(error.value)) == is_large
     assert "\n" not in str(error.value)
     assert capfd.readouterr().err == ""
 

@@ -146,7 +146,7 @@ def _class_name(value, column, place):
 def _number(value, column, place):
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
         raise UsageError(
