@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 
+import numpy
 import torch
 from fairseq import utils
 
@@ -101,6 +102,8 @@ def check_training(settings: Mapping):
         raise UsageError(
             f"--adaptive-softmax-cutoff goes with --criterion adaptive_loss, not {criterion}"
         )
+    if settings.get("num_batch_buckets") and not hasattr(numpy, "compat"):
+        raise UsageError("--num-batch-buckets: fairseq has it with NumPy 1 alone; leave it out")
     check_heads(settings)
     check_devices(settings)
     check_trackers(settings)
@@ -110,6 +113,7 @@ def check_training(settings: Mapping):
     validates = not settings.get("disable_validation")
     if validates:
         check_metric(settings)
+        check_weights(settings)
     check_data(settings, ("train_subset", *(["valid_subset"] if validates else [])))
 
 
@@ -121,6 +125,15 @@ def check_heads(settings: Mapping):
             raise UsageError(
                 f"--{side}-attention-heads {heads}: it must divide --{side}-embed-dim {width}"
             )
+
+
+def check_weights(settings: Mapping):
+    """An implementation without the weights that a decoder is asked for in validation."""
+    if str(settings.get("attention_impl")) == "sdpa" and "decoder_sublayers" in settings:
+        raise UsageError(
+            "--attention-impl sdpa returns no weights of attention, and validation asks a decoder "
+            "for them: give auto, which takes it where it can, or --disable-validation"
+        )
 
 
 def check_trackers(settings: Mapping):

@@ -165,6 +165,7 @@ MISTAKES = [
     ("train", "--arch dman_iwslt", "--arch 'dman_iwslt' dman_iwslt_de_en"),
     ("train", "--nonesuch 1", "unrecognized arguments: --nonesuch 1"),
     ("train", "--left-pad-source False", "unrecognized arguments: False switch no value"),
+    ("train", "--num-batch-buckets 4", "--num-batch-buckets NumPy 1"),
     ("train", "without --arch", "--arch is missing"),
     ("train", "without --optimizer", "--optimizer is missing"),
     ("train", "--lr-scheduler polynomial_decay", "--total-num-update is missing"),

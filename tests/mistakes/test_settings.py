@@ -10,6 +10,14 @@ from fairseq_posattn.errors import UsageError  # noqa: E402
 from fairseq_posattn.mistakes import settings  # noqa: E402
 
 
+def test_validation_asks_a_decoder_for_weights():
+    sdpa = {"attention_impl": "sdpa"}
+    with pytest.raises(UsageError, match="--attention-impl sdpa .* give auto.*disable-validation"):
+        settings.check_weights({**sdpa, "decoder_sublayers": "san,cross,ffn"})
+    settings.check_weights(sdpa)  # of a classifier
+    settings.check_weights({"attention_impl": "auto", "decoder_sublayers": "san,cross,ffn"})
+
+
 @pytest.mark.parametrize(
     "name, told",
     [
