@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.errors import UsageError, in_one_line
 from fairseq_posattn.files import write_json
 from fairseq_posattn.recipes.asked import Entry
 from fairseq_posattn.recipes.comparisons import add_comparisons, read_kept
@@ -28,11 +28,22 @@ def make_rows(recipe: Recipe, entries: Sequence[Entry], command: str, title: str
     Args:
         command: that makes the table.
         title: the recipe's, as the table should have it.
+
+    Raises:
+        UsageError: a file of a run holds something else than a recipe writes.
     """
     make = _locality_row if is_locality(recipe) else _scored_row
     rows = []
     for entry in entries:
-        row = make(recipe, entry)
+        try:
+            row = make(recipe, entry)
+        except UsageError:
+            raise
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            raise UsageError(
+                f"{entry.folder}: a result in it is none of a recipe ({in_one_line(error)}): "
+                "remove it, and the recipe measures it again"
+            ) from error
         row["table"] = title + entry.table.removeprefix(recipe.title)
         row["command"] = command
         rows.append(row)

@@ -182,6 +182,25 @@ def test_what_is_not_trained_is_recorded_from_its_ranking(tmp_path):
     assert row["metric"] == "test set, nothing is trained"
 
 
+@pytest.mark.parametrize(
+    "result",
+    [
+        {},
+        {"scores": []},
+        {"scores": {"auc": None}, "settings": {"seed": "1"}},
+        {"scores": {"auc": 0.5}, "settings": {"seed": "x"}, "examples": {}},
+        {"scores": {"auc": 0.5}, "settings": {"seed": "1"}, "examples": 5},
+    ],
+)
+def test_a_result_that_is_none_is_one_line_with_its_folder(result, tmp_path):
+    (tmp_path / "seed1").mkdir()
+    (tmp_path / "seed1" / "result.json").write_text(json.dumps(result))
+    recipe = RECIPES["da_transformer/table5_mind"]
+    entry = Entry(f"{recipe.title}: mind", "Popularity", ("auc",), ("-",), tmp_path)
+    with pytest.raises(UsageError, match=f"^{tmp_path}: a result in it is none of a recipe .*: re"):
+        make_rows(recipe, [entry], "", recipe.title)
+
+
 # --- Tables ------------------------------------------------------------------------------------
 
 
