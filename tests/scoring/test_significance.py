@@ -173,7 +173,7 @@ def test_bleu_against_a_baseline(files, texts, capsys):
     assert result["baseline"] == expected.baseline
     assert result["bleu"] == pytest.approx(result["baseline"] + result["difference"])
     assert result["significance"]["ter"]["difference"] < 0
-    assert "bs:1000" in result["significance"]["tests"]
+    assert "by sacreBLEU, whose bootstrap has one side, bs:1000" in result["significance"]["tests"]
     assert score("bleu", [*files, "--language", "en"]) == 0
     told = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in told if " against " in line] == ["BLEU", "chrF2", "TER"]
