@@ -1,5 +1,7 @@
 """Tokenised text as the Moses scripts make it. Expected lines are those of the Perl scripts."""
 
+import pickle
+
 import pytest
 
 from fairseq_posattn.preparation.text.moses import Tokeniser, is_clean
@@ -39,6 +41,13 @@ def test_tokenised_and_escaped(language, line, expected):
 )
 def test_normalised(language, line, expected):
     assert Tokeniser(language, normalise=True)(line) == expected
+
+
+def test_other_processes_get_one():
+    """As the tokenisers of exported models do, which have one."""
+    line = "Mr. Smith saw 3.5 m. of it, e.g. here."
+    tokenise = Tokeniser("en")
+    assert pickle.loads(pickle.dumps(tokenise))(line) == tokenise(line)
 
 
 def test_hyphens_are_split_where_asked():

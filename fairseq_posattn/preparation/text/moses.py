@@ -32,8 +32,7 @@ class Tokeniser:
         self.tokeniser = MosesTokenizer(language)
         # Its own way builds these sets anew for every word before a full stop: half of all time.
         self.tokeniser.islower = frozenset(self.tokeniser.IsLower).issuperset
-        letters = frozenset(self.tokeniser.IsAlpha)
-        self.tokeniser.isanyalpha = lambda text: not letters.isdisjoint(text)
+        self.tokeniser.isanyalpha = partial(_share, frozenset(self.tokeniser.IsAlpha))
         self.split_hyphens = split_hyphens
         self.escape = escape
         self.lower = lower
@@ -49,6 +48,10 @@ class Tokeniser:
             return_str=True,
             escape=self.escape,
         )
+
+
+def _share(characters, text):
+    return not characters.isdisjoint(text)
 
 
 # By name, what makes a tokeniser for a language.
