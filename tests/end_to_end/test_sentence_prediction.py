@@ -248,7 +248,8 @@ def test_texts_that_the_model_cannot_take(classifier, texts, complaint):
     "line, reason", [(b"a\n", "here are 1"), (b"a\tb\tc\n", "are 3"), (b"\xff\ta\n", "not UTF-8")]
 )
 def test_a_bad_line_is_named_after_what_precedes_it(classifier, line, reason):
-    found = prediction.load(classifier[0]).read([b"a\tb\n", b"b\tc\r\n", line, b"a\tb\n"], "x.txt")
+    lines = [b"a\tb\n", b"b\tc\r\n", line, b"a\tb\n"]
+    found = prediction.load(classifier[0]).read_groups([lines], "x.txt")
     assert [len(predictions) for predictions in [next(found)]] == [2]
     with pytest.raises(UsageError, match=f"^x.txt:3: .*{reason}"):
         next(found)
@@ -256,7 +257,7 @@ def test_a_bad_line_is_named_after_what_precedes_it(classifier, line, reason):
 
 def test_blank_lines_and_sides_are_answered_with_nothing(classifier):
     lines = [b"a\tb\n", b"\n", b"a\t\n", b" \tb\n", b"c\td\n"]
-    (found,) = prediction.load(classifier[0]).read(lines, "x.txt")
+    (found,) = prediction.load(classifier[0]).read_groups([lines], "x.txt")
     assert [one == prediction.NOTHING for one in found] == [False, True, True, True, False]
 
 
