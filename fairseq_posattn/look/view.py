@@ -10,7 +10,7 @@ from torch import Tensor
 from fairseq_posattn import prediction, translation
 from fairseq_posattn.analysis.collect import watching
 from fairseq_posattn.analysis.sublayers import choose
-from fairseq_posattn.data.unknown_words import UnknownWords
+from fairseq_posattn.data.unknown_words import UnknownWords, word_numbers
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.layers.sentence_batches import words_only
 from fairseq_posattn.look import own, places
@@ -149,7 +149,8 @@ class TranslationView(View):
             outcome = {"text": target, "given": True}
             pieces = self.translator.lines.split_target(target)
         dictionary = self.translator.task.target_dictionary
-        written = dictionary.encode_line(pieces, add_if_not_exist=False).long()
+        words = word_numbers(pieces.split(), dictionary)
+        written = torch.cat([words, torch.tensor([dictionary.eos()])])
         longest = self.trained.model.max_decoder_positions()
         if len(written) > longest:
             raise UsageError(

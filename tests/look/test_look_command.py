@@ -66,12 +66,12 @@ def test_a_page_of_labels_from_the_standard_input(tmp_path, monkeypatch):
 
 
 def test_translations_that_are_given(write, tmp_path):
-    texts, targets = write("text", "a b\n\nc\n"), write("targets", "B A\n\nD\n")
+    texts, targets = write("text", "a b\n\nc\n"), write("targets", "B A\n\n</s> D\n")
     page = tmp_path / "page.html"
     options = ["--sentences", texts, "--targets", targets, "--output", page]
     assert look("translation", *options) == 0
     rows = [sentence["rows"]["target"] for sentence in read(page)["sentences"]]
-    assert rows == [["B", "A", "</s>"], ["D", "</s>"]]
+    assert rows == [["B", "A", "</s>"], ["<unk>", "D", "</s>"]]  # a typed mark is a word
 
 
 def test_only_the_sublayers_that_are_asked_for(write, tmp_path):
