@@ -306,7 +306,7 @@ def test_help(script):
         ("torchrun.sh", [], ["DATA", "--help"]),
         ("torchrun.sh", ["--gpus", "2", "DATA"], ["--gpus", "--help"]),
         ("torchrun.sh", ["--workers"], ["--workers needs a value"]),
-        ("torchrun.sh", ["--workers", "0", "DATA"], ["--workers 0"]),
+        ("torchrun.sh", ["--workers", "0", "DATA"], ["--workers '0'"]),
         ("torchrun.sh", ["--nodes", "2", "DATA"], ["--rendezvous HOST:PORT"]),
         ("torchrun.sh", ["--dry-run", "DATA"], ["--max-tokens", "--batch-size"]),
         ("torchrun.sh", ["--dry-run", "DATA", "--update-freq", "4,2"], ["--update-freq 4,2"]),
