@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from enum import Enum
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import torch
 from torch import Tensor
@@ -83,18 +84,18 @@ def export(checkpoint: str, folder: str, data: str | None = None, **decoding: fl
             f"{checkpoint} is a {type(trained.model).__name__}: models that translate, summarise "
             "or classify can be exported, and no others"
         )
-    part = target.absolute().with_name(f".{target.name}.part")
+    beside = target.absolute().parent
     try:
-        shutil.rmtree(part, ignore_errors=True)
-        part.mkdir(parents=True)
-        exported = make(trained, part, decoding)
-        for file in part.iterdir():  # some are for the owner alone
-            file.chmod((part / "vocab.json").stat().st_mode)
-        part.rename(target)
+        beside.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=f".{target.name}.", dir=beside) as unfinished:
+            part = Path(unfinished) / target.name
+            part.mkdir()
+            exported = make(trained, part, decoding)
+            for file in part.iterdir():  # some are for the owner alone
+                file.chmod((part / "vocab.json").stat().st_mode)
+            part.rename(target)
     except OSError as error:
         raise UsageError(f"{folder} cannot be written: {error.strerror or error}") from error
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
     return exported
 
 

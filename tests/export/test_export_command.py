@@ -81,3 +81,23 @@ def test_other_scores_are_not_exported(translator, tmp_path, monkeypatch):
     with pytest.raises(UsageError, match="exported, it gives other scores, by up to"):
         checkpoint.export(path, tmp_path / "out")
     assert not list(tmp_path.glob("*out*"))
+
+
+@pytest.mark.slow
+def test_another_export_to_the_folder_takes_nothing_away(translator, tmp_path, monkeypatch):
+    """One that begins and fails while this one is at work."""
+    from fairseq_posattn.export import checkpoint
+
+    path, _ = translator("dman_iwslt_de_en", *TINY_TRANSFORMER)
+    finish = checkpoint._with_tokenizer
+
+    def finish_after_another(*args):
+        monkeypatch.setattr(checkpoint, "_with_tokenizer", lambda *args: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            checkpoint.export(path, tmp_path / "out")
+        return finish(*args)
+
+    monkeypatch.setattr(checkpoint, "_with_tokenizer", finish_after_another)
+    checkpoint.export(path, tmp_path / "out")
+    assert (tmp_path / "out" / "model.safetensors").is_file()
+    assert [one.name for one in tmp_path.glob("*out*")] == ["out"]
