@@ -11,6 +11,7 @@ from dataclasses import fields
 
 from fairseq.models import MODEL_DATACLASS_REGISTRY
 
+from fairseq_posattn.layers.mechanisms import REPLACE_POSITIONS
 from fairseq_posattn.mistakes.ranges import flag
 
 READERS = re.compile(r"((?:--pooling )?\w+(?:, \w+)*): ")
@@ -26,14 +27,27 @@ def unread(settings: Mapping) -> Iterator[str]:
     known = {option.name: option for option in fields(config)} if config else {}
     if "encoder_sublayers" not in known:
         return
-    parts = parts_of({name: option.default for name, option in known.items()} | dict(settings))
+    options = {name: option.default for name, option in known.items()} | dict(settings)
+    parts = parts_of(options)
     for name, option in known.items():
-        given, readers = settings.get(name, option.default), readers_of(option)
-        if readers and not parts.intersection(readers) and str(given) != str(option.default):
-            yield (
-                f"{flag(name)} {given} changes nothing: it is for {', '.join(readers)}, and this "
-                f"model has {', '.join(sorted(parts))}"
-            )
+        if str(options[name]) == str(option.default):
+            continue
+        nothing = f"{flag(name)} {options[name]} changes nothing"
+        readers = readers_of(option)
+        if readers and not parts.intersection(readers):
+            has = ", ".join(sorted(parts))
+            yield f"{nothing}: it is for {', '.join(readers)}, and this model has {has}"
+        if name.endswith("_learned_pos") and (instead := without_positions(options, name[:7])):
+            yield f"{nothing}: {instead}, and no positions are added to the words"
+
+
+def without_positions(options: Mapping, side: str) -> str:
+    """Why a side, ``encoder`` or ``decoder``, adds no positions to its words; empty if it does."""
+    if options.get("no_token_positional_embeddings"):
+        return "there is --no-token-positional-embeddings"
+    name = f"{side}_sublayers"
+    replacing = sorted(REPLACE_POSITIONS.intersection(str(options[name]).split(",")))
+    return f"{flag(name)} has {', '.join(replacing)}" if replacing else ""
 
 
 def readers_of(option) -> list[str]:

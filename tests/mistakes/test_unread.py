@@ -39,6 +39,19 @@ def test_what_the_architecture_has_is_not_told():
     assert len(list(unread({**preset, "pooling_queries": 8}))) == 1
 
 
+def test_learned_positions_that_a_mechanism_replaces_are_told():
+    """Of its side alone, and not where the architecture has both."""
+    learned = {"arch": "posattn_transformer", "encoder_learned_pos": True}
+    assert not list(unread(learned))
+    assert not list(unread({**learned, "decoder_sublayers": "rpr,cross,ffn"}))
+    assert list(unread({**learned, "encoder_sublayers": "san,rpr,ffn"})) == [
+        "--encoder-learned-pos True changes nothing: --encoder-sublayers has rpr, and no positions "
+        "are added to the words"
+    ]
+    assert len(list(unread({**learned, "no_token_positional_embeddings": True}))) == 1
+    assert not list(unread({"arch": "da_transformer_summarization"}))
+
+
 def test_training_tells_it(caplog):
     """Whether its settings are from a command line or from a YAML file."""
     model = {"_name": "posattn_transformer", "encoder_sublayers": "san,ffn", "sman_radius": "2"}
