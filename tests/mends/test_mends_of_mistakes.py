@@ -4,6 +4,8 @@ import sys
 import warnings
 from types import SimpleNamespace
 
+import hydra
+import hydra._internal.utils
 import pytest
 
 from fairseq_posattn.plugin import register
@@ -14,7 +16,9 @@ import fairseq_cli.train  # noqa: E402
 import torch  # noqa: E402
 from fairseq import checkpoint_utils, utils  # noqa: E402
 from fairseq.data import Dictionary  # noqa: E402
+from fairseq.dataclass.configs import FairseqConfig  # noqa: E402
 from fairseq.search import DiverseBeamSearch  # noqa: E402
+from hydra.core.config_store import ConfigStore  # noqa: E402
 from hydra.core.utils import JobReturn, JobStatus  # noqa: E402
 
 from fairseq_posattn.errors import UsageError  # noqa: E402
@@ -137,6 +141,37 @@ def test_hydra_leaves_mistakes_to_the_hook(capsys, monkeypatch, error):
         finished.return_value  # noqa: B018
     assert bool(capsys.readouterr().err) != is_mistake
     assert shown == [error] * is_mistake
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of matching names, which fairseq has, too
+@pytest.mark.parametrize(
+    "text, override, line",
+    [
+        ("", "optimization.max_updates=3", "Key 'max_updates' .* the nearest are max_update, .*"),
+        ("", "optimization.lr=[1", "optimization.lr=.1: it must be NAME=VALUE: .*"),
+        ("", "optimization.max_update=x", ".*max_update=x: Value 'x' of type 'str' could not .*"),
+        ("checkpoint: {savedir: a}", "", "Error merging 'mine' .* the nearest are save_dir, .*"),
+        ("model: {_name: x}", "model.dropout=1", ".* To append .* use [+]model.dropout=1"),
+        ("defaults: [{optimiser: adam}]", "", "In 'mine': Could not find 'optimiser/adam'"),
+        ("task:\n  a: b\n c: d", "", r".*mine.yaml:3: this is not YAML: .*"),
+    ],
+)
+def test_what_hydra_cannot_compose_is_a_line(tmp_path, monkeypatch, capsys, text, override, line):
+    (tmp_path / "mine.yaml").write_text(text)
+    store = ConfigStore.instance()
+    monkeypatch.setattr(store, "repo", dict(store.repo))
+    store.store("mine", FairseqConfig)
+
+    def work():
+        with hydra.initialize_config_dir(str(tmp_path), version_base="1.1"):
+            hydra.compose("mine", [override] if override else [])
+
+    with pytest.raises(SystemExit):
+        hydra._internal.utils.run_and_report.__wrapped__(work)
+    assert len(capsys.readouterr().err.splitlines()) > 3
+    with pytest.raises(UsageError, match=line) as told:
+        hydra._internal.utils.run_and_report(work)
+    assert "\n" not in str(told.value)
 
 
 def test_a_property_stays_one():
