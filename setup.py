@@ -24,7 +24,7 @@ INSTALL_REQUIRES = [
 DOCS_REQUIRES = ["pdoc>=15"]
 # ONNX and accelerate, which transformers' Trainer needs, beside what reads and writes models.
 EXPORT_REQUIRES = [
-    "transformers>=5.23,<6",
+    "transformers>=5.20,<6",
     "safetensors>=0.8",
     "accelerate>=1.1",
     "onnx>=1.18",

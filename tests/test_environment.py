@@ -189,7 +189,8 @@ class TestDeclarations:
             for r in requirements
             if r.marker is None or r.marker.evaluate({"python_version": python})
         }
-        for wanted in map(Requirement, declared("INSTALL_REQUIRES") + declared("TEST_REQUIRES")):
+        groups = ("INSTALL", "ANALYSIS", "EXPORT", "SUMMARIZATION", "TEST")
+        for wanted in (Requirement(w) for group in groups for w in declared(f"{group}_REQUIRES")):
             assert wanted.specifier.contains(tested[wanted.name]), wanted.name
 
 
