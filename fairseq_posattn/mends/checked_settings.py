@@ -101,8 +101,12 @@ def _exit_in_one_line(parser, message):
     elif missing:
         message = f"{missing[1]} is missing"
     elif message.startswith("unrecognized arguments"):
+        words = message.split()[2:]
+        flags = [word.partition("=")[0] for word in words if word.startswith("--")]
+        if flags:
+            message += f"; {nearest(flags[0], parser._option_string_actions)}"
         message += " (which there are depends on --arch, --task, --criterion, --optimizer...)"
-        if {"True", "False"}.intersection(message.split()):
+        if {"True", "False"}.intersection(words):
             message += "; a switch has no value: alone it changes what is so without it"
     message = message.replace("<lambda>", "list")
     parser.exit(2, f"{parser.prog}: error: {message}\n")

@@ -163,7 +163,7 @@ MISTAKES = [
     ("train", "--max-source-positions 4", "too long (4, 1024) --max-source-positions"),
     ("train", "--encoder-sublayers dmam,ffn", "--encoder-sublayers dmam,ffn: dman"),
     ("train", "--arch dman_iwslt", "--arch 'dman_iwslt' dman_iwslt_de_en"),
-    ("train", "--nonesuch 1", "unrecognized arguments: --nonesuch 1"),
+    ("train", "--dman-max-distence=4", "unrecognized --dman-max-distence=4 --dman-max-distance"),
     ("train", "--left-pad-source False", "unrecognized arguments: False switch no value"),
     ("train", "--num-batch-buckets 4", "--num-batch-buckets NumPy 1"),
     ("train", "without --arch", "--arch is missing"),
