@@ -62,7 +62,10 @@ def parse(parser, arguments):
                 "--checkpoint-upper-bound needs --num-epoch-checkpoints or --num-update-checkpoints"
             )
     elif len(args.inputs) > 1 or not Path(args.inputs[0]).is_dir():
-        parser.error(f"to count checkpoints, --inputs takes one directory, not {args.inputs}")
+        parser.error(
+            "to count checkpoints, --inputs takes one directory that is there, not "
+            f"{' '.join(args.inputs)}"
+        )
     return args
 
 

@@ -150,7 +150,8 @@ def read_sentences(trained: TrainedModel, args) -> dict:
             )
         found = {args.line: found[args.line]}
     sentences.check_lengths(found, encoder.max_positions(), name)
-    sentences.warn_of_unknown_tokens(found, task.source_dictionary.unk())
+    if not args.split:  # which was prepared
+        sentences.warn_of_unknown_tokens(found, task.source_dictionary.unk())
     return found
 
 

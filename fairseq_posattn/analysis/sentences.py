@@ -58,7 +58,8 @@ def read_split(split: str, task: FairseqTask) -> dict[int, Tensor]:
         task.load_dataset(split)
     except FileNotFoundError as error:
         raise UsageError(
-            f"--split {split}: {error}; name the folder of the binarised data with --data"
+            f"--split {split}: there is no such split in {task.cfg.data}; name another, or the "
+            "folder of the binarised data with --data"
         ) from error
     dataset = task.dataset(split)
     batches = (dataset.collater([dataset[index]]) for index in range(len(dataset)))

@@ -1,10 +1,12 @@
 import io
 import sys
+from argparse import Namespace
 from types import SimpleNamespace
 
 import pytest
 import torch
 
+from fairseq_posattn.analysis import looks
 from fairseq_posattn.analysis.sentences import (
     check_lengths,
     read_file,
@@ -67,6 +69,21 @@ def test_unknown_tokens_are_told(capsys):
     assert capsys.readouterr().err == ""
     warn_of_unknown_tokens({1: known, 4: unknown}, unknown=3)
     assert capsys.readouterr().err.startswith("1 of 5 tokens are unknown")
+
+
+def test_unknown_tokens_of_prepared_data_are_not(task, monkeypatch, capsys):
+    """Nobody can prepare it better."""
+    unknown = {1: torch.tensor([task.source_dictionary.unk(), 2])}
+    monkeypatch.setattr(looks.sentences, "read_split", lambda split, task: unknown)
+    monkeypatch.setattr(looks.sentences, "read_file", lambda path, task: unknown)
+    monkeypatch.setattr(
+        looks, "encoder_of", lambda trained: SimpleNamespace(max_positions=lambda: 9)
+    )
+    trained = SimpleNamespace(task=task)
+    looks.read_sentences(trained, Namespace(split="valid", sentences=None))
+    assert capsys.readouterr().err == ""
+    looks.read_sentences(trained, Namespace(split=None, sentences="text"))
+    assert capsys.readouterr().err
 
 
 def test_a_sentence_that_is_too_long():

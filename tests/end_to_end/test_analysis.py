@@ -174,7 +174,7 @@ def parameters(*options):
         (locality("--sentences", "MISSING"), "--sentences MISSING: No such file or directory"),
         (locality("--sentences", "EMPTY"), "--sentences EMPTY: no sentences in it"),
         (locality("--sentences", "LATIN"), "--sentences LATIN:1: not UTF-8: byte 2 is 0xe9; conv"),
-        (locality("--split", "nonesuch"), "--split nonesuch: Dataset not found: nonesuch"),
+        (locality("--split", "nonesuch"), "--split nonesuch: there is no such split in"),
         (locality("--sentences", "LONG"), "--sentences LONG:1: 31 tokens, its end included, where"),
         (locality("--sentences", "TEXT", "--data", "MISSING"), "MISSING, where the dictionaries"),
         (locality("--sentences", "TEXT", "--data", "FOLDER"), "dictionary FOLDER/dict.de.txt is"),

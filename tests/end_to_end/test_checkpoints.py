@@ -150,7 +150,10 @@ def test_average_says_what_is_wrong_in_one_line(trained, tmp_path, capsys):
             "holds 1 epoch checkpoint",
         ),
         (["--inputs", trained, "--num-epoch-checkpoints", "0", *output], "at least 1 is needed"),
-        (["--inputs", last, "--num-epoch-checkpoints", "1", *output], "takes one directory"),
+        (
+            ["--inputs", last, "--num-epoch-checkpoints", "1", *output],
+            "one directory that is there, not",
+        ),
         (["--inputs", last, "--checkpoint-upper-bound", "1", *output], "--num-epoch-checkpoints"),
         (["--inputs", trained, *output], f"{trained}: Is a directory"),
         (["--inputs", tmp_path / "nowhere.pt", *output], "nowhere.pt: No such file"),
