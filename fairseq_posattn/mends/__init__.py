@@ -1,11 +1,12 @@
 """What fairseq needs on today's PyTorch, and what it gets wrong: one file a defect.
 
-Each file says what it mends and has ``apply()``, which goes through :mod:`~.patching` and so may be
-called again. :data:`MENDS` is the whole list.
+Each file says what is wrong, and above each function what in fairseq it mends
+(:mod:`~.patching`). :data:`NAMES` is the whole list.
 """
 
 from importlib import import_module
 
+from fairseq_posattn.mends import patching
 from fairseq_posattn.mends.quiet import quietly
 
 with quietly():
@@ -74,4 +75,4 @@ MENDS = [import_module(f"{__name__}.{name}") for name in NAMES]
 def apply():
     """Mend fairseq; calling it again changes nothing."""
     for mend in MENDS:
-        mend.apply()
+        patching.apply(mend.__name__)

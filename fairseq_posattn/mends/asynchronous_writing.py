@@ -5,16 +5,12 @@ import importlib.util
 from fairseq.dataclass import initialize
 
 from fairseq_posattn.errors import UsageError
+from fairseq_posattn.mends.command_loops import training_loop
 from fairseq_posattn.mends.patching import around
-from fairseq_posattn.mends.training_loop import training_loop
 
 
-def apply():
-    for module in (initialize, training_loop()):  # which has it by the same name
-        if module is not None:
-            around(module, "add_defaults", _ask_for_iopath)
-
-
+@around(initialize, "add_defaults")
+@around(training_loop, "add_defaults")  # which has imported it by its name
 def _ask_for_iopath(add_defaults, cfg):
     """The first that is called with the settings."""
     add_defaults(cfg)

@@ -10,11 +10,7 @@ from fairseq_posattn.mends.patching import around
 COUNTER = "ema_update_freq_counter"
 
 
-def apply():
-    around(Trainer, "state_dict", _save_count)
-    around(Trainer, "load_checkpoint", _load_count)
-
-
+@around(Trainer, "state_dict")
 def _save_count(state_dict, self):
     state = state_dict(self)
     if self.cfg.ema.store_ema:
@@ -22,6 +18,7 @@ def _save_count(state_dict, self):
     return state
 
 
+@around(Trainer, "load_checkpoint")
 def _load_count(load_checkpoint, self, *args, **kwargs):
     extra_state = load_checkpoint(self, *args, **kwargs)
     if extra_state and self.cfg.ema.store_ema:

@@ -22,12 +22,7 @@ _running = weakref.WeakSet()
 _ending = threading.Event()
 
 
-def apply():
-    around(BackgroundConsumer, "run", _until_the_program_ends)
-    atexit.unregister(_end_all)
-    atexit.register(_end_all)
-
-
+@around(BackgroundConsumer, "run")
 def _until_the_program_ends(run, self):
     self._source = _items(self._source)
     _running.add(self)
@@ -41,6 +36,7 @@ def _items(source):
         yield item
 
 
+@atexit.register
 def _end_all():
     _ending.set()
     until = time.monotonic() + PATIENCE

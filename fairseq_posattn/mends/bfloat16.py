@@ -5,10 +5,7 @@ from fairseq import options, utils
 from fairseq_posattn.mends.patching import around
 
 
-def apply():
-    around(options, "parse_args_and_arch", _allow_bf16_without_tpu)
-
-
+@around(options, "parse_args_and_arch")
 def _allow_bf16_without_tpu(parse_args_and_arch, *args, **kwargs):
     """fairseq takes --bf16 for --tpu; GPUs and CPUs have bfloat16 by now."""
     parsed = parse_args_and_arch(*args, **kwargs)

@@ -21,24 +21,7 @@ MMAP_HEADER = struct.Struct("<9sQBQ")  # name, version, kind of number, rows
 HEADER = struct.Struct("<8sQQQQQ")  # name, version, kind of number, its bytes, rows, sizes
 
 
-def apply():
-    around(indexed_dataset, "infer_dataset_impl", _which_kind)
-    around(MMapIndexedDataset, "_do_init", _checked(_check_mmap))
-    around(MMapIndexedDataset, "__del__", _if_it_was_opened)
-    around(IndexedDataset, "read_index", _checked(_check_cached))
-    around(FastaDataset, "_build_index", _checked(_check_name))
-    around(data_utils, "load_indexed_dataset", _within_the_dictionary)
-
-
-def _checked(check):
-    def check_first(read, self, path):
-        _require_files(path)
-        check(path)
-        return read(self, path)
-
-    return check_first
-
-
+@around(indexed_dataset, "infer_dataset_impl")
 def _which_kind(infer_dataset_impl, path):
     """The first that looks into an index, and waits if it is a FIFO."""
     _require_files(path)
@@ -51,13 +34,16 @@ def _require_files(path):
             raise UsageError(f"{name} is no file that data can be read from")
 
 
+@around(MMapIndexedDataset, "__del__")
 def _if_it_was_opened(close, self):
     """fairseq complains that it cannot close what it has not opened."""
     if hasattr(self, "_bin_buffer_mmap"):
         close(self)
 
 
-def _check_mmap(path):
+@around(MMapIndexedDataset, "_do_init")
+def _check_mmap(read, self, path):
+    _require_files(path)
     index, data = indexed_dataset.index_file_path(path), indexed_dataset.data_file_path(path)
     with open(index, "rb") as file:
         header = file.read(MMAP_HEADER.size)
@@ -71,9 +57,12 @@ def _check_mmap(path):
         raise UsageError(f"{index} is damaged: it does not describe {data}; binarise again")
     if not rows:
         raise UsageError(f"{index} holds no sentence")
+    read(self, path)
 
 
-def _check_cached(path):
+@around(IndexedDataset, "read_index")
+def _check_cached(read, self, path):
+    _require_files(path)
     index, data = indexed_dataset.index_file_path(path), indexed_dataset.data_file_path(path)
     with open(index, "rb") as file:
         _, _, kind, item, rows, count = _header(
@@ -87,6 +76,7 @@ def _check_cached(path):
     fits = fits and item == numpy.dtype(indexed_dataset._code_to_dtype[kind]).itemsize
     if not fits or (sizes < 0).any() or not numpy.array_equal(numpy.diff(starts), sizes):
         raise UsageError(f"{index} is damaged: it does not describe {data}; binarise again")
+    read(self, path)
 
 
 def _header(form, content, name, path):
@@ -105,15 +95,19 @@ def _require_size(path, expected):
         )
 
 
-def _check_name(path):
+@around(FastaDataset, "_build_index")
+def _check_name(build, self, path):
     """fairseq gives the name to a shell, as it stands."""
-    path = fasta_file_path(path)
-    if shlex.quote(path) != path:
+    _require_files(path)
+    name = fasta_file_path(path)
+    if shlex.quote(name) != name:
         raise UsageError(
-            f"{path}: a FASTA file's name may not have blanks or signs in it; rename it"
+            f"{name}: a FASTA file's name may not have blanks or signs in it; rename it"
         )
+    return build(self, path)
 
 
+@around(data_utils, "load_indexed_dataset")
 def _within_the_dictionary(load, path, dictionary=None, *args, **kwargs):
     dataset = load(path, dictionary, *args, **kwargs)
     parts = getattr(dataset, "datasets", [dataset])

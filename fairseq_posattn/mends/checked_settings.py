@@ -15,8 +15,8 @@ from fairseq import options
 from omegaconf import OmegaConf
 
 from fairseq_posattn.errors import UsageError
+from fairseq_posattn.mends.command_loops import training_loop
 from fairseq_posattn.mends.patching import around
-from fairseq_posattn.mends.training_loop import training_loop
 from fairseq_posattn.mistakes.names import nearest
 from fairseq_posattn.mistakes.settings import check
 from fairseq_posattn.mistakes.unread import unread
@@ -28,12 +28,7 @@ OTHER_COMMANDS = ("common_eval", "generation", "eval_lm", "interactive", "bmuf")
 MANY = 12  # choices, of which an error names only the nearest
 
 
-def apply():
-    around(options, "parse_args_and_arch", _check_command_line)
-    if training_loop() is not None:
-        around(training_loop(), "add_defaults", _check_config)
-
-
+@around(options, "parse_args_and_arch")
 def _check_command_line(parse_args_and_arch, parser, input_args=None, parse_known=False, **kwargs):
     if input_args is not None:  # not a command
         return parse_args_and_arch(parser, input_args, parse_known, **kwargs)
@@ -55,6 +50,7 @@ def _check_command_line(parse_args_and_arch, parser, input_args=None, parse_know
     return parsed
 
 
+@around(training_loop, "add_defaults")
 def _check_config(add_defaults, cfg):
     """The first that training calls once fairseq-hydra-train, too, has imported the plugin."""
     add_defaults(cfg)

@@ -17,10 +17,7 @@ from fairseq.distributed import utils as distributed_utils
 from fairseq_posattn.mends.patching import around
 
 
-def apply():
-    around(distributed_utils, "_broadcast_object_slow", _with_types)
-
-
+@around(distributed_utils, "_broadcast_object_slow")
 def _with_types(broadcast, *args, **kwargs):
     with torch.serialization.safe_globals(types()):
         return broadcast(*args, **kwargs)

@@ -17,10 +17,7 @@ from fairseq_posattn.preparation.companions import copy_companions
 logger = logging.getLogger(__name__)
 
 
-def apply():
-    around(checkpoint_utils, "save_checkpoint", _copy_once)
-
-
+@around(checkpoint_utils, "save_checkpoint")
 def _copy_once(save_checkpoint, cfg, trainer, *args, **kwargs):
     path = save_checkpoint(cfg, trainer, *args, **kwargs)
     if path and trainer.is_data_parallel_master and not hasattr(trainer, "companions"):

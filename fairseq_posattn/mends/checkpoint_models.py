@@ -27,11 +27,7 @@ FEW = 5_000
 WIDEST = 8  # bytes of a number
 
 
-def apply():
-    around(checkpoint_utils, "load_model_ensemble_and_task", _within_the_files_size)
-    around(validate, "main", _name_the_criterion)
-
-
+@around(validate, "main")
 def _name_the_criterion(main, cfg, *args, **kwargs):
     """``fairseq-validate`` takes the criterion, too, from the checkpoint."""
     try:
@@ -45,6 +41,7 @@ def _name_the_criterion(main, cfg, *args, **kwargs):
         ) from error
 
 
+@around(checkpoint_utils, "load_model_ensemble_and_task")
 def _within_the_files_size(
     load, filenames, arg_overrides=None, task=None, strict=True, suffix="", num_shards=1, state=None
 ):

@@ -16,27 +16,23 @@ from omegaconf import OmegaConf
 from fairseq_posattn.checkpoints import options, settings
 from fairseq_posattn.checkpoints.reading import read_checkpoint
 from fairseq_posattn.errors import UsageError, in_one_line
-from fairseq_posattn.mends.patching import instead
+from fairseq_posattn.mends.patching import instead, when_applied
 
 # Before 2.10 a file can write beyond the memory of PyTorch's tensors (CVE-2026-24747).
 MINIMUM_TORCH = (2, 10)
 
 
-def apply():
-    """Let fairseq read its checkpoints.
-
-    Raises:
-        ImportError: PyTorch is older than :data:`MINIMUM_TORCH`, which files can harm.
-    """
+@when_applied
+def require_safe_torch():
+    """Raise ImportError if PyTorch is older than :data:`MINIMUM_TORCH`."""
     if tuple(int(part) for part in torch.__version__.split(".")[:2]) < MINIMUM_TORCH:
         raise ImportError(
             f"fairseq_posattn needs PyTorch 2.10 or newer, not {torch.__version__}, which a "
             "checkpoint from elsewhere can harm (CVE-2026-24747)"
         )
-    instead(checkpoint_utils, "load_checkpoint_to_cpu", load_checkpoint_to_cpu)
-    instead(checkpoint_utils, "load_ema_from_checkpoint", load_ema_from_checkpoint)
 
 
+@instead(checkpoint_utils, "load_checkpoint_to_cpu")
 def load_checkpoint_to_cpu(path, arg_overrides=None, load_on_all_ranks=False):
     """As fairseq's, for files that :func:`read_checkpoint` reads and settings that are checked."""
     state = read_checkpoint(PathManager.get_local_path(path))
@@ -56,6 +52,7 @@ def load_checkpoint_to_cpu(path, arg_overrides=None, load_on_all_ranks=False):
         ) from error
 
 
+@instead(checkpoint_utils, "load_ema_from_checkpoint")
 def load_ema_from_checkpoint(path):
     """As fairseq's: the checkpoint with the averaged weights, in float32, as its model."""
     state = read_checkpoint(path)

@@ -11,11 +11,7 @@ from fairseq_posattn.errors import UsageError, in_one_line
 from fairseq_posattn.mends.patching import around
 
 
-def apply():
-    around(meters.MetersDict, "load_state_dict", _meters_only)
-    around(Trainer, "load_checkpoint", _name_the_checkpoint)
-
-
+@around(meters.MetersDict, "load_state_dict")
 def _meters_only(load_state_dict, self, state_dict):
     for _, _, name, _ in state_dict:
         kind = vars(meters).get(name)
@@ -24,6 +20,7 @@ def _meters_only(load_state_dict, self, state_dict):
     return load_state_dict(self, state_dict)
 
 
+@around(Trainer, "load_checkpoint")
 def _name_the_checkpoint(load_checkpoint, self, filename, *args, **kwargs):
     try:
         return load_checkpoint(self, filename, *args, **kwargs)

@@ -16,11 +16,7 @@ from fairseq_posattn.errors import UsageError
 from fairseq_posattn.mends.patching import around
 
 
-def apply():
-    around(checkpoint_utils, "torch_persistent_save", _save_whole)
-    around(PathManager, "copy", _copy_whole)
-
-
+@around(checkpoint_utils, "torch_persistent_save")
 def _save_whole(torch_persistent_save, state, path, async_write=False):
     if async_write or not PathManager.supports_rename(path):
         return torch_persistent_save(state, path, async_write=async_write)
@@ -28,6 +24,7 @@ def _save_whole(torch_persistent_save, state, path, async_write=False):
         torch.save(state, file)
 
 
+@around(PathManager, "copy")
 def _copy_whole(copy, src_path, dst_path, overwrite=False):
     if not PathManager.supports_rename(dst_path):
         return copy(src_path, dst_path, overwrite=overwrite)

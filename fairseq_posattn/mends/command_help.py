@@ -23,11 +23,6 @@ HELP = ("-h", "--help")
 REGISTRIES = {"--arch": MODEL_REGISTRY, "--task": TASK_REGISTRY, "--criterion": CRITERION_REGISTRY}
 
 
-def apply():
-    around(options, "parse_args_and_arch", _help_at_the_second_look)
-    around(options, "add_preprocess_args", _name_what_there_is)
-
-
 def plugins_own(registry):
     """Those of a registry of fairseq's, by name, that the plugin has brought."""
     return {
@@ -37,6 +32,7 @@ def plugins_own(registry):
     }
 
 
+@around(options, "parse_args_and_arch")
 def _help_at_the_second_look(parse_args_and_arch, parser, input_args=None, *args, **kwargs):
     words = sys.argv[1:] if input_args is None else list(input_args)
     if not set(HELP).intersection(words):
@@ -56,6 +52,7 @@ def _help_at_the_second_look(parse_args_and_arch, parser, input_args=None, *args
     return parse_args_and_arch(parser, input_args, *args, **kwargs)
 
 
+@around(options, "add_preprocess_args")
 def _name_what_there_is(add_preprocess_args, parser):
     """fairseq-preprocess looks but once."""
     _end_with(parser)

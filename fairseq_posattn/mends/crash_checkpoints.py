@@ -17,23 +17,20 @@ from fairseq_posattn.mends.stopping import place_in_training
 logger = logging.getLogger(__name__)
 
 
-def apply():
-    around(Trainer, "get_train_iterator", _remember)
-    around(Trainer, "load_checkpoint", _note_updates)
-    around(Trainer, "save_checkpoint", _only_what_would_be_lost)
-
-
+@around(Trainer, "get_train_iterator")
 def _remember(get_train_iterator, self, *args, **kwargs):
     self.epoch_itr = get_train_iterator(self, *args, **kwargs)
     return self.epoch_itr
 
 
+@around(Trainer, "load_checkpoint")
 def _note_updates(load_or_save, self, *args, **kwargs):
     result = load_or_save(self, *args, **kwargs)
     self.updates_in_a_checkpoint = self.get_num_updates()
     return result
 
 
+@around(Trainer, "save_checkpoint")
 def _only_what_would_be_lost(save_checkpoint, self, filename, extra_state):
     if os.path.basename(filename) != "crash.pt":
         return _note_updates(save_checkpoint, self, filename, extra_state)

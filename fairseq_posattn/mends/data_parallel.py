@@ -15,18 +15,13 @@ from fairseq.trainer import Trainer
 from fairseq_posattn.mends.patching import around
 
 
-def apply():
-    around(EpochBatchIterator, "state_dict", _count_batches)
-    around(EpochBatchIterator, "load_state_dict", _as_far_through_the_epoch)
-    around(FairseqTask, "train_step", _ignore_all_of_it)
-    around(Trainer, "train_step", _missing_batches_first)
-
-
+@around(EpochBatchIterator, "state_dict")
 def _count_batches(state_dict, self):
     counts = {"num_shards": self.num_shards, "num_batches": len(self.frozen_batches)}
     return {**state_dict(self), **counts}
 
 
+@around(EpochBatchIterator, "load_state_dict")
 def _as_far_through_the_epoch(load_state_dict, self, state):
     """Batches of the same size are taken up just where they were left.
 
@@ -40,6 +35,7 @@ def _as_far_through_the_epoch(load_state_dict, self, state):
     load_state_dict(self, state)
 
 
+@around(FairseqTask, "train_step")
 def _ignore_all_of_it(train_step, self, *args, ignore_grad=False, **kwargs):
     """Of a batch that stands in for a missing one neither tokens nor losses count."""
     loss, sample_size, logged = train_step(self, *args, ignore_grad=ignore_grad, **kwargs)
@@ -49,6 +45,7 @@ def _ignore_all_of_it(train_step, self, *args, ignore_grad=False, **kwargs):
     return loss, sample_size, logged
 
 
+@around(Trainer, "train_step")
 def _missing_batches_first(train_step, self, samples, *args, **kwargs):
     """fairseq leaves out a process if the last of its batches is missing."""
     samples = sorted(samples, key=lambda sample: sample is not None and len(sample) > 0)

@@ -12,16 +12,13 @@ from fairseq.trainer import Trainer
 from fairseq_posattn.mends.patching import around
 
 
-def apply():
-    around(FairseqOptimizer, "clip_grad_norm", _on_the_host)
-    around(Trainer, "_reduce_and_log_stats", _round_nothing)
-
-
+@around(FairseqOptimizer, "clip_grad_norm")
 def _on_the_host(clip_grad_norm, self, *args, **kwargs):
     """It was going to be asked for at once, by what protects the weights."""
     return clip_grad_norm(self, *args, **kwargs).cpu()
 
 
+@around(Trainer, "_reduce_and_log_stats")
 def _round_nothing(reduce_and_log_stats, self, *args, **kwargs):
     """fairseq itself spares TPUs what it returns here; it is the method's only look at ``tpu``."""
     tpu, self.tpu = self.tpu, True

@@ -22,12 +22,6 @@ NAMES = {
 }
 
 
-def apply():
-    around(Trainer, "state_dict", _with_fingerprints)
-    around(Trainer, "load_checkpoint", _check_in_training)
-    around(FairseqTask, "load_state_dict", _check_in_use)
-
-
 def fingerprints(task) -> dict[str, str]:
     """SHA-256 of the symbols of each dictionary of a task, in their order."""
     found = {}
@@ -62,6 +56,7 @@ def check(task, known, names=tuple(NAMES)):
             )
 
 
+@around(Trainer, "state_dict")
 def _with_fingerprints(state_dict, self):
     """Where each of the two that load a checkpoint sees them: the task, and the trainer."""
     state, known = state_dict(self), {KEY: fingerprints(self.task)}
@@ -72,12 +67,14 @@ def _with_fingerprints(state_dict, self):
     }
 
 
+@around(FairseqTask, "load_state_dict")
 def _check_in_use(load_state_dict, self, state_dict):
     rest = dict(state_dict)
     check(self, rest.pop(KEY, None))
     load_state_dict(self, rest)
 
 
+@around(Trainer, "load_checkpoint")
 def _check_in_training(load_checkpoint, self, *args, **kwargs):
     extra_state = load_checkpoint(self, *args, **kwargs)
     if extra_state:

@@ -10,10 +10,7 @@ from fairseq.search import DiverseBeamSearch
 from fairseq_posattn.mends.patching import around
 
 
-def apply():
-    around(DiverseBeamSearch, "step", _by_place_in_the_batch)
-
-
+@around(DiverseBeamSearch, "step")
 def _by_place_in_the_batch(
     step_of_search, self, step, lprobs, scores, prev_output_tokens=None, original_batch_idxs=None
 ):

@@ -10,10 +10,7 @@ from fairseq_posattn.mends import save_dir_lock
 from fairseq_posattn.mends.patching import around
 
 
-def apply():
-    around(checkpoint_utils, "verify_checkpoint_directory", _leave_no_empty_folder)
-
-
+@around(checkpoint_utils, "verify_checkpoint_directory")
 def _leave_no_empty_folder(verify_checkpoint_directory, save_dir):
     if not os.path.exists(save_dir):
         atexit.register(_remove_if_empty, os.path.abspath(save_dir))

@@ -14,14 +14,7 @@ from fairseq_posattn.mends.patching import around
 EPOCH = "batches_of_epoch"
 
 
-def apply():
-    around(FairseqTask, "get_batch_iterator", _note_epoch)
-    around(EpochBatchIterator, "state_dict", _save_epoch)
-    around(EpochBatchIterator, "load_state_dict", _set_epoch_of_data)
-    around(Trainer, "load_checkpoint", _read_epoch)
-    around(Trainer, "get_train_iterator", _make_batches_of_that_epoch)
-
-
+@around(FairseqTask, "get_batch_iterator")
 def _note_epoch(get_batch_iterator, self, dataset, *args, **kwargs):
     """Of batches that are to be kept."""
     iterator = get_batch_iterator(self, dataset, *args, **kwargs)
@@ -30,11 +23,13 @@ def _note_epoch(get_batch_iterator, self, dataset, *args, **kwargs):
     return iterator
 
 
+@around(EpochBatchIterator, "state_dict")
 def _save_epoch(state_dict, self):
     noted = {EPOCH: getattr(self, EPOCH)} if hasattr(self, EPOCH) else {}
     return {**state_dict(self), **noted}
 
 
+@around(EpochBatchIterator, "load_state_dict")
 def _set_epoch_of_data(load_state_dict, self, state):
     """Before the processes start that load the data."""
     if hasattr(self.dataset, "set_epoch"):
@@ -42,6 +37,7 @@ def _set_epoch_of_data(load_state_dict, self, state):
     load_state_dict(self, state)
 
 
+@around(Trainer, "load_checkpoint")
 def _read_epoch(load_checkpoint, self, *args, **kwargs):
     extra_state = load_checkpoint(self, *args, **kwargs)
     place = (extra_state or {}).get("train_iterator", {})
@@ -49,6 +45,7 @@ def _read_epoch(load_checkpoint, self, *args, **kwargs):
     return extra_state
 
 
+@around(Trainer, "get_train_iterator")
 def _make_batches_of_that_epoch(get_train_iterator, self, epoch, *args, **kwargs):
     """Once, for the epoch in which the run resumes, unless --reset-dataloader starts anew."""
     resumed = vars(self).pop("epochs_of_batches", {})

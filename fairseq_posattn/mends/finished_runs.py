@@ -10,10 +10,7 @@ from fairseq_posattn.mends.patience import validations_without_progress
 logger = logging.getLogger(__name__)
 
 
-def apply():
-    around(checkpoint_utils, "load_checkpoint", _leave_finished_alone)
-
-
+@around(checkpoint_utils, "load_checkpoint")
 def _leave_finished_alone(load_checkpoint, cfg, trainer, **kwargs):
     """fairseq looks at its limits only after another update."""
     loaded = load_checkpoint(cfg, trainer, **kwargs)

@@ -10,10 +10,7 @@ from fairseq_posattn.errors import UsageError
 from fairseq_posattn.mends.patching import around
 
 
-def apply():
-    around(checkpoint_utils, "load_model_ensemble_and_task", _only_numbers)
-
-
+@around(checkpoint_utils, "load_model_ensemble_and_task")
 def _only_numbers(load, filenames, *args, **kwargs):
     models, cfg, task = load(filenames, *args, **kwargs)
     for filename, model in zip(filenames, models, strict=True):

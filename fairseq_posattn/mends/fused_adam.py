@@ -16,10 +16,7 @@ from torch.optim.adamw import adamw
 from fairseq_posattn.mends.patching import around
 
 
-def apply():
-    around(FairseqAdam, "__init__", _step_fused)
-
-
+@around(FairseqAdam, "__init__")
 def _step_fused(init, self, cfg, params):
     params = list(params)
     init(self, cfg, params)

@@ -7,14 +7,15 @@ warning on a GPU. PyTorch has kernels for that by now.
 import torch
 from fairseq import utils
 
-from fairseq_posattn.mends.patching import instead
+from fairseq_posattn.mends.patching import instead, when_applied
 
 
-def apply():
-    instead(utils, "multi_tensor_total_norm", _total_norm)
+@when_applied
+def _let_it_be_called():
     utils.multi_tensor_l2norm_available = True
 
 
+@instead(utils, "multi_tensor_total_norm")
 def _total_norm(grads, chunk_size=None):
     norms = torch._foreach_norm(grads, dtype=torch.float32)
     return torch.norm(torch.stack([norm.to(norms[0].device) for norm in norms]))

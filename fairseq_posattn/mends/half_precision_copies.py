@@ -13,12 +13,6 @@ from fairseq.optim.fp16_optimizer import _FP16OptimizerMixin
 from fairseq_posattn.mends.patching import around
 
 
-def apply():
-    around(_FP16OptimizerMixin, "_sync_fp16_grads_to_fp32", _copy_gradients)
-    around(_FP16OptimizerMixin, "_sync_fp32_params_to_fp16", _copy_weights)
-    around(_FP16OptimizerMixin, "zero_grad", _zero_gradients)
-
-
 def _is_left(optimizer):
     exact = optimizer.fp32_params
     weights = list(exact.values()) if optimizer.has_flat_params else exact
@@ -27,6 +21,7 @@ def _is_left(optimizer):
     return apart or unmade or type(optimizer.fp32_optimizer.optimizer) is Adam
 
 
+@around(_FP16OptimizerMixin, "_sync_fp16_grads_to_fp32")
 def _copy_gradients(sync, self):
     if _is_left(self):
         sync(self)
@@ -42,6 +37,7 @@ def _copy_gradients(sync, self):
     self._needs_sync = False
 
 
+@around(_FP16OptimizerMixin, "_sync_fp32_params_to_fp16")
 def _copy_weights(sync, self):
     if _is_left(self):
         sync(self)
@@ -49,6 +45,7 @@ def _copy_weights(sync, self):
     torch._foreach_copy_([one.data for one in self.fp16_params], _exact(self, "data"))
 
 
+@around(_FP16OptimizerMixin, "zero_grad")
 def _zero_gradients(zero_grad, self):
     if self.has_flat_params or _is_left(self):
         zero_grad(self)

@@ -17,10 +17,7 @@ from fairseq_posattn.preparation import manifest
 from fairseq_posattn.preparation.plain_text import joiner, splitter
 
 
-def apply():
-    around(GeneratorHubInterface, "__init__", _by_the_manifest)
-
-
+@around(GeneratorHubInterface, "__init__")
 def _by_the_manifest(init, self, cfg, task, models):
     init(self, cfg, task, models)
     if isinstance(task, TranslationTask) and self.tokenizer is None and self.bpe is None:

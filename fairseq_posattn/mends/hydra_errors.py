@@ -1,12 +1,11 @@
 """``fairseq-hydra-train`` shows a user's mistake in one line, too.
 
-Hydra (from 1.1 on) prints the errors of its programs by itself, with their settings and traceback,
-and leaves; what is wrong with a file or an override, before the program, in eight lines or in a
-traceback. It reads both before fairseq-hydra-train loads the plugin: ``posattn hydra-train`` and
-a program that has registered it are helped.
+Hydra prints the errors of its programs by itself, with their settings and traceback, and leaves;
+what is wrong with a file or an override, before the program, in eight lines or in a traceback. It
+reads both before fairseq-hydra-train loads the plugin: ``posattn hydra-train`` and a program that
+has registered it are helped.
 """
 
-import inspect
 import sys
 
 from hydra._internal import utils
@@ -21,12 +20,7 @@ from fairseq_posattn.mistakes.explanations import explain
 from fairseq_posattn.mistakes.names import nearest
 
 
-def apply():
-    if isinstance(inspect.getattr_static(JobReturn, "return_value", None), property):
-        around(JobReturn, "return_value", _leave_mistakes_to_the_hook)
-    around(utils, "run_and_report", _raise_what_cannot_be_composed)
-
-
+@around(JobReturn, "return_value")
 def _leave_mistakes_to_the_hook(return_value, self):
     """Where Hydra raises what its program has raised, with much before it."""
     error = self._return_value
@@ -38,6 +32,7 @@ def _leave_mistakes_to_the_hook(return_value, self):
     return return_value(self)
 
 
+@around(utils, "run_and_report")
 def _raise_what_cannot_be_composed(run_and_report, work):
     """Settings that Hydra cannot make one of; everything else stays its own."""
     mistakes = []

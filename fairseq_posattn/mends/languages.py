@@ -12,10 +12,7 @@ from fairseq_posattn.mistakes.data_folder import check_data
 from fairseq_posattn.preparation import manifest
 
 
-def apply():
-    around(TranslationTask, "setup_task", _ask_the_manifest)
-
-
+@around(TranslationTask, "setup_task")
 def _ask_the_manifest(setup_task, cls, cfg, **kwargs):
     if None in (cfg.source_lang, cfg.target_lang):
         told = manifest.read(utils.split_paths(cfg.data)[0])

@@ -6,10 +6,7 @@ from fairseq.data import data_utils
 from fairseq_posattn.mends.patching import around
 
 
-def apply():
-    around(data_utils, "batch_by_size", _keep_last_batch)
-
-
+@around(data_utils, "batch_by_size")
 def _keep_last_batch(batch_by_size, indices, *args, **kwargs):
     """fairseq drops a last batch that is no multiple of --required-batch-size-multiple (8).
 

@@ -16,7 +16,7 @@ import fairseq
 from fairseq import utils
 
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mends.patching import around
+from fairseq_posattn.mends.patching import around, when_applied
 
 PACKAGES = ("fairseq", "fairseq_cli")
 LONGEST = 100_000  # characters of a setting, or of a line of speech units, which is read alike
@@ -28,17 +28,13 @@ UNREADABLE = (
 )
 
 
-def apply():
-    """Mend all of fairseq that is imported, and see to what ``--user-dir`` imports later."""
-    _mend_imported()
-    around(utils, "import_user_module", _mend_what_it_imports)
-
-
+@around(utils, "import_user_module")
 def _mend_what_it_imports(import_user_module, args):
     import_user_module(args)
     _mend_imported()
 
 
+@when_applied
 def _mend_imported():
     """A name of the module's own comes before the built-in one."""
     for module in list(sys.modules.values()):

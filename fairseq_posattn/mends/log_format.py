@@ -10,8 +10,11 @@ import os
 import sys
 from pathlib import Path
 
+from fairseq_posattn.mends.patching import when_applied
 
-def apply():
+
+@when_applied
+def set_up():
     """Set the log up as the command would have, if that model has set it up."""
     if _is_a_command() and _is_the_models():
         logging.basicConfig(

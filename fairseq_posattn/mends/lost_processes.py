@@ -19,11 +19,7 @@ PATIENCE = 20.0  # seconds
 logger = logging.getLogger(__name__)
 
 
-def apply():
-    around(distributed_utils, "distributed_init", _say_what_it_waits_for)
-    around(distributed_utils, "distributed_main", _say_that_one_is_lost)
-
-
+@around(distributed_utils, "distributed_init")
 def _say_what_it_waits_for(distributed_init, cfg):
     settings = cfg.distributed_training
     reminder = threading.Timer(
@@ -43,6 +39,7 @@ def _say_what_it_waits_for(distributed_init, cfg):
         reminder.cancel()
 
 
+@around(distributed_utils, "distributed_main")
 def _say_that_one_is_lost(distributed_main, i, main, cfg, kwargs):
     try:
         distributed_main(i, main, cfg, kwargs)

@@ -20,16 +20,6 @@ WEIGHTS, SCALER = "fp32_params", "loss_scaler"
 COUNTERS = ("_iter", "_last_overflow_iter", "_last_rescale_iter", "_overflows_since_rescale")
 
 
-def apply():
-    around(_FP16OptimizerMixin, "state_dict", _save_weights)
-    around(_FP16OptimizerMixin, "load_state_dict", _load_weights)
-    for optimizer in (_FP16OptimizerMixin, _MemoryEfficientFP16OptimizerMixin):
-        around(optimizer, "state_dict", _save_counters)
-        around(optimizer, "load_state_dict", _load_counters)
-    around(AMPOptimizer, "state_dict", _save_scaler)
-    around(AMPOptimizer, "load_state_dict", _load_scaler)
-
-
 def _weights(optimizer):
     """The float32 weights: one tensor each, or all in one, by fairseq's flags."""
     weights = optimizer.fp32_params
@@ -38,10 +28,12 @@ def _weights(optimizer):
     return list(weights.values() if isinstance(weights, dict) else weights)
 
 
+@around(_FP16OptimizerMixin, "state_dict")
 def _save_weights(state_dict, self):
     return {**state_dict(self), WEIGHTS: [weight.detach() for weight in _weights(self)]}
 
 
+@around(_FP16OptimizerMixin, "load_state_dict")
 def _load_weights(load_state_dict, self, state, *args, **kwargs):
     """Those in the checkpoint count only if they are its model's, which may be an average."""
     load_state_dict(self, state, *args, **kwargs)
@@ -62,6 +54,8 @@ def _rounded_alike(weight, other, half):
     return weight.shape == other.shape and torch.equal(weight.to(half), other.to(half))
 
 
+@around(_FP16OptimizerMixin, "state_dict")
+@around(_MemoryEfficientFP16OptimizerMixin, "state_dict")
 def _save_counters(state_dict, self):
     state = state_dict(self)
     if self.scaler is None:  # bfloat16
@@ -69,16 +63,20 @@ def _save_counters(state_dict, self):
     return {**state, SCALER: {name: getattr(self.scaler, name) for name in COUNTERS}}
 
 
+@around(_FP16OptimizerMixin, "load_state_dict")
+@around(_MemoryEfficientFP16OptimizerMixin, "load_state_dict")
 def _load_counters(load_state_dict, self, state, *args, **kwargs):
     load_state_dict(self, state, *args, **kwargs)
     if self.scaler is not None:
         vars(self.scaler).update(state.get(SCALER, {}))
 
 
+@around(AMPOptimizer, "state_dict")
 def _save_scaler(state_dict, self):
     return {**state_dict(self), SCALER: self.scaler.state_dict()}
 
 
+@around(AMPOptimizer, "load_state_dict")
 def _load_scaler(load_state_dict, self, state, *args, **kwargs):
     load_state_dict(self, state, *args, **kwargs)
     if state.get(SCALER):

@@ -31,10 +31,7 @@ DAMAGED = (tarfile.TarError, lzma.LZMAError, zlib.error, EOFError, OSError, Valu
 DAMAGED += (RecursionError,)  # of a thousand folders in each other
 
 
-def apply():
-    instead(file_utils, "load_archive_file", load_archive_file)
-
-
+@instead(file_utils, "load_archive_file")
 def load_archive_file(archive_file):
     """The folder of a model: as it is given, or unpacked from an archive once.
 

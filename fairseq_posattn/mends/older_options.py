@@ -14,9 +14,9 @@ from fairseq.models import MODEL_DATACLASS_REGISTRY
 from fairseq_posattn.checkpoints.options import defaults_before, missing, model_options
 from fairseq_posattn.checkpoints.reading import read_checkpoint
 from fairseq_posattn.errors import UsageError
+from fairseq_posattn.mends.command_loops import training_loop
 from fairseq_posattn.mends.patching import around
 from fairseq_posattn.mends.restored_file import LAST
-from fairseq_posattn.mends.training_loop import training_loop
 from fairseq_posattn.mistakes.ranges import flag
 
 logger = logging.getLogger(__name__)
@@ -26,11 +26,7 @@ FREE = {"attention_impl", "checkpoint_activations", "offload_activations", "min_
 FREE |= {"encoder_embed_path", "decoder_embed_path", "start", "_name"}
 
 
-def apply():
-    if training_loop() is not None:
-        around(training_loop(), "add_defaults", _with_those_of_the_checkpoint)
-
-
+@around(training_loop, "add_defaults")
 def _with_those_of_the_checkpoint(add_defaults, cfg):
     add_defaults(cfg)
     path = file_to_train_on(cfg.checkpoint)

@@ -1,21 +1,71 @@
-"""The one way in which the mends change fairseq."""
+"""The one way in which the mends change fairseq.
+
+What a function mends stands above it, as ``@around(Trainer, "state_dict")``. Nothing happens before
+its module's name is given to :func:`apply`.
+"""
 
 import functools
 import inspect
+from collections import defaultdict
 from collections.abc import Callable
+from types import FunctionType
 
 MARK = "wrapped_by_fairseq_posattn"
+_steps: dict[str, list[Callable]] = defaultdict(list)  # by a module's name, in order
 
 
-def around(owner: object, name: str, mend: Callable) -> None:
-    """Let ``owner.name`` be ``mend(original, ...)``, which is given the arguments of a call, too.
+def apply(module: str) -> None:
+    """Do what stands above the functions of a module; a second time nothing changes."""
+    for step in _steps[module]:
+        step()
 
-    A second time the same mend changes nothing, also if the plugin has been imported under another
-    name since; several mends of one name lie on top of each other.
+
+def when_applied(step: Callable) -> Callable:
+    """Let :func:`apply` call this function, whenever it is called."""
+    _steps[step.__module__].append(step)
+    return step
+
+
+def around(owner: object, name: str) -> Callable:
+    """Let ``owner.name`` be this function, which is given the original and a call's arguments.
 
     Args:
-        owner: a module or a class; static methods, class methods and properties stay what they
-            are.
+        owner: a module or a class; or a function that returns one, or None where nothing is to be
+            mended.
+    """
+
+    def decorate(mend):
+        def step():
+            place = owner() if isinstance(owner, FunctionType) else owner
+            if place is not None:
+                wrap(place, name, mend)
+
+        _steps[mend.__module__].append(step)
+        return mend
+
+    return decorate
+
+
+def instead(owner: object, name: str) -> Callable:
+    """As :func:`around`, for a function that needs no original."""
+
+    def decorate(mend):
+        @functools.wraps(mend)
+        def without(original, *args, **kwargs):
+            return mend(*args, **kwargs)
+
+        around(owner, name)(without)
+        return mend
+
+    return decorate
+
+
+def wrap(owner: object, name: str, mend: Callable) -> None:
+    """Let ``owner.name`` be ``mend(original, ...)`` at once.
+
+    A second time the same mend changes nothing, also if the plugin has been imported under another
+    name since; several mends of one name lie on top of each other. Static methods, class methods
+    and properties stay what they are.
     """
     original = inspect.getattr_static(owner, name)
     function, kind = original, None
@@ -33,13 +83,3 @@ def around(owner: object, name: str, mend: Callable) -> None:
 
     setattr(mended, MARK, (*marks, mend.__qualname__))
     setattr(owner, name, kind(mended) if kind else mended)
-
-
-def instead(owner: object, name: str, mend: Callable) -> None:
-    """Let ``owner.name`` be ``mend``, as :func:`around` does, without the original."""
-
-    @functools.wraps(mend)
-    def without(original, *args, **kwargs):
-        return mend(*args, **kwargs)
-
-    around(owner, name, without)

@@ -7,15 +7,10 @@ function, and saves neither. A run that has ended so goes on when it is started 
 from fairseq import checkpoint_utils
 from fairseq.trainer import Trainer
 
+from fairseq_posattn.mends.command_loops import training_loop
 from fairseq_posattn.mends.patching import around
-from fairseq_posattn.mends.training_loop import training_loop
 
 COUNTERS = ("best", "num_runs")
-
-
-def apply():
-    around(Trainer, "save_checkpoint", _save_count)
-    around(checkpoint_utils, "load_checkpoint", _load_count)
 
 
 def validations_without_progress():
@@ -27,6 +22,7 @@ def _early_stopping():
     return getattr(training_loop(), "should_stop_early", None)
 
 
+@around(Trainer, "save_checkpoint")
 def _save_count(save_checkpoint, self, filename, extra_state):
     counters = {
         name: getattr(_early_stopping(), name)
@@ -36,6 +32,7 @@ def _save_count(save_checkpoint, self, filename, extra_state):
     return save_checkpoint(self, filename, {**extra_state, "early_stopping": counters})
 
 
+@around(checkpoint_utils, "load_checkpoint")
 def _load_count(load_checkpoint, cfg, trainer, **kwargs):
     extra_state, epoch_itr = load_checkpoint(cfg, trainer, **kwargs)
     if extra_state and not (cfg.reset_optimizer or cfg.reset_meters):  # as for the best loss

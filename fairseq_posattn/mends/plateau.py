@@ -13,24 +13,20 @@ from fairseq_posattn.mends.patching import around
 COUNTERS = ("num_bad_epochs", "cooldown_counter")
 
 
-def apply():
-    around(ReduceLROnPlateauLRSchedule, "state_dict", _save_counters)
-    around(ReduceLROnPlateauLRSchedule, "load_state_dict", _load_counters)
-    around(ReduceLROnPlateauLRSchedule, "step", _only_with_a_loss)
-    around(checkpoint_utils, "load_checkpoint", _end_the_epoch)
-
-
+@around(ReduceLROnPlateauLRSchedule, "state_dict")
 def _save_counters(state_dict, self):
     counters = {name: getattr(self.lr_scheduler, name) for name in COUNTERS}
     return {**state_dict(self), **counters}
 
 
+@around(ReduceLROnPlateauLRSchedule, "load_state_dict")
 def _load_counters(load_state_dict, self, state):
     load_state_dict(self, state)
     for name in COUNTERS:
         setattr(self.lr_scheduler, name, state.get(name, 0))
 
 
+@around(ReduceLROnPlateauLRSchedule, "step")
 def _only_with_a_loss(step, self, epoch, val_loss=None):
     """fairseq also calls it on resuming, where no epoch has ended, and counts one."""
     if val_loss is not None:
@@ -38,6 +34,7 @@ def _only_with_a_loss(step, self, epoch, val_loss=None):
     return self.optimizer.get_lr()
 
 
+@around(checkpoint_utils, "load_checkpoint")
 def _end_the_epoch(load_checkpoint, cfg, trainer, **kwargs):
     extra_state, epoch_itr = load_checkpoint(cfg, trainer, **kwargs)
     place = (extra_state or {}).get("train_iterator", {})

@@ -11,10 +11,7 @@ from fairseq.ngram_repeat_block import NGramRepeatBlock
 from fairseq_posattn.mends.patching import instead
 
 
-def apply():
-    instead(NGramRepeatBlock, "_no_repeat_ngram", forbid_repetition)
-
-
+@instead(NGramRepeatBlock, "_no_repeat_ngram")
 def forbid_repetition(self, tokens, lprobs, bsz, beam_size, step):
     """Make tokens impossible that would repeat an n-gram of their hypothesis.
 

@@ -18,11 +18,7 @@ from fairseq_posattn.mends.patching import around
 LAST = "checkpoint_last.pt"  # the value of --restore-file if it is not given
 
 
-def apply():
-    around(checkpoint_utils, "load_checkpoint", _refuse_missing)
-    around(Trainer, "load_checkpoint", _name_good_ones)
-
-
+@around(checkpoint_utils, "load_checkpoint")
 def _refuse_missing(load_checkpoint, cfg, trainer, **kwargs):
     if not cfg.restore_file:  # none, as the user says
         return load_checkpoint(cfg, trainer, **kwargs)
@@ -43,6 +39,7 @@ def _hint(save_dir, path):
     return f", but {inside} is there" if inside != path and os.path.isfile(inside) else ""
 
 
+@around(Trainer, "load_checkpoint")
 def _name_good_ones(load_checkpoint, self, filename, *args, **kwargs):
     try:
         return load_checkpoint(self, filename, *args, **kwargs)

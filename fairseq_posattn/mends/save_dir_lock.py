@@ -20,10 +20,7 @@ NAME = ".lock"
 _held = {}  # closing a file, even another of the same name, would give up the lock
 
 
-def apply():
-    around(Trainer, "__init__", _lock_first)
-
-
+@around(Trainer, "__init__")
 def _lock_first(init, self, cfg, *args, **kwargs):
     init(self, cfg, *args, **kwargs)
     if is_master(self.cfg.distributed_training) and not self.cfg.checkpoint.no_save:

@@ -12,17 +12,14 @@ from fairseq_posattn.data.row_checks import check_split
 from fairseq_posattn.mends.patching import around
 
 
-def apply():
-    around(SentencePredictionTask, "build_model", _ask_the_model)
-    around(SentencePredictionTask, "load_dataset", _check_first)
-
-
+@around(SentencePredictionTask, "build_model")
 def _ask_the_model(build_model, self, cfg, from_checkpoint=False):
     model = build_model(self, cfg, from_checkpoint)
     self.checks_rows = getattr(model, "checks_rows", False)
     return model
 
 
+@around(SentencePredictionTask, "load_dataset")
 def _check_first(load_dataset, self, split, combine=False, **kwargs):
     if getattr(self, "checks_rows", False):
         check_split(self, split, combine)

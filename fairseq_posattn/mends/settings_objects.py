@@ -15,11 +15,8 @@ from fairseq_posattn.errors import UsageError
 from fairseq_posattn.mends.patching import around
 
 
-def apply():
-    around(utils, "merge_with_parent", _take_objects)
-    around(models, "merge_with_parent", _take_objects)
-
-
+@around(models, "merge_with_parent")
+@around(utils, "merge_with_parent")
 def _take_objects(merge_with_parent, dc, cfg, *args, **kwargs):
     if is_dataclass(cfg):
         cfg = OmegaConf.structured(cfg)

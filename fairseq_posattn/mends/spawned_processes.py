@@ -13,10 +13,7 @@ from fairseq.distributed import utils as distributed_utils
 from fairseq_posattn.mends.patching import around
 
 
-def apply():
-    around(torch.multiprocessing, "spawn", _pass_on)
-
-
+@around(torch.multiprocessing, "spawn")
 def _pass_on(spawn, fn, *args, **kwargs):
     if fn is not distributed_utils.distributed_main:
         return spawn(fn, *args, **kwargs)

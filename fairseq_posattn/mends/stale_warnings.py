@@ -6,6 +6,8 @@ all that concerns the user. What ``python -W`` and ``PYTHONWARNINGS`` ask for go
 
 import warnings
 
+from fairseq_posattn.mends.patching import when_applied
+
 STALE = (
     {"category": UserWarning, "module": r"hydra\."},
     {"category": UserWarning, "message": r"\s*'\S+' is validated against ConfigStore schema"},
@@ -14,6 +16,7 @@ STALE = (
 )
 
 
-def apply():
+@when_applied
+def ignore():
     for warning in STALE:
         warnings.filterwarnings("ignore", **warning, append=True)

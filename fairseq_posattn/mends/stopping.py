@@ -16,8 +16,8 @@ from fairseq import checkpoint_utils
 from fairseq.distributed import utils as distributed_utils
 from fairseq.trainer import Trainer
 
-from fairseq_posattn.mends.patching import around
-from fairseq_posattn.mends.training_loop import training_loop
+from fairseq_posattn.mends.command_loops import training_loop
+from fairseq_posattn.mends.patching import around, wrap
 
 NAMES = {signal.SIGTERM: "SIGTERM", signal.SIGINT: "Ctrl-C"}
 
@@ -26,18 +26,13 @@ NAMES = {signal.SIGTERM: "SIGTERM", signal.SIGINT: "Ctrl-C"}
 _state = SimpleNamespace(process=None, before={}, speaks=True, trains=False, received=0)
 
 
-def apply():
-    around(Trainer, "__init__", _listen)
-    around(checkpoint_utils, "save_checkpoint", _note_saving)
-    around(distributed_utils, "call_main", _end_in_one_line)
-
-
+@around(Trainer, "__init__")
 def _listen(init, self, *args, **kwargs):
     init(self, *args, **kwargs)
     loop, _state.speaks = training_loop(), self.is_data_parallel_master
     if loop is not None and threading.current_thread() is threading.main_thread():
-        around(loop, "train", _while_training)
-        around(loop, "validate_and_save", _stop_if_told)
+        wrap(loop, "train", _while_training)
+        wrap(loop, "validate_and_save", _stop_if_told)
         _set_handlers()
 
 
@@ -83,6 +78,7 @@ def _while_training(train, *args, **kwargs):
         _state.trains = False
 
 
+@around(checkpoint_utils, "save_checkpoint")
 def _note_saving(save_checkpoint, cfg, trainer, *args, **kwargs):
     path = save_checkpoint(cfg, trainer, *args, **kwargs)
     trainer.updates_saved = trainer.get_num_updates()
@@ -140,6 +136,7 @@ def place_in_training(trainer, epoch_itr, loss):
     return extra_state
 
 
+@around(distributed_utils, "call_main")
 def _end_in_one_line(call_main, *args, **kwargs):
     """Ctrl-C where nothing is trained yet, or no longer."""
     try:

@@ -12,6 +12,7 @@ from fairseq import utils
 from fairseq.data import Dictionary, encoders
 
 from fairseq_posattn.errors import UsageError, in_one_line
+from fairseq_posattn.mends.command_loops import interactive_loop
 from fairseq_posattn.mends.patching import around, instead
 from fairseq_posattn.preparation.plain_text import LARGEST
 
@@ -19,16 +20,6 @@ LONGEST = 1 << 20  # bytes of a line
 # Flags of --bpe that name files.
 CODES = ("bpe_codes", "sentencepiece_model", "gpt2_encoder_json", "gpt2_vocab_bpe")
 CODES += ("bpe_merges", "bpe_vocab", "bpe_vocab_file")
-
-
-def apply():
-    around(Dictionary, "add_from_file", _name_the_dictionary)
-    around(utils, "parse_embedding", _name_the_vectors)
-    around(utils, "load_embedding", _check_the_width)
-    around(encoders, "build_bpe", _name_the_codes)
-    for name in ("fairseq_cli.interactive", "__main__"):
-        if hasattr(sys.modules.get(name), "buffered_read"):
-            instead(sys.modules[name], "buffered_read", read_groups)
 
 
 def _require_lines(path, what):
@@ -41,6 +32,7 @@ def _require_lines(path, what):
                 raise UsageError(f"{path} has a line of {LONGEST:,} bytes or more: it is no {what}")
 
 
+@around(Dictionary, "add_from_file")
 def _name_the_dictionary(add_from_file, self, file):
     """One without words fairseq takes, and the model fails in its embedding."""
     if not isinstance(file, str):
@@ -62,6 +54,7 @@ class _Vectors(dict):
     """Of words, all of ``width`` numbers, from the file ``path``."""
 
 
+@around(utils, "parse_embedding")
 def _name_the_vectors(parse_embedding, embed_path):
     """Of fairseq's own models; ours read theirs in models/word_vectors.py."""
     if os.path.exists(embed_path):
@@ -82,6 +75,7 @@ def _name_the_vectors(parse_embedding, embed_path):
     return vectors
 
 
+@around(utils, "load_embedding")
 def _check_the_width(load_embedding, embed_dict, vocab, embedding):
     """fairseq fails at the first word, with the shapes of two tensors."""
     width = getattr(embed_dict, "width", embedding.embedding_dim)
@@ -93,6 +87,7 @@ def _check_the_width(load_embedding, embed_dict, vocab, embedding):
     return load_embedding(embed_dict, vocab, embedding)
 
 
+@around(encoders, "build_bpe")
 def _name_the_codes(build_bpe, cfg, *args, **kwargs):
     settings = dict(cfg) if hasattr(cfg, "keys") else getattr(cfg, "__dict__", {})
     paths = [str(settings[name]) for name in CODES if settings.get(name)]
@@ -120,6 +115,7 @@ def _line_of(file, name):
         ) from None
 
 
+@instead(interactive_loop, "buffered_read")
 def read_groups(input, buffer_size):
     """The lines of ``fairseq-interactive --input``, without blanks around them, in groups.
 

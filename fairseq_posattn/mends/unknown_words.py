@@ -12,15 +12,12 @@ from fairseq_posattn.mends.patching import around, instead
 VALUE_WITHOUT_FILE = "@@ "
 
 
-def apply():
-    around(utils, "load_align_dict", _copy_without_file)
-    instead(utils, "replace_unk", replace_unknown)
-
-
+@around(utils, "load_align_dict")
 def _copy_without_file(load_align_dict, replace_unk):
     return load_align_dict("" if replace_unk == VALUE_WITHOUT_FILE else replace_unk)
 
 
+@instead(utils, "replace_unk")
 def replace_unknown(hypo_str, src_str, alignment, align_dict, unk):
     """A translation with its unknown words replaced.
 

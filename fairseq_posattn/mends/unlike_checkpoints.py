@@ -31,11 +31,7 @@ STRUCTURE = (
 )
 
 
-def apply():
-    around(Trainer, "load_checkpoint", _say_what_differs)
-    around(checkpoint_utils, "load_model_ensemble_and_task", _say_which_file_differs)
-
-
+@around(Trainer, "load_checkpoint")
 def _say_what_differs(load_checkpoint, self, filename, *args, **kwargs):
     try:
         return load_checkpoint(self, filename, *args, **kwargs)
@@ -48,6 +44,7 @@ def _say_what_differs(load_checkpoint, self, filename, *args, **kwargs):
         ) from None
 
 
+@around(checkpoint_utils, "load_model_ensemble_and_task")
 def _say_which_file_differs(load, filenames, arg_overrides=None, task=None, *args, **kwargs):
     try:
         return load(filenames, arg_overrides, task, *args, **kwargs)

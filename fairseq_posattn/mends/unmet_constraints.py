@@ -11,22 +11,17 @@ from fairseq import search, utils
 from fairseq.tasks import FairseqTask
 from fairseq.token_generation_constraints import unpack_constraints
 
+from fairseq_posattn.mends.command_loops import interactive_loop
 from fairseq_posattn.mends.patching import around
 
-INTERACTIVE = ("fairseq_cli.interactive", "__main__")
 
-
-def apply():
-    around(search.LexicallyConstrainedBeamSearch, "__init__", _stop_in_time)
-    if any(hasattr(sys.modules.get(name), "buffered_read") for name in INTERACTIVE):
-        around(FairseqTask, "inference_step", _tell_of_the_unmet)
-
-
+@around(search.LexicallyConstrainedBeamSearch, "__init__")
 def _stop_in_time(init, self, *args, **kwargs):
     init(self, *args, **kwargs)
     self.stop_on_max_len = True
 
 
+@around(lambda: interactive_loop() and FairseqTask, "inference_step")
 def _tell_of_the_unmet(inference_step, task, generator, models, sample, *args, **kwargs):
     found = inference_step(task, generator, models, sample, *args, **kwargs)
     constraints = kwargs.get("constraints")

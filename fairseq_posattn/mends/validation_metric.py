@@ -1,15 +1,11 @@
 """``--best-checkpoint-metric`` that validation does not have: a KeyError after the first epoch."""
 
 from fairseq_posattn.errors import UsageError
+from fairseq_posattn.mends.command_loops import training_loop
 from fairseq_posattn.mends.patching import around
-from fairseq_posattn.mends.training_loop import training_loop
 
 
-def apply():
-    if training_loop() is not None:
-        around(training_loop(), "get_valid_stats", _name_the_metrics)
-
-
+@around(training_loop, "get_valid_stats")
 def _name_the_metrics(get_valid_stats, cfg, *args, **kwargs):
     try:
         stats = get_valid_stats(cfg, *args, **kwargs)

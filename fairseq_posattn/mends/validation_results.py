@@ -17,10 +17,6 @@ from fairseq_posattn.mends.patching import around
 _kept: dict[str, dict[int, str]] | None = None
 
 
-def apply():
-    around(validate, "main", _with_results)
-
-
 def wanted() -> bool:
     """Whether predictions are written."""
     return _kept is not None
@@ -38,6 +34,7 @@ def keep(task, ids, predicted, right):
         lines[number] = f"{one}\t{other}\n"
 
 
+@around(validate, "main")
 def _with_results(main, cfg, *args, **kwargs):
     global _kept
     folder = cfg.common_eval.results_path

@@ -12,11 +12,7 @@ from fairseq.logging import progress_bar
 from fairseq_posattn.mends.patching import around
 
 
-def apply():
-    around(progress_bar.WandBProgressBarWrapper, "__init__", _begin_once)
-    around(progress_bar.WandBProgressBarWrapper, "update_config", _let_settings_change)
-
-
+@around(progress_bar.WandBProgressBarWrapper, "__init__")
 def _begin_once(init, self, wrapped_bar, wandb_project, run_name=None):
     wandb = progress_bar.wandb
     if wandb is None:
@@ -27,6 +23,7 @@ def _begin_once(init, self, wrapped_bar, wandb_project, run_name=None):
         wandb.init(project=wandb_project, name=run_name)
 
 
+@around(progress_bar.WandBProgressBarWrapper, "update_config")
 def _let_settings_change(update_config, self, config):
     if progress_bar.wandb is not None:
         progress_bar.wandb.config.update(config, allow_val_change=True)

@@ -10,10 +10,7 @@ from fairseq_posattn.mends.patching import around
 from fairseq_posattn.preparation.text.subwords import whole_words
 
 
-def apply():
-    around(data_utils, "post_process", _know_berts)
-
-
+@around(data_utils, "post_process")
 def _know_berts(post_process, sentence, symbol):
     if symbol != "wordpiece" or _begins_words_with_underscores(sentence):
         return post_process(sentence, symbol)

@@ -229,4 +229,4 @@ def test_a_model_without_the_rest_is_no_checkpoint(tmp_path):
 def test_an_unsafe_pytorch_is_named(monkeypatch):
     monkeypatch.setattr(torch, "__version__", "2.9.1+cu126")
     with pytest.raises(ImportError, match=r"needs PyTorch 2\.10 or newer, not 2\.9\.1\+cu126"):
-        checkpoint_reading.apply()
+        checkpoint_reading.require_safe_torch()

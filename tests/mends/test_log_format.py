@@ -39,7 +39,7 @@ def test_what_a_model_has_set_up_is_set_up_anew(program, capsys, monkeypatch):
     monkeypatch.setattr(sys, "argv", [program])
     with bare_root():
         logging.basicConfig(level=logging.DEBUG)
-        log_format.apply()
+        log_format.set_up()
         logging.getLogger("hydra").debug("all that it does")
         logging.getLogger("fairseq_cli.generate").info("told")
     told = capsys.readouterr()
@@ -55,7 +55,7 @@ def test_what_somebody_else_has_set_up_stays(settings, monkeypatch):
     with bare_root() as root:
         logging.basicConfig(**settings)
         before = root.handlers[:]
-        log_format.apply()
+        log_format.set_up()
         assert root.handlers == before and root.level == settings["level"]
 
 
@@ -64,7 +64,7 @@ def test_a_program_of_ones_own_keeps_its_standard_output(arguments, capsys, monk
     monkeypatch.setattr(sys, "argv", arguments)
     with bare_root():
         logging.basicConfig(level=logging.DEBUG)
-        log_format.apply()
+        log_format.set_up()
         logging.getLogger("fairseq.tasks.translation").info("told")
     assert capsys.readouterr().out == ""
 

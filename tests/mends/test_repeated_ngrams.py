@@ -4,16 +4,16 @@ import pytest
 import torch
 from fairseq.ngram_repeat_block import NGramRepeatBlock
 
-from fairseq_posattn.mends import repeated_ngrams
+from fairseq_posattn import mends
+
+mends.apply()
 
 EOS, PAD, VOCABULARY = 2, 1, 9
 
 
 @pytest.fixture
-def forbidden(monkeypatch):
+def forbidden():
     """The tokens that fairseq's own module forbids after each of some hypotheses."""
-    monkeypatch.setattr(NGramRepeatBlock, "_no_repeat_ngram", NGramRepeatBlock._no_repeat_ngram)
-    repeated_ngrams.apply()
 
     def forbidden(hypotheses, size, longest=12):
         """``hypotheses``: lists of as many tokens."""
