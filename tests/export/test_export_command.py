@@ -1,7 +1,10 @@
 """``posattn export``, and what it says of what cannot be exported."""
 
+import re
+import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from test_export import TINY_TRANSFORMER
@@ -101,3 +104,16 @@ def test_another_export_to_the_folder_takes_nothing_away(translator, tmp_path, m
     checkpoint.export(path, tmp_path / "out")
     assert (tmp_path / "out" / "model.safetensors").is_file()
     assert [one.name for one in tmp_path.glob("*out*")] == ["out"]
+
+
+@pytest.mark.slow
+def test_the_page_shows_what_its_example_prints(tmp_path, monkeypatch, capsys):
+    root = Path(__file__).parents[2]
+    page = (root / "docs/export.md").read_text(encoding="utf-8")
+    words = shlex.split(re.search(r"    posattn export (.* letters .*)", page)[1])
+    example, shown = re.search(r"```python\n([^`]*)\n# ([^\n]*)\n```", page).groups()
+    monkeypatch.chdir(tmp_path)
+    assert run(*(root / word if word.startswith("tests/") else word for word in words)) == 0
+    capsys.readouterr()
+    exec(example, {})
+    assert capsys.readouterr().out.strip() == shown
