@@ -157,7 +157,8 @@ def check_devices(settings: Mapping):
     lean = settings.get("memory_efficient_fp16") or settings.get("fp16_no_flatten_grads")
     if settings.get("fp16") and not lean and not has_gpu:
         raise UsageError(
-            "--fp16: there is no GPU to train on in it; leave it out, or give --bf16 instead"
+            "--fp16: there is no GPU to train on in it; leave it out (in YAML: common.fp16=false), "
+            "or give --bf16 instead"
         )
     if settings.get("tpu") and utils.xm is None:
         raise UsageError("--tpu needs torch_xla, which is not installed")

@@ -32,3 +32,8 @@ def test_what_a_training_is_tracked_with_must_be_installed(monkeypatch, name, to
     settings.check_trackers({name: None})
     monkeypatch.setattr(settings, "find_spec", lambda package: package)
     settings.check_trackers({name: "runs"})
+
+
+def test_half_precision_without_a_gpu_says_what_to_change():
+    with pytest.raises(UsageError, match=r"--fp16: .* \(in YAML: common.fp16=false\)"):
+        settings.check_devices({"fp16": True, "cpu": True})
