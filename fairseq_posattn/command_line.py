@@ -28,6 +28,9 @@ COMMANDS = {
     "user-dir": ("fairseq_posattn.__main__", "the directory for fairseq's --user-dir; flags"),
 }
 
+# Those that have commands of their own: alone, they list them.
+OF_SEVERAL = ("analysis", "prepare", "score")
+
 
 def usage() -> str:
     width = max(map(len, COMMANDS))
@@ -60,6 +63,8 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"posattn: error: there is no command {name!r}; there are: {known}", file=sys.stderr)
         return 2
     prog = f"posattn {name}"
+    if name in OF_SEVERAL and not rest:
+        rest = ["--help"]
     return end(prog, lambda: import_module(COMMANDS[name][0]).main(rest, prog=prog))
 
 

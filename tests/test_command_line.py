@@ -44,3 +44,11 @@ def test_every_command_explains_itself(name, capsys):
         main([name, "--help"])
     assert stopped.value.code == 0
     assert capsys.readouterr().out.startswith(f"usage: posattn {name}")
+
+
+@pytest.mark.parametrize("name, first", [("analysis", "locality"), ("prepare", "translation")])
+def test_a_command_with_others_of_its_own_lists_them(name, first, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main([name])
+    assert stopped.value.code == 0
+    assert f"\n    {first} " in capsys.readouterr().out
