@@ -46,8 +46,8 @@ def test_registering_again_changes_nothing():
 def test_a_patch_by_another_copy_of_the_package_is_not_laid_on_top():
     wrapped = PathManager.copy
     source = Path(mends.checkpoint_writing.__file__).read_text()
-    exec(compile(source, "another_copy", "exec"), {"__name__": "another_copy"})
-    mends.patching.apply("another_copy")
+    exec(compile(source, "another_copy", "exec"), {"__name__": "another.checkpoint_writing"})
+    mends.patching.apply("another.checkpoint_writing")
     assert PathManager.copy is wrapped
 
 

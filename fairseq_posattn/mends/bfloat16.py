@@ -7,7 +7,6 @@ from fairseq_posattn.mends.patching import around
 
 @around(options, "parse_args_and_arch")
 def _allow_bf16_without_tpu(parse_args_and_arch, *args, **kwargs):
-    """fairseq takes --bf16 for --tpu; GPUs and CPUs have bfloat16 by now."""
     parsed = parse_args_and_arch(*args, **kwargs)
     settings = parsed[0] if isinstance(parsed, tuple) else parsed
     if getattr(settings, "bf16", False) and utils.xm is None:  # no torch_xla: no TPU is meant

@@ -12,7 +12,6 @@ logger = logging.getLogger(__name__)
 
 @around(checkpoint_utils, "load_checkpoint")
 def _leave_finished_alone(load_checkpoint, cfg, trainer, **kwargs):
-    """fairseq looks at its limits only after another update."""
     loaded = load_checkpoint(cfg, trainer, **kwargs)
     reason = _what_has_ended_it(trainer)
     if reason:

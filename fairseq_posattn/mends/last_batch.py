@@ -1,4 +1,8 @@
-"""The last batch of a split, which fairseq leaves out unless its size is a multiple of eight."""
+"""The last batch of a split, which fairseq leaves out unless its size is a multiple of eight.
+
+So it does by ``--required-batch-size-multiple``; up to 7 sentences of a test set would be neither
+translated nor scored.
+"""
 
 import numpy
 from fairseq.data import data_utils
@@ -8,10 +12,6 @@ from fairseq_posattn.mends.patching import around
 
 @around(data_utils, "batch_by_size")
 def _keep_last_batch(batch_by_size, indices, *args, **kwargs):
-    """fairseq drops a last batch that is no multiple of --required-batch-size-multiple (8).
-
-    So up to 7 sentences of a test set would be neither translated nor scored.
-    """
     if not isinstance(indices, numpy.ndarray):
         indices = numpy.fromiter(indices, dtype=numpy.int64)
     if len(indices) == 0:

@@ -74,12 +74,13 @@ def wrap(owner: object, name: str, mend: Callable) -> None:
     elif isinstance(original, property):
         function, kind = original.fget, original.getter
     marks = getattr(function, MARK, ())
-    if mend.__qualname__ in marks:
+    mark = f"{mend.__module__.rpartition('.')[2]}.{mend.__qualname__}"
+    if mark in marks:
         return
 
     @functools.wraps(function)
     def mended(*args, **kwargs):
         return mend(function, *args, **kwargs)
 
-    setattr(mended, MARK, (*marks, mend.__qualname__))
+    setattr(mended, MARK, (*marks, mark))
     setattr(owner, name, kind(mended) if kind else mended)

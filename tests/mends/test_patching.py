@@ -37,6 +37,17 @@ def test_what_is_mended_stays_what_it_is():
     assert (owner.value, owner.own(1), Owner.same(1)) == (2, (Owner, 2), 2)
 
 
+def test_two_files_may_name_their_functions_alike():
+    class Owner:
+        number = staticmethod(lambda: 1)
+
+    for module in ("one", "other", "one"):
+        mend = lambda number: number() + 1  # noqa: E731
+        mend.__module__ = f"mends.{module}"
+        patching.wrap(Owner, "number", mend)
+    assert Owner.number() == 3
+
+
 def test_nothing_is_mended_before_it_is_applied_nor_where_there_is_no_owner(monkeypatch):
     monkeypatch.setattr(patching, "_steps", type(patching._steps)(list))
     loaded = []
