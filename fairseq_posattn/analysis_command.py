@@ -2,6 +2,7 @@
 
 import argparse
 import logging
+import os
 import sys
 from functools import partial
 
@@ -190,6 +191,8 @@ def main(arguments=None, prog=None):
 
 def look(args):
     """Do what a command line asks for."""
+    # PyTorch's profiler says on the standard error that it starts; read when PyTorch is loaded.
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")
     from fairseq_posattn.analysis import looks
 
     logging.root.setLevel(logging.WARNING)  # fairseq tells what it reads

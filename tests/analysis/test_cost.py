@@ -1,6 +1,8 @@
 """Memory and time of classifiers."""
 
 import argparse
+import subprocess
+import sys
 
 import torch
 from torch import nn
@@ -41,3 +43,21 @@ def test_memory_of_an_update(dictionary):
     # 64 x 64 x 16 numbers of 4 bytes are a quarter of a megabyte; a layer keeps several of them.
     assert one > 1
     assert three > 1.5 * one
+
+
+def test_the_profiler_is_quiet():
+    """Of a program that loads PyTorch after the command has begun, as posattn does."""
+    code = """
+import sys, types
+from fairseq_posattn.analysis_command import look
+def measure(args):
+    import torch
+    with torch.profiler.profile(profile_memory=True):
+        torch.ones(2)
+looks = types.SimpleNamespace(RUN={"cost": measure})
+sys.modules["fairseq_posattn.analysis"] = types.SimpleNamespace(looks=looks)
+look(types.SimpleNamespace(command="cost"))
+assert "torch" in sys.modules
+"""
+    finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (finished.returncode, finished.stderr) == (0, "")
