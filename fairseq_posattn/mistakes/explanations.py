@@ -159,6 +159,12 @@ KNOWN = (
     ("MissingMandatoryValue", r"Missing mandatory value: (?:\w+\.)*(\w+)", "--{0:flag} is missing"),
     (
         "InterpolationKeyError",
+        r"Interpolation key 'criterion\.classification_head_name' not found",
+        "--criterion does not go with the task, to classify: give sentence_classification, "
+        "or for scores relatedness or rating_regression",
+    ),
+    (
+        "InterpolationKeyError",
         r"Interpolation key '(\w+)\.(\w+)' not found(?s:.*)object_type=(\w+?)(?:Config|$)",
         "--{0:flag} does not go with the task: {2} needs one with --{1:flag}",
     ),

@@ -183,7 +183,7 @@ MISTAKES = [
     ("classify", "--restore-file MODEL", "MODEL --task translation, not sentence_prediction"),
     ("classify", "--restore-file CLASSIFIER --head-dim 8", "CLASSIFIER --head-dim 16, not 8"),
     ("classify", "data=DATA", "DATA --task sentence_prediction input0/dict.txt --task translation"),
-    ("classify", "--criterion cross_entropy", "--criterion SentencePrediction --classification"),
+    ("classify", "--criterion cross_entropy", "--criterion give sentence_classification,"),
     ("classify", "--init-token 999", "--init-token 999:"),
     ("generate", "--path FOLDER/none.pt", "FOLDER/none.pt no such checkpoint"),
     ("generate", "--path FOLDER/empty", "FOLDER/empty: Is a directory"),

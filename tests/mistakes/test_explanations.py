@@ -2,7 +2,7 @@
 
 import pytest
 from omegaconf import ValidationError
-from omegaconf.errors import ConfigAttributeError
+from omegaconf.errors import ConfigAttributeError, InterpolationKeyError
 
 from fairseq_posattn.mistakes.explanations import explain
 
@@ -64,6 +64,13 @@ def raised(error, by_a_command=True):
                 "    full_key: encoder_layers\n    object_type=dman_iwslt_de_en"
             ),
             "--encoder-layers 'two': it must be of type Integer",
+        ),
+        (
+            InterpolationKeyError(
+                "Interpolation key 'criterion.classification_head_name' not found\n"
+                "    full_key: classification_head_name\n    object_type=SentencePredictionConfig"
+            ),
+            "--criterion does not go with the task, to classify: give sentence_class",
         ),
         (
             ImportError("Cannot find SlowMoDistributedDataParallel. Please install fairscale with"),
