@@ -10,6 +10,10 @@ def alike(*names: str) -> dict[str, str]:
     return dict(zip(names, names, strict=True))
 
 
+# DMAN as its paper's text has it, where its published code differs.
+_TEXT_HEADS, _TEXT_START = "--heads-activation relu_in_dman", "--start fairseq"
+TEXT = f"{_TEXT_HEADS} {_TEXT_START}"
+
 SIDE_BY_SIDE = "Mechanisms in translation"
 ALL = alike(
     *("Transformer", "DMAN", "DMAN (text)", "SMAN1"),
@@ -67,14 +71,13 @@ def _flags(width: int, layers: int) -> dict[str, str]:
     wide = 2 * width
     own = "--arch posattn_transformer --encoder-sublayers"
     dman = f"--arch dman_iwslt_de_en{size(width, width)}"
-    text_heads, text_start = "--heads-activation relu_in_dman", "--start fairseq"
     static = f"{dman} --encoder-sublayers sman,san,ffn --sman-radius"
     return {
         "Transformer": f"--arch transformer_iwslt_de_en{size(wide, wide)}",
         "DMAN": dman,
-        "DMAN (text)": f"{dman} {text_heads} {text_start}",
-        "DMAN (heads as in the text)": f"{dman} {text_heads}",
-        "DMAN (start as in the text)": f"{dman} {text_start}",
+        "DMAN (text)": f"{dman} {TEXT}",
+        "DMAN (heads as in the text)": f"{dman} {_TEXT_HEADS}",
+        "DMAN (start as in the text)": f"{dman} {_TEXT_START}",
         "SMAN1": f"{static} sqrt",
         "SMAN2": f"{static} 4",
         "DA-Transformer": f"--arch da_transformer_iwslt_de_en{size(wide, wide)}",
