@@ -105,14 +105,14 @@ other.""",
 RECIPES = (
     GenerationRecipe(
         "multi30k/run",
-        title="Multi30k, German to English",
+        title="First models: Multi30k",
         about=_ABOUT,
         settings=FULL,
         rows=_rows(),
         prepares=True,
         small=GenerationRecipe(
             "multi30k/run",
-            title="Multi30k, German to English, small models",
+            title="First models, of 5 million parameters: Multi30k",
             about=_ABOUT,
             settings=_SMALL,
             # A DMAN layer has one attention sublayer more: half the feed-forward width evens it.
