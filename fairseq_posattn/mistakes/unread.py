@@ -37,7 +37,8 @@ def unread(settings: Mapping) -> Iterator[str]:
         if readers and not parts.intersection(readers):
             has = ", ".join(sorted(parts))
             yield f"{nothing}: it is for {', '.join(readers)}, and this model has {has}"
-        if name.endswith("_learned_pos") and (instead := without_positions(options, name[:7])):
+        side = name.removesuffix("_learned_pos")
+        if side != name and (instead := without_positions(options, side)):
             yield f"{nothing}: {instead}, and no positions are added to the words"
 
 
