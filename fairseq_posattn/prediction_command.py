@@ -11,9 +11,6 @@ A tagger of semantic roles reads the places of a sentence's predicates, from 0, 
     printf '2\\tMy cats love hats.\\n' | %(prog)s checkpoints/ewt/checkpoint_best.pt
 
 and prints it with its roles in brackets: [ARG0 My cats] [V love] [ARG1 hats] .
-
-On one core of an AMD EPYC and with sentences of 19 words, transformer_classifier labels 1,200 a
-second, mpsan_classifier 800 and mtsa_classifier 550.
 """
 
 import contextlib

@@ -24,11 +24,20 @@ def describe_layer(cfg: Namespace, hidden_dim: int, sublayers: tuple[str, ...]) 
 
     Args:
         cfg: see :class:`~fairseq_posattn.models.encoder_config.SentenceEncoderConfig`.
+
+    Raises:
+        ValueError: its heads do not divide the features.
     """
+    heads = cfg.encoder_attention_heads
+    if hidden_dim % heads:
+        raise ValueError(
+            f"--encoder-attention-heads {heads}: it must divide the encoder's {hidden_dim} "
+            "features, those of a word or --encoder-hidden-dim"
+        )
     return LayerDescription(
         sublayers=sublayers,
         embed_dim=hidden_dim,
-        num_heads=cfg.encoder_attention_heads,
+        num_heads=heads,
         ffn_dim=cfg.encoder_ffn_embed_dim,
         max_positions=cfg.max_positions,
         normalize_before=cfg.encoder_normalize_before,

@@ -417,7 +417,11 @@ def test_a_sentence_longer_than_the_limit_is_one_line():
         ("cspan_classifier", "--pooling-queries=0", "0 queries"),
         ("bilstm_classifier", "--encoder-hidden-dim=7", "7 features cannot be halved"),
         ("disan_classifier", "--encoder-hidden-dim=7", "--encoder-hidden-dim 7: disan halves"),
-        ("mtsa_classifier", "--encoder-attention-heads=8", "12 features cannot be divided among 8"),
+        (
+            "mtsa_classifier",
+            "--encoder-attention-heads=8",
+            "-heads 8: it must divide the encoder's 12",
+        ),
         ("mtsa_classifier", "--mtsa-masks=past,past,past", "2 heads cannot be shared out"),
         ("cnn_classifier", "--cnn-widths=1,2,3,4,5", "12 features cannot be shared out"),
         ("cnn_classifier", "--cnn-widths=3,four", "--cnn-widths 3,four"),
