@@ -92,14 +92,14 @@ class Asked(ABC):
     def tunings(self) -> list[Tuning]:
         """The learning rates to try before, for each of them; none if none are asked for."""
 
-    def trying(self) -> Options:
+    def trying(self, seed: int = 1) -> Options:
         """The options with which these are tried, whatever the seed that is asked for."""
         return replace(
             self.options,
             tune=(),
             data=self.data,
             out=self.out / "tuning",
-            seed=1,
+            seed=seed,
             folds=1,
             max_update=self.options.tune_updates,
         )

@@ -155,7 +155,8 @@ class AskedClassification(Asked):
             row,
             self._training(dataset, row).flags,
             self.options.tune,
-            lambda rated: trying._model(dataset, rated, 1, fold),
+            self.options.tune_seeds,
+            lambda rated, seed: trying._model(dataset, rated, seed, fold),
         )
 
     def _model(self, dataset: Dataset, row: Row, seed: int, fold: int | None) -> Run:

@@ -176,6 +176,8 @@ def _print_table(asked: Asked, command: str, keep: bool = False) -> None:
     if asked.options.tune:
         rates = ",".join(map(str, asked.options.tune))
         command += f" --tune {rates} --tune-updates {asked.options.tune_updates}"
+        if asked.options.tune_seeds > 1:
+            command += f" --tune-seeds {asked.options.tune_seeds}"
     found = rows.make_rows(asked.recipe, list(asked.entries()), command, asked.title)
     tables.print_tables(asked.recipe, found)
     if keep:

@@ -139,8 +139,14 @@ class AskedGeneration(Asked):
     def _tuning(self, row: Row) -> Tuning | None:
         if not self.options.tune or row.lead:
             return None
-        trying = AskedGeneration(self.recipe, self.trying(), Path(), Path())
-        return tune(row, self._settings.training, self.options.tune, trying._model)
+
+        def run_of(rated: Row, seed: int) -> Run:
+            run = AskedGeneration(self.recipe, self.trying(seed), Path(), Path())._model(rated)
+            return replace(run, name=f"{run.name}, seed {seed}")
+
+        return tune(
+            row, self._settings.training, self.options.tune, self.options.tune_seeds, run_of
+        )
 
     def _lead(self, row: Row) -> Run:
         """Score the first sentences of the texts; nothing is trained."""

@@ -30,6 +30,7 @@ class Options:
     list: bool = False
     tune: tuple[float, ...] = ()
     tune_updates: int | None = None
+    tune_seeds: int = 1
     max_update: int | None = None
     flags: tuple[str, ...] = ()
     # of a table of translations or summaries
@@ -78,6 +79,8 @@ def read_options(
     options = parser.parse_args(own, Options(flags=tuple(flags)))
     if bool(options.tune) != bool(options.tune_updates):
         raise UsageError("--tune LIST and --tune-updates N need each other")
+    if options.tune_seeds > 1 and not options.tune:
+        raise UsageError(f"--tune-seeds {options.tune_seeds} needs --tune LIST")
     if options.tune and any(word.partition("=")[0] == "--lr" for word in flags):
         raise UsageError("--tune chooses the learning rate: do not give --lr, too")
     return options
@@ -119,15 +122,23 @@ def make_parser(
         type=_rates,
         metavar="LIST",
         help="learning rates, with commas between, with each of which each row is trained first, "
-        "with seed 1 (and fold 0), else as ever, but for --tune-updates; the one that is then best "
-        "in validation, by loss or by what chooses checkpoints, takes the place of the recipe's "
-        "for all seeds of this row. tuning.json beside these, and the table, keep what was tried",
+        "on fold 0 if there are folds, else as ever, but for --tune-updates and --tune-seeds; the "
+        "one that is then best in validation, by loss or by what chooses checkpoints, takes the "
+        "place of the recipe's for all seeds of this row. tuning.json beside these, and the table, "
+        "keep what was tried",
     )
     parser.add_argument(
         "--tune-updates",
         type=positive,
         metavar="N",
         help="updates of each of these trainings",
+    )
+    parser.add_argument(
+        "--tune-seeds",
+        type=positive,
+        metavar="N",
+        help="try each learning rate with the seeds 1 to N, and choose by the mean; a rate with "
+        "which one of them diverges is out (default: 1)",
     )
     for option, about in (
         ("--tiny", "the same commands on small generated data with tiny models and few updates, on "

@@ -6,8 +6,10 @@ Validation at the end of these updates chooses; the test set has no part in it.
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from math import isfinite
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from fairseq_posattn.errors import UsageError
@@ -30,12 +32,14 @@ class Tuning:
         row: without any of the rates.
         own: its learning rate where none is chosen.
         rates: to try.
-        runs: for each of them a training.
+        seeds: with which to try each.
+        runs: the trainings with the first rate, then those with the second, and so on.
     """
 
     row: Row
     own: float
     rates: tuple[float, ...]
+    seeds: tuple[int, ...]
     runs: tuple[Run, ...]
 
     def outcome(self) -> Outcome | None:
@@ -45,14 +49,18 @@ class Tuning:
         settings = dict(line.split(" ", 1) for line in self.runs[0].settings)
         words = settings["train"].split()
         metric = value_of(words, "--best-checkpoint-metric") or "loss"
-        measured = (_measured(run, metric) for run in self.runs)
-        tried = dict(zip(self.rates, measured, strict=True))
+        measured = [_measured(run, metric) for run in self.runs]
+        count = len(self.seeds)
+        tried = {
+            rate: _mean(measured[place * count : (place + 1) * count])
+            for place, rate in enumerate(self.rates)
+        }
         found = {rate: value for rate, value in tried.items() if value is not None}
         if not found:
             return None
         highest = "--maximize-best-checkpoint-metric" in words
         return {
-            "seed": int(settings["seed"]),
+            "seeds": list(self.seeds),
             **({"fold": int(settings["fold"])} if "fold" in settings else {}),
             "updates": self.runs[0].updates,
             "metric": f"{'highest' if highest else 'lowest'} validation {metric}",
@@ -86,12 +94,15 @@ class Tuning:
         return f"{self.row.name}: learning rate {outcome['chosen']}, {found}"
 
 
-def tune(row: Row, flags: str, rates: Sequence[float], run_of: Callable[[Row], Run]) -> Tuning:
+def tune(
+    row: Row, flags: str, rates: Sequence[float], seeds: int, run_of: Callable[[Row, int], Run]
+) -> Tuning:
     """What is to be tried for a row.
 
     Args:
         flags: those with which all rows are trained.
-        run_of: makes the run of a row, with as many updates as it is to have.
+        seeds: try each rate with the seeds 1 to this.
+        run_of: makes the run of a row with a seed, with as many updates as it is to have.
 
     Raises:
         UsageError: the row has no single learning rate that another could replace.
@@ -101,19 +112,21 @@ def tune(row: Row, flags: str, rates: Sequence[float], run_of: Callable[[Row], R
     if schedule == "manual" or not rate or "," in rate:
         of = "--lr-scheduler manual" if schedule == "manual" else f"--lr {rate or 'none'}"
         raise UsageError(f"--tune: {row.name} is not trained with one learning rate, but by {of}")
-    runs = []
-    for rate_to_try in rates:
-        run = run_of(_with_rate(row, rate_to_try))
+    runs, tried = [], tuple(range(1, seeds + 1))
+    for rate_to_try, seed in product(rates, tried):
+        run = run_of(_with_rate(row, rate_to_try), seed)
         if depending := schedule_to_the_end(run.settings):
             raise UsageError(f"--tune: --lr-scheduler {depending} depends on how long is trained")
         name = f"{run.name}, learning rate {rate_to_try}"
         runs.append(replace(run, name=name, steps=run.steps[:1], trial=True))
-    return Tuning(row, float(rate), tuple(rates), tuple(runs))
+    return Tuning(row, float(rate), tuple(rates), tried, tuple(runs))
 
 
 def explained(outcome: Outcome) -> str:
     """How learning rates were chosen."""
-    where = f"seed {outcome['seed']}" + (f", fold {outcome['fold']}" if "fold" in outcome else "")
+    seeds = ", ".join(map(str, outcome["seeds"]))
+    where = f"seed {seeds}" if len(outcome["seeds"]) == 1 else f"mean of seeds {seeds}"
+    where += f", fold {outcome['fold']}" if "fold" in outcome else ""
     return (
         f"each learning rate is the one of {', '.join(outcome['tried'])} with the "
         f"{outcome['metric']} after {outcome['updates']:,} updates ({where})"
@@ -135,6 +148,12 @@ def _measured(run: Run, metric: str) -> float | None:
         return None
     value = Log(run.folder / "train.log").measured("valid")[-1][metric]
     return value if isfinite(value) else None
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    """None if one of the trainings diverged."""
+    found = [value for value in values if value is not None]
+    return round(fmean(found), 4) if len(found) == len(values) else None
 
 
 def _done(run: Run) -> Path:

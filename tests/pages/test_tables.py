@@ -72,7 +72,7 @@ def test_folds_are_runs_and_a_table_of_no_recipe_has_its_place(fill_numbers, els
 def test_learning_rates_that_were_chosen(fill_numbers, elsewhere):
     """How, once for all rows."""
     root, page, results = elsewhere
-    tuning = {"seed": 1, "updates": 1600, "metric": "lowest validation loss", "chosen": 0.003}
+    tuning = {"seeds": [1], "updates": 1600, "metric": "lowest validation loss", "chosen": 0.003}
     tuning["tried"] = {"0.003": 4.5, "0.006": None}
     for row in ("DMAN", "Transformer"):
         (results / f"{row}.json").write_text(json.dumps({**ROW, "row": row, "tuning": tuning}))

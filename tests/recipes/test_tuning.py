@@ -17,15 +17,18 @@ TUNE = ("--tune", "5e-4,1e-3,2e-3", "--tune-updates", 600)
 def tried(tmp_path):
     """``tried({rate: numbers of each validation}, more flags)``: a tuning of these rates.
 
-    In the place of the numbers None: not tried yet; "diverged": it ended with an error.
+    In the place of the numbers None: not tried yet; "diverged": it ended with an error. With
+    ``seeds`` a list of them, one for each seed.
     """
 
-    def tried(validations, flags="", name="loss"):
-        def run_of(row):
+    def tried(validations, flags="", name="loss", seeds=None):
+        def run_of(row, seed):
             rate = row.flags.split()[-1]
-            folder = tmp_path / rate
-            folder.mkdir()
+            folder = tmp_path / rate / f"seed{seed}"
+            folder.mkdir(parents=True)
             numbers = validations[float(rate)]
+            if seeds:
+                numbers = numbers[seed - 1]
             log = ""
             for updates, number in enumerate(numbers or (), 1):
                 found = {f"valid_{name}": str(number), "valid_num_updates": str(updates)}
@@ -36,10 +39,10 @@ def tried(tmp_path):
             if numbers is not None:
                 (folder / "trained").write_text("diverged" if numbers == "diverged" else "")
             step = Step("train", ("fairseq-train",), done=folder / "trained")
-            settings = ("data /data", "seed 1", f"train {FLAGS} {row.flags} {flags}")
+            settings = ("data /data", f"seed {seed}", f"train {FLAGS} {row.flags} {flags}")
             return Run("A", folder, settings, (step, step), updates=600)
 
-        return tune(Row("A", flags="--arch a"), FLAGS, tuple(validations), run_of)
+        return tune(Row("A", flags="--arch a"), FLAGS, tuple(validations), seeds or 1, run_of)
 
     return tried
 
@@ -49,7 +52,7 @@ def test_the_lowest_loss_after_all_updates(tried):
     tuning = tried({2e-3: [9, 4.5], 1e-3: [2, 5], 5e-4: [6, 4.25], 4e-4: [7, 8]})
     outcome = tuning.outcome()
     assert outcome == {
-        "seed": 1,
+        "seeds": [1],
         "updates": 600,
         "metric": "lowest validation loss",
         "tried": {"0.002": 4.5, "0.001": 5, "0.0005": 4.25, "0.0004": 8},
@@ -86,6 +89,19 @@ def test_all_diverged(tried):
     assert "\n" not in str(told.value)
 
 
+def test_the_best_mean_of_several_seeds(tried):
+    """One rate is best with the first seed, another in the mean; with a third one seed diverges."""
+    runs = {5e-4: [[2], [9]], 1e-3: [[5], [4.5]], 2e-3: [[1], "diverged"]}
+    outcome = tried(runs, seeds=2).outcome()
+    assert outcome["tried"] == {"0.0005": 5.5, "0.001": 4.75, "0.002": None}
+    assert (outcome["chosen"], outcome["seeds"]) == (1e-3, [1, 2])
+    assert explained({**outcome, "fold": 0}).endswith("(mean of seeds 1, 2, fold 0)")
+
+
+def test_nothing_is_chosen_before_all_seeds_are_tried(tried):
+    assert tried({5e-4: [[2], [9]], 1e-3: [[5], None]}, seeds=2).outcome() is None
+
+
 def test_nothing_is_chosen_before_all_are_tried(tried):
     tuning = tried({1e-3: [4], 2e-3: None})
     assert tuning.outcome() is None
@@ -103,7 +119,7 @@ def test_nothing_is_chosen_before_all_are_tried(tried):
 def test_what_cannot_be_tuned(flags, mentions, tmp_path):
     run = Run("A", tmp_path, (f"train {flags}",), ())
     with pytest.raises(UsageError, match=mentions):
-        tune(Row("A"), flags, [1, 2], lambda row: run)
+        tune(Row("A"), flags, [1, 2], 1, lambda row, seed: run)
 
 
 # --- Of the recipes ----------------------------------------------------------------------------
@@ -138,6 +154,24 @@ def test_a_trial_is_the_recipe_with_another_rate_and_length(asked_of, recipe, se
     assert [run.folder for run in other.runs] == [run.folder for run in tuning.runs]
 
 
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        ("dman/iwslt14", "--rows", "DMAN"),
+        ("classifiers/compare", "--rows", "mpsan", "--datasets", "cr", "--folds", 1),
+    ],
+)
+def test_trials_with_several_seeds(asked_of, recipe):
+    """Those of the first seed are where they are with one alone."""
+    (one,) = asked_of(*recipe, *TUNE).tunings()
+    (two,) = asked_of(*recipe, *TUNE, "--tune-seeds", 2).tunings()
+    commands = [run.steps[0].command for run in two.runs]
+    seeds = [words[words.index("--seed") + 1] for words in commands]
+    assert seeds == ["1", "2"] * 3
+    assert two.runs[::2] == one.runs
+    assert len({run.folder for run in two.runs} | {run.name for run in two.runs}) == 12
+
+
 def test_what_is_not_trained_is_not_tuned(asked_of):
     tunings = asked_of("da_transformer/table5_mind", "--rows", "NRMS,Popularity", *TUNE).tunings()
     assert [tuning.row.name for tuning in tunings] == ["NRMS"]
@@ -158,6 +192,7 @@ def test_what_is_not_trained_is_not_tuned(asked_of):
         (["--tune", "1e-3,2e-3", "--tune-updates", 0], "--tune-updates '0' is not a positive"),
         (["--tune", "1e-3,2e-3"], "--tune-updates N"),
         (["--tune-updates", 9], "--tune LIST"),
+        (["--tune-seeds", 2], "--tune-seeds 2 needs --tune LIST"),
         ([*TUNE, "--", "--lr", "1e-3"], "do not give --lr"),
         ([*TUNE, "--", "--lr=1e-3"], "do not give --lr"),
     ],
