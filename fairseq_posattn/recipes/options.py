@@ -131,7 +131,7 @@ def make_parser(
         "--tune-updates",
         type=positive,
         metavar="N",
-        help="updates of each of these trainings",
+        help="updates of each of these trainings; far fewer than the row's own favour large rates",
     )
     parser.add_argument(
         "--tune-seeds",
