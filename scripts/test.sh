@@ -24,5 +24,6 @@ ruff check . || checks=$?
 ruff format --check . || checks=$?
 mypy || checks=$?
 # A file goes to one process, which makes what its tests share once, and in the order of collection.
-python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder ${selection+"${selection[@]}"} "$@"
+python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations 10 \
+    ${selection+"${selection[@]}"} "$@"
 exit "$checks"
