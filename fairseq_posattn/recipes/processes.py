@@ -1,4 +1,4 @@
-"""The commands that a recipe runs, as processes that end when it ends."""
+"""The commands that a recipe runs, as processes that end when it ends, and where it is killed."""
 
 import os
 import shutil
@@ -6,15 +6,18 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from fairseq_posattn.child_processes import ending_with_this
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.files import writing
 from fairseq_posattn.recipes.runs import Say, Step
 
 PATIENCE = 60  # seconds that a process has to save and end
+PAUSE = 0.1  # seconds between two looks into a log
 CODE = Path(__file__).resolve().parents[2]
 
 
@@ -58,15 +61,11 @@ class Processes:
                 self._finish(step, self._start(step, environment, stdout=file))
         elif step.log is not None:
             mode = "ab" if step.name == "train" else "wb"  # of an interrupted run it goes on
-            with open(step.log, mode) as log:
-                process = self._start(
-                    step, environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-                )
-                assert process.stdout is not None
-                for line in process.stdout:
-                    log.write(line)
-                    log.flush()
-                    tell(line.decode("utf-8", "replace"))
+            with open(step.log, mode) as log:  # by the process itself: it may outlive this one
+                begin = log.tell()
+                process = self._start(step, environment, stdout=log, stderr=subprocess.STDOUT)
+            for line in _lines(process, step.log, begin):
+                tell(line)
             self._finish(step, process)
         else:
             self._finish(step, self._start(step, environment))
@@ -84,6 +83,7 @@ class Processes:
                     stdin=subprocess.DEVNULL,
                     env={**self._environment, **environment},
                     start_new_session=True,
+                    preexec_fn=ending_with_this(signal.SIGTERM),
                     **streams,  # type: ignore[call-overload]
                 )
             except OSError as error:
@@ -118,6 +118,22 @@ class Processes:
 def _signal(process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
     with suppress(ProcessLookupError):
         os.killpg(process.pid, number)
+
+
+def _lines(process: "subprocess.Popen[bytes]", log: Path, begin: int) -> Iterator[str]:
+    """The lines that a process writes into its log from this byte on, until it has ended."""
+    line, ended = b"", False
+    with open(log, "rb") as written:
+        written.seek(begin)
+        while not ended:
+            ended = process.poll() is not None
+            for part in written:
+                line += part
+                if line.endswith(b"\n"):
+                    yield line.decode("utf-8", "replace")
+                    line = b""
+            if not ended:
+                time.sleep(PAUSE)
 
 
 def _failure(step: Step, status: int) -> str:

@@ -221,15 +221,15 @@ def test_data_that_is_not_there(recipe_run, tmp_path):
 
 
 STUBBORN = """#!/bin/sh
-trap 'echo saved >"{folder}/saved"; exit 0' TERM
+trap 'echo saved; echo saved >"{folder}/saved"; exit 0' TERM
 echo ready >"{folder}/ready"
 while :; do sleep 0.1; done
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_stopped_by_a_signal(environment, recipe_run, numbers, tmp_path, number):
-    """What is running is ended, with what it had started; nothing more is begun."""
+@pytest.fixture
+def stubborn(recipe_run, numbers, tmp_path):
+    """A recipe whose second seed is in training, and saves before it ends."""
     recipe_run(SETUP1, "--tiny", "--data", numbers, "--out", tmp_path, "--rows", "MTSA")
     launcher = tmp_path / "launcher"
     launcher.write_text(STUBBORN.format(folder=tmp_path))
@@ -244,12 +244,30 @@ def test_stopped_by_a_signal(environment, recipe_run, numbers, tmp_path, number)
     while not (tmp_path / "ready").exists():
         assert process.poll() is None
         time.sleep(0.05)
-    process.send_signal(number)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == 130
+    return process
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_stopped_by_a_signal(stubborn, tmp_path, number):
+    """What is running is ended, with what it had started; nothing more is begun."""
+    stubborn.send_signal(number)
+    _, said = stubborn.communicate(timeout=60)
+    assert stubborn.returncode == 130
     assert (tmp_path / "saved").exists()
     assert said.splitlines()[-1].endswith("the same command goes on from here")
     assert "MTSA (2 of 2): train" not in said
+
+
+def test_killed(stubborn, tmp_path):
+    """What is running is ended all the same, and its log has all that it says."""
+    stubborn.kill()
+    stubborn.communicate(timeout=60)
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "saved").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    [log] = tmp_path.glob("*/seed2/train.log")
+    assert log.read_text() == "saved\n"
 
 
 # --- The scripts -------------------------------------------------------------------------------

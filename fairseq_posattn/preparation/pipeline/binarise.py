@@ -1,6 +1,5 @@
 """Binarised data, made by fairseq-preprocess in a process of its own."""
 
-import ctypes
 import os
 import re
 import shutil
@@ -10,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from fairseq_posattn.child_processes import ending_with_this
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.pipeline.counts import count_lines
 from fairseq_posattn.preparation.pipeline.progress import say
@@ -97,7 +97,7 @@ def preprocess(dest, jobs, tell=say, **options):
         stderr=subprocess.STDOUT,
         encoding="utf-8",
         errors="replace",
-        preexec_fn=_end_with_parent,
+        preexec_fn=ending_with_this(signal.SIGKILL),
     )
     last, shown = "", set()
     try:
@@ -114,9 +114,3 @@ def preprocess(dest, jobs, tell=say, **options):
     if status:
         raise UsageError(f"fairseq-preprocess failed: {last}")
     (Path(dest) / "preprocess.log").unlink(missing_ok=True)
-
-
-def _end_with_parent():
-    """Before a process begins: let it end when this one does, even if this one is killed."""
-    set_parent_death_signal = 1
-    ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
