@@ -16,7 +16,7 @@ from fairseq_posattn.recipes.recipe import (
     Row,
     Training,
 )
-from fairseq_posattn.recipes.runs import Run, Say, Step, folder_name, preset_of, show
+from fairseq_posattn.recipes.runs import Run, Say, Step, folder_name, preset_of
 from fairseq_posattn.recipes.tuning import Tuning, tune
 
 TINY_DATASETS = "fairseq_posattn.recipes.tiny_datasets"
@@ -60,9 +60,9 @@ class AskedClassification(Asked):
     def require_data(self, say: Say) -> None:
         for dataset in self._datasets:
             if missing := self._missing(dataset):
-                mend = f"{show(self._prepare(dataset))}, or give --prepare"
+                mend = f"{shlex.join(self._prepare(dataset))}, or give --prepare"
                 if dataset.licensed:
-                    mend = f"{show(self._prepare(dataset))} --source FOLDER"
+                    mend = f"{shlex.join(self._prepare(dataset))} --source FOLDER"
                 raise UsageError(f"there is no data in {missing}; to make it: {mend}")
             if self._features(dataset) is None:
                 say(f"{dataset.name} has no glove.txt: its word vectors start at random")

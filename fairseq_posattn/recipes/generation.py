@@ -13,7 +13,7 @@ from fairseq_posattn.recipes.asked import KEPT, LOGGED, PLUGIN, Asked, Entry
 from fairseq_posattn.recipes.devices import gpus_here
 from fairseq_posattn.recipes.options import Options
 from fairseq_posattn.recipes.recipe import LAYER, Generation, GenerationRecipe, Row
-from fairseq_posattn.recipes.runs import STATISTICS, Run, Say, Step, folder_name, preset_of, show
+from fairseq_posattn.recipes.runs import STATISTICS, Run, Say, Step, folder_name, preset_of
 from fairseq_posattn.recipes.tuning import Tuning, tune
 
 # The file of each checkpoint that may be scored, and the run's setting that says so.
@@ -92,7 +92,7 @@ class AskedGeneration(Asked):
             ]
             for name in (f"dict.{side}.txt", *binarised):
                 if not (self.data / name).exists():
-                    command = show([*self._prepare(), "--dest", str(self.data)])
+                    command = shlex.join([*self._prepare(), "--dest", str(self.data)])
                     raise UsageError(
                         f"{self.data} has no {name}; to make it: {command}, or give --prepare"
                     )

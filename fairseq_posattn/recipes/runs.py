@@ -9,8 +9,6 @@ from pathlib import Path
 
 from fairseq_posattn import architectures
 
-SAFE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./,:=@%+-")
-
 # In a run's folder: what each sentence adds to its scores, and what a classifier predicted.
 STATISTICS, PREDICTIONS = "statistics.json", "predictions-test.txt"
 # Schedules of fairseq's that end where training does, unless this flag says where.
@@ -46,8 +44,8 @@ class Step:
 
     def shown(self) -> str:
         """As it can be typed."""
-        target = f" > {show([str(self.output)])}" if self.output else ""
-        return show(self.command) + target
+        target = f" > {shlex.quote(str(self.output))}" if self.output else ""
+        return shlex.join(self.command) + target
 
 
 @dataclass(frozen=True)
@@ -128,8 +126,3 @@ def value_of(words: Sequence[str], *flags: str) -> str:
         elif own and name in flags:
             value = own
     return value
-
-
-def show(words: Sequence[str]) -> str:
-    """A command as it can be typed."""
-    return " ".join(word if word and SAFE.issuperset(word) else shlex.quote(word) for word in words)

@@ -15,11 +15,11 @@ goes on from the last one.
 """
 
 import os
+import shlex
 import subprocess
 from collections.abc import Mapping, Sequence
 
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.recipes.runs import show
 
 
 def main(arguments: Sequence[str], command: str, torchrun: Sequence[str]) -> int:
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str], command: str, torchrun: Sequence[str]) -> int
     words = [*_srun(job), *torchrun, "--nodes", job["SLURM_NNODES"]]
     words += ["--rendezvous", _rendezvous(job), "--job", job["SLURM_JOB_ID"], *arguments]
     if dry_run:
-        print(show(words))
+        print(shlex.join(words))
         return 0
     os.execvp(words[0], words)
 

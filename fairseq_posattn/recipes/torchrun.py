@@ -10,6 +10,7 @@ share it; how they do is printed.
 import argparse
 import importlib.util
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from fairseq_posattn.commands import positive
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.recipes import update
 from fairseq_posattn.recipes.options import OneLineParser
-from fairseq_posattn.recipes.runs import show, value_of
+from fairseq_posattn.recipes.runs import value_of
 
 WORKER = Path(__file__).with_name("worker.py")
 AFTER = """\
@@ -42,7 +43,7 @@ def main(arguments: Sequence[str], command: str) -> int:
     if not options.dry_run:
         options.workers = _workers_here(options)
     words = torchrun(options, flags)
-    print(show(words), file=sys.stdout if options.dry_run else sys.stderr, flush=True)
+    print(shlex.join(words), file=sys.stdout if options.dry_run else sys.stderr, flush=True)
     if options.dry_run:
         return 0
     status = _run(words)
