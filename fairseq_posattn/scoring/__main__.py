@@ -5,6 +5,8 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
+from fairseq_posattn import commands
+from fairseq_posattn.errors import UsageError
 from fairseq_posattn.scoring import (
     bleu_command,
     labels_command,
@@ -12,7 +14,6 @@ from fairseq_posattn.scoring import (
     rouge_command,
     srl_command,
 )
-from fairseq_posattn.scoring.command import read_pairs, run
 
 KINDS: dict[str, ModuleType] = {
     "bleu": bleu_command,
@@ -26,8 +27,20 @@ KINDS: dict[str, ModuleType] = {
 def score(kind: str, arguments: Sequence[str] | None = None, prog: str | None = None) -> int:
     """Score by one of ``KINDS``; returns the exit status."""
     command = KINDS[kind]
-    read = getattr(command, "read", read_pairs)
-    return run(command.parser(prog), command.score, arguments, read)
+    parser = command.parser(prog)
+    options = parser.parse_args(arguments)
+
+    def work() -> None:
+        try:
+            found = command.score(options)
+        except argparse.ArgumentError as error:
+            parser.error(str(error))
+        except ImportError as error:
+            missing = f"{error.name} is not installed: pip install {error.name}"
+            raise UsageError(missing) from error
+        found.tell(options.json)
+
+    return commands.end(parser.prog, work)
 
 
 def main(

@@ -41,7 +41,7 @@ from fairseq_posattn.scoring.bleu import (
     text_of,
     tokenised_sides,
 )
-from fairseq_posattn.scoring.command import make_parser, read_baseline
+from fairseq_posattn.scoring.command import make_parser, read_baseline, read_pairs
 from fairseq_posattn.scoring.moses import looks_tokenised
 from fairseq_posattn.scoring.pairs import Pairs
 from fairseq_posattn.scoring.result import Result, explained, numbers_of, told, total_counts
@@ -98,7 +98,8 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
     return parser
 
 
-def score(pairs: list[Pairs], options: argparse.Namespace) -> Result:
+def score(options: argparse.Namespace) -> Result:
+    pairs = read_pairs(options)
     if options.detokenize is not None:
         if options.language is not None or options.text != "auto":
             raise UsageError("--detokenize says both --text and --language: leave these out")

@@ -1,24 +1,15 @@
 """The command line that all scores have in common."""
 
 import argparse
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from fairseq_posattn import commands
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.scoring.pairs import (
-    Pairs,
-    from_files,
-    from_generated,
-    plain_lines,
-    read_generated,
-)
-from fairseq_posattn.scoring.result import Result
-from fairseq_posattn.scoring.subwords import MARKS
-
-Subject = TypeVar("Subject")  # what is scored
+from fairseq_posattn.preparation.text.lines import read_file
+from fairseq_posattn.scoring.pairs import Pairs, from_files, from_generated, read_generated
+from fairseq_posattn.scoring.subwords import MARKS, remove_marks
 
 
 def plain_parser(description: str | None, prog: str | None = None) -> argparse.ArgumentParser:
@@ -74,16 +65,18 @@ def add_files(parser: argparse.ArgumentParser, flag: str, **settings: Any) -> No
     )
 
 
-def read_pairs(parser: argparse.ArgumentParser, options: argparse.Namespace) -> list[Pairs]:
+def read_pairs(options: argparse.Namespace) -> list[Pairs]:
     """The runs that the options say are to be scored.
 
     Raises:
+        ArgumentError: they do not say it, or twice.
         UsageError: they are of different test sets.
     """
     if bool(options.generated) == bool(options.hypotheses):
-        parser.error("give either --generated FILE or --hypotheses FILE --references FILE")
+        either = "give either --generated FILE or --hypotheses FILE --references FILE"
+        raise argparse.ArgumentError(None, either)
     if options.hypotheses and options.references is None:
-        parser.error("--hypotheses needs --references FILE")
+        raise argparse.ArgumentError(None, "--hypotheses needs --references FILE")
     runs = [
         from_generated(path, options.references, options.remove_bpe) for path in options.generated
     ] + [from_files(path, options.references, options.remove_bpe) for path in options.hypotheses]
@@ -112,35 +105,10 @@ def _read_baseline(path: Path, options: argparse.Namespace, pairs: Pairs) -> Pai
         if baseline.references != pairs.references:
             raise UsageError(f"{path}: its references are not those that are scored")
         return baseline
-    hypotheses = plain_lines(path, options.remove_bpe)
+    hypotheses = remove_marks(read_file(path), options.remove_bpe)
     if len(hypotheses) != len(pairs.hypotheses):
         raise UsageError(
             f"{path} has {len(hypotheses):,} lines for {len(pairs.hypotheses):,} "
             "sentences that are scored: there must be one for each"
         )
     return replace(pairs, hypotheses=hypotheses)
-
-
-def run(
-    parser: argparse.ArgumentParser,
-    score: Callable[[Subject, argparse.Namespace], Result],
-    arguments: Sequence[str] | None,
-    read: Callable[[argparse.ArgumentParser, argparse.Namespace], Subject],
-) -> int:
-    """Score what the command line names; returns the exit status.
-
-    Args:
-        score: called with what is read and the options, returns a :class:`Result`.
-        read: called with the parser and the options, reads what is scored.
-    """
-    options = parser.parse_args(arguments)
-
-    def work() -> None:
-        try:
-            found = score(read(parser, options), options)
-        except ImportError as error:
-            missing = f"{error.name} is not installed: pip install {error.name}"
-            raise UsageError(missing) from error
-        found.tell(options.json)
-
-    return commands.end(parser.prog, work)

@@ -25,8 +25,6 @@ MOST_CLASSES = 1_000  # macro-F1 counts each for every example
 SUMMARY = "accuracy and macro-F1 of labels"
 
 Labels = list[str]
-# The right labels, the runs, and the baseline's runs.
-Subject = tuple[Labels, list[Labels], list[Labels]]
 
 
 def parser(prog: str | None = None) -> argparse.ArgumentParser:
@@ -44,16 +42,6 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
     return parser
 
 
-def read(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Subject:
-    """The right labels, the runs, and the baseline's runs."""
-    labels = read_labels(options.references)
-    runs, before = (
-        [_run(path, labels, options.references) for path in paths]
-        for paths in (options.predictions, options.baseline)
-    )
-    return labels, runs, before
-
-
 def _run(path: Path, labels: Labels, references: Path) -> Labels:
     predicted = read_labels(path)
     if len(predicted) != len(labels):
@@ -64,8 +52,12 @@ def _run(path: Path, labels: Labels, references: Path) -> Labels:
     return predicted
 
 
-def score(subject: Subject, options: argparse.Namespace) -> Result:
-    labels, runs, before = subject
+def score(options: argparse.Namespace) -> Result:
+    labels = read_labels(options.references)
+    runs, before = (
+        [_run(path, labels, options.references) for path in paths]
+        for paths in (options.predictions, options.baseline)
+    )
     classes = sorted({label for run in (labels, *runs, *before) for label in run})
     if len(classes) > MOST_CLASSES:
         raise UsageError(f"{len(classes):,} different labels: these are no classes")

@@ -131,8 +131,3 @@ def read_generated(path: StrPath) -> tuple[dict[int, str], dict[int, str], str |
                 best[kind][number] = candidate
     hypotheses = best["D"] or best["H"]
     return {number: text for number, (_, text) in hypotheses.items()}, references, language
-
-
-def plain_lines(path: StrPath, marks: str = "auto") -> list[str]:
-    """The lines of a text file without the marks of subwords."""
-    return remove_marks(read_file(path), marks)

@@ -26,12 +26,8 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
     return parser
 
 
-def read(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Path:
-    path: Path = options.scores
-    return path
-
-
-def score(path: Path, options: argparse.Namespace) -> Result:
+def score(options: argparse.Namespace) -> Result:
+    path = options.scores
     with open(path, "rb") as file:
         text = (line.decode("utf-8", "backslashreplace") for line in raw_lines(file, path))
         found = mean_scores(read_scores(text, str(path)))

@@ -24,7 +24,7 @@ from typing import Any
 
 from fairseq_posattn.commands import positive
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.scoring.command import make_parser, read_baseline
+from fairseq_posattn.scoring.command import make_parser, read_baseline, read_pairs
 from fairseq_posattn.scoring.moses import ESCAPED
 from fairseq_posattn.scoring.pairs import Pairs
 from fairseq_posattn.scoring.result import Result, explained, numbers_of, told, total_counts
@@ -73,7 +73,8 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
     return parser
 
 
-def score(pairs: list[Pairs], options: argparse.Namespace) -> Result:
+def score(options: argparse.Namespace) -> Result:
+    pairs = read_pairs(options)
     settings = (options.eos, options.jobs, options.stemming)
     if options.lead is not None:
         pairs = [_lead(run, options) for run in pairs]

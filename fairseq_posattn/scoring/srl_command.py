@@ -12,14 +12,11 @@ import warnings
 from pathlib import Path
 
 from fairseq_posattn.scoring.command import plain_parser
-from fairseq_posattn.scoring.props import Sentence, read_props
+from fairseq_posattn.scoring.props import read_props
 from fairseq_posattn.scoring.result import Result
 from fairseq_posattn.scoring.roles import compare
 
 SUMMARY = "F1 of semantic roles"
-
-# What is right, and what is scored.
-Files = tuple[list[Sentence], list[Sentence]]
 
 
 def parser(prog: str | None = None) -> argparse.ArgumentParser:
@@ -29,15 +26,11 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
     return parser
 
 
-def read(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Files:
-    return read_props(options.gold), read_props(options.predicted)
-
-
-def score(sentences: Files, options: argparse.Namespace) -> Result:
+def score(options: argparse.Namespace) -> Result:
+    gold, predicted = read_props(options.gold), read_props(options.predicted)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        names = (str(options.gold), str(options.predicted))
-        counts = compare(*sentences, names)
+        counts = compare(gold, predicted, (str(options.gold), str(options.predicted)))
     scores, roles = counts.scores(), counts.by_type()
     lines = [f"{name:<10}{value:7.2f}" for name, value in scores.items()]
     lines += ["", f"{'role':<12}{'correct':>8}{'excess':>8}{'missed':>8}{'F1':>8}"]
