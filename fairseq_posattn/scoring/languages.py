@@ -62,5 +62,5 @@ def by_script(lines: Iterable[str]) -> str | None:
     )
     kana = scripts["HIRAGANA"] + scripts["KATAKANA"]
     shares = {"zh": scripts["CJK"], "ja": kana and kana + scripts["CJK"], "ko": scripts["HANGUL"]}
-    language = max(reversed(shares), key=lambda name: shares[name])
+    language = max(shares, key=lambda name: shares[name])
     return language if 2 * shares[language] > scripts.total() else None

@@ -44,16 +44,14 @@ class Tokenizer:
     """ROUGE-1.5.5's words. rouge-score's own lower-case the "İ" of "İstanbul" to an "i", too."""
 
     def __init__(self, stemming: bool):
-        self.stem: Callable[[str], str] = stemming_function() if stemming else str
+        self.stem: Callable[[str], str] = str
+        if stemming:
+            from fairseq_posattn.scoring.stemming import stem  # only here: NLTK is optional
+
+            self.stem = stem
 
     def tokenize(self, text: str) -> list[str]:
         return [self.stem(word.lower()) for word in WORD.findall(text)]
-
-
-def stemming_function() -> Callable[[str], str]:
-    from fairseq_posattn.scoring.stemming import stem  # only here: NLTK is optional
-
-    return stem
 
 
 def sentences(summary: str, eos: str = ".") -> list[str]:

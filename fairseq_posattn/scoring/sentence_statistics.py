@@ -13,6 +13,7 @@ from typing import Any
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.files import write_json
+from fairseq_posattn.scoring.bleu import bleu_metric, running_metrics
 from fairseq_posattn.scoring.labels import MACRO_F1
 from fairseq_posattn.scoring.numeric import CORRELATION, ROOT_OF_MEAN
 from fairseq_posattn.scoring.significance import MEAN_OF_SENTENCES, Group, Statistics
@@ -70,9 +71,5 @@ def read_statistics(path: Path) -> Kept:
 
 def metric_of(name: str) -> Any:
     """What computes a score of the sums of its statistics."""
-    from sacrebleu.metrics.bleu import BLEU
-    from sacrebleu.metrics.chrf import CHRF
-    from sacrebleu.metrics.ter import TER
-
-    sacrebleus: dict[str, Any] = {"bleu": BLEU, "chrf2": CHRF, "ter": TER}
-    return sacrebleus[name]() if name in sacrebleus else OURS.get(name, MEAN_OF_SENTENCES)
+    known: dict[str, Any] = {"bleu": bleu_metric("sacrebleu"), **running_metrics(), **OURS}
+    return known.get(name, MEAN_OF_SENTENCES)
