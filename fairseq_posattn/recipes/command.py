@@ -2,6 +2,7 @@
 
 import difflib
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +20,7 @@ from fairseq_posattn.recipes.classification import AskedClassification
 from fairseq_posattn.recipes.devices import devices, gpus_here
 from fairseq_posattn.recipes.drawing import draw, draw_curves
 from fairseq_posattn.recipes.generation import AskedGeneration
-from fairseq_posattn.recipes.options import read_options
+from fairseq_posattn.recipes.options import read_options, what_counts
 from fairseq_posattn.recipes.papers import RECIPES
 from fairseq_posattn.recipes.recipe import ClassificationRecipe, GenerationRecipe, Recipe
 from fairseq_posattn.recipes.run import Runner
@@ -172,12 +173,8 @@ def _stop(number: int, frame: FrameType | None) -> NoReturn:
 
 
 def _print_table(asked: Asked, command: str, keep: bool = False) -> None:
-    command += " --small" if asked.options.small else ""  # another table
-    if asked.options.tune:
-        rates = ",".join(map(str, asked.options.tune))
-        command += f" --tune {rates} --tune-updates {asked.options.tune_updates}"
-        if asked.options.tune_seeds > 1:
-            command += f" --tune-seeds {asked.options.tune_seeds}"
+    if counts := what_counts(asked.options):
+        command += f" {shlex.join(counts)}"
     found = rows.make_rows(asked.recipe, list(asked.entries()), command, asked.title)
     tables.print_tables(asked.recipe, found)
     if keep:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.corpus import SPLITS
+from fairseq_posattn.preparation.manifest import NAME as MANIFEST
+from fairseq_posattn.preparation.pipeline.record import NAME as STAGES
 from fairseq_posattn.recipes import update
 from fairseq_posattn.recipes.asked import KEPT, LOGGED, PLUGIN, Asked, Entry
 from fairseq_posattn.recipes.devices import gpus_here
@@ -76,15 +78,25 @@ class AskedGeneration(Asked):
     # --- Data ----------------------------------------------------------------------------------
 
     def preparation(self) -> Iterator[Step]:
-        wanted = self.options.prepare or self.options.source or self.recipe.prepares
-        if wanted:  # what is finished of it is not done again
-            source = ["--source", str(self.options.source)] if self.options.source else []
+        options = self.options
+        wanted = options.prepare or self.recipe.prepares
+        # What is there stays: it may be prepared otherwise. A source may be new.
+        if options.source or (wanted and not self._is_prepared()):
+            source = ["--source", str(options.source)] if options.source else []
             yield Step("prepare", (*self._prepare(), *source, "--dest", str(self.data)))
 
     def _prepare(self) -> list[str]:
         return ["posattn", "prepare", *self._settings.preparation.split()]
 
     def require_data(self, say: Say) -> None:
+        if missing := self._missing():
+            command = shlex.join([*self._prepare(), "--dest", str(self.data)])
+            raise UsageError(
+                f"{self.data} has no {missing}; to make it: {command}, or give --prepare"
+            )
+
+    def _missing(self) -> str | None:
+        """The first file of the binarised data that is; None if all are there."""
         pair = "-".join(self._languages)
         for side in self._languages:
             binarised = [
@@ -92,10 +104,13 @@ class AskedGeneration(Asked):
             ]
             for name in (f"dict.{side}.txt", *binarised):
                 if not (self.data / name).exists():
-                    command = shlex.join([*self._prepare(), "--dest", str(self.data)])
-                    raise UsageError(
-                        f"{self.data} has no {name}; to make it: {command}, or give --prepare"
-                    )
+                    return name
+        return None
+
+    def _is_prepared(self) -> bool:
+        """Whether all is there, and a preparation, if one has made it, came to its end."""
+        begun, ended = (self.data / name for name in (STAGES, MANIFEST))
+        return self._missing() is None and (ended.exists() or not begun.exists())
 
     def tiny_data(self) -> Iterator[Step]:
         """The quickstart's German-English corpus of numbers; the folder is there once all is."""

@@ -1,8 +1,12 @@
 """The options of ``posattn recipe``, for a table of translations or of classifiers."""
 
 import argparse
+import shutil
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
 from math import inf
 from pathlib import Path
 from typing import NoReturn
@@ -12,6 +16,7 @@ from fairseq_posattn.errors import UsageError
 from fairseq_posattn.recipes.recipe import ClassificationRecipe, GenerationRecipe, Recipe
 
 STEPS = ("train", "average", "generate", "score")
+WIDEST = 100  # columns of --help
 CHECKPOINTS = ("best", "average", "last")
 
 
@@ -47,6 +52,24 @@ class Options:
     folds: int | None = None
     epochs: int | None = None
     cpu: bool = False
+
+
+def what_counts(options: Options) -> list[str]:
+    """The words of a command line on which results depend, as it may be typed.
+
+    Not those that say which seeds, folds and rows of a table are run, where, or how many at a time.
+    """
+    words = ["--small"] if options.small else []
+    for option, value in (
+        ("--checkpoint", options.checkpoint),
+        ("--max-update", options.max_update),
+        ("--epochs", options.epochs),
+        ("--tune", ",".join(map(str, options.tune))),
+        ("--tune-updates", options.tune_updates),
+        ("--tune-seeds", options.tune_seeds if options.tune_seeds > 1 else None),
+    ):
+        words += [option, str(value)] if value else []
+    return [*words, "--", *options.flags] if options.flags else words
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -90,13 +113,14 @@ def make_parser(
     recipe: Recipe, prog: str, data_bin: Path, checkpoints: Path
 ) -> argparse.ArgumentParser:
     """The parser of a recipe's options, whose help shows its rows, too."""
+    width = max(20, min(WIDEST, shutil.get_terminal_size().columns - 2))
     parser = OneLineParser(
         prog=prog,
         usage=f"{prog} [OPTIONS] [-- FLAGS]",
-        description=f"{recipe.title}\n\n{recipe.about}".replace("%", "%%"),
-        epilog="\n\n".join((_rows(recipe), _notes(recipe))).replace("%", "%%"),
+        description=_filled(f"{recipe.title}\n\n{recipe.about}", width).replace("%", "%%"),
+        epilog=_filled(f"{_rows(recipe)}\n\n{_notes(recipe)}", width).replace("%", "%%"),
         formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(
-            prog, max_help_position=20, width=100
+            prog, max_help_position=20, width=width
         ),
         allow_abbrev=False,
     )
@@ -284,6 +308,16 @@ and recipes with a model in common share it if they share --out. A run's folder 
 flags and a fingerprint of all its settings, so that other settings are another run. Beside its
 checkpoints, result.json keeps its scores, settings, seed, versions and hardware; the table is kept
 in --out as {recipe.table}.json."""
+
+
+def _filled(text: str, width: int) -> str:
+    """With lines as wide as that; those that begin with a space stay as they are."""
+    fill = partial(textwrap.wrap, width=width, break_long_words=False, break_on_hyphens=False)
+    lines: list[str] = []
+    for stays, block in groupby(text.splitlines(), lambda line: line[:1] in ("", " ")):
+        some = list(block)
+        lines += some if stays else fill(" ".join(some))
+    return "\n".join(lines)
 
 
 def _rates(text: str) -> tuple[float, ...]:

@@ -153,6 +153,9 @@ def _score(result: dict[str, Any], metric: str) -> float | None:
 
 
 def _describe_generation(row: TableRow, newest: dict[str, Any]) -> None:
+    folder = Path(newest["settings"].get("data", row["data"])).name
+    if folder != row["data"]:  # it may be prepared otherwise
+        row["data"] += f", --data {folder}"
     row["data"] += f", {newest['counts']['scored']:,} sentences of the test set"
     forms = {name: form["bleu"] for name, form in newest.get("forms", {}).items()}
     if forms:

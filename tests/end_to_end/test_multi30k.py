@@ -72,9 +72,9 @@ def test_from_archives_to_a_score(small, folder, published):
     rows = json.loads((folder / "out" / "run.json").read_text())["rows"]
     (dman,) = (row for row in rows if row.get("seeds"))
     assert (dman["row"], dman["table"].split(",")[0]) == ("DMAN", "First models")
-    assert dman["command"].endswith(" multi30k/run --small")
+    assert dman["command"].endswith(f" multi30k/run --small --max-update 5 -- {' '.join(tiny)}")
     assert (dman["seeds"], dman["updates"]) == ([1], 5)
-    assert dman["data"].endswith("20 sentences of the test set")
+    assert dman["data"] == "multi30k-4000, --data data, 20 sentences of the test set"
     assert "tok:none" in dman["signature"]
     assert 0 <= dman["scores"]["bleu"][0] <= 100
     (kept,) = (folder / "out").glob("*/seed1/statistics.json")

@@ -1,6 +1,7 @@
 """The commands of all recipes, rows and options: what fairseq takes, and where results go."""
 
 import re
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from fairseq_posattn.architectures import classifier, seq2seq
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.plugin import register
 from fairseq_posattn.recipes.datasets import DATASETS, NEWS, ROLES
+from fairseq_posattn.recipes.options import read_options, what_counts
 from fairseq_posattn.recipes.papers import RECIPES
 from fairseq_posattn.recipes.recipe import GenerationRecipe
 
@@ -437,6 +439,60 @@ def test_other_settings_of_a_classifier_are_another_folder(runs_of, other):
     assert one.folder != another.folder
     assert "cspan-no-residual-pooling-queries-1-" not in one.folder.parent.name
     assert "cspan-no-residual-1-" in one.folder.parent.name  # a flag without a value counts
+
+
+# --- What is there already ---------------------------------------------------------------------
+
+
+def test_binarised_data_that_is_there_stays(asked_of, tmp_path):
+    """It may be prepared otherwise: with as many pieces as another recipe wants, for one."""
+
+    def prepared(*arguments):
+        asked = asked_of("multi30k/run", "--small", *arguments, data=tmp_path)
+        return [step.name for step in asked.preparation()]
+
+    ends = ("bin", "idx")
+    splits = ("train", "valid", "test")
+    names = [
+        f"{split}.de-en.{side}.{end}" for split in splits for side in ("de", "en") for end in ends
+    ]
+    for name in ("dict.de.txt", "dict.en.txt", *names):
+        assert prepared() == prepared("--prepare") == ["prepare"]
+        (tmp_path / name).touch()
+    assert prepared() == prepared("--prepare") == []
+    assert prepared("--source", "published") == ["prepare"]
+    (tmp_path / ".stages.json").touch()  # made here, and stopped before its end
+    assert prepared() == ["prepare"]
+    (tmp_path / "preparation.json").touch()
+    assert prepared() == []
+
+
+def test_the_command_of_a_table_has_all_on_which_its_numbers_depend():
+    def counts(recipe, *arguments):
+        options = read_options(RECIPES[recipe], arguments, "", Path(), Path())
+        return " ".join(what_counts(options))
+
+    words = ["--small", "--checkpoint", "best", "--max-update", "40", "--", "--dropout", "0.3"]
+    where = ["--gpus", "0", "--data", "d", "--out", "o", "--rows", "DMAN", "--seed", "2", "--jobs"]
+    assert counts("multi30k/run", *where, "2", *words) == " ".join(words)
+    tuned = ["--epochs", "3", "--tune", "1e-3,3e-3", "--tune-updates", "9", "--tune-seeds", "2"]
+    found = counts("classifiers/compare_small", "--seeds", "2", "--folds", "3", *tuned)
+    assert found == "--epochs 3 --tune 0.001,0.003 --tune-updates 9 --tune-seeds 2"
+    assert counts("mpsan/table7_sick") == ""
+
+
+# --- Help --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_help_is_as_wide_as_the_terminal(name, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        read_options(RECIPES[name], ["--help"], name, Path("data-bin"), Path("checkpoints"))
+    lines = capsys.readouterr().out.splitlines()
+    typed = re.compile(r" {4}\S")  # commands, and rows with their flags
+    too_long = [line for line in lines if len(line) > 80 and not typed.match(line)]
+    assert too_long == []
 
 
 # --- What is refused ---------------------------------------------------------------------------
