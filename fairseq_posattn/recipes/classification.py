@@ -157,6 +157,7 @@ class AskedClassification(Asked):
             self.options.tune,
             self.options.tune_seeds,
             lambda rated, seed: trying._model(dataset, rated, seed, fold),
+            dataset.name,
         )
 
     def _model(self, dataset: Dataset, row: Row, seed: int, fold: int | None) -> Run:

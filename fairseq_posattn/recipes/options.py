@@ -104,8 +104,16 @@ def read_options(
         raise UsageError("--tune LIST and --tune-updates N need each other")
     if options.tune_seeds > 1 and not options.tune:
         raise UsageError(f"--tune-seeds {options.tune_seeds} needs --tune LIST")
-    if options.tune and any(word.partition("=")[0] == "--lr" for word in flags):
+    given = {word.partition("=")[0] for word in flags}
+    if options.tune and "--lr" in given:
         raise UsageError("--tune chooses the learning rate: do not give --lr, too")
+    if options.tune and (lengths := given & {"--max-update", "--max-epoch"}):
+        length, instead = min(lengths), "--epochs"
+        if isinstance(recipe, GenerationRecipe):
+            instead = "--max-update"
+        raise UsageError(
+            f"{length} after -- is of the trainings of --tune, too: give {instead} before --"
+        )
     return options
 
 

@@ -34,6 +34,7 @@ class Tuning:
         rates: to try.
         seeds: with which to try each.
         runs: the trainings with the first rate, then those with the second, and so on.
+        name: for whoever looks on.
     """
 
     row: Row
@@ -41,6 +42,7 @@ class Tuning:
     rates: tuple[float, ...]
     seeds: tuple[int, ...]
     runs: tuple[Run, ...]
+    name: str
 
     def outcome(self) -> Outcome | None:
         """The rate that validation chooses; None if not all were tried, or all diverged."""
@@ -83,7 +85,7 @@ class Tuning:
         outcome = self.outcome()
         if outcome is None:
             raise UsageError(
-                f"{self.row.name} diverged with each learning rate of --tune "
+                f"{self.name} diverged with each learning rate of --tune "
                 f"{','.join(map(str, self.rates))}: try lower ones (in {self.runs[0].folder})"
             )
         tried = (
@@ -91,11 +93,16 @@ class Tuning:
             for rate, value in outcome["tried"].items()
         )
         found = f"{outcome['metric']} of {', '.join(tried)}"
-        return f"{self.row.name}: learning rate {outcome['chosen']}, {found}"
+        return f"{self.name}: learning rate {outcome['chosen']}, {found}"
 
 
 def tune(
-    row: Row, flags: str, rates: Sequence[float], seeds: int, run_of: Callable[[Row, int], Run]
+    row: Row,
+    flags: str,
+    rates: Sequence[float],
+    seeds: int,
+    run_of: Callable[[Row, int], Run],
+    dataset: str = "",
 ) -> Tuning:
     """What is to be tried for a row.
 
@@ -103,23 +110,25 @@ def tune(
         flags: those with which all rows are trained.
         seeds: try each rate with the seeds 1 to this.
         run_of: makes the run of a row with a seed, with as many updates as it is to have.
+        dataset: on which, where the recipe has several.
 
     Raises:
         UsageError: the row has no single learning rate that another could replace.
     """
     words = shlex.split(f"{flags} {row.flags}")
     rate, schedule = value_of(words, "--lr"), value_of(words, "--lr-scheduler")
+    name = f"{dataset}, {row.name}" if dataset else row.name
     if schedule == "manual" or not rate or "," in rate:
         of = "--lr-scheduler manual" if schedule == "manual" else f"--lr {rate or 'none'}"
-        raise UsageError(f"--tune: {row.name} is not trained with one learning rate, but by {of}")
+        raise UsageError(f"--tune: {name} is not trained with one learning rate, but by {of}")
     runs, tried = [], tuple(range(1, seeds + 1))
     for rate_to_try, seed in product(rates, tried):
         run = run_of(_with_rate(row, rate_to_try), seed)
         if depending := schedule_to_the_end(run.settings):
             raise UsageError(f"--tune: --lr-scheduler {depending} depends on how long is trained")
-        name = f"{run.name}, learning rate {rate_to_try}"
-        runs.append(replace(run, name=name, steps=run.steps[:1], trial=True))
-    return Tuning(row, float(rate), tuple(rates), tried, tuple(runs))
+        told = f"{run.name}, learning rate {rate_to_try}"
+        runs.append(replace(run, name=told, steps=run.steps[:1], trial=True))
+    return Tuning(row, float(rate), tuple(rates), tried, tuple(runs), name)
 
 
 def explained(outcome: Outcome) -> str:

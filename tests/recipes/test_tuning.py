@@ -1,6 +1,7 @@
 """Learning rates that are chosen for a row: by what, of what, and where its runs then go."""
 
 import json
+import re
 
 import pytest
 
@@ -172,6 +173,12 @@ def test_trials_with_several_seeds(asked_of, recipe):
     assert len({run.folder for run in two.runs} | {run.name for run in two.runs}) == 12
 
 
+def test_the_data_set_is_told_where_there_are_several(asked_of):
+    several = asked_of("classifiers/compare", "--rows", "dman", "--datasets", "trec,cr", *TUNE)
+    assert [tuning.name for tuning in several.tunings()] == ["trec, dman", "cr, dman"]
+    assert [tuning.name for tuning in asked_of("dman/gigaword", *TUNE).tunings()][-1] == "DMAN"
+
+
 def test_what_is_not_trained_is_not_tuned(asked_of):
     tunings = asked_of("da_transformer/table5_mind", "--rows", "NRMS,Popularity", *TUNE).tunings()
     assert [tuning.row.name for tuning in tunings] == ["NRMS"]
@@ -195,9 +202,16 @@ def test_what_is_not_trained_is_not_tuned(asked_of):
         (["--tune-seeds", 2], "--tune-seeds 2 needs --tune LIST"),
         ([*TUNE, "--", "--lr", "1e-3"], "do not give --lr"),
         ([*TUNE, "--", "--lr=1e-3"], "do not give --lr"),
+        ([*TUNE, "--", "--max-epoch", 9], "--max-epoch after -- .* give --max-update before --"),
+        ([*TUNE, "--", "--max-update=9"], "--max-update after -- "),
     ],
 )
 def test_refused(asked_of, arguments, mentions):
     with pytest.raises(UsageError) as refused:
         asked_of("dman/iwslt14", *arguments)
-    assert mentions in str(refused.value) and "\n" not in str(refused.value)
+    assert re.search(mentions, str(refused.value)) and "\n" not in str(refused.value)
+
+
+def test_the_length_of_trials_is_not_that_of_classifiers(asked_of):
+    with pytest.raises(UsageError, match="^--max-update after -- .* give --epochs before --$"):
+        asked_of("classifiers/compare", *TUNE, "--", "--max-update", 9)
