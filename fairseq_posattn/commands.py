@@ -1,23 +1,47 @@
 """What the package's commands have in common: how they explain themselves, and how they end."""
 
 import argparse
+import functools
+import itertools
 import os
 import sys
+import textwrap
 from collections.abc import Callable
 
 from fairseq_posattn.errors import UsageError, shown
 
+WIDEST = 100  # columns of the sentences of --help
+
 
 def make_parser(about: str | None, prog: str | None = None) -> argparse.ArgumentParser:
-    """A parser whose ``--help`` has a text as it stands, ``%(prog)s`` being the command.
+    """A parser whose ``--help`` begins with a text, ``%(prog)s`` being the command.
 
     Args:
         about: the text, as a rule its module's own.
         prog: what to call the command.
     """
-    return argparse.ArgumentParser(
-        prog=prog, description=about, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    return argparse.ArgumentParser(prog=prog, description=about, formatter_class=Help)
+
+
+class Help(argparse.RawDescriptionHelpFormatter):
+    """``--help`` whose sentences are as wide as the terminal, but not wider than is easy to read.
+
+    Lines that are indented, or have columns, stay as they are.
+    """
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        fill = functools.partial(
+            textwrap.wrap, width=min(width, WIDEST), break_long_words=False, break_on_hyphens=False
+        )
+        lines: list[str] = []
+        for stays, block in itertools.groupby(text.splitlines(), _stays):
+            some = list(block)
+            lines += some if stays else fill(" ".join(some))
+        return "\n".join(lines)
+
+
+def _stays(line: str) -> bool:
+    return line[:1] in ("", " ") or "  " in line
 
 
 def positive(text: str) -> int:

@@ -7,6 +7,7 @@ import pytest
 
 from fairseq_posattn import __version__
 from fairseq_posattn.command_line import COMMANDS, main
+from fairseq_posattn.commands import make_parser
 
 
 def test_help_loads_neither_pytorch_nor_fairseq():
@@ -52,3 +53,15 @@ def test_a_command_with_others_of_its_own_lists_them(name, first, capsys):
         main([name])
     assert stopped.value.code == 0
     assert f"\n    {first} " in capsys.readouterr().out
+
+
+def test_help_is_as_wide_as_the_terminal(monkeypatch, capsys):
+    about = f"{'word ' * 30}\n{'word ' * 30}\n\n    a command {'x' * 90}\none  column {'y' * 90}\n"
+    for columns, widest in ((60, 58), (300, 100)):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        with pytest.raises(SystemExit):
+            make_parser(about).parse_args(["--help"])
+        words, rest = capsys.readouterr().out.partition("word ")[2].split("\n\n", 1)
+        assert widest - 5 < max(map(len, words.splitlines()[1:])) <= widest
+        command, column = rest.splitlines()[:2]
+        assert (command, column) == (f"    a command {'x' * 90}", f"one  column {'y' * 90}")

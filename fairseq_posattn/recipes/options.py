@@ -2,21 +2,17 @@
 
 import argparse
 import shutil
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
-from itertools import groupby
 from math import inf
 from pathlib import Path
 from typing import NoReturn
 
-from fairseq_posattn.commands import natural, positive
+from fairseq_posattn.commands import WIDEST, Help, natural, positive
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.recipes.recipe import ClassificationRecipe, GenerationRecipe, Recipe
 
 STEPS = ("train", "average", "generate", "score")
-WIDEST = 100  # columns of --help
 CHECKPOINTS = ("best", "average", "last")
 
 
@@ -125,11 +121,9 @@ def make_parser(
     parser = OneLineParser(
         prog=prog,
         usage=f"{prog} [OPTIONS] [-- FLAGS]",
-        description=_filled(f"{recipe.title}\n\n{recipe.about}", width).replace("%", "%%"),
-        epilog=_filled(f"{_rows(recipe)}\n\n{_notes(recipe)}", width).replace("%", "%%"),
-        formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(
-            prog, max_help_position=20, width=width
-        ),
+        description=f"{recipe.title}\n\n{recipe.about}".replace("%", "%%"),
+        epilog=f"{_rows(recipe)}\n\n{_notes(recipe)}".replace("%", "%%"),
+        formatter_class=lambda prog: Help(prog, max_help_position=20, width=width),
         allow_abbrev=False,
     )
     _add_folders(parser, recipe, data_bin, checkpoints)
@@ -316,16 +310,6 @@ and recipes with a model in common share it if they share --out. A run's folder 
 flags and a fingerprint of all its settings, so that other settings are another run. Beside its
 checkpoints, result.json keeps its scores, settings, seed, versions and hardware; the table is kept
 in --out as {recipe.table}.json."""
-
-
-def _filled(text: str, width: int) -> str:
-    """With lines as wide as that; those that begin with a space stay as they are."""
-    fill = partial(textwrap.wrap, width=width, break_long_words=False, break_on_hyphens=False)
-    lines: list[str] = []
-    for stays, block in groupby(text.splitlines(), lambda line: line[:1] in ("", " ")):
-        some = list(block)
-        lines += some if stays else fill(" ".join(some))
-    return "\n".join(lines)
 
 
 def _rates(text: str) -> tuple[float, ...]:
