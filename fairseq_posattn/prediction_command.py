@@ -10,7 +10,9 @@ A tagger of semantic roles reads the places of a sentence's predicates, from 0, 
 
     printf '2\\tMy cats love hats.\\n' | %(prog)s checkpoints/ewt/checkpoint_best.pt
 
-and prints it with its roles in brackets: [ARG0 My cats] [V love] [ARG1 hats] .
+and prints it with its roles in brackets:
+
+    [ARG0 My cats] [V love] [ARG1 hats] .
 """
 
 import contextlib

@@ -101,11 +101,11 @@ def draw_masks(numbers: dict):
             axis.plot(numbers["positions"], mask, label=f"head {head['head']}", **style)
         axis.axvline(0, color="grey", linewidth=0.8)
         axis.set_yscale("log")  # of a mask, only the ratios tell: weights are normalised under it
-        axis.set_ylim(top=1.2)
         axis.xaxis.get_major_locator().set_params(integer=True)
         axis.set_title(f"layer {sublayer['layer']}, {sublayer['sublayer']}, {query}", fontsize=9)
         axis.set_xlabel("key's position - query's (tokens)")
         axis.grid(alpha=0.3)
+    axes[0, 0].set_ylim(top=1.2)  # of all, and last: the lower end then suits all
     for row_axes in axes:
         row_axes[0].set_ylabel("mask M (logarithmic)")
     handles, labels = axes[0, 0].get_legend_handles_labels()

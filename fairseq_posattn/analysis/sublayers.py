@@ -90,8 +90,8 @@ def _sublayers_of_stack(trained, side, stack, kind):
     if not layers or not all(isinstance(layer, EncoderLayer | DecoderLayer) for layer in layers):
         raise UsageError(
             f"{trained.path} is a {type(trained.model).__name__} whose {side} has no sublayers to "
-            "look into: train one with --arch posattn_transformer (its default is the plain "
-            "Transformer) or another of this plugin's"
+            "look into, as those of --arch posattn_transformer and its like; posattn look shows "
+            "what attends in any model of this plugin's"
         )
     flag = f"{side}_sublayers"
     decoder = side == "decoder"

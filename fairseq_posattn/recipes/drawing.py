@@ -67,7 +67,7 @@ def _panel(axis: Any, metric: str, rows: Sequence[TableRow], baseline: str) -> N
         if interval := row.get("intervals", {}).get(metric):
             axis.hlines(place, *interval, color=colour)
     axis.set_yticks(range(len(rows)), [_name(row, metric) for row in rows])
-    axis.invert_yaxis()
+    axis.set_ylim(len(rows) - 0.5, -0.5)  # the first on top, and none on the frame
 
 
 def _name(row: TableRow, metric: str) -> str:

@@ -90,3 +90,13 @@ def test_positions_that_a_decoder_does_not_see_are_left_out(build):
     (axis,) = draw_masks(numbers).axes
     line = axis.lines[0].get_ydata()
     assert [math.isnan(value) for value in line] == [False, False, False, True, True]
+
+
+def test_no_sublayers_mask_is_below_the_picture(build):
+    """They share a scale, which is not that of the first."""
+    _, sublayers = build("dman,ffn")
+    numbers = mask_numbers(sublayers, furthest=3)
+    numbers["sublayers"][1]["heads"][0]["mask"][0] = 1e-6
+    for axis in draw_masks(numbers).axes:
+        lowest, highest = axis.get_ylim()
+        assert lowest < 1e-6 and highest == 1.2
