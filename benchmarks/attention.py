@@ -11,7 +11,6 @@ median over the rounds of time over plain's in the same round. Memory, on a GPU,
 needs at its peak beyond its inputs.
 """
 
-import argparse
 import statistics
 import sys
 from functools import partial
@@ -21,12 +20,11 @@ import flex
 import machine
 import torch
 import torch.nn.functional as F
-from tqdm import tqdm
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 from fairseq_posattn.attention.cases import CASES, Sizes  # noqa: E402
-from fairseq_posattn.files import output_file, write_json  # noqa: E402
+from fairseq_posattn.files import output_file  # noqa: E402
 
 MIB = 2**20
 LENGTHS = [32, 64, 128, 256, 512, 1024, 2048, 4096, 8192]
@@ -51,10 +49,7 @@ def inputs_of(name, sizes, arguments):
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(
-        description=__doc__.split("\n\n")[0],
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
+    parser = machine.make_parser(__doc__)
     parser.add_argument("--mechanisms", nargs="+", choices=CASES, default=MECHANISMS)
     parser.add_argument(
         "--implementations", nargs="+", choices=IMPLEMENTATIONS, default=list(IMPLEMENTATIONS)
@@ -85,9 +80,6 @@ def parse_arguments():
         "--quick", action="store_true", help="lengths 32 and 128, 1024 tokens, 3 rounds: to try it"
     )
     parser.add_argument(
-        "--json", type=output_file, metavar="FILE", help="also write the results here"
-    )
-    parser.add_argument(
         "--plot", type=output_file, metavar="FILE", help="also draw them here, .png or .pdf"
     )
     arguments = parser.parse_args()
@@ -108,7 +100,7 @@ class Contestant:
 
     def __init__(self, name, impl, sizes, arguments, training):
         self.name, self.impl, self.training = name, impl, training
-        self.device, self.seconds, self.peak_mib = arguments.device, [], None
+        self.device, self.peak_mib = arguments.device, None
         function, given = inputs_of(name, sizes, arguments)
         if impl == "flex":
             function = partial(flex.attend, name)
@@ -176,24 +168,25 @@ def measure(arguments, length, which):
     able, unable = contestants(arguments, length, which == "training")
     for contestant in able:
         contestant.measure_memory()
-    turns = tqdm(range(arguments.warmup + arguments.rounds), desc=f"{length} {which}", leave=False)
-    for number in turns:
-        for contestant in able:
-            seconds = contestant.take_turn()
-            if number >= arguments.warmup:
-                contestant.seconds.append(seconds)
-    return [result(c, able[0], length, which) for c in able], unable
+    turns = [contestant.take_turn for contestant in able]
+    name = f"{length} {which}"
+    seconds = machine.take_turns(name, turns, arguments.rounds, arguments.warmup, "round")
+    results = [
+        result(contestant, able[0], times, seconds[0], length, which)
+        for contestant, times in zip(able, seconds, strict=True)
+    ]
+    return results, unable
 
 
-def result(contestant, beside, length, which):
-    ratios = [a / b for a, b in zip(contestant.seconds, beside.seconds, strict=True)]
+def result(contestant, beside, seconds, besides, length, which):
+    ratios = [a / b for a, b in zip(seconds, besides, strict=True)]
     has_memory = contestant.peak_mib is not None
     return {
         "mechanism": contestant.name,
         "implementation": contestant.impl,
         "length": length,
         "pass": which,
-        "milliseconds": 1000 * statistics.median(contestant.seconds),
+        "milliseconds": 1000 * statistics.median(seconds),
         "time_ratio": statistics.median(ratios),
         "peak_mib": contestant.peak_mib,
         "memory_ratio": contestant.peak_mib / beside.peak_mib if has_memory else None,
@@ -279,8 +272,7 @@ def main():
     for (name, impl, reason), lengths in reasons.items():
         lengths = ", ".join(map(str, dict.fromkeys(lengths)))
         print(f"\nnot measured at {lengths}: {name} by {impl}: {reason}")
-    if arguments.json:
-        write_json(arguments.json, report, indent=2)
+    machine.keep(report, arguments.json)
     if arguments.plot:
         draw(report, arguments.plot)
 

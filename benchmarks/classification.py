@@ -10,9 +10,9 @@ Adam. The word vectors are trained too, unless --freeze-embeddings, which leaves
 have in common.
 """
 
-import argparse
 import logging
 import statistics
+from functools import partial
 from types import SimpleNamespace
 
 import machine
@@ -20,10 +20,8 @@ import torch
 import translation_pairs as pairs
 from fairseq import models, options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from tqdm import tqdm
 
 from fairseq_posattn.architectures.classifier import ARCHITECTURES
-from fairseq_posattn.files import output_file, write_json
 
 CLASSES = 5
 # transformer_classifier at the widths of the architectures. Its feed-forward sublayer is four times
@@ -43,10 +41,7 @@ TRANSFORMERS = {
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(
-        description=__doc__.split("\n\n")[0],
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
+    parser = machine.make_parser(__doc__)
     parser.add_argument(
         "--archs",
         nargs="+",
@@ -65,9 +60,6 @@ def parse_arguments():
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument(
         "--dtype", choices=["float32", "float16", "bfloat16"], default="float32", help="precision"
-    )
-    parser.add_argument(
-        "--json", type=output_file, metavar="FILE", help="also write the results here"
     )
     return parser.parse_args()
 
@@ -90,7 +82,6 @@ class Contestant:
         self.model = model.to(arguments.device, getattr(torch, arguments.dtype)).train()
         trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self.optimizer = torch.optim.Adam(trained, lr=1e-5, eps=1e-4)
-        self.seconds = []
 
     @property
     def width(self):
@@ -134,30 +125,25 @@ def time_all(arguments):
     batch = random_batch(words, arguments)
     ours = [Contestant(arch, [arch], words, arguments) for arch in arguments.archs]
     widths = {f"transformer {contestant.width}" for contestant in ours}
-    theirs = {
-        name: Contestant(name, flags, words, arguments)
+    theirs = [
+        Contestant(name, flags, words, arguments)
         for name, flags in TRANSFORMERS.items()
         if name in widths
-    }
-    for number in tqdm(range(arguments.warmup + arguments.updates), unit="round"):
-        for contestant in (*theirs.values(), *ours):
-            seconds = contestant.update(batch)
-            if number >= arguments.warmup:
-                contestant.seconds.append(seconds)
-    return [
-        result(contestant, theirs[f"transformer {contestant.width}"])
-        for contestant in (*theirs.values(), *ours)
     ]
-
-
-def result(contestant, transformer):
-    return {
-        "name": contestant.name,
-        "width": contestant.width,
-        "parameters": contestant.parameters,
-        "milliseconds": round(1000 * statistics.median(contestant.seconds), 1),
-        **pairs.compare(contestant.seconds, transformer.seconds),
-    }
+    contestants = {contestant.name: contestant for contestant in (*theirs, *ours)}
+    turns = [partial(contestant.update, batch) for contestant in contestants.values()]
+    measured = machine.take_turns("", turns, arguments.updates, arguments.warmup, "round")
+    seconds = dict(zip(contestants, measured, strict=True))
+    return [
+        {
+            "name": name,
+            "width": contestant.width,
+            "parameters": contestant.parameters,
+            "milliseconds": round(1000 * statistics.median(seconds[name]), 1),
+            **machine.compare(seconds[name], seconds[f"transformer {contestant.width}"]),
+        }
+        for name, contestant in contestants.items()
+    ]
 
 
 def main():
@@ -180,8 +166,7 @@ def main():
             "{name:27} {width:5} {parameters:11,} {milliseconds:6.1f}  {time_ratio:5.2f} "
             "({time_ratio_lowest:.2f} to {time_ratio_highest:.2f})".format(**row)
         )
-    if arguments.json:
-        write_json(arguments.json, report, indent=2)
+    machine.keep(report, arguments.json)
 
 
 if __name__ == "__main__":

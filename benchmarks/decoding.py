@@ -9,7 +9,6 @@ write translations of just --target-length words. The two models of a pair take 
 batch, on the same random sentences.
 """
 
-import argparse
 import statistics
 
 import machine
@@ -21,15 +20,11 @@ from fairseq_posattn.layers.int8 import round_maps
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = machine.make_parser(__doc__)
     pairs.add_arguments(parser)
-    parser.add_argument("--beam", type=int, default=5, help="hypotheses kept (default: 5)")
-    parser.add_argument(
-        "--batches", type=int, default=7, help="counted batches of each model (default: 7)"
-    )
-    parser.add_argument("--warmup", type=int, default=1, help="batches before those (default: 1)")
+    parser.add_argument("--beam", type=int, default=5, help="hypotheses kept")
+    parser.add_argument("--batches", type=int, default=7, help="counted batches of each model")
+    parser.add_argument("--warmup", type=int, default=1, help="batches before those")
     parser.add_argument(
         "--int8", action="store_true", help="the maps of our models in whole numbers of 8 bits"
     )
@@ -65,7 +60,7 @@ def time_pair(name, arguments):
     contestants = [
         translator(model, batch, words, shape["target_length"], arguments) for model in models
     ]
-    seconds = pairs.take_turns(name, contestants, arguments.batches, arguments.warmup, "batch")
+    seconds = machine.take_turns(name, contestants, arguments.batches, arguments.warmup, "batch")
     ours, theirs = seconds
     return {
         "arch": name,
@@ -76,7 +71,7 @@ def time_pair(name, arguments):
         "batches": arguments.batches,
         "sentences_per_second": round(shape["sentences"] / statistics.median(ours), 2),
         "stock_sentences_per_second": round(shape["sentences"] / statistics.median(theirs), 2),
-        **pairs.compare(ours, theirs),
+        **machine.compare(ours, theirs),
     }
 
 

@@ -8,10 +8,10 @@ the tensors have two positions, so that there is next to nothing to compute. Lau
 as traffic.py does, over forward and backward pass.
 """
 
-import argparse
 import time
 from functools import partial
 
+import machine
 import no_driver
 import torch
 import torch.nn.functional as F
@@ -19,7 +19,6 @@ import traffic
 from tabulate import tabulate
 
 from fairseq_posattn.attention.cases import KERNELS, Sizes
-from fairseq_posattn.files import output_file, write_json
 
 TINY, SHORT, LONG = Sizes(1, 2, 2, 2, 16), Sizes(4, 4, 26, 26, 64), Sizes(2, 4, 128, 128, 64)
 MECHANISMS = ("dman", "da", "mtsa", "mpsan")
@@ -62,16 +61,10 @@ def microseconds(step, steps, rounds):
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__.split("\n\n")[0],
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
+    parser = machine.make_parser(__doc__)
     parser.add_argument("--mechanisms", nargs="+", choices=MECHANISMS, default=MECHANISMS)
     parser.add_argument("--steps", type=int, default=20, help="of a round")
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument(
-        "--json", type=output_file, metavar="FILE", help="also write the results here"
-    )
     arguments = parser.parse_args()
     no_driver.install()
     torch.set_num_threads(1)
@@ -94,9 +87,8 @@ def main():
         )
     print("Microseconds of the host for a training step; short: 26 positions, long: 128.")
     print(tabulate(rows, headers="keys", tablefmt="github"))
-    if arguments.json:
-        report = {"torch": torch.__version__, "rows": rows}
-        write_json(arguments.json, report, indent=2)
+    report = {"torch": torch.__version__, "rows": rows}
+    machine.keep(report, arguments.json)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ thread, the instructions of a loop that spill them, and the shared memory of a p
 needs more shared memory than the GPU has cannot be launched: then the exit status is 1.
 """
 
-import argparse
 import re
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest.mock import patch
 
+import machine
 import no_driver
 import torch
 import triton
@@ -26,7 +26,6 @@ from tabulate import tabulate
 from triton.runtime.jit import JITFunction
 
 from fairseq_posattn.attention.cases import KERNELS, Sizes
-from fairseq_posattn.files import output_file, write_json
 
 # KiB of shared memory that one program can have.
 SHARED = {80: 163, 86: 99, 89: 99, 90: 227, 100: 227, 120: 99}
@@ -113,10 +112,7 @@ def largest_loop(lines):
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(
-        description=__doc__.split("\n\n")[0],
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
+    parser = machine.make_parser(__doc__)
     parser.add_argument("--mechanisms", nargs="+", choices=KERNELS, default=list(KERNELS))
     parser.add_argument(
         "--dtypes", nargs="+", default=["bfloat16"], choices=["float16", "bfloat16", "float32"]
@@ -131,9 +127,6 @@ def parse_arguments():
         choices=SHARED,
         default=90,
         help="compute capability of the GPU, 90 for an H100 or H200",
-    )
-    parser.add_argument(
-        "--json", type=output_file, metavar="FILE", help="also write the results here"
     )
     return parser.parse_args()
 
@@ -160,9 +153,8 @@ def main():
         rows.append(row)
         print(" | ".join(str(row[column]) for column in COLUMNS), file=sys.stderr, flush=True)
     print(tabulate(rows, headers="keys", tablefmt="github"))
-    if arguments.json:
-        report = {"triton": triton.__version__, "capability": arguments.capability, "kernels": rows}
-        write_json(arguments.json, report, indent=2)
+    report = {"triton": triton.__version__, "capability": arguments.capability, "kernels": rows}
+    machine.keep(report, arguments.json)
     sys.exit(0 if all(row["shared KiB"] <= SHARED[arguments.capability] for row in rows) else 1)
 
 

@@ -9,11 +9,11 @@ Bytes are those of its operands and results. Left out are the batch, which the h
 and dropout of attention weights, which PyTorch's fused attention lacks on a CPU.
 """
 
-import argparse
 import collections
 import contextlib
 from unittest.mock import patch
 
+import machine
 import switches
 import torch
 import torch.nn.functional as F
@@ -170,9 +170,7 @@ def count_pair(name, arguments):
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = machine.make_parser(__doc__)
     pairs.add_arguments(parser, dtype=False)
     parser.set_defaults(pairs=["dman_iwslt_de_en"], dtype="float16")
     return parser.parse_args()

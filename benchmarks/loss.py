@@ -6,16 +6,13 @@
 Forward and backward pass from random scores.
 """
 
-import argparse
 import statistics
 
 import machine
 import torch
-import translation_pairs as pairs
 from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
 
 from fairseq_posattn.criterions.label_smoothed_cross_entropy_fused import smoothed_loss
-from fairseq_posattn.files import output_file, write_json
 
 SMOOTHING, PADDING = 0.1, 1
 
@@ -43,19 +40,16 @@ def contestant(loss, scores, target, device):
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--rows", type=int, default=832, help="words of a batch (default: 832)")
+    parser = machine.make_parser(__doc__)
+    parser.add_argument("--rows", type=int, default=832, help="words of a batch")
     parser.add_argument(
         "--words", type=int, nargs="+", default=[10152, 37000], help="of the dictionary"
     )
-    parser.add_argument("--rounds", type=int, default=9, help="counted (default: 9)")
-    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"], help="(default: cpu)")
+    parser.add_argument("--rounds", type=int, default=9, help="counted")
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"], help="where")
     parser.add_argument(
         "--dtype", choices=["float32", "float16", "bfloat16"], default="float32", help="of scores"
     )
-    parser.add_argument("--json", type=output_file, metavar="FILE", help="write the results here")
     return parser.parse_args()
 
 
@@ -66,14 +60,14 @@ def measure(words, arguments):
     scores.requires_grad_()
     target = torch.randint(PADDING + 1, words, shape[:1], device=device)
     contestants = [contestant(loss, scores, target, device) for loss in (fused, stock)]
-    ours, theirs = pairs.take_turns(f"{words} words", contestants, arguments.rounds, 2, "round")
+    ours, theirs = machine.take_turns(f"{words} words", contestants, arguments.rounds, 2, "round")
     return {
         "rows": arguments.rows,
         "words": words,
         "rounds": arguments.rounds,
         "milliseconds": round(1e3 * statistics.median(ours), 1),
         "stock_milliseconds": round(1e3 * statistics.median(theirs), 1),
-        **pairs.compare(ours, theirs),
+        **machine.compare(ours, theirs),
     }
 
 
@@ -86,8 +80,7 @@ def main():
             "{rows} x {words}: {milliseconds} ms, fairseq's {stock_milliseconds}: x "
             "{time_ratio:.2f} ({time_ratio_lowest:.2f} to {time_ratio_highest:.2f})".format(**row)
         )
-    if arguments.json:
-        write_json(arguments.json, report, indent=2)
+    machine.keep(report, arguments.json)
 
 
 if __name__ == "__main__":

@@ -1,19 +1,49 @@
-"""What a measurement ran on, for the head of every report, waiting for the device, and memory."""
+"""What measurements have in common: options, the head of a report, turns, time and memory."""
 
+import argparse
 import ctypes
 import multiprocessing
 import platform
 import resource
+import statistics
 import time
 
 import torch
+from tqdm import tqdm
 
 M_MMAP_THRESHOLD = -3  # of malloc.h: blocks of so many bytes are mapped by themselves
 
 
+class _Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
+    """A text as it stands, and of each option its default, if it has one."""
+
+    def _get_help_string(self, action):
+        has_default = action.default is not None and action.default is not False
+        return super()._get_help_string(action) if has_default else action.help
+
+
+def make_parser(about: str | None) -> argparse.ArgumentParser:
+    """A parser whose help has this text, with ``--json``; see :func:`keep`."""
+    from fairseq_posattn.files import output_file  # it registers only behind fairseq
+
+    parser = argparse.ArgumentParser(description=about, formatter_class=_Help)
+    parser.add_argument(
+        "--json", type=output_file, metavar="FILE", help="also write the results here"
+    )
+    return parser
+
+
+def keep(report: dict, path: str | None) -> None:
+    """Write what was measured, if it is to be written."""
+    from fairseq_posattn.files import write_json
+
+    if path:
+        write_json(path, report, indent=2)
+
+
 def describe(device: str, dtype: str) -> dict:
     """The hardware and the versions that a measurement depends on."""
-    from fairseq_posattn.attention.linear import library  # it registers only behind fairseq
+    from fairseq_posattn.attention.linear import library
 
     return {
         "device": torch.cuda.get_device_name() if device == "cuda" else processor(),
@@ -46,6 +76,27 @@ def now(device: str) -> float:
         return time.process_time()
     torch.cuda.synchronize()
     return time.perf_counter()
+
+
+def take_turns(name: str, contestants: list, rounds: int, warmup: int, unit: str) -> list[list]:
+    """Seconds of every counted round of each contestant; a contestant is a function to time."""
+    seconds = [[] for _ in contestants]
+    for number in tqdm(range(warmup + rounds), desc=name, unit=unit):
+        for contestant, times in zip(contestants, seconds, strict=True):
+            elapsed = contestant()
+            if number >= warmup:
+                times.append(elapsed)
+    return seconds
+
+
+def compare(ours: list[float], theirs: list[float]) -> dict:
+    """Our time as a multiple of theirs, round by round: median, lowest and highest."""
+    ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
+    return {
+        "time_ratio": round(statistics.median(ratios), 3),
+        "time_ratio_lowest": round(min(ratios), 3),
+        "time_ratio_highest": round(max(ratios), 3),
+    }
 
 
 def peak_bytes(work, device: str) -> int:

@@ -12,7 +12,6 @@ anew for each impression; the seconds of this are the processor's, of all thread
 else it had to do.
 """
 
-import argparse
 import logging
 import random
 import resource
@@ -35,7 +34,6 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: E402
 
 import fairseq_posattn  # noqa: E402, F401, registers
 from fairseq_posattn.data.news import padded  # noqa: E402
-from fairseq_posattn.files import output_file, write_json  # noqa: E402
 from fairseq_posattn.news_ranking import candidate_scores  # noqa: E402
 from fairseq_posattn.scoring.ranking import Impression, mean_scores  # noqa: E402
 from fairseq_posattn.tasks.news_recommendation import NewsRecommendationTask  # noqa: E402
@@ -48,10 +46,7 @@ MEGABYTE = 1 << 20
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(
-        description=__doc__.split("\n\n")[0],
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
+    parser = machine.make_parser(__doc__)
     parser.add_argument("--users", type=int, default=1000, help="each with an impression")
     parser.add_argument("--impressions", type=int, default=10000, help="for testing")
     parser.add_argument("--shown", type=int, default=38, help="candidates of an impression")
@@ -60,9 +55,6 @@ def parse_arguments():
     parser.add_argument("--anew", type=int, default=200, help="impressions that are encoded anew")
     parser.add_argument("--arch", default="da_transformer_recommender", help="that ranks")
     parser.add_argument("--threads", type=int, default=2, help="of PyTorch")
-    parser.add_argument(
-        "--json", type=output_file, metavar="FILE", help="also write the results here"
-    )
     return parser.parse_args()
 
 
@@ -213,8 +205,7 @@ def main():
         "s of the processor: {impressions_a_second:,.0f} a second; with all titles encoded anew "
         "{impressions_a_second_anew:,.1f}".format(**report)
     )
-    if arguments.json:
-        write_json(arguments.json, report, indent=2)
+    machine.keep(report, arguments.json)
 
 
 def settings(data):

@@ -10,8 +10,7 @@ weight and bias, and PyTorch's that draws a seed. The driver's own part of a lau
 time. Microseconds of the processor, the least over the rounds, for both passes of a sublayer.
 """
 
-import argparse
-
+import machine
 import no_driver
 import torch
 import triton
@@ -19,7 +18,6 @@ from host import microseconds
 from torch import nn
 
 from fairseq_posattn.attention.kernels.launch import Launch, alike, draw_dropout
-from fairseq_posattn.files import output_file, write_json
 
 SUBLAYERS, PROGRAMS, DROPOUT = 12, 264, 0.3
 # On a GPU PyTorch's norm has two kernels backward; the gradients of s that meet are added.
@@ -95,11 +93,8 @@ def training_step(by):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--rounds", type=int, default=200, help="(default: 200)")
-    parser.add_argument(
-        "--json", type=output_file, metavar="FILE", help="also write the results here"
-    )
+    parser = machine.make_parser(__doc__)
+    parser.add_argument("--rounds", type=int, default=200, help="of each")
     arguments = parser.parse_args()
     no_driver.install()
     torch.set_num_threads(1)
@@ -113,8 +108,7 @@ def main():
     ]
     for row in rows:
         print("{by}: {launches} launches, {microseconds} microseconds".format(**row))
-    if arguments.json:
-        write_json(arguments.json, {"torch": torch.__version__, "rows": rows}, indent=2)
+    machine.keep({"torch": torch.__version__, "rows": rows}, arguments.json)
 
 
 if __name__ == "__main__":

@@ -10,9 +10,9 @@ architectures have their published sizes, with --encoder-layers of the taggers a
 On a CPU its time is what the processor spent on it, whatever else it had to do.
 """
 
-import argparse
 import logging
 import statistics
+from functools import partial
 from types import SimpleNamespace
 
 import machine
@@ -23,10 +23,8 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models.transformer import TransformerConfig
 from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
 from torch.nn import functional as F
-from tqdm import tqdm
 
 from fairseq_posattn.architectures import recommender, tagger
-from fairseq_posattn.files import output_file, write_json
 
 PLAIN = {"tagger": "transformer_tagger", "recommender": "transformer_recommender"}
 ARCHS = [*tagger.ARCHITECTURES, *recommender.ARCHITECTURES]
@@ -35,10 +33,7 @@ NEGATIVES = 4
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(
-        description=__doc__.split("\n\n")[0],
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
+    parser = machine.make_parser(__doc__)
     parser.add_argument(
         "--archs",
         nargs="+",
@@ -57,9 +52,6 @@ def parse_arguments():
     parser.add_argument("--updates", type=int, default=11, help="counted updates of each model")
     parser.add_argument("--warmup", type=int, default=2, help="updates before those")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
-    parser.add_argument(
-        "--json", type=output_file, metavar="FILE", help="also write the results here"
-    )
     return parser.parse_args()
 
 
@@ -83,7 +75,6 @@ class Contestant:
                 stack.layers = torch.nn.ModuleList(map(fairseqs_layer, stack.layers))
         self.model = self.model.to(arguments.device).train()
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-5)
-        self.seconds = []
 
     @property
     def parameters(self):
@@ -188,27 +179,25 @@ def time_all(arguments):
     batches = random_batches(words, arguments)
     ours = [Contestant(arch, words, arguments) for arch in arguments.archs]
     kinds = dict.fromkeys(contestant.kind for contestant in ours)
-    plain = {kind: Contestant(f"plain {kind}", words, arguments) for kind in kinds}
-    for number in tqdm(range(arguments.warmup + arguments.updates), unit="round"):
-        for contestant in (*plain.values(), *ours):
-            seconds = contestant.update(batches[contestant.kind], arguments.device)
-            if number >= arguments.warmup:
-                contestant.seconds.append(seconds)
+    plain = [Contestant(f"plain {kind}", words, arguments) for kind in kinds]
+    contestants = {contestant.name: contestant for contestant in (*plain, *ours)}
+    turns = [
+        partial(contestant.update, batches[contestant.kind], arguments.device)
+        for contestant in contestants.values()
+    ]
+    measured = machine.take_turns("", turns, arguments.updates, arguments.warmup, "round")
+    seconds = dict(zip(contestants, measured, strict=True))
     return [
-        result(contestant, plain[kind])
+        {
+            "name": name,
+            "parameters": contestant.parameters,
+            "milliseconds": round(1000 * statistics.median(seconds[name]), 1),
+            **machine.compare(seconds[name], seconds[f"plain {kind}"]),
+        }
         for kind in kinds
-        for contestant in (plain[kind], *ours)
+        for name, contestant in contestants.items()
         if contestant.kind == kind
     ]
-
-
-def result(contestant, plain):
-    return {
-        "name": contestant.name,
-        "parameters": contestant.parameters,
-        "milliseconds": round(1000 * statistics.median(contestant.seconds), 1),
-        **pairs.compare(contestant.seconds, plain.seconds),
-    }
 
 
 def main():
@@ -232,8 +221,7 @@ def main():
             "{name:27} {parameters:10,} {milliseconds:8.1f}  {time_ratio:5.2f} "
             "({time_ratio_lowest:.2f} to {time_ratio_highest:.2f})".format(**row)
         )
-    if arguments.json:
-        write_json(arguments.json, report, indent=2)
+    machine.keep(report, arguments.json)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ same sum is held against training by one and by two processes here, on the CPU, 
 measured first. No GPU is used: its rates are the assumptions below.
 """
 
-import argparse
 import json
 import math
 import os
@@ -28,8 +27,6 @@ import torch.nn.functional as F
 import translation_pairs as pairs
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.flop_counter import FlopCounterMode
-
-from fairseq_posattn.files import output_file, write_json
 
 os.environ["POSATTN_LINEAR"] = "torch"  # of whose products the counter knows
 DATASHEET = "vendor's data sheet of the H200 (SXM)"
@@ -273,26 +270,21 @@ def here(arguments) -> list[dict]:
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = machine.make_parser(__doc__)
     parser.add_argument(
         "--pair",
         choices=pairs.PAIRS,
         default="dman_iwslt_de_en",
-        help="what is trained here (default: %(default)s)",
+        help="what is trained here",
     )
     for size in ("sentences", "source-length", "target-length"):
         parser.add_argument(f"--{size}", type=int, help="of its batch (default: the pair's own)")
-    parser.add_argument(
-        "--rounds", type=int, default=9, help="counted updates and trials (default: 9)"
-    )
+    parser.add_argument("--rounds", type=int, default=9, help="counted updates and trials")
     for name, (value, unit, source) in INPUTS.items():
-        described = f"{unit + '; ' if unit else ''}{source} (default: {value:g})"
+        described = f"{unit + '; ' if unit else ''}{source} (default: %(default)g)"
         parser.add_argument(
             f"--{name.replace('_', '-')}", type=type(value), default=value, help=described
         )
-    parser.add_argument("--json", type=output_file, metavar="FILE", help="write the results here")
     parser.set_defaults(device="cpu", dtype="float32")
     return parser.parse_args()
 
@@ -320,8 +312,7 @@ def main():
             "{arch} on {gpus} GPUs, {batches} x {tokens} tokens: {update_seconds:.3f} s, "
             "{words_per_second:,.0f} words/s, predicted".format(**row)
         )
-    if arguments.json:
-        write_json(arguments.json, report, indent=2)
+    machine.keep(report, arguments.json)
 
 
 if __name__ == "__main__":

@@ -74,33 +74,28 @@ MECHANISMS = {
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = machine.make_parser(__doc__)
     parser.add_argument(
         "--lengths",
         nargs="+",
         type=int,
         default=[8, 16, 32, 48, 64, 96, 128, 192, 256],
-        help="words in each sentence (default: 8 to 256)",
+        help="words in each sentence",
     )
     parser.add_argument(
         "--mechanisms", nargs="+", choices=MECHANISMS, default=list(MECHANISMS), help="which"
     )
-    parser.add_argument("--sentences", type=int, default=64, help="in a batch (default: 64)")
-    parser.add_argument("--features", type=int, default=300, help="of a word (default: 300)")
-    parser.add_argument("--steps", type=int, default=3, help="counted steps (default: 3)")
-    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="(default: cpu)")
+    parser.add_argument("--sentences", type=int, default=64, help="in a batch")
+    parser.add_argument("--features", type=int, default=300, help="of a word")
+    parser.add_argument("--steps", type=int, default=3, help="counted steps")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="where")
     parser.add_argument(
         "--memory",
         type=float,
         default=12,
         metavar="GIB",
         help="a mechanism's longer sentences are left out where they would probably need more, "
-        "by the square of the length (default: 12)",
-    )
-    parser.add_argument(
-        "--json", type=output_file, metavar="FILE", help="write what was measured here"
+        "by the square of the length",
     )
     parser.add_argument(
         "--picture", type=output_file, metavar="FILE", help="draw it here (png, svg, pdf)"

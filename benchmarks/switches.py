@@ -8,7 +8,6 @@ norm, step, log. Models take turns. Launches are kernels on a GPU, and PyTorch's
 CPU; waits are how often the host waits for a GPU.
 """
 
-import argparse
 import statistics
 from dataclasses import dataclass
 
@@ -103,7 +102,7 @@ def time_pair(name: str, arguments) -> dict:
     device = arguments.device
     chosen = contestants(device, arguments.compile)
     trainers = [build(contestant, name, words, device) for contestant in chosen]
-    seconds = pairs.take_turns(
+    seconds = machine.take_turns(
         name,
         [timed(trainer, sample, device) for trainer in trainers],
         arguments.updates,
@@ -116,7 +115,7 @@ def time_pair(name: str, arguments) -> dict:
             "name": contestant.name,
             "flags": contestant.flags,
             "milliseconds": round(1e3 * statistics.median(times), 1),
-            **pairs.compare(times, seconds[0]),
+            **machine.compare(times, seconds[0]),
             **counted,
         }
         for contestant, times, counted in zip(chosen, seconds, counts, strict=True)
@@ -135,12 +134,10 @@ def time_pair(name: str, arguments) -> dict:
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = machine.make_parser(__doc__)
     pairs.add_arguments(parser, dtype=False)
-    parser.add_argument("--updates", type=int, default=5, help="counted (default: 5)")
-    parser.add_argument("--warmup", type=int, default=2, help="updates before (default: 2)")
+    parser.add_argument("--updates", type=int, default=5, help="counted")
+    parser.add_argument("--warmup", type=int, default=2, help="updates before")
     parser.add_argument(
         "--compile", action="store_true", help="by torch.compile alone, which takes minutes"
     )

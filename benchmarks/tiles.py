@@ -7,7 +7,6 @@ training steps are fastest, over all lengths, goes into fairseq_posattn/attentio
 under the GPU's name, from where every call takes it.
 """
 
-import argparse
 import itertools
 import json
 import math
@@ -128,10 +127,7 @@ def best(rows):
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(
-        description=__doc__.split("\n\n")[0],
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
+    parser = machine.make_parser(__doc__)
     parser.add_argument("--mechanisms", nargs="+", choices=KERNELS, default=list(KERNELS))
     parser.add_argument("--lengths", nargs="+", type=int, default=[512, 2048])
     parser.add_argument("--tokens", type=int, default=8192, help="in a batch, of all sentences")
@@ -142,9 +138,6 @@ def parse_arguments():
     parser.add_argument("--choices", type=int, help="try so many; default: all")
     parser.add_argument(
         "--table", type=output_file, default=str(TILES), help="where the kernels look"
-    )
-    parser.add_argument(
-        "--json", type=output_file, metavar="FILE", help="also write all that was measured here"
     )
     return parser.parse_args()
 
@@ -157,8 +150,7 @@ def main():
     found = best(report["results"])
     for kind, pair in found.items():
         print("best:", kind, *map(tuple, pair))
-    if arguments.json:
-        write_json(arguments.json, report, indent=2)
+    machine.keep(report, arguments.json)
     if found:
         table = Path(arguments.table)
         known = json.loads(table.read_text(encoding="utf-8")) if table.exists() else {}

@@ -8,16 +8,14 @@ Bytes are those of the operands and results of operations on tensors of all pair
 decides. In bfloat16, parameters too.
 """
 
-import argparse
-
 import kernels
+import machine
 import no_driver
 import torch
 from tabulate import tabulate
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from fairseq_posattn.attention.cases import CASES, Sizes
-from fairseq_posattn.files import output_file, write_json
 
 BATCH, HEADS, LENGTH, FEATURES = 2, 2, 128, 16
 PAIRS = BATCH * HEADS * LENGTH * LENGTH
@@ -77,10 +75,7 @@ def count(name, impl):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument(
-        "--json", type=output_file, metavar="FILE", help="also write the results here"
-    )
+    parser = machine.make_parser(__doc__)
     arguments = parser.parse_args()
     no_driver.install()
     columns = (
@@ -97,8 +92,7 @@ def main():
         for impl in ("reference", "triton")
     ]
     print(tabulate(rows, headers="keys", tablefmt="github"))
-    if arguments.json:
-        write_json(arguments.json, {"torch": torch.__version__, "rows": rows}, indent=2)
+    machine.keep({"torch": torch.__version__, "rows": rows}, arguments.json)
 
 
 if __name__ == "__main__":

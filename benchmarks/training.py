@@ -9,7 +9,6 @@ label-smoothed loss, the backward pass and a step of Adam. Memory is the most th
 moments and update have at a time, before the models take turns, each alone.
 """
 
-import argparse
 import statistics
 from functools import partial
 
@@ -19,14 +18,10 @@ import translation_pairs as pairs
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = machine.make_parser(__doc__)
     pairs.add_arguments(parser)
-    parser.add_argument(
-        "--updates", type=int, default=15, help="counted updates of each model (default: 15)"
-    )
-    parser.add_argument("--warmup", type=int, default=3, help="updates before those (default: 3)")
+    parser.add_argument("--updates", type=int, default=15, help="counted updates of each model")
+    parser.add_argument("--warmup", type=int, default=3, help="updates before those")
     return parser.parse_args()
 
 
@@ -73,7 +68,7 @@ def time_pair(name, arguments):
     peak, stock_peak = memory(name, words, batch, arguments)
     models = pairs.build_pair(name, words, arguments)
     updates = [trainer(model, batch, words.pad(), arguments.device) for model in models]
-    ours, theirs = pairs.take_turns(name, updates, arguments.updates, arguments.warmup, "update")
+    ours, theirs = machine.take_turns(name, updates, arguments.updates, arguments.warmup, "update")
     return {
         "arch": name,
         "stock": pairs.PAIRS[name].stock,
@@ -86,7 +81,7 @@ def time_pair(name, arguments):
         "memory_ratio": round(peak / stock_peak, 3),
         "words_per_second": round(batch.words / statistics.median(ours)),
         "stock_words_per_second": round(batch.words / statistics.median(theirs)),
-        **pairs.compare(ours, theirs),
+        **machine.compare(ours, theirs),
     }
 
 

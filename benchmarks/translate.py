@@ -8,7 +8,6 @@ many sentences they translate alike is told. The seconds are the processor's. Me
 that a process of its own had, given the first words of the lines over and over.
 """
 
-import argparse
 import contextlib
 import json
 import os
@@ -32,37 +31,31 @@ from fairseq_cli import generate  # noqa: E402
 
 import fairseq_posattn  # noqa: E402, F401, registers
 from fairseq_posattn import translation_command  # noqa: E402
-from fairseq_posattn.files import output_file, write_json  # noqa: E402
 from fairseq_posattn.trained_model import load  # noqa: E402
 
 SHORT = 3  # words of a line where memory is measured
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = machine.make_parser(__doc__)
     parser.add_argument("checkpoint", help="of a model that translates")
     parser.add_argument("--data", required=True, metavar="FOLDER", help="its binarised data")
     parser.add_argument(
         "--input", required=True, metavar="FILE", help="the plain text of the split"
     )
-    parser.add_argument("--split", default="test", help="of the data (default: test)")
-    parser.add_argument("--beam", type=int, default=5, help="hypotheses kept (default: 5)")
-    parser.add_argument("--batch-size", type=int, default=128, help="sentences (default: 128)")
-    parser.add_argument("--rounds", type=int, default=5, help="counted of each (default: 5)")
-    parser.add_argument("--warmup", type=int, default=1, help="rounds before those (default: 1)")
+    parser.add_argument("--split", default="test", help="of the data")
+    parser.add_argument("--beam", type=int, default=5, help="hypotheses kept")
+    parser.add_argument("--batch-size", type=int, default=128, help="sentences")
+    parser.add_argument("--rounds", type=int, default=5, help="counted of each")
+    parser.add_argument("--warmup", type=int, default=1, help="rounds before those")
     parser.add_argument(
         "--lines",
         type=int,
         nargs="*",
         default=[20_000, 200_000],
-        help="how many lines memory is measured on (default: 20000 200000)",
+        help="how many lines memory is measured on",
     )
-    parser.add_argument("--threads", type=int, default=1, help="of PyTorch (default: 1)")
-    parser.add_argument(
-        "--json", type=output_file, metavar="FILE", help="also write the results here"
-    )
+    parser.add_argument("--threads", type=int, default=1, help="of PyTorch")
     return parser.parse_args()
 
 
@@ -164,7 +157,6 @@ def main():
     arguments = parse_arguments()
     torch.set_num_threads(arguments.threads)
     ours, fairseqs, sentences, alike = take_turns(arguments)
-    ratios = [one / other for one, other in zip(ours, fairseqs, strict=True)]
     report = {
         **describe(arguments),
         "sentences": sentences,
@@ -173,9 +165,7 @@ def main():
         "rounds": arguments.rounds,
         "seconds": round(statistics.median(ours), 3),
         "fairseq_seconds": round(statistics.median(fairseqs), 3),
-        "time_ratio": round(statistics.median(ratios), 3),
-        "time_ratio_lowest": round(min(ratios), 3),
-        "time_ratio_highest": round(max(ratios), 3),
+        **machine.compare(ours, fairseqs),
         "megabytes": {str(count): memory(arguments, count) for count in arguments.lines},
     }
     print(
@@ -187,8 +177,7 @@ def main():
     )
     for count, most in report["megabytes"].items():
         print(f"{int(count):,} lines: {most:,.0f} MB at most")
-    if arguments.json:
-        write_json(arguments.json, report, indent=2)
+    machine.keep(report, arguments.json)
 
 
 if __name__ == "__main__":

@@ -5,14 +5,12 @@ which the two models of a pair take turns, so that what disturbs the machine dis
 """
 
 import logging
-import statistics
 import warnings
 from dataclasses import dataclass
 from types import SimpleNamespace
 
 import machine
 import torch
-from tqdm import tqdm
 
 warnings.filterwarnings("ignore")
 
@@ -21,7 +19,6 @@ from fairseq.data import Dictionary  # noqa: E402
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: E402
 
 import fairseq_posattn  # noqa: E402, F401, registers
-from fairseq_posattn.files import output_file, write_json  # noqa: E402
 
 
 @dataclass
@@ -74,17 +71,14 @@ def add_arguments(parser, dtype=True):
     parser.add_argument("--sentences", type=int, help=f"sentences in a batch {sizes}")
     parser.add_argument("--source-length", type=int, help=f"words of the longest source {sizes}")
     parser.add_argument("--target-length", type=int, help=f"words of the longest target {sizes}")
-    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"], help="(default: cpu)")
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"], help="where")
     if dtype:
         parser.add_argument(
             "--dtype",
             choices=["float32", "float16", "bfloat16"],
             default="float32",
-            help="precision (default: float32)",
+            help="precision",
         )
-    parser.add_argument(
-        "--json", type=output_file, metavar="FILE", help="also write the results here"
-    )
 
 
 def dictionary(size: int) -> Dictionary:
@@ -148,27 +142,6 @@ def random_batch(words: Dictionary, shape: dict, device: str):
     return SimpleNamespace(**tensors, words=int(source_lengths.sum() + target_lengths.sum()))
 
 
-def take_turns(name: str, contestants: list, rounds: int, warmup: int, unit: str) -> list[list]:
-    """Seconds of every counted round of each contestant; a contestant is a function to time."""
-    seconds = [[] for _ in contestants]
-    for number in tqdm(range(warmup + rounds), desc=name, unit=unit):
-        for contestant, times in zip(contestants, seconds, strict=True):
-            elapsed = contestant()
-            if number >= warmup:
-                times.append(elapsed)
-    return seconds
-
-
-def compare(ours: list[float], theirs: list[float]) -> dict:
-    """Our time as a multiple of theirs, round by round: median, lowest and highest."""
-    ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
-    return {
-        "time_ratio": round(statistics.median(ratios), 3),
-        "time_ratio_lowest": round(min(ratios), 3),
-        "time_ratio_highest": round(max(ratios), 3),
-    }
-
-
 def parameters(model) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
@@ -181,5 +154,4 @@ def run(arguments, time_pair, line: str):
     print("{device}, {threads} threads, {dtype}, torch {torch}".format(**report))
     for pair in report["pairs"]:
         print(line.format(**pair))
-    if arguments.json:
-        write_json(arguments.json, report, indent=2)
+    machine.keep(report, arguments.json)

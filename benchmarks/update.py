@@ -9,7 +9,6 @@ GPU and PyTorch's operations on a CPU. --criterion names the loss of ours: fairs
 that keeps less. The stock model has fairseq's, and fairseq's own step of Adam, ours the fused one.
 """
 
-import argparse
 import statistics
 from types import SimpleNamespace
 
@@ -115,7 +114,7 @@ def time_pair(name, arguments):
             pairs.build_pair(name, words, arguments), (False, True), strict=True
         )
     ]
-    seconds = pairs.take_turns(
+    seconds = machine.take_turns(
         name,
         [timed(update, part) for update in updates for part in PARTS],
         arguments.updates,
@@ -149,15 +148,11 @@ def in_words(parts):
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = machine.make_parser(__doc__)
     pairs.add_arguments(parser)
-    parser.add_argument("--updates", type=int, default=9, help="counted (default: 9)")
-    parser.add_argument("--warmup", type=int, default=2, help="updates before (default: 2)")
-    parser.add_argument(
-        "--criterion", choices=LOSSES, default=LOSSES[0], help="(default: fairseq's)"
-    )
+    parser.add_argument("--updates", type=int, default=9, help="counted")
+    parser.add_argument("--warmup", type=int, default=2, help="updates before")
+    parser.add_argument("--criterion", choices=LOSSES, default=LOSSES[0], help="of ours")
     return parser.parse_args()
 
 
