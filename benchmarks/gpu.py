@@ -83,22 +83,13 @@ def parts(tiny: bool, multi30k: Path | None = None) -> dict[str, list[Step]]:
             for length in lengths
         ],
         "training": [
-            step
+            Step(f"{script}_{pair}", benchmark(script, "--pairs", pair, *device, *options))
             for pair in pairs
-            for step in (
-                Step(
-                    f"training_{pair}",
-                    benchmark("training", "--pairs", pair, *device, *half, *updates),
-                ),
-                Step(
-                    f"decoding_{pair}",
-                    benchmark("decoding", "--pairs", pair, *device, *half, *batches),
-                ),
-                Step(
-                    f"update_{pair}",
-                    benchmark("update", "--pairs", pair, *device, *half, *updates),
-                ),
-                Step(f"switches_{pair}", benchmark("switches", "--pairs", pair, *device, *updates)),
+            for script, options in (
+                ("training", (*half, *updates)),
+                ("decoding", (*half, *batches)),
+                ("update", (*half, *updates)),
+                ("switches", updates),
             )
         ]
         + compiled,

@@ -61,7 +61,7 @@ class Counter(TorchDispatchMode):
 
     def add(self, name, values):
         group = GROUP_OF.get(name, OTHERS)
-        tensors = [value for value in traffic.flat(values) if torch.is_tensor(value)]
+        tensors = traffic.tensors_in(values)
         together = len(tensors) // 2 if name.startswith("_foreach") else 1
         self.launches[group] += -(-together // 64) + (name == "native_layer_norm_backward")
         self.bytes[group] += sum(map(traffic.bytes_of, tensors))
@@ -69,7 +69,7 @@ class Counter(TorchDispatchMode):
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         result = function(*args, **(kwargs or {}))
         if not function.is_view and not any(part in str(function) for part in NO_LAUNCH):
-            self.add(function.overloadpacket.__name__, [result, *args, *(kwargs or {}).values()])
+            self.add(function.overloadpacket.__name__, (result, args, kwargs))
         return result
 
 

@@ -14,6 +14,7 @@ import no_driver
 import torch
 from tabulate import tabulate
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from fairseq_posattn.attention.cases import CASES, Sizes
 
@@ -30,23 +31,16 @@ class Counter(TorchDispatchMode):
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         result = function(*args, **(kwargs or {}))
-        results = [r for r in flat(result) if isinstance(r, torch.Tensor)]
-        operands = [a for a in flat([*args, *(kwargs or {}).values()]) if torch.is_tensor(a)]
-        is_view = function.is_view or "empty" in str(function) or "detach" in str(function)
-        if not is_view:
+        if not (function.is_view or "empty" in str(function) or "detach" in str(function)):
             self.operations += 1
-            for tensor in results + operands:
-                if tensor.numel() >= PAIRS:
-                    self.bytes += bytes_of(tensor)
+            tensors = tensors_in((result, args, kwargs))
+            self.bytes += sum(bytes_of(tensor) for tensor in tensors if tensor.numel() >= PAIRS)
         return result
 
 
-def flat(values):
-    for value in values if isinstance(values, (list, tuple)) else [values]:
-        if isinstance(value, (list, tuple)):
-            yield from flat(value)
-        else:
-            yield value
+def tensors_in(values):
+    """Of an operation's arguments or results, however they are nested."""
+    return [value for value in tree_leaves(values) if torch.is_tensor(value)]
 
 
 def bytes_of(tensor):
