@@ -5,7 +5,15 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from fairseq_posattn.pages.results import Results
-from fairseq_posattn.pages.tables import NAMES, UNPUBLISHED, Table, compare_rows, listed, tables_of
+from fairseq_posattn.pages.tables import (
+    NAMES,
+    UNPUBLISHED,
+    Table,
+    compare_rows,
+    difference,
+    listed,
+    tables_of,
+)
 from fairseq_posattn.recipes.asked import Entry
 from fairseq_posattn.recipes.classification import LOWER_IS_BETTER
 from fairseq_posattn.recipes.comparisons import (
@@ -14,9 +22,8 @@ from fairseq_posattn.recipes.comparisons import (
     Comparison,
     baseline_of,
     counted,
-    p_value,
 )
-from fairseq_posattn.recipes.tables import ours, shown
+from fairseq_posattn.recipes.tables import ours, signed
 
 # The papers' models, by the names that tables have for them.
 MECHANISMS = {
@@ -72,11 +79,9 @@ class Finding:
     @property
     def size(self) -> str:
         """The difference and its p, in bold where it is more than chance."""
-        difference = _signed(self.difference, self.metric)
         if self.tested is None:
-            return f"{difference} (not tested)"
-        bold = "" if self.verdict == "undecided" else "**"
-        return f"{bold}{difference}{bold} ({p_value(self.tested['metrics'][self.metric]['p'])})"
+            return f"{signed(self.difference, self.metric)} (not tested)"
+        return difference(self.difference, self.tested["metrics"][self.metric]["p"], self.metric)
 
     @property
     def models(self) -> str:
@@ -116,18 +121,18 @@ def _of_table(table: Table, results: Results) -> Iterator[Finding]:
             scores, theirs = (one["scores"].get(metric, []) for one in (row, plain))
             if not (scores and theirs):
                 continue
-            difference, tested = fmean(scores) - fmean(theirs), compared.get(name)
+            gained, tested = fmean(scores) - fmean(theirs), compared.get(name)
             if tested and metric not in tested["metrics"]:
                 tested = None
             if tested:  # of folds, the difference on all their sentences together
-                difference = tested["metrics"][metric]["difference"]
+                gained = tested["metrics"][metric]["difference"]
             yield Finding(
                 mechanism=MECHANISMS[name.lower()],
                 family=family or data,
                 data=data,
                 metric=metric,
                 plain=ours(theirs, metric),
-                difference=difference,
+                difference=gained,
                 runs=len(scores),
                 tested=tested,
             )
@@ -202,7 +207,7 @@ def claims(results: Results) -> str:
             cells = [
                 family.partition(":")[0],
                 f"{data}, {NAMES.get(metric, metric)}",
-                _signed(number - plain, metric),
+                signed(number - plain, metric),
                 "; ".join(_told(one, len(here) > 1) for one in here) or "not measured",
             ]
             lines.append(f"| {' | '.join(cells)} |")
@@ -242,7 +247,3 @@ def _published(entry: Entry) -> float | None:
     """The first number of a row."""
     number = entry.paper[0].partition("±")[0]
     return None if number in UNPUBLISHED else float(number)
-
-
-def _signed(difference: float, metric: str) -> str:
-    return f"{'+' if difference > 0 else ''}{shown(difference, metric)}"

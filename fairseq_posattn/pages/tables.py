@@ -20,7 +20,7 @@ from fairseq_posattn.recipes.comparisons import (
 )
 from fairseq_posattn.recipes.papers import RECIPES
 from fairseq_posattn.recipes.recipe import COSTS, LAYER, TableRow
-from fairseq_posattn.recipes.tables import DIGITS, ours, shown
+from fairseq_posattn.recipes.tables import DIGITS, ours, shown, signed
 from fairseq_posattn.recipes.tuning import explained as explained_tuning
 
 NAMES = {
@@ -207,18 +207,18 @@ def still_true(compared: Comparison, row: TableRow, baseline: TableRow) -> bool:
 
 
 def differences(compared: Comparison, metrics: Sequence[str]) -> str:
-    """The cell: of each metric, in bold if it is more than chance, with p."""
-    cells = []
-    for metric in metrics:
-        one = compared["metrics"].get(metric)
-        if one is None:
-            cells.append("-")
-            continue
-        sign = "+" if one["difference"] > 0 else ""
-        cell = f"{sign}{shown(one['difference'], metric)}"
-        bold = "**" if one["p"] < SIGNIFICANT else ""
-        cells.append(f"{bold}{cell}{bold} ({p_value(one['p'])})")
-    return " / ".join(cells)
+    """The cell, of each metric."""
+    found = [compared["metrics"].get(metric) for metric in metrics]
+    return " / ".join(
+        difference(one["difference"], one["p"], metric) if one else "-"
+        for one, metric in zip(found, metrics, strict=True)
+    )
+
+
+def difference(size: float, p: float, metric: str) -> str:
+    """In bold if it is more than chance, with p."""
+    bold = "**" if p < SIGNIFICANT else ""
+    return f"{bold}{signed(size, metric)}{bold} ({p_value(p)})"
 
 
 def tested(compared: Mapping[str, Comparison], measured: int) -> Iterator[str]:

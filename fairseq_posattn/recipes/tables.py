@@ -115,7 +115,7 @@ def _certainty(row: TableRow, metric: str, head: str) -> str:
     if head == "95% interval":
         return " to ".join(shown(end, metric) for end in found)
     star = "*" if found["p"] < SIGNIFICANT else ""
-    return f"{'+' if found['difference'] > 0 else ''}{shown(found['difference'], metric)}{star}"
+    return f"{signed(found['difference'], metric)}{star}"
 
 
 def _rate_head(rows: Sequence[TableRow]) -> list[str]:
@@ -160,6 +160,12 @@ def shown(number: float | None, metric: str) -> str:
         return "-"
     digits = DIGITS.get(metric, 2)
     return f"{round(number, digits) + 0.0:.{digits}f}"  # no -0.00
+
+
+def signed(difference: float, metric: str) -> str:
+    """As it is printed; what rounds to nothing has no sign."""
+    text = shown(difference, metric)
+    return f"+{text}" if float(text) > 0 else text
 
 
 def _deviation(number: float | None, metric: str) -> str:

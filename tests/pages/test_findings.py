@@ -56,8 +56,9 @@ def test_single_runs_decide_nothing(results_of):
     assert found.size == "+5.00 (not tested)"
 
 
-def test_a_difference_that_rounds_to_nothing_has_no_sign(results_of):
-    (found,) = findings.find(results_of(row("transformer", 90), row("dman", 89.999)))
+@pytest.mark.parametrize("score", [89.999, 90.001])
+def test_a_difference_that_rounds_to_nothing_has_no_sign(results_of, score):
+    (found,) = findings.find(results_of(row("transformer", 90), row("dman", score)))
     assert found.size == "0.00 (not tested)"
 
 
