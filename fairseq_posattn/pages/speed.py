@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator
 from statistics import median
 from typing import Any
 
+from fairseq_posattn.pages.kernels import EMPTY
 from fairseq_posattn.pages.results import Results
 
-EMPTY = "Not measured yet."
 MECHANISMS = ("mpsan", "mtsa", "cspan", "da_transformer", "dman")
 Report = dict[str, Any]
 
@@ -47,9 +47,9 @@ def switches(results: Results) -> str:
 
 def parts(results: Results) -> str:
     """Where an update's time goes on a CPU."""
+    keys = "part", "milliseconds", "stock_milliseconds", "launches", "stock_launches"
     rows = [
-        [part["part"], *(part[key] for key in ("milliseconds", "stock_milliseconds"))]
-        + [part[key] for key in ("launches", "stock_launches")]
+        [part[key] for key in keys]
         for pair in _pairs(results, "update_cpu.json")
         for part in pair["parts"]
     ]

@@ -37,7 +37,7 @@ def record(run: Run) -> str:
     else:
         result, told = _classified(run, log or Log(run.folder / "train.log"))
     result |= {
-        "settings": dict(line.split(" ", 1) for line in run.settings),
+        "settings": run.values,
         "versions": versions(),
         "hardware": (log and log.gpus()) or processor(),
         "date": date.today().isoformat(),
@@ -73,17 +73,16 @@ def _classified(run: Run, log: Log) -> tuple[Result, str]:
     scores = scores_of(tested["test"])
     for split in tested.keys() - {"test"}:
         scores |= {f"{split}_{name}": value for name, value in scores_of(tested[split]).items()}
-    settings = dict(line.split(" ", 1) for line in run.settings)
     words, features = log.embeddings()
     parameters = log.parameters()
     result = {
         "scores": scores,
         "examples": {
-            "train": _examples(Path(settings["data"])),
+            "train": _examples(Path(run.values["data"])),
             "test": int(tested["test"]["bsz"]),
         },
         "word vectors": features,
-        "validation": _best(log, settings["train"].split()),
+        "validation": _best(log, run.values["train"].split()),
         "parameters": parameters,
         "parameters without word vectors": parameters - words * features,
         "updates": log.updates(),
@@ -98,12 +97,11 @@ def _ranked(run: Run) -> tuple[Result, str]:
     """Of a baseline, which has no parameters."""
     found = json.loads(read(run.folder / "ranking.json"))
     scores = {name: found[name] for name in (*METRICS, "skipped")}
-    settings = dict(line.split(" ", 1) for line in run.settings)
     result = {
         "scores": scores,
         "metric": "test set, nothing is trained",
         "examples": {
-            "train": _examples(Path(settings["data"])),
+            "train": _examples(Path(run.values["data"])),
             "test": found["scored"] + found["skipped"],
         },
         "parameters": 0,

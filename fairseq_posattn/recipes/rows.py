@@ -14,12 +14,11 @@ from fairseq_posattn.recipes.comparisons import add_comparisons, read_kept
 from fairseq_posattn.recipes.recipe import COSTS, MEASURED_COSTS, GenerationRecipe, Recipe, TableRow
 from fairseq_posattn.recipes.results import read_object
 from fairseq_posattn.recipes.runs import value_of
+from fairseq_posattn.scoring.ranking import METRICS as RANKING
 
 KEPT = ["metric", "signature", "parameters", "parameters without word vectors", "updates"]
 MADE_WITH = ["hardware", "versions", "date"]
 KEPT += MADE_WITH
-# Measured as fractions, published in per cent.
-FRACTIONS = {"auc", "mrr", "ndcg5", "ndcg10"}
 
 
 def make_rows(recipe: Recipe, entries: Sequence[Entry], command: str, title: str) -> list[TableRow]:
@@ -133,10 +132,6 @@ def _scored_row(recipe: Recipe, entry: Entry) -> TableRow:
     return row
 
 
-def _as_published(number: float, metric: str) -> float:
-    return round(100 * number, 2) if metric in FRACTIONS else number
-
-
 def _score(result: dict[str, Any], metric: str) -> float | None:
     """A run's number: of the test set, of validation where the metric's name says so, or a cost.
 
@@ -149,7 +144,8 @@ def _score(result: dict[str, Any], metric: str) -> float | None:
         return None if number is None else round(float(number), 2)
     name = metric.removeprefix("valid_")
     measured = result if name == metric else result["validation"]
-    return _as_published(float(measured["scores"][name]), name)
+    number = float(measured["scores"][name])
+    return round(100 * number, 2) if name in RANKING else number  # fractions, published in per cent
 
 
 def _describe_generation(row: TableRow, newest: dict[str, Any]) -> None:

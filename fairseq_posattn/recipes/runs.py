@@ -76,6 +76,11 @@ class Run:
         """What it measured; once that is there the run is finished."""
         return self.folder / "result.json"
 
+    @property
+    def values(self) -> dict[str, str]:
+        """Of the settings, by their names."""
+        return dict(line.split(" ", 1) for line in self.settings)
+
 
 def folder_name(flags: str, settings: Sequence[str]) -> str:
     """The name of a row's folder: to read, the flags that set it apart, and all it depends on.

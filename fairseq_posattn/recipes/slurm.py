@@ -39,7 +39,8 @@ def main(arguments: Sequence[str], command: str, torchrun: Sequence[str]) -> int
     dry_run = arguments[:1] == ["--dry-run"]
     if dry_run:
         arguments = arguments[1:]
-        job = {"SLURM_JOB_ID": "JOB", "SLURM_NNODES": "NODES", **_given(os.environ)}
+        given = {name: value for name, value in os.environ.items() if value}
+        job = {"SLURM_JOB_ID": "JOB", "SLURM_NNODES": "NODES", **given}
     if not job.get("SLURM_JOB_ID"):
         raise UsageError(
             f"this is no Slurm job: sbatch {command} DATA FLAGS..., or torchrun.sh where there is "
@@ -51,10 +52,6 @@ def main(arguments: Sequence[str], command: str, torchrun: Sequence[str]) -> int
         print(shlex.join(words))
         return 0
     os.execvp(words[0], words)
-
-
-def _given(environment: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in environment.items() if value}
 
 
 def _srun(job: Mapping[str, str]) -> list[str]:

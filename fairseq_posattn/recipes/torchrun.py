@@ -39,16 +39,15 @@ def main(arguments: Sequence[str], command: str) -> int:
         UsageError: the options cannot be served, or training stopped before its end.
     """
     options = _parse(arguments, command)
-    flags = options.flags
     if not options.dry_run:
         options.workers = _workers_here(options)
-    words = torchrun(options, flags)
+    words = torchrun(options)
     print(shlex.join(words), file=sys.stdout if options.dry_run else sys.stderr, flush=True)
     if options.dry_run:
         return 0
     status = _run(words)
     if status:
-        last = Path(value_of(flags, "--save-dir") or "checkpoints") / "checkpoint_last.pt"
+        last = Path(value_of(options.flags, "--save-dir") or "checkpoints") / "checkpoint_last.pt"
         stopped = f"training stopped (exit code {status}, why is said above)"
         if last.exists():
             raise UsageError(
@@ -118,9 +117,9 @@ def _workers_here(options: argparse.Namespace) -> int:
     return int(options.workers or gpus)
 
 
-def torchrun(options: argparse.Namespace, flags: Sequence[str]) -> list[str]:
+def torchrun(options: argparse.Namespace) -> list[str]:
     """The command line of torchrun."""
-    workers = options.workers or 1
+    flags, workers = options.flags, options.workers or 1
     meeting = ["--standalone"]
     if options.nodes > 1:
         meeting = ["--rdzv-backend", "c10d", "--rdzv-endpoint", options.rendezvous]

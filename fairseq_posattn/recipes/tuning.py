@@ -48,7 +48,7 @@ class Tuning:
         """The rate that validation chooses; None if not all were tried, or all diverged."""
         if not all(_done(run).exists() for run in self.runs):
             return None
-        settings = dict(line.split(" ", 1) for line in self.runs[0].settings)
+        settings = self.runs[0].values
         words = settings["train"].split()
         metric = value_of(words, "--best-checkpoint-metric") or "loss"
         measured = [_measured(run, metric) for run in self.runs]

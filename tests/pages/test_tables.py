@@ -162,13 +162,6 @@ def test_what_is_not_kept(fill_numbers, elsewhere, tmp_path, table, mentions):
     assert (list(results.iterdir()), page.read_text()) == ([], before)
 
 
-def test_a_page_out_of_date_is_told_and_left(fill_numbers, elsewhere):
-    root, page, _ = elsewhere
-    before = page.read_text()
-    assert "out of date" in fill_numbers(root, "--check", refused=True)
-    assert page.read_text() == before
-
-
 @pytest.mark.parametrize(
     "content",
     [
