@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from fairseq_posattn.errors import UsageError
+from fairseq_posattn.preparation.pipeline.locking import locked
 from fairseq_posattn.recipes.options import Options
 from fairseq_posattn.recipes.recipe import Recipe
 from fairseq_posattn.recipes.runs import Run, Say, Step
@@ -112,9 +113,14 @@ class Asked(ABC):
     def preparation(self) -> Iterator[Step]:
         """What makes the data that is not there yet."""
 
-    @abstractmethod
     def tiny_data(self) -> Iterator[Step]:
-        """What makes the small data that is not there yet."""
+        """What makes the small data that is not there yet; another recipe waits meanwhile."""
+        self.data.parent.mkdir(parents=True, exist_ok=True)
+        with locked(self.data.with_name(f".{self.data.name}.lock"), self.data):
+            yield from self._tiny_data()
+
+    @abstractmethod
+    def _tiny_data(self) -> Iterator[Step]: ...
 
     @abstractmethod
     def require_data(self, say: Say) -> None:

@@ -88,7 +88,7 @@ class AskedClassification(Asked):
                 return int(lines.readline().split()[1])
         return dataset.features if self.looks and not vectors.parent.exists() else None
 
-    def tiny_data(self) -> Iterator[Step]:
+    def _tiny_data(self) -> Iterator[Step]:
         names = [dataset.name for dataset in self._datasets]
         missing = [name for name in names if not (self.data / name).exists()]
         if missing:

@@ -3,6 +3,7 @@
 import re
 import shutil
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from fairseq_posattn.recipes.results import read
@@ -15,12 +16,13 @@ def adopt(run: Run, say: Say) -> None:
     """Take over a run of the same settings from a folder that has another name."""
     if run.folder.exists():
         return
-    for seed, settings in _siblings(run):
-        if list(run.settings[: len(settings)]) == settings:
-            say(f"{seed} has these settings: it is now {run.folder}")
-            run.folder.parent.mkdir(parents=True, exist_ok=True)
-            seed.rename(run.folder)
-            return
+    with suppress(FileNotFoundError):  # where another recipe takes it over at the same time
+        for seed, settings in _siblings(run):
+            if list(run.settings[: len(settings)]) == settings:
+                say(f"{seed} has these settings: it is now {run.folder}")
+                run.folder.parent.mkdir(parents=True, exist_ok=True)
+                seed.rename(run.folder)
+                return
 
 
 def go_on(run: Run, say: Say) -> None:

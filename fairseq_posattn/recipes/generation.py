@@ -112,7 +112,7 @@ class AskedGeneration(Asked):
         begun, ended = (self.data / name for name in (STAGES, MANIFEST))
         return self._missing() is None and (ended.exists() or not begun.exists())
 
-    def tiny_data(self) -> Iterator[Step]:
+    def _tiny_data(self) -> Iterator[Step]:
         """The quickstart's German-English corpus of numbers; the folder is there once all is."""
         if self.data.exists():
             return

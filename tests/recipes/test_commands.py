@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from threading import Thread
 
 import pytest
 import torch
@@ -354,6 +355,23 @@ def test_vectors_are_those_that_there_are(runs_of, tmp_path):
     assert "--encoder-embed-path" not in step_of(without, "train").command
     assert train_of(without).encoder_embed_dim == 300
     assert train_of(with_some).encoder_embed_dim == 50
+
+
+@pytest.mark.parametrize("name", ["dman/iwslt14", "mpsan/table6_sentences"])
+def test_small_data_is_made_by_one_recipe_at_a_time(asked_of, tmp_path, name):
+    arguments = [name, "--tiny", "--out", tmp_path]
+    one, other = (asked_of(*arguments, data=tmp_path / "data", looks=False) for _ in range(2))
+    making, begun = one.tiny_data(), []
+    next(making)
+    waiting = Thread(target=lambda: begun.extend(other.tiny_data()))
+    waiting.start()
+    waiting.join(0.3)
+    assert waiting.is_alive()
+    for dataset in ("trec", "cr", "mpqa", "subj"):
+        (tmp_path / "data" / dataset).mkdir(parents=True)
+    making.close()
+    waiting.join(30)
+    assert not waiting.is_alive() and begun == []
 
 
 # --- Where results go --------------------------------------------------------------------------

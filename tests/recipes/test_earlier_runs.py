@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairseq_posattn.recipes.earlier_runs import go_on
+from fairseq_posattn.recipes.earlier_runs import adopt, go_on
 from fairseq_posattn.recipes.runs import Run
 
 FIXED = "--lr-scheduler inverse_sqrt --lr 1e-3"
@@ -81,3 +81,18 @@ def test_a_schedule_that_does_not(went_on, schedule):
 
 def test_other_runs_are_none_of_its_business(went_on):
     assert went_on(FIXED, {150: FILES}, FIXED.replace("1e-3", "2e-3")) == ([], {})
+
+
+def test_of_two_recipes_one_takes_a_run_over(tmp_path):
+    """Here the other one is first, just when this one tells of it."""
+    older = tmp_path / "older" / "seed1"
+    older.mkdir(parents=True)
+    (older / "settings").write_text("train --lr 1\n")
+    run = Run("model", tmp_path / "model" / "seed1", ("train --lr 1", "score bleu"), ())
+
+    def take_over(line):
+        run.folder.parent.mkdir()
+        older.rename(run.folder)
+
+    adopt(run, take_over)
+    assert (run.folder / "settings").exists()
