@@ -129,27 +129,17 @@ def fairseqs_layer(layer):
 # --- Data ----------------------------------------------------------------------------------------
 
 
-def sequences(low, high, count, longest, padding, generator):
-    """``[count, longest]`` of numbers from ``low``, half as long or more, padded on the right."""
-    lengths = torch.randint(longest // 2, longest + 1, (count,), generator=generator)
-    lengths[0] = longest
-    numbers = torch.randint(low, high, (count, longest), generator=generator)
-    numbers[torch.arange(longest) >= lengths[:, None]] = padding
-    return numbers
-
-
 def random_batches(words, arguments):
     """``(inputs, target)`` for either kind of model."""
     generator = torch.Generator().manual_seed(1)
-    word = words.nspecial, len(words)
     shape = arguments.sentences, arguments.length
-    tokens = sequences(*word, *shape, words.pad(), generator)
+    tokens, _ = pairs.random_sentences(words, *shape, generator)
     tags = torch.randint(TAGS, shape, generator=generator)
     tags[tokens == words.pad()] = -1
     predicate = F.one_hot(torch.zeros(shape[0], dtype=torch.long), shape[1])
     shown = 1 + NEGATIVES
     count = arguments.clicks * (arguments.history + shown)  # no title is there twice
-    titles = sequences(*word, 1 + count, arguments.title, words.pad(), generator)
+    titles, _ = pairs.random_sentences(words, 1 + count, arguments.title, generator)
     titles[0] = words.pad()
     rows = torch.arange(1, 1 + count).view(arguments.clicks, -1)
     lengths = torch.randint(1, arguments.history + 1, (arguments.clicks, 1), generator=generator)

@@ -117,20 +117,22 @@ def batch_shape(name: str, arguments) -> dict:
     return {size: getattr(arguments, size) or getattr(PAIRS[name], size) for size in sizes}
 
 
+def random_sentences(words: Dictionary, count: int, longest: int, generator: torch.Generator):
+    """``[count, longest]``, half as long or more, padded on the right; and their lengths."""
+    lengths = torch.randint(longest // 2, longest + 1, (count,), generator=generator)
+    lengths[0] = longest
+    tokens = torch.randint(words.nspecial, len(words), (count, longest), generator=generator)
+    tokens[torch.arange(longest) >= lengths[:, None]] = words.pad()
+    return tokens, lengths
+
+
 def random_batch(words: Dictionary, shape: dict, device: str):
-    """Sentences of half the longest length or more; sources are padded left, as fairseq does."""
+    """Random sentences; sources are padded left, as fairseq does."""
     generator = torch.Generator().manual_seed(1)
-
-    def sentences(longest):
-        size = (shape["sentences"], longest)
-        lengths = torch.randint(longest // 2, longest + 1, size[:1], generator=generator)
-        lengths[0] = longest
-        tokens = torch.randint(words.nspecial, len(words), size, generator=generator)
-        tokens[torch.arange(longest) >= lengths[:, None]] = words.pad()
-        return tokens, lengths
-
-    source, source_lengths = sentences(shape["source_length"])
-    target, target_lengths = sentences(shape["target_length"])
+    (source, source_lengths), (target, target_lengths) = (
+        random_sentences(words, shape["sentences"], shape[f"{side}_length"], generator)
+        for side in ("source", "target")
+    )
     start = torch.full((len(target), 1), words.eos())
     tensors = {
         "source": source.flip(-1),

@@ -1,6 +1,5 @@
 """The measurements of a GPU's evening, rehearsed on the CPU, and the page that they fill."""
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -16,13 +15,10 @@ from fairseq_posattn.pages.results import Results
 ROOT = Path(__file__).parents[2]
 
 
-def load(name):
-    """A file of benchmarks/ as a module."""
-    spec = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
+@pytest.fixture(autouse=True)
+def measurements(monkeypatch):
+    """The files of benchmarks/ can be imported."""
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
 
 
 @pytest.mark.slow
@@ -49,7 +45,8 @@ def test_every_part_runs_to_its_end_and_is_not_run_again(tmp_path):
 
 
 def test_a_step_that_fails_is_told_and_tried_again(tmp_path):
-    gpu = load("gpu")
+    import gpu
+
     fails = gpu.Step("broken", (sys.executable, "-c", "raise SystemExit('no such GPU')"))
     for _ in range(2):
         assert "FAILED, exit status 1: no such GPU" in gpu.run(fails, tmp_path)
@@ -70,9 +67,11 @@ def test_the_page_says_what_was_not_measured(tmp_path):
 
 @pytest.mark.parametrize("name", ["dman", "da"])
 def test_flex_attention_is_told_the_same_mechanism(name):
+    import flex
+
     arguments = CASES[name].arguments(Sizes(2, 2, 7, 7, 16), torch.float32)
     expected = CASES[name](arguments, impl="reference")
     fixed = {name: tensor.detach() for name, tensor in arguments.items()}
     with torch.no_grad():
-        context = load("flex").attend(name, "flex", **fixed)
+        context = flex.attend(name, "flex", **fixed)
     torch.testing.assert_close(context, expected, rtol=1e-4, atol=1e-4)

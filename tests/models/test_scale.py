@@ -1,7 +1,5 @@
 """The model of an update on many GPUs: its sums, and what it counts."""
 
-import importlib.util
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,11 +14,9 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 def scale(monkeypatch):
     monkeypatch.syspath_prepend(BENCHMARKS)
     monkeypatch.setenv("POSATTN_LINEAR", "torch")  # which importing it sets
-    spec = importlib.util.spec_from_file_location("scale", BENCHMARKS / "scale.py")
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "scale", module)  # for its dataclasses
-    spec.loader.exec_module(module)
-    return module
+    import scale
+
+    return scale
 
 
 def rates(scale, **different):
