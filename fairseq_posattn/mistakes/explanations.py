@@ -8,7 +8,6 @@ import re
 from types import TracebackType
 
 # A kind of error and what its message begins with; how to say it, with the groups of the pattern.
-# Without a third part the message is clear as it is.
 KNOWN = (
     ("AssertionError", r"(--(?:sampling|temperature|replace-unk|batch-size) [^\n]*)", "{0}"),
     (
