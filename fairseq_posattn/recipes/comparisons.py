@@ -142,14 +142,15 @@ def _by_sentences(groups: dict[str, Group], baselines: dict[str, Group]) -> Comp
 
     Of one run each, which are folds, p is that of the exact test.
     """
-    metrics: dict[str, Any] = {}
-    for name, group in groups.items():
-        if name not in baselines:
-            return None
-        baseline = baselines[name]
-        alone = len(group.runs) == len(baseline.runs) == 1
-        if alone and name != "accuracy":
-            return None
+    if not groups or not groups.keys() <= baselines.keys():
+        return None
+    pairs = {name: (group, baselines[name]) for name, group in groups.items()}
+    ours, theirs = next(iter(pairs.values()))
+    alone = len(ours.runs) == len(theirs.runs) == 1
+    if alone and groups.keys() != {"accuracy"}:
+        return None
+    metrics = {}
+    for name, (group, baseline) in pairs.items():
         one = compare(group, baseline)
         metrics[name] = {
             "difference": round(one.difference, 4),
@@ -157,9 +158,12 @@ def _by_sentences(groups: dict[str, Group], baselines: dict[str, Group]) -> Comp
             "p": round(mcnemar(_right(group), _right(baseline)) if alone else one.p, 4),
             "p_randomisation": round(one.p_randomisation, 4),
         }
-        told = {"sentences": len(group.runs[0]), "runs": [len(group.runs), len(baseline.runs)]}
-        tests = MCNEMAR if alone else tests_of(group, baseline)
-    return {**told, "tests": tests, "metrics": metrics} if metrics else None
+    return {
+        "sentences": len(ours.runs[0]),
+        "runs": [len(ours.runs), len(theirs.runs)],
+        "tests": MCNEMAR if alone else tests_of(ours, theirs),
+        "metrics": metrics,
+    }
 
 
 def _right(group: Group) -> list[bool]:
