@@ -9,6 +9,10 @@ does what this does, which warns about fairseq itself before the plugin is loade
 
 What comes after the file goes to Hydra: NAME=VALUE changes a setting that fairseq or the file has,
 ++NAME=VALUE also one that they do not name, such as one of the model; --cfg job prints them all.
+With -m values with commas between are trained one after the other, each into a folder of its own:
+
+    %(prog)s examples/dman/iwslt14.yaml -m common.seed=1,2 \\
+        'checkpoint.save_dir=checkpoints/seeds/${hydra:job.num}'
 """
 
 import argparse
@@ -21,6 +25,8 @@ from fairseq_posattn.errors import UsageError
 
 PLUGIN = Path(__file__).resolve().parent
 USER_DIR = "common.user_dir"
+SAVE_DIR = "checkpoint.save_dir"
+MULTIRUN = ("-m", "--multirun")
 
 
 def make_parser(prog=None):
@@ -57,17 +63,45 @@ def hydra_words(file, settings):
     """The arguments of fairseq-hydra-train.
 
     Raises:
-        UsageError: there is no such file, or Hydra would not find it.
+        UsageError: there is no such file, or Hydra would not find it; or several trainings would
+            go into one folder, where the second goes on from what the first has left.
     """
     if not file.is_file():
         raise UsageError(f"{file}: no such file")
     if file.suffix != ".yaml":
         raise UsageError(f"{file}: Hydra reads files whose names end in .yaml: rename it")
-    words = ["--config-dir", str(file.parent), "--config-name", file.stem]
-    if not any(word.lstrip("+").startswith(f"{USER_DIR}=") for word in settings):
+    several = [word for word in settings if word in MULTIRUN]
+    settings = [word for word in settings if word not in MULTIRUN]
+    save_dir = _save_dir(file, settings) if several else ""
+    if save_dir and "${" not in save_dir and "," not in save_dir:
+        raise UsageError(
+            f"-m: all would be trained into {save_dir}, each from where the one before ended; "
+            f"give '{SAVE_DIR}={save_dir}/${{hydra:job.num}}'"
+        )
+    # Settings on both sides of a flag are not all read.
+    words = ["--config-dir", str(file.parent), "--config-name", file.stem, *several]
+    if not any(_name(word) == USER_DIR for word in settings):
         path = str(PLUGIN).replace("\\", "\\\\").replace("'", "\\'")
         words.append(f"{USER_DIR}='{path}'")
     return [*words, *settings]
+
+
+def _name(setting):
+    return setting.lstrip("+").partition("=")[0]
+
+
+def _save_dir(file, settings):
+    """Where is trained; "" of a file of which Hydra says what is wrong with it."""
+    given = [word.partition("=")[2] for word in settings if _name(word) == SAVE_DIR]
+    if given:
+        return given[-1]
+    from yaml import YAMLError, safe_load  # only here: --help does without
+
+    try:
+        found = safe_load(file.read_bytes())
+        return str((found or {}).get("checkpoint", {}).get("save_dir", "checkpoints"))
+    except (YAMLError, AttributeError):
+        return ""
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import pytest
 
+from fairseq_posattn.errors import UsageError
 from fairseq_posattn.training_command import PLUGIN, hydra_words, main
 
 
@@ -23,6 +24,49 @@ def test_the_plugin_is_the_user_dir(file):
 @pytest.mark.parametrize("given", ["common.user_dir=other", "++common.user_dir=other"])
 def test_another_user_dir_is_taken(file, given):
     assert hydra_words(file, [given])[4:] == [given]
+
+
+DIFFERS = "checkpoint.save_dir=a/${hydra:job.num}"
+
+
+@pytest.mark.parametrize("several", ["-m", "--multirun"])
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_sweep_is_told_before_all_settings(file, several, place):
+    """Hydra does not read those before it where there are some behind it."""
+    settings = ["common.seed=1,2", DIFFERS]
+    words = hydra_words(file, [*settings[:place], several, *settings[place:]])
+    assert words[4:] == [several, f"common.user_dir='{PLUGIN}'", *settings]
+
+
+@pytest.mark.parametrize(
+    "text, given, save_dir",
+    [
+        ("{}", [], "checkpoints"),
+        ("checkpoint: {save_dir: mine}", [], "mine"),
+        ("checkpoint: {save_dir: mine}", ["++checkpoint.save_dir=yours"], "yours"),
+    ],
+)
+def test_trainings_of_a_sweep_into_one_folder(file, text, given, save_dir):
+    file.write_text(text)
+    with pytest.raises(UsageError) as refused:
+        hydra_words(file, ["-m", "common.seed=1,2", *given])
+    assert f"give 'checkpoint.save_dir={save_dir}/${{hydra:job.num}}'" in str(refused.value)
+    hydra_words(file, ["common.seed=1", *given])  # one training
+
+
+@pytest.mark.parametrize(
+    "text, given",
+    [
+        ("checkpoint: {save_dir: 'a/${optimization.lr}'}", []),
+        ("{}", [DIFFERS]),
+        ("{}", ["checkpoint.save_dir=a,b"]),
+        ("- a", []),  # Hydra says what is wrong with it
+        ("a: [", []),
+    ],
+)
+def test_trainings_of_a_sweep_into_folders_of_their_own(file, text, given):
+    file.write_text(text)
+    assert hydra_words(file, ["-m", *given])[4] == "-m"
 
 
 def test_files_that_hydra_would_not_find(file, capsys):
