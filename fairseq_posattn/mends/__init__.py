@@ -37,6 +37,7 @@ NAMES = (
     "average_weights",
     "plateau",
     "patience",
+    "several_trainings",
     "epoch_batches",
     "finished_runs",
     "stopping",
