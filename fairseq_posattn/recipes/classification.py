@@ -193,7 +193,7 @@ class AskedClassification(Asked):
         test += ["--path", str(checkpoint), "--valid-subset"]
         test += [",".join(dataset.tests), *training.batches, *device, "--num-workers", "0"]
         test += ["--log-format", "json"]
-        if dataset.criterion == "sentence_classification":
+        if dataset.kind == "classification":  # whose criterions say what was predicted
             test += ["--results-path", str(folder)]
         steps = [
             Step("train", tuple(train), log=folder / "train.log", done=folder / "trained"),

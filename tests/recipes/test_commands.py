@@ -326,6 +326,25 @@ def test_flags_come_last_and_count(runs_of):
     assert train_of(run).lr == [0.25]
 
 
+@pytest.mark.parametrize(
+    "name, keeps",
+    [
+        ("mpsan/table1_sst", True),
+        ("mpsan/table7_sick", True),
+        ("da_transformer/figure3_ratings", True),
+        ("mtsa/table4_roles", False),
+        ("da_transformer/table5_mind", False),
+    ],
+)
+def test_what_is_predicted_of_texts_is_kept(runs_of, name, keeps):
+    """Classes and numbers: of these tables compare the examples, not runs alone."""
+    for run in runs_of(name):
+        if run.steps[0].name == "train":
+            words = list(step_of(run, "test").command)
+            assert ("--results-path" in words) is keeps
+            assert not keeps or words[words.index("--results-path") + 1] == str(run.folder)
+
+
 def test_runs_are_rows_seeds_and_folds(runs_of):
     """With the first seed of all first; a cross validation has a run for each fold."""
     names = [run.name for run in runs_of("mpsan/table6_sentences", "--rows", "mpsan,disan")]
