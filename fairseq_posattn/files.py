@@ -21,6 +21,8 @@ from fairseq_posattn.errors import UsageError
 
 StrPath = str | os.PathLike[str]
 
+NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP)  # as some network file systems have it
+
 
 @contextmanager
 def writing(path: StrPath, *, binary: bool = False) -> Iterator[IO[Any]]:
@@ -130,7 +132,7 @@ def _open_part(part: str, existing: os.stat_result | None) -> int:
     while True:
         descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o666)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)  # waits for another writer of the same file
+            lock(descriptor)  # waits for another writer of the same file
             with suppress(FileNotFoundError):  # that one has finished or given up: once more
                 if os.path.samestat(os.fstat(descriptor), os.stat(part)):
                     os.ftruncate(descriptor, 0)
@@ -143,6 +145,15 @@ def _open_part(part: str, existing: os.stat_result | None) -> int:
             os.close(descriptor)
             raise
         os.close(descriptor)
+
+
+def lock(descriptor: int) -> None:
+    """Wait until no other process has the file's lock; where there are no locks, go without."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise
 
 
 def _file(descriptor: int, binary: bool) -> IO[Any]:

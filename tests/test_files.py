@@ -1,6 +1,8 @@
 """Files that are whole or not there, whatever the name stands for."""
 
 import argparse
+import errno
+import fcntl
 import os
 import resource
 import stat
@@ -208,3 +210,13 @@ def test_writers_of_one_file_take_turns(tmp_path):
     assert seen == ["first"]
     assert path.read_text() == "second"
     assert os.listdir(tmp_path) == ["text"]
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])
+def test_a_file_system_without_locks_does(number, tmp_path, monkeypatch):
+    def refuse(descriptor, operation):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    write_text(tmp_path / "file", "all of it")
+    assert (tmp_path / "file").read_text() == "all of it"

@@ -5,8 +5,6 @@ the archive and puts the folder in its place.
 """
 
 import bz2
-import contextlib
-import fcntl
 import gzip
 import logging
 import lzma
@@ -19,6 +17,7 @@ import zlib
 from fairseq import file_utils
 
 from fairseq_posattn.errors import UsageError
+from fairseq_posattn.files import lock
 from fairseq_posattn.mends.patching import instead
 from fairseq_posattn.preparation.pipeline.archives import Header
 
@@ -57,8 +56,7 @@ def unpacked(path):
     """The folder with what an archive holds, unpacked unless it has been since it was changed."""
     folder = f"{path}.unpacked"
     with open(path, "rb") as locked:
-        with contextlib.suppress(OSError):  # where the file system has no locks
-            fcntl.flock(locked, fcntl.LOCK_EX)
+        lock(locked.fileno())
         if not os.path.isdir(folder) or os.path.getmtime(folder) < os.path.getmtime(path):
             _unpack_into(folder, path)
     return folder

@@ -3,15 +3,14 @@
 import queue
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
-
-from filelock import FileLock, Timeout
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.files import write_text
+from fairseq_posattn.preparation.pipeline.locking import locked
 from fairseq_posattn.recipes import results
 from fairseq_posattn.recipes.earlier_runs import adopt, go_on
 from fairseq_posattn.recipes.processes import Processes, Stopped
@@ -112,24 +111,17 @@ class Runner:
             if not self._averages and run.result.exists():
                 _forget(run.folder, "checkpoint_[0-9]*.pt")  # there are many runs
 
-    @contextmanager
-    def _locked(self, folder: Path, name: str) -> Iterator[None]:
-        """With the folder's lock: of two runs of one model the second waits."""
-        lock = FileLock(folder / ".lock")
-        waiting = False
-        while not lock.is_locked:
-            try:
-                lock.acquire(timeout=1)
-            except Timeout:
-                if self._processes.stopping:
-                    raise Stopped from None
-                if not waiting:
-                    self.say(f"{name}: waiting for another run that is at work in {folder}")
-                waiting = True
-        try:
-            yield
-        finally:
-            lock.release()
+    def _locked(self, folder: Path, name: str) -> AbstractContextManager[None]:
+        """The folder's lock: of two runs of one model the second waits."""
+
+        def tell(text: str) -> None:
+            self.say(f"{name}: {text}")
+
+        def meanwhile() -> None:
+            if self._processes.stopping:
+                raise Stopped
+
+        return locked(folder / ".lock", folder, tell, meanwhile)
 
     def _is_wanted(self, step: Step, run: Run) -> bool:
         done = step.done is not None and step.done.exists()

@@ -1,31 +1,39 @@
 """One run at a time: a second one waits until the first ends, however that ends."""
 
-import errno
 from contextlib import contextmanager
 
 from filelock import FileLock, Timeout
 
+from fairseq_posattn.files import NO_LOCKS
 from fairseq_posattn.preparation.pipeline.progress import say
 
-NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP)  # as some network file systems have it
+PATIENCE = 1  # seconds between two calls of ``meanwhile``
 
 
 @contextmanager
-def locked(path, work):
-    """Hold the lock file ``path``.
+def locked(path, work, tell=None, meanwhile=lambda: None):
+    """Hold the lock file ``path``; where the file system has no locks, go without.
 
     Args:
         work: what the other run is at work on, to say so while this one waits.
+        tell: says it; None: as preparation does.
+        meanwhile: called again and again while this one waits; may raise to give up.
     """
-    lock = FileLock(path)
-    try:
-        lock.acquire(blocking=False)
-    except Timeout:
-        say(f"waiting for the run that is at work on {work}")
-        lock.acquire()
-    except OSError as error:
-        if error.errno not in NO_LOCKS:
-            raise
+    lock, waiting = FileLock(path), False
+    while not lock.is_locked:
+        try:
+            lock.acquire(timeout=PATIENCE)
+        except Timeout:
+            meanwhile()
+            if not waiting:
+                (tell or say)(f"waiting for another run that is at work on {work}")
+            waiting = True
+        except NotImplementedError:  # of filelock's older versions
+            break
+        except OSError as error:
+            if error.errno not in NO_LOCKS:
+                raise
+            break
     try:
         yield
     finally:

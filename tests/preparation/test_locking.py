@@ -1,0 +1,55 @@
+import errno
+import fcntl
+import os
+import threading
+
+import pytest
+
+from fairseq_posattn.preparation.pipeline.locking import locked
+
+
+def test_a_second_run_waits_and_says_so_once(tmp_path):
+    told, ended = [], threading.Event()
+
+    def second():
+        with locked(tmp_path / ".lock", "it", tell=told.append, meanwhile=looked.set):
+            assert ended.is_set()
+            told.append("done")
+
+    looked = threading.Event()
+    with locked(tmp_path / ".lock", "it"):
+        thread = threading.Thread(target=second)
+        thread.start()
+        for _ in range(2):
+            assert looked.wait(60)
+            looked.clear()
+        ended.set()
+    thread.join()
+    assert told == ["waiting for another run that is at work on it", "done"]
+
+
+def test_a_second_run_may_give_up(tmp_path):
+    def give_up():
+        raise KeyboardInterrupt
+
+    with (
+        locked(tmp_path / ".lock", "it"),
+        pytest.raises(KeyboardInterrupt),
+        locked(tmp_path / ".lock", "it", meanwhile=give_up),
+    ):
+        pytest.fail("it had the lock")
+    with locked(tmp_path / ".lock", "it", meanwhile=give_up):
+        pass
+
+
+@pytest.mark.filterwarnings("ignore:flock not supported")
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])
+def test_a_file_system_without_locks_does(number, tmp_path, monkeypatch):
+    def refuse(descriptor, operation):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    for _ in range(2):
+        with locked(tmp_path / ".lock", "it"):
+            entered = True
+    assert entered
