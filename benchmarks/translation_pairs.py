@@ -37,6 +37,14 @@ class Pair:
     target_length: int
 
 
+def _size(features, ffn, heads):
+    return " ".join(
+        f"--{side}-embed-dim {features} --{side}-ffn-embed-dim {ffn} "
+        f"--{side}-attention-heads {heads}"
+        for side in ("encoder", "decoder")
+    )
+
+
 EMBEDDINGS = "--share-all-embeddings"
 DROPOUTS = "--attention-dropout 0.1 --activation-dropout 0.1"
 NORMS_BEFORE = "--encoder-normalize-before --decoder-normalize-before"
@@ -45,15 +53,20 @@ PAIRS = {
         "transformer_iwslt_de_en", f"--dropout 0.3 {NORMS_BEFORE}", 10152, 32, 26, 26
     ),
     "dman_wmt_en_de": Pair("transformer", f"--dropout 0.1 {NORMS_BEFORE}", 37000, 16, 30, 30),
+    "dman_wmt_en_de_big": Pair(
+        "transformer",
+        f"--dropout 0.3 {NORMS_BEFORE} " + _size(1024, 4096, 16),
+        37000,
+        16,
+        30,
+        30,
+    ),
     "dman_summarization": Pair(
         "transformer",
         "--dropout 0.1 --layernorm-embedding --activation-fn gelu "
         "--max-source-positions 512 --max-target-positions 512 "
-        + " ".join(
-            f"--{side}-embed-dim 768 --{side}-ffn-embed-dim 3072 --{side}-attention-heads 12 "
-            f"--{side}-learned-pos"
-            for side in ("encoder", "decoder")
-        ),
+        + _size(768, 3072, 12)
+        + " --encoder-learned-pos --decoder-learned-pos",
         32000,
         2,
         512,
