@@ -14,10 +14,10 @@ COUNTERS = ("best", "num_runs")
 
 
 def validations_without_progress():
-    return getattr(_early_stopping(), "num_runs", 0)
+    return getattr(early_stopping(), "num_runs", 0)
 
 
-def _early_stopping():
+def early_stopping():
     """The function with the attributes; None where no training runs."""
     return getattr(training_loop(), "should_stop_early", None)
 
@@ -25,9 +25,9 @@ def _early_stopping():
 @around(Trainer, "save_checkpoint")
 def _save_count(save_checkpoint, self, filename, extra_state):
     counters = {
-        name: getattr(_early_stopping(), name)
+        name: getattr(early_stopping(), name)
         for name in COUNTERS
-        if hasattr(_early_stopping(), name)
+        if hasattr(early_stopping(), name)
     }
     return save_checkpoint(self, filename, {**extra_state, "early_stopping": counters})
 
@@ -37,5 +37,5 @@ def _load_count(load_checkpoint, cfg, trainer, **kwargs):
     extra_state, epoch_itr = load_checkpoint(cfg, trainer, **kwargs)
     if extra_state and not (cfg.reset_optimizer or cfg.reset_meters):  # as for the best loss
         for name, value in extra_state.get("early_stopping", {}).items():
-            setattr(_early_stopping(), name, value)
+            setattr(early_stopping(), name, value)
     return extra_state, epoch_itr

@@ -7,18 +7,14 @@ and ends too early.
 
 from fairseq import checkpoint_utils
 
-from fairseq_posattn.mends.command_loops import training_loop
 from fairseq_posattn.mends.patching import around
-from fairseq_posattn.mends.patience import COUNTERS
+from fairseq_posattn.mends.patience import COUNTERS, early_stopping
 
 
 @around(checkpoint_utils, "load_checkpoint")
 def _forget_the_last_training(load_checkpoint, cfg, trainer, **kwargs):
     """Each training loads once, before all else, though there be nothing to load."""
-    for function in (
-        checkpoint_utils.save_checkpoint,
-        getattr(training_loop(), "should_stop_early", None),
-    ):
+    for function in (checkpoint_utils.save_checkpoint, early_stopping()):
         for name in COUNTERS:
             if hasattr(function, name):
                 delattr(function, name)
