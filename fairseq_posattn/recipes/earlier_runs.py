@@ -2,14 +2,17 @@
 
 import re
 import shutil
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
+from fairseq_posattn.recipes import prepared_data
 from fairseq_posattn.recipes.results import read
 from fairseq_posattn.recipes.runs import Run, Say, schedule_to_the_end
 
 LAST = "checkpoint_last.pt"
+
+Locked = Callable[[Path], AbstractContextManager[None]]
 
 
 def adopt(run: Run, say: Say) -> None:
@@ -25,10 +28,13 @@ def adopt(run: Run, say: Say) -> None:
                 return
 
 
-def go_on(run: Run, say: Say) -> None:
+def go_on(run: Run, say: Say, locked: Locked) -> None:
     """Copy the checkpoints and the log of the longest run that is this one, but shorter.
 
     Where it would not be as if this one had been trained alone, it is told, and nothing copied.
+
+    Args:
+        locked: holds the lock of a run's folder: one that is being trained is waited for.
     """
     ours, length = _without_length(run.settings)
     found = []
@@ -46,19 +52,21 @@ def go_on(run: Run, say: Say) -> None:
         return
     _, seed = max(lasting)
     say(f"goes on from {seed / LAST}")
-    # The last one last: where it is, all are.
-    checkpoints = sorted(seed.glob("checkpoint*.pt"), key=lambda path: path.name == LAST)
-    for path in [*seed.glob("train.log"), *checkpoints]:
-        shutil.copyfile(path, run.folder / f"{path.name}.part")
-        (run.folder / f"{path.name}.part").rename(run.folder / path.name)
+    with locked(seed):
+        # The last one last: where it is, all are.
+        checkpoints = sorted(seed.glob("checkpoint*.pt"), key=lambda path: path.name == LAST)
+        for path in [*seed.glob("train.log"), *checkpoints]:
+            shutil.copyfile(path, run.folder / f"{path.name}.part")
+            (run.folder / f"{path.name}.part").rename(run.folder / path.name)
 
 
 def _siblings(run: Run) -> Iterable[tuple[Path, list[str]]]:
-    """The other folders of this seed, of any row, and their settings."""
+    """The other folders of this seed and data, of any row, and their settings."""
     for path in sorted(run.folder.parents[1].glob(f"*/{run.folder.name}/settings")):
-        settings = [line.rstrip() for line in read(path).splitlines()]
-        if path.parent != run.folder and any(line.startswith("train ") for line in settings):
-            yield path.parent, settings
+        seed, settings = path.parent, [line.rstrip() for line in read(path).splitlines()]
+        is_trained = any(line.startswith("train ") for line in settings)
+        if seed != run.folder and is_trained and prepared_data.is_same(run, seed):
+            yield seed, settings
 
 
 def _without_length(settings: Sequence[str]) -> tuple[list[str], int]:

@@ -6,12 +6,13 @@ import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.files import write_text
 from fairseq_posattn.preparation.pipeline.locking import locked
-from fairseq_posattn.recipes import results
+from fairseq_posattn.recipes import prepared_data, results
 from fairseq_posattn.recipes.earlier_runs import adopt, go_on
 from fairseq_posattn.recipes.processes import Processes, Stopped
 from fairseq_posattn.recipes.progress import GenerationProgress, Progress
@@ -91,14 +92,15 @@ class Runner:
     def _run_one(self, name: str, run: Run, device: Mapping[str, str], progress: Progress) -> None:
         adopt(run, self.say)
         run.folder.mkdir(parents=True, exist_ok=True)
-        with self._locked(run.folder, name):
+        with self._locked(name, run.folder):
+            prepared_data.require_same(run)
             wanted = [step for step in run.steps if self._is_wanted(step, run)]
             if not wanted:
                 progress.skip()
                 self.say(f"{name} is finished: {run.folder}")
                 return
             self.say(f"{name}: in {run.folder}")
-            self._begin(run, trains=any(step.name == "train" for step in wanted))
+            self._begin(name, run, trains=any(step.name == "train" for step in wanted))
             for step in wanted:
                 if step.needs is not None and not step.needs.exists():
                     before = "train,average" if step.needs.name == "average.pt" else "train"
@@ -111,7 +113,7 @@ class Runner:
             if not self._averages and run.result.exists():
                 _forget(run.folder, "checkpoint_[0-9]*.pt")  # there are many runs
 
-    def _locked(self, folder: Path, name: str) -> AbstractContextManager[None]:
+    def _locked(self, name: str, folder: Path) -> AbstractContextManager[None]:
         """The folder's lock: of two runs of one model the second waits."""
 
         def tell(text: str) -> None:
@@ -131,12 +133,13 @@ class Runner:
             return step.is_among(self._steps)
         return not done and not run.result.exists()
 
-    def _begin(self, run: Run, trains: bool) -> None:
+    def _begin(self, name: str, run: Run, trains: bool) -> None:
         settings = run.folder / "settings"
         if not settings.exists():
+            prepared_data.keep(run)
             write_text(settings, "".join(f"{line}\n" for line in run.settings))
         if trains and not (run.folder / "checkpoint_last.pt").exists():
-            go_on(run, self.say)
+            go_on(run, self.say, partial(self._locked, name))
 
     def _run_step(
         self, name: str, run: Run, step: Step, device: Mapping[str, str], progress: Progress

@@ -65,6 +65,11 @@ def test_tiny_form_on_each_kind_of_data(recipe_run, run, environment, user_dir, 
     assert "fairseq-" not in second
     assert table_of(second) == table_of(printed)
 
+    with open(tmp_path / "data" / "sick" / "input0" / "dict.txt", "a") as dictionary:
+        dictionary.write("another 1\n")
+    replaced = recipe_run(*arguments, refused=True)
+    assert "/seed1 was begun with other data than there is in " in replaced
+
     (result,) = results(tmp_path / "trec")
     (checkpoint,) = tmp_path.glob("trec/*/seed1/checkpoint_best.pt")
     words = shlex.split(result["settings"]["train"])

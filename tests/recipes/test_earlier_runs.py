@@ -1,7 +1,11 @@
 """Runs that go on where a shorter one ended, where that is as if they had been trained alone."""
 
+from contextlib import contextmanager
+from dataclasses import replace
+
 import pytest
 
+from fairseq_posattn.recipes import prepared_data
 from fairseq_posattn.recipes.earlier_runs import adopt, go_on
 from fairseq_posattn.recipes.runs import Run
 
@@ -12,7 +16,7 @@ FIXED = "--lr-scheduler inverse_sqrt --lr 1e-3"
 def went_on(tmp_path):
     """What a run of 200 updates says and has, beside runs of the lengths and files given."""
 
-    def went_on(flags, earlier, own_flags=None):
+    def went_on(flags, earlier, own_flags=None, after_waiting=""):
         for length, files in earlier.items():
             folder = tmp_path / f"model-{length}" / "seed1"
             folder.mkdir(parents=True)
@@ -24,7 +28,16 @@ def went_on(tmp_path):
         run = Run("model", tmp_path / "model-200" / "seed1", own, ())
         run.folder.mkdir(parents=True)
         said = []
-        go_on(run, said.append)
+
+        @contextmanager
+        def locked(folder):
+            """Before the lock is had, and once it is free, another run trains there."""
+            last = folder / "checkpoint_last.pt"
+            last.write_text(after_waiting or last.read_text())
+            yield
+            last.write_text("torn")
+
+        go_on(run, said.append, locked)
         return said, {path.name: path.read_text() for path in run.folder.iterdir()}
 
     return went_on
@@ -38,6 +51,11 @@ def test_it_goes_on_from_the_longest_that_is_shorter(went_on):
     (said,), files = went_on(FIXED, {50: FILES, 150: FILES, 300: FILES})
     assert said.startswith("goes on from ") and said.endswith("model-150/seed1/checkpoint_last.pt")
     assert files == {name: f"{name} of 150" for name in FILES[:3]}
+
+
+def test_one_that_is_being_trained_is_waited_for(went_on):
+    _, files = went_on(FIXED, {150: FILES}, after_waiting="of update 150")
+    assert files["checkpoint_last.pt"] == "of update 150"
 
 
 def test_the_longest_that_has_its_last_checkpoint(went_on):
@@ -81,6 +99,26 @@ def test_a_schedule_that_does_not(went_on, schedule):
 
 def test_other_runs_are_none_of_its_business(went_on):
     assert went_on(FIXED, {150: FILES}, FIXED.replace("1e-3", "2e-3")) == ([], {})
+
+
+def test_a_run_on_other_data_is_none_of_its_business(tmp_path):
+    """What was prepared anew is at the same place, so the settings are the same."""
+    data, older = tmp_path / "data", tmp_path / "older" / "seed1"
+    data.mkdir()
+    (data / "dict.de.txt").write_text("Hund 1\n")
+    settings = (f"data {data}", "train --lr 1")
+    run = Run("model", older, settings, ())
+    older.mkdir(parents=True)
+    prepared_data.keep(run)
+    (older / "settings").write_text("".join(f"{line}\n" for line in settings))
+    newer = replace(run, folder=tmp_path / "newer" / "seed1")
+
+    (data / "dict.de.txt").write_text("Haus 1\n")
+    adopt(newer, print)
+    assert older.exists() and not newer.folder.exists()
+    (data / "dict.de.txt").write_text("Hund 1\n")
+    adopt(newer, print)
+    assert newer.folder.exists() and not older.exists()
 
 
 def test_of_two_recipes_one_takes_a_run_over(tmp_path):
