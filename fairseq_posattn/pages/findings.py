@@ -42,6 +42,8 @@ VERDICTS = {
     "undecided": "within chance",
     "not tested": "not tested",
 }
+# Data sets: of fewer, no difference could have p < SIGNIFICANT.
+FEWEST = 6
 
 
 @dataclass(frozen=True)
@@ -184,8 +186,28 @@ def beside_plain_attention(results: Results) -> str:
             metric = NAMES.get(one.metric, one.metric)
             name = metric if data == family else f"{data}, {metric}"
             lines.append(f"| {name} | {one.plain} | {' | '.join(cells)} | {counts} |")
+        lines += _over_data_sets(members, columns)
         texts.append("\n".join(lines))
     return "\n\n".join(texts)
+
+
+def _over_data_sets(members: Sequence[Finding], columns: Sequence[str]) -> Iterator[str]:
+    """Of each metric the mean differences, tested over data sets, where there are enough."""
+    from scipy.stats import wilcoxon  # only here: it takes a second
+
+    for metric in dict.fromkeys(one.metric for one in members):
+        measured = [one for one in members if one.metric == metric]
+        count = len({one.data for one in measured})
+        if count < FEWEST:
+            continue
+        cells = []
+        for mechanism in columns:
+            found = [one.difference for one in measured if one.mechanism == mechanism]
+            whole = len(found) == count
+            p = float(wilcoxon(found).pvalue) if whole else 1.0
+            cells.append(difference(fmean(found), p, metric) if whole else "")
+        name = f"mean {NAMES.get(metric, metric)}"
+        yield f"| {name} |  | {' | '.join(cells)} | {count} data sets |"
 
 
 def claims(results: Results) -> str:

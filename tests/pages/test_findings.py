@@ -122,6 +122,28 @@ def test_the_page_tells_all_of_it(results_of):
     )
 
 
+@pytest.mark.parametrize("count", [5, 6])
+def test_means_are_tested_over_data_sets(results_of, count):
+    """By Wilcoxon's exact test: p is 2 of 64 where all gain, 54 of 64 with ranks 1, 3, 5 against 2, 4, 6."""
+    rows = [
+        row(name, score, data=f"set {number}")
+        for number in range(count)
+        for name, score in (
+            ("transformer", 50),
+            ("mpsan", 51 + number / 2),
+            ("mtsa", 50.1 + number if number % 2 else 49 - number),
+            *([("dman", 60)] if number else []),
+        )
+    ]
+    rows += [row(name, 0.5, data="sick", metric="pearson") for name in ("transformer", "mpsan")]
+    *_, last = findings.beside_plain_attention(results_of(*rows)).splitlines()
+    if count == 6:
+        means = "**+2.25** (p = 0.031) | +0.05 (p = 0.84) | "
+        assert last == f"| mean accuracy |  | {means} | 6 data sets |"
+    else:
+        assert last.startswith("| sick, pearson |")
+
+
 def test_runs_without_spread_are_not_tested(results_of):
     """Their other metric is, which the page does not have."""
     metrics = {"accuracy": None, "macro_f1": None}
