@@ -34,7 +34,7 @@ def print_tables(recipe: Recipe, rows: Sequence[TableRow]) -> None:
 def _print_generation(rows: Sequence[TableRow]) -> None:
     certainty = [head for head in CERTAINTY if any(CERTAINTY[head] in row for row in rows)]
     lines = [["row", "paper", "ours", *certainty, *_rate_head(rows), "runs", "parameters"]]
-    for row in rows:
+    for row in _with_numbers(rows):
         metrics = list(row["paper"])
         numbers = [ours(row["scores"][name], name) for name in metrics if name in row["scores"]]
         lines.append(
@@ -82,7 +82,7 @@ def _print_dataset(title: str, rows: Sequence[TableRow]) -> None:
     for metric in metrics:
         header += [*_columns(metric, has_paper), *certainty[metric]]
     lines = [[*header, *_rate_head(rows), "runs", "parameters"]]
-    for row in rows:
+    for row in _with_numbers(rows):
         line = [row["row"]]
         for metric in metrics:
             if has_paper:
@@ -99,6 +99,15 @@ def _print_dataset(title: str, rows: Sequence[TableRow]) -> None:
         lines.append([*line, *(_rate(row) for _ in _rate_head(rows)), str(runs), size])
     _print_lines(title, lines)
     _explain(rows)
+
+
+def _with_numbers(rows: Sequence[TableRow]) -> Sequence[TableRow]:
+    """Those of which the paper or a run of ours has a number; all, if none has."""
+
+    def has_numbers(row: TableRow) -> bool:
+        return "seeds" in row or any(number is not None for number in row["paper"].values())
+
+    return [row for row in rows if has_numbers(row)] or rows
 
 
 def _of(row: TableRow, key: str) -> dict[str, Any]:

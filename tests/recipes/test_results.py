@@ -238,7 +238,6 @@ def test_a_table_of_translations(translated, tmp_path, capsys):
         ["row", "paper", "ours", "runs", "parameters"],
         # the deviation of 41.23 and 43.23 is the square root of 2
         ["ours", "42.10 18.50", "42.23 ± 1.41 18.00 ± 0.00", "2", "1,234,567"],
-        ["not run", "- -", "-", "0", "-"],
     ]
     ours, not_run = rows
     assert ours["scores"] == {"rouge1": [41.23, 43.23], "rouge2": [18.0, 18.0]}
@@ -277,6 +276,15 @@ def test_a_table_of_several_runs_tells_how_certain_it_is(translated, tmp_path, c
     assert "\nDMAN: rouge1 p = 0.001\n" in printed
 
 
+def test_nothing_was_run_of_what_nobody_published(tmp_path, capsys):
+    recipe = RECIPES["multi30k/mechanisms"]
+    entry = Entry(recipe.title, "not run", ("bleu",), ("-",), tmp_path / "no")
+    print_tables(recipe, make_rows(recipe, [entry], "command", recipe.title))
+    printed = capsys.readouterr().out
+    assert cells(printed)[1:] == [["not run", "-", "-", "0"]]
+    assert "nothing was run yet" in printed
+
+
 def test_a_table_of_classifiers(classified, tmp_path, capsys):
     """Mean, sample deviation and best of two seeds; the best error is the lowest."""
     folder = with_seeds(classified, {"accuracy": 80, "mse": 0.5}, {"accuracy": 83, "mse": 0.25})
@@ -285,6 +293,7 @@ def test_a_table_of_classifiers(classified, tmp_path, capsys):
     entries = [
         Entry(title, "ours", metrics, ("94.8±0.2", "-"), folder),
         Entry(title, "not run", metrics, ("-", "0.3"), tmp_path / "no"),
+        Entry(title, "unknown", metrics, ("-", "-"), tmp_path / "no"),
     ]
     rows = make_rows(recipe, entries, "command", recipe.title)
     print_tables(recipe, rows)
