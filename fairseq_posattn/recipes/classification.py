@@ -9,6 +9,7 @@ from fairseq_posattn.errors import UsageError
 from fairseq_posattn.recipes.asked import KEPT, LOGGED, PLUGIN, Asked, Entry, choose
 from fairseq_posattn.recipes.devices import gpus_here
 from fairseq_posattn.recipes.options import Options
+from fairseq_posattn.recipes.prepared_data import VECTORS
 from fairseq_posattn.recipes.recipe import (
     MEASURED_COSTS,
     ClassificationRecipe,
@@ -65,7 +66,7 @@ class AskedClassification(Asked):
                     mend = f"{shlex.join(self._prepare(dataset))} --source FOLDER"
                 raise UsageError(f"there is no data in {missing}; to make it: {mend}")
             if self._features(dataset) is None:
-                say(f"{dataset.name} has no glove.txt: its word vectors start at random")
+                say(f"{dataset.name} has no {VECTORS}: its word vectors start at random")
 
     def _missing(self, dataset: Dataset) -> Path | None:
         """The first thing that is; None if all is there."""
@@ -82,7 +83,7 @@ class AskedClassification(Asked):
 
     def _features(self, dataset: Dataset) -> int | None:
         """Of the word vectors beside a data set; before it is there, of those that will be."""
-        vectors = self.data / dataset.name / "glove.txt"
+        vectors = self._vectors_file(dataset)
         if vectors.exists():
             with open(vectors, encoding="utf-8") as lines:
                 return int(lines.readline().split()[1])
@@ -238,8 +239,12 @@ class AskedClassification(Asked):
         features = self._features(dataset)
         if features is None:
             return ["--encoder-embed-dim", str(dataset.features)]
-        path = str(self.data / dataset.name / "glove.txt")
+        path = str(self._vectors_file(dataset))
         return ["--encoder-embed-path", path, "--encoder-embed-dim", str(features)]
+
+    def _vectors_file(self, dataset: Dataset) -> Path:
+        """Folds share it."""
+        return self.data / dataset.name / VECTORS
 
     def entries(self) -> Iterator[Entry]:
         """One table for each data set."""

@@ -10,7 +10,7 @@ from fairseq_posattn.files import write_text
 from fairseq_posattn.recipes.runs import Run
 
 KEPT = "data-fingerprint"  # in a run's folder; runs of before have none
-VECTORS = "glove.txt"
+VECTORS = "glove.txt"  # of words, beside what is binarised
 
 
 def keep(run: Run) -> None:
