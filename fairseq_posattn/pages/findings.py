@@ -1,7 +1,8 @@
-"""What was found: each paper's mechanism beside plain attention, here and in its paper."""
+"""What was found: the papers' mechanisms and their peers beside plain attention; their claims."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import fmean
 
 from fairseq_posattn.pages.results import Results
@@ -36,6 +37,18 @@ MECHANISMS = {
     "dman": "DMAN",
     "dman (text)": "DMAN (text)",
 }
+# What the papers compare them with, likewise.
+PEERS = {
+    "rpr": "RPR",
+    "transformer_xl": "Transformer-XL",
+    "transformer-xl": "Transformer-XL",
+    "multi_head": "multi-head",
+    "bilstm": "Bi-LSTM",
+    "bi-lstm": "Bi-LSTM",
+    "cnn": "CNN",
+    "multi-cnn": "CNN",
+    "transformer_without_positions": "no positions",
+}
 VERDICTS = {
     "better": "better than plain attention",
     "worse": "worse than plain attention",
@@ -48,10 +61,10 @@ FEWEST = 6
 
 @dataclass(frozen=True)
 class Finding:
-    """A mechanism beside plain attention, as we measured it.
+    """A mechanism, or a peer, beside plain attention, as we measured it.
 
     Attributes:
-        mechanism: by the paper's name.
+        mechanism: by its name in :data:`MECHANISMS` or :data:`PEERS`.
         family, data: the title of the table in two parts; the second is what was measured on.
         metric: the first of the table.
         plain: what plain attention has, as it is shown.
@@ -96,20 +109,20 @@ class Finding:
         return counted(self.tested) if self.tested else f"{self.runs} run{'s' * (self.runs > 1)}"
 
 
-def find(results: Results) -> list[Finding]:
-    """All that tables with a row of plain attention have to say of the papers' mechanisms.
+def find(results: Results, names: Mapping[str, str] = MECHANISMS) -> list[Finding]:
+    """All that tables with a row of plain attention have to say of some models, by their names.
 
     Tables may share models: what two of them say alike is said once.
     """
     found: dict[tuple[object, ...], Finding] = {}
     for table in tables_of(results):
-        for one in _of_table(table, results):
+        for one in _of_table(table, results, names):
             alike = one.mechanism, one.data, one.metric, one.plain, one.difference, one.runs
             found.setdefault(alike, one)
     return list(found.values())
 
 
-def _of_table(table: Table, results: Results) -> Iterator[Finding]:
+def _of_table(table: Table, results: Results, names: Mapping[str, str]) -> Iterator[Finding]:
     rows = {entry.row: results.rows.get((table.title, entry.row)) for entry in table.entries}
     first = baseline_of(list(rows))
     plain = rows[first]
@@ -119,7 +132,7 @@ def _of_table(table: Table, results: Results) -> Iterator[Finding]:
     family, _, data = table.title.rpartition(": ")
     for name, row in rows.items():
         # Rows of other data, of other settings for one, are no comparison.
-        if row and name.lower() in MECHANISMS and row["data"] == plain["data"]:
+        if row and name.lower() in names and row["data"] == plain["data"]:
             scores, theirs = (one["scores"].get(metric, []) for one in (row, plain))
             if not (scores and theirs):
                 continue
@@ -129,7 +142,7 @@ def _of_table(table: Table, results: Results) -> Iterator[Finding]:
             if tested:  # of folds, the difference on all their sentences together
                 gained = tested["metrics"][metric]["difference"]
             yield Finding(
-                mechanism=MECHANISMS[name.lower()],
+                mechanism=names[name.lower()],
                 family=family or data,
                 data=data,
                 metric=metric,
@@ -147,7 +160,7 @@ def in_short(results: Results) -> str:
     """Of each mechanism where it helps; then how many differences chance alone would show."""
     found = find(results)
     lines = []
-    for mechanism in _mechanisms(found):
+    for mechanism in _columns(found, MECHANISMS):
         parts = []
         for verdict, words in VERDICTS.items():
             where = dict.fromkeys(  # what several tables measured on alike is named once
@@ -167,13 +180,13 @@ def in_short(results: Results) -> str:
     return "\n".join(lines)
 
 
-def beside_plain_attention(results: Results) -> str:
+def beside_plain_attention(results: Results, names: Mapping[str, str] = MECHANISMS) -> str:
     """The differences, a table for each family of tables."""
-    found = find(results)
+    found = find(results, names)
     texts = []
     for family in dict.fromkeys(one.family for one in found):
         members = [one for one in found if one.family == family]
-        columns = _mechanisms(members)
+        columns = _columns(members, names)
         lines = [
             f"| {family} | plain attention | {' | '.join(columns)} | n |",
             f"|---|---:|{'---:|' * len(columns)}---|",
@@ -239,6 +252,7 @@ def claims(results: Results) -> str:
 PLACES: dict[str, Callable[[Results], str]] = {
     "findings in short": in_short,
     "findings": beside_plain_attention,
+    "findings of the peers": partial(beside_plain_attention, names=PEERS),
     "findings of the papers": claims,
 }
 
@@ -259,10 +273,10 @@ def _told(one: Finding, among_others: bool) -> str:
     return f"{told} ({one.models})" if among_others else told
 
 
-def _mechanisms(found: Sequence[Finding]) -> list[str]:
-    """Those that there are, in one order everywhere."""
+def _columns(found: Sequence[Finding], names: Mapping[str, str]) -> list[str]:
+    """The mechanisms that there are, in one order everywhere."""
     there = {one.mechanism for one in found}
-    return [name for name in dict.fromkeys(MECHANISMS.values()) if name in there]
+    return [name for name in dict.fromkeys(names.values()) if name in there]
 
 
 def _published(entry: Entry) -> float | None:

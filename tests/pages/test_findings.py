@@ -144,6 +144,23 @@ def test_means_are_tested_over_data_sets(results_of, count):
         assert last.startswith("| sick, pearson |")
 
 
+def test_peers_have_a_place_of_their_own(results_of):
+    """Two tables may call one by two names."""
+    rows = [row("transformer", 90), row("mpsan", 95), row("bilstm", 91), row("rpr", 92)]
+    other = [{**one, "table": "Roles: ewt"} for one in (row("Multi-head", 50), row("Bi-LSTM", 53))]
+    results = results_of(*rows, *other)
+    assert findings.PLACES["findings of the peers"](results).splitlines() == [
+        "| Roles | plain attention | Bi-LSTM | n |",
+        "|---|---:|---:|---|",
+        "| ewt, accuracy | 50.00 | +3.00 (not tested) | 1 run |",
+        "",
+        f"| {FAMILY} | plain attention | RPR | Bi-LSTM | n |",
+        "|---|---:|---:|---:|---|",
+        "| trec, accuracy | 90.00 | +2.00 (not tested) | +1.00 (not tested) | 1 run |",
+    ]
+    assert [one.mechanism for one in findings.find(results)] == ["MPSAN"]
+
+
 def test_runs_without_spread_are_not_tested(results_of):
     """Their other metric is, which the page does not have."""
     metrics = {"accuracy": None, "macro_f1": None}
