@@ -62,8 +62,17 @@ def draw_kept(x: Tensor, p: float) -> Tensor:
 
 
 def draws_here(x: Tensor, p: float) -> bool:
-    """Whether :func:`draw_kept` draws: not on a GPU, nor where what is computed is recorded."""
-    return x.device.type == "cpu" and 0 < p < 1 and not is_recorded()
+    """Whether :func:`draw_kept` draws: on a CPU, where nothing is recorded nor autocast.
+
+    Autocast makes products narrower than their factors, also those of functions that know their own
+    gradients, which would meet both on the way back.
+    """
+    return (
+        x.device.type == "cpu"
+        and 0 < p < 1
+        and not is_recorded()
+        and not torch.is_autocast_enabled("cpu")
+    )
 
 
 def _scaled(kept: Tensor, x: Tensor, p: float) -> Tensor:

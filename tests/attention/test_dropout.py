@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from reference import Draws, assert_same_with_gradients, leaves
 
 from fairseq_posattn.attention.dropout import draw_kept, drop, dropped_product
+from fairseq_posattn.attention.headwise import map_heads
 
 
 @pytest.mark.parametrize("p", [0.001, 0.1, 0.3, 0.5, 0.95])
@@ -81,6 +82,17 @@ def test_a_product_of_dropped_weights(monkeypatch):
     output = dropped_product(weights, x, 0.3)
     ((_, factors),) = draws.taken
     assert_same_with_gradients(output, (weights * factors) @ x, [scores, x])
+
+
+def test_autocast_has_gradients_of_the_factors_types():
+    """PyTorch's own, where the product is narrower than what it is made of."""
+    weights, x = (torch.rand(2, 5, 5, requires_grad=True) for _ in range(2))
+    with torch.autocast("cpu", torch.bfloat16):
+        product = dropped_product(weights, x, 0.3)
+        mapped = map_heads(x.bfloat16().unsqueeze(1), torch.ones(3, 4, 5), dropout=0.3)
+    assert product.dtype == mapped.dtype == torch.bfloat16
+    (product.sum() + mapped.sum()).backward()
+    assert weights.grad.any() and x.grad.any()
 
 
 def kept_by(function):
