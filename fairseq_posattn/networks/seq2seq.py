@@ -84,7 +84,7 @@ class EmbeddingPass:
     def finish_embedding(self, x: Tensor, positions: Tensor | None) -> Tensor:
         """Words ``[B, T, C]`` and their positions to the first layer's input."""
         if positions is not None:
-            x = x + positions
+            x = x + positions.to(x.dtype)
         if self.layernorm_embedding is not None:
             x = self.layernorm_embedding(x)
         return self.dropout_module(x)

@@ -124,6 +124,24 @@ def test_a_translator_scores_as_its_checkpoint(arch, options, translator, tmp_pa
         close(found[present], expected[present])
 
 
+@pytest.mark.parametrize("options", ["shared", "options"])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+@torch.inference_mode()
+def test_a_translator_in_another_precision(dtype, options, translator, tmp_path):
+    flags = [*TINY_TRANSFORMER, *OF_TRANSFORMER[options]]
+    path, _ = translator("dman_iwslt_de_en", *flags, joined=options == "shared")
+    export(path, tmp_path / "out")
+    source, targets = sentences(7, 1, 12), sentences(9, 4, 2, seed=1)
+    expected, found = (
+        AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out", dtype=each)(
+            source, decoder_input_ids=targets
+        ).logits
+        for each in (torch.float32, dtype)
+    )
+    assert found.dtype == dtype
+    assert (found - expected).abs().max() < 0.1 * expected.abs().max()
+
+
 def test_weights_that_are_shared_stay_shared(translator, tmp_path):
     path, _ = translator("dman_iwslt_de_en", *TINY_TRANSFORMER, "--share-all-embeddings")
     export(path, tmp_path / "out")
