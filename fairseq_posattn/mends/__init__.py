@@ -37,6 +37,7 @@ NAMES = (
     "average_weights",
     "plateau",
     "patience",
+    "best_checkpoints",
     "several_trainings",
     "epoch_batches",
     "finished_runs",

@@ -4,6 +4,7 @@ fairseq (0.12.2 and fairseq-fixed 0.12.3.1) shows PyTorch's list of all weights 
 three tracebacks, and in an ensemble it does not say in which file.
 """
 
+import os
 import re
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
@@ -39,9 +40,9 @@ def _say_what_differs(load_checkpoint, self, filename, *args, **kwargs):
         if not str(error).startswith("Cannot load model parameters from checkpoint"):
             raise
         what = _difference(filename, str(error.__context__), self.task.cfg, self.cfg.model)
-        raise UsageError(
-            f"{filename} {what}; train as it was trained, or into another --save-dir"
-        ) from None
+        inside = os.path.dirname(filename) == os.path.normpath(self.cfg.checkpoint.save_dir)
+        elsewhere = ", or into another --save-dir" if inside else ""
+        raise UsageError(f"{filename} {what}; train as it was trained{elsewhere}") from None
 
 
 @around(checkpoint_utils, "load_model_ensemble_and_task")

@@ -1,7 +1,8 @@
 """Which metrics ``--best-checkpoint-metric`` may name, where that is known before training.
 
-fairseq finds out after the first epoch. Only criterions and tasks that are listed here are judged:
-others may log what they like.
+fairseq finds out after the first epoch. That the higher is the better it does not know at all: of
+accuracy it keeps the worst checkpoint, unless ``--maximize-best-checkpoint-metric`` is given. Only
+criterions and tasks that are listed here are judged: others may log what they like.
 """
 
 from collections.abc import Mapping
@@ -9,7 +10,7 @@ from collections.abc import Mapping
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.mistakes.ranges import flag
 
-ALWAYS = ("loss", "num_updates", "bsz", "wpb", "wps")  # where fairseq's tasks count words
+COUNTS = ("num_updates", "bsz", "wpb", "wps")  # where fairseq's tasks count words
 SMOOTHED = {
     "nll_loss": "",
     "ppl": "",
@@ -49,23 +50,33 @@ TASKS = {
     "sequence_tagging": {},
     "news_recommendation": {},
 }
+# Of these the lower is the better, of the others above the higher.
+LOWER = {"loss", "nll_loss", "ppl", "alignment_loss", "mha_reg_loss", "ffn_reg_loss"}
+LOWER |= {"mse", "rmse", "mae", "skipped"}
 
 
 def check_metric(settings: Mapping):
-    """Raise a :class:`UsageError` for a metric that validation will not have."""
+    """Raise a :class:`UsageError` for a metric that validation will not have, or upside down."""
     wanted = settings.get("best_checkpoint_metric")
     criterion, task = settings.get("criterion"), settings.get("task")
-    if wanted in (None, *ALWAYS) or criterion not in METRICS or task not in TASKS:
+    if wanted in (None, *COUNTS) or criterion not in METRICS or task not in TASKS:
         return
-    known = METRICS[criterion] | TASKS[task]
+    known = {"loss": "", **METRICS[criterion], **TASKS[task]}
     if wanted not in known:
-        had = ("loss", *(name for name, needed in known.items() if _given(settings, needed)))
+        had = (name for name, needed in known.items() if _given(settings, needed))
         raise UsageError(
             f"--best-checkpoint-metric {wanted}: with --criterion {criterion} validation has "
             f"{', '.join(had)}"
         )
     if not _given(settings, known[wanted]):
         raise UsageError(f"--best-checkpoint-metric {wanted}: give {flag(known[wanted])}, too")
+    highest = bool(settings.get("maximize_best_checkpoint_metric"))
+    if highest == (wanted in LOWER):
+        better, mend = ("lower", "leave out") if highest else ("higher", "give")
+        raise UsageError(
+            f"--best-checkpoint-metric {wanted}: the {better}, the better: {mend} "
+            "--maximize-best-checkpoint-metric"
+        )
 
 
 def _given(settings, name):

@@ -2,6 +2,7 @@
 
 import sys
 import warnings
+from argparse import Namespace
 from types import SimpleNamespace
 
 import hydra
@@ -25,6 +26,7 @@ from fairseq_posattn.errors import UsageError  # noqa: E402
 from fairseq_posattn.mends import (  # noqa: E402
     empty_save_dir,
     stale_warnings,
+    unlike_checkpoints,
     validation_metric,
 )
 
@@ -86,6 +88,27 @@ def test_a_metric_that_validation_lacks(monkeypatch):
     assert "f1" not in original(cfg, trainer, {"loss": 1}, True)
     with pytest.raises(UsageError, match="^--best-checkpoint-metric f1: validation has loss, num_"):
         validation_metric._name_the_metrics(original, cfg, trainer, {"loss": 1}, True)
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_another_folder_is_proposed_where_it_would_do(tmp_path, inside):
+    """Not for a checkpoint that --restore-file or --finetune-from-model names."""
+
+    def load(trainer, path):
+        try:
+            raise RuntimeError('Missing key(s) in state_dict: "weight"')
+        except RuntimeError:
+            raise Exception("Cannot load model parameters from checkpoint") from None
+
+    path = tmp_path / "checkpoint_last.pt"
+    torch.save({"args": Namespace(task="t", arch="a"), "model": {}}, path)
+    settings = SimpleNamespace(save_dir=str(tmp_path if inside else tmp_path / "other"))
+    trainer = SimpleNamespace(
+        task=SimpleNamespace(cfg={}), cfg=SimpleNamespace(model={}, checkpoint=settings)
+    )
+    with pytest.raises(UsageError, match="weight among them; train as it was trained") as caught:
+        unlike_checkpoints._say_what_differs(load, trainer, str(path))
+    assert str(caught.value).endswith(", or into another --save-dir") == inside
 
 
 @pytest.mark.parametrize("used", [False, True])

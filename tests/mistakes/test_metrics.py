@@ -11,7 +11,7 @@ from fairseq.criterions import CRITERION_REGISTRY  # noqa: E402
 from fairseq.logging import metrics  # noqa: E402
 
 from fairseq_posattn.errors import UsageError  # noqa: E402
-from fairseq_posattn.mistakes.metrics import ALWAYS, METRICS, check_metric  # noqa: E402
+from fairseq_posattn.mistakes.metrics import COUNTS, METRICS, check_metric  # noqa: E402
 
 # All that a criterion may have seen in a batch.
 LOGGED = {
@@ -41,17 +41,22 @@ def settings(metric, criterion="label_smoothed_cross_entropy", task="translation
     return {"best_checkpoint_metric": metric, "criterion": criterion, "task": task, **more}
 
 
+def highest(*arguments, **more):
+    return settings(*arguments, maximize_best_checkpoint_metric=True, **more)
+
+
 @pytest.mark.parametrize(
     "good",
     [
         settings("ppl"),
-        settings("bleu", eval_bleu=True),
-        settings("accuracy", report_accuracy=True),
-        settings("accuracy", "sentence_prediction", "sentence_prediction"),
-        settings("ndcg5", "news_recommendation", "news_recommendation"),
+        settings("rmse", "rating_regression", "sentence_prediction"),
+        highest("bleu", eval_bleu=True),
+        highest("accuracy", report_accuracy=True),
+        highest("accuracy", "sentence_prediction", "sentence_prediction"),
+        highest("ndcg5", "news_recommendation", "news_recommendation"),
         settings("anything", "somebody's own"),
         settings("anything", task="somebody's own"),
-        *(settings(metric) for metric in ALWAYS),
+        *(settings(metric) for metric in ("loss", *COUNTS)),
     ],
     ids=lambda good: f"{good['best_checkpoint_metric']}-{good['criterion']}",
 )
@@ -67,6 +72,9 @@ def test_what_validation_has_or_may_have(good):
         (settings("accuracy"), "accuracy: give --report-accuracy, too"),
         (settings("acuracy", "sentence_classification", "sentence_prediction"), "macro_f1$"),
         (settings("bleu", "relatedness", "sentence_prediction"), "loss, pearson, spearman, mse$"),
+        (settings("f1", "sequence_tagging", "sequence_tagging"), "higher, the better: give --max"),
+        (highest("loss"), "loss: the lower, the better: leave out --maximize-best-checkpoint-"),
+        (highest("mse", "relatedness", "sentence_pair_prediction"), "mse: the lower, the better"),
     ],
 )
 def test_what_validation_cannot_have(bad, told):
