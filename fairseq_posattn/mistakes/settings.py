@@ -105,6 +105,7 @@ def check_training(settings: Mapping):
     if settings.get("num_batch_buckets") and not hasattr(numpy, "compat"):
         raise UsageError("--num-batch-buckets: fairseq has it with NumPy 1 alone; leave it out")
     check_heads(settings)
+    check_windows(settings)
     check_devices(settings)
     check_trackers(settings)
     save_dir = settings.get("save_dir")
@@ -125,6 +126,16 @@ def check_heads(settings: Mapping):
             raise UsageError(
                 f"--{side}-attention-heads {heads}: it must divide --{side}-embed-dim {width}"
             )
+
+
+def check_windows(settings: Mapping):
+    """Windows of neighbours over n-grams, which stand behind the words and their padding."""
+    ngrams = settings.get("word_ngrams") or 1
+    if ngrams > 1 and str(settings.get("pooling")) == "window_max":
+        raise UsageError(
+            f"--word-ngrams {ngrams}: --pooling window_max takes neighbouring words, and n-grams "
+            "are no word's neighbours: give --pooling mean, max or mean_max, or leave n-grams out"
+        )
 
 
 def check_weights(settings: Mapping):

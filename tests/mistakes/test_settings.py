@@ -18,6 +18,15 @@ def test_validation_asks_a_decoder_for_weights():
     settings.check_weights({"attention_impl": "auto", "decoder_sublayers": "san,cross,ffn"})
 
 
+def test_windows_are_of_words_alone():
+    """Over n-grams they would reach from a sentence's words, or from the padding, into them."""
+    windows = {"pooling": "window_max"}
+    with pytest.raises(UsageError, match="--word-ngrams 2: --pooling window_max .* give --pooling"):
+        settings.check_windows({**windows, "word_ngrams": 2})
+    settings.check_windows({**windows, "word_ngrams": 1})
+    settings.check_windows({"pooling": "mean", "word_ngrams": 2})
+
+
 @pytest.mark.parametrize(
     "name, told",
     [
