@@ -102,6 +102,13 @@ class PosAttnRecommender(BaseFairseqModel):
         )
         self.words = Level(cfg, cfg.encoder_embed_dim, title_length)
         self.clicks = Level(cfg, self.words.output_dim, max_history)
+        news, users = self.words.output_dim, self.clicks.output_dim
+        if news != users:
+            raise ValueError(
+                f"--encoder {cfg.encoder!s} gives news {news} features and users {users}, but a "
+                "score is their dot product: give disan and bi_blosan an --encoder-hidden-dim, and "
+                "mpsan another --mpsan-fusion than gate"
+            )
         self.no_history = nn.Parameter(torch.empty(self.clicks.output_dim).normal_(std=0.02))
         self.catalogue = None  # all titles' vectors while evaluating
 
