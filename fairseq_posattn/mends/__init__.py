@@ -63,6 +63,7 @@ NAMES = (
     "wordpiece_marks",
     "validation_metric",
     "validation_results",
+    "validation_processes",
     "empty_save_dir",
     "wandb_runs",
     "log_format",

@@ -202,19 +202,8 @@ def check_generation(settings: Mapping):
     subset = "gen_subset"
     if "beam" not in settings and "context_window" not in settings:  # fairseq-validate
         check_batch_size(settings)
-        check_processes(settings)
         subset = "valid_subset"
     check_data(settings, () if "buffer_size" in settings else (subset,))
-
-
-def check_processes(settings: Mapping):
-    """Several for fairseq-validate, which fails where one has fewer batches than another."""
-    size = settings.get("distributed_world_size")
-    if (size or 1) > 1:
-        raise UsageError(
-            f"--distributed-world-size {size}: fairseq-validate measures in one process; "
-            "leave it out"
-        )
 
 
 def check_search(settings: Mapping, interactive: bool):

@@ -63,9 +63,11 @@ def test_interactive(forked, corpus, user_dir, trained, tmp_path):
     assert [f"\nH-{sentence}\t" in output for sentence in range(3)] == [True, True, False]
 
 
-def test_validate(forked, corpus, user_dir, trained):
+@pytest.mark.parametrize("processes", [1, 2])  # fairseq takes as many as there are GPUs
+def test_validate(forked, corpus, user_dir, trained, processes):
     path = trained / "checkpoint_last.pt"
     options = ["--user-dir", user_dir, "--path", path, "--cpu", "--max-tokens", "100"]
+    options += ["--distributed-world-size", processes]
     exit_code, output = forked("validate", [corpus, "--task", "translation", *options])
     assert exit_code == 0, output
     loss = read_checkpoint(path)["extra_state"]["val_loss"]

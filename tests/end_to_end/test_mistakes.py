@@ -232,7 +232,6 @@ MISTAKES = [
     ("validate", "data=MORE", "MODEL MORE words"),
     ("validate", "--valid-subset dev", "--valid-subset dev: DATA test, train, valid"),
     ("validate", "--batch-size 0", "--batch-size 0: 1 or more"),
-    ("validate", "--distributed-world-size 2", "--distributed-world-size 2: one process"),
     ("hydra_train", "model.encoder_attention_heads=0", "--encoder-attention-heads 0: 1 or more"),
     ("hydra_train", "model.dropout=2", "--dropout 2.0: from 0 to 1"),
     ("hydra_train", "optimization.lr=[-1]", "--lr -1.0: 0 or more"),
