@@ -70,6 +70,13 @@ def test_it_translates_as_fairseq_generate_does_whatever_shares_a_batch(translat
         assert [found.text for found in translator(source, **options)] == EXPECTED
 
 
+def test_the_greatest_length_of_a_line_goes_by_its_own_pieces(source):
+    translator = load(max_len_a=0.5, max_len_b=0)
+    alone = [translator(line).text for line in source]
+    assert [found.text for found in translator(source)] == alone
+    assert len({len(line.split()) for line in source}) > 1 and alone != EXPECTED
+
+
 def test_int8_rounds_the_maps_alone(source, translator, tmp_path, capsys):
     """Not by so much that this model writes anything else."""
     path = written(tmp_path, "\n".join(source))

@@ -188,7 +188,9 @@ class Translator:
             return self([texts], batch_size, max_tokens, **given)[0]
         lines = self._lines(list(texts), prefixes, constraints)
         found = [BLANK] * len(lines)
-        for rows in batches([len(line.tokens) for line in lines], batch_size, max_tokens):
+        lengths = [len(line.tokens) for line in lines]
+        alike = self.generation.max_len_a != 0  # else the longest line would say it of all
+        for rows in batches(lengths, batch_size, max_tokens, alike):
             translations = self.translate([lines[row] for row in rows])
             for row, translation in zip(rows, translations, strict=True):
                 found[row] = translation
@@ -282,7 +284,9 @@ class Translator:
         return Hypothesis(self.lines.plain(pieces), score, pieces, alignment)
 
 
-def batches(lengths: Sequence[int], batch_size: int, max_tokens: int) -> Iterator[list[int]]:
+def batches(
+    lengths: Sequence[int], batch_size: int, max_tokens: int, alike: bool = False
+) -> Iterator[list[int]]:
     """The numbers of the lines that are translated together, which are of like length.
 
     The longest come first: who runs out of memory does so at once. Those of length 0 are left out.
@@ -291,11 +295,15 @@ def batches(lengths: Sequence[int], batch_size: int, max_tokens: int) -> Iterato
         lengths: of the lines, in pieces.
         batch_size: lines at most;
         max_tokens: and pieces, with padding; a longer line goes alone.
+        alike: only lines of equal length go together.
     """
     order = sorted(
         (row for row, length in enumerate(lengths) if length), key=lambda row: -lengths[row]
     )
     while order:
-        count = max(1, min(batch_size, max_tokens // lengths[order[0]]))
-        yield order[:count]
-        del order[:count]
+        longest = lengths[order[0]]
+        rows = order[: max(1, min(batch_size, max_tokens // longest))]
+        if alike:
+            rows = [row for row in rows if lengths[row] == longest]
+        yield rows
+        del order[: len(rows)]
