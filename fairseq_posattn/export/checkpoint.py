@@ -22,6 +22,7 @@ from fairseq_posattn.plugin import register
 register()  # before the first import of fairseq, which it quiets
 
 from fairseq import utils  # noqa: E402
+from safetensors import SafetensorError  # noqa: E402
 from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizer  # noqa: E402
 
 from fairseq_posattn import hugging_face  # noqa: E402
@@ -94,8 +95,9 @@ def export(checkpoint: str, folder: str, data: str | None = None, **decoding: fl
             for file in part.iterdir():  # some are for the owner alone
                 file.chmod((part / "vocab.json").stat().st_mode)
             part.rename(target)
-    except OSError as error:
-        raise UsageError(f"{folder} cannot be written: {error.strerror or error}") from error
+    except (OSError, SafetensorError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(f"{folder} cannot be written: {reason}") from error
     return exported
 
 

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from fairseq_posattn import commands
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.text.lines import read_file
+from fairseq_posattn.preparation.text.lines import parallel_lines, read_file
 from fairseq_posattn.translation_command import DECODING, add_search
 
 # Those of fairseq's options that generation_config.json can say.
@@ -86,7 +86,7 @@ def export(args):
     transformers_logging.disable_progress_bar()
     from fairseq_posattn.export import checkpoint
 
-    lines, labels = with_words(args.text), with_words(args.labels)
+    lines, labels = with_words(args.text, args.labels)
     names = [flag[2:].replace("-", "_") for flag in SEARCH]
     decoding = {name: getattr(args, name) for name in names}
     exported = checkpoint.export(args.checkpoint, args.folder, args.data, **decoding)
@@ -98,9 +98,18 @@ def export(args):
         write_graphs(args, exported, lines, labels)
 
 
-def with_words(path):
-    """The lines of a file that have words; None of no file."""
-    return path and [line for line in read_file(path) if line.strip()]
+def with_words(text, labels):
+    """The lines of a file that have words, and those of the other that go with them; None of none.
+
+    Raises:
+        UsageError: one file has more lines than the other.
+    """
+    if labels is None:
+        return text and [line for line in read_file(text) if line.strip()], None
+    files = {f"--text {text}": text, f"--labels {labels}": labels}
+    rows = parallel_lines(**{name: read_file(path) for name, path in files.items()})
+    kept = [row for row in rows if row[0].strip()]
+    return [line for line, _ in kept], [label for _, label in kept]
 
 
 def write_graphs(args, exported, lines, labels):

@@ -14,6 +14,7 @@ from fairseq_posattn.errors import UsageError
 from fairseq_posattn.export import onnx
 from fairseq_posattn.export.checkpoint import Exported
 from fairseq_posattn.hugging_face.int8 import in_int8
+from fairseq_posattn.preparation.example import shortened
 from fairseq_posattn.scoring.bleu import bleu_metric, group_of
 from fairseq_posattn.scoring.pairs import Pairs
 
@@ -53,15 +54,16 @@ def compare(
         right: the names of the right classes, or what is to be written, as many.
 
     Raises:
-        UsageError: there are no lines, or a label is unknown or missing.
+        UsageError: there are no lines, one has more or fewer TABs, or a label is unknown or
+            missing.
     """
     if not lines:
         raise UsageError("--text: there is no line to compare on")
     if right is not None and len(right) != len(lines):
         raise UsageError(f"--labels has {len(right)} lines, --text {len(lines)} with words")
     writes = exported.model.config.is_encoder_decoder
-    forms, quality = (_writers if writes else _classifiers)(exported, folder, right)
     batches = _batches(exported, lines)
+    forms, quality = (_writers if writes else _classifiers)(exported, folder, right)
     found, expected = [], None
     for name, form in forms.items():
         said, seconds = _ask(form, batches, len(lines))
@@ -121,7 +123,15 @@ def _as_torch():
 def _batches(exported, lines):
     """The rows of each batch and what is asked of them; lines of like length go together."""
     order = sorted(range(len(lines)), key=lambda row: len(lines[row].split()))
-    apart = None if exported.model.config.is_encoder_decoder else "\t"
+    config = exported.model.config
+    apart = None if config.is_encoder_decoder else "\t"
+    sentences = 2 if apart and config.encodes_pairs else 1 + lines[0].count("\t")
+    for line in lines if apart else ():
+        if line.count(apart) + 1 != sentences:
+            raise UsageError(
+                f"--text: {shortened(line)} has TABs between {line.count(apart) + 1} sentences, "
+                f"and there should be {sentences}"
+            )
     batches = []
     for start in range(0, len(order), BATCH):
         rows = order[start : start + BATCH]

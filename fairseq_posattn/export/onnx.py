@@ -9,6 +9,7 @@ The tokeniser is that of the folder.
 """
 
 import warnings
+from contextlib import contextmanager
 from pathlib import Path
 
 import onnx
@@ -67,11 +68,13 @@ def write(model: PreTrainedModel, folder: Path) -> float:
         the greatest difference between what the graph gives and the model, of made-up lines.
 
     Raises:
-        UsageError: this PyTorch cannot make a graph of the model, or one that gives the same.
+        UsageError: this PyTorch cannot make a graph of the model, or one that gives the same; or
+            it cannot be written.
     """
     face, longest = _face(model)
     try:
-        _trace(face, longest, folder / NAME)
+        with _whole(folder / NAME):
+            _trace(face, longest, folder / NAME)
         return _difference(face, folder / NAME, longest)
     except UsageError:
         raise
@@ -80,6 +83,19 @@ def write(model: PreTrainedModel, folder: Path) -> float:
         raise UsageError(
             f"--onnx: PyTorch {torch.__version__} makes no graph of this model "
             f"({type(error).__name__}); all else of {folder} is there"
+        ) from error
+
+
+@contextmanager
+def _whole(path):
+    """Leave no half of a file that is written within."""
+    try:
+        yield
+    except OSError as error:
+        path.unlink(missing_ok=True)
+        raise UsageError(
+            f"{path} cannot be written: {error.strerror or error}; all else of {path.parent} is "
+            "there"
         ) from error
 
 
@@ -154,7 +170,12 @@ def run(session: onnxruntime.InferenceSession, tensors) -> torch.Tensor:
 
 
 def quantise(folder: Path) -> None:
-    """Write ``model.int8.onnx``: weights of 8 bits, inputs made so while it runs."""
+    """Write ``model.int8.onnx``: weights of 8 bits, inputs made so while it runs.
+
+    Raises:
+        UsageError: it cannot be written.
+    """
     traced = onnx.load(folder / NAME)
     del traced.graph.value_info[:]  # shapes from before the weights were transposed
-    quantize_dynamic(traced, folder / INT8, weight_type=QuantType.QInt8)
+    with _whole(folder / INT8):
+        quantize_dynamic(traced, folder / INT8, weight_type=QuantType.QInt8)

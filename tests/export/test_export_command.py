@@ -1,13 +1,15 @@
 """``posattn export``, and what it says of what cannot be exported."""
 
+import errno
 import re
 import shlex
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
-from test_export import TINY_TRANSFORMER
+from test_export import TINY_CLASSIFIER, TINY_TRANSFORMER
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.export import command
@@ -84,6 +86,50 @@ def test_other_scores_are_not_exported(translator, tmp_path, monkeypatch):
     with pytest.raises(UsageError, match="exported, it gives other scores, by up to"):
         checkpoint.export(path, tmp_path / "out")
     assert not list(tmp_path.glob("*out*"))
+
+
+@pytest.mark.slow
+def test_a_full_disk_is_one_line_and_leaves_no_half_of_a_file(classifier, tmp_path, monkeypatch):
+    from safetensors import SafetensorError
+
+    from fairseq_posattn.export import checkpoint, onnx
+
+    path, _ = classifier("swem_classifier", *TINY_CLASSIFIER)
+    out = tmp_path / "out"
+    with monkeypatch.context() as full:
+        fail = raising(SafetensorError("no space"))
+        full.setattr(checkpoint.PreTrainedModel, "save_pretrained", fail)
+        with pytest.raises(UsageError, match=f"^{out} cannot be written: no space$"):
+            checkpoint.export(path, out)
+    assert not list(tmp_path.glob("*out*"))
+
+    model = checkpoint.export(path, out).model
+    onnx.write(model, out)
+
+    def half(*args, **options):
+        for name in (onnx.NAME, onnx.INT8):
+            if str(out / name) in map(str, args):
+                (out / name).write_text("half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(onnx, "quantize_dynamic", half)
+    monkeypatch.setattr(onnx, "_trace", half)
+    for write, name in (
+        (partial(onnx.quantise, out), onnx.INT8),
+        (partial(onnx.write, model, out), onnx.NAME),
+    ):
+        with pytest.raises(UsageError, match=f"^{out / name} cannot be written: No space"):
+            write()
+        assert not (out / name).exists()
+
+
+def raising(error):
+    """What raises this, whatever it is given."""
+
+    def fail(*args, **options):
+        raise error
+
+    return fail
 
 
 @pytest.mark.slow

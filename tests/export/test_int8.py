@@ -34,11 +34,26 @@ def test_int8_is_measured_beside_the_model(classifier, tmp_path, capsys):
     assert (folder / onnx.INT8).is_file()
 
 
-def test_labels_that_are_none_are_named(classifier, tmp_path):
+def test_what_cannot_be_compared_is_named(classifier, tmp_path):
     path, _ = classifier("swem_classifier", *TINY_CLASSIFIER)
     exported = export(path, tmp_path / "out")
     with pytest.raises(UsageError, match="--labels: 'else' is none of class"):
         int8.compare(exported, tmp_path / "out", ["word1"], ["else"])
+    with pytest.raises(UsageError, match=r"^--text: 'word1\\tword2' has TABs between 2 sentences"):
+        int8.compare(exported, tmp_path / "out", ["word1", "word1\tword2"])
+
+
+def test_labels_stay_with_their_lines_when_blank_ones_are_left_out(tmp_path):
+    text, labels = tmp_path / "text", tmp_path / "labels"
+    text.write_text("one\n\ntwo\nthree\n")
+    assert command.with_words(text, None) == (["one", "two", "three"], None)
+    labels.write_text("1\n\n2\n3\n")
+    assert command.with_words(text, labels) == (["one", "two", "three"], ["1", "2", "3"])
+    labels.write_text("1\n2\n3\n\n")
+    assert command.with_words(text, labels) == (["one", "two", "three"], ["1", "3", ""])
+    labels.write_text("1\n2\n3\n")
+    with pytest.raises(UsageError, match=f"line counts differ: --text {text} has 4, --labels"):
+        command.with_words(text, labels)
 
 
 @pytest.mark.parametrize("arch", ["dman_iwslt_de_en", "dman_summarization"])
