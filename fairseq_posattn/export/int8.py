@@ -129,8 +129,8 @@ def _batches(exported, lines):
     for line in lines if apart else ():
         if line.count(apart) + 1 != sentences:
             raise UsageError(
-                f"--text: {shortened(line)} has TABs between {line.count(apart) + 1} sentences, "
-                f"and there should be {sentences}"
+                f"--text: {shortened(line)} has {line.count(apart)} TABs; between {sentences} "
+                f"sentences there are {sentences - 1}"
             )
     batches = []
     for start in range(0, len(order), BATCH):

@@ -26,6 +26,9 @@ try:
         AutoModelForSequenceClassification,
         AutoTokenizer,
     )
+    from transformers.utils.import_utils import is_torchaudio_available
+
+    is_torchaudio_available.cache_clear()  # it may have been asked before
 except ImportError as error:
     raise ImportError(
         "fairseq_posattn.hugging_face needs transformers 5: pip install 'fairseq-posattn[export]'"

@@ -114,7 +114,7 @@ class PosAttnClassifierTokenizer(DictionaryTokenizer):
         before: tuple[int | None, ...] = (None, None),
         **kwargs,
     ):
-        self.words, self.lower, self.before = words, lower, tuple(before)
+        self.words, self.lower, self.apart, self.before = words, lower, apart, tuple(before)
         names = ["input_ids", "attention_mask", *(["token_type_ids"] if apart else [])]
         kwargs["model_input_names"] = names
         settings = {"words": words, "lower": lower, "apart": apart, "before": list(before)}
@@ -123,6 +123,16 @@ class PosAttnClassifierTokenizer(DictionaryTokenizer):
     def split(self, text: str) -> str:
         words = RULES[self.words](text)
         return words.lower() if self.lower else words
+
+    def prepare_for_model(self, ids, pair_ids=None, truncation=False, max_length=None, **kwargs):
+        """As ``transformers`` has it, but what is told apart is cut apart, as in training."""
+        whole = self.apart and pair_ids is not None and max_length == self.model_max_length
+        if whole and truncation == "longest_first":  # what truncation=True is by now
+            ids, pair_ids = ids[: max_length - 1], pair_ids[: max_length - 1]  # and the ends
+            truncation = False
+        return super().prepare_for_model(
+            ids, pair_ids, truncation=truncation, max_length=max_length, **kwargs
+        )
 
     def build_inputs_with_special_tokens(self, token_ids_0, token_ids_1=None) -> list[int]:
         """Each sentence with ``</s>`` after it, and what the task puts before."""

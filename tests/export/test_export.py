@@ -99,6 +99,23 @@ def test_pairs_are_told_apart(features, classifier, tmp_path):
         loaded(inputs["input_ids"])
 
 
+@torch.inference_mode()
+def test_the_sentences_of_a_pair_are_cut_each_for_itself(classifier, tmp_path):
+    task = "sentence_pair_prediction"  # 64 tokens a sentence
+    path, _ = classifier("swem_classifier", *TINY_CLASSIFIER, task=task)
+    tokenizer = export(path, tmp_path / "out").tokenizer
+    for first, second in ((60, 40), (90, 40), (3, 64)):
+        found = tokenizer(" word1" * first, " word2" * second, truncation=True)
+        ones = sum(found["token_type_ids"])
+        kept = min(first, 63) + 1, min(second, 63) + 1
+        assert (len(found["input_ids"]) - ones, ones) == kept
+        assert (
+            len(tokenizer(" word1" * first, " word2" * second)["input_ids"]) == first + second + 2
+        )
+    given = tokenizer("word1 word2 word3", "word2", truncation=True, max_length=4)
+    assert len(given["input_ids"]) == 4
+
+
 @pytest.mark.parametrize(
     "arch, options",
     [

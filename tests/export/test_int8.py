@@ -39,7 +39,9 @@ def test_what_cannot_be_compared_is_named(classifier, tmp_path):
     exported = export(path, tmp_path / "out")
     with pytest.raises(UsageError, match="--labels: 'else' is none of class"):
         int8.compare(exported, tmp_path / "out", ["word1"], ["else"])
-    with pytest.raises(UsageError, match=r"^--text: 'word1\\tword2' has TABs between 2 sentences"):
+    with pytest.raises(
+        UsageError, match=r"^--text: 'word1\\tword2' has 1 TABs; between 1 sentences there are 0"
+    ):
         int8.compare(exported, tmp_path / "out", ["word1", "word1\tword2"])
 
 

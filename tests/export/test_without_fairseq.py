@@ -112,3 +112,19 @@ def test_a_translator(tmp_path):
     ours = translation.load([fixture / "checkpoint.pt"], str(fixture / "data"), device="cpu")
     expected = [found.text for found in ours(texts)]
     check(TRANSLATE, "translation", tmp_path / "exported", texts, expected)
+
+
+@pytest.mark.slow
+def test_a_torchaudio_that_does_not_load_is_in_nobodys_way(tmp_path):
+    """Nor where transformers was imported first, and has found it."""
+    (tmp_path / "torchaudio").mkdir()
+    (tmp_path / "torchaudio/__init__.py").write_text("raise OSError('Could not load this library')")
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from transformers.utils import is_torchaudio_available; assert is_torchaudio_available()\n"
+        "import fairseq_posattn.hugging_face\n"
+        "from transformers import pipeline\n"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
