@@ -53,11 +53,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Run ``posattn``; returns the exit status."""
     name, *rest = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
     if name in ("-h", "--help"):
-        print(usage())
-        return 0
+        return end("posattn", lambda: print(usage()))
     if name == "--version":
-        print(f"posattn {__version__}")
-        return 0
+        return end("posattn", lambda: print(f"posattn {__version__}"))
     if name not in COMMANDS:
         known = ", ".join(COMMANDS)
         print(f"posattn: error: there is no command {name!r}; there are: {known}", file=sys.stderr)

@@ -93,9 +93,15 @@ def end(prog: str, work: Callable[[], object], unnamed: object = "standard outpu
     """
     try:
         status = work()
+        print(end="", flush=True)  # what cannot be written is told here, and not when Python ends
         return status if isinstance(status, int) else 0
     except UsageError as error:
         reason = str(error)
+    except UnicodeEncodeError as error:
+        character = ascii(error.object[error.start])
+        reason = (
+            f"standard output is in {error.encoding}, which lacks {character}: set PYTHONUTF8=1"
+        )
     except BrokenPipeError:  # as with | head
         _write_no_more()
         return 0

@@ -149,11 +149,11 @@ def check_tagger(predictor, option):
 
 def print_props(predictor, answers, gold):
     """Print what a tagger predicts as a props file, to be scored against ``gold``."""
-    from fairseq_posattn.role_prediction import as_props
+    from fairseq_posattn.role_prediction import RolePrediction, as_props
     from fairseq_posattn.scoring.props import read_props, write_props
 
     check_tagger(predictor, f"--props {gold}")
-    predictions = (found for group in answers for found in group)
+    predictions = (one for group in answers for one in group if isinstance(one, RolePrediction))
     sys.stdout.writelines(write_props(as_props(read_props(gold), predictions)))
 
 

@@ -9,6 +9,7 @@ popularity in the place of a checkpoint scores news by their clicks in the train
 """
 
 import logging
+import os
 import sys
 from contextlib import ExitStack
 from functools import partial
@@ -57,8 +58,11 @@ def main(arguments=None, prog=None):
     """Rank; returns the exit status."""
     parser = make_parser(prog)
     args = parser.parse_args(arguments)  # first, so that --help needs no PyTorch
-    if not (args.scores or args.submission):
+    files = [os.path.realpath(path) for path in (args.scores, args.submission) if path]
+    if not files:
         parser.error("nothing to write: give --scores FILE, --submission FILE or both")
+    if len(files) > len(set(files)):  # each would wait for the other's end
+        parser.error(f"--scores and --submission are both {args.scores}: name two files")
     if args.checkpoint == POPULARITY and not args.data:
         parser.error("popularity needs --data FOLDER")
     return commands.end(parser.prog, partial(rank, args))

@@ -27,6 +27,15 @@ def test_version(capsys):
     assert capsys.readouterr().out == f"posattn {__version__}\n"
 
 
+@pytest.mark.parametrize("argument", ["--help", "--version"])
+def test_what_there_is_no_room_for_is_one_line(argument):
+    program = [sys.executable, "-m", "fairseq_posattn.command_line", argument]
+    with open("/dev/full", "wb") as full:
+        finished = subprocess.run(program, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert finished.returncode == 1
+    assert finished.stderr == "posattn: error: standard output: No space left on device\n"
+
+
 def test_no_command_is_help(capsys):
     assert main([]) == 0
     assert capsys.readouterr().out.startswith("usage: posattn COMMAND")

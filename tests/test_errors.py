@@ -1,5 +1,8 @@
+import os
 import subprocess
 import sys
+
+import pytest
 
 from fairseq_posattn.commands import end
 from fairseq_posattn.errors import UsageError
@@ -37,6 +40,30 @@ def test_so_it_is_in_the_packages_commands(capsys):
 
     assert end("posattn look", fail) == 1
     assert capsys.readouterr().err == "posattn look: error: a\\x1b[2J b\n"
+
+
+@pytest.mark.parametrize(
+    ("setting", "output", "status", "words"),
+    [
+        ("", "/dev/full", 1, "posattn: error: standard output: No space left on device\n"),
+        ("latin-1", os.devnull, 1, "posattn: error: standard output is in latin-1, which lacks "),
+        ("", None, 0, ""),  # a pipe that nobody reads
+    ],
+)
+def test_what_cannot_be_printed_is_one_line(setting, output, status, words):
+    code = "from fairseq_posattn.commands import end; exit(end('posattn', lambda: print('\u2713')))"
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(output or writer, "wb") as file:
+        finished = subprocess.run(
+            [sys.executable, "-c", code],
+            stdout=file,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"PYTHONIOENCODING": setting or "utf-8", "PYTHONUNBUFFERED": ""},
+        )
+    assert (finished.returncode, finished.stderr[: len(words)]) == (status, words)
+    assert finished.stderr.count("\n") == status
 
 
 def test_any_other_error_shows_where_it_came_from():

@@ -123,7 +123,7 @@ def test_what_it_predicts_has_the_scores_of_its_validation(tagger, tmp_path, cap
     with open(roles, "w") as file:
         for words, flags, tags in rows:
             place = flags.split().index("1")
-            file.write(f"{place} {words} ||| {tags}\n")
+            file.write(f"{place} {words} ||| {tags}\n\n")  # blank lines have no predicate
             gold.append(_sentence(place, tags))
     props = tmp_path / "valid.props"
     props.write_text("".join(write_props(gold)))

@@ -51,6 +51,14 @@ def test_nothing_to_write_is_refused(capsys):
     assert "give --scores FILE" in capsys.readouterr().err
 
 
+def test_one_file_for_both_is_refused(tmp_path, capsys):
+    scores, link = tmp_path / "scores", tmp_path / "link"
+    link.symlink_to(scores)
+    with pytest.raises(SystemExit):
+        main(["popularity", "--data", "x", "--scores", str(scores), "--submission", str(link)])
+    assert f"are both {scores}: name two files" in capsys.readouterr().err
+
+
 def test_columns_of_unequal_lines_are_refused(data):
     (data / "text/test.labels").write_text("1 0\n0 1\n")
     with pytest.raises(UsageError, match="test.candidates:1: 3 candidates, but 2 labels in "):
