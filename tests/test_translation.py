@@ -121,15 +121,14 @@ def test_windows_of_lines_leave_the_order(tmp_path, capsys, source):
 def test_each_line_of_a_pipe_that_stays_open_is_answered(source, monkeypatch):
     """As of tail -f: the next one is written only once there is an answer."""
     reading, writing = os.pipe()
-    waiting, answers = [f"{line}\n".encode() for line in source[:3]], io.StringIO()
+    waiting, answers = [*(f"{line}\n".encode() for line in source[:3]), None], io.StringIO()
 
     def write_next():
         if waiting:
-            os.write(writing, waiting.pop(0))
-        else:
-            os.close(writing)
+            line = waiting.pop(0)
+            os.write(writing, line) if line else os.close(writing)
 
-    given_up = threading.Timer(60, lambda: (waiting.clear(), write_next()))
+    given_up = threading.Timer(60, lambda: (waiting.clear(), os.close(writing)))
     given_up.start()
     answers.flush = write_next
     monkeypatch.setattr(sys, "stdout", answers)
