@@ -129,6 +129,13 @@ class PosAttnTransformer(TransformerModelBase):
                 "--share-all-embeddings: source and target have different dictionaries; binarise "
                 "with fairseq-preprocess --joined-dictionary, or leave the flag out"
             )
+        features, width = int(cfg.decoder.output_dim), cfg.decoder.embed_dim
+        shared = cfg.share_all_embeddings or cfg.share_decoder_input_output_embed
+        if shared and features != width and cfg.adaptive_softmax_cutoff is None:
+            raise UsageError(
+                f"--decoder-output-dim {features}: embeddings of {width} features are shared with "
+                "the output; leave the flag out, or those that share them"
+            )
         return super().build_model(cfg, task)
 
     @classmethod

@@ -431,6 +431,13 @@ def test_two_dictionaries_cannot_share_embeddings(build_model):
         build_model("dman_iwslt_de_en", JOINT, words=20, target_words=30)
 
 
+@pytest.mark.parametrize("shared", ["all-embeddings", "decoder-input-output-embed"])
+def test_an_output_of_another_width_shares_no_embeddings(shared, build_model):
+    with pytest.raises(UsageError, match="--decoder-output-dim 10: embeddings of 16 features"):
+        build_model("posattn_transformer", f"--share-{shared}", "--decoder-output-dim=10")
+    build_model("posattn_transformer", f"--share-{shared}", "--decoder-output-dim=16")
+
+
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_a_preset_shares_embeddings_only_when_told_to(build_model, arch):
     """So it trains on two dictionaries, too."""
