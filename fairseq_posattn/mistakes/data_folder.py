@@ -108,15 +108,17 @@ def _check_splits(folder, layout, pair, subset, named):
             _split_files(folder, layout, pair, split, language) for language in languages
         ):
             files = _split_files(folder, layout, pair, "*", languages[-1])
-            known = sorted({os.path.basename(path).split(".")[0] for path in files} - {"dict"})
+            names = {os.path.basename(path).split(".")[0] for path in files}
+            known = sorted(names - {"dict", "preprocess"})  # preprocess.log
             if layout is TRANSLATION and not known:
                 raise UsageError(
                     f"--source-lang {pair[0]} --target-lang {pair[1]}: {folder} has no data of "
                     "this pair"
                 )
+            blanks = "; leave out the blanks" if split.strip() in known else ""
             raise UsageError(
                 f"{flag(subset)} {split}: {folder} has no such split, only "
-                f"{', '.join(known) or 'dictionaries'}"
+                f"{', '.join(known) or 'dictionaries'}{blanks}"
             )
 
 

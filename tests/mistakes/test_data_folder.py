@@ -72,3 +72,15 @@ def test_a_folder_in_which_nothing_tells_the_languages(tmp_path):
     (tmp_path / "dict.de.txt").touch()
     with pytest.raises(UsageError, match="no pair of languages; give --source-lang and --target"):
         check_data(settings(tmp_path), ())
+
+
+def test_a_split_after_a_blank(tmp_path):
+    """preprocess.log, which lies beside the splits, is none."""
+    (tmp_path / "input0").mkdir()
+    for name in ("dict.txt", "preprocess.log", "valid.idx", "test.idx"):
+        (tmp_path / "input0" / name).touch()
+    asked = {"data": str(tmp_path), "task": "sentence_prediction", "valid_subset": "valid, test"}
+    with pytest.raises(UsageError, match="only test, valid; leave out the blanks$"):
+        check_data(asked, ("valid_subset",))
+    with pytest.raises(UsageError, match="only test, valid$"):
+        check_data(asked | {"valid_subset": "preprocess2"}, ("valid_subset",))
