@@ -66,7 +66,9 @@ class TextFiles(ExitStack):
     def _finish(self):
         for split in SPLITS:
             if not self.written[split]:
-                raise UsageError(f"there is no example for {split}: give a larger --limit, or none")
+                blank = self.empty and f"{self.empty[0]} and others have no text"
+                mend = blank or "give a larger --limit, or none"
+                raise UsageError(f"there is no example for {split}: {mend}")
         summary = {
             "read": self.read,
             "written": {split: self.written[split] for split in SPLITS},

@@ -11,6 +11,7 @@ import argparse
 import warnings
 from pathlib import Path
 
+from fairseq_posattn.errors import UsageError
 from fairseq_posattn.scoring.command import plain_parser
 from fairseq_posattn.scoring.props import read_props
 from fairseq_posattn.scoring.result import Result
@@ -28,6 +29,8 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
 
 def score(options: argparse.Namespace) -> Result:
     gold, predicted = read_props(options.gold), read_props(options.predicted)
+    if not gold:
+        raise UsageError(f"{options.gold}: there is no sentence in it")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         counts = compare(gold, predicted, (str(options.gold), str(options.predicted)))

@@ -84,6 +84,8 @@ def test_scores_without_end_or_of_nothing_are_one_line(tmp_path, capsys):
     path.touch()
     assert main(["ranking", "--scores", str(path)]) == 1
     assert f"{path}: there is no impression in it\n" in capsys.readouterr().err
+    assert main(["srl", "--gold", str(path), "--predicted", str(path)]) == 1
+    assert f"{path}: there is no sentence in it\n" in capsys.readouterr().err
     with open(path, "wb") as file:
         file.truncate(1 << 40)
     for words in (["ranking", "--scores", path], ["srl", "--gold", path, "--predicted", path]):
