@@ -67,7 +67,7 @@ FAULTS = [
     Fault("networks/seq2seq.py", "weights[:alignment_heads].mean(0)", "weights.mean(0)", STOCK),
     Fault("networks/seq2seq.py", "aligned = self.num_layers - 1 if", "aligned = 0 if", STOCK),
     Fault("networks/seq2seq.py", "need_attn=number == aligned,", "need_attn=True,", STOCK),
-    Fault("networks/seq2seq.py", "x = x + positions\n", "pass\n", STOCK),
+    Fault("networks/seq2seq.py", "x = x + positions.to(x.dtype)\n", "pass\n", STOCK),
     Fault("networks/seq2seq.py", "return self.dropout_module(x)", "return x", DROPOUTS),
     Fault("networks/seq2seq.py", "x = self.project_out_dim(x)", "pass", STOCK),
     Fault("networks/seq2seq.py", "x = self.layernorm_embedding(x)", "pass", STOCK),
