@@ -66,9 +66,9 @@ class TextFiles(ExitStack):
     def _finish(self):
         for split in SPLITS:
             if not self.written[split]:
-                blank = self.empty and f"{self.empty[0]} and others have no text"
-                mend = blank or "give a larger --limit, or none"
-                raise UsageError(f"there is no example for {split}: {mend}")
+                read = self.read[split]  # of one that is published by itself
+                why = f"{read:,} are blank" if read else "give a larger --limit, or none"
+                raise UsageError(f"there is no example for {split}: {why}")
         summary = {
             "read": self.read,
             "written": {split: self.written[split] for split in SPLITS},
