@@ -9,6 +9,7 @@ import math
 
 import torch
 import torch.nn.functional as F
+from reference import PADDING, assert_same_with_gradients, leaves
 
 from fairseq_posattn.attention.cases import CASES
 
@@ -147,3 +148,16 @@ def loops(name, arguments, padding, causal=False):
         return distance > 0 if h == 0 else distance < 0  # past, future
 
     return context_by_loops(name, {**arguments, "seen": seen}, allowed)
+
+
+def assert_module_equals_loops(name, module, learned, causal=False):
+    """Of three heads with three features each, float64.
+
+    Args:
+        learned: of the queries, all other arguments of the function that the module gives it.
+    """
+    vectors = leaves(*[(4, 3, 5, 3)] * 3)
+    arguments = dict(zip(("query", "key", "value"), vectors, strict=True)) | learned(vectors[0])
+    output = module(None, *vectors, key_padding_mask=PADDING)
+    expected = loops(name, arguments, PADDING, causal)
+    assert_same_with_gradients(output, expected, [*vectors, *module.parameters()])

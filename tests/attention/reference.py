@@ -101,6 +101,20 @@ class Draws:
         return dict(zip(shapes, (factors for _, factors in self.taken), strict=True))
 
 
+def saved_for_backward(attend):
+    """What autograd keeps of what is done, a tensor of each storage."""
+    kept = {}
+
+    def pack(tensor):
+        kept[tensor.untyped_storage().data_ptr()] = tensor
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        output = attend()  # which holds what is kept until all is counted
+    assert output.requires_grad
+    return list(kept.values())
+
+
 class LargestTensor(TorchDispatchMode):
     """Remembers how many elements the largest tensor had that any operation returned."""
 

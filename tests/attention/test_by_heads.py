@@ -3,7 +3,7 @@
 import pytest
 import torch
 from oracles import loops, tensors_of
-from reference import PADDING, LargestTensor, gradients
+from reference import PADDING, LargestTensor, assert_same_with_gradients, gradients
 
 from fairseq_posattn.attention import by_heads
 from fairseq_posattn.attention.cases import CASES, Sizes
@@ -28,12 +28,6 @@ def heads(monkeypatch):
     return served
 
 
-def same(output, expected, tensors):
-    torch.testing.assert_close(output, expected)
-    for ours, theirs in zip(gradients(output, tensors), gradients(expected, tensors), strict=True):
-        torch.testing.assert_close(ours, theirs)
-
-
 @served
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("queries", [1, 3, 5])
@@ -41,7 +35,9 @@ def test_equals_the_equation(of_any_size, heads, name, causal, queries):
     arguments = CASES[name].arguments(Sizes(queries=queries))
     output = CASES[name](arguments, key_padding_mask=PADDING, causal=causal)
     assert heads
-    same(output, loops(name, arguments, PADDING, causal), tensors_of(arguments))
+    assert_same_with_gradients(
+        output, loops(name, arguments, PADDING, causal), tensors_of(arguments)
+    )
 
 
 @served
@@ -67,7 +63,9 @@ def test_drops_weights(of_any_size, monkeypatch, name):
     _, weights = CASES[name](arguments, key_padding_mask=PADDING, need_weights=True)
     kept = torch.stack(drawn).view_as(weights)
     assert kept.any() and not kept.all()
-    same(output, (weights * kept / 0.6) @ arguments["value"], tensors_of(arguments))
+    assert_same_with_gradients(
+        output, (weights * kept / 0.6) @ arguments["value"], tensors_of(arguments)
+    )
 
 
 @served

@@ -9,7 +9,7 @@ import math
 import pytest
 import torch
 from oracles import SCORES, loops, tensors_of
-from reference import PADDING, gradients
+from reference import PADDING, assert_same_with_gradients, gradients
 
 from fairseq_posattn.attention.cases import CASES, Sizes
 
@@ -54,17 +54,14 @@ def test_every_case_has_an_equation():
     ("name", "impl", "causal"),
     [(*s, causal) for s in SERVED for causal in (False, True)[: 1 + CASES[s[0]].causal]],
 )
-@pytest.mark.parametrize("queries", [1, 3, 5])
-def test_equals_the_equation(name, impl, causal, queries):
+@pytest.mark.parametrize(("queries", "padded"), [(1, True), (3, True), (5, True), (5, False)])
+def test_equals_the_equation(name, impl, causal, queries, padded):
     case = CASES[name]
     arguments = case.arguments(Sizes(queries=queries))
     options = {"causal": True} if causal else {}
-    output = case(arguments, key_padding_mask=PADDING, impl=impl, **options)
-    expected = loops(name, arguments, PADDING, causal)
-    torch.testing.assert_close(output, expected)
-    tensors = tensors_of(arguments)
-    for ours, theirs in zip(gradients(output, tensors), gradients(expected, tensors), strict=True):
-        torch.testing.assert_close(ours, theirs)
+    output = case(arguments, key_padding_mask=PADDING if padded else None, impl=impl, **options)
+    expected = loops(name, arguments, PADDING & padded, causal)
+    assert_same_with_gradients(output, expected, tensors_of(arguments))
 
 
 @served
@@ -100,6 +97,20 @@ def test_lower_precision_errs_by_its_own_rounding(name, impl, dtype):
     ):
         tolerance = rounding * (1 + theirs.abs().max().item())
         torch.testing.assert_close(ours.double(), theirs, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize(
+    ("name", "impl"),
+    [served for served in SERVED if "query" in CASES[served[0]].attention.shapes.dimensions],
+)
+def test_scores_that_overflow_half_precision_before_scaling(name, impl):
+    arguments = CASES[name].arguments(Sizes(batch=1, queries=3, keys=3, features=64), torch.half)
+    for argument, dimensions in CASES[name].attention.shapes.dimensions.items():
+        if dimensions[-1] == "D":
+            arguments[argument] = torch.full_like(arguments[argument], 35.0)
+    query, key = arguments["query"], arguments["key"]
+    assert torch.matmul(query, key.transpose(-2, -1)).isinf().all()
+    assert CASES[name](arguments, impl=impl).isfinite().all()
 
 
 @served

@@ -2,7 +2,13 @@ import math
 
 import pytest
 import torch
-from reference import PADDING, gradients, leaves
+from reference import (
+    PADDING,
+    assert_same_with_gradients,
+    gradients,
+    leaves,
+    saved_for_backward,
+)
 
 from fairseq_posattn.attention.da import (
     ADJUSTMENTS,
@@ -84,11 +90,6 @@ def used(tensors, mapping):
     return tensors if mapping in ("linear", "learnable_sigmoid") else tensors[:4]
 
 
-def check_gradients(output, expected, tensors):
-    for ours, theirs in zip(gradients(output, tensors), gradients(expected, tensors), strict=True):
-        torch.testing.assert_close(ours, theirs)
-
-
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("adjustment", ADJUSTMENTS)
 @pytest.mark.parametrize("mapping", MAPPINGS)
@@ -104,9 +105,8 @@ def test_equals_the_equation(mapping, adjustment, causal):
         clip_threshold=THRESHOLD,
     )
     expected, expected_weights = attention_by_loops(*tensors, mapping, adjustment, PADDING, causal)
-    torch.testing.assert_close(context, expected)
     torch.testing.assert_close(weights, expected_weights)
-    check_gradients(context, expected, used(tensors, mapping))
+    assert_same_with_gradients(context, expected, used(tensors, mapping))
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -122,8 +122,7 @@ def test_sdpa_does_early_add(padded, causal):
         impl="sdpa",
     )
     expected, _ = attention_by_loops(*tensors, "learnable_sigmoid", "early_add", padding, causal)
-    torch.testing.assert_close(output, expected)
-    check_gradients(output, expected, tensors)
+    assert_same_with_gradients(output, expected, tensors)
 
 
 @pytest.mark.parametrize("adjustment", ADJUSTMENTS)
@@ -260,10 +259,6 @@ def test_a_gradient_beyond_half_precision_ends_where_it_ends():
             {"impl": "sdpa", "adjustment": "early_add", "need_weights": True},
             "impl='sdpa' cannot return weights",
         ),
-        (
-            {"impl": "flash"},
-            "no implementation 'flash'; choose one of: auto, reference, sdpa, triton",
-        ),
     ],
 )
 def test_what_cannot_be_done_is_refused_in_one_line(choice, message):
@@ -347,23 +342,14 @@ def test_dropout_scales_what_it_keeps_and_only_in_training(adjustment):
     )
     torch.testing.assert_close(kept, undropped)
     module.train()
-    runs = torch.stack([module(None, vectors, vectors, vectors) for _ in range(2000)])
+    runs = module(None, *[vectors.repeat(2000, 1, 1, 1)] * 3)
     # The mean of the runs lies within five standard errors of the undropped context.
     error = 5 * runs.std(0) / math.sqrt(len(runs))
-    assert ((runs.mean(0) - kept).abs() <= error).all()
+    assert ((runs.mean(0) - kept[0]).abs() <= error).all()
 
 
 def test_the_coefficients_are_never_laid_out_for_each_sentence():
     """Of the size [B, H, T, T] autograd keeps only the scores, and the weights."""
     tensors = inputs(batch=2, heads=3, queries=16, keys=16)
-    storages = set()
-
-    def pack(tensor):
-        if tensor.numel() == 2 * 3 * 16 * 16:
-            storages.add(tensor.untyped_storage().data_ptr())
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        output = distance_aware_attention(*tensors)
-    output.sum().backward()
-    assert len(storages) == 2
+    kept = saved_for_backward(lambda: distance_aware_attention(*tensors))
+    assert len([tensor for tensor in kept if tensor.numel() == 2 * 3 * 16 * 16]) == 2

@@ -1,6 +1,14 @@
 import pytest
 import torch
-from reference import PADDING, attention_by_position, gradients, leaves
+from oracles import loops
+from reference import (
+    PADDING,
+    assert_same_with_gradients,
+    attention_by_position,
+    gradients,
+    leaves,
+    saved_for_backward,
+)
 
 from fairseq_posattn.attention import (
     DynamicMaskAttention,
@@ -12,10 +20,11 @@ from fairseq_posattn.attention import (
 )
 
 IMPLEMENTATIONS = ["reference", "sdpa"]
+NAMES = ("query", "key", "value", "query_bias", "distance_bias", "head_bias")
 
 
 def inputs(batch=4, heads=3, queries=5, keys=5, features=3, reach=2, dtype=torch.float64):
-    """query, key, value, query_bias, distance_bias, head_bias."""
+    """The tensors of ``NAMES``."""
     shapes = (
         (batch, heads, queries, features),
         (batch, heads, keys, features),
@@ -27,40 +36,15 @@ def inputs(batch=4, heads=3, queries=5, keys=5, features=3, reach=2, dtype=torch
     return leaves(*shapes, dtype=dtype)
 
 
-def dynamic_mask_by_position(
-    query, key, value, query_bias, distance_bias, head_bias, padding, causal
-):
-    """Eq. 4 and 12, the mask kept at 1e-10 or above."""
-    reach = (len(distance_bias) - 1) // 2
-    offset = key.size(2) - query.size(2)
-
-    def log_mask(b, h, i, j):
-        distance = i + offset - j
-        if padding[b, j] or (causal and distance < 0):
-            return None
-        bias = distance_bias[max(-reach, min(reach, distance)) + reach]
-        mask = torch.sigmoid(query_bias[b, i] + bias + head_bias[h])
-        return torch.log(torch.clamp(mask, min=1e-10))
-
-    return attention_by_position(query, key, value, log_mask)
-
-
 @pytest.mark.parametrize("impl", IMPLEMENTATIONS)
 def test_the_mask_never_falls_below_its_floor(impl):
     tensors = inputs(batch=1)
     with torch.no_grad():
         tensors[4][0] = -1000.0  # keys two or more positions after the query
-    expected = dynamic_mask_by_position(*tensors, PADDING[:1], causal=False)
+    arguments = dict(zip(NAMES, tensors, strict=True))
     output = dynamic_mask_attention(*tensors, impl=impl)
-    torch.testing.assert_close(output, expected)
-    for ours, theirs in zip(gradients(output, tensors), gradients(expected, tensors), strict=True):
-        torch.testing.assert_close(ours, theirs)
-
-
-def test_scores_that_overflow_half_precision_before_scaling():
-    vectors = torch.full((1, 1, 2, 64), 50.0, dtype=torch.float16)
-    assert torch.matmul(vectors, vectors.transpose(-2, -1)).isinf().all()
-    assert dot_product_attention(vectors, vectors, vectors, impl="reference").isfinite().all()
+    expected = loops("dman", arguments, torch.zeros(1, 5, dtype=torch.bool))
+    assert_same_with_gradients(output, expected, tensors)
 
 
 def test_a_table_of_even_length_is_refused():
@@ -82,10 +66,7 @@ def test_mask_attention_equals_the_equation(impl):
         lambda b, h, i, j: None if j == 2 else torch.log(mask[b, h, i, j]),
     )
     output = mask_attention(query, key, value, mask, impl=impl)
-    torch.testing.assert_close(output, expected)
-    tensors = [query, key, value, logits]
-    for ours, theirs in zip(gradients(output, tensors), gradients(expected, tensors), strict=True):
-        torch.testing.assert_close(ours, theirs)
+    assert_same_with_gradients(output, expected, [query, key, value, logits])
 
 
 @pytest.mark.parametrize("impl", IMPLEMENTATIONS)
@@ -136,21 +117,12 @@ def test_module_gives_the_equation_its_learned_parameters():
     query, key, value = inputs()[:3]
     (hidden,) = leaves((4, 5, 6), seed=5)
     distance_bias = torch.cat([module.future_bias.flip(0), torch.zeros(1), module.past_bias])
-    expected = dynamic_mask_by_position(
-        query,
-        key,
-        value,
-        (hidden * module.query_weight[:, 0]).sum(-1),
-        distance_bias,
-        module.head_bias,
-        PADDING,
-        causal=False,
-    ).relu()
+    query_bias = (hidden * module.query_weight[:, 0]).sum(-1)
+    arguments = (query, key, value, query_bias, distance_bias, module.head_bias)
+    expected = loops("dman", dict(zip(NAMES, arguments, strict=True)), PADDING).relu()
     output = module(hidden, query, key, value, key_padding_mask=PADDING)
-    torch.testing.assert_close(output, expected)
     tensors = [query, key, value, hidden, *module.parameters()]
-    for ours, theirs in zip(gradients(output, tensors), gradients(expected, tensors), strict=True):
-        torch.testing.assert_close(ours, theirs)
+    assert_same_with_gradients(output, expected, tensors)
 
 
 def test_every_parameter_of_a_causal_module_is_used():
@@ -175,32 +147,12 @@ def test_static_module_is_relu_of_windowed_attention():
     torch.testing.assert_close(output, expected.relu())
 
 
-class _LargestSaved:
-    """Counts what autograd keeps of a given number of elements."""
-
-    def __init__(self, elements):
-        self.elements = elements
-        self.storages = set()
-
-    def __enter__(self):
-        self.hooks = torch.autograd.graph.saved_tensors_hooks(self.pack, lambda tensor: tensor)
-        self.hooks.__enter__()
-        return self
-
-    def __exit__(self, *error):
-        self.hooks.__exit__(*error)
-
-    def pack(self, tensor):
-        if tensor.numel() == self.elements and tensor.is_floating_point():
-            self.storages.add(tensor.untyped_storage().data_ptr())
-        return tensor
-
-
 def test_the_reference_keeps_no_avoidable_copy():
     """Of the size [B, H, T, T] one tensor, for the softmax's gradient."""
     tensors = inputs(batch=2, heads=3, queries=16, keys=16)
     padding = torch.zeros(2, 16, dtype=torch.bool)
-    with _LargestSaved(2 * 3 * 16 * 16) as saved:
-        output = dynamic_mask_attention(*tensors, key_padding_mask=padding, impl="reference")
-    output.sum().backward()
-    assert len(saved.storages) == 1
+    kept = saved_for_backward(
+        lambda: dynamic_mask_attention(*tensors, key_padding_mask=padding, impl="reference")
+    )
+    large = [t for t in kept if t.numel() == 2 * 3 * 16 * 16 and t.is_floating_point()]
+    assert len(large) == 1

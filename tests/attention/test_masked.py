@@ -1,6 +1,12 @@
 import pytest
 import torch
-from reference import PADDING, attention_by_position, gradients, leaves
+from reference import (
+    PADDING,
+    assert_same_with_gradients,
+    attention_by_position,
+    gradients,
+    leaves,
+)
 
 from fairseq_posattn.attention.masked import (
     MaskedDotProductAttention,
@@ -46,10 +52,7 @@ def test_equals_the_equation(impl, queries, names):
     heads = [name for name in names for _ in range(2)]
     module = MaskedDotProductAttention(len(heads), names, impl=impl)
     output = module(None, *tensors, key_padding_mask=PADDING)
-    expected = by_position(*tensors, heads, PADDING)
-    torch.testing.assert_close(output, expected)
-    for ours, theirs in zip(gradients(output, tensors), gradients(expected, tensors), strict=True):
-        torch.testing.assert_close(ours, theirs)
+    assert_same_with_gradients(output, by_position(*tensors, heads, PADDING), tensors)
 
 
 @pytest.mark.parametrize("impl", IMPLEMENTATIONS)
