@@ -44,57 +44,29 @@ class Published:
     heads: int
 
 
-class Draws:
-    """What dropout kept, in the order in which it was asked; to be asked again in the same."""
-
-    def __init__(self, seed):
-        self.generator = torch.Generator().manual_seed(seed)
-        self.kept = []
-
-    def dropout(self, x, p=0.5, training=True, inplace=False):
-        """In place of PyTorch's function."""
-        return x * self.draw(x, p) / (1 - p) if training and p else x
-
-    def draw(self, x, p):
-        """What dropout keeps, of the weights of attention."""
-        kept = torch.rand(x.shape, generator=self.generator, dtype=x.dtype).ge(p)
-        self.kept.append((p, kept.to(x.dtype)))
-        return kept
-
-    def again(self, x, p):
-        """The same draw, of a tensor that must be of the same shape and probability."""
-        if p == 0:
-            return x
-        known, kept = self.kept.pop(0)
-        assert (known, kept.shape) == (p, x.shape)
-        return x * kept / (1 - p)
-
-    def again_time_first(self, x, p):
-        """Of ``[B, T, C]``, where the code has ``[T, B, C]``."""
-        return self.again(x.transpose(0, 1), p).transpose(0, 1)
-
-
-class NoDraws(Draws):
-    """Out of training."""
-
-    def __init__(self):
-        super().__init__(0)
-
-    def again(self, x, p):
-        return x
-
-
 class Loops:
     """A pass through a model.
 
     Args:
         parameters: of the model, by name.
         settings: a :class:`Published`.
-        draws: a :class:`Draws` that the code has filled.
+        drawn: what dropout drew in the code, as ``reference.Draws`` took it, for the same draws
+            again; None out of training.
     """
 
-    def __init__(self, parameters, settings, draws):
-        self.parameters, self.settings, self.draws = parameters, settings, draws
+    def __init__(self, parameters, settings, drawn):
+        self.parameters, self.settings, self.drawn = parameters, settings, drawn
+
+    def dropout(self, x, p):
+        if self.drawn is None or p == 0:
+            return x
+        known, factors = self.drawn.pop(0)
+        assert (known, factors.shape) == (p, x.shape)
+        return x * factors
+
+    def dropout_time_first(self, x, p):
+        """Of ``[B, T, C]``, where the code has ``[T, B, C]``."""
+        return self.dropout(x.transpose(0, 1), p).transpose(0, 1)
 
     def affine(self, name, x, rows=slice(None)):
         weight, bias = (self.parameters[f"{name}.{kind}"][rows] for kind in ("weight", "bias"))
@@ -146,7 +118,7 @@ class Loops:
                         weights[b, h, i, j] = exponentials.get(j, 0 * total) / total
         shape = (batch, self.settings.heads, queries, keys)
         weights = torch.stack(list(weights.values())).view(shape)
-        weights = self.draws.again(weights, self.settings.attention_dropout)
+        weights = self.dropout(weights, self.settings.attention_dropout)
         joined = torch.stack(
             [
                 torch.cat(
@@ -162,7 +134,7 @@ class Loops:
                 for i in range(queries)
             ]
         ).view(x.shape)
-        joined = self.draws.again_time_first(
+        joined = self.dropout_time_first(
             self.settings.activation(joined), self.settings.heads_dropout
         )
         return self.affine(f"{name}.out_proj", joined)
@@ -177,13 +149,13 @@ class Loops:
 
     def feed_forward(self, name, x):
         inner = self.settings.activation(self.affine(f"{name}.fc1", x))
-        inner = self.draws.again_time_first(inner, self.settings.activation_dropout)
+        inner = self.dropout_time_first(inner, self.settings.activation_dropout)
         return self.affine(f"{name}.fc2", inner)
 
     def residual(self, name, x, sublayer):
         norm = f"{name}.layer_norm"
         output = sublayer(f"{name}.sublayer", self.norm(norm, x) if self.settings.norm_first else x)
-        x = x + self.draws.again_time_first(output, self.settings.dropout)
+        x = x + self.dropout_time_first(output, self.settings.dropout)
         return x if self.settings.norm_first else self.norm(norm, x)
 
     def embed(self, side, tokens):
@@ -200,7 +172,7 @@ class Loops:
         x = torch.stack(rows).view(*tokens.shape, features)
         if self.settings.learned_positions:
             x = self.norm(f"{side}.layernorm_embedding", x)
-        return self.draws.again(x, self.settings.dropout)
+        return self.dropout(x, self.settings.dropout)
 
     def position(self, side, place, words):
         if self.settings.learned_positions:

@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from mans_by_loops import PAD, Draws, Loops, NoDraws, Published, gelu, relu, sinusoid
+from mans_by_loops import PAD, Loops, Published, gelu, relu, sinusoid
+from reference import Draws
 
-from fairseq_posattn.attention import dropout
 from fairseq_posattn.layers.builder import build_decoder_layer, build_encoder_layer
 from fairseq_posattn.networks.seq2seq import decoder_layer, encoder_layer
 
@@ -47,12 +47,8 @@ def build(build_model):
 
 
 def in_training_or_not(model, training, monkeypatch):
-    """The model, and the draws of its dropout."""
-    draws = Draws(seed=3) if training else NoDraws()
-    if training:
-        monkeypatch.setattr(torch.nn.functional, "dropout", draws.dropout)
-        monkeypatch.setattr(dropout, "draw_kept", draws.draw)
-    return model.train(training), draws
+    """The model, and what its dropout will draw."""
+    return model.train(training), Draws(monkeypatch).taken if training else None
 
 
 def compare(ours, by_loops, inputs, **tolerance):
@@ -87,7 +83,7 @@ def test_an_attention_sublayer(build, monkeypatch, arch, side, number, training)
     else:
         layer = build_decoder_layer(decoder_layer(cfg), cfg)
     module = layer.sublayers[number].sublayer.double()
-    module, draws = in_training_or_not(module, training, monkeypatch)
+    module, drawn = in_training_or_not(module, training, monkeypatch)
     generator = torch.Generator().manual_seed(1)
     x, memory = (
         torch.randn(length, 2, 8, generator=generator, dtype=torch.float64, requires_grad=True)
@@ -104,13 +100,13 @@ def test_an_attention_sublayer(build, monkeypatch, arch, side, number, training)
         output, _ = module(x, padded)
 
     parameters = {f"sublayer.{name}": p for name, p in module.named_parameters()}
-    by_loops = Loops(parameters, MODELS[arch], draws).attention(
+    by_loops = Loops(parameters, MODELS[arch], drawn).attention(
         "sublayer",
         x.transpose(0, 1),
         (memory if cross else x).transpose(0, 1),
         (lambda b, i, j: j > i) if causal and not cross else lambda b, i, j: padded[b, j],
     )
-    assert not draws.kept
+    assert not drawn
     inputs = {"x": x, **({"memory": memory} if cross else {}), **parameters}
     compare(output, by_loops.transpose(0, 1), inputs, **EXACT)
 
@@ -127,13 +123,13 @@ def test_the_sinusoids_of_fairseq(build):
 @pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
 @pytest.mark.parametrize("arch", MODELS)
 def test_from_words_to_scores(build, monkeypatch, arch, training):
-    model, draws = in_training_or_not(build(arch, 2), training, monkeypatch)
+    model, drawn = in_training_or_not(build(arch, 2), training, monkeypatch)
     source = torch.tensor([[PAD, PAD, 5, 9, 2], [4, 7, 7, 6, 2]])  # padded as fairseq does
     target = torch.tensor([[2, 8, 4, 5], [2, 6, PAD, PAD]])
     scores, _ = model(source, source.ne(PAD).sum(1), target)
     parameters = dict(model.named_parameters())
-    by_loops = Loops(parameters, MODELS[arch], draws).logits(source, target, layers=2)
-    assert not draws.kept
+    by_loops = Loops(parameters, MODELS[arch], drawn).logits(source, target, layers=2)
+    assert not drawn
     real = target.ne(PAD)
     compare(scores[real], by_loops[real], parameters, **NEAR)
 
