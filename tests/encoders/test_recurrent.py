@@ -1,13 +1,22 @@
+from functools import partial
+
 import pytest
 import torch
 from torch import nn
 
+from fairseq_posattn.encoders.bilstm import BiLSTM
 from fairseq_posattn.encoders.recurrent import Recurrent
 
 PADDING = torch.tensor(
     [[False, True, True, True], [False, False, False, False], [False, False, False, True]]
 )
-KINDS = [nn.LSTM, nn.GRU]
+MODULES = {
+    "lstm": partial(Recurrent, nn.LSTM),
+    "gru": partial(Recurrent, nn.GRU),
+    "bigru": partial(Recurrent, nn.GRU, bidirectional=True),
+    "bilstm": BiLSTM,
+}
+every = pytest.mark.parametrize("name", MODULES)
 
 
 def lstm_step(x, h, state):
@@ -24,10 +33,10 @@ def gru_step(x, h, state):
     return (1 - z) * torch.tanh(xn + torch.sigmoid(xr + hr) * hn) + z * state[0], None
 
 
-STEPS = {nn.LSTM: lstm_step, nn.GRU: gru_step}
+STEPS = {"LSTM": lstm_step, "GRU": gru_step}
 
 
-def by_word(kind, cell, words, backwards):
+def by_word(mode, cell, words, backwards):
     """One direction of one layer, a word at a time."""
     weight_x, weight_h, bias_x, bias_h = cell
     state = (torch.zeros(weight_h.size(1), dtype=words.dtype),) * 2
@@ -35,40 +44,52 @@ def by_word(kind, cell, words, backwards):
     order = range(len(words))
     for t in reversed(order) if backwards else order:
         x, h = weight_x @ words[t] + bias_x, weight_h @ state[0] + bias_h
-        state = STEPS[kind](x, h, state)
+        state = STEPS[mode](x, h, state)
         states[t] = state[0]
     return torch.stack(states)
 
 
 @pytest.mark.parametrize("layers", [1, 2])
-@pytest.mark.parametrize("bidirectional", [False, True])
-@pytest.mark.parametrize("kind", KINDS)
-def test_equals_the_network_word_by_word(kind, bidirectional, layers):
+@every
+def test_equals_the_network_word_by_word(name, layers):
     torch.manual_seed(0)
-    module = Recurrent(kind, 3, 4, layers, bidirectional=bidirectional).double()
+    module = MODULES[name](3, 4, layers).double()
+    (network,) = module.children()
     words = torch.randn(3, 4, 3, dtype=torch.float64)
     states = module(words, PADDING)
-    directions = 1 + bidirectional
+    directions = 1 + network.bidirectional
     for row, length in enumerate([1, 4, 3]):
         expected = words[row, :length]
         for layer in range(layers):
-            cells = module.network.all_weights[directions * layer : directions * (layer + 1)]
-            expected = torch.cat(
-                [by_word(kind, cell, expected, back) for back, cell in enumerate(cells)], dim=-1
-            )
+            cells = network.all_weights[directions * layer : directions * (layer + 1)]
+            states_of = [
+                by_word(network.mode, cell, expected, back) for back, cell in enumerate(cells)
+            ]
+            expected = torch.cat(states_of, dim=-1)
         torch.testing.assert_close(states[row, :length], expected)
         assert states[row, length:].eq(0).all()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_without_padding(kind):
-    module = Recurrent(kind, 3, 4, bidirectional=True)
+@every
+def test_without_padding(name):
+    module = MODULES[name](3, 4)
     words = torch.randn(2, 5, 3)
     none = torch.zeros(2, 5, dtype=torch.bool)
     torch.testing.assert_close(module(words), module(words, none))
 
 
+@every
+def test_nothing_but_padding_gives_finite_states_and_gradients(name):
+    module = MODULES[name](3, 4)
+    padding = torch.tensor([[True, True], [False, False]])
+    states = module(torch.randn(2, 2, 3), padding)
+    states.sum().backward()
+    assert states.isfinite().all()
+    assert all(parameter.grad.isfinite().all() for parameter in module.parameters())
+
+
 def test_odd_features_are_refused_in_two_directions():
-    with pytest.raises(ValueError, match="5 features cannot be halved"):
-        Recurrent(nn.GRU, 3, 5, bidirectional=True)
+    for name in ("bigru", "bilstm"):
+        with pytest.raises(ValueError, match="5 features cannot be halved"):
+            MODULES[name](3, 5)
     assert Recurrent(nn.GRU, 3, 5).output_dim == 5

@@ -2,11 +2,11 @@
 
 import pytest
 import torch
+from classifier_builder import PAD, sentences
 from fairseq import utils
 
 from fairseq_posattn.attention import dropout
 
-PAD, EOS = 1, 2
 SIDES = ("encoder", "decoder")
 NORMS_FIRST = tuple(f"--{side}-normalize-before" for side in SIDES)
 LEARNED = tuple(f"--{side}-learned-pos" for side in SIDES)
@@ -81,16 +81,6 @@ def pair(build_model, monkeypatch):
         return stock, ours
 
     return build
-
-
-def sentences(*lengths, seed=0):
-    """Rows of random words that end in EOS, padded on the right."""
-    generator = torch.Generator().manual_seed(seed)
-    batch = torch.full((len(lengths), max(lengths)), PAD)
-    for row, length in zip(batch, lengths, strict=True):
-        row[: length - 1] = torch.randint(4, 20, (length - 1,), generator=generator)
-        row[length - 1] = EOS
-    return batch
 
 
 def run(model, **options):

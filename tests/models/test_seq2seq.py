@@ -1,7 +1,9 @@
 from types import SimpleNamespace
 
+import classifier_builder
 import pytest
 import torch
+from classifier_builder import PAD
 from fairseq import models
 from omegaconf import OmegaConf
 
@@ -11,7 +13,6 @@ from fairseq_posattn.layers.mechanisms import MECHANISMS
 from fairseq_posattn.models.seq2seq import count_repeats
 from fairseq_posattn.models.seq2seq_config import STOCK_OPTIONS, PosAttnTransformerConfig
 
-PAD, EOS = 1, 2
 JOINT = "--share-all-embeddings"
 
 
@@ -161,18 +162,9 @@ def test_an_architecture_can_be_named_in_a_yaml_file(build_model):
     assert model.cfg.encoder.sublayers == "dman,san,ffn"
 
 
-def sentences(*lengths, words=20, left_pad=False, seed=0):
-    """Rows of random words that end in EOS, padded to the longest."""
-    generator = torch.Generator().manual_seed(seed)
-    batch = torch.full((len(lengths), max(lengths)), PAD)
-    for row, length in zip(batch, lengths, strict=True):
-        sentence = torch.randint(4, words, (length,), generator=generator)
-        sentence[-1] = EOS
-        if left_pad:
-            row[len(row) - length :] = sentence
-        else:
-            row[:length] = sentence
-    return batch
+def sentences(*lengths, words=20, **options):
+    """Rows of so many random words, the last of which is EOS, padded to the longest."""
+    return classifier_builder.sentences(*(n - 1 for n in lengths), words=words - 4, **options)
 
 
 def scores(model, source, target):
