@@ -101,7 +101,7 @@ def read_props(path: str | Path) -> list[Sentence]:
 
 def read_props_lines(lines: Iterable[str], name: str | Path) -> Iterator[Sentence]:
     """As :func:`read_props`, of lines; ``name`` is what messages call them."""
-    for first, rows in _blocks(lines):
+    for first, rows in blocks(lines):
         yield _sentence(name, first, rows)
 
 
@@ -125,8 +125,8 @@ def _bracketed(pieces: Iterable[Piece], length: int) -> list[str]:
     return [f"{left}*{right}" for left, right in zip(opened, closed, strict=True)]
 
 
-def _blocks(lines: Iterable[str]) -> Iterator[tuple[int, list[list[str]]]]:
-    """The columns of each sentence's lines, and the number of its first line."""
+def blocks(lines: Iterable[str]) -> Iterator[tuple[int, list[list[str]]]]:
+    """Of each sentence, which a blank line ends, the number of its first line and all columns."""
     rows: list[list[str]] = []
     for number, line in enumerate([*lines, ""], start=1):
         columns = line.split()

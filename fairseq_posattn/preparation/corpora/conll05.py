@@ -13,7 +13,7 @@ from fairseq_posattn.preparation.corpus import TaggingCorpus
 from fairseq_posattn.preparation.pipeline.unpacking import unpacked
 from fairseq_posattn.preparation.role_sentences import RoleSentence
 from fairseq_posattn.preparation.text.lines import read_lines
-from fairseq_posattn.scoring.props import read_props_lines
+from fairseq_posattn.scoring.props import blocks, read_props_lines
 
 TRAIN_SECTIONS = [f"{section:02}" for section in range(2, 22)]
 # Of each split: the files of the release, without folder and ending, and the trees of each.
@@ -63,7 +63,8 @@ def _part(archive, names, part, trees):
 def _words(archive, names, part, trees):
     files = _named(names, f"*words/{part}.words*")
     if files:
-        yield from _blocks(_lines(archive, files[0]))
+        for _, rows in blocks(_lines(archive, files[0])):
+            yield tuple(word for word, *_ in rows)
         return
     files = _named(names, trees)
     if not files:
@@ -106,16 +107,6 @@ def _lines(archive, name):
     with archive.open(name) as stream:
         text = unpacked(stream, archive.label(name))
         return list(read_lines(text, archive.label(name), allow_empty=True))
-
-
-def _blocks(lines):
-    words = []
-    for line in [*lines, ""]:
-        if line.strip():
-            words.append(line.split()[0])
-        elif words:
-            yield tuple(words)
-            words = []
 
 
 CORPORA = (

@@ -11,12 +11,12 @@ from fairseq_posattn.preparation.corpus import Flag, TaggingCorpus
 from fairseq_posattn.preparation.pipeline.download import Source
 from fairseq_posattn.preparation.role_sentences import RoleSentence
 from fairseq_posattn.preparation.text.lines import read_lines
-from fairseq_posattn.scoring.props import Proposition, Sentence, pieces_of_cells
+from fairseq_posattn.scoring.props import Proposition, Sentence, blocks, pieces_of_cells
 
 AUXILIARIES = {"be.03", "have.01", "do.01"}  # never have an argument
 LISTS = {"train": "files.train", "valid": "files.dev", "test": "files.test"}
 WORDS, ROLES, LISTED = ".xml.conllu", ".xml.gold_skel", "/file-lists/"
-SENTENCE, TOKEN, TAG, LEMMA, ROLESET, FIRST_ROLE = 1, 2, 4, 6, 7, 8  # columns of gold_skel
+SENTENCE, TAG, LEMMA, ROLESET, FIRST_ROLE = 1, 4, 6, 7, 8  # columns of gold_skel
 PACKED = (".tar", ".tar.gz", ".tgz", ".zip")
 
 
@@ -94,16 +94,9 @@ def _words(stream, place):
 
 def _roles(stream, place, every_predicate):
     """``(number of the sentence from 0, its Sentence)`` of a document of gold_skel."""
-    rows = []
-    for at, line in enumerate([*read_lines(stream, place, allow_empty=True), ""], start=1):
-        columns = line.split()
-        if columns:
-            rows.append(columns)
-        elif rows:
-            first = at - len(rows)
-            sentence = _sentence(rows, place, first, every_predicate)
-            yield _number(rows[0][SENTENCE], f"{place}:{first}"), sentence
-            rows = []
+    for first, rows in blocks(read_lines(stream, place, allow_empty=True)):
+        sentence = _sentence(rows, place, first, every_predicate)
+        yield _number(rows[0][SENTENCE], f"{place}:{first}"), sentence
 
 
 def _number(text, place):
