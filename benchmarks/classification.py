@@ -18,8 +18,6 @@ from types import SimpleNamespace
 import machine
 import torch
 import translation_pairs as pairs
-from fairseq import models, options
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 from fairseq_posattn.architectures.classifier import ARCHITECTURES
 
@@ -57,10 +55,7 @@ def parse_arguments():
     parser.add_argument("--dropout", type=float, help="of all models, in place of each one's own")
     parser.add_argument("--updates", type=int, default=11, help="counted updates of each model")
     parser.add_argument("--warmup", type=int, default=2, help="updates before those")
-    parser.add_argument("--device", default="cpu", help="cpu or cuda")
-    parser.add_argument(
-        "--dtype", choices=["float32", "float16", "bfloat16"], default="float32", help="precision"
-    )
+    machine.add_device(parser)
     return parser.parse_args()
 
 
@@ -70,14 +65,12 @@ class Contestant:
     def __init__(self, name, flags, words, arguments):
         self.name = name
         task = ["--task", "sentence_prediction", "--num-classes", str(CLASSES)]
-        flags = ["data", *task, "--criterion", "sentence_prediction", "--arch", *flags]
+        flags = [*task, "--criterion", "sentence_prediction", "--arch", *flags]
         if arguments.freeze_embeddings:
             flags.append("--freeze-embeddings")
         if arguments.dropout is not None:
             flags.append(f"--dropout={arguments.dropout}")
-        args = options.parse_args_and_arch(options.get_training_parser(), flags)
-        cfg = convert_namespace_to_omegaconf(args)
-        model = models.build_model(cfg.model, SimpleNamespace(source_dictionary=words))
+        model = pairs.build_model(flags, SimpleNamespace(source_dictionary=words))
         model.register_classification_head("head", CLASSES)
         self.model = model.to(arguments.device, getattr(torch, arguments.dtype)).train()
         trained = [parameter for parameter in model.parameters() if parameter.requires_grad]

@@ -46,10 +46,7 @@ def parse_arguments():
         "--words", type=int, nargs="+", default=[10152, 37000], help="of the dictionary"
     )
     parser.add_argument("--rounds", type=int, default=9, help="counted")
-    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"], help="where")
-    parser.add_argument(
-        "--dtype", choices=["float32", "float16", "bfloat16"], default="float32", help="of scores"
-    )
+    machine.add_device(parser)
     return parser.parse_args()
 
 

@@ -33,6 +33,18 @@ def make_parser(about: str | None) -> argparse.ArgumentParser:
     return parser
 
 
+def add_device(parser: argparse.ArgumentParser, dtype: bool = True) -> None:
+    """The options that say where is measured and, if that is chosen, in which precision."""
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"], help="where")
+    if dtype:
+        parser.add_argument(
+            "--dtype",
+            choices=["float32", "float16", "bfloat16"],
+            default="float32",
+            help="precision",
+        )
+
+
 def keep(report: dict, path: str | None) -> None:
     """Write what was measured, if it is to be written."""
     from fairseq_posattn.files import write_json

@@ -19,24 +19,18 @@ import subprocess
 import sys
 import tempfile
 import time
-import warnings
 from pathlib import Path
 from types import SimpleNamespace
 
 import machine
 import torch
+import translation_pairs as pairs
 from tqdm import tqdm
 
-warnings.filterwarnings("ignore")
-
-from fairseq import models, options  # noqa: E402
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: E402
-
-import fairseq_posattn  # noqa: E402, F401, registers
-from fairseq_posattn.data.news import padded  # noqa: E402
-from fairseq_posattn.news_ranking import candidate_scores  # noqa: E402
-from fairseq_posattn.scoring.ranking import Impression, mean_scores  # noqa: E402
-from fairseq_posattn.tasks.news_recommendation import NewsRecommendationTask  # noqa: E402
+from fairseq_posattn.data.news import padded
+from fairseq_posattn.news_ranking import candidate_scores
+from fairseq_posattn.scoring.ranking import Impression, mean_scores
+from fairseq_posattn.tasks.news_recommendation import NewsRecommendationTask
 
 WORDS, TITLE = 5000, 11  # different words; in a title
 SIZES = "--encoder-embed-dim 64 --encoder-hidden-dim 64 --encoder-attention-heads 4"
@@ -125,10 +119,8 @@ def iterate(task):
 
 
 def build(task, arch):
-    flags = ["data", "--task", "news_recommendation", "--criterion", "news_recommendation"]
-    flags += ["--arch", arch, *SIZES.split()]
-    args = options.parse_args_and_arch(options.get_training_parser(), flags)
-    return models.build_model(convert_namespace_to_omegaconf(args).model, task).eval()
+    flags = ["--task", "news_recommendation", "--criterion", "news_recommendation"]
+    return pairs.build_model([*flags, "--arch", arch, *SIZES.split()], task).eval()
 
 
 def rank_once(model, task):

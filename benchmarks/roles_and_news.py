@@ -18,8 +18,6 @@ from types import SimpleNamespace
 import machine
 import torch
 import translation_pairs as pairs
-from fairseq import models, options
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models.transformer import TransformerConfig
 from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
 from torch.nn import functional as F
@@ -51,7 +49,7 @@ def parse_arguments():
     parser.add_argument("--vocabulary", type=int, default=2000, help="words in the dictionary")
     parser.add_argument("--updates", type=int, default=11, help="counted updates of each model")
     parser.add_argument("--warmup", type=int, default=2, help="updates before those")
-    parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    machine.add_device(parser, dtype=False)
     return parser.parse_args()
 
 
@@ -96,11 +94,10 @@ class Contestant:
 
 
 def build(arch, kind, words, arguments):
-    flags = ["data", "--task", {"tagger": "sequence_tagging"}.get(kind, "news_recommendation")]
+    flags = ["--task", {"tagger": "sequence_tagging"}.get(kind, "news_recommendation")]
     flags += ["--criterion", flags[-1], "--arch", arch]
     if kind == "tagger":
         flags += ["--encoder-layers", str(arguments.layers)]
-    args = options.parse_args_and_arch(options.get_training_parser(), flags)
     task = SimpleNamespace(
         source_dictionary=words,
         tag_names=[f"B-{number}" for number in range(TAGS)],
@@ -108,7 +105,7 @@ def build(arch, kind, words, arguments):
         titles=None,
         cfg=SimpleNamespace(title_length=arguments.title, max_history=arguments.history),
     )
-    return models.build_model(convert_namespace_to_omegaconf(args).model, task)
+    return pairs.build_model(flags, task)
 
 
 def fairseqs_layer(layer):

@@ -88,7 +88,7 @@ def parse_arguments():
     parser.add_argument("--sentences", type=int, default=64, help="in a batch")
     parser.add_argument("--features", type=int, default=300, help="of a word")
     parser.add_argument("--steps", type=int, default=3, help="counted steps")
-    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="where")
+    machine.add_device(parser, dtype=False)
     parser.add_argument(
         "--memory",
         type=float,

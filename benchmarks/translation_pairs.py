@@ -84,14 +84,7 @@ def add_arguments(parser, dtype=True):
     parser.add_argument("--sentences", type=int, help=f"sentences in a batch {sizes}")
     parser.add_argument("--source-length", type=int, help=f"words of the longest source {sizes}")
     parser.add_argument("--target-length", type=int, help=f"words of the longest target {sizes}")
-    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"], help="where")
-    if dtype:
-        parser.add_argument(
-            "--dtype",
-            choices=["float32", "float16", "bfloat16"],
-            default="float32",
-            help="precision",
-        )
+    machine.add_device(parser, dtype)
 
 
 def dictionary(size: int) -> Dictionary:
@@ -101,14 +94,18 @@ def dictionary(size: int) -> Dictionary:
     return words
 
 
+def build_model(flags: list[str], task):
+    """A model as fairseq-train builds it."""
+    args = options.parse_args_and_arch(options.get_training_parser(), ["data", *flags])
+    return models.build_model(convert_namespace_to_omegaconf(args).model, task)
+
+
 def build(arch: str, flags: str, words: Dictionary, device: str, dtype: str):
-    """A model as fairseq-train builds it, with weights from one seed."""
+    """A translation model, with weights from one seed."""
     torch.manual_seed(1)
-    parser = options.get_training_parser()
-    args = options.parse_args_and_arch(parser, ["data", "--arch", arch, *flags.split()])
-    cfg = convert_namespace_to_omegaconf(args)
     task = SimpleNamespace(source_dictionary=words, target_dictionary=words)
-    return models.build_model(cfg.model, task).to(device, getattr(torch, dtype))
+    model = build_model(["--arch", arch, *flags.split()], task)
+    return model.to(device, getattr(torch, dtype))
 
 
 def command(name: str, stock: bool) -> tuple[str, str]:
