@@ -49,6 +49,12 @@ class Result:
         }
         self.lines.extend(f"{called[name]:<25} {one}" for name, one in compared.items())
         self.lines.append(f"tested on {tests}")
+        runs = [len(group.runs) for group in (groups[name], baselines[name])]
+        if min(runs) == 1 < max(runs):
+            self.warnings.append(
+                "one of the two systems has a single run: p takes it for all that its other seeds "
+                "would be, and is far too small where seeds differ"
+            )
 
     def tell(self, as_json: bool) -> None:
         """Print it, and its warnings on standard error."""

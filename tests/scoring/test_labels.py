@@ -99,6 +99,13 @@ def test_several_runs_are_a_group(files, labels, tmp_path, capsys):
     assert found["accuracy_deviation"] == pytest.approx(abs(values[0] - values[1]) / 2**0.5)
     assert found["runs"] == found["baseline_runs"] == 2
     assert found["p"] < 0.01 and "p_mcnemar" not in found
+    assert not found["warnings"]
+
+
+def test_one_run_beside_several_is_warned_of(files, labels, tmp_path, capsys):
+    others = [write(tmp_path / f"other{seed}", predictions(labels, 0.9, seed)) for seed in (6, 7)]
+    (warning,) = as_json([*files, "--baseline", *others], capsys)["warnings"]
+    assert "one of the two systems has a single run" in warning
 
 
 def test_it_is_there_to_read(files, capsys):
