@@ -6,7 +6,8 @@ reads a sentence a line, or a pair with a TAB between its sentences, and prints 
 most probable label and its probability, or the score; for a blank line a blank one. Lines that are
 typed, or that another program writes now and then, are answered at once.
 
-A tagger of semantic roles reads the places of a sentence's predicates, from 0, and the sentence:
+A tagger of semantic roles reads the places of a sentence's predicates, from 0, with commas between,
+and behind a TAB the sentence:
 
     printf '2\\tMy cats love hats.\\n' | %(prog)s checkpoints/ewt/checkpoint_best.pt
 

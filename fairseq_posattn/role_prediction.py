@@ -89,19 +89,23 @@ class RolePredictor(LineReader):
         """
         prepared = f" {SEPARATOR} " in text and "\t" not in text
         places, separator, sentence = text.partition(" " if prepared else "\t")
+        try:
+            numbers = [int(place) for place in places.split(",")]
+        except ValueError:
+            separator = ""
         if not separator:
             raise UsageError(
-                "there should be the places of the predicates, from 0, a TAB and the sentence"
+                "there should be the places of the predicates, from 0, with commas between, a TAB "
+                "and the sentence"
             )
         rest = sentence.partition(f" {SEPARATOR} ")[0] if prepared else self.words(sentence)
         words = tuple(rest.split())
-        numbers = places.split(",")
-        if not all(number.isdecimal() and int(number) < len(words) for number in numbers):
+        if not all(0 <= number < len(words) for number in numbers):
             raise UsageError(
                 f"the predicate {places!r} is outside the sentence, whose {len(words)} words are "
                 "counted from 0"
             )
-        return words, [int(number) for number in numbers]
+        return words, numbers
 
     def predict(self, asked: Sequence, batch_size: int = 64) -> list:
         """Answers in the order of what is asked; sentences of like length share a batch."""
