@@ -177,6 +177,9 @@ def test_what_cannot_be_is_told(own, train, tmp_path, capsys):
     assert "are both de" in capsys.readouterr().err
     assert own("--train", *train, languages=("pt-br", "en"))[0] == 1
     assert "--source-lang pt-br: fairseq takes names of letters" in capsys.readouterr().err
+    for size, given in (("--vocabulary-size", "subword_nmt"), ("--bpe-operations", "none")):
+        assert own("--train", *train, "--subwords", given, size, 80)[0] == 1
+        assert f"{size} 80 is for --subwords " in capsys.readouterr().err
     assert own("--train", *train, "--valid", 50, "--test", 10)[0] == 1
     assert "60 pairs are too few to hold out 10 for test and 50" in capsys.readouterr().err
     assert own("--train", train[0], train[0])[0] == 1

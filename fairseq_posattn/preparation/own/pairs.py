@@ -22,6 +22,8 @@ SUBWORDS = {
     "sentencepiece": ("spaces", "SentencePiece of the text as it is, for languages without spaces"),
     "none": ("spaces", "the text is in words or subwords already"),
 }
+SIZES = {"bpe_operations": "subword_nmt", "vocabulary_size": "sentencepiece"}
+USUAL_SIZE = 10_000  # of either
 
 
 def add_file_options(parser, sides, required=True, others="two files"):
@@ -83,7 +85,7 @@ def add_options(parser):
         "--vocabulary-size",
         type=positive,
         metavar="N",
-        default=10_000,
+        default=USUAL_SIZE,
         help="of --subwords sentencepiece: pieces to learn (default: %(default)s)",
     )
     parser.set_defaults(wordpiece_vocabulary=None, cased=False, max_pieces=None)
@@ -98,8 +100,16 @@ def changes(options):
     """What the options say of the data set.
 
     Raises:
-        UsageError: the languages cannot stand in names of files.
+        UsageError: the languages cannot stand in names of files; or a size is given of other
+            subwords than are made.
     """
+    for name, subwords in SIZES.items():
+        size = getattr(options, name)
+        if size != USUAL_SIZE and subwords != options.subwords:
+            raise UsageError(
+                f"--{name.replace('_', '-')} {size} is for --subwords {subwords}: give that, too, "
+                "or leave it out"
+            )
     sides = (options.source_lang, options.target_lang)
     for side, name in zip(("source", "target"), sides, strict=True):
         if not LANGUAGE.fullmatch(name):
@@ -245,5 +255,5 @@ TRANSLATION = TranslationCorpus(
     settings=lambda options: {**division(options), "subwords": options.subwords},
     add_options=add_options,
     changes=changes,
-    bpe_operations=10_000,
+    bpe_operations=USUAL_SIZE,
 )
