@@ -16,6 +16,7 @@ with quietly():
 NAMES = (
     "literal_settings",
     "checkpoint_reading",
+    "adaptive_softmax",
     "unlike_checkpoints",
     "checkpoint_models",
     "checkpoint_training",

@@ -59,6 +59,11 @@ KNOWN = (
         r"(\w+) does not support (ensembling|decoding with length)",
         "{0} does not support {1}: give a single checkpoint and leave --iter-decode-with-beam out",
     ),
+    (
+        "Exception",
+        r"AdaptiveLoss is not compatible with the PyTorch version of DistributedDataParallel",
+        "--criterion adaptive_loss needs --ddp-backend legacy_ddp",
+    ),
     ("AssertionError", r"(--sampling-top[kp] requires --sampling)", "{0}"),
     (
         "ValueError",

@@ -49,6 +49,13 @@ def raised(error, by_a_command=True):
             ),
             "sentence 4, counted from 0, is too long: it has (5, 6) tokens and the model takes (4,",
         ),
+        (
+            Exception(
+                "AdaptiveLoss is not compatible with the PyTorch version of "
+                "DistributedDataParallel. Please use `--ddp-backend=legacy_ddp` instead."
+            ),
+            "--criterion adaptive_loss needs --ddp-backend legacy_ddp",
+        ),
         (FloatingPointError("gradients are Nan/Inf"), "the training has diverged (gradients are"),
         (
             AttributeError("'TranslationTask' object has no attribute 'eval_lm_dataloader'"),
