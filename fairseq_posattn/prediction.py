@@ -121,7 +121,7 @@ def predictor_of(
     if not isinstance(trained.task, SentencePredictionTask):
         raise UsageError(
             f"{trained.path} is no classifier and no tagger: it was trained with --task "
-            f"{trained.task.cfg._name}, not sentence_prediction, sentence_pair_prediction or "
+            f"{trained.task_name}, not sentence_prediction, sentence_pair_prediction or "
             "sequence_tagging"
         )
     return Predictor(trained, words, torch.device(device))

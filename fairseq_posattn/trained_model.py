@@ -31,6 +31,11 @@ class TrainedModel:
     config: object
     task: FairseqTask
 
+    @property
+    def task_name(self) -> str:
+        """What it was trained with by ``--task``; fairseq's older tasks have it in their args."""
+        return (self.task.cfg or self.task.args)._name
+
 
 def load(path: str, data: str | None = None, *, reads_data: bool = False) -> TrainedModel:
     """Load a checkpoint onto the CPU, for evaluation.

@@ -11,6 +11,7 @@ import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -19,11 +20,12 @@ from fairseq.data import data_utils
 from fairseq.dataclass.configs import GenerationConfig
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
-from fairseq_posattn import summarization_command, translation, translation_command
+from fairseq_posattn import prediction, summarization_command, translation, translation_command
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.layers.int8 import round_maps
 from fairseq_posattn.preparation import manifest
 from fairseq_posattn.preparation.manifest import Manifest
+from fairseq_posattn.trained_model import TrainedModel
 from fairseq_posattn.trained_model import load as load_checkpoint
 from fairseq_posattn.translation import lines
 from fairseq_posattn.translation import translator as translator_module
@@ -500,6 +502,14 @@ def test_what_cannot_be_is_one_line(arguments, options, complaint, capsys):
     assert error.startswith("posattn translate: error: ")
     assert complaint in error
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("read", [translator_module.translator_of, prediction.predictor_of])
+def test_models_of_fairseqs_older_tasks_are_refused_by_name(read):
+    task = SimpleNamespace(cfg=None, args=SimpleNamespace(_name="translation_multi_simple_epoch"))
+    one = TrainedModel("m.pt", None, None, task)
+    with pytest.raises(UsageError, match="with --task translation_multi_simple_epoch, not "):
+        read([one] if read is translator_module.translator_of else one)
 
 
 def test_a_model_that_gives_no_numbers_is_named(source):

@@ -22,6 +22,7 @@ from fairseq_posattn.plugin import register
 register()  # before the first import of fairseq, which it quiets
 
 from fairseq import utils  # noqa: E402
+from fairseq.tasks.translation import TranslationTask  # noqa: E402
 from safetensors import SafetensorError  # noqa: E402
 from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizer  # noqa: E402
 
@@ -149,6 +150,11 @@ def _classifier(trained: TrainedModel, folder: Path, unused) -> Exported:
 
 def _seq2seq(trained: TrainedModel, folder: Path, decoding: Mapping[str, float]) -> Exported:
     model, task = trained.model, trained.task
+    if not isinstance(task, TranslationTask):
+        raise UsageError(
+            f"{trained.path}: it was trained with --task {trained.task_name}, and only models of "
+            "--task translation can be exported"
+        )
     options = all_options(trained.config, PosAttnTransformerConfig)
     options = _plain(options, PosAttnTransformerConfig)
     if options["adaptive_softmax_cutoff"]:

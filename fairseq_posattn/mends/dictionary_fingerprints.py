@@ -49,8 +49,9 @@ def check(task, known, names=tuple(NAMES)):
     here = fingerprints(task)
     for name in names:
         if known and name in known and name in here and known[name] != here[name]:
+            settings = task.cfg or task.args  # of fairseq's older tasks
             raise UsageError(
-                f"the dictionary of {NAMES[name]} in {task.cfg.data} is not the one that the "
+                f"the dictionary of {NAMES[name]} in {settings.data} is not the one that the "
                 "checkpoint was trained with, but of another size, order or content: name the "
                 "folder of the data that it was trained on"
             )

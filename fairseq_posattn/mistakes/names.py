@@ -6,12 +6,25 @@ On a command line argparse knows; of a file fairseq finds out late, by a KeyErro
 from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 
-from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
+from fairseq.models import (
+    ARCH_MODEL_REGISTRY,
+    MODEL_REGISTRY,
+    FairseqLanguageModel,
+    FairseqMultiModel,
+)
+from fairseq.models.nat import FairseqNATModel
 from fairseq.registry import REGISTRIES
 from fairseq.tasks import TASK_REGISTRY
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.mistakes.ranges import flag
+
+# Which models alone there is a task or a criterion for, and one of them.
+MODELS_OF = {
+    ("task", "language_modeling"): (FairseqLanguageModel, "transformer_lm"),
+    ("task", "multilingual_translation"): (FairseqMultiModel, "multilingual_transformer"),
+    ("criterion", "nat_loss"): (FairseqNATModel, "nonautoregressive_transformer"),
+}
 
 
 def check_names(settings: Mapping):
@@ -21,7 +34,8 @@ def check_names(settings: Mapping):
         settings: as :func:`fairseq_posattn.mistakes.settings.check` takes them.
 
     Raises:
-        UsageError: there is none of that name, or no architecture or task at all.
+        UsageError: there is none of that name, no architecture or task at all, or one that does
+            not go with the architecture.
     """
     known: dict[str, Collection[str]] = {
         "arch": {**MODEL_REGISTRY, **ARCH_MODEL_REGISTRY},
@@ -38,6 +52,12 @@ def check_names(settings: Mapping):
             raise UsageError(f"{flag(kind)} is missing: in a YAML file it is {group}'s _name")
         if name is not None and name not in names:
             raise UsageError(f"{flag(kind)} {name}: unknown; {nearest(name, names)}")
+        model, example = MODELS_OF.get((kind, name), (object, ""))
+        if not issubclass(known["arch"][settings["arch"]], model):
+            raise UsageError(
+                f"{flag(kind)} {name} is for models such as --arch {example}, not for "
+                f"{settings['arch']}"
+            )
 
 
 def nearest(name: str, known: Collection[str]) -> str:

@@ -102,7 +102,7 @@ def _check(one, first):
     if not translates(one):
         raise UsageError(
             f"{one.path} neither translates nor summarises: it was trained with --task "
-            f"{one.task.cfg._name}, not translation"
+            f"{one.task_name}, not translation"
         )
     for side in ("source", "target"):
         dictionary = getattr(one.task, f"{side}_dictionary")

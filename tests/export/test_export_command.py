@@ -7,6 +7,7 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from test_export import TINY_CLASSIFIER, TINY_TRANSFORMER
@@ -71,6 +72,15 @@ def test_what_cannot_be_exported_is_one_line_and_leaves_nothing(flags, translato
     with pytest.raises(UsageError, match=message):
         export(path, tmp_path / "out")
     assert not list(tmp_path.glob("*out*"))
+
+
+def test_models_of_older_tasks_are_not_exported(tmp_path):
+    from fairseq_posattn.export.checkpoint import _seq2seq
+    from fairseq_posattn.trained_model import TrainedModel
+
+    older = SimpleNamespace(cfg=None, args=SimpleNamespace(_name="multilingual_translation"))
+    with pytest.raises(UsageError, match="m.pt: .* --task multilingual_translation, and only"):
+        _seq2seq(TrainedModel("m.pt", None, None, older), tmp_path, {})
 
 
 @pytest.mark.slow

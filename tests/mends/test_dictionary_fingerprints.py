@@ -3,6 +3,7 @@
 import inspect
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,8 +11,10 @@ import torch
 from fairseq_posattn import prediction
 from fairseq_posattn.checkpoints.reading import read_checkpoint
 from fairseq_posattn.errors import UsageError
+from fairseq_posattn.mends import dictionary_fingerprints
 
 from fairseq import checkpoint_utils, tasks  # isort: skip, after the plugin
+from fairseq.data import Dictionary  # isort: skip
 from fairseq.trainer import Trainer  # isort: skip
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "classification"
@@ -64,6 +67,13 @@ def permute(path):
     """The same symbols in another order."""
     lines = path.read_text().splitlines()
     path.write_text("\n".join([lines[1], lines[0], *lines[2:]]) + "\n")
+
+
+def test_other_dictionaries_of_fairseqs_older_tasks_are_refused():
+    settings = SimpleNamespace(data="data-bin/pairs")
+    task = SimpleNamespace(cfg=None, args=settings, source_dictionary=Dictionary())
+    with pytest.raises(UsageError, match="^the dictionary of source words in data-bin/pairs is"):
+        dictionary_fingerprints.check(task, {"source_dictionary": "another"})
 
 
 DICTIONARIES = [("input0", "source words"), ("label", "labels")]

@@ -1,0 +1,26 @@
+"""Architectures that a task or a criterion cannot take are refused before training."""
+
+import pytest
+
+from fairseq_posattn.plugin import register
+
+register()
+
+from fairseq_posattn.errors import UsageError  # noqa: E402
+from fairseq_posattn.mistakes.names import check_names  # noqa: E402
+
+
+@pytest.mark.parametrize(
+    "kind, name, arch",
+    [
+        ("task", "multilingual_translation", "multilingual_transformer"),
+        ("task", "language_modeling", "transformer_lm"),
+        ("criterion", "nat_loss", "levenshtein_transformer"),
+    ],
+)
+def test_a_task_or_criterion_has_its_own_models(kind, name, arch):
+    settings = {"task": "translation", "criterion": "cross_entropy", kind: name}
+    check_names({**settings, "arch": arch})
+    for other in ("dman_iwslt_de_en", "transformer_iwslt_de_en"):
+        with pytest.raises(UsageError, match=f"--{kind} {name} is for models .* not for {other}"):
+            check_names({**settings, "arch": other})
