@@ -47,7 +47,9 @@ def raised(error, by_a_command=True):
             Exception(
                 "Size of sample #4 is invalid (=(np.int32(5), 6)) since max_positions=(4, 9), skip"
             ),
-            "sentence 4, counted from 0, is too long: it has (5, 6) tokens and the model takes (4,",
+            "sentence 4, counted from 0, is too long: it has (5, 6) tokens and the model takes (4, "
+            "9); train with a greater --max-source-positions and --max-target-positions, cut "
+            "sources to N tokens with --truncate-source --max-source-positions N, or leave",
         ),
         (
             Exception(
