@@ -4,6 +4,7 @@ They are as examples/results/README.md describes them.
 """
 
 from collections.abc import Sequence
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +146,8 @@ def _score(result: dict[str, Any], metric: str) -> float | None:
     name = metric.removeprefix("valid_")
     measured = result if name == metric else result["validation"]
     number = float(measured["scores"][name])
+    if not isfinite(number):
+        raise ValueError(f"{metric} is {number}")
     return round(100 * number, 2) if name in RANKING else number  # fractions, published in per cent
 
 

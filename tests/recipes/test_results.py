@@ -4,6 +4,7 @@ import json
 import shutil
 from dataclasses import replace
 from importlib.metadata import version
+from math import nan
 
 import pytest
 
@@ -188,6 +189,7 @@ def test_what_is_not_trained_is_recorded_from_its_ranking(tmp_path):
         {},
         {"scores": []},
         {"scores": {"auc": None}, "settings": {"seed": "1"}},
+        {"scores": {"auc": nan}, "settings": {"seed": "1"}, "examples": {"test": 1, "train": 1}},
         {"scores": {"auc": 0.5}, "settings": {"seed": "x"}, "examples": {}},
         {"scores": {"auc": 0.5}, "settings": {"seed": "1"}, "examples": 5},
     ],
