@@ -137,7 +137,12 @@ def _lines(process: "subprocess.Popen[bytes]", log: Path, begin: int) -> Iterato
 
 
 def _failure(step: Step, status: int) -> str:
-    """That a step failed, in one line: the last one of its log, which says why."""
+    """That a step failed, in one line: the last one of its log, which says why, unless a signal
+    ended it before it could say."""
+    if status < 0:
+        memory = ", as where memory runs out" if -status == signal.SIGKILL else ""
+        place = f" (its log is {step.log})" if step.log else ""
+        return f"{step.name} was ended by a signal: {signal.strsignal(-status)}{memory}{place}"
     if step.log is None:
         return f"{step.name} failed (exit code {status}; why is said above)"
     lines = step.log.read_text(encoding="utf-8", errors="replace").splitlines()
