@@ -240,11 +240,17 @@ def measured(result: TableRow, metrics: Sequence[str]) -> dict[str, str]:
     """The cells of what we have of a row."""
     return {
         "ours": " / ".join(ours(result["scores"].get(metric, []), metric) for metric in metrics),
-        "runs": str(len(result["scores"][metrics[0]])),
+        "runs": _runs(result, metrics[0]),
         "also": also(result),
         "learning rate": str(result["tuning"]["chosen"]) if "tuning" in result else "",
         **{key: f"{result[key]:,}" for key in ("parameters", "updates") if key in result},
     }
+
+
+def _runs(result: TableRow, metric: str) -> str:
+    """How many there are; the folds of a cross validation, by one seed, are one."""
+    scores, folds = len(result["scores"][metric]), len(result.get("folds", []))
+    return f"{scores // folds} of {folds} folds" if folds else str(scores)
 
 
 def also(result: TableRow) -> str:

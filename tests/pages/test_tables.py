@@ -56,7 +56,7 @@ def test_a_measured_row_stands_beside_the_papers(fill_numbers, elsewhere, tmp_pa
     fill_numbers(root, "--check")
 
 
-def test_folds_are_runs_and_a_table_of_no_recipe_has_its_place(fill_numbers, elsewhere):
+def test_folds_are_a_run_and_a_table_of_no_recipe_has_its_place(fill_numbers, elsewhere):
     root, page, results = elsewhere
     scores = {"accuracy": [90.0, 92.0, 94.0, 96.0], "loss": [0.5, 0.4, 0.3, 0.2]}
     row = {**ROW, "table": "Own", "paper": {"accuracy": None}, "scores": scores, "folds": [0, 1]}
@@ -65,7 +65,9 @@ def test_folds_are_runs_and_a_table_of_no_recipe_has_its_place(fill_numbers, els
     table = page.read_text().partition("### Own\n")[2].partition("###")[0]
     assert "| | accuracy | runs | parameters | also |\n" in table
     # The deviation is the square root of (9 + 1 + 1 + 9) / 3.
-    assert "| DMAN | 93.00 ± 2.58 | 4 | 107,000,000 | loss 0.5, 0.4, 0.3, 0.2 |\n" in table
+    assert (
+        "| DMAN | 93.00 ± 2.58 | 2 of 2 folds | 107,000,000 | loss 0.5, 0.4, 0.3, 0.2 |\n" in table
+    )
     assert "; 2 folds; " in table
 
 
