@@ -27,8 +27,8 @@ KNOWN = (
         r"Size of sample #(\d+) is invalid \(=(.*)\) since max_positions=(.*), skip",
         "sentence {0}, counted from 0, is too long: it has {1:number} tokens and the model takes "
         "{2}; train with a greater --max-source-positions and --max-target-positions, cut sources "
-        "to N tokens with --truncate-source --max-source-positions N, or leave it out with "
-        "--skip-invalid-size-inputs-valid-test",
+        "of binarised data to N tokens with --truncate-source --max-source-positions N, or leave "
+        "it out with --skip-invalid-size-inputs-valid-test",
     ),
     (
         "Exception",

@@ -49,7 +49,7 @@ def raised(error, by_a_command=True):
             ),
             "sentence 4, counted from 0, is too long: it has (5, 6) tokens and the model takes (4, "
             "9); train with a greater --max-source-positions and --max-target-positions, cut "
-            "sources to N tokens with --truncate-source --max-source-positions N, or leave",
+            "sources of binarised data to N tokens with --truncate-source",
         ),
         (
             Exception(
