@@ -146,7 +146,7 @@ def _of_table(table: Table, results: Results, names: Mapping[str, str]) -> Itera
                 family=family or data,
                 data=data,
                 metric=metric,
-                plain=ours(theirs, metric),
+                plain=ours(plain, metric),
                 difference=gained,
                 runs=len(scores),
                 tested=tested,

@@ -20,7 +20,7 @@ from fairseq_posattn.recipes.comparisons import (
 )
 from fairseq_posattn.recipes.papers import RECIPES
 from fairseq_posattn.recipes.recipe import COSTS, LAYER, TableRow
-from fairseq_posattn.recipes.tables import DIGITS, ours, shown, signed
+from fairseq_posattn.recipes.tables import DIGITS, counted_runs, ours, shown, signed
 from fairseq_posattn.recipes.tuning import explained as explained_tuning
 
 NAMES = {
@@ -109,10 +109,10 @@ def line(title: str, results: Results) -> str:
     for _, rows in _measured_tables(title, results):
         metric = rows[0].metrics[0]
         for entry in rows:
-            scores = results.rows[title, entry.row]["scores"][metric]
-            cells.append(f"{entry.row} {ours(scores, metric)}")
-            counts.add(len(scores))
-    runs = " or ".join(map(str, sorted(counts)))
+            result = results.rows[title, entry.row]
+            cells.append(f"{entry.row} {ours(result, metric)}")
+            counts.add(counted_runs(result, metric))
+    runs = " or ".join(sorted(counts))
     name = NAMES.get(metric, metric)
     return (
         f"{name[0].upper()}{name[1:]}, {runs} {'run' if runs == '1' else 'runs'} each: "
@@ -239,18 +239,12 @@ def tuned(results: Sequence[TableRow]) -> Iterator[str]:
 def measured(result: TableRow, metrics: Sequence[str]) -> dict[str, str]:
     """The cells of what we have of a row."""
     return {
-        "ours": " / ".join(ours(result["scores"].get(metric, []), metric) for metric in metrics),
-        "runs": _runs(result, metrics[0]),
+        "ours": " / ".join(ours(result, metric) for metric in metrics),
+        "runs": counted_runs(result, metrics[0]),
         "also": also(result),
         "learning rate": str(result["tuning"]["chosen"]) if "tuning" in result else "",
         **{key: f"{result[key]:,}" for key in ("parameters", "updates") if key in result},
     }
-
-
-def _runs(result: TableRow, metric: str) -> str:
-    """How many there are; the folds of a cross validation, by one seed, are one."""
-    scores, folds = len(result["scores"][metric]), len(result.get("folds", []))
-    return f"{scores // folds} of {folds} folds" if folds else str(scores)
 
 
 def also(result: TableRow) -> str:

@@ -36,7 +36,7 @@ def _print_generation(rows: Sequence[TableRow]) -> None:
     lines = [["row", "paper", "ours", *certainty, *_rate_head(rows), "runs", "parameters"]]
     for row in _with_numbers(rows):
         metrics = list(row["paper"])
-        numbers = [ours(row["scores"][name], name) for name in metrics if name in row["scores"]]
+        numbers = [ours(row, name) for name in metrics if name in row["scores"]]
         lines.append(
             [
                 row["row"],
@@ -88,15 +88,14 @@ def _print_dataset(title: str, rows: Sequence[TableRow]) -> None:
             if has_paper:
                 paper = shown(row["paper"][metric], metric)
                 line.append(paper + _deviation(row["paper's deviation"].get(metric), metric))
-            scores = row["scores"].get(metric, [])
-            line.append(ours(scores, metric))
+            line.append(ours(row, metric))
             if metric not in COSTS:
                 best = min if metric in LOWER_IS_BETTER else max
-                line.append(shown(best(scores, default=None), metric))
+                line.append(shown(best(of_runs(row, metric), default=None), metric))
             line += [_certainty(row, metric, head) for head in certainty[metric]]
-        runs = len(row["scores"].get(metrics[0], []))
-        size = f"{row['parameters without word vectors']:,}" if runs else "-"
-        lines.append([*line, *(_rate(row) for _ in _rate_head(rows)), str(runs), size])
+        size = f"{row['parameters without word vectors']:,}" if "seeds" in row else "-"
+        rate = [_rate(row) for _ in _rate_head(rows)]
+        lines.append([*line, *rate, counted_runs(row, metrics[0]), size])
     _print_lines(title, lines)
     _explain(rows)
 
@@ -155,8 +154,24 @@ def _columns(metric: str, has_paper: bool) -> list[str]:
     return [f"paper's {name}", "ours", *best] if has_paper else [name, *best]
 
 
-def ours(numbers: Sequence[float], metric: str) -> str:
-    """Mean and, of several, standard deviation; "-" of none."""
+def of_runs(row: TableRow, metric: str) -> list[float]:
+    """A score of each run, the mean of its folds; where folds are one run, of each fold."""
+    scores: list[float] = row["scores"].get(metric, [])  # in the order of folds, then of seeds
+    runs, folds = len(row.get("seeds", [])), len(row.get("folds", []))
+    if runs > 1 and 0 < len(scores) == runs * folds:
+        return [mean(scores[run::runs]) for run in range(runs)]
+    return scores
+
+
+def counted_runs(row: TableRow, metric: str) -> str:
+    """How many there are; the folds of a cross validation, by one seed, are one."""
+    scores, folds = len(row["scores"].get(metric, [])), len(row.get("folds", []))
+    return f"{scores // folds} of {folds} folds" if folds else str(scores)
+
+
+def ours(row: TableRow, metric: str) -> str:
+    """Mean and, of several, standard deviation over runs, or a single one's folds; "-" of none."""
+    numbers = of_runs(row, metric)
     if not numbers:
         return "-"
     deviation = stdev(numbers) if len(numbers) > 1 else None

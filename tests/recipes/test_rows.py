@@ -7,6 +7,7 @@ import pytest
 
 from fairseq_posattn.recipes.command import ask, find
 from fairseq_posattn.recipes.rows import make_rows
+from fairseq_posattn.recipes.tables import ours, print_tables
 
 RECIPE = "classifiers/compare_small"
 # Right and wrong of the two folds of each seed.
@@ -17,7 +18,7 @@ RUNS = {
 
 
 @pytest.mark.parametrize("seeds", [1, 2])
-def test_models_are_compared_over_all_folds_of_a_seed(seeds, tmp_path):
+def test_models_are_compared_over_all_folds_of_a_seed(seeds, tmp_path, capsys):
     asked = ask(find(RECIPE), ["--list", "--out", str(tmp_path)], RECIPE, Path())
     listed = [entry for entry in asked.entries() if entry.table.endswith(": cr")]
     entries = [entry for entry in listed if entry.row in RUNS]
@@ -40,6 +41,12 @@ def test_models_are_compared_over_all_folds_of_a_seed(seeds, tmp_path):
     assert found["difference"] == 5 * (right["mpsan"] - right["transformer"]) / seeds
     assert found["p"] < 0.05 and found["interval"][0] > 0
     assert "compared" not in table["transformer"]
+    # Of the folds of one seed, 90 and 100; of two seeds, 95 and 90.
+    said = {1: "95.00 ± 7.07", 2: "92.50 ± 3.54"}[seeds]
+    assert ours(table["mpsan"], "accuracy") == said
+    print_tables(asked.recipe, rows)
+    (printed,) = (line for line in capsys.readouterr().out.splitlines() if "| mpsan" in line)
+    assert said in printed and f"| {seeds} of 2 folds |" in printed
 
 
 def run(folder, seed, fold, marks):
