@@ -16,6 +16,7 @@ from scipy import stats
 from fairseq_posattn import prediction
 from fairseq_posattn.checkpoints.reading import read_checkpoint
 from fairseq_posattn.errors import UsageError
+from fairseq_posattn.trained_model import TrainedModel
 
 PREDICT = Path(__file__).parents[2] / "scripts" / "predict.py"
 
@@ -273,7 +274,7 @@ def test_no_such_checkpoint_is_one_line(run):
 
 def test_a_checkpoint_that_classifies_nothing(monkeypatch):
     task = SimpleNamespace(cfg=SimpleNamespace(_name="translation"))
-    trained = SimpleNamespace(task=task, path="translation.pt")
+    trained = TrainedModel("translation.pt", None, None, task)
     monkeypatch.setattr(prediction, "load_checkpoint", lambda *paths: trained)
     with pytest.raises(UsageError, match="is no classifier and no tagger: it was trained"):
         prediction.load("translation.pt")
