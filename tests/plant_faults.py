@@ -470,7 +470,9 @@ def _test(folder, tests, log):
     os.dup2(output, 2)
     os.chdir(folder)
     sys.path.insert(0, folder)
-    os._exit(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", tests]))
+    status = pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", tests])
+    sys.stdout.flush()  # why a test failed
+    os._exit(status)
 
 
 def main():
