@@ -22,6 +22,7 @@ SUBWORDS = {
     "sentencepiece": ("spaces", "SentencePiece of the text as it is, for languages without spaces"),
     "none": ("spaces", "the text is in words or subwords already"),
 }
+# Of which subwords an option is the size.
 SIZES = {"bpe_operations": "subword_nmt", "vocabulary_size": "sentencepiece"}
 USUAL_SIZE = 10_000  # of either
 
