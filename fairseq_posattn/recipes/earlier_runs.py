@@ -21,7 +21,7 @@ def adopt(run: Run, say: Say) -> None:
         return
     with suppress(FileNotFoundError):  # where another recipe takes it over at the same time
         for seed, settings in _siblings(run):
-            if list(run.settings[: len(settings)]) == settings:
+            if list(run.settings) == settings:
                 say(f"{seed} has these settings: it is now {run.folder}")
                 run.folder.parent.mkdir(parents=True, exist_ok=True)
                 seed.rename(run.folder)
@@ -40,7 +40,7 @@ def go_on(run: Run, say: Say, locked: Locked) -> None:
     found = []
     for seed, settings in _siblings(run):
         theirs, shorter = _without_length(settings)
-        if ours[: len(theirs)] == theirs and shorter < length:
+        if ours == theirs and shorter < length:
             found.append((shorter, seed))
     lasting = [(shorter, seed) for shorter, seed in found if (seed / LAST).exists()]
     schedule = schedule_to_the_end(run.settings)

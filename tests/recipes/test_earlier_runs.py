@@ -125,7 +125,7 @@ def test_of_two_recipes_one_takes_a_run_over(tmp_path):
     """Here the other one is first, just when this one tells of it."""
     older = tmp_path / "older" / "seed1"
     older.mkdir(parents=True)
-    (older / "settings").write_text("train --lr 1\n")
+    (older / "settings").write_text("train --lr 1\nscore bleu\n")
     run = Run("model", tmp_path / "model" / "seed1", ("train --lr 1", "score bleu"), ())
 
     def take_over(line):
@@ -134,3 +134,18 @@ def test_of_two_recipes_one_takes_a_run_over(tmp_path):
 
     adopt(run, take_over)
     assert (run.folder / "settings").exists()
+
+
+def test_updates_of_another_size_are_another_run(tmp_path, runs_of):
+    """Those of three GPUs, for one, which cannot share them evenly."""
+
+    def run(gpus, updates):
+        flags = ("--rows", "DMAN", "--out", tmp_path, "--gpus", gpus, "--max-update", updates)
+        return runs_of("dman/iwslt14", *flags)[0]
+
+    earlier, said = run(1, 50), []
+    earlier.folder.mkdir(parents=True)
+    (earlier.folder / "settings").write_text("".join(f"{line}\n" for line in earlier.settings))
+    adopt(run(3, 50), said.append)
+    go_on(run(3, 90), said.append, None)
+    assert earlier.folder.exists() and not said
