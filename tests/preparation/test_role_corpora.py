@@ -1,7 +1,7 @@
 """EWT and CoNLL-2005, made up in their layouts."""
 
 import gzip
-import tarfile
+import shutil
 
 import pytest
 
@@ -98,12 +98,11 @@ def test_ewt_with_every_predicate(release):
     assert len(lines_of(train)) == 3
 
 
-def test_ewt_reads_the_two_archives_as_they_are_published(release, tmp_path):
+@pytest.mark.parametrize("kind", ["gztar", "zip"])
+def test_ewt_reads_the_two_archives_as_they_are_published(release, tmp_path, kind):
     packed = tmp_path / "packed"
-    packed.mkdir()
     for part in ("UD_English-EWT", "propbank-release"):
-        with tarfile.open(packed / f"{part}-sources.tar.gz", "w:gz") as archive:
-            archive.add(release / part, part)
+        shutil.make_archive(packed / f"{part}-main", kind, release, part)
     packed_train = ewt.sentences(open_archive(packed))["train"]
     assert lines_of(packed_train) == lines_of(ewt.sentences(open_archive(release))["train"])
 
@@ -134,6 +133,27 @@ def test_ewt_names_file_and_line_of_a_mistake(tmp_path, good, bad, message):
     folder = unpack(tmp_path, ewt_files(SKELETON.replace(good, bad, 1)))
     with pytest.raises(UsageError, match=message):
         ewt.sentences(open_archive(folder))
+
+
+def test_ewt_passes_over_blank_lines_of_its_lists(release):
+    before = ewt.sentences(open_archive(release))
+    for path in release.rglob("files.*"):
+        path.write_text(f"\n{path.read_text()}\n")
+    assert ewt.sentences(open_archive(release)) == before
+
+
+@pytest.mark.parametrize("name", ["one.xml.conllu", "00/one.xml.gold_skel"])
+def test_ewt_names_what_is_in_no_folder_of_its_genre(release, name):
+    unpack(release, {name: ""})
+    with pytest.raises(UsageError, match=f"^{release / name}: not in a folder of its genre"):
+        ewt.sentences(open_archive(release))
+
+
+def test_ewt_names_the_line_of_a_list_that_is_no_document(release):
+    (path,) = release.rglob("files.dev")
+    path.write_text("answers/two.xml.conllu\ntwo\n")
+    with pytest.raises(UsageError, match=f"^{path}:2: not in a folder of its genre"):
+        ewt.sentences(open_archive(release))
 
 
 # --- CoNLL-2005 ------------------------------------------------------------------------------

@@ -15,7 +15,8 @@ from fairseq_posattn.scoring.props import Proposition, Sentence, blocks, pieces_
 
 AUXILIARIES = {"be.03", "have.01", "do.01"}  # never have an argument
 LISTS = {"train": "files.train", "valid": "files.dev", "test": "files.test"}
-WORDS, ROLES, LISTED = ".xml.conllu", ".xml.gold_skel", "/file-lists/"
+LISTED = tuple(f"/file-lists/{name}" for name in LISTS.values())
+WORDS, ROLES = ".xml.conllu", ".xml.gold_skel"
 SENTENCE, TAG, LEMMA, ROLESET, FIRST_ROLE = 1, 4, 6, 7, 8  # columns of gold_skel
 PACKED = (".tar", ".tar.gz", ".tgz", ".zip")
 
@@ -31,12 +32,12 @@ def sentences(archive, every_predicate=False):
     """
     listed, words, roles = {}, {}, {}
     for name, stream, place in _members(archive):
-        if LISTED in f"/{name}":
-            listed[name.rpartition("/")[2]] = list(read_lines(stream, place))
+        if f"/{name}".endswith(LISTED):
+            listed[name.rpartition("/")[2]] = list(_documents(stream, place))
         elif name.endswith(WORDS):
-            words[_document(name, WORDS)] = dict(_words(stream, place))
+            words[_document(name, WORDS, place)] = dict(_words(stream, place))
         elif name.endswith(ROLES):
-            roles[_document(name, ROLES)] = dict(_roles(stream, place, every_predicate))
+            roles[_document(name, ROLES, place)] = dict(_roles(stream, place, every_predicate))
     for what, found in (
         (
             "file-lists/files.train, files.dev and files.test",
@@ -47,10 +48,7 @@ def sentences(archive, every_predicate=False):
     ):
         if not found:
             raise UsageError(f"{archive.name}: holds no {what}")
-    return {
-        split: list(_joined(map(_listed_document, listed[name]), words, roles))
-        for split, name in LISTS.items()
-    }
+    return {split: list(_joined(listed[name], words, roles)) for split, name in LISTS.items()}
 
 
 def _members(archive):
@@ -64,15 +62,20 @@ def _members(archive):
             yield name, stream, archive.label(name)
 
 
-def _document(name, ending):
+def _document(name, ending, place):
     """``(genre, document)`` of ``.../answers/DOC.xml.conllu`` or ``.../answers/00/DOC...``."""
     *folders, file = name.removesuffix(ending).split("/")
-    genre = folders[-2] if ending == ROLES else folders[-1]
-    return genre, file
+    depth = 2 if ending == ROLES else 1
+    if len(folders) < depth:
+        raise UsageError(f"{place}: not in a folder of its genre, such as answers/")
+    return folders[-depth], file
 
 
-def _listed_document(line):
-    return _document(line.strip(), WORDS)
+def _documents(stream, place):
+    """The documents of a list, a path a line."""
+    for number, line in enumerate(read_lines(stream, place), start=1):
+        if line.strip():
+            yield _document(line.strip(), WORDS, f"{place}:{number}")
 
 
 def _words(stream, place):

@@ -100,7 +100,7 @@ class Archive:
         return any(_ends_in(name, member) for name in self.names())
 
     def nested(self, member):
-        """The tar archive, compressed or not, that is a file of this one."""
+        """The tar archive, compressed or not, that is a file of this one; of a folder, or a zip."""
         name = f"{self.name}/{member}"
         return Tar(name, partial(_open_nested, self, member, name), self.fingerprint)
 
@@ -145,6 +145,10 @@ class Folder(Archive):
 
     def label(self, member):
         return str(self.path / self._find(member))
+
+    def nested(self, member):
+        path = self.path / self._find(member)
+        return Zip(path) if zips.is_zip(path) else super().nested(member)
 
     def fingerprint(self, *members):
         names = sorted({self._find(member) for member in members}) if members else self.names()
