@@ -128,7 +128,7 @@ def test_a_vector_of_no_finite_numbers_is_one_line(tmp_path, number):
 
 
 def test_a_csv_field_without_end_is_one_line(tmp_path, monkeypatch):
-    monkeypatch.setattr("fairseq_posattn.preparation.corpora.zhang.LONGEST", 1 << 10)
+    monkeypatch.setattr(text_lines, "LONGEST", 1 << 10)
     source = write_folder(tmp_path, {"train.csv": '"1","a\n' + "more\n" * 1000, "test.csv": "x"})
     reader = CLASSIFICATION["ag_news"].splits(open_archive(source), Namespace())["train"]
     with pytest.raises(UsageError, match=r"train.csv:\d+: not in CSV format: field larger than"):

@@ -37,6 +37,15 @@ def test_yahoos_empty_fields_and_numbers_of_classes(tmp_path):
     assert read(tmp_path, "yahoo_answers", "test")[0][1].strip() == ""
 
 
+def test_a_line_break_in_a_text_parts_its_words(tmp_path):
+    """In the published files it is written as an escape, but not in every copy of them."""
+    write_folder(tmp_path, {"train.csv": '"1","One","two\nthree"\n"9","a","b"\n', "test.csv": "x"})
+    rows = zhang.splits(open_archive(tmp_path), "ag_news")["train"]()
+    assert next(rows).inputs == ("One two\nthree",)
+    with pytest.raises(UsageError, match="train.csv:3: '9' is no class"):
+        next(rows)
+
+
 def test_the_plain_form(tmp_path):
     write_folder(tmp_path, {"train.txt": "3\t  wall st  bears \n", "test.txt": "1\tx\n"})
     assert read(tmp_path) == [("Business", "  wall st  bears ")]

@@ -6,14 +6,13 @@ Also read is a plain form, ``train.txt`` and ``test.txt``: the number of the cla
 There is no validation set: one is held out of the training set.
 """
 
-import csv
 from functools import partial
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.corpus import ClassificationCorpus
 from fairseq_posattn.preparation.example import Example, number_below, shortened
 from fairseq_posattn.preparation.pipeline.download import Source
-from fairseq_posattn.preparation.text.lines import LONGEST, read_lines, read_member
+from fairseq_posattn.preparation.text.lines import csv_rows, read_lines, read_member
 
 CLASSES = {
     "ag_news": ("World", "Sports", "Business", "Sci/Tech"),
@@ -44,18 +43,10 @@ def splits(archive, dataset):
 
 
 def csv_examples(archive, member, classes):
-    csv.field_size_limit(LONGEST)
     name = archive.label(member)
     with archive.open(member) as stream:
-        rows = csv.reader(read_lines(stream, name), strict=True)
-        while True:
-            try:
-                row = next(rows)
-            except StopIteration:
-                return
-            except csv.Error as error:
-                raise UsageError(f"{name}:{rows.line_num}: not in CSV format: {error}") from None
-            yield _example(row, classes, f"{name}:{rows.line_num}")
+        for place, row in csv_rows(read_lines(stream, name), name):
+            yield _example(row, classes, place)
 
 
 def tab_examples(archive, member, classes):

@@ -7,7 +7,7 @@ from pathlib import Path
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.example import checked_text
 from fairseq_posattn.preparation.own.files import opened
-from fairseq_posattn.preparation.text.lines import LONGEST
+from fairseq_posattn.preparation.text.lines import csv_rows
 
 HELP = (
     ".csv, .tsv or .jsonl, compressed (.gz, .bz2, .xz) or not; the first line of a table names its "
@@ -39,22 +39,16 @@ def read_rows(path, columns):
 
 
 def _csv_rows(lines, path, mend="put quotation marks around text with commas", **dialect):
-    csv.field_size_limit(LONGEST)
-    rows = csv.reader((f"{line}\n" for line in lines), strict=True, **dialect)
-    header, begin = None, 1
-    try:
-        for row in rows:
-            place, begin = f"{path}:{begin}", rows.line_num + 1
-            if header is None:
-                header = _column_names(row, place)
-            elif len(row) == len(header):
-                yield place, dict(zip(header, row, strict=True))
-            elif row:
-                raise UsageError(
-                    f"{place}: {len(row)} fields in a table of {len(header)} columns; {mend}"
-                )
-    except csv.Error as error:
-        raise UsageError(f"{path}:{rows.line_num}: not in CSV format: {error}; mend it") from None
+    header = None
+    for place, row in csv_rows(lines, path, **dialect):
+        if header is None:
+            header = _column_names(row, place)
+        elif len(row) == len(header):
+            yield place, dict(zip(header, row, strict=True))
+        elif row:
+            raise UsageError(
+                f"{place}: {len(row)} fields in a table of {len(header)} columns; {mend}"
+            )
 
 
 def _column_names(row, place):

@@ -1,5 +1,6 @@
 """Lines of text from files, checked while they are read."""
 
+import csv
 import re
 from collections.abc import Iterable, Iterator
 from itertools import zip_longest
@@ -68,6 +69,27 @@ def read_member(archive: Any, member: str, encoding: str = "utf-8") -> Iterator[
     with archive.open(member) as stream:
         for number, line in enumerate(read_lines(stream, name, encoding), start=1):
             yield f"{name}:{number}", line
+
+
+def csv_rows(lines: Iterable[str], name: object, **dialect: Any) -> Iterator[tuple[str, list[str]]]:
+    """``(FILE:LINE, fields)`` of each row of CSV, whose fields may hold line breaks.
+
+    Args:
+        lines: without their ends.
+        name: of the file.
+        dialect: of :func:`csv.reader`.
+
+    Raises:
+        UsageError: quotation marks do not match, or a field has no end.
+    """
+    csv.field_size_limit(LONGEST)
+    rows, begin = csv.reader((f"{line}\n" for line in lines), strict=True, **dialect), 1
+    try:
+        for row in rows:
+            yield f"{name}:{begin}", row
+            begin = rows.line_num + 1
+    except csv.Error as error:
+        raise UsageError(f"{name}:{rows.line_num}: not in CSV format: {error}; mend it") from None
 
 
 def decoded(line: bytes, encoding: str = "utf-8") -> str:
