@@ -14,7 +14,7 @@ from serving import EVER, Server
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.pipeline import download as downloads
 from fairseq_posattn.preparation.pipeline import http
-from fairseq_posattn.preparation.pipeline.download import Source, fetch, obtain
+from fairseq_posattn.preparation.pipeline.download import Source, fetch
 from fairseq_posattn.preparation.pipeline.progress import Progress
 
 # Random, so that it stays long when it is compressed.
@@ -223,20 +223,6 @@ def test_nobody_listens(tmp_path):
     with Server() as server:
         pass
     assert "refused" in failure(server, tmp_path)
-
-
-def test_obtain_takes_a_file_its_folder_or_what_it_unpacks_to(tmp_path):
-    packed = tmp_path / "packed" / "text.tgz"
-    packed.parent.mkdir()
-    packed.write_bytes(ARCHIVE)
-    unpacked = tmp_path / "unpacked" / "folder" / "text"
-    unpacked.parent.mkdir(parents=True)
-    unpacked.write_bytes(TEXT)
-    for given in (packed, packed.parent, tmp_path / "unpacked", unpacked.parent):
-        with obtain(source(), given, tmp_path / "download").open("text") as stream:
-            assert stream.read() == TEXT
-    with pytest.raises(UsageError, match="no such file or folder"):
-        obtain(source(), tmp_path / "nowhere", tmp_path / "download")
 
 
 # --- Servers that are hostile ------------------------------------------------------------------

@@ -35,10 +35,11 @@ def test_the_second_way_serves_if_the_first_does_not(tmp_path, monkeypatch):
     assert obtain_any((PARTS, WHOLE), None, tmp_path).names() == ["all.txt"]
 
 
-def test_what_cannot_be_had_in_any_way_is_told(tmp_path, monkeypatch):
+def test_what_cannot_be_had_in_any_way_is_told(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("fairseq_posattn.preparation.pipeline.sources.fetch", fetch_nothing_but())
     with pytest.raises(UsageError, match="no one.zip; or else no whole.zip"):
         obtain_any((PARTS, WHOLE), None, tmp_path)
+    assert capsys.readouterr().err == "no one.zip\n"  # the last failure is the command's to tell
 
 
 def fetch_nothing_but(*names):
@@ -55,9 +56,11 @@ def test_a_users_folder_may_hold_archives_or_what_they_unpack_to(tmp_path):
     packed.mkdir()
     for part in ("one", "two"):
         write_archive(packed / f"{part}.zip", {f"{part}.txt": part})
-    write_folder(unpacked, {"one.txt": "one", "two.txt": "two"})
-    for folder in (packed, unpacked):
-        assert content(obtain_any((WHOLE, PARTS), folder, tmp_path), "one.txt") == b"one"
+    write_folder(unpacked / "folder", {"one.txt": "one", "two.txt": "two"})
+    for given in (packed, packed / "one.zip", unpacked, unpacked / "folder"):
+        assert content(obtain_any((WHOLE, PARTS), given, tmp_path), "one.txt") == b"one"
+    with pytest.raises(UsageError, match="no such file or folder"):
+        obtain_any((WHOLE, PARTS), tmp_path / "nowhere", tmp_path)
 
 
 def test_the_fingerprint_changes_with_a_part(tmp_path):

@@ -11,8 +11,9 @@ from itertools import islice
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.corpus import SIDES, SPLITS, SummarizationCorpus
 from fairseq_posattn.preparation.pairs import PairWriter, read_pairs
-from fairseq_posattn.preparation.pipeline.download import Source, obtain
+from fairseq_posattn.preparation.pipeline.download import Source
 from fairseq_posattn.preparation.pipeline.progress import Progress, say
+from fairseq_posattn.preparation.pipeline.sources import obtain
 from fairseq_posattn.preparation.pipeline.unpacking import unpacked
 from fairseq_posattn.preparation.text.lines import read_lines
 
@@ -57,7 +58,7 @@ def splits(options):
 
 def find_files(options):
     """The archive, and in it the files of the two sides of each split."""
-    archive = obtain(ARCHIVE, options.source, options.dest / "download")
+    archive = obtain(ARCHIVE, options)
     names = archive.names()
     return archive, {split: find_pair(archive.name, names, split) for split in splits(options)}
 

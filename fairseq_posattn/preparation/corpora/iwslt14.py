@@ -16,8 +16,9 @@ from fairseq_posattn.preparation.pairs import (
     read_pairs,
     write_pairs,
 )
-from fairseq_posattn.preparation.pipeline.download import Source, obtain
+from fairseq_posattn.preparation.pipeline.download import Source
 from fairseq_posattn.preparation.pipeline.progress import say
+from fairseq_posattn.preparation.pipeline.sources import obtain
 from fairseq_posattn.preparation.text.lines import read_lines
 from fairseq_posattn.preparation.text.moses import Tokeniser, is_clean
 from fairseq_posattn.preparation.text.segments import read_segments
@@ -38,7 +39,7 @@ def find_files(options):
 
     The pairs for validation are among the training pairs.
     """
-    archive = obtain(ARCHIVE, options.source, options.dest / "download")
+    archive = obtain(ARCHIVE, options)
     if archive.has(ARCHIVE.name):  # in the archive of all languages
         archive = archive.nested(ARCHIVE.name)
     names = archive.names()

@@ -8,7 +8,8 @@ from itertools import islice
 
 from fairseq_posattn.preparation.corpus import SPLITS, TranslationCorpus
 from fairseq_posattn.preparation.pairs import fingerprint, map_pairs, read_pairs, write_pairs
-from fairseq_posattn.preparation.pipeline.download import Source, obtain
+from fairseq_posattn.preparation.pipeline.download import Source
+from fairseq_posattn.preparation.pipeline.sources import obtain
 from fairseq_posattn.preparation.text.moses import RULES
 
 LANGUAGES = ("de", "en")
@@ -33,7 +34,7 @@ def find_files(options):
 
 def find_side(member, options):
     source = Source(f"{member}.gz", (f"{URL}/{member}.gz",))
-    return obtain(source, options.source, options.dest / "download"), member
+    return obtain(source, options), member
 
 
 def write_text(files, folder, options):

@@ -14,7 +14,8 @@ from itertools import islice
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.corpus import SPLITS, TranslationCorpus
 from fairseq_posattn.preparation.pairs import map_pairs, write_pairs
-from fairseq_posattn.preparation.pipeline.download import Source, obtain
+from fairseq_posattn.preparation.pipeline.download import Source
+from fairseq_posattn.preparation.pipeline.sources import obtain
 from fairseq_posattn.preparation.text.lines import read_member
 from fairseq_posattn.preparation.text.moses import RULES
 
@@ -26,7 +27,7 @@ HELD_OUT = {0: "valid", 1: "test"}  # of a hundred
 
 
 def find_files(options):
-    return obtain(ARCHIVE, options.source, options.dest / "download")
+    return obtain(ARCHIVE, options)
 
 
 def read_pairs(archive):

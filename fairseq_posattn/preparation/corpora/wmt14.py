@@ -13,7 +13,8 @@ from fairseq_posattn.commands import positive
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.corpus import Flag, TranslationCorpus
 from fairseq_posattn.preparation.pairs import fingerprint, map_pairs, read_pairs, write_pairs
-from fairseq_posattn.preparation.pipeline.download import Source, obtain
+from fairseq_posattn.preparation.pipeline.download import Source
+from fairseq_posattn.preparation.pipeline.sources import obtain
 from fairseq_posattn.preparation.text.lines import read_lines
 from fairseq_posattn.preparation.text.moses import Tokeniser
 from fairseq_posattn.preparation.text.segments import read_segments
@@ -104,13 +105,13 @@ def find_files(options):
 
 
 def find_corpus(name, source, options):
-    archive = obtain(source, options.source, options.dest / "download")
+    archive = obtain(source, options)
     return [(archive, f"{name}.{language}") for language in LANGUAGES]
 
 
 def find_newstest(name, source, options):
     """Of each language plain text or SGML, in which it may be source or reference."""
-    archive = obtain(source, options.source, options.dest / "download")
+    archive = obtain(source, options)
     names = {path.rpartition("/")[2] for path in archive.names()}
     sides = []
     for language in LANGUAGES:

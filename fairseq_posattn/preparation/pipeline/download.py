@@ -11,12 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.pipeline.archives import (
-    Archive,
-    SingleFile,
-    check_archive,
-    open_archive,
-)
+from fairseq_posattn.preparation.pipeline.archives import SingleFile, check_archive, open_archive
 from fairseq_posattn.preparation.pipeline.http import BROKEN_OFF, TooSlow, Unavailable, ask, is_safe
 from fairseq_posattn.preparation.pipeline.locking import locked
 from fairseq_posattn.preparation.pipeline.progress import Progress, say
@@ -48,24 +43,6 @@ class Source:
         for url in self.urls:
             if not is_safe(url, bool(self.sha256)):
                 raise ValueError(f"{url}: must be https, or have a SHA-256")
-
-
-def obtain(source, given, folder) -> Archive:
-    """The archive that a user gave, or else a download.
-
-    Args:
-        source: the published file.
-        given: the file; or a folder that holds it, or what it unpacks to; or None: download it.
-        folder: where downloads go.
-
-    Raises:
-        UsageError: it is not there, or cannot be downloaded.
-    """
-    if given is None:
-        return open_archive(fetch(source, folder))
-    given = Path(given)
-    inside = given / source.name
-    return open_archive(inside if inside.is_file() else given)
 
 
 def fetch(source, folder, pause=1.0) -> Path:

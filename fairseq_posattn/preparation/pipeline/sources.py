@@ -1,4 +1,4 @@
-"""Data sets that are published in several files, or in several ways."""
+"""Data sets as they are published: in a file or in several, in one way or in several."""
 
 from itertools import chain
 from pathlib import Path
@@ -7,6 +7,15 @@ from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.pipeline.archives import Archive, open_archive
 from fairseq_posattn.preparation.pipeline.download import fetch
 from fairseq_posattn.preparation.pipeline.progress import say
+
+
+def obtain(source, options):
+    """The archive that ``--source`` names or holds, or else a download beside what is made of it.
+
+    Raises:
+        UsageError: as :func:`obtain_any`.
+    """
+    return obtain_any(((source,),), options.source, options.dest / "download")
 
 
 def obtain_any(alternatives, given, folder):
@@ -34,7 +43,8 @@ def obtain_any(alternatives, given, folder):
             return _together(folder, [fetch(source, folder) for source in sources])
         except UsageError as failure:
             failures.append(str(failure))
-            say(str(failure))
+            if len(failures) < len(alternatives):
+                say(failures[-1])
     raise UsageError("; or else ".join(failures))
 
 
