@@ -1,6 +1,7 @@
 """Which tests are slow as a whole; sentence data for the tests of tasks, data and command lines."""
 
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,13 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.slow)
     # First, so that at the end no process waits minutes for another one's last file.
     items.sort(key=_in_slow_folder, reverse=True)
+
+
+@pytest.hookimpl(tryfirst=True)  # before fixtures draw
+def pytest_runtest_setup(item):
+    # PyTorch seeds each process anew: what fails once in hundreds could not be repeated.
+    if torch := sys.modules.get("torch"):
+        torch.manual_seed(0)
 
 
 def _in_slow_folder(item):
