@@ -26,8 +26,8 @@ def multi_query_attention(
 
     Args:
         hidden: ``[B, T, C]``, F in eq. 12.
-        keys: ``[B, T, C]``, u of eq. 10.
-        queries: ``[M, C]``, Q.
+        keys: ``[B, T, K]``, u of eq. 10; in CSPAN K is C.
+        queries: ``[M, K]``, Q.
         key_padding_mask: bool ``[B, T]``, True where padded.
         need_weights: also return the weights.
 

@@ -13,10 +13,12 @@ from fairseq.models import BaseFairseqModel, register_model
 from omegaconf import II
 from torch import Tensor, nn
 
+from fairseq_posattn.attention.call import context_of
 from fairseq_posattn.attention.linear import Linear
 from fairseq_posattn.encoders import ENCODERS, input_dropout_of
 from fairseq_posattn.errors import UsageError, as_usage_error
 from fairseq_posattn.layers.dropout import Dropout
+from fairseq_posattn.layers.multi_query import multi_query_attention
 from fairseq_posattn.models.encoder_config import SentenceEncoderConfig
 from fairseq_posattn.models.registration import all_options
 from fairseq_posattn.models.word_vectors import build_embedding
@@ -49,11 +51,9 @@ class AdditivePooling(nn.Module):
 
     def forward(self, hidden: Tensor, padding: Tensor) -> Tensor:
         """``[B, T, C]`` to ``[B, C]``, zero where all is padded; ``padding`` bool ``[B, T]``."""
-        scores = self.query(torch.tanh(self.hidden(hidden))).squeeze(-1).float()  # [B, T]
-        empty = padding.all(1, keepdim=True)
-        weights = scores.masked_fill(padding & ~empty, float("-inf")).softmax(-1)
-        weights = weights.masked_fill(padding, 0.0).to(hidden.dtype)
-        return (weights.unsqueeze(-1) * hidden).sum(1)
+        keys = torch.tanh(self.hidden(hidden))  # [B, T, hidden_dim]
+        found = multi_query_attention(hidden, keys, self.query.weight, key_padding_mask=padding)
+        return context_of(found).squeeze(1)
 
 
 class Level(nn.Module):

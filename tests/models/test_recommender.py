@@ -106,7 +106,7 @@ def test_additive_pooling_is_its_equation():
     ]
     weights = torch.tensor(scores, dtype=torch.float64).softmax(0)
     expected = sum(weight * hidden[0, place] for place, weight in enumerate(weights))
-    torch.testing.assert_close(pooling(hidden, padding)[0], expected)
+    torch.testing.assert_close(pooling(hidden, padding)[0], expected, rtol=1e-12, atol=1e-12)
 
 
 def test_a_task_without_news_is_one_line():
