@@ -124,6 +124,13 @@ def predictor_of(
             f"{trained.task_name}, not sentence_prediction, sentence_pair_prediction or "
             "sequence_tagging"
         )
+    cfg = trained.task.cfg
+    is_pairs = isinstance(trained.task, SentencePairPredictionTask)
+    if cfg.regression_target and cfg.num_classes > 1 and not is_pairs:
+        raise UsageError(
+            f"{trained.path} predicts {cfg.num_classes} numbers of each text: a score is of "
+            "--num-classes 1, or of --task sentence_pair_prediction"
+        )
     return Predictor(trained, words, torch.device(device))
 
 

@@ -265,6 +265,15 @@ def test_settings_that_no_sentence_can_have(setting, tmp_path):
         load(checkpoint=str(tmp_path / "model.pt"))
 
 
+def test_several_scores_of_a_text(tmp_path):
+    """fairseq's own criterion learns them as they are: they are no distribution over one."""
+    state = read_checkpoint(CHECKPOINT)
+    state["cfg"]["task"]["regression_target"] = True
+    torch.save(state, tmp_path / "model.pt")
+    with pytest.raises(UsageError, match=r"model.pt predicts 2 numbers of each text: a score is"):
+        load(checkpoint=str(tmp_path / "model.pt"))
+
+
 @pytest.mark.parametrize("labels", [["back"], ["back", "forth", "up"]])
 def test_labels_of_another_number(labels, data):
     (data / "label" / "dict.txt").write_text("".join(f"{label} 1\n" for label in labels))

@@ -30,6 +30,11 @@ class Relatedness(SentenceCriterion):
 
     def __init__(self, cfg, task):
         super().__init__(cfg, task)
+        if not getattr(task, "encodes_pairs", False):
+            raise UsageError(
+                "--criterion relatedness is for pairs: give --task sentence_pair_prediction; for "
+                "the score of a sentence, --criterion rating_regression --num-classes 1"
+            )
         if task.cfg.num_classes < 2:
             raise UsageError(
                 f"--num-classes {task.cfg.num_classes}: relatedness predicts a distribution over "

@@ -45,6 +45,11 @@ class SentenceCriterion(FairseqCriterion):
 
     def __init__(self, cfg, task):
         super().__init__(task)
+        if not hasattr(task.cfg, "num_classes"):
+            raise UsageError(
+                f"--criterion {cfg._name} is for sentences: give --task sentence_prediction or "
+                "sentence_pair_prediction"
+            )
         self.head = cfg.classification_head_name
         self.l2 = cfg.l2
 

@@ -29,9 +29,10 @@ class GivenLogits(nn.Module):
 def build_criterion():
     """``build_criterion(name, num_classes)``, for a task that has as many classes."""
 
-    def build(name, num_classes, **options):
-        cfg = SimpleNamespace(num_classes=num_classes)
+    def build(name, num_classes, encodes_pairs=True, **options):
+        cfg = SimpleNamespace() if num_classes is None else SimpleNamespace(num_classes=num_classes)
         task = SimpleNamespace(cfg=cfg, datasets={"valid": range(61), "train": range(70)})
+        task.encodes_pairs = encodes_pairs
         cfg = CRITERION_DATACLASS_REGISTRY[name](**options)
         return CRITERION_REGISTRY[name].build_criterion(cfg, task)
 

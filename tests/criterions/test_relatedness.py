@@ -101,3 +101,9 @@ def test_predictions_that_are_all_the_same_correlate_with_nothing(correlation):
 def test_one_class_is_refused(build_criterion):
     with pytest.raises(ValueError, match="^--num-classes 1: relatedness predicts a distribution"):
         build_criterion("relatedness", 1)
+
+
+def test_single_sentences_are_refused(build_criterion):
+    """fairseq's own task reads as many scores of each as there are outputs."""
+    with pytest.raises(ValueError, match="^--criterion relatedness is for pairs: give --task "):
+        build_criterion("relatedness", 5, encodes_pairs=False)

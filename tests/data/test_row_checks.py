@@ -162,7 +162,8 @@ def test_score_outside_the_distribution(complaint):
 
 
 def test_fairseqs_own_task_reads_a_score_an_output(complaint):
-    message = complaint(STOCK, SCORES, "--criterion", "relatedness", train=SCORES, num_classes=5)
+    flags = ["--criterion", "sentence_prediction", "--regression-target"]
+    message = complaint(STOCK, SCORES, *flags, train=SCORES, num_classes=5)
     assert message.startswith("label/valid.label:1: 5 numbers, for --num-classes 5, should stand")
 
 
