@@ -1,11 +1,12 @@
 """``--replace-unk``, which copies the source's word where the translation has an unknown one.
 
 In fairseq 0.12.2 and fairseq-fixed 0.12.3.1 it fails in each of its ways: without a file it looks
-for one named '@@ ', as its flag has the value of another's; and it takes the alignment, a list of
-pairs of places, for a list of places.
+for one named '@@ ', as its flag has the value of another's; it takes the alignment, a list of pairs
+of places, for a list of places; and these are of pieces, which it joins before.
 """
 
 from fairseq import tokenizer, utils
+from fairseq.data import data_utils
 
 from fairseq_posattn.mends.patching import around, instead
 
@@ -15,6 +16,25 @@ VALUE_WITHOUT_FILE = "@@ "
 @around(utils, "load_align_dict")
 def _copy_without_file(load_align_dict, replace_unk):
     return load_align_dict("" if replace_unk == VALUE_WITHOUT_FILE else replace_unk)
+
+
+@around(utils, "post_process_prediction")
+def _join_afterwards(
+    post_process_prediction,
+    hypo_tokens,
+    src_str,
+    alignment,
+    align_dict,
+    tgt_dict,
+    remove_bpe=None,
+    extra_symbols_to_ignore=None,
+):
+    given = (hypo_tokens, src_str, alignment, align_dict, tgt_dict)
+    if align_dict is None or remove_bpe is None:
+        return post_process_prediction(*given, remove_bpe, extra_symbols_to_ignore)
+    _, pieces, _ = post_process_prediction(*given, None, extra_symbols_to_ignore)
+    words = data_utils.post_process(pieces, remove_bpe)
+    return tgt_dict.encode_line(words, add_if_not_exist=True), words, alignment
 
 
 @instead(utils, "replace_unk")

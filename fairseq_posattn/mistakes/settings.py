@@ -226,7 +226,19 @@ def check_search(settings: Mapping, interactive: bool):
         raise UsageError("--print-alignment: models that refine a translation have none to print")
     if alignment == "soft" and interactive:
         raise UsageError("--print-alignment soft: fairseq-interactive prints hard ones only")
-    if settings["replace_unk"] is not None and alignment != "hard":
+    if settings["replace_unk"] is not None:
+        check_replacing(settings, interactive)
+
+
+def check_replacing(settings: Mapping, interactive: bool):
+    """What an unknown word is of, among the pieces of the source."""
+    if settings["print_alignment"] != "hard":
         raise UsageError(
             "--replace-unk needs --print-alignment hard, which tells what an unknown word is of"
         )
+    for name in ("post_process",) if interactive else ("bpe", "tokenizer"):
+        if settings[name] is not None:
+            raise UsageError(
+                f"--replace-unk: {flag(name)} joins the pieces of the source before one is looked "
+                "up; leave it out"
+            )

@@ -46,6 +46,18 @@ def test_unknown_words_are_found_in_the_source():
     assert utils.replace_unk(*arguments) == "C b a"
 
 
+def test_unknown_words_are_found_among_the_pieces_of_words():
+    """As --post-process joins them."""
+    dictionary = Dictionary()
+    tokens = dictionary.encode_line("a@@ b never").int()
+    tokens[2] = dictionary.unk()
+    alignment = [(0, 0), (2, 1), (1, 2)]
+    given = {"hypo_tokens": tokens, "src_str": "A C B", "alignment": alignment, "align_dict": {}}
+    found = utils.post_process_prediction(**given, tgt_dict=dictionary, remove_bpe="@@ ")
+    assert found[1] == "ab C"
+    assert dictionary.string(found[0]) == "ab C"
+
+
 def test_diverse_beams_of_a_later_batch():
     """Sentences are numbered through the data, and some end before others."""
     generator = torch.Generator().manual_seed(1)

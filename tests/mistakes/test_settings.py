@@ -46,3 +46,22 @@ def test_what_a_training_is_tracked_with_must_be_installed(monkeypatch, name, to
 def test_half_precision_without_a_gpu_says_what_to_change():
     with pytest.raises(UsageError, match=r"--fp16: .* \(in YAML: common.fp16=false\)"):
         settings.check_devices({"fp16": True, "cpu": True})
+
+
+@pytest.mark.parametrize(
+    "interactive, given, told",
+    [
+        (False, {"print_alignment": "soft"}, " needs --print-alignment hard"),
+        (False, {"bpe": "subword_nmt"}, ": --bpe joins the pieces"),
+        (False, {"tokenizer": "moses"}, ": --tokenizer joins the pieces"),
+        (True, {"post_process": "subword_nmt"}, ": --post-process joins the pieces"),
+    ],
+)
+def test_an_unknown_word_is_looked_up_among_pieces(interactive, given, told):
+    """They are joined before by all of these but fairseq-generate's --post-process."""
+    good = dict.fromkeys(("bpe", "tokenizer", "post_process")) | {"print_alignment": "hard"}
+    settings.check_replacing(good, interactive)
+    with pytest.raises(UsageError, match=f"^--replace-unk{told}"):
+        settings.check_replacing(good | given, interactive)
+    settings.check_replacing(good | {"post_process": "subword_nmt"}, interactive=False)
+    settings.check_replacing(good | {"bpe": "subword_nmt"}, interactive=True)
