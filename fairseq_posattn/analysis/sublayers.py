@@ -109,7 +109,7 @@ def choose(
     """Those of the layers and of the names that are asked for; None asks for all.
 
     Raises:
-        UsageError: there is no such layer or sublayer.
+        UsageError: there is no such layer or sublayer, or none of the one in the other.
     """
     depth = max(sublayer.layer for sublayer in sublayers)
     for layer in layers or ():
@@ -119,11 +119,15 @@ def choose(
     for name in names or ():
         if name not in known:
             raise UsageError(f"--sublayers {name}: layers attend by {', '.join(known)}")
-    return [
+    chosen = [
         sublayer
         for sublayer in sublayers
         if (not layers or sublayer.layer in layers) and (not names or sublayer.name in names)
     ]
+    if not chosen:
+        wanted = ",".join(map(str, layers))
+        raise UsageError(f"--layers {wanted} --sublayers {','.join(names)}: there is none of these")
+    return chosen
 
 
 def choose_heads(sublayers: Sequence[AttentionSublayer], heads: Sequence[int] | None) -> list[int]:

@@ -59,6 +59,13 @@ def test_choosing_what_is_not_there(build, layers, names, message):
         choose(sublayers, layers, names)
 
 
+def test_choosing_a_sublayer_of_another_layer(build):
+    """As cross attention where the encoder has more layers, and pooling, which has but one."""
+    _, [*first, second, _] = build("dman,san,ffn")
+    with pytest.raises(UsageError, match="^--layers 2 --sublayers san: there is none of these$"):
+        choose([*first, second], [2], ["san"])
+
+
 def test_choose_heads(build):
     _, sublayers = build("dman,san,ffn")
     assert choose_heads(sublayers, None) == [1, 2]
