@@ -3,7 +3,6 @@
 import argparse
 import logging
 import os
-import sys
 from functools import partial
 
 from fairseq_posattn import commands
@@ -197,7 +196,3 @@ def look(args):
 
     logging.root.setLevel(logging.WARNING)  # fairseq tells what it reads
     looks.RUN[args.command](args)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -7,7 +7,6 @@ The result takes its settings from the newest checkpoint and leaves out the opti
 for translating, for validation and for --finetune-from-model, not for resuming.
 """
 
-import sys
 from functools import partial
 from pathlib import Path
 
@@ -34,13 +33,13 @@ def make_parser(prog=None):
     count = parser.add_mutually_exclusive_group()
     count.add_argument(
         "--num-epoch-checkpoints",
-        type=int,
+        type=commands.positive,
         metavar="N",
         help="average the last N checkpoints written at the end of an epoch (checkpoint3.pt)",
     )
     count.add_argument(
         "--num-update-checkpoints",
-        type=int,
+        type=commands.positive,
         metavar="N",
         help="average the last N checkpoints written within an epoch (checkpoint_3_2000.pt)",
     )
@@ -86,8 +85,6 @@ def last_checkpoints(directory, kind, count, upper_bound=None):
 
     numbered = checkpoint_utils.checkpoint_paths(directory, PATTERNS[kind], keep_match=True)
     paths = [path for path, number in numbered if upper_bound is None or number <= upper_bound]
-    if count < 1:
-        raise UsageError(f"--num-{kind}-checkpoints {count}: at least 1 is needed")
     if len(paths) < count:
         bound = "" if upper_bound is None else f" up to {kind} {upper_bound}"
         raise UsageError(
@@ -174,7 +171,3 @@ def average(args):
     paths = chosen_checkpoints(args)
     write_checkpoint(average_checkpoints(paths), args.output)
     print(f"wrote {args.output}: the mean of {len(paths)} checkpoints")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

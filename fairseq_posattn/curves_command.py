@@ -82,7 +82,3 @@ def _named(logs: Sequence[Path]) -> dict[Path, tuple[str, str]]:
         named[log] = parts[:-1] if SEED.fullmatch(parts[-1]) else parts
     shared = len(os.path.commonprefix([parts[:-1] for parts in named.values()]))
     return {log: ("/".join(parts[shared:-1]), parts[-1]) for log, parts in named.items()}
-
-
-if __name__ == "__main__":
-    sys.exit(main())

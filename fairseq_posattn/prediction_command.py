@@ -182,7 +182,3 @@ def arriving_lines(descriptor: int, most: int, name: str) -> Iterator[list[bytes
         lines.append(rest)
     if lines:
         yield lines
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -10,7 +10,6 @@ popularity in the place of a checkpoint scores news by their clicks in the train
 
 import logging
 import os
-import sys
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -99,7 +98,3 @@ def write(impressions, scores, submission):
             for file, line in files:
                 file.write(line(impression))
     return count
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -11,7 +11,6 @@ Several checkpoints of the same data are asked together, as an ensemble. CNN/Dai
 published with --lenpen 2 --min-len 50, Gigaword's with --max-len-b 30.
 """
 
-import sys
 from functools import partial
 
 from fairseq_posattn import translation_command
@@ -19,6 +18,3 @@ from fairseq_posattn import translation_command
 DECODING = translation_command.DECODING | {"no_repeat_ngram_size": 3, "attention": "none"}
 
 main = partial(translation_command.main, about=__doc__, decoding=DECODING)
-
-if __name__ == "__main__":
-    sys.exit(main())

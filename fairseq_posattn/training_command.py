@@ -102,7 +102,3 @@ def _save_dir(file, settings):
         return str((found or {}).get("checkpoint", {}).get("save_dir", "checkpoints"))
     except (YAMLError, AttributeError):
         return ""
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -308,7 +308,3 @@ def readable(lines, name, before):
             return texts, UsageError(f"{name}:{number}: {error}")
         texts.append(text.removeprefix("\ufeff") if number == 1 else text)
     return texts, None
-
-
-if __name__ == "__main__":
-    sys.exit(main())

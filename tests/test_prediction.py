@@ -117,7 +117,7 @@ def test_lines_arrive_in_groups_of_what_is_there(descriptor, tmp_path):
 @pytest.mark.slow
 def test_a_typed_line_is_answered_at_once():
     """Also where it comes through a pipe, with more to come."""
-    words = [sys.executable, "-m", "fairseq_posattn.prediction_command", str(CHECKPOINT)]
+    words = [sys.executable, "-m", "fairseq_posattn.command_line", "predict", str(CHECKPOINT)]
     words += ["--data", str(FIXTURE / "data"), "--cpu"]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         for line, blank in ((b"a b\n", False), (b"\n", True), (b"d e\n", False)):
@@ -283,7 +283,7 @@ def test_labels_of_another_number(labels, data):
 
 @pytest.mark.slow
 def test_answers_that_cannot_be_written_are_one_line():
-    words = [sys.executable, "-m", "fairseq_posattn.prediction_command", str(CHECKPOINT)]
+    words = [sys.executable, "-m", "fairseq_posattn.command_line", "predict", str(CHECKPOINT)]
     words += ["--data", str(FIXTURE / "data"), "--cpu", "--input", str(FIXTURE / "sentences.txt")]
     with open("/dev/full", "w") as full:
         ended = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True)

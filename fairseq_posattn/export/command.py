@@ -15,7 +15,6 @@ What it scores is held against the checkpoint before anything is left behind.
 """
 
 import logging
-import sys
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -132,7 +131,3 @@ def write_graphs(args, exported, lines, labels):
         from fairseq_posattn.export import int8
 
         print(*int8.compare(exported, folder, lines, labels), sep="\n")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

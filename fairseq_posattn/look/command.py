@@ -185,7 +185,3 @@ def serve(view, sentences, number):
     with LookServer(view, sentences, number) as server, contextlib.suppress(KeyboardInterrupt):
         print(f"http://{HOST}:{server.server_port}/ until Ctrl-C", flush=True)
         server.serve_forever()
-
-
-if __name__ == "__main__":
-    sys.exit(main())

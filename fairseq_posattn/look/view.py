@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import ClassVar
 
 import torch
-from torch import Tensor
 
 from fairseq_posattn import prediction, translation
 from fairseq_posattn.analysis.collect import watching
+from fairseq_posattn.analysis.sentences import token_labels
 from fairseq_posattn.analysis.sublayers import choose
 from fairseq_posattn.data.unknown_words import UnknownWords, word_numbers
 from fairseq_posattn.errors import UsageError
@@ -165,9 +165,9 @@ class TranslationView(View):
             ),
             room,
         )
-        target_words = _names(written, dictionary)
+        target_words = token_labels(written, dictionary)
         rows = {
-            places.SOURCE: _names(source, self.translator.task.source_dictionary),
+            places.SOURCE: token_labels(source, self.translator.task.source_dictionary),
             places.TARGET: target_words,
             places.WRITTEN: [START, *target_words[:-1]],
         }
@@ -189,7 +189,7 @@ class ClassifierView(View):
         dictionary = self.predictor.dictionary
         names = (places.FIRST, places.SECOND) if self.predictor.apart else (places.WORDS,)
         rows = {
-            name: _names(
+            name: token_labels(
                 words_only(tokens[None], dictionary.pad(), dictionary.eos())[0], dictionary
             )
             for name, tokens in zip(names, encoded, strict=True)
@@ -200,10 +200,6 @@ class ClassifierView(View):
             "probabilities": {name: round(p, 3) for name, p in found.probabilities.items()},
         }
         return {"text": text, "outcome": outcome, "rows": rows, **watched}
-
-
-def _names(tokens: Tensor, dictionary) -> list[str]:
-    return [dictionary[index] for index in tokens.tolist()]
 
 
 def open_view(

@@ -151,7 +151,7 @@ def test_average_says_what_is_wrong_in_one_line(trained, tmp_path, capsys):
             ["--inputs", trained, "--num-epoch-checkpoints", "5", *output],
             "holds 1 epoch checkpoint",
         ),
-        (["--inputs", trained, "--num-epoch-checkpoints", "0", *output], "at least 1 is needed"),
+        (["--inputs", trained, "--num-epoch-checkpoints", "0", *output], "'0' is not a positive"),
         (
             ["--inputs", last, "--num-epoch-checkpoints", "1", *output],
             "one directory that is there, not",
