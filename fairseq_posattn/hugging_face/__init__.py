@@ -16,7 +16,7 @@ try:
     import torchaudio  # noqa: F401
 except ImportError:
     pass
-except OSError:
+except (OSError, RuntimeError):  # of another ABI, or of another CUDA
     sys.modules["torchaudio"] = None
 
 try:

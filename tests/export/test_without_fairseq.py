@@ -115,10 +115,11 @@ def test_a_translator(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_torchaudio_that_does_not_load_is_in_nobodys_way(tmp_path):
+@pytest.mark.parametrize("error", ["OSError('No library')", "RuntimeError('Another CUDA')"])
+def test_a_torchaudio_that_does_not_load_is_in_nobodys_way(tmp_path, error):
     """Nor where transformers was imported first, and has found it."""
     (tmp_path / "torchaudio").mkdir()
-    (tmp_path / "torchaudio/__init__.py").write_text("raise OSError('Could not load this library')")
+    (tmp_path / "torchaudio/__init__.py").write_text(f"raise {error}")
     program = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
         "from transformers.utils import is_torchaudio_available; assert is_torchaudio_available()\n"
