@@ -295,7 +295,8 @@ class TensorizedAttention(Mechanism):
         check_choice("source", source.of, SOURCES)
         if source.layers not in (0, 1, 2):
             raise ValueError(f"{source.layers} maps of the source: choose 0, 1 or 2")
-        if source.of == "input" and (self.causal or source.layers != 1):
+        by_input = source.of == "input" and source.layers > 0
+        if by_input and (self.causal or source.layers != 1):
             raise ValueError(
                 f"source 'input' takes one affine map, not {source.layers}, and is not causal"
             )
@@ -312,16 +313,15 @@ class TensorizedAttention(Mechanism):
             if source.layers == 2
             else None
         )
-        self.source_input = None
-        self.source_output = (
-            HeadwiseLinear(num_heads, head_dim, head_dim, bias=source.bias, dropout=map_dropout)
-            if source.layers and source.of != "input"
-            else None
-        )
-        if source.of == "input":
+        self.source_input = self.source_output = None
+        if by_input:
             self.source_input = Linear(num_heads * head_dim, num_heads * head_dim)
             nn.init.xavier_uniform_(self.source_input.weight)
             nn.init.constant_(self.source_input.bias, source.bias)
+        elif source.layers:
+            self.source_output = HeadwiseLinear(
+                num_heads, head_dim, head_dim, bias=source.bias, dropout=map_dropout
+            )
         self.fusion_gate = (
             HeadwiseFusionGate(num_heads, head_dim, map_dropout) if fusion_gate else None
         )
@@ -332,13 +332,13 @@ class TensorizedAttention(Mechanism):
             assert hidden is not None
             heads, p = key.size(1), self.map_dropout
             scores: Tensor = map_to_heads(self.source_input, hidden, heads, p, self.training)
-            return scores * scores.size(-1) ** -0.5 if self.source.divide else scores
-        scores = key if self.source.of == "key" else value
-        if self.source_output is None:
-            return torch.zeros_like(scores)
-        if self.source_hidden is not None:
-            scores = self.source.activation(self.source_hidden(scores))
-        scores = self.source_output(scores)
+        elif self.source_output is not None:
+            scores = key if self.source.of == "key" else value
+            if self.source_hidden is not None:
+                scores = self.source.activation(self.source_hidden(scores))
+            scores = self.source_output(scores)
+        else:
+            return torch.zeros_like(key)
         return scores * scores.size(-1) ** -0.5 if self.source.divide else scores
 
     def token_source_weights(

@@ -65,6 +65,7 @@ def past_and_future(head, query, key):
         ({"masks": ()}, lambda head, query, key: True),
         ({"token2token": False}, past_and_future),
         ({"source": SourceMaps(layers=0)}, past_and_future),
+        ({"source": SourceMaps("input", layers=0)}, past_and_future),
     ],
 )
 def test_equals_the_equations(options, sees):
