@@ -9,11 +9,12 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from importlib.metadata import version
 from pathlib import Path
 
+from fairseq_posattn import __version__
 from fairseq_posattn.errors import UsageError
 
 NAME = "preparation.json"
 LATER = ("cased", "longest")  # what a folder was prepared by before there were these, it still is
-PACKAGES = ("fairseq-posattn", "sacremoses", "sentencepiece", "subword-nmt")
+PACKAGES = ("sacremoses", "sentencepiece", "subword-nmt")
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,9 @@ def stage(stages, corpus, *, lower, parts=(".",), **pieces):
         corpus.name, corpus.task, corpus.word_rule, lower, corpus.subwords, list(corpus.sides)
     )
     packages = (*PACKAGES, "tokenizers") if corpus.subwords == "wordpiece" else PACKAGES
-    versions = {package: version(package) for package in packages} if stages.redo else {}
+    versions = {}
+    if stages.redo:  # of a checkout, which need not be installed, and of packages
+        versions = {"fairseq-posattn": __version__} | {name: version(name) for name in packages}
 
     def make(work):
         for part in parts:

@@ -5,6 +5,7 @@ import os
 
 import pytest
 
+from fairseq_posattn import __version__
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation import corpora, manifest
 from fairseq_posattn.preparation.manifest import Manifest, read
@@ -29,6 +30,15 @@ def test_what_is_written_is_read(tmp_path):
     made(corpora.TRANSLATION["iwslt14"], tmp_path)
     told = read(tmp_path)
     assert (told.languages, told.subwords) == (("de", "en"), "subword_nmt")
+
+
+def test_a_checkout_need_not_be_installed(tmp_path, monkeypatch):
+    monkeypatch.setattr(manifest, "version", dict.fromkeys(manifest.PACKAGES, "1").__getitem__)
+    made(corpora.CLASSIFICATION["cr"], tmp_path)
+    assert read(tmp_path).versions == {
+        "fairseq-posattn": __version__,
+        **dict.fromkeys(manifest.PACKAGES, "1"),
+    }
 
 
 def test_who_made_an_older_folder_is_not_known(tmp_path):

@@ -151,9 +151,7 @@ def _check_width(line, dim, place):
     numbers = line.split(b" ")[-dim:]
     word = line.split(b" ")[:-dim]
     if len(numbers) < dim or not word or not all(map(_is_number, numbers)) or _is_number(word[-1]):
-        raise UsageError(
-            f"{place}: {max(line.count(b' '), 0)} numbers where the first line has {dim}"
-        )
+        raise UsageError(f"{place}: {line.count(b' ')} numbers where the first line has {dim}")
 
 
 def _checked(numbers, place):
