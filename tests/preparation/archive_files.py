@@ -1,4 +1,7 @@
-"""Data sets as they are published: files in folders and archives, given as ``{name: content}``."""
+"""Data sets as they are published: files in folders and archives, given as ``{name: content}``.
+
+And what is made of them, as it is read again.
+"""
 
 from packing import gzipped, tarred, zipped
 
@@ -23,6 +26,19 @@ def write_archive(path, files):
         (content,) = files.values()
         path.write_bytes(gzipped(content))
     return path
+
+
+def tree(folder):
+    """The contents of all files that a user sees."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and not path.name.startswith(".")
+    }
+
+
+def lines(path):
+    return path.read_text(encoding="utf-8").splitlines()
 
 
 def _in_bytes(files):

@@ -1,9 +1,9 @@
 """MIND, made up in its layout: news.tsv and behaviors.tsv, zipped or unpacked."""
 
 import tracemalloc
-import zipfile
 
 import pytest
+from archive_files import write_archive, write_folder
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.__main__ import prepare
@@ -26,20 +26,13 @@ SUBMISSION = "7\tU3\t11/16/2019 8:00:00 AM\tN3\tN1 N2\n"
 
 
 def release(folder, train=TRAIN, dev=DEV, submission=None, zipped=False):
-    behaviours = {"train": train, "dev": dev, "test": submission}
-    for part, rows in behaviours.items():
-        if rows is None:
-            continue
+    folder.mkdir(exist_ok=True)
+    for part, rows in {"train": train, "dev": dev, "test": submission}.items():
         files = {"news.tsv": NEWS, "behaviors.tsv": rows}
-        if zipped:
-            folder.mkdir(exist_ok=True)
-            with zipfile.ZipFile(folder / f"MINDsmall_{part}.zip", "w") as archive:
-                for name, text in files.items():
-                    archive.writestr(name, text)
-        else:
-            (folder / f"MINDsmall_{part}").mkdir(parents=True)
-            for name, text in files.items():
-                (folder / f"MINDsmall_{part}" / name).write_text(text)
+        if rows is not None and zipped:
+            write_archive(folder / f"MINDsmall_{part}.zip", files)
+        elif rows is not None:
+            write_folder(folder / f"MINDsmall_{part}", files)
     return folder
 
 

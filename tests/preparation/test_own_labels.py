@@ -6,6 +6,7 @@ from collections import Counter
 from functools import partial
 
 import pytest
+from archive_files import lines
 from own_training import printed_training
 
 from fairseq_posattn.errors import UsageError
@@ -25,10 +26,6 @@ def table(path, rows, header="text,mood,stars", between=","):
 
 def moods(count, start=0):
     return [(f"Text number {n}.", MOODS[n % 3], n % 4) for n in range(start, start + count)]
-
-
-def lines(path):
-    return path.read_text(encoding="utf-8").splitlines()
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from functools import partial
 
 import corpora
 import pytest
+from archive_files import lines
 from fairseq.data import Dictionary, data_utils
 from own_training import printed_training
 
@@ -14,10 +15,6 @@ from fairseq_posattn.preparation.__main__ import prepare
 main = partial(prepare, "translation")
 LANGUAGES = ("de", "en")
 SPLITS = ("train", "valid", "test")
-
-
-def lines(path):
-    return path.read_text(encoding="utf-8").splitlines()
 
 
 def files(folder, name, pairs):

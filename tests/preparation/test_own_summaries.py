@@ -4,6 +4,7 @@ import json
 from functools import partial
 
 import pytest
+from archive_files import lines
 from fairseq.data import Dictionary, data_utils
 from own_training import printed_training
 
@@ -13,10 +14,6 @@ from fairseq_posattn.preparation.__main__ import prepare
 main = partial(prepare, "summarization")
 SIDES = ("source", "target")
 SPLITS = ("train", "valid", "test")
-
-
-def lines(path):
-    return path.read_text(encoding="utf-8").splitlines()
 
 
 @pytest.fixture

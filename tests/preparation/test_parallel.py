@@ -12,7 +12,7 @@ import pytest
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.pipeline.parallel import map_lines
 
-SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize("jobs", [1, 3])
@@ -92,7 +92,7 @@ ENDLESS = """
 def test_workers_end_with_the_process_that_started_them(stop):
     process = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(ENDLESS)],
-        env={**os.environ, "PYTHONPATH": str(SCRIPTS)},
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,

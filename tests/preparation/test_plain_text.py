@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 import summaries
-from archive_files import write_folder
+from archive_files import lines, write_folder
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation import manifest
@@ -38,23 +38,19 @@ def multi30k(tmp_path_factory):
     return dest
 
 
-def lines_of(path):
-    return path.read_text(encoding="utf-8").splitlines()
-
-
 @pytest.mark.slow
 def test_by_moses_in_small_letters_and_byte_pairs(multi30k):
     told = manifest.read(multi30k)
     for language in CAPTIONS:
         split = splitter(multi30k, told, language)
         found = [split(f"{line} \r\n") for line in captions("test_2016_flickr", language)]
-        assert found == lines_of(multi30k / f"text/bpe.test.{language}")
+        assert found == lines(multi30k / f"text/bpe.test.{language}")
 
 
 @pytest.mark.slow
 def test_words_are_joined_by_the_marks_of_their_language(multi30k):
     join = joiner(manifest.read(multi30k), "en")
-    plain = lines_of(multi30k / "text/test.en")[3]
+    plain = lines(multi30k / "text/test.en")[3]
     assert join(plain) == 'a man sees "two" balls & laughs, in the metro-line no. 3.'
     assert joiner(Manifest("own", "translation", "spaces"), "en")("a , b") == "a , b"
 
@@ -81,17 +77,17 @@ def test_by_the_pieces_of_summarization_cut_as_they_were(stories, tmp_path, opti
     assert prepare("summarization", list(map(str, words))) == 0
     split = splitter(tmp_path, manifest.read(tmp_path), "source")
     prefix = "spm" if options == ["sentencepiece"] else "wordpiece"
-    found = [split(line) for line in lines_of(tmp_path / "text/test.source")]
-    assert found == lines_of(tmp_path / f"text/{prefix}.test.source")
+    found = [split(line) for line in lines(tmp_path / "text/test.source")]
+    assert found == lines(tmp_path / f"text/{prefix}.test.source")
     assert {len(line.split(" ")) for line in found} == {9}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("subwords", ["subword_nmt", "sentencepiece", "none"])
 def test_by_a_corpus_of_ones_own(tmp_path, subwords):
-    lines = [f"L'été\u00a0n° {number} «\u202fça va\u202f»  !" for number in range(40)]
+    texts = [f"L'été\u00a0n° {number} «\u202fça va\u202f»  !" for number in range(40)]
     for side in ("fr", "en"):
-        text = "".join(f"{line}\n" for line in lines)
+        text = "".join(f"{line}\n" for line in texts)
         (tmp_path / f"train.{side}").write_text(text, encoding="utf-8")
     train = [str(tmp_path / f"train.{side}") for side in ("fr", "en")]
     words = ["own", "--dest", str(tmp_path / "data"), "--jobs", "1", "--subwords", subwords]
@@ -100,7 +96,7 @@ def test_by_a_corpus_of_ones_own(tmp_path, subwords):
     assert prepare("translation", [*words, *size.get(subwords, [])]) == 0
     split = splitter(tmp_path / "data", manifest.read(tmp_path / "data"), "fr")
     prefix = {"subword_nmt": "bpe.", "sentencepiece": "spm.", "none": ""}[subwords]
-    assert [split(line) for line in lines] == lines_of(tmp_path / f"data/text/{prefix}test.fr")
+    assert [split(line) for line in texts] == lines(tmp_path / f"data/text/{prefix}test.fr")
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from archive_files import lines, tree
 from fairseq import tasks, utils
 from fairseq.models.lstm import Embedding
 from omegaconf import OmegaConf
@@ -83,19 +84,6 @@ def load(folder, split, num_classes, regression=False):
             config[key] = getattr(default, key)
     task = tasks.TASK_REGISTRY["sentence_prediction"].setup_task(argparse.Namespace(**config))
     return task, task.load_dataset(split)
-
-
-def lines(path):
-    return path.read_text(encoding="utf-8").splitlines()
-
-
-def tree(folder):
-    """The contents of all files that a user sees."""
-    return {
-        path.relative_to(folder): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file() and not path.name.startswith(".")
-    }
 
 
 def test_every_data_set_is_tried():

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 import sentencepiece
 import summaries
-from archive_files import write_archive, write_folder
+from archive_files import tree, write_archive, write_folder
 from fairseq.data import Dictionary, data_utils
 
 from fairseq_posattn import plugin
@@ -41,14 +41,6 @@ def prepared(source, tmp_path_factory):
     dest = tmp_path_factory.mktemp("prepared")
     assert prepare(source, dest) == 0
     return dest
-
-
-def tree(folder):
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file() and not path.name.startswith(".")
-    }
 
 
 def test_fairseq_reads_the_pieces_and_gives_back_the_text(prepared):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import corpora
 import pytest
+from archive_files import tree
 from packing import tarred
 
 from fairseq_posattn.preparation.pipeline.stages import Stages
@@ -58,14 +59,6 @@ def prepared(start, source, tmp_path_factory):
     printed, said = process.communicate(timeout=300)
     assert process.returncode == 0, said
     return dest, printed, said
-
-
-def tree(folder):
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file() and not path.name.startswith(".")
-    }
 
 
 def test_what_is_made(prepared):

@@ -4,6 +4,7 @@ import gzip
 import shutil
 
 import pytest
+from archive_files import write_folder
 
 from fairseq_posattn.errors import UsageError
 from fairseq_posattn.preparation.__main__ import prepare
@@ -57,17 +58,10 @@ def ewt_files(skeleton=SKELETON):
     return files
 
 
-def unpack(folder, files):
-    for name, text in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
-    return folder
-
-
 @pytest.fixture
 def release(tmp_path):
     """EWT's two publications, unpacked side by side."""
-    return unpack(tmp_path / "published", ewt_files())
+    return write_folder(tmp_path / "published", ewt_files())
 
 
 def lines_of(sentences):
@@ -130,7 +124,7 @@ def test_ewt_names_what_is_missing(release, left_out, message):
 )
 def test_ewt_names_file_and_line_of_a_mistake(tmp_path, good, bad, message):
     assert good in SKELETON
-    folder = unpack(tmp_path, ewt_files(SKELETON.replace(good, bad, 1)))
+    folder = write_folder(tmp_path, ewt_files(SKELETON.replace(good, bad, 1)))
     with pytest.raises(UsageError, match=message):
         ewt.sentences(open_archive(folder))
 
@@ -144,7 +138,7 @@ def test_ewt_passes_over_blank_lines_of_its_lists(release):
 
 @pytest.mark.parametrize("name", ["one.xml.conllu", "00/one.xml.gold_skel"])
 def test_ewt_names_what_is_in_no_folder_of_its_genre(release, name):
-    unpack(release, {name: ""})
+    write_folder(release, {name: ""})
     with pytest.raises(UsageError, match=f"^{release / name}: not in a folder of its genre"):
         ewt.sentences(open_archive(release))
 
@@ -183,7 +177,7 @@ def conll_files(with_words):
 
 @pytest.mark.parametrize("with_words", [True, False])
 def test_conll05_takes_words_from_the_release_or_from_the_treebank(tmp_path, with_words):
-    splits = conll05.sentences(open_archive(unpack(tmp_path, conll_files(with_words))))
+    splits = conll05.sentences(open_archive(write_folder(tmp_path, conll_files(with_words))))
     assert {split: len(found) for split, found in splits.items()} == {
         "train": 40,
         "valid": 2,
@@ -195,7 +189,7 @@ def test_conll05_takes_words_from_the_release_or_from_the_treebank(tmp_path, wit
 
 
 def test_conll05_reads_compressed_files(tmp_path):
-    folder = unpack(tmp_path, conll_files(with_words=True))
+    folder = write_folder(tmp_path, conll_files(with_words=True))
     for path in [path for path in folder.rglob("*") if path.is_file()]:
         (path.parent / f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
         path.unlink()
@@ -212,7 +206,7 @@ def test_conll05_reads_compressed_files(tmp_path):
     ],
 )
 def test_conll05_names_what_does_not_fit(tmp_path, part, text, message):
-    folder = unpack(tmp_path, conll_files(with_words=True))
+    folder = write_folder(tmp_path, conll_files(with_words=True))
     (path,) = folder.rglob(part)
     path.unlink() if text is None else path.write_text(text)
     with pytest.raises(UsageError, match=message):

@@ -2,10 +2,12 @@
 
 import itertools
 from argparse import Namespace
+from functools import partial
 from pathlib import Path
 
 import corpora
 import pytest
+from archive_files import write_folder
 from packing import gzipped, tarred, zipped
 
 from fairseq_posattn.errors import UsageError
@@ -24,16 +26,17 @@ def options(source, dest, **others):
     return Namespace(source=source, dest=Path(dest), **{**defaults, **others})
 
 
-def unpack(files, folder):
-    for name, content in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-    return folder
-
-
 def read(folder):
     return {path.name: path.read_text(encoding="utf-8").splitlines() for path in folder.iterdir()}
+
+
+def text_of(data_set, source, tmp_path, **others):
+    """What a data set writes of a source."""
+    folder = tmp_path / "text"
+    folder.mkdir(exist_ok=True)
+    chosen = options(source, tmp_path, **others)
+    data_set.write_text(data_set.find_files(chosen), folder, chosen)
+    return read(folder)
 
 
 def refused(write, *arguments):
@@ -46,17 +49,12 @@ def refused(write, *arguments):
 # --- IWSLT14 -----------------------------------------------------------------------------------
 
 
-def iwslt14_text(source, tmp_path, **others):
-    folder = tmp_path / "text"
-    folder.mkdir(exist_ok=True)
-    chosen = options(source, tmp_path, **others)
-    iwslt14.write_text(iwslt14.find_files(chosen), folder, chosen)
-    return read(folder)
+iwslt14_text = partial(text_of, iwslt14)
 
 
 @pytest.fixture
 def talks(tmp_path):
-    return unpack(corpora.iwslt14(), tmp_path / "source")
+    return write_folder(tmp_path / "source", corpora.iwslt14())
 
 
 def test_iwslt14_takes_titles_and_descriptions_and_no_other_metadata(talks, tmp_path):
@@ -116,7 +114,7 @@ def test_iwslt14_leaves_out_what_is_too_long_or_too_uneven(tmp_path):
     german[6] = ""
     files["de-en/train.tags.de-en.de"] = corpora.talks(german, "deutsch")
     files["de-en/train.tags.de-en.en"] = corpora.talks(english, "english")
-    text = iwslt14_text(unpack(files, tmp_path / "source"), tmp_path)
+    text = iwslt14_text(write_folder(tmp_path / "source", files), tmp_path)
     assert len(text["train.en"]) + len(text["valid.en"]) == 30 + 2 - 3
     assert [len(line.split()) for line in text["train.en"]][5] == 117
 
@@ -127,7 +125,8 @@ def test_iwslt14_is_found_in_whatever_holds_it(talks, tmp_path, kind):
     files = corpora.iwslt14()
     packed = tarred(files, "gz")
     later = {name.replace("IWSLT14", "IWSLT16"): content for name, content in files.items()}
-    folder = unpack(
+    folder = write_folder(
+        tmp_path / "other",
         {
             "tgz": {"any name": packed},
             "zip": {"any name": zipped(files)},
@@ -135,7 +134,6 @@ def test_iwslt14_is_found_in_whatever_holds_it(talks, tmp_path, kind):
             "all languages": {"any name": tarred({"2014-01/texts/de/en/de-en.tgz": packed}, "gz")},
             "IWSLT16": later,
         }[kind],
-        tmp_path / "other",
     )
     source = folder / "any name" if (folder / "any name").exists() else folder
     assert iwslt14_text(source, tmp_path) == expected
@@ -144,8 +142,8 @@ def test_iwslt14_is_found_in_whatever_holds_it(talks, tmp_path, kind):
 def test_iwslt14_of_several_years_takes_2014(talks, tmp_path):
     expected = iwslt14_text(talks, tmp_path)
     other = corpora.segments(["something else"])
-    unpack({"IWSLT16.TED.dev2010.de-en.de.xml": other}, talks)
-    unpack({"IWSLT16.TED.dev2010.de-en.en.xml": other}, talks)
+    write_folder(talks, {"IWSLT16.TED.dev2010.de-en.de.xml": other})
+    write_folder(talks, {"IWSLT16.TED.dev2010.de-en.en.xml": other})
     assert iwslt14_text(talks, tmp_path) == expected
 
 
@@ -191,17 +189,12 @@ def test_iwslt14_malformed(talks, tmp_path, name, content, complaint):
 # --- WMT14 -------------------------------------------------------------------------------------
 
 
-def wmt14_text(source, tmp_path, **others):
-    folder = tmp_path / "text"
-    folder.mkdir(exist_ok=True)
-    chosen = options(source, tmp_path, **others)
-    wmt14.write_text(wmt14.find_files(chosen), folder, chosen)
-    return read(folder)
+wmt14_text = partial(text_of, wmt14)
 
 
 def wmt14_source(folder, **others):
     archives = corpora.wmt14(**others)
-    return unpack({name: tarred(files, "gz") for name, files in archives.items()}, folder)
+    return write_folder(folder, {name: tarred(files, "gz") for name, files in archives.items()})
 
 
 def test_wmt14_joins_the_corpora_in_order(tmp_path):
@@ -223,7 +216,7 @@ def test_wmt14_is_found_in_whatever_holds_it(tmp_path, kind):
     expected = wmt14_text(wmt14_source(tmp_path / "source"), tmp_path)
     other = tmp_path / "other"
     for name, files in corpora.wmt14().items():
-        unpack(files if kind == "unpacked" else {name: zipped(files)}, other)
+        write_folder(other, files if kind == "unpacked" else {name: zipped(files)})
     assert wmt14_text(other, tmp_path) == expected
 
 
@@ -258,9 +251,9 @@ def test_wmt14_newstests_as_sgml_of_either_direction(tmp_path):
         name.replace("-ref.de", "-src.de").replace("-src.en", "-ref.en"): content
         for name, content in archives["test-full.tgz"].items()
     }
-    source = unpack({**archives["dev.tgz"], **turned}, tmp_path / "other")
+    source = write_folder(tmp_path / "other", {**archives["dev.tgz"], **turned})
     for name in list(archives)[:3]:
-        unpack(archives[name], source)
+        write_folder(source, archives[name])
     expected = wmt14_text(wmt14_source(tmp_path / "source"), tmp_path)
     assert wmt14_text(source, tmp_path) == expected
 
@@ -275,7 +268,7 @@ def test_wmt14_training_text_is_normalised_and_references_are_not(tmp_path):
     )
     source = tmp_path / "source"
     for files in archives.values():
-        unpack(files, source)
+        write_folder(source, files)
     text = wmt14_text(source, tmp_path)
     assert text["train.de"][0] == "&quot; US @-@ Präsident &quot; ."
     assert text["test.de"][0] == "„ US @-@ Präsident &apos; s Haus “"
@@ -296,7 +289,7 @@ def test_wmt14_training_text_is_normalised_and_references_are_not(tmp_path):
 def test_wmt14_malformed(tmp_path, name, content, complaint):
     source = tmp_path / "source"
     for files in corpora.wmt14().values():
-        unpack(files, source)
+        write_folder(source, files)
     (source / name).unlink()
     if content is not None:
         (source / name).write_bytes(content)
@@ -307,17 +300,12 @@ def test_wmt14_malformed(tmp_path, name, content, complaint):
 # --- Multi30k ----------------------------------------------------------------------------------
 
 
-def multi30k_text(source, tmp_path, **others):
-    folder = tmp_path / "text"
-    folder.mkdir(exist_ok=True)
-    chosen = options(source, tmp_path, **others)
-    multi30k.write_text(multi30k.find_files(chosen), folder, chosen)
-    return read(folder)
+multi30k_text = partial(text_of, multi30k)
 
 
 def test_multi30k_is_lower_cased_normalised_and_tokenised(tmp_path):
     packed = {f"{name}.gz": gzipped(text) for name, text in corpora.multi30k().items()}
-    text = multi30k_text(unpack(packed, tmp_path / "source"), tmp_path)
+    text = multi30k_text(write_folder(tmp_path / "source", packed), tmp_path)
     assert text["test.de"][:2] == ["ein mann sieht das haus !", "ein mann sieht zwei hüte ."]
     assert text["valid.en"][3] == "a man sees two hats &quot; today . &quot;"
     assert {name: len(lines) for name, lines in text.items() if name.endswith("en")} == {
@@ -329,17 +317,17 @@ def test_multi30k_is_lower_cased_normalised_and_tokenised(tmp_path):
 
 def test_multi30k_unpacked_and_tokenised_already(tmp_path):
     packed = {f"{name}.gz": gzipped(text) for name, text in corpora.multi30k().items()}
-    expected = multi30k_text(unpack(packed, tmp_path / "packed"), tmp_path)
-    unpacked = unpack(corpora.multi30k(), tmp_path / "unpacked")
+    expected = multi30k_text(write_folder(tmp_path / "packed", packed), tmp_path)
+    unpacked = write_folder(tmp_path / "unpacked", corpora.multi30k())
     assert multi30k_text(unpacked, tmp_path) == expected
-    tokenised = unpack(
-        {name: corpora.lines(text) for name, text in expected.items()}, tmp_path / "tokenised"
+    tokenised = write_folder(
+        tmp_path / "tokenised", {name: corpora.lines(text) for name, text in expected.items()}
     )
     assert multi30k_text(tokenised, tmp_path) == expected
 
 
 def test_multi30k_malformed(tmp_path):
-    source = unpack(corpora.multi30k(), tmp_path / "source")
+    source = write_folder(tmp_path / "source", corpora.multi30k())
     (source / "val.de").write_bytes(b"eins\n")
     message = refused(multi30k_text, source, tmp_path)
     assert f"{source / 'val.de'} has 1, {source / 'val.en'} has 5" in message
@@ -350,14 +338,10 @@ def test_multi30k_malformed(tmp_path):
 # --- Tatoeba -----------------------------------------------------------------------------------
 
 
-def tatoeba_text(content, tmp_path, **others):
-    folder = tmp_path / "text"
-    folder.mkdir(exist_ok=True)
+def tatoeba_text(content, tmp_path):
     source = tmp_path / "deu-eng.zip"
     source.write_bytes(zipped({"_about.txt": b"terms", "deu.txt": content}))
-    chosen = options(source, tmp_path, **others)
-    tatoeba.write_text(tatoeba.find_files(chosen), folder, chosen)
-    return read(folder)
+    return text_of(tatoeba, source, tmp_path)
 
 
 def english_of(split, count):
