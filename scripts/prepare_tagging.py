@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Prepares sentences with semantic roles for the task sequence_tagging.
 
-    python scripts/prepare_tagging.py ewt --glove 6B.100d --glove-dim 100
+    python scripts/prepare_tagging.py ewt --glove 6B.100d
 
 does, in the checkout, what ``posattn prepare tagging`` does anywhere.
 """

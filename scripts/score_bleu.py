@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""BLEU and chrF of translations.
+"""BLEU, chrF, TER and COMET of translations.
 
     python scripts/score_bleu.py --generated generate-test.txt --language de
 

@@ -100,7 +100,7 @@ class Archive:
         return any(_ends_in(name, member) for name in self.names())
 
     def nested(self, member):
-        """The tar archive, compressed or not, that is a file of this one; of a folder, or a zip."""
+        """The tar archive that is a file of this one, compressed or not; in a folder, a zip too."""
         name = f"{self.name}/{member}"
         return Tar(name, partial(_open_nested, self, member, name), self.fingerprint)
 
