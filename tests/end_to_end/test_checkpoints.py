@@ -250,7 +250,7 @@ def test_code_in_a_checkpoint_is_refused_in_training(
 
 def test_code_in_a_checkpoint_is_refused_by_from_pretrained(malicious, user_dir):
     folder, created = malicious
-    with pytest.raises(UsageError, match=r"checkpoint_last\.pt is refused: it holds io\.open"):
+    with pytest.raises(UsageError, match=r"checkpoint_last\.pt is refused: it holds _?io\.open"):
         hub_utils.from_pretrained(str(folder), "checkpoint_last.pt", user_dir=user_dir)
     assert not created.exists()
 
@@ -259,7 +259,9 @@ def test_code_in_a_checkpoint_is_refused_in_averaging(malicious, trained, tmp_pa
     folder, created = malicious
     inputs = [trained / "checkpoint_best.pt", folder / "checkpoint_last.pt"]
     assert average("--inputs", *inputs, "--output", tmp_path / "average.pt") == 1
-    assert f"error: {inputs[1]} is refused: it holds io.open" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert f"error: {inputs[1]} is refused: it holds " in error
+    assert "io.open" in error  # _io.open in Python 3.12
     assert not created.exists()
     assert not (tmp_path / "average.pt").exists()
 
