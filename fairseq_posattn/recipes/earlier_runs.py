@@ -11,6 +11,7 @@ from fairseq_posattn.recipes.results import read
 from fairseq_posattn.recipes.runs import Run, Say, schedule_to_the_end
 
 LAST = "checkpoint_last.pt"
+UNWRITTEN = ("score ", "precision ")  # settings at the end, which older folders do not tell
 
 Locked = Callable[[Path], AbstractContextManager[None]]
 
@@ -21,7 +22,7 @@ def adopt(run: Run, say: Say) -> None:
         return
     with suppress(FileNotFoundError):  # where another recipe takes it over at the same time
         for seed, settings in _siblings(run):
-            if list(run.settings) == settings:
+            if _are(settings, run.settings):
                 say(f"{seed} has these settings: it is now {run.folder}")
                 run.folder.parent.mkdir(parents=True, exist_ok=True)
                 seed.rename(run.folder)
@@ -40,7 +41,7 @@ def go_on(run: Run, say: Say, locked: Locked) -> None:
     found = []
     for seed, settings in _siblings(run):
         theirs, shorter = _without_length(settings)
-        if ours == theirs and shorter < length:
+        if _are(theirs, ours) and shorter < length:
             found.append((shorter, seed))
     lasting = [(shorter, seed) for shorter, seed in found if (seed / LAST).exists()]
     schedule = schedule_to_the_end(run.settings)
@@ -67,6 +68,12 @@ def _siblings(run: Run) -> Iterable[tuple[Path, list[str]]]:
         is_trained = any(line.startswith("train ") for line in settings)
         if seed != run.folder and is_trained and prepared_data.is_same(run, seed):
             yield seed, settings
+
+
+def _are(theirs: Sequence[str], ours: Sequence[str]) -> bool:
+    """Whether a folder's settings are a run's."""
+    told, rest = ours[: len(theirs)], ours[len(theirs) :]
+    return list(told) == list(theirs) and all(line.startswith(UNWRITTEN) for line in rest)
 
 
 def _without_length(settings: Sequence[str]) -> tuple[list[str], int]:

@@ -125,7 +125,7 @@ def test_of_two_recipes_one_takes_a_run_over(tmp_path):
     """Here the other one is first, just when this one tells of it."""
     older = tmp_path / "older" / "seed1"
     older.mkdir(parents=True)
-    (older / "settings").write_text("train --lr 1\nscore bleu\n")
+    (older / "settings").write_text("train --lr 1\n")
     run = Run("model", tmp_path / "model" / "seed1", ("train --lr 1", "score bleu"), ())
 
     def take_over(line):
