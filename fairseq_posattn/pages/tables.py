@@ -230,9 +230,8 @@ def tested(compared: Mapping[str, Comparison], measured: int) -> Iterator[str]:
 
 
 def tuned(results: Sequence[TableRow]) -> Iterator[str]:
-    """How learning rates were chosen, where they were, once for all rows of which it is alike."""
-    chosen = [result["tuning"] for result in results if "tuning" in result]
-    for text in dict.fromkeys(map(explained_tuning, chosen)):
+    """How learning rates were chosen, where they were."""
+    for text in explained_tuning(results):
         yield f"{text[0].upper()}{text[1:]}."
 
 

@@ -137,7 +137,7 @@ def _rate(row: TableRow) -> str:
 
 def _explain(rows: Sequence[TableRow]) -> None:
     """How learning rates were chosen; what the differences are from, their p, what was tested."""
-    for text in dict.fromkeys(explained_tuning(row["tuning"]) for row in rows if "tuning" in row):
+    for text in explained_tuning(rows):
         print(text)
     tested = [row for row in rows if "compared" in row]
     for text in dict.fromkeys(explained(row["compared"]) for row in tested):

@@ -4,7 +4,7 @@ Validation at the end of these updates chooses; the test set has no part in it.
 """
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from math import isfinite
@@ -131,14 +131,24 @@ def tune(
     return Tuning(row, float(rate), tuple(rates), tried, tuple(runs), name)
 
 
-def explained(outcome: Outcome) -> str:
-    """How learning rates were chosen."""
+def explained(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """How learning rates were chosen, once for all rows of a table of which it is alike."""
+    budgets: dict[str, list[str]] = {}
+    for row in rows:
+        if "tuning" in row:
+            budgets.setdefault(_budget(row["tuning"]), []).append(row["row"])
+    for budget, names in budgets.items():
+        of = f" of {', '.join(names)}" if len(budgets) > 1 else ""
+        yield f"each learning rate{of} is {budget}"
+
+
+def _budget(outcome: Outcome) -> str:
     seeds = ", ".join(map(str, outcome["seeds"]))
     where = f"seed {seeds}" if len(outcome["seeds"]) == 1 else f"mean of seeds {seeds}"
     where += f", fold {outcome['fold']}" if "fold" in outcome else ""
     return (
-        f"each learning rate is the one of {', '.join(outcome['tried'])} with the "
-        f"{outcome['metric']} after {outcome['updates']:,} updates ({where})"
+        f"the one of {', '.join(outcome['tried'])} with the {outcome['metric']} after "
+        f"{outcome['updates']:,} updates ({where})"
     )
 
 

@@ -63,7 +63,8 @@ def test_the_lowest_loss_after_all_updates(tried):
     told = "A: learning rate 0.0005, lowest validation loss of 0.002 4.5, 0.001 5.0, "
     assert tuning.told().startswith(told)
     of = "each learning rate is the one of 0.002, 0.001, 0.0005, 0.0004 with the lowest validation "
-    assert explained(outcome) == f"{of}loss after 600 updates (seed 1)"
+    row = {"row": "A", "tuning": outcome}
+    assert list(explained([{"row": "B"}, row])) == [f"{of}loss after 600 updates (seed 1)"]
 
 
 @pytest.mark.parametrize("flags, chosen", [("--maximize-best-checkpoint-metric", 2e-3), ("", 5e-4)])
@@ -96,7 +97,19 @@ def test_the_best_mean_of_several_seeds(tried):
     outcome = tried(runs, seeds=2).outcome()
     assert outcome["tried"] == {"0.0005": 5.5, "0.001": 4.75, "0.002": None}
     assert (outcome["chosen"], outcome["seeds"]) == (1e-3, [1, 2])
-    assert explained({**outcome, "fold": 0}).endswith("(mean of seeds 1, 2, fold 0)")
+    (text,) = explained([{"row": "A", "tuning": {**outcome, "fold": 0}}])
+    assert text.endswith("(mean of seeds 1, 2, fold 0)")
+
+
+def test_rows_that_were_tuned_otherwise_are_named():
+    tuning = {"seeds": [1], "updates": 600, "metric": "highest validation f1"}
+    few, many = ({**tuning, "tried": tried} for tried in ({"0.1": 1}, {"0.1": 1, "0.2": 2}))
+    rows = [{"row": name, "tuning": how} for name, how in zip("ABC", (few, many, few), strict=True)]
+    how = "with the highest validation f1 after 600 updates (seed 1)"
+    assert list(explained(rows)) == [
+        f"each learning rate of A, C is the one of 0.1 {how}",
+        f"each learning rate of B is the one of 0.1, 0.2 {how}",
+    ]
 
 
 def test_nothing_is_chosen_before_all_seeds_are_tried(tried):
