@@ -9,7 +9,7 @@ from setuptools import setup
 INSTALL_REQUIRES = [
     "torch>=2.10",
     "fairseq-fixed>=0.12.3.1,<0.13",
-    "filelock>=3.20.1",
+    "filelock>=3.29.7",
     "numpy>=1.26",
     "regex>=2023.6.3",
     "sacrebleu>=2.3",

@@ -119,7 +119,7 @@ def write_picture(figure: Any, path: str) -> None:
     kind = Path(path).suffix[1:].lower()
     use_fonts_for(figure)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from font")  # told in one line
+        warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from ")  # told in one line
         figure.savefig(memory, format=kind, dpi=DOTS_PER_INCH, bbox_inches="tight")
     with writing(path, binary=True) as file:
         file.write(memory.getvalue())

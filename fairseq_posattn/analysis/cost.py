@@ -86,7 +86,9 @@ def _peak_bytes(work: Callable[[], None], device: torch.device) -> int:
         before = torch.cuda.memory_allocated(device)
         work()
         return torch.cuda.max_memory_allocated(device) - before
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+    with profile(
+        activities=[ProfilerActivity.CPU], profile_memory=True, acc_events=True
+    ) as profiler:
         work()
     taken = peak = 0
     events = profiler.profiler.kineto_results.events()

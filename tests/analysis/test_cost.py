@@ -52,7 +52,7 @@ import sys, types
 from fairseq_posattn.analysis_command import look
 def measure(args):
     import torch
-    with torch.profiler.profile(profile_memory=True):
+    with torch.profiler.profile(profile_memory=True, acc_events=True):
         torch.ones(2)
 looks = types.SimpleNamespace(RUN={"cost": measure})
 sys.modules["fairseq_posattn.analysis"] = types.SimpleNamespace(looks=looks)
