@@ -122,6 +122,7 @@ def test_a_checkpoint_with_all_options_changes_nothing(tmp_path):
 @pytest.mark.parametrize("arch", [ARCH, "posattn_transformer"])
 def test_another_option_is_told(tmp_path, caplog, arch):
     """The weights do not tell: their shapes are the same."""
+    caplog.set_level("WARNING")  # commands of other tests leave another, or none
     path = saved(tmp_path / "new.pt", arch=arch)
     trained_on(tmp_path, path, "--restore-file", path, "--attention-impl=reference", arch=arch)
     assert not caplog.records
