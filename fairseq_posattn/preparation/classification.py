@@ -103,8 +103,6 @@ def _write_text(corpus, options, given, downloads, work):
         write_divided(readers[WHOLE], folders, corpus, options)
     else:
         write_splits(readers, *folders, corpus, options)
-    for folder in folders:
-        corpus.derive(folder)
 
 
 def _count_words(corpus, options):

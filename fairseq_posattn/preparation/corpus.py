@@ -80,7 +80,6 @@ class ClassificationCorpus(Corpus):
             classes, are what the papers learn; 0 where the classes are.
         longest: words of a document that models read; None where texts are short enough.
         min_count: how often a word without a vector must occur in training to be in the dictionary.
-        derive: called with a folder of text, writes more files into it.
     """
 
     alternatives: tuple
@@ -94,7 +93,6 @@ class ClassificationCorpus(Corpus):
     scores: int = 0
     longest: int | None = None
     min_count: int = 1
-    derive: Callable = lambda folder: None
 
     subwords = None
     sides = ()

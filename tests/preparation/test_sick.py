@@ -62,14 +62,3 @@ def test_missing_columns_are_named(tmp_path):
         match="SICK_train.txt:1: the columns relatedness_score, sentence_B, entailment_judgment",
     ):
         read(tmp_path)
-
-
-def test_a_score_is_shared_between_its_neighbours(tmp_path):
-    scores = {f"{split}.score": "4.5\n2.0\n3.3\n" for split in sick.FILES}
-    sick.write_distributions(write_folder(tmp_path, scores))
-    for split in sick.FILES:
-        assert (tmp_path / f"{split}.distribution").read_text().splitlines() == [
-            "0 0 0 0.5 0.5",
-            "0 1 0 0 0",
-            "0 0 0.7 0.3 0",
-        ]

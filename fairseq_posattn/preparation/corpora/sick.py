@@ -8,7 +8,6 @@ pair is in. Columns are found by the names in the first line.
 from functools import partial
 
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.files import writing
 from fairseq_posattn.preparation.corpus import ClassificationCorpus
 from fairseq_posattn.preparation.example import Example, shortened
 from fairseq_posattn.preparation.pipeline.download import Source
@@ -20,7 +19,6 @@ FILES = {
     "valid": "SICK_trial.txt",
     "test": "SICK_test_annotated.txt",
 }
-SCORES = 5  # whole numbers that relatedness is shared between
 TOGETHER = "SICK.txt"
 PARTS = {"train": "TRAIN", "valid": "TRIAL", "test": "TEST"}
 ENTAILMENT_COLUMNS = ("entailment_judgment", "entailment_label")
@@ -75,18 +73,6 @@ def _example(row, place):
     return Example(label, (row["sentence_A"], row["sentence_B"]), place, score)
 
 
-def write_distributions(folder):
-    """Write, for each score, the distribution over 1 to 5 that ``relatedness`` learns from it."""
-    for split in FILES:
-        with (
-            open(folder / f"{split}.score", encoding="utf-8") as scores,
-            writing(folder / f"{split}.distribution") as file,
-        ):
-            for score in scores:
-                shares = (max(0.0, 1 - abs(float(score) - whole)) for whole in range(1, SCORES + 1))
-                file.write(" ".join(f"{share:.4g}" for share in shares) + "\n")
-
-
 def _semeval(name):
     return Source(name, (f"https://alt.qcri.org/semeval2014/task1/data/uploads/{name}",))
 
@@ -115,7 +101,6 @@ CORPORA = (
         metrics=("pearson", "spearman", "mse"),
         pairs=True,
         scored=True,
-        scores=SCORES,
-        derive=write_distributions,
+        scores=5,
     ),
 )
