@@ -282,10 +282,7 @@ def _sizes(pair: Report) -> str:
 
 
 def _lengths(pair: Report) -> str:
-    source, target = (
-        pair.get(f"{side}_length", pair.get("length")) for side in ("source", "target")
-    )
-    return f"{pair['sentences']} x {source}, {target}"
+    return f"{pair['sentences']} x {pair['source_length']}, {pair['target_length']}"
 
 
 def _processor(pair: Report) -> str:
@@ -293,16 +290,14 @@ def _processor(pair: Report) -> str:
 
 
 def _library(pair: Report) -> str:
-    """Whose matrix products ours are; reports from before there was a choice do not say."""
+    """Whose matrix products ours are."""
     if pair.get("int8"):
         return "int8"
-    return {"onednn": "oneDNN", "torch": "MKL"}[pair.get("linear", "torch")]
+    return {"onednn": "oneDNN", "torch": "MKL"}[pair["linear"]]
 
 
 def _memory(pair: Report) -> str:
-    """The ratio of the peaks, and what they are; reports from before do not say."""
-    if "memory_ratio" not in pair:
-        return "not measured"
+    """The ratio of the peaks, and what they are."""
     ours, theirs = (pair[key] / 1e6 for key in ("peak_bytes", "stock_peak_bytes"))
     return f"{pair['memory_ratio']:.2f} ({ours:,.0f} MB, {theirs:,.0f} MB)"
 
