@@ -76,10 +76,8 @@ def _least_keys(dtype: torch.dtype) -> int:
 
 def tf32_allowed() -> bool:
     """Whether PyTorch is told to multiply float32 matrices in TF32 on a GPU."""
-    matmul = torch.backends.cuda.matmul
-    # Since PyTorch 2.9 this says so however it was told; who told it so may no longer read the old.
-    precision = getattr(matmul, "fp32_precision", None)
-    return bool(matmul.allow_tf32) if precision is None else precision == "tf32"
+    # However it was told: who told it so may no longer read ``allow_tf32``.
+    return bool(torch.backends.cuda.matmul.fp32_precision == "tf32")
 
 
 def _name(dtype: torch.dtype) -> str:

@@ -28,8 +28,6 @@ def locked(path, work, tell=None, meanwhile=lambda: None):
             if not waiting:
                 (tell or say)(f"waiting for another run that is at work on {work}")
             waiting = True
-        except NotImplementedError:  # of filelock's older versions
-            break
         except OSError as error:
             if error.errno not in NO_LOCKS:
                 raise
