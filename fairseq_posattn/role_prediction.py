@@ -163,11 +163,7 @@ def as_props(gold: Sequence[Sentence], predictions: Iterable[RolePrediction]) ->
         for proposition in sentence.propositions:
             prediction = next(predictions, None)
             places = prediction and [place for place, _ in prediction.tags]
-            if (
-                places != [proposition.place]
-                or prediction is None
-                or len(prediction.words) != sentence.length
-            ):
+            if places != [proposition.place] or len(prediction.words) != sentence.length:
                 raise UsageError(
                     f"line {sentence.line} of the props is not of the predicates that were tagged: "
                     "give the .roles and the .props of one split"

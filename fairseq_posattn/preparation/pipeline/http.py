@@ -8,7 +8,6 @@ import http.client
 import io
 import ssl
 import time
-import urllib.error
 import urllib.request
 from urllib.parse import urlsplit
 
@@ -45,8 +44,6 @@ def ask(url, headers):
     request = urllib.request.Request(url, headers={"User-Agent": USER_AGENT, **headers})
     try:
         return _opener().open(request, timeout=PATIENCE)
-    except urllib.error.URLError:
-        raise
     except (ValueError, http.client.InvalidURL) as error:  # of a redirect
         raise Unavailable(f"it names an address that is none ({error})") from None
 
