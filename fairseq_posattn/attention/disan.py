@@ -132,8 +132,6 @@ class DirectionalBlock(nn.Module):
         impl: see :func:`directional_attention`.
     """
 
-    attention = DISAN
-
     def __init__(
         self,
         embed_dim: int,

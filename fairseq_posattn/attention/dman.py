@@ -158,7 +158,6 @@ class DynamicMaskAttention(Mechanism):
     ):
         super().__init__(causal, dropout, impl)
         self.activation = activation
-        self.max_distance = max_distance
         self.query_weight = nn.Parameter(torch.empty(embed_dim, 1))  # W
         self.past_bias = nn.Parameter(torch.empty(max_distance))  # P_1, P_2, ...
         self.future_bias = None if causal else nn.Parameter(torch.empty(max_distance))  # P_-1, ...

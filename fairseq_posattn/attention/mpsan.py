@@ -132,8 +132,6 @@ class PositionalSelfAttention(nn.Module):
         ValueError: a mask's name is unknown.
     """
 
-    attention = MPSAN
-
     def __init__(
         self,
         embed_dim: int,

@@ -26,11 +26,6 @@ def fill(text: str, write: Callable[[str], str]) -> str:
     return PLACE.sub(lambda place: _place(place[1], write(place[1])), text)
 
 
-def names(text: str) -> list[str]:
-    """Those of the places of a page."""
-    return [place[1] for place in PLACE.finditer(text)]
-
-
 def typed(text: str) -> str:
     """What of a page stands in no place; in that of each is an empty line."""
     return PLACE.sub("", text)

@@ -13,7 +13,6 @@ import pytest
 CLASSIFIER = ["--arch", "mpsan_classifier", "--encoder-embed-dim", "16", "--head-dim", "16"]
 CLASSIFIER += ["--optimizer", "adam", "--lr", "0.01", "--cpu", "--num-workers", "0"]
 CLASSIFIER += ["--task", "sentence_prediction", "--criterion", "sentence_classification"]
-TRANSFORMER = ["--arch", "transformer_classifier", "--encoder-sublayers", "san,ffn"]
 YAML = """
 common: {{user_dir: {user_dir}, cpu: true}}
 task: {{_name: translation, data: {corpus}, source_lang: de, target_lang: en}}

@@ -33,7 +33,7 @@ def test_all_pages_are_up_to_date(fill_numbers):
 
 def test_every_place_is_in_a_page():
     texts = [page.read_text(encoding="utf-8") for page in pages(ROOT)]
-    named = {name for text in texts for name in marks.names(text)}
+    named = {place[1] for text in texts for place in marks.PLACE.finditer(text)}
     kinds = {name.partition(": ")[0] for name in named}
     assert PLACES.keys() | OF_TABLES.keys() <= named | kinds
 
