@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from fairseq_posattn.errors import UsageError
 from fairseq_posattn.plugin import register
 
 register()
@@ -25,6 +26,9 @@ class Config(dict):
 
 
 class StandIn:
+    class Error(Exception):
+        pass
+
     def __init__(self):
         self.run, self.config, self.begun, self.logged = None, Config(), [], []
 
@@ -70,6 +74,15 @@ def test_settings_may_change_when_a_run_is_resumed(wandb, inner):
         inspect.unwrap(Bar.update_config)(bar, {"max_update": 20})
     bar.update_config({"max_update": 20})
     assert wandb.config == {"max_update": 20}
+
+
+def test_a_run_that_cannot_begin_is_told_in_a_line(wandb, inner, monkeypatch):
+    def init(**settings):
+        raise wandb.Error("No API key configured.")
+
+    monkeypatch.setattr(wandb, "init", init)
+    with pytest.raises(UsageError, match="--wandb-project own: .* No API key .*WANDB_MODE=offline"):
+        Bar(inner, "own")
 
 
 def test_without_the_package_fairseq_says_so(monkeypatch, inner, caplog):
