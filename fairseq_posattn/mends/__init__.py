@@ -56,6 +56,7 @@ NAMES = (
     "device_waits",
     "repeated_ngrams",
     "diverse_beams",
+    "generated_shards",
     "unmet_constraints",
     "sentence_rows",
     "settings_objects",

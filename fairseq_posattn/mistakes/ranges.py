@@ -39,7 +39,7 @@ RANGES = (
             *("required_batch_size_multiple", "required_seq_len_multiple", "update_freq"),
             *("log_interval", "save_interval", "validate_interval", "ema_update_freq"),
             *("beam", "nbest", "distributed_world_size", "checkpoint_shard_count"),
-            *("iter_decode_with_beam", "decoder_output_dim"),
+            *("iter_decode_with_beam", "decoder_output_dim", "num_shards"),
         ),
     ),
     Range(
@@ -52,7 +52,7 @@ RANGES = (
             *("head_dim", "head_highway_layers", "encoder_hidden_dim", "num_batch_buckets"),
             *("block_length",),
             *("min_len", "max_len_a", "max_len_b", "prefix_size", "no_repeat_ngram_size"),
-            *("buffer_size", "distributed_rank", "iter_decode_max_iter"),
+            *("buffer_size", "distributed_rank", "shard_id", "iter_decode_max_iter"),
         ),
     ),
     Range(

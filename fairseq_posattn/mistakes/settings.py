@@ -199,6 +199,9 @@ def check_generation(settings: Mapping):
         raise UsageError("--path is missing: name the checkpoint")
     if "beam" in settings:
         check_search(settings, interactive="buffer_size" in settings)
+    shards, shard = settings.get("num_shards", 1), settings.get("shard_id", 0)
+    if shard >= shards:
+        raise UsageError(f"--shard-id {shard}: --num-shards {shards} has 0 to {shards - 1}")
     subset = "gen_subset"
     if "beam" not in settings and "context_window" not in settings:  # fairseq-validate
         check_batch_size(settings)

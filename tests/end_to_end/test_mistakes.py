@@ -207,6 +207,13 @@ MISTAKES = [
     ("generate", "--target-lang fr", "--target-lang fr: DATA dict.fr.txt de, en"),
     ("generate", "--max-tokens 1", "--max-tokens 1 too small"),
     ("generate", "--constraints", "--constraints fairseq-interactive"),
+    ("generate", "--num-shards 2 --shard-id 2", "--shard-id 2: --num-shards 2 has 0 to 1"),
+    ("generate", "--num-shards 0", "--num-shards 0: 1 or more"),
+    (
+        "generate",
+        "--max-source-positions 1 --skip-invalid-size-inputs-valid-test",
+        "--gen-subset test: nothing to translate",
+    ),
     ("generate", "--diverse-beam-groups 3", "--diverse-beam-groups --beam"),
     ("generate", "--retain-iter-history", "--retain-iter-history --task translation_lev"),
     ("generate", "--replace-unk", "--replace-unk --print-alignment hard"),

@@ -135,6 +135,14 @@ def test_an_ensemble_and_its_best_are_fairseqs(folder, user_dir, capsys):
     assert ours != by_translate(folder, capsys, *text)[0]
 
 
+def test_shards_of_fairseq_generate_are_the_whole(folder, user_dir, generated):
+    """As it is, fairseq translates all sentences in each."""
+    given = ["--batch-size", "9", "--num-shards", "2", "--shard-id"]
+    shards = [by_fairseq(folder, user_dir, "generate", *given, number) for number in ("0", "1")]
+    assert all(shards)
+    agree(sorted(sum(shards, [])), sorted(generated))
+
+
 def test_prefixes_are_those_of_fairseq_generate(folder, user_dir, generated, capsys):
     fairseqs = by_fairseq(folder, user_dir, "generate", "--prefix-size", "2")
     raw = folder / "raw/test_2016_flickr"
