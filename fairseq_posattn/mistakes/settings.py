@@ -115,7 +115,18 @@ def check_training(settings: Mapping):
     if validates:
         check_metric(settings)
         check_weights(settings)
+        check_subsets(settings)
     check_data(settings, ("train_subset", *(["valid_subset"] if validates else [])))
+
+
+def check_subsets(settings: Mapping):
+    """Subsets to validate on, of which fairseq loads the first name's alone where it joins them."""
+    subsets = settings.get("valid_subset")
+    if settings.get("combine_valid_subsets") and subsets != "valid":
+        raise UsageError(
+            f"--combine-val joins valid, valid1, valid2 and so on: --valid-subset {subsets} must "
+            "be valid, or leave out --combine-val"
+        )
 
 
 def check_heads(settings: Mapping):

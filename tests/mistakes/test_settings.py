@@ -43,6 +43,13 @@ def test_what_a_training_is_tracked_with_must_be_installed(monkeypatch, name, to
     settings.check_trackers({name: "runs"})
 
 
+def test_subsets_that_are_joined_have_one_name():
+    with pytest.raises(UsageError, match="--combine-val joins .* --valid-subset valid,test must"):
+        settings.check_subsets({"combine_valid_subsets": True, "valid_subset": "valid,test"})
+    settings.check_subsets({"combine_valid_subsets": True, "valid_subset": "valid"})
+    settings.check_subsets({"combine_valid_subsets": None, "valid_subset": "valid,test"})
+
+
 def test_half_precision_without_a_gpu_says_what_to_change():
     with pytest.raises(UsageError, match=r"--fp16: .* \(in YAML: common.fp16=false\)"):
         settings.check_devices({"fp16": True, "cpu": True})
