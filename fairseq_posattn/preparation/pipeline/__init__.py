@@ -1,1 +1,0 @@
-"""What every preparation stands on: downloads, archives, stages, processes."""
