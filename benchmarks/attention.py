@@ -24,7 +24,7 @@ import torch.nn.functional as F
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 from fairseq_posattn.attention.cases import CASES, Sizes  # noqa: E402
-from fairseq_posattn.files import output_file  # noqa: E402
+from fairseq_posattn.common.files import output_file  # noqa: E402
 
 MIB = 2**20
 LENGTHS = [32, 64, 128, 256, 512, 1024, 2048, 4096, 8192]
@@ -227,7 +227,7 @@ def tables(report):
 
 def draw(report, path):
     """Time, and on a GPU memory, of a training step over plain attention's, by length."""
-    from fairseq_posattn.picture import line_style, new_figure, write_picture
+    from fairseq_posattn.common.figures import line_style, new_figure, write_picture
 
     values = {"time_ratio": "time over plain attention's"}
     if report["results"][0]["peak_mib"] is not None:

@@ -16,7 +16,7 @@ import torch
 import translation_pairs as pairs
 from fairseq.sequence_generator import SequenceGenerator
 
-from fairseq_posattn.layers.int8 import round_maps
+from fairseq_posattn.model.int8_linear import round_maps
 
 
 def parse_arguments():

@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
-from fairseq_posattn.files import write_text  # noqa: E402
+from fairseq_posattn.common.files import write_text  # noqa: E402
 
 PYTHON = sys.executable
 LENGTHS = (512, 2048, 128, 32, 1024, 4096, 8192, 64, 256)

@@ -27,7 +27,7 @@ from fairseq_posattn.attention import dropout, implementations, linear
 from fairseq_posattn.attention.implementations import Attention
 from fairseq_posattn.attention.kernels import support
 from fairseq_posattn.attention.kernels.launch import Launch
-from fairseq_posattn.criterions import label_smoothed_cross_entropy_fused as fused_loss
+from fairseq_posattn.training.criterions import label_smoothed_cross_entropy_fused as fused_loss
 
 GROUPS = {
     "products of matrices": ("mm", "addmm", "bmm"),

@@ -24,7 +24,7 @@ class _Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpF
 
 def make_parser(about: str | None) -> argparse.ArgumentParser:
     """A parser whose help has this text, with ``--json``; see :func:`keep`."""
-    from fairseq_posattn.files import output_file  # it registers only behind fairseq
+    from fairseq_posattn.common.files import output_file  # it registers only behind fairseq
 
     parser = argparse.ArgumentParser(description=about, formatter_class=_Help)
     parser.add_argument(
@@ -47,7 +47,7 @@ def add_device(parser: argparse.ArgumentParser, dtype: bool = True) -> None:
 
 def keep(report: dict, path: str | None) -> None:
     """Write what was measured, if it is to be written."""
-    from fairseq_posattn.files import write_json
+    from fairseq_posattn.common.files import write_json
 
     if path:
         write_json(path, report, indent=2)

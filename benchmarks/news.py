@@ -27,10 +27,10 @@ import torch
 import translation_pairs as pairs
 from tqdm import tqdm
 
-from fairseq_posattn.data.news import padded
-from fairseq_posattn.news_ranking import candidate_scores
+from fairseq_posattn.inference.news_ranking import candidate_scores
 from fairseq_posattn.scoring.ranking import Impression, mean_scores
-from fairseq_posattn.tasks.news_recommendation import NewsRecommendationTask
+from fairseq_posattn.training.data.news import padded
+from fairseq_posattn.training.tasks.news_recommendation import NewsRecommendationTask
 
 WORDS, TITLE = 5000, 11  # different words; in a title
 SIZES = "--encoder-embed-dim 64 --encoder-hidden-dim 64 --encoder-attention-heads 4"

@@ -22,7 +22,7 @@ from fairseq.models.transformer import TransformerConfig
 from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
 from torch.nn import functional as F
 
-from fairseq_posattn.architectures import recommender, tagger
+from fairseq_posattn.training.architectures import recommender, tagger
 
 PLAIN = {"tagger": "transformer_tagger", "recommender": "transformer_recommender"}
 ARCHS = [*tagger.ARCHITECTURES, *recommender.ARCHITECTURES]

@@ -33,10 +33,10 @@ from fairseq_posattn.attention import (  # noqa: E402
     SourceMaps,
     TensorizedAttention,
 )
-from fairseq_posattn.encoders.bilstm import BiLSTM  # noqa: E402
-from fairseq_posattn.encoders.cnn import NGramConvolutions  # noqa: E402
-from fairseq_posattn.encoders.mtsa import TensorizedEncoder  # noqa: E402
-from fairseq_posattn.files import output_file, write_json  # noqa: E402
+from fairseq_posattn.common.files import output_file, write_json  # noqa: E402
+from fairseq_posattn.model.encoders.bilstm import BiLSTM  # noqa: E402
+from fairseq_posattn.model.encoders.cnn import NGramConvolutions  # noqa: E402
+from fairseq_posattn.model.encoders.mtsa import TensorizedEncoder  # noqa: E402
 
 MIB = 2**20
 HEADS = 4
@@ -159,7 +159,7 @@ def measure_all(arguments):
 
 
 def draw(report, path):
-    from fairseq_posattn.picture import new_figure, write_picture
+    from fairseq_posattn.common.figures import new_figure, write_picture
 
     figure = new_figure(10, 4)
     memory, time = figure.subplots(1, 2)

@@ -21,7 +21,7 @@ import torch
 from fairseq_posattn.attention.cases import CASES, Sizes
 from fairseq_posattn.attention.kernels.distance_attention import plan_of
 from fairseq_posattn.attention.kernels.launch import TILES, Tile, kind_of_tiles, searched_tiles
-from fairseq_posattn.files import output_file, write_json
+from fairseq_posattn.common.files import output_file, write_json
 
 KERNELS = {"dman": "distance_scores", "da": "distance_scores"}
 KERNELS |= {"mtsa": "tensor_scores", "mtsa_identity": "tensor_scores"}

@@ -30,8 +30,8 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: E402
 from fairseq_cli import generate  # noqa: E402
 
 import fairseq_posattn  # noqa: E402, F401, registers
-from fairseq_posattn import translation_command  # noqa: E402
-from fairseq_posattn.trained_model import load  # noqa: E402
+from fairseq_posattn.inference.commands import translate  # noqa: E402
+from fairseq_posattn.inference.trained_model import load  # noqa: E402
 
 SHORT = 3  # words of a line where memory is measured
 
@@ -69,7 +69,7 @@ def by_fairseq(arguments):
 def by_translate(arguments):
     words = [arguments.checkpoint, "--data", arguments.data, "--input", arguments.input, "--cpu"]
     words += ["--json", "--attention", "none"]
-    if translation_command.main([*words, *decoding(arguments)]):
+    if translate.main([*words, *decoding(arguments)]):
         raise SystemExit("posattn translate has failed")
 
 
@@ -129,7 +129,7 @@ def describe(arguments):
 # Asked of the process itself: what wait4 tells begins with the memory of the one that started it.
 MEASURED = """
 import sys
-from fairseq_posattn.translation_command import main
+from fairseq_posattn.inference.commands.translate import main
 status = main(sys.argv[1:])
 sys.stderr.write(open("/proc/self/status").read())
 sys.exit(status)

@@ -3,8 +3,8 @@
 import argparse
 from pathlib import Path
 
-from fairseq_posattn.architectures import ARCHITECTURES
-from fairseq_posattn.plugin import register
+from fairseq_posattn.training.architectures import ARCHITECTURES
+from fairseq_posattn.training.plugin import register
 
 
 def main(arguments: list[str] | None = None, prog: str = "python -m fairseq_posattn"):
@@ -41,7 +41,7 @@ def plugin_flags() -> str:
     from fairseq.models import MODEL_REGISTRY
     from fairseq.tasks import TASK_REGISTRY
 
-    from fairseq_posattn.mends.command_help import plugins_own
+    from fairseq_posattn.compat.command_help import plugins_own
 
     registries = {"arch": MODEL_REGISTRY, "task": TASK_REGISTRY, "criterion": CRITERION_REGISTRY}
     texts = []

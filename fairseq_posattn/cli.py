@@ -4,27 +4,39 @@ import sys
 from importlib import import_module
 
 from fairseq_posattn import __version__
-from fairseq_posattn.commands import end
+from fairseq_posattn.common.cli import end
 
 # Name: the module, whose main(arguments, prog) does the work and returns the exit status, and a
 # line for --help.
 COMMANDS = {
-    "analysis": ("fairseq_posattn.analysis_command", "look into a trained model"),
-    "average": ("fairseq_posattn.averaging", "the mean of several checkpoints' weights"),
-    "curves": ("fairseq_posattn.curves_command", "losses, scores and learning rates, drawn"),
-    "export": ("fairseq_posattn.export.command", "a model for Hugging Face, ONNX, int8"),
-    "hydra-train": ("fairseq_posattn.training_command", "train by the settings in a YAML file"),
-    "look": ("fairseq_posattn.look.command", "a page that shows where words attend"),
-    "predict": ("fairseq_posattn.prediction_command", "labels and scores for new text"),
+    "analysis": ("fairseq_posattn.inspection.commands.analysis", "look into a trained model"),
+    "average": ("fairseq_posattn.inference.averaging", "the mean of several checkpoints' weights"),
+    "curves": (
+        "fairseq_posattn.training.commands.curves",
+        "losses, scores and learning rates, drawn",
+    ),
+    "export": ("fairseq_posattn.export.commands.export", "a model for Hugging Face, ONNX, int8"),
+    "hydra-train": (
+        "fairseq_posattn.training.commands.hydra_train",
+        "train by the settings in a YAML file",
+    ),
+    "look": ("fairseq_posattn.inspection.commands.look", "a page that shows where words attend"),
+    "predict": ("fairseq_posattn.inference.commands.predict", "labels and scores for new text"),
     "prepare": (
-        "fairseq_posattn.preparation.__main__",
+        "fairseq_posattn.preparation.commands.prepare",
         "published data sets, or your own, to binarised data",
     ),
-    "rank": ("fairseq_posattn.ranking_command", "scores and ranks of news for MIND's impressions"),
-    "recipe": ("fairseq_posattn.recipes.command", "train and measure the rows of a paper's table"),
-    "score": ("fairseq_posattn.scoring.__main__", "BLEU, chrF, ROUGE, roles' F1, rankings"),
-    "summarize": ("fairseq_posattn.summarization_command", "summaries of plain text"),
-    "translate": ("fairseq_posattn.translation_command", "translations of plain text"),
+    "rank": (
+        "fairseq_posattn.inference.commands.rank",
+        "scores and ranks of news for MIND's impressions",
+    ),
+    "recipe": (
+        "fairseq_posattn.recipes.commands.recipe",
+        "train and measure the rows of a paper's table",
+    ),
+    "score": ("fairseq_posattn.scoring.commands.score", "BLEU, chrF, ROUGE, roles' F1, rankings"),
+    "summarize": ("fairseq_posattn.inference.commands.summarize", "summaries of plain text"),
+    "translate": ("fairseq_posattn.inference.commands.translate", "translations of plain text"),
     "user-dir": ("fairseq_posattn.__main__", "the directory for fairseq's --user-dir; flags"),
 }
 

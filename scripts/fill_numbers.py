@@ -7,8 +7,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from fairseq_posattn.commands import end  # noqa: E402
-from fairseq_posattn.pages.command import main  # noqa: E402
+from fairseq_posattn.common.cli import end  # noqa: E402
+from tools.pages.command import main  # noqa: E402
 
 if __name__ == "__main__":
     sys.exit(end("fill_numbers", lambda: main(sys.argv[1:], sys.argv[0], ROOT)))

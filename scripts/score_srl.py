@@ -11,7 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from fairseq_posattn.scoring.__main__ import score  # noqa: E402
+from fairseq_posattn.scoring.commands.score import score  # noqa: E402
 
 if __name__ == "__main__":
     sys.exit(score("srl"))

@@ -31,262 +31,267 @@ class Fault:
     tests: str
 
 
-STOCK = "tests/models/test_against_fairseq.py"
-FLAGS = "tests/models/test_every_flag.py"
-DROPOUTS = "tests/models/test_dropouts.py"
-NAMED = "tests/models/test_architectures.py::test_"
+STOCK = "tests/training/models/test_against_fairseq.py"
+FLAGS = "tests/training/models/test_every_flag.py"
+DROPOUTS = "tests/training/models/test_dropouts.py"
+NAMED = "tests/training/models/test_architectures.py::test_"
 ARCHITECTURES = NAMED + "every_way_builds_the_model_of_the_flag"
 PRESET_FLAG = NAMED + "a_flag_that_the_preset_has_set_already_changes_nothing"
-MULTIHEAD = "tests/layers/test_multihead.py"
-HEAD = "tests/layers/test_classification_head.py"
-POOLING = "tests/layers/test_pooling.py"
-BATCHES = "tests/layers/test_sentence_batches.py"
-NGRAMS = "tests/layers/test_ngrams.py"
-BLOCKS = "tests/encoders/test_bi_blosan.py"
-F1 = "tests/criterions/test_sentence_classification.py"
-SEQ2SEQ = "tests/models/test_seq2seq.py::test_"
+MULTIHEAD = "tests/model/test_multihead.py"
+HEAD = "tests/model/test_classification_head.py"
+POOLING = "tests/model/test_pooling.py"
+BATCHES = "tests/model/test_sentence_batches.py"
+NGRAMS = "tests/model/test_ngrams.py"
+BLOCKS = "tests/model/encoders/test_bi_blosan.py"
+F1 = "tests/training/criterions/test_sentence_classification.py"
+SEQ2SEQ = "tests/training/models/test_seq2seq.py::test_"
 REPEATS = SEQ2SEQ + "an_order_that_merely_has_as_many_rows_repeats_nothing"
 SHARED = SEQ2SEQ + "hypotheses_that_share_an_encoding_score_as_if_each_had_its_own"
 PREFIX = SEQ2SEQ + "a_padded_prefix_is_remembered_while_decoding"
 MASKS = "tests/attention/test_masks.py"
-MTSA_LOOPS = "tests/models/test_mtsa_by_loops.py"
-VECTORS = "tests/models/test_word_vectors.py"
+MTSA_LOOPS = "tests/training/models/test_mtsa_by_loops.py"
+VECTORS = "tests/training/models/test_word_vectors.py"
 IMPORTS = "tests/test_imports.py"
-MANS_LOOPS = "tests/models/test_mans_by_loops.py"
-STARTS = "tests/layers/test_starts.py"
-OLDER = "tests/mends/test_older_options.py"
+MANS_LOOPS = "tests/training/models/test_mans_by_loops.py"
+STARTS = "tests/model/test_starts.py"
+OLDER = "tests/compat/test_older_options.py"
 BY_HEADS = "tests/attention/test_by_heads.py"
 
 FAULTS = [
     # --- the translation model
+    Fault("model/seq2seq.py", "self.embed_scale * self.embed_tokens", "self.embed_tokens", STOCK),
+    Fault("model/seq2seq.py", "x.masked_fill(padding.unsqueeze(-1), 0.0)", "x", STOCK),
+    Fault("model/seq2seq.py", "self_attn_padding_mask=padding,", "", STOCK),
+    Fault("model/seq2seq.py", "weights[:alignment_heads].mean(0)", "weights.mean(0)", STOCK),
+    Fault("model/seq2seq.py", "aligned = self.num_layers - 1 if", "aligned = 0 if", STOCK),
+    Fault("model/seq2seq.py", "need_attn=number == aligned,", "need_attn=True,", STOCK),
+    Fault("model/seq2seq.py", "x = x + positions.to(x.dtype)\n", "pass\n", STOCK),
+    Fault("model/seq2seq.py", "return self.dropout_module(x)", "return x", DROPOUTS),
+    Fault("model/seq2seq.py", "x = self.project_out_dim(x)", "pass", STOCK),
+    Fault("model/seq2seq.py", "x = self.layernorm_embedding(x)", "pass", STOCK),
+    Fault("model/seq2seq.py", "x, padding)", "x)", STOCK),
+    Fault("training/models/seq2seq.py", "else cfg.min_params_to_wrap", "else 1", FLAGS),
     Fault(
-        "networks/seq2seq.py", "self.embed_scale * self.embed_tokens", "self.embed_tokens", STOCK
+        "training/models/seq2seq.py",
+        "repeats if torch.equal(new_order, regular) else 1",
+        "repeats",
+        REPEATS,
     ),
-    Fault("networks/seq2seq.py", "x.masked_fill(padding.unsqueeze(-1), 0.0)", "x", STOCK),
-    Fault("networks/seq2seq.py", "self_attn_padding_mask=padding,", "", STOCK),
-    Fault("networks/seq2seq.py", "weights[:alignment_heads].mean(0)", "weights.mean(0)", STOCK),
-    Fault("networks/seq2seq.py", "aligned = self.num_layers - 1 if", "aligned = 0 if", STOCK),
-    Fault("networks/seq2seq.py", "need_attn=number == aligned,", "need_attn=True,", STOCK),
-    Fault("networks/seq2seq.py", "x = x + positions.to(x.dtype)\n", "pass\n", STOCK),
-    Fault("networks/seq2seq.py", "return self.dropout_module(x)", "return x", DROPOUTS),
-    Fault("networks/seq2seq.py", "x = self.project_out_dim(x)", "pass", STOCK),
-    Fault("networks/seq2seq.py", "x = self.layernorm_embedding(x)", "pass", STOCK),
-    Fault("networks/seq2seq.py", "x, padding)", "x)", STOCK),
-    Fault("models/seq2seq.py", "else cfg.min_params_to_wrap", "else 1", FLAGS),
     Fault(
-        "models/seq2seq.py", "repeats if torch.equal(new_order, regular) else 1", "repeats", REPEATS
-    ),
-    Fault(
-        "networks/seq2seq.py",
+        "model/seq2seq.py",
         "        attention_dropout=cfg.attention_dropout",
         "        attention_dropout=cfg.dropout",
         DROPOUTS,
     ),
-    Fault("networks/seq2seq.py", "activation_dropout=cfg.activation_dropout,", "", DROPOUTS),
-    Fault("networks/seq2seq.py", "activation=str(cfg.activation_fn),", "", FLAGS),
-    Fault("networks/seq2seq.py", "normalize_before=side.normalize_before,", "", FLAGS),
+    Fault("model/seq2seq.py", "activation_dropout=cfg.activation_dropout,", "", DROPOUTS),
+    Fault("model/seq2seq.py", "activation=str(cfg.activation_fn),", "", FLAGS),
+    Fault("model/seq2seq.py", "normalize_before=side.normalize_before,", "", FLAGS),
     Fault(
-        "networks/seq2seq.py",
+        "model/seq2seq.py",
         "encoder_dim=cfg.encoder.embed_dim",
         "encoder_dim=cfg.decoder.embed_dim",
         STOCK,
     ),
     Fault(
-        "networks/seq2seq.py",
+        "model/seq2seq.py",
         "max_positions=cfg.max_target_positions",
         "max_positions=cfg.max_target_positions + 1",
         FLAGS,
     ),
-    Fault("networks/seq2seq.py", "causal=True,", "", STOCK),
-    Fault("models/seq2seq.py", "    STARTS[str(cfg.start)](layer)\n", "", FLAGS),
+    Fault("model/seq2seq.py", "causal=True,", "", STOCK),
+    Fault("training/models/seq2seq.py", "    STARTS[str(cfg.start)](layer)\n", "", FLAGS),
     Fault(
-        "models/seq2seq.py",
+        "training/models/seq2seq.py",
         "        if not path:\n",
         "        if path:\n",
         SEQ2SEQ + "embeddings_start_as_the_preset_says",
     ),
     # --- layers
     Fault(
-        "layers/builder.py",
+        "model/builder.py",
         "layer.activation, layer.activation_dropout",
         "layer.activation, layer.dropout",
         DROPOUTS,
     ),
     Fault(
-        "layers/builder.py",
+        "model/builder.py",
         "            layer.dropout,\n",
         "            layer.activation_dropout,\n",
         DROPOUTS,
     ),
-    Fault("layers/builder.py", "replace(layer, causal=False)", "layer", STOCK),
+    Fault("model/builder.py", "replace(layer, causal=False)", "layer", STOCK),
     Fault(
-        "layers/builder.py",
+        "model/builder.py",
         "replace(layer, causal=False)",
         "replace(layer, causal=False, attention_dropout=0.0)",
         DROPOUTS,
     ),
     Fault(
-        "layers/feed_forward.py",
+        "model/feed_forward.py",
         "self.dropout(self.activation(self.fc1(x)))",
         "self.activation(self.fc1(x))",
         DROPOUTS,
     ),
     Fault(
-        "layers/feed_forward.py",
+        "model/feed_forward.py",
         "self.dropout(self.activation(self.fc1(x)))",
         "self.activation(self.dropout(self.fc1(x)))",
         STOCK,
     ),
+    Fault("model/transformer_layer.py", "x = x + self.dropout(output)", "x = x + output", DROPOUTS),
     Fault(
-        "layers/transformer_layer.py", "x = x + self.dropout(output)", "x = x + output", DROPOUTS
-    ),
-    Fault(
-        "layers/transformer_layer.py",
+        "model/transformer_layer.py",
         "x = x + self.dropout(output)",
         "x = self.dropout(x + output)",
         STOCK,
     ),
     Fault(
-        "layers/multihead.py",
+        "model/multihead.py",
         "unflatten(2, (hypotheses, length)).transpose(1, 2)",
         "unflatten(2, (length, hypotheses)).permute(0, 3, 1, 2, 4)",
         MULTIHEAD,
     ),
     Fault(
-        "layers/multihead.py",
+        "model/multihead.py",
         "new_order[::hypotheses] // hypotheses",
         "new_order[::hypotheses]",
         SHARED,
     ),
     Fault(
-        "layers/multihead.py",
+        "model/multihead.py",
         '{"padding": _no_padding(key), **newest}',
         '{**newest, "padding": _no_padding(key)}',
         PREFIX,
     ),
-    Fault("layers/multihead.py", "self.activation(heads)", "heads", MANS_LOOPS),
-    Fault("layers/multihead.py", "(self.dropout(activated))", "(activated)", DROPOUTS),
+    Fault("model/multihead.py", "self.activation(heads)", "heads", MANS_LOOPS),
+    Fault("model/multihead.py", "(self.dropout(activated))", "(activated)", DROPOUTS),
     Fault(
-        "layers/builder.py",
+        "model/builder.py",
         "layer.num_heads, mechanism, joined\n",
         "layer.num_heads, mechanism\n",
         MANS_LOOPS,
     ),
     Fault(
-        "layers/mechanisms.py",
+        "model/mechanisms.py",
         "F.relu if config.heads_activation == OF_MASKS else None",
         "F.relu",
         MANS_LOOPS,
     ),
     Fault(
-        "layers/starts.py", "kaiming_uniform_(part.weight)", "xavier_uniform_(part.weight)", STARTS
+        "model/starts.py", "kaiming_uniform_(part.weight)", "xavier_uniform_(part.weight)", STARTS
     ),
-    Fault("layers/starts.py", "elif isinstance(part, PackedLinear)", "elif False", STARTS),
-    Fault("layers/mechanisms.py", "layer.max_positions - 1", "layer.max_positions", FLAGS),
+    Fault("model/starts.py", "elif isinstance(part, PackedLinear)", "elif False", STARTS),
+    Fault("model/mechanisms.py", "layer.max_positions - 1", "layer.max_positions", FLAGS),
     Fault(
-        "layers/mechanisms.py", "max_distance=config.dman_max_distance or ", "max_distance=", FLAGS
+        "model/mechanisms.py", "max_distance=config.dman_max_distance or ", "max_distance=", FLAGS
     ),
-    Fault("layers/mechanisms.py", "        include_self=config.mtsa_include_self,\n", "", FLAGS),
-    Fault("layers/mechanisms.py", "            bias=config.mtsa_source_bias,\n", "", FLAGS),
-    Fault("layers/mechanisms.py", "            divide=config.mtsa_divide_source,\n", "", FLAGS),
+    Fault("model/mechanisms.py", "        include_self=config.mtsa_include_self,\n", "", FLAGS),
+    Fault("model/mechanisms.py", "            bias=config.mtsa_source_bias,\n", "", FLAGS),
+    Fault("model/mechanisms.py", "            divide=config.mtsa_divide_source,\n", "", FLAGS),
     Fault(
-        "layers/mechanisms.py", "        source_scale=str(config.mtsa_source_scale),\n", "", FLAGS
+        "model/mechanisms.py", "        source_scale=str(config.mtsa_source_scale),\n", "", FLAGS
     ),
-    Fault("layers/mechanisms.py", "        fusion_gate=config.mtsa_fusion_gate,\n", "", FLAGS),
-    Fault("layers/mechanisms.py", "        per_head=config.rpr_per_head,\n", "", FLAGS),
-    Fault("layers/mechanisms.py", "        clip_threshold=config.da_clip_threshold,\n", "", FLAGS),
-    Fault("layers/mechanisms.py", "        adjustment=str(config.da_adjustment),\n", "", FLAGS),
-    Fault("layers/mechanisms.py", "dropout=layer.attention_dropout", "dropout=0.0", DROPOUTS),
+    Fault("model/mechanisms.py", "        fusion_gate=config.mtsa_fusion_gate,\n", "", FLAGS),
+    Fault("model/mechanisms.py", "        per_head=config.rpr_per_head,\n", "", FLAGS),
+    Fault("model/mechanisms.py", "        clip_threshold=config.da_clip_threshold,\n", "", FLAGS),
+    Fault("model/mechanisms.py", "        adjustment=str(config.da_adjustment),\n", "", FLAGS),
+    Fault("model/mechanisms.py", "dropout=layer.attention_dropout", "dropout=0.0", DROPOUTS),
     Fault(
-        "layers/classification_head.py",
+        "model/classification_head.py",
         "[Dropout(outer), Highway",
         "[nn.Identity(), Highway",
         DROPOUTS,
     ),
     Fault(
-        "layers/classification_head.py",
+        "model/classification_head.py",
         "Highway(output_dim, activation, inner)",
         "Highway(output_dim, activation)",
         HEAD,
     ),
     Fault(
-        "layers/classification_head.py",
+        "model/classification_head.py",
         "self.activation(self.map(self._drop(x)))",
         "F.elu(self.map(self._drop(x)))",
         HEAD,
     ),
     Fault(
-        "layers/classification_head.py",
+        "model/classification_head.py",
         "gate * self.activation(self.map(self._drop(x))) + (1 - gate) * x",
         "(1 - gate) * self.activation(self.map(self._drop(x))) + gate * x",
         HEAD,
     ),
+    Fault("model/classification_head.py", "second, first - second", "second, second - first", HEAD),
     Fault(
-        "layers/classification_head.py", "second, first - second", "second, second - first", HEAD
-    ),
-    Fault(
-        "layers/pooling.py",
+        "model/pooling.py",
         "count = (~key_padding_mask).sum(1, keepdim=True)",
         "count = key_padding_mask.long().sum(1, keepdim=True)",
         POOLING,
     ),
-    Fault("layers/pooling.py", "(lengths - self.window).clamp(min=0)", "lengths", POOLING),
-    Fault("layers/ngrams.py", "before * FACTOR + word", "before + word", NGRAMS),
+    Fault("model/pooling.py", "(lengths - self.window).clamp(min=0)", "lengths", POOLING),
+    Fault("model/ngrams.py", "before * FACTOR + word", "before + word", NGRAMS),
     Fault(
-        "layers/ngrams.py",
+        "model/ngrams.py",
         "absent.append(padding[:, words - 1 :])",
         "absent.append(padding[:, : 1 - words])",
         NGRAMS,
     ),
     Fault(
-        "layers/sentence_batches.py",
+        "model/sentence_batches.py",
         "F.pad(closes, (1, 0), value=True)",
         "F.pad(separates, (1, 0), value=True)",
         BATCHES,
     ),
     Fault(
-        "layers/sentence_batches.py",
+        "model/sentence_batches.py",
         "lengths = lengths - ends.long()",
         "lengths = lengths - 1",
         BATCHES,
     ),
     # --- encoders
-    Fault("encoders/flags.py", "attention_dropout=cfg.attention_dropout,", "", DROPOUTS),
-    Fault("encoders/flags.py", "        dropout=cfg.dropout,\n", "", DROPOUTS),
+    Fault("model/encoders/flags.py", "attention_dropout=cfg.attention_dropout,", "", DROPOUTS),
+    Fault("model/encoders/flags.py", "        dropout=cfg.dropout,\n", "", DROPOUTS),
     Fault(
-        "encoders/flags.py",
+        "model/encoders/flags.py",
         "max_positions=cfg.max_positions",
         "max_positions=cfg.max_positions + 1",
         FLAGS,
     ),
     Fault(
-        "encoders/cspan.py",
+        "model/encoders/cspan.py",
         "positional = drop(positional, self.dropout, self.training)",
         "",
         DROPOUTS,
     ),
     Fault(
-        "encoders/cspan.py",
+        "model/encoders/cspan.py",
         "semantic = drop(semantic, self.dropout, self.training)",
         "",
         DROPOUTS,
     ),
-    Fault("encoders/mpsan.py", "0.0 if map_dropout else cfg.dropout", "0.0", DROPOUTS),
-    Fault("encoders/mpsan.py", "0.0 if map_dropout else cfg.dropout", "cfg.dropout", DROPOUTS),
-    Fault("encoders/mpsan.py", "        map_dropout=map_dropout,\n", "", DROPOUTS),
-    Fault("encoders/disan.py", "        dropout=cfg.dropout,\n", "", DROPOUTS),
-    Fault("encoders/disan.py", "        map_dropout=map_dropout_of(cfg),\n", "", DROPOUTS),
-    Fault("encoders/attention.py", "        map_dropout=map_dropout_of(cfg),\n", "", DROPOUTS),
-    Fault("encoders/mtsa.py", "activation=activation, map_dropout=map_dropout)", ")", DROPOUTS),
-    Fault("encoders/mtsa.py", "        activation=activation,\n", "", FLAGS),
-    Fault("encoders/mtsa.py", "        bias=not cfg.no_attention_bias,\n", "", MTSA_LOOPS),
+    Fault("model/encoders/mpsan.py", "0.0 if map_dropout else cfg.dropout", "0.0", DROPOUTS),
     Fault(
-        "encoders/mtsa.py",
+        "model/encoders/mpsan.py", "0.0 if map_dropout else cfg.dropout", "cfg.dropout", DROPOUTS
+    ),
+    Fault("model/encoders/mpsan.py", "        map_dropout=map_dropout,\n", "", DROPOUTS),
+    Fault("model/encoders/disan.py", "        dropout=cfg.dropout,\n", "", DROPOUTS),
+    Fault("model/encoders/disan.py", "        map_dropout=map_dropout_of(cfg),\n", "", DROPOUTS),
+    Fault(
+        "model/encoders/attention.py", "        map_dropout=map_dropout_of(cfg),\n", "", DROPOUTS
+    ),
+    Fault(
+        "model/encoders/mtsa.py", "activation=activation, map_dropout=map_dropout)", ")", DROPOUTS
+    ),
+    Fault("model/encoders/mtsa.py", "        activation=activation,\n", "", FLAGS),
+    Fault("model/encoders/mtsa.py", "        bias=not cfg.no_attention_bias,\n", "", MTSA_LOOPS),
+    Fault(
+        "model/encoders/mtsa.py",
         "self.value_map.weight.chunk(num_heads)",
         "[self.value_map.weight]",
-        "tests/encoders/test_mtsa_encoder.py",
+        "tests/model/encoders/test_mtsa_encoder.py",
     ),
-    Fault("architectures/classifier.py", '    "dropout_places": "maps",\n', "", MTSA_LOOPS),
+    Fault(
+        "training/architectures/classifier.py", '    "dropout_places": "maps",\n', "", MTSA_LOOPS
+    ),
     Fault("attention/mtsa.py", "drop(source, p)\n", "source\n", MTSA_LOOPS),
     Fault("attention/mtsa.py", "drop(weights, p), ", "weights, ", MTSA_LOOPS),
     Fault(
@@ -308,8 +313,10 @@ FAULTS = [
     Fault("attention/by_heads.py", "closed[head]", "closed[0, 0]", BY_HEADS),
     Fault("attention/by_heads.py", "g, ctx.of_kept, out=of_value", "g, 1, out=of_value", BY_HEADS),
     Fault("attention/by_heads.py", "if keep else None", "", BY_HEADS),
-    Fault("encoders/__init__.py", "0.0 if by_itself else float(cfg.dropout)", "0.0", DROPOUTS),
-    Fault("encoders/__init__.py", '"none", ', "", DROPOUTS),
+    Fault(
+        "model/encoders/__init__.py", "0.0 if by_itself else float(cfg.dropout)", "0.0", DROPOUTS
+    ),
+    Fault("model/encoders/__init__.py", '"none", ', "", DROPOUTS),
     Fault(
         "attention/headwise.py",
         "draw_kept(_of_all_heads(x, weight), p)",
@@ -319,114 +326,131 @@ FAULTS = [
     Fault("attention/headwise.py", "bias, self.dropout, self.training)", "bias)", DROPOUTS),
     Fault("attention/headwise.py", ".div_(1 - ctx.p)", "", MTSA_LOOPS),
     Fault("attention/headwise.py", "addcmul_(of_seen, mask)", "add_(of_seen)", MTSA_LOOPS),
-    Fault("encoders/bilstm.py", "dropout=dropout if layers > 1 else 0.0", "dropout=0.0", DROPOUTS),
     Fault(
-        "encoders/transformer.py",
-        "words if self.input_map is None else self.input_map(words)",
-        "words",
-        "tests/encoders/test_transformer_encoder.py",
-    ),
-    Fault(
-        "encoders/transformer.py",
-        "with_positions(self.scale * x)",
-        "with_positions(x)",
-        "tests/encoders/test_transformer_encoder.py",
-    ),
-    Fault(
-        "attention/sinusoid.py",
-        "return words + relative_sinusoids(",
-        "return words - relative_sinusoids(",
-        "tests/encoders/test_transformer_encoder.py",
-    ),
-    Fault(
-        "encoders/bi_blosan.py",
-        "sizes + (sizes**3 < 2 * lengths)",
-        "sizes + 1",
-        BLOCKS,
-    ),
-    Fault(
-        "encoders/bi_blosan.py",
-        "self.between(pooled, blocks.padding.all(-1))",
-        "self.between(pooled, blocks.padding.any(-1))",
-        BLOCKS,
-    ),
-    Fault(
-        "encoders/bi_blosan.py",
-        "self.block_gate(context, pooled)",
-        "self.block_gate(pooled, context)",
-        BLOCKS,
-    ),
-    Fault(
-        "encoders/hierarchical_cnn.py",
-        "x = x + F.glu(",
-        "x = F.glu(",
-        "tests/encoders/test_hierarchical_cnn.py",
-    ),
-    Fault(
-        "encoders/hierarchical_cnn.py",
-        "x = x.masked_fill(key_padding_mask.unsqueeze(1), 0.0)",
-        "pass",
-        "tests/encoders/test_hierarchical_cnn.py",
-    ),
-    Fault(
-        "encoders/recurrent.py",
+        "model/encoders/bilstm.py",
         "dropout=dropout if layers > 1 else 0.0",
         "dropout=0.0",
         DROPOUTS,
     ),
     Fault(
-        "networks/classifier.py",
+        "model/encoders/transformer.py",
+        "words if self.input_map is None else self.input_map(words)",
+        "words",
+        "tests/model/encoders/test_transformer_encoder.py",
+    ),
+    Fault(
+        "model/encoders/transformer.py",
+        "with_positions(self.scale * x)",
+        "with_positions(x)",
+        "tests/model/encoders/test_transformer_encoder.py",
+    ),
+    Fault(
+        "attention/sinusoid.py",
+        "return words + relative_sinusoids(",
+        "return words - relative_sinusoids(",
+        "tests/model/encoders/test_transformer_encoder.py",
+    ),
+    Fault(
+        "model/encoders/bi_blosan.py",
+        "sizes + (sizes**3 < 2 * lengths)",
+        "sizes + 1",
+        BLOCKS,
+    ),
+    Fault(
+        "model/encoders/bi_blosan.py",
+        "self.between(pooled, blocks.padding.all(-1))",
+        "self.between(pooled, blocks.padding.any(-1))",
+        BLOCKS,
+    ),
+    Fault(
+        "model/encoders/bi_blosan.py",
+        "self.block_gate(context, pooled)",
+        "self.block_gate(pooled, context)",
+        BLOCKS,
+    ),
+    Fault(
+        "model/encoders/hierarchical_cnn.py",
+        "x = x + F.glu(",
+        "x = F.glu(",
+        "tests/model/encoders/test_hierarchical_cnn.py",
+    ),
+    Fault(
+        "model/encoders/hierarchical_cnn.py",
+        "x = x.masked_fill(key_padding_mask.unsqueeze(1), 0.0)",
+        "pass",
+        "tests/model/encoders/test_hierarchical_cnn.py",
+    ),
+    Fault(
+        "model/encoders/recurrent.py",
+        "dropout=dropout if layers > 1 else 0.0",
+        "dropout=0.0",
+        DROPOUTS,
+    ),
+    Fault(
+        "model/classifier.py",
         "self.encoder(self.dropout(vectors), key_padding_mask)",
         "self.encoder(vectors, key_padding_mask)",
         DROPOUTS,
     ),
     # --- words, named architectures, criterions, mends
-    Fault("mends/checkpoint_reading.py", "    options.complete(state)\n", "", OLDER),
-    Fault("mends/older_options.py", "if model[option] == preset:", "if True:", OLDER),
-    Fault("models/word_vectors.py", "embedding.weight[dictionary.pad()] = 0", "pass", VECTORS),
-    Fault("models/word_vectors.py", "embedding.weight.requires_grad = not freeze", "pass", FLAGS),
+    Fault("compat/checkpoint_reading.py", "    options.complete(state)\n", "", OLDER),
+    Fault("compat/older_options.py", "if model[option] == preset:", "if True:", OLDER),
     Fault(
-        "models/registration.py",
+        "training/models/word_vectors.py", "embedding.weight[dictionary.pad()] = 0", "pass", VECTORS
+    ),
+    Fault(
+        "training/models/word_vectors.py",
+        "embedding.weight.requires_grad = not freeze",
+        "pass",
+        FLAGS,
+    ),
+    Fault(
+        "training/models/registration.py",
         "field(default=value,",
         "field(default=config.__dataclass_fields__[option].default,",
         ARCHITECTURES,
     ),
-    Fault("models/registration.py", '"add_args": staticmethod(model.add_args)', "", PRESET_FLAG),
     Fault(
-        "criterions/sentence_classification.py",
+        "training/models/registration.py",
+        '"add_args": staticmethod(model.add_args)',
+        "",
+        PRESET_FLAG,
+    ),
+    Fault(
+        "training/criterions/sentence_classification.py",
         "occurs = predicted + true > 0",
         "occurs = true > 0",
         F1,
     ),
     Fault(
-        "criterions/sentence_classification.py",
+        "training/criterions/sentence_classification.py",
         "occurs = predicted + true > 0",
         "occurs = predicted + true >= 0",
         F1,
     ),
     Fault(
-        "criterions/sentence_criterion.py",
+        "training/criterions/sentence_criterion.py",
         "self.l2 / 2 *",
         "self.l2 *",
-        "tests/criterions/test_sentence_criterion.py",
+        "tests/training/criterions/test_sentence_criterion.py",
     ),
     Fault(
-        "criterions/relatedness.py",
+        "training/criterions/relatedness.py",
         "columns[:, ids] =",
         "columns[:, : len(ids)] =",
-        "tests/criterions/test_relatedness.py",
+        "tests/training/criterions/test_relatedness.py",
     ),
     Fault(
-        "mends/sentence_rows.py",
+        "compat/sentence_rows.py",
         "check_split(self, split, combine)",
         "pass",
-        "tests/mends/test_sentence_rows.py",
+        "tests/compat/test_sentence_rows.py",
     ),
     Fault(
-        "mends/settings_objects.py",
+        "compat/settings_objects.py",
         "if is_dataclass(cfg):",
         "if False:",
-        "tests/mends/test_settings_objects.py",
+        "tests/compat/test_settings_objects.py",
     ),
     Fault(
         "attention/san.py",

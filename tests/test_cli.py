@@ -6,14 +6,14 @@ import sys
 import pytest
 
 from fairseq_posattn import __version__
-from fairseq_posattn.command_line import COMMANDS, main
-from fairseq_posattn.commands import make_parser
+from fairseq_posattn.cli import COMMANDS, main
+from fairseq_posattn.common.cli import make_parser
 
 
 def test_help_loads_neither_pytorch_nor_fairseq():
     program = """
 import sys
-from fairseq_posattn.command_line import main
+from fairseq_posattn.cli import main
 assert main(["--help"]) == 0
 assert not {"torch", "fairseq", "numpy"}.intersection(sys.modules)
 """
@@ -29,7 +29,7 @@ def test_version(capsys):
 
 @pytest.mark.parametrize("argument", ["--help", "--version"])
 def test_what_there_is_no_room_for_is_one_line(argument):
-    program = [sys.executable, "-m", "fairseq_posattn.command_line", argument]
+    program = [sys.executable, "-m", "fairseq_posattn.cli", argument]
     with open("/dev/full", "wb") as full:
         finished = subprocess.run(program, stdout=full, stderr=subprocess.PIPE, text=True)
     assert finished.returncode == 1

@@ -19,9 +19,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from fairseq_posattn import command_line
-from fairseq_posattn.plugin import register
+from fairseq_posattn import cli
 from fairseq_posattn.recipes.papers import RECIPES
+from fairseq_posattn.training.plugin import register
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [
@@ -89,7 +89,7 @@ def try_command(words, monkeypatch):
     if kind == "bash":
         try_script(*rest)
     elif kind == "posattn":
-        must_parse(lambda: command_line.main(rest))
+        must_parse(lambda: cli.main(rest))
     elif kind == "python" and rest[0] == "-m":
         monkeypatch.setattr(sys, "argv", rest[1:])
         must_parse(lambda: runpy.run_module(rest[1], run_name="__main__", alter_sys=True))
@@ -126,7 +126,7 @@ def try_script(script, *options):
 def try_fairseq(command, flags):
     from fairseq import options
 
-    from fairseq_posattn.plugin import register
+    from fairseq_posattn.training.plugin import register
 
     register()
     if command == "hydra_train":

@@ -109,7 +109,7 @@ def _attend(
 ) -> Attended:
     largest = LARGEST_IN_HALF if query.dtype == torch.float16 else LARGEST
     if call.impl == "triton":
-        from fairseq_posattn.attention.kernels.da import distance_aware_attention
+        from fairseq_posattn.attention.kernels.da_triton import distance_aware_attention
 
         return distance_aware_attention(
             *(call, query, key, value, distance_weight),

@@ -79,7 +79,7 @@ def _attend(
     causal: bool,
 ) -> Attended:
     if call.impl == "triton":
-        from fairseq_posattn.attention.kernels.dman import dynamic_mask_attention
+        from fairseq_posattn.attention.kernels.dman_triton import dynamic_mask_attention
 
         biases = query_bias, distance_bias, head_bias
         return dynamic_mask_attention(call, query, key, value, *biases, causal=causal)

@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
 
 LIBRARIES = ("torch", "onednn")
 # oneDNN makes code for each new shape, for up to a millisecond: not worth it for less than so many

@@ -83,7 +83,7 @@ def _attend(
     constant: float,
 ) -> Attended:
     if call.impl == "triton":
-        from fairseq_posattn.attention.kernels.mpsan import additive_attention
+        from fairseq_posattn.attention.kernels.mpsan_triton import additive_attention
 
         return additive_attention(call, key_score, query_score, value, mask, constant)
     if isinstance(mask, DistanceMask):

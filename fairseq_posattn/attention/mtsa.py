@@ -124,7 +124,7 @@ def _attend(
     source_scale: str,
 ) -> Attended:
     if call.impl == "triton":
-        from fairseq_posattn.attention.kernels.mtsa import tensorized_attention
+        from fairseq_posattn.attention.kernels.mtsa_triton import tensorized_attention
 
         scales = {"token_scale": token_scale, "source_scale": source_scale}
         return tensorized_attention(call, query, key, value, source_scores, mask, **scales)

@@ -8,7 +8,7 @@ import sys
 import textwrap
 from collections.abc import Callable
 
-from fairseq_posattn.errors import UsageError, shown
+from fairseq_posattn.common.errors import UsageError, shown
 
 WIDEST = 100  # columns of the sentences of --help
 

@@ -10,8 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.files import check_writable, writing
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.files import check_writable, writing
 
 SUFFIXES = (".png", ".pdf")
 DOTS_PER_INCH = 150

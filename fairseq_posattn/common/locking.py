@@ -4,8 +4,8 @@ from contextlib import contextmanager
 
 from filelock import FileLock, Timeout
 
-from fairseq_posattn.files import NO_LOCKS
-from fairseq_posattn.preparation.pipeline.progress import say
+from fairseq_posattn.common.files import NO_LOCKS
+from fairseq_posattn.common.progress import say
 
 PATIENCE = 1  # seconds between two calls of ``meanwhile``
 

@@ -12,8 +12,8 @@ from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
 from typing import TypeVar
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.pipeline.progress import Progress
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.progress import Progress
 
 Line = TypeVar("Line")
 Found = TypeVar("Found")

@@ -6,8 +6,8 @@ Each file says what is wrong, and above each function what in fairseq it mends
 
 from importlib import import_module
 
-from fairseq_posattn.mends import patching
-from fairseq_posattn.mends.quiet import quietly
+from fairseq_posattn.compat import patching
+from fairseq_posattn.compat.quiet import quietly
 
 with quietly():
     import fairseq.checkpoint_utils  # noqa: F401, the first import of fairseq warns

@@ -6,7 +6,7 @@ matrix of scores, which it has not where the softmax is adaptive, and add that t
 
 from fairseq.models.transformer import TransformerDecoderBase
 
-from fairseq_posattn.mends.patching import around
+from fairseq_posattn.compat.patching import around
 
 
 @around(TransformerDecoderBase, "upgrade_state_dict_named")

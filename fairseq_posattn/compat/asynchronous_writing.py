@@ -4,9 +4,9 @@ import importlib.util
 
 from fairseq.dataclass import initialize
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mends.command_loops import training_loop
-from fairseq_posattn.mends.patching import around
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat.command_loops import training_loop
+from fairseq_posattn.compat.patching import around
 
 
 @around(initialize, "add_defaults")

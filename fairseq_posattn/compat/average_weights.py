@@ -5,7 +5,7 @@ fairseq 0.12 then averages the weights of other updates than a run left alone do
 
 from fairseq.trainer import Trainer
 
-from fairseq_posattn.mends.patching import around
+from fairseq_posattn.compat.patching import around
 
 COUNTER = "ema_update_freq_counter"
 

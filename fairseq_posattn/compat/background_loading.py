@@ -15,7 +15,7 @@ import weakref
 
 from fairseq.data.iterators import BackgroundConsumer
 
-from fairseq_posattn.mends.patching import around
+from fairseq_posattn.compat.patching import around
 
 PATIENCE = 10  # seconds that the program's end may wait for a batch that is being made
 _running = weakref.WeakSet()

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 from fairseq import checkpoint_utils
 
-from fairseq_posattn.mends.patching import around
+from fairseq_posattn.compat.patching import around
 
 BEST, SCORE, ANY_SCORE = r"checkpoint\.best_", r"(\d+\.?\d*)", r"(-?\d+\.?\d*)"
 _asked = SimpleNamespace(number=0, highest=False)

@@ -2,7 +2,7 @@
 
 from fairseq import options, utils
 
-from fairseq_posattn.mends.patching import around
+from fairseq_posattn.compat.patching import around
 
 
 @around(options, "parse_args_and_arch")

@@ -14,8 +14,8 @@ from fairseq.data import data_utils, indexed_dataset
 from fairseq.data.fasta_dataset import FastaDataset, fasta_file_path
 from fairseq.data.indexed_dataset import IndexedDataset, MMapIndexedDataset
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mends.patching import around
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat.patching import around
 
 MMAP_HEADER = struct.Struct("<9sQBQ")  # name, version, kind of number, rows
 HEADER = struct.Struct("<8sQQQQQ")  # name, version, kind of number, its bytes, rows, sizes

@@ -14,12 +14,12 @@ from argparse import Namespace
 from fairseq import options
 from omegaconf import OmegaConf
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mends.command_loops import training_loop
-from fairseq_posattn.mends.patching import around
-from fairseq_posattn.mistakes.names import nearest
-from fairseq_posattn.mistakes.settings import check
-from fairseq_posattn.mistakes.unread import unread
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat.command_loops import training_loop
+from fairseq_posattn.compat.flags.names import nearest
+from fairseq_posattn.compat.flags.settings import check
+from fairseq_posattn.compat.flags.unread import unread
+from fairseq_posattn.compat.patching import around
 
 logger = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ import omegaconf
 import torch
 from fairseq.distributed import utils as distributed_utils
 
-from fairseq_posattn.mends.patching import around
+from fairseq_posattn.compat.patching import around
 
 
 @around(distributed_utils, "_broadcast_object_slow")

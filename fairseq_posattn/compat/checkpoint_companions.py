@@ -10,9 +10,9 @@ from pathlib import Path
 
 from fairseq import checkpoint_utils, utils
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mends.patching import around
-from fairseq_posattn.preparation.companions import copy_companions
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat.patching import around
+from fairseq_posattn.text.companions import copy_companions
 
 logger = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ from torch.nn.modules import module as modules
 from torch.utils import _pytree as trees
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from fairseq_posattn.errors import UsageError, in_one_line
-from fairseq_posattn.mends.patching import around
+from fairseq_posattn.common.errors import UsageError, in_one_line
+from fairseq_posattn.compat.patching import around
 
 # Weights may be saved in half precision, or tied, and calculated tables are not saved.
 TIMES = 4

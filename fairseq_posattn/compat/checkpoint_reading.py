@@ -2,7 +2,7 @@
 
 PyTorch 2.6 made ``torch.load`` refuse everything but tensors and plain containers, because a
 pickle can run code. fairseq's checkpoints hold settings and metrics besides, so fairseq (0.12.2 and
-fairseq-fixed 0.12.3.1) can read none of them. Here :mod:`fairseq_posattn.checkpoints` reads them.
+fairseq-fixed 0.12.3.1) can read none of them. Here :mod:`fairseq_posattn.compat.checkpoints` reads them.
 """
 
 import collections
@@ -13,10 +13,10 @@ from fairseq.dataclass.utils import overwrite_args_by_name
 from fairseq.file_io import PathManager
 from omegaconf import OmegaConf
 
-from fairseq_posattn.checkpoints import options, settings
-from fairseq_posattn.checkpoints.reading import read_checkpoint
-from fairseq_posattn.errors import UsageError, in_one_line
-from fairseq_posattn.mends.patching import instead, when_applied
+from fairseq_posattn.common.errors import UsageError, in_one_line
+from fairseq_posattn.compat.checkpoints import options, settings
+from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
+from fairseq_posattn.compat.patching import instead, when_applied
 
 # Before 2.10 a file can write beyond the memory of PyTorch's tensors (CVE-2026-24747).
 MINIMUM_TORCH = (2, 10)

@@ -7,8 +7,8 @@ stopped where anything else does not fit.
 from fairseq.logging import meters
 from fairseq.trainer import Trainer
 
-from fairseq_posattn.errors import UsageError, in_one_line
-from fairseq_posattn.mends.patching import around
+from fairseq_posattn.common.errors import UsageError, in_one_line
+from fairseq_posattn.compat.patching import around
 
 
 @around(meters.MetersDict, "load_state_dict")

@@ -11,9 +11,9 @@ import torch
 from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
 
-from fairseq_posattn.checkpoints.good import good_ones_beside
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mends.patching import around
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat.checkpoints.good import good_ones_beside
+from fairseq_posattn.compat.patching import around
 
 
 @around(checkpoint_utils, "torch_persistent_save")

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from fairseq.data import Dictionary, FairseqDataset, data_utils
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
 
 
 def read_dictionary(folder: str, column: str, load: Callable, kind: str) -> Dictionary:

@@ -15,8 +15,8 @@ from fairseq.criterions import CRITERION_REGISTRY
 from fairseq.models import MODEL_REGISTRY
 from fairseq.tasks import TASK_REGISTRY
 
-from fairseq_posattn.architectures import ARCHITECTURES
-from fairseq_posattn.mends.patching import around
+from fairseq_posattn.compat.patching import around
+from fairseq_posattn.training.architectures import ARCHITECTURES
 
 PACKAGE = __name__.partition(".")[0]
 HELP = ("-h", "--help")

@@ -11,8 +11,8 @@ import os
 
 from fairseq.trainer import Trainer
 
-from fairseq_posattn.mends.patching import around
-from fairseq_posattn.mends.stopping import place_in_training
+from fairseq_posattn.compat.patching import around
+from fairseq_posattn.compat.stopping import place_in_training
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from fairseq.data.iterators import EpochBatchIterator
 from fairseq.tasks.fairseq_task import FairseqTask
 from fairseq.trainer import Trainer
 
-from fairseq_posattn.mends.patching import around
+from fairseq_posattn.compat.patching import around
 
 
 @around(EpochBatchIterator, "state_dict")

@@ -9,7 +9,7 @@ three times more, for the norm alone. What is logged is asked for when it is log
 from fairseq.optim import FairseqOptimizer
 from fairseq.trainer import Trainer
 
-from fairseq_posattn.mends.patching import around
+from fairseq_posattn.compat.patching import around
 
 
 @around(FairseqOptimizer, "clip_grad_norm")

@@ -11,8 +11,8 @@ from fairseq.data import Dictionary
 from fairseq.tasks.fairseq_task import FairseqTask
 from fairseq.trainer import Trainer
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mends.patching import around
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat.patching import around
 
 KEY = "dictionaries"
 NAMES = {

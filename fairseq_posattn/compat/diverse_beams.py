@@ -7,7 +7,7 @@ place in the batch, and look it up by its number in the data.
 import torch
 from fairseq.search import DiverseBeamSearch
 
-from fairseq_posattn.mends.patching import around
+from fairseq_posattn.compat.patching import around
 
 
 @around(DiverseBeamSearch, "step")

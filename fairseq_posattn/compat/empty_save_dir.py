@@ -6,8 +6,8 @@ import os
 
 from fairseq import checkpoint_utils
 
-from fairseq_posattn.mends import save_dir_lock
-from fairseq_posattn.mends.patching import around
+from fairseq_posattn.compat import save_dir_lock
+from fairseq_posattn.compat.patching import around
 
 
 @around(checkpoint_utils, "verify_checkpoint_directory")

@@ -4,8 +4,8 @@ import logging
 
 from fairseq import checkpoint_utils
 
-from fairseq_posattn.mends.patching import around
-from fairseq_posattn.mends.patience import validations_without_progress
+from fairseq_posattn.compat.patching import around
+from fairseq_posattn.compat.patience import validations_without_progress
 
 logger = logging.getLogger(__name__)
 

@@ -6,8 +6,8 @@ like an answer.
 
 from fairseq import checkpoint_utils
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mends.patching import around
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat.patching import around
 
 
 @around(checkpoint_utils, "load_model_ensemble_and_task")

@@ -13,7 +13,7 @@ import torch
 from fairseq.optim.adam import Adam, FairseqAdam
 from torch.optim.adamw import adamw
 
-from fairseq_posattn.mends.patching import around
+from fairseq_posattn.compat.patching import around
 
 
 @around(FairseqAdam, "__init__")

@@ -5,9 +5,9 @@ commands translates all, and divides by zero where it has nothing to translate: 
 empty, or all sentences are left out by ``--skip-invalid-size-inputs-valid-test``.
 """
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mends.command_loops import generation_loop
-from fairseq_posattn.mends.patching import around
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat.command_loops import generation_loop
+from fairseq_posattn.compat.patching import around
 
 
 @around(generation_loop, "_main")

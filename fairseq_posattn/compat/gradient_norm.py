@@ -7,7 +7,7 @@ warning on a GPU. PyTorch has kernels for that by now.
 import torch
 from fairseq import utils
 
-from fairseq_posattn.mends.patching import instead, when_applied
+from fairseq_posattn.compat.patching import instead, when_applied
 
 
 @when_applied

@@ -12,9 +12,9 @@ from fairseq.data import data_utils
 from fairseq.hub_utils import GeneratorHubInterface
 from fairseq.tasks.translation import TranslationTask
 
-from fairseq_posattn.mends.patching import around
-from fairseq_posattn.preparation import manifest
-from fairseq_posattn.preparation.plain_text import joiner, splitter
+from fairseq_posattn.compat.patching import around
+from fairseq_posattn.text import manifest
+from fairseq_posattn.text.plain_text import joiner, splitter
 
 
 @around(GeneratorHubInterface, "__init__")

@@ -14,10 +14,10 @@ from hydra.errors import CompactHydraException, OverrideParseException
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 from yaml import MarkedYAMLError
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mends.patching import around
-from fairseq_posattn.mistakes.explanations import explain
-from fairseq_posattn.mistakes.names import nearest
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat.explanations import explain
+from fairseq_posattn.compat.flags.names import nearest
+from fairseq_posattn.compat.patching import around
 
 
 @around(JobReturn, "return_value")

@@ -7,9 +7,9 @@ dictionaries alone, as beside a checkpoint, it gives up; the manifest of the dat
 from fairseq import utils
 from fairseq.tasks.translation import TranslationTask
 
-from fairseq_posattn.mends.patching import around
-from fairseq_posattn.mistakes.data_folder import check_data
-from fairseq_posattn.preparation import manifest
+from fairseq_posattn.compat.flags.data_folder import check_data
+from fairseq_posattn.compat.patching import around
+from fairseq_posattn.text import manifest
 
 
 @around(TranslationTask, "setup_task")

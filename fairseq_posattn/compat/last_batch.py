@@ -7,7 +7,7 @@ translated nor scored.
 import numpy
 from fairseq.data import data_utils
 
-from fairseq_posattn.mends.patching import around
+from fairseq_posattn.compat.patching import around
 
 
 @around(data_utils, "batch_by_size")

@@ -15,8 +15,8 @@ import sys
 import fairseq
 from fairseq import utils
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mends.patching import around, when_applied
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat.patching import around, when_applied
 
 PACKAGES = ("fairseq", "fairseq_cli")
 LONGEST = 100_000  # characters of a setting, or of a line of speech units, which is read alike

@@ -10,7 +10,7 @@ import os
 import sys
 from pathlib import Path
 
-from fairseq_posattn.mends.patching import when_applied
+from fairseq_posattn.compat.patching import when_applied
 
 
 @when_applied

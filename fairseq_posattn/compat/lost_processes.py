@@ -9,8 +9,8 @@ import threading
 
 from fairseq.distributed import utils as distributed_utils
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mends.patching import around
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat.patching import around
 
 # gloo's words, and those of the store where the processes meet
 LOST = re.compile("(closed|reset) by peer|Broken pipe|[Tt]imed out|Connection refused")

@@ -12,7 +12,7 @@ import torch
 from fairseq.optim.amp_optimizer import AMPOptimizer
 from fairseq.optim.fp16_optimizer import _FP16OptimizerMixin, _MemoryEfficientFP16OptimizerMixin
 
-from fairseq_posattn.mends.patching import around
+from fairseq_posattn.compat.patching import around
 
 logger = logging.getLogger(__name__)
 

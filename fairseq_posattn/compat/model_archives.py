@@ -16,10 +16,10 @@ import zlib
 
 from fairseq import file_utils
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.files import lock
-from fairseq_posattn.mends.patching import instead
-from fairseq_posattn.preparation.pipeline.archives import Header
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.files import lock
+from fairseq_posattn.compat.patching import instead
+from fairseq_posattn.preparation.archives import Header
 
 logger = logging.getLogger(__name__)
 

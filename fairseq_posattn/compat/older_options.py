@@ -11,13 +11,13 @@ import os
 
 from fairseq.models import MODEL_DATACLASS_REGISTRY
 
-from fairseq_posattn.checkpoints.options import defaults_before, missing, model_options
-from fairseq_posattn.checkpoints.reading import read_checkpoint
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mends.command_loops import training_loop
-from fairseq_posattn.mends.patching import around
-from fairseq_posattn.mends.restored_file import LAST
-from fairseq_posattn.mistakes.ranges import flag
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat.checkpoints.options import defaults_before, missing, model_options
+from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
+from fairseq_posattn.compat.command_loops import training_loop
+from fairseq_posattn.compat.flags.ranges import flag
+from fairseq_posattn.compat.patching import around
+from fairseq_posattn.compat.restored_file import LAST
 
 logger = logging.getLogger(__name__)
 

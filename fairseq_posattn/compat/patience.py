@@ -7,8 +7,8 @@ function, and saves neither. A run that has ended so goes on when it is started 
 from fairseq import checkpoint_utils
 from fairseq.trainer import Trainer
 
-from fairseq_posattn.mends.command_loops import training_loop
-from fairseq_posattn.mends.patching import around
+from fairseq_posattn.compat.command_loops import training_loop
+from fairseq_posattn.compat.patching import around
 
 COUNTERS = ("best", "num_runs")
 

@@ -8,7 +8,7 @@ resumed from there never does.
 from fairseq import checkpoint_utils
 from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import ReduceLROnPlateauLRSchedule
 
-from fairseq_posattn.mends.patching import around
+from fairseq_posattn.compat.patching import around
 
 COUNTERS = ("num_bad_epochs", "cooldown_counter")
 

@@ -8,7 +8,7 @@ import math
 
 from fairseq.ngram_repeat_block import NGramRepeatBlock
 
-from fairseq_posattn.mends.patching import instead
+from fairseq_posattn.compat.patching import instead
 
 
 @instead(NGramRepeatBlock, "_no_repeat_ngram")

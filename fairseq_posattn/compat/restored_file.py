@@ -10,10 +10,10 @@ from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
 from fairseq.trainer import Trainer
 
-from fairseq_posattn.checkpoints.good import good_ones_beside
-from fairseq_posattn.checkpoints.reading import read_checkpoint
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mends.patching import around
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat.checkpoints.good import good_ones_beside
+from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
+from fairseq_posattn.compat.patching import around
 
 LAST = "checkpoint_last.pt"  # the value of --restore-file if it is not given
 

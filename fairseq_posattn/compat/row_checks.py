@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy
 from fairseq.data import Dictionary, data_utils
 
-from fairseq_posattn.data.columns import own_symbols
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat.columns import own_symbols
 
 
 @dataclass(frozen=True)

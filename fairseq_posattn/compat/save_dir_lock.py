@@ -13,8 +13,8 @@ from pathlib import Path
 from fairseq.distributed.utils import is_master
 from fairseq.trainer import Trainer
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mends.patching import around
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat.patching import around
 
 NAME = ".lock"
 _held = {}  # closing a file, even another of the same name, would give up the lock

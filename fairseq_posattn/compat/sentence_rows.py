@@ -8,8 +8,8 @@ are.
 
 from fairseq.tasks.sentence_prediction import SentencePredictionTask
 
-from fairseq_posattn.data.row_checks import check_split
-from fairseq_posattn.mends.patching import around
+from fairseq_posattn.compat.patching import around
+from fairseq_posattn.compat.row_checks import check_split
 
 
 @around(SentencePredictionTask, "build_model")

@@ -11,8 +11,8 @@ from fairseq import models
 from fairseq.dataclass import utils
 from omegaconf import OmegaConf
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mends.patching import around
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat.patching import around
 
 
 @around(models, "merge_with_parent")

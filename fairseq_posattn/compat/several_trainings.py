@@ -7,8 +7,8 @@ and ends too early.
 
 from fairseq import checkpoint_utils
 
-from fairseq_posattn.mends.patching import around
-from fairseq_posattn.mends.patience import COUNTERS, early_stopping
+from fairseq_posattn.compat.patching import around
+from fairseq_posattn.compat.patience import COUNTERS, early_stopping
 
 
 @around(checkpoint_utils, "load_checkpoint")

@@ -10,7 +10,7 @@ import signal
 import torch.multiprocessing
 from fairseq.distributed import utils as distributed_utils
 
-from fairseq_posattn.mends.patching import around
+from fairseq_posattn.compat.patching import around
 
 
 @around(torch.multiprocessing, "spawn")

@@ -6,7 +6,7 @@ all that concerns the user. What ``python -W`` and ``PYTHONWARNINGS`` ask for go
 
 import warnings
 
-from fairseq_posattn.mends.patching import when_applied
+from fairseq_posattn.compat.patching import when_applied
 
 STALE = (
     {"category": UserWarning, "module": r"hydra\."},

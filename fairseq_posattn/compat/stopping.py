@@ -16,8 +16,8 @@ from fairseq import checkpoint_utils
 from fairseq.distributed import utils as distributed_utils
 from fairseq.trainer import Trainer
 
-from fairseq_posattn.mends.command_loops import training_loop
-from fairseq_posattn.mends.patching import around, wrap
+from fairseq_posattn.compat.command_loops import training_loop
+from fairseq_posattn.compat.patching import around, wrap
 
 NAMES = {signal.SIGTERM: "SIGTERM", signal.SIGINT: "Ctrl-C"}
 

@@ -11,10 +11,10 @@ import sys
 from fairseq import utils
 from fairseq.data import Dictionary, encoders
 
-from fairseq_posattn.errors import UsageError, in_one_line
-from fairseq_posattn.mends.command_loops import interactive_loop
-from fairseq_posattn.mends.patching import around, instead
-from fairseq_posattn.preparation.plain_text import LARGEST
+from fairseq_posattn.common.errors import UsageError, in_one_line
+from fairseq_posattn.compat.command_loops import interactive_loop
+from fairseq_posattn.compat.patching import around, instead
+from fairseq_posattn.text.plain_text import LARGEST
 
 LONGEST = 1 << 20  # bytes of a line
 # Flags of --bpe that name files.
@@ -56,7 +56,7 @@ class _Vectors(dict):
 
 @around(utils, "parse_embedding")
 def _name_the_vectors(parse_embedding, embed_path):
-    """Of fairseq's own models; ours read theirs in models/word_vectors.py."""
+    """Of fairseq's own models; ours read theirs in training/models/word_vectors.py."""
     if os.path.exists(embed_path):
         _require_lines(embed_path, "list of word vectors")
     try:

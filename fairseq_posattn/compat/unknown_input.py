@@ -8,9 +8,9 @@ import sys
 
 from fairseq.tasks import FairseqTask
 
-from fairseq_posattn.data.unknown_words import UnknownWords
-from fairseq_posattn.mends.command_loops import generation_loop
-from fairseq_posattn.mends.patching import around
+from fairseq_posattn.compat.command_loops import generation_loop
+from fairseq_posattn.compat.patching import around
+from fairseq_posattn.compat.unknown_tokens import UnknownWords
 
 _given = UnknownWords()
 

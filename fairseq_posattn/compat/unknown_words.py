@@ -8,7 +8,7 @@ of places, for a list of places; and these are of pieces, which it joins before.
 from fairseq import tokenizer, utils
 from fairseq.data import data_utils
 
-from fairseq_posattn.mends.patching import around, instead
+from fairseq_posattn.compat.patching import around, instead
 
 VALUE_WITHOUT_FILE = "@@ "
 

@@ -12,10 +12,10 @@ from fnmatch import fnmatchcase
 from fairseq import checkpoint_utils, utils
 from fairseq.trainer import Trainer
 
-from fairseq_posattn.checkpoints.reading import read_checkpoint
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mends.patching import around
-from fairseq_posattn.mistakes.ranges import flag
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
+from fairseq_posattn.compat.flags.ranges import flag
+from fairseq_posattn.compat.patching import around
 
 WORDS = re.compile(
     r"size mismatch for \S*(?:embed_tokens|output_projection|embed_out)\S*: "

@@ -11,8 +11,8 @@ from fairseq import search, utils
 from fairseq.tasks import FairseqTask
 from fairseq.token_generation_constraints import unpack_constraints
 
-from fairseq_posattn.mends.command_loops import interactive_loop
-from fairseq_posattn.mends.patching import around
+from fairseq_posattn.compat.command_loops import interactive_loop
+from fairseq_posattn.compat.patching import around
 
 
 @around(search.LexicallyConstrainedBeamSearch, "__init__")

@@ -1,8 +1,8 @@
 """``--best-checkpoint-metric`` that validation does not have: a KeyError after the first epoch."""
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mends.command_loops import training_loop
-from fairseq_posattn.mends.patching import around
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat.command_loops import training_loop
+from fairseq_posattn.compat.patching import around
 
 
 @around(training_loop, "get_valid_stats")

@@ -9,7 +9,7 @@ import logging
 from fairseq.distributed import utils as distributed_utils
 from fairseq_cli import validate
 
-from fairseq_posattn.mends.patching import around
+from fairseq_posattn.compat.patching import around
 
 logger = logging.getLogger(__name__)
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from fairseq_cli import validate
 
-from fairseq_posattn.files import write_text
-from fairseq_posattn.mends.patching import around
+from fairseq_posattn.common.files import write_text
+from fairseq_posattn.compat.patching import around
 
 # By the subset and the number of the example, its line; None where nobody wants them.
 _kept: dict[str, dict[int, str]] | None = None

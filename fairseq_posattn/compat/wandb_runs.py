@@ -9,8 +9,8 @@ wants to be told that settings may change. Without a login or a network it ends 
 
 from fairseq.logging import progress_bar
 
-from fairseq_posattn.errors import UsageError, in_one_line
-from fairseq_posattn.mends.patching import around
+from fairseq_posattn.common.errors import UsageError, in_one_line
+from fairseq_posattn.compat.patching import around
 
 
 @around(progress_bar.WandBProgressBarWrapper, "__init__")

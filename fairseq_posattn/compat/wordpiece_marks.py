@@ -6,8 +6,8 @@ begin with an underscore. In BERT's, words have no mark and their further pieces
 
 from fairseq.data import data_utils
 
-from fairseq_posattn.mends.patching import around
-from fairseq_posattn.preparation.text.subwords import whole_words
+from fairseq_posattn.compat.patching import around
+from fairseq_posattn.text.subwords import whole_words
 
 
 @around(data_utils, "post_process")

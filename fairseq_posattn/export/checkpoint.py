@@ -16,8 +16,8 @@ from tempfile import TemporaryDirectory
 import torch
 from torch import Tensor
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.plugin import register
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.training.plugin import register
 
 register()  # before the first import of fairseq, which it quiets
 
@@ -27,18 +27,18 @@ from safetensors import SafetensorError  # noqa: E402
 from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizer  # noqa: E402
 
 from fairseq_posattn import hugging_face  # noqa: E402
-from fairseq_posattn.models import (  # noqa: E402
+from fairseq_posattn.inference.prediction import Predictor  # noqa: E402
+from fairseq_posattn.inference.trained_model import TrainedModel, load  # noqa: E402
+from fairseq_posattn.text import manifest  # noqa: E402
+from fairseq_posattn.text.plain_text import codes_file  # noqa: E402
+from fairseq_posattn.training.models import (  # noqa: E402
     PosAttnClassifier,
     PosAttnClassifierConfig,
     PosAttnTransformer,
     PosAttnTransformerConfig,
 )
-from fairseq_posattn.models.classifier import marks_of  # noqa: E402
-from fairseq_posattn.models.registration import all_options  # noqa: E402
-from fairseq_posattn.prediction import Predictor  # noqa: E402
-from fairseq_posattn.preparation import manifest  # noqa: E402
-from fairseq_posattn.preparation.plain_text import codes_file  # noqa: E402
-from fairseq_posattn.trained_model import TrainedModel, load  # noqa: E402
+from fairseq_posattn.training.models.classifier import marks_of  # noqa: E402
+from fairseq_posattn.training.models.registration import all_options  # noqa: E402
 
 TOLERANCE = 1e-4
 # What says where files were on the machine of the training.

@@ -10,7 +10,7 @@ from pathlib import Path
 import onnxruntime
 import torch
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.export import onnx
 from fairseq_posattn.export.checkpoint import Exported
 from fairseq_posattn.hugging_face.int8 import in_int8

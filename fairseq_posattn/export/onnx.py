@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.export import Dim
 from transformers import PreTrainedModel
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
 
 NAME, INT8 = "model.onnx", "model.int8.onnx"
 TOLERANCE = 1e-4

@@ -34,9 +34,9 @@ except ImportError as error:
         "fairseq_posattn.hugging_face needs transformers 5: pip install 'fairseq-posattn[export]'"
     ) from error
 
-from fairseq_posattn.hugging_face.classifier import PosAttnForSequenceClassification
 from fairseq_posattn.hugging_face.configuration import PosAttnSeq2SeqConfig, PosAttnTextConfig
-from fairseq_posattn.hugging_face.seq2seq import PosAttnForSeq2SeqLM
+from fairseq_posattn.hugging_face.encoder_decoder import PosAttnForSeq2SeqLM
+from fairseq_posattn.hugging_face.sequence_classifier import PosAttnForSequenceClassification
 from fairseq_posattn.hugging_face.tokenizers import (
     PosAttnClassifierTokenizer,
     PosAttnSeq2SeqTokenizer,

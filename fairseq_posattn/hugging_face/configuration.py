@@ -10,7 +10,7 @@ from transformers import PreTrainedConfig
 
 
 class PosAttnTextConfig(PreTrainedConfig):
-    """Of :class:`~fairseq_posattn.hugging_face.classifier.PosAttnForSequenceClassification`.
+    """Of :class:`~fairseq_posattn.hugging_face.sequence_classifier.PosAttnForSequenceClassification`.
 
     Attributes:
         options: of ``posattn_classifier``, ``max_positions`` among them.
@@ -31,7 +31,7 @@ class PosAttnTextConfig(PreTrainedConfig):
 
 
 class PosAttnSeq2SeqConfig(PreTrainedConfig):
-    """Of :class:`~fairseq_posattn.hugging_face.seq2seq.PosAttnForSeq2SeqLM`.
+    """Of :class:`~fairseq_posattn.hugging_face.encoder_decoder.PosAttnForSeq2SeqLM`.
 
     Attributes:
         options: of ``posattn_transformer``.

@@ -7,8 +7,8 @@ from transformers import GenerationMixin, LogitsProcessor, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 
 from fairseq_posattn.hugging_face.configuration import PosAttnSeq2SeqConfig, nested
-from fairseq_posattn.layers.multihead import IncrementalState, MultiheadSelfAttention
-from fairseq_posattn.networks.seq2seq import Decoder, Encoder, find_padding
+from fairseq_posattn.model.multihead import IncrementalState, MultiheadSelfAttention
+from fairseq_posattn.model.seq2seq import Decoder, Encoder, find_padding
 
 NO_LABEL = -100
 

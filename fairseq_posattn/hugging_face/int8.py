@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from transformers import PreTrainedModel
 
-from fairseq_posattn.layers.int8 import round_maps
+from fairseq_posattn.model.int8_linear import round_maps
 
 Model = TypeVar("Model", bound=PreTrainedModel)
 

@@ -9,8 +9,8 @@ from transformers import PreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput
 
 from fairseq_posattn.hugging_face.configuration import PosAttnTextConfig
-from fairseq_posattn.layers.sentence_batches import pad_right
-from fairseq_posattn.networks.classifier import Marks, SentenceEncoder, build_head, features_of
+from fairseq_posattn.model.classifier import Marks, SentenceEncoder, build_head, features_of
+from fairseq_posattn.model.sentence_batches import pad_right
 
 
 class PosAttnForSequenceClassification(PreTrainedModel):

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from transformers import PreTrainedTokenizer
 
-from fairseq_posattn.preparation import manifest
-from fairseq_posattn.preparation.plain_text import CODES, joiner, splitter
-from fairseq_posattn.preparation.text.subwords import whole_words
-from fairseq_posattn.preparation.text.words import RULES
+from fairseq_posattn.text import manifest
+from fairseq_posattn.text.plain_text import CODES, joiner, splitter
+from fairseq_posattn.text.subwords import whole_words
+from fairseq_posattn.text.words import RULES
 
 MARKS = {"bos_token": "<s>", "pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
 

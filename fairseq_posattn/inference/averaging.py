@@ -10,15 +10,15 @@ for translating, for validation and for --finetune-from-model, not for resuming.
 from functools import partial
 from pathlib import Path
 
-from fairseq_posattn import commands
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.files import output_file, writing
+from fairseq_posattn.common import cli
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.files import output_file, writing
 
 PATTERNS = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\.pt"}
 
 
 def make_parser(prog=None):
-    parser = commands.make_parser(__doc__, prog)
+    parser = cli.make_parser(__doc__, prog)
     parser.add_argument(
         "--inputs",
         nargs="+",
@@ -33,13 +33,13 @@ def make_parser(prog=None):
     count = parser.add_mutually_exclusive_group()
     count.add_argument(
         "--num-epoch-checkpoints",
-        type=commands.positive,
+        type=cli.positive,
         metavar="N",
         help="average the last N checkpoints written at the end of an epoch (checkpoint3.pt)",
     )
     count.add_argument(
         "--num-update-checkpoints",
-        type=commands.positive,
+        type=cli.positive,
         metavar="N",
         help="average the last N checkpoints written within an epoch (checkpoint_3_2000.pt)",
     )
@@ -105,7 +105,7 @@ def average_checkpoints(paths):
     """
     import torch
 
-    from fairseq_posattn.checkpoints.reading import read_checkpoint
+    from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
 
     sums = {}
     for path in paths:
@@ -160,14 +160,14 @@ def main(arguments=None, prog=None):
     """Average; returns the exit status."""
     parser = make_parser(prog)
     args = parse(parser, arguments)
-    return commands.end(parser.prog, partial(average, args))
+    return cli.end(parser.prog, partial(average, args))
 
 
 def average(args):
     """Write what a command line asks for."""
-    from fairseq_posattn import mends  # only here: --help needs no PyTorch
+    from fairseq_posattn import compat  # only here: --help needs no PyTorch
 
-    mends.apply()
+    compat.apply()
     paths = chosen_checkpoints(args)
     write_checkpoint(average_checkpoints(paths), args.output)
     print(f"wrote {args.output}: the mean of {len(paths)} checkpoints")

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.text.lines import decoded
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.text.lines import decoded
 
 
 class LineReader:

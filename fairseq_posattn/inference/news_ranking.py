@@ -7,11 +7,11 @@ import numpy
 import torch
 from tqdm import tqdm
 
-from fairseq_posattn import trained_model
-from fairseq_posattn.data.news import RankingDataset
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.inference import trained_model
 from fairseq_posattn.scoring.popularity import read_names
 from fairseq_posattn.scoring.ranking import Impression
+from fairseq_posattn.training.data.news import RankingDataset
 
 
 def rank(

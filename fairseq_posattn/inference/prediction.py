@@ -16,27 +16,27 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.line_reader import LineReader
-from fairseq_posattn.plugin import register
-from fairseq_posattn.preparation import manifest
-from fairseq_posattn.preparation.text.words import RULES
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.inference.line_reader import LineReader
+from fairseq_posattn.text import manifest
+from fairseq_posattn.text.words import RULES
+from fairseq_posattn.training.plugin import register
 
 register()  # before the first import of fairseq, which it quiets
 
 from fairseq.data import data_utils  # noqa: E402
 from fairseq.tasks.sentence_prediction import SentencePredictionTask  # noqa: E402
 
-from fairseq_posattn.criterions.relatedness import expected_score  # noqa: E402
-from fairseq_posattn.data.columns import own_symbols  # noqa: E402
-from fairseq_posattn.data.unknown_words import UnknownWords, word_numbers  # noqa: E402
-from fairseq_posattn.role_prediction import RolePredictor  # noqa: E402
-from fairseq_posattn.tasks import (  # noqa: E402
+from fairseq_posattn.compat.columns import own_symbols  # noqa: E402
+from fairseq_posattn.compat.unknown_tokens import UnknownWords, word_numbers  # noqa: E402
+from fairseq_posattn.inference.role_prediction import RolePredictor  # noqa: E402
+from fairseq_posattn.inference.trained_model import TrainedModel  # noqa: E402
+from fairseq_posattn.inference.trained_model import load as load_checkpoint  # noqa: E402
+from fairseq_posattn.training.criterions.relatedness import expected_score  # noqa: E402
+from fairseq_posattn.training.tasks import (  # noqa: E402
     SentencePairPredictionTask,
     SequenceTaggingTask,
 )
-from fairseq_posattn.trained_model import TrainedModel  # noqa: E402
-from fairseq_posattn.trained_model import load as load_checkpoint  # noqa: E402
 
 SENTENCE_SEPARATOR = "<sep>"  # of documents
 
@@ -95,7 +95,7 @@ def load(
         data: folder with the dictionaries, ``input0/dict.txt`` and ``label/dict.txt``; None for
             beside the checkpoint, or where they were in training.
         words: makes of a text words with spaces between, as those of the training data: a function,
-            or the name of a rule of :data:`~fairseq_posattn.preparation.text.words.RULES`. None for
+            or the name of a rule of :data:`~fairseq_posattn.text.words.RULES`. None for
             the rule that the data says it was made by; where it says nothing, text is taken as it
             stands. Capitals become small where the data has none.
         device: None for a GPU if there is one.

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import torch
 from fairseq.data import data_utils
 
-from fairseq_posattn.data.unknown_words import UnknownWords, word_numbers
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.line_reader import LineReader
-from fairseq_posattn.preparation.role_sentences import SEPARATOR
-from fairseq_posattn.scoring.props import Proposition, Sentence, pieces_of_tags
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat.unknown_tokens import UnknownWords, word_numbers
+from fairseq_posattn.inference.line_reader import LineReader
+from fairseq_posattn.text.props import Proposition, Sentence, pieces_of_tags
+from fairseq_posattn.text.role_sentences import SEPARATOR
 
 
 @dataclass(frozen=True)

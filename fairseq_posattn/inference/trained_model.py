@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.plugin import register
-from fairseq_posattn.preparation import manifest
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.text import manifest
+from fairseq_posattn.training.plugin import register
 
 register()  # before the first import of fairseq, which it quiets
 

@@ -9,7 +9,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from fairseq_posattn.analysis.sublayers import AttentionSublayer
+from fairseq_posattn.inspection.sublayers import AttentionSublayer
 
 TOKENS_AT_ONCE = 4096  # of sentences up to 64 tokens; of longer ones fewer, for their weights
 

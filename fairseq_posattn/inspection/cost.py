@@ -14,8 +14,8 @@ from fairseq.tasks import FairseqTask
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.models.classifier import PosAttnClassifier
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.training.models.classifier import PosAttnClassifier
 
 SENTENCES, WORDS = 64, 64  # of what is made up
 PASSES = 3

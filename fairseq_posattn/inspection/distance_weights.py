@@ -5,9 +5,9 @@ DA-Transformer (Wu et al., 2021), Figures 6 and 7.
 
 from collections.abc import Sequence
 
-from fairseq_posattn.analysis.sublayers import AttentionSublayer
 from fairseq_posattn.attention import DistanceAwareAttention
-from fairseq_posattn.picture import COLOURS, new_figure
+from fairseq_posattn.common.figures import COLOURS, new_figure
+from fairseq_posattn.inspection.sublayers import AttentionSublayer
 
 # The second parameter, by the mapping that has one.
 SHIFTS = {"learnable_sigmoid": "v", "linear": "b"}

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from fairseq_posattn.analysis.collect import AttentionCall, collect
-from fairseq_posattn.analysis.sublayers import AttentionSublayer
 from fairseq_posattn.attention import DynamicMaskAttention
 from fairseq_posattn.attention.dman import MASK_FLOOR, distance_line
-from fairseq_posattn.picture import line_style, new_figure
+from fairseq_posattn.common.figures import line_style, new_figure
+from fairseq_posattn.inspection.collect import AttentionCall, collect
+from fairseq_posattn.inspection.sublayers import AttentionSublayer
 
 MOST_COLUMNS = 3
 

@@ -11,11 +11,11 @@ from itertools import zip_longest
 import numpy
 from torch import Tensor, nn
 
-from fairseq_posattn.analysis.collect import AttentionCall, measure_batch
-from fairseq_posattn.analysis.sublayers import AttentionSublayer
 from fairseq_posattn.attention import DistanceAwareAttention
 from fairseq_posattn.attention.mtsa import TensorizedAttention
-from fairseq_posattn.picture import new_figure
+from fairseq_posattn.common.figures import new_figure
+from fairseq_posattn.inspection.collect import AttentionCall, measure_batch
+from fairseq_posattn.inspection.sublayers import AttentionSublayer
 
 TOKEN2TOKEN, SOURCE2TOKEN = "attention", "source2token"
 

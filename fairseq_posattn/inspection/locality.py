@@ -11,8 +11,8 @@ from tabulate import tabulate
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from fairseq_posattn.analysis.collect import AttentionCall, collect
-from fairseq_posattn.analysis.sublayers import AttentionSublayer
+from fairseq_posattn.inspection.collect import AttentionCall, collect
+from fairseq_posattn.inspection.sublayers import AttentionSublayer
 
 
 def attention_within(weights: Tensor, windows: Sequence[int]) -> Tensor:

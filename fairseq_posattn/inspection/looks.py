@@ -3,8 +3,12 @@
 import torch
 from fairseq.models import FairseqEncoder
 
-from fairseq_posattn import picture
-from fairseq_posattn.analysis import (
+from fairseq_posattn.attention import DistanceAwareAttention, DynamicMaskAttention
+from fairseq_posattn.common import figures
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.files import check_writable, write_json
+from fairseq_posattn.inference.trained_model import TrainedModel, load
+from fairseq_posattn.inspection import (
     cost,
     distance_weights,
     dynamic_mask,
@@ -14,17 +18,13 @@ from fairseq_posattn.analysis import (
     rescaling_matrices,
     sentences,
 )
-from fairseq_posattn.analysis.sublayers import (
+from fairseq_posattn.inspection.sublayers import (
     AttentionSublayer,
     choose,
     choose_heads,
     sublayers_of,
 )
-from fairseq_posattn.attention import DistanceAwareAttention, DynamicMaskAttention
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.files import check_writable, write_json
-from fairseq_posattn.networks.classifier import SentenceEncoder
-from fairseq_posattn.trained_model import TrainedModel, load
+from fairseq_posattn.model.classifier import SentenceEncoder
 
 # What has to be there for each `parameters --plot`.
 MECHANISMS = {
@@ -158,7 +158,7 @@ def read_sentences(trained: TrainedModel, args) -> dict:
 def check_outputs(args):
     if not (args.output or args.json):
         raise UsageError("nothing to write: name a picture with --output, or a file with --json")
-    picture.check_picture(args.output, " (or write the numbers alone, with --json)")
+    figures.check_picture(args.output, " (or write the numbers alone, with --json)")
     check_json(args)
 
 
@@ -170,7 +170,7 @@ def check_json(args):
 def write(numbers: dict, draw, args):
     """The picture and the numbers in it, as asked for."""
     if args.output:
-        picture.write_picture(draw(numbers), args.output)
+        figures.write_picture(draw(numbers), args.output)
     if args.json:
         write_json(args.json, {"checkpoint": args.checkpoint, **numbers})
 

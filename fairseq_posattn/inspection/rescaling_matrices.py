@@ -9,9 +9,9 @@ from collections.abc import Sequence
 import numpy
 import torch
 
-from fairseq_posattn.analysis.distance_weights import learned_parameters
-from fairseq_posattn.analysis.sublayers import AttentionSublayer
-from fairseq_posattn.picture import new_figure
+from fairseq_posattn.common.figures import new_figure
+from fairseq_posattn.inspection.distance_weights import learned_parameters
+from fairseq_posattn.inspection.sublayers import AttentionSublayer
 
 MOST_COLUMNS = 8
 

@@ -7,8 +7,8 @@ import torch
 from fairseq.tasks import FairseqTask
 from torch import Tensor
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.text.lines import read_lines
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.text.lines import read_lines
 
 STANDARD_INPUT = "-"
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 
 from torch import nn
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.layers.multihead import MultiheadCrossAttention, MultiheadSelfAttention
-from fairseq_posattn.layers.sublayer_list import parse_sublayers
-from fairseq_posattn.layers.transformer_layer import DecoderLayer, EncoderLayer
-from fairseq_posattn.trained_model import TrainedModel
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.inference.trained_model import TrainedModel
+from fairseq_posattn.model.multihead import MultiheadCrossAttention, MultiheadSelfAttention
+from fairseq_posattn.model.sublayer_list import parse_sublayers
+from fairseq_posattn.model.transformer_layer import DecoderLayer, EncoderLayer
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 from torch import nn
 
-from fairseq_posattn.layers.description import LayerDescription
-from fairseq_posattn.layers.feed_forward import FeedForward
-from fairseq_posattn.layers.mechanisms import MECHANISMS, joined_heads
-from fairseq_posattn.layers.multihead import MultiheadCrossAttention, MultiheadSelfAttention
-from fairseq_posattn.layers.sublayer_list import CROSS, FEED_FORWARD
-from fairseq_posattn.layers.transformer_layer import DecoderLayer, EncoderLayer, Residual
+from fairseq_posattn.model.description import LayerDescription
+from fairseq_posattn.model.feed_forward import FeedForward
+from fairseq_posattn.model.mechanisms import MECHANISMS, joined_heads
+from fairseq_posattn.model.multihead import MultiheadCrossAttention, MultiheadSelfAttention
+from fairseq_posattn.model.sublayer_list import CROSS, FEED_FORWARD
+from fairseq_posattn.model.transformer_layer import DecoderLayer, EncoderLayer, Residual
 
 
 def build_encoder_layer(layer: LayerDescription, config: Namespace) -> EncoderLayer:

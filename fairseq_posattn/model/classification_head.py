@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from fairseq_posattn.attention.disan import glorot_linear
 from fairseq_posattn.attention.dropout import drop
-from fairseq_posattn.layers.dropout import Dropout
+from fairseq_posattn.model.dropout import Dropout
 
 
 def difference_and_product(first: Tensor, second: Tensor) -> Tensor:

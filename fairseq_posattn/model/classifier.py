@@ -11,14 +11,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from fairseq_posattn.encoders import ENCODERS, input_dropout_of
-from fairseq_posattn.encoders.flags import activation_of, map_dropout_of
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.layers.classification_head import PAIR_FEATURES, ClassificationHead
-from fairseq_posattn.layers.dropout import Dropout
-from fairseq_posattn.layers.ngrams import NGramEmbedding
-from fairseq_posattn.layers.pooling import POOLINGS
-from fairseq_posattn.layers.sentence_batches import (
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.model.classification_head import PAIR_FEATURES, ClassificationHead
+from fairseq_posattn.model.dropout import Dropout
+from fairseq_posattn.model.encoders import ENCODERS, input_dropout_of
+from fairseq_posattn.model.encoders.flags import activation_of, map_dropout_of
+from fairseq_posattn.model.ngrams import NGramEmbedding
+from fairseq_posattn.model.pooling import POOLINGS
+from fairseq_posattn.model.sentence_batches import (
     groups_of_like_length,
     split_documents,
     words_only,

@@ -8,7 +8,7 @@ class LayerDescription:
     """A Transformer layer as a list of residual sublayers.
 
     Attributes:
-        sublayers: their names, as :func:`~fairseq_posattn.layers.sublayer_list.parse_sublayers`
+        sublayers: their names, as :func:`~fairseq_posattn.model.sublayer_list.parse_sublayers`
             returns them.
         embed_dim: C. num_heads: H. ffn_dim: features within a feed-forward sublayer.
         max_positions: of the longest sentence on this side of the model.

@@ -3,8 +3,8 @@
 from torch import Tensor, nn
 
 from fairseq_posattn.attention.linear import Linear
-from fairseq_posattn.layers.activations import ACTIVATIONS
-from fairseq_posattn.layers.dropout import Dropout
+from fairseq_posattn.model.activations import ACTIVATIONS
+from fairseq_posattn.model.dropout import Dropout
 
 
 class FeedForward(nn.Module):
@@ -13,7 +13,7 @@ class FeedForward(nn.Module):
     Args:
         embed_dim: features of input and output.
         inner_dim: features between the maps.
-        activation: a name of :data:`~fairseq_posattn.layers.activations.ACTIVATIONS`.
+        activation: a name of :data:`~fairseq_posattn.model.activations.ACTIVATIONS`.
         dropout: probability of dropping a feature after the activation.
     """
 

@@ -2,7 +2,7 @@
 
 To add one: write its function and module in ``fairseq_posattn/attention``, a function below that
 builds the module from the flags, and a line in ``MECHANISMS``. Flags of its own are fields of
-``MechanismConfig`` in ``fairseq_posattn/models/mechanism_config.py``.
+``MechanismConfig`` in ``fairseq_posattn/training/models/mechanism_config.py``.
 """
 
 from argparse import Namespace
@@ -16,8 +16,8 @@ from fairseq_posattn import attention
 from fairseq_posattn.attention import Mechanism
 from fairseq_posattn.attention.implementations import Attention
 from fairseq_posattn.attention.mtsa import SourceMaps
-from fairseq_posattn.layers.description import LayerDescription
-from fairseq_posattn.layers.multihead import JoinedHeads
+from fairseq_posattn.model.description import LayerDescription
+from fairseq_posattn.model.multihead import JoinedHeads
 
 # What the joined heads may pass through, by the names of --heads-activation, where it is not for
 # the mechanism to say.

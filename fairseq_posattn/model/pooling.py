@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_posattn.attention import Source2TokenPooling
-from fairseq_posattn.layers.multi_query import MultiQueryPooling
+from fairseq_posattn.model.multi_query import MultiQueryPooling
 
 
 class MeanPooling(nn.Module):

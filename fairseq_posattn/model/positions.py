@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from fairseq_posattn.layers.multihead import IncrementalState
+from fairseq_posattn.model.multihead import IncrementalState
 
 
 def positions_of(tokens: Tensor, pad: int) -> Tensor:

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
 
 
 def words_only(tokens: Tensor, pad: int, eos: int) -> Tensor:

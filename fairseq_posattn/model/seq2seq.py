@@ -12,14 +12,14 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.attention.passes import model_pass
-from fairseq_posattn.layers.builder import build_decoder_layer, build_encoder_layer
-from fairseq_posattn.layers.description import LayerDescription
-from fairseq_posattn.layers.dropout import Dropout
-from fairseq_posattn.layers.mechanisms import REPLACE_POSITIONS
-from fairseq_posattn.layers.multihead import IncrementalState
-from fairseq_posattn.layers.positions import LearnedPositions, SinusoidalPositions
-from fairseq_posattn.layers.sublayer_list import parse_sublayers
-from fairseq_posattn.layers.word_scores import WordScores
+from fairseq_posattn.model.builder import build_decoder_layer, build_encoder_layer
+from fairseq_posattn.model.description import LayerDescription
+from fairseq_posattn.model.dropout import Dropout
+from fairseq_posattn.model.mechanisms import REPLACE_POSITIONS
+from fairseq_posattn.model.multihead import IncrementalState
+from fairseq_posattn.model.positions import LearnedPositions, SinusoidalPositions
+from fairseq_posattn.model.sublayer_list import parse_sublayers
+from fairseq_posattn.model.word_scores import WordScores
 
 
 def encoder_layer(cfg: Namespace) -> LayerDescription:

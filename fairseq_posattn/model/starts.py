@@ -10,8 +10,8 @@ from collections.abc import Callable
 from torch import nn
 
 from fairseq_posattn.attention import DynamicMaskAttention
-from fairseq_posattn.layers.feed_forward import FeedForward
-from fairseq_posattn.layers.multihead import OutputLinear, PackedLinear
+from fairseq_posattn.model.feed_forward import FeedForward
+from fairseq_posattn.model.multihead import OutputLinear, PackedLinear
 
 BERT_STD = 0.02
 

@@ -1,6 +1,6 @@
 """The lists that users type: ``--encoder-sublayers dman,san,ffn``."""
 
-from fairseq_posattn.layers.mechanisms import MECHANISMS
+from fairseq_posattn.model.mechanisms import MECHANISMS
 
 CROSS = "cross"
 FEED_FORWARD = "ffn"

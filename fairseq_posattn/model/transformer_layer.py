@@ -5,8 +5,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from fairseq_posattn.layers.dropout import Dropout
-from fairseq_posattn.layers.multihead import (
+from fairseq_posattn.model.dropout import Dropout
+from fairseq_posattn.model.multihead import (
     IncrementalState,
     MultiheadCrossAttention,
     MultiheadSelfAttention,

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path, PurePosixPath
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.pipeline import zips
-from fairseq_posattn.preparation.pipeline.unpacking import (
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.preparation import zips
+from fairseq_posattn.preparation.unpacking import (
     Limit,
     damage_told,
     decompressed,

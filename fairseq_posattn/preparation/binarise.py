@@ -9,10 +9,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from fairseq_posattn.child_processes import ending_with_this
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.pipeline.counts import count_lines
-from fairseq_posattn.preparation.pipeline.progress import say
+from fairseq_posattn.common.child_processes import ending_with_this
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.progress import say
+from fairseq_posattn.preparation.counts import count_lines
 
 # What fairseq's MMapIndexedDataset begins with: a mark, a version, a type, the number of rows.
 INDEX = struct.Struct("<9sQBQ")

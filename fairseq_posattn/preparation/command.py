@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from fairseq_posattn.commands import end, positive
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation import manifest
-from fairseq_posattn.preparation.pipeline.progress import say
+from fairseq_posattn.common.cli import end, positive
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.progress import say
+from fairseq_posattn.text import manifest
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from fairseq_posattn.preparation.pipeline import folds
+from fairseq_posattn.preparation import folds
 
 INPUTS = ("input0", "input1")
 SPLITS = ("train", "valid", "test")
@@ -67,7 +67,7 @@ class ClassificationCorpus(Corpus):
 
     Attributes:
         alternatives: the ways in which it is published; see
-            :func:`~fairseq_posattn.preparation.pipeline.sources.obtain_any`.
+            :func:`~fairseq_posattn.preparation.sources.obtain_any`.
         given: of the options, the user's files where those name them: what has a ``fingerprint``.
         splits: of an archive and the parsed options, functions that give examples, by the name of
             their split: train, valid and test; train and test; or all.

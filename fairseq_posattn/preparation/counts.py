@@ -1,6 +1,6 @@
 """How many examples each split has, beside how many were published."""
 
-from fairseq_posattn.preparation.pipeline.progress import say
+from fairseq_posattn.common.progress import say
 
 
 def report_counts(counts, published, limit=None, what="lines"):

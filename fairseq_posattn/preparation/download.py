@@ -10,11 +10,11 @@ import urllib.error
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.pipeline.archives import SingleFile, check_archive, open_archive
-from fairseq_posattn.preparation.pipeline.http import BROKEN_OFF, TooSlow, Unavailable, ask, is_safe
-from fairseq_posattn.preparation.pipeline.locking import locked
-from fairseq_posattn.preparation.pipeline.progress import Progress, say
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.locking import locked
+from fairseq_posattn.common.progress import Progress, say
+from fairseq_posattn.preparation.archives import SingleFile, check_archive, open_archive
+from fairseq_posattn.preparation.http import BROKEN_OFF, TooSlow, Unavailable, ask, is_safe
 
 ATTEMPTS = 4  # in a row that bring nothing new, of one mirror
 LARGEST = 1 << 33  # bytes; the largest file that is fetched here has a quarter of that

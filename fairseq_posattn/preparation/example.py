@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
 
 LONGEST_SHOWN = 60  # characters
 

@@ -6,14 +6,14 @@ from contextlib import ExitStack
 from functools import partial
 from itertools import islice
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.files import write_json, writing
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.files import write_json, writing
+from fairseq_posattn.common.parallel import map_lines
+from fairseq_posattn.preparation import folds
 from fairseq_posattn.preparation.corpus import SPLITS
 from fairseq_posattn.preparation.example import checked_text
-from fairseq_posattn.preparation.pipeline import folds
-from fairseq_posattn.preparation.pipeline.parallel import map_lines
-from fairseq_posattn.preparation.text.lines import one_line
-from fairseq_posattn.preparation.text.words import PUBLISHED
+from fairseq_posattn.text.lines import one_line
+from fairseq_posattn.text.words import PUBLISHED
 
 WHOLE = "all"  # the one "split" of a data set that is published without any
 SUMMARY = "summary.json"

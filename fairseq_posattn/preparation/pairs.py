@@ -3,11 +3,11 @@
 from contextlib import ExitStack
 from itertools import chain
 
-from fairseq_posattn.files import writing
+from fairseq_posattn.common.files import writing
+from fairseq_posattn.common.parallel import map_lines
+from fairseq_posattn.preparation.binarise import binarise_pairs
 from fairseq_posattn.preparation.corpus import SPLITS
-from fairseq_posattn.preparation.pipeline.binarise import binarise_pairs
-from fairseq_posattn.preparation.pipeline.parallel import map_lines
-from fairseq_posattn.preparation.text.lines import one_line, parallel_lines, read_lines
+from fairseq_posattn.text.lines import one_line, parallel_lines, read_lines
 
 
 def named_files(corpus, options):

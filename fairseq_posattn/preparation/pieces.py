@@ -9,12 +9,12 @@ import shutil
 from itertools import islice
 from math import ceil
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.progress import say
 from fairseq_posattn.preparation.pairs import map_pairs, text_files, text_lines, write_pairs
-from fairseq_posattn.preparation.pipeline.progress import say
-from fairseq_posattn.preparation.text import wordpiece
-from fairseq_posattn.preparation.text.subwords import SentencePieceEncoder, train_sentencepiece
-from fairseq_posattn.preparation.text.vocabulary import SPECIAL
+from fairseq_posattn.text import wordpiece
+from fairseq_posattn.text.subwords import SentencePieceEncoder, train_sentencepiece
+from fairseq_posattn.text.vocabulary import SPECIAL
 
 # SentencePiece holds what it learns from in memory, and skips lines of more than 4,192 bytes.
 LEARN_FROM = 500_000

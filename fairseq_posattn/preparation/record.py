@@ -3,8 +3,8 @@
 import json
 from pathlib import Path, PurePosixPath
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.files import write_json
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.files import write_json
 
 NAME = ".stages.json"
 

@@ -6,8 +6,8 @@ Entities such as ``&amp;`` stay as they are, as there: the tokeniser escapes the
 
 import re
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.text.lines import read_lines
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.text.lines import read_lines
 
 SEGMENT = re.compile(r'\s*<seg id="?\d+"?>\s*(.*?)\s*</seg>\s*')
 

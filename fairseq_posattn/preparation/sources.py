@@ -3,10 +3,10 @@
 from itertools import chain
 from pathlib import Path
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.pipeline.archives import Archive, open_archive
-from fairseq_posattn.preparation.pipeline.download import fetch
-from fairseq_posattn.preparation.pipeline.progress import say
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.progress import say
+from fairseq_posattn.preparation.archives import Archive, open_archive
+from fairseq_posattn.preparation.download import fetch
 
 
 def obtain(source, options):

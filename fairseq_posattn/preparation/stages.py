@@ -8,10 +8,10 @@ import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.pipeline.locking import locked
-from fairseq_posattn.preparation.pipeline.progress import say
-from fairseq_posattn.preparation.pipeline.record import Record
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.locking import locked
+from fairseq_posattn.common.progress import say
+from fairseq_posattn.preparation.record import Record
 
 WORK = ".unfinished-"
 LOCK = ".lock"

@@ -8,8 +8,8 @@ to ROUGE: files2rouge and ``score_rouge.py`` end sentences there. Nothing else i
 not tokens, and not the place and agency that a story begins with.
 """
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.text.lines import LONGEST, read_lines
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.text.lines import LONGEST, read_lines
 
 HIGHLIGHT = "@highlight"
 # What may end a sentence, in the order of See et al. (2017)

@@ -12,7 +12,7 @@ import zipfile
 import zlib
 from contextlib import contextmanager
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
 
 COMPRESSIONS = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
 DAMAGE = (

@@ -9,14 +9,14 @@ import re
 from math import isfinite
 from pathlib import Path
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.files import writing
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.files import writing
+from fairseq_posattn.common.progress import Progress, say
+from fairseq_posattn.preparation.archives import open_archive
+from fairseq_posattn.preparation.download import Source, fetch
 from fairseq_posattn.preparation.example import shortened
-from fairseq_posattn.preparation.pipeline.archives import open_archive
-from fairseq_posattn.preparation.pipeline.download import Source, fetch
-from fairseq_posattn.preparation.pipeline.progress import Progress, say
-from fairseq_posattn.preparation.text.lines import raw_lines
-from fairseq_posattn.preparation.text.vocabulary import choose_words, write_dictionary
+from fairseq_posattn.text.lines import raw_lines
+from fairseq_posattn.text.vocabulary import choose_words, write_dictionary
 
 UNKNOWN = "<unk>"
 UNKNOWN_RANGE = 0.05  # MPSAN and MTSA: words without a vector are uniform in +-0.05

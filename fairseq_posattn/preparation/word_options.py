@@ -2,8 +2,8 @@
 
 import argparse
 
-from fairseq_posattn.commands import positive
-from fairseq_posattn.preparation.text.glove import DEFAULT_DIM, NAMES
+from fairseq_posattn.common.cli import positive
+from fairseq_posattn.preparation.vectors import DEFAULT_DIM, NAMES
 
 
 def add_seed(parser):

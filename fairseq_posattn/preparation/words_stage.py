@@ -1,6 +1,6 @@
 """The stage that makes a dictionary of words, and of vectors for them where they are asked for."""
 
-from fairseq_posattn.preparation.text.glove import find_vectors, write_vocabulary
+from fairseq_posattn.preparation.vectors import find_vectors, write_vocabulary
 
 
 def asked_vectors(options, downloads):

@@ -5,8 +5,8 @@ import struct
 import zipfile
 from contextlib import contextmanager
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.pipeline.unpacking import damage_told
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.preparation.unpacking import damage_told
 
 # Bytes of the list of files, which is read whole: half a million names, say.
 LONGEST_DIRECTORY = 1 << 26

@@ -7,8 +7,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.pipeline.locking import locked
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.locking import locked
 from fairseq_posattn.recipes.options import Options
 from fairseq_posattn.recipes.recipe import Recipe
 from fairseq_posattn.recipes.runs import Run, Say, Step

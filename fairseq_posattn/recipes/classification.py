@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.recipes.asked import KEPT, LOGGED, PLUGIN, Asked, Entry, choose
 from fairseq_posattn.recipes.devices import gpus_here
 from fairseq_posattn.recipes.options import Options

@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import fmean, variance
 from typing import Any
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.recipes.recipe import COSTS, LAYER, SUMMARY_SCORES, TableRow
 from fairseq_posattn.recipes.runs import PREDICTIONS, STATISTICS
 from fairseq_posattn.scoring.labels import accuracy, macro_f1, mcnemar

@@ -6,7 +6,7 @@ from fairseq_posattn.preparation.corpus import (
     RecommendationCorpus,
     TaggingCorpus,
 )
-from fairseq_posattn.preparation.pipeline.folds import FOLDS
+from fairseq_posattn.preparation.folds import FOLDS
 from fairseq_posattn.recipes.recipe import Dataset
 
 # The papers' code learns SST's five classes of phrases, too.

@@ -8,11 +8,11 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from fairseq_posattn import curves
-from fairseq_posattn.curves import Curves
-from fairseq_posattn.picture import write_picture
+from fairseq_posattn.common.figures import write_picture
 from fairseq_posattn.recipes.comparisons import SIGNIFICANT, baseline_of
 from fairseq_posattn.recipes.recipe import TableRow
+from fairseq_posattn.training import curves
+from fairseq_posattn.training.curves import Curves
 
 
 def draw(path: Path, rows: Sequence[TableRow]) -> None:

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.corpus import SPLITS
-from fairseq_posattn.preparation.manifest import NAME as MANIFEST
-from fairseq_posattn.preparation.pipeline.record import NAME as STAGES
+from fairseq_posattn.preparation.record import NAME as STAGES
 from fairseq_posattn.recipes import update
 from fairseq_posattn.recipes.asked import KEPT, LOGGED, PLUGIN, Asked, Entry
 from fairseq_posattn.recipes.devices import gpus_here
@@ -17,6 +16,7 @@ from fairseq_posattn.recipes.options import Options
 from fairseq_posattn.recipes.recipe import LAYER, Generation, GenerationRecipe, Row
 from fairseq_posattn.recipes.runs import STATISTICS, Run, Say, Step, folder_name, preset_of
 from fairseq_posattn.recipes.tuning import Tuning, tune
+from fairseq_posattn.text.manifest import NAME as MANIFEST
 
 # The file of each checkpoint that may be scored, and the run's setting that says so.
 CHECKPOINTS = {"best": "checkpoint_best.pt", "average": "average.pt", "last": "checkpoint_last.pt"}

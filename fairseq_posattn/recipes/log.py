@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.training_log import Numbers, read_line
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.training.training_log import Numbers, read_line
 
 
 class Log:

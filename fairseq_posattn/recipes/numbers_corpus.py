@@ -21,7 +21,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from fairseq_posattn.files import write_text
+from fairseq_posattn.common.files import write_text
 
 LARGEST = 999_999
 MOST_PAIRS = 100_000

@@ -8,8 +8,8 @@ from math import inf
 from pathlib import Path
 from typing import NoReturn
 
-from fairseq_posattn.commands import WIDEST, Help, natural, positive
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.cli import WIDEST, Help, natural, positive
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.recipes.recipe import ClassificationRecipe, GenerationRecipe, Recipe
 
 STEPS = ("train", "average", "generate", "score")

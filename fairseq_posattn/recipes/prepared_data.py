@@ -5,8 +5,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.files import write_text
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.files import write_text
 from fairseq_posattn.recipes.runs import Run
 
 KEPT = "data-fingerprint"  # in a run's folder; runs of before have none

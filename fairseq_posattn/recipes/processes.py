@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from fairseq_posattn.child_processes import ending_with_this
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.files import writing
+from fairseq_posattn.common.child_processes import ending_with_this
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.files import writing
 from fairseq_posattn.recipes.runs import Say, Step
 
 PATIENCE = 60  # seconds that a process has to save and end
@@ -160,7 +160,7 @@ def program(words: Sequence[str]) -> list[str]:
     if name == "python":
         return [sys.executable, *rest]
     if name == "posattn":
-        return [sys.executable, "-m", "fairseq_posattn.command_line", *rest]
+        return [sys.executable, "-m", "fairseq_posattn.cli", *rest]
     here = str(Path(sys.executable).parent)
     found = shutil.which(name, path=os.pathsep.join([here, os.environ.get("PATH", os.defpath)]))
     if found is None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from threading import Lock
 
 from fairseq_posattn.recipes.runs import Run
-from fairseq_posattn.training_log import read_line, scores_of
+from fairseq_posattn.training.training_log import read_line, scores_of
 
 # In fairseq-generate's log with --log-format simple.
 BATCH = re.compile(r" \| :\s+(\d+) / (\d+) wps=")

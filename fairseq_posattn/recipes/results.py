@@ -7,15 +7,15 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.files import write_json
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.files import write_json
 from fairseq_posattn.recipes.classification import LOWER_IS_BETTER
 from fairseq_posattn.recipes.log import Log
 from fairseq_posattn.recipes.provenance import processor, versions
 from fairseq_posattn.recipes.recipe import SUMMARY_SCORES
 from fairseq_posattn.recipes.runs import Run, value_of
 from fairseq_posattn.scoring.ranking import METRICS
-from fairseq_posattn.training_log import scores_of
+from fairseq_posattn.training.training_log import scores_of
 
 LARGEST = 1 << 24  # bytes of a result
 Result = dict[str, Any]

@@ -8,8 +8,8 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from fairseq_posattn.errors import UsageError, in_one_line
-from fairseq_posattn.files import write_json
+from fairseq_posattn.common.errors import UsageError, in_one_line
+from fairseq_posattn.common.files import write_json
 from fairseq_posattn.recipes.asked import Entry
 from fairseq_posattn.recipes.comparisons import add_comparisons, read_kept
 from fairseq_posattn.recipes.recipe import COSTS, MEASURED_COSTS, GenerationRecipe, Recipe, TableRow

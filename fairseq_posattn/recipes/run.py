@@ -9,9 +9,9 @@ from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.files import write_text
-from fairseq_posattn.preparation.pipeline.locking import locked
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.files import write_text
+from fairseq_posattn.common.locking import locked
 from fairseq_posattn.recipes import prepared_data, results
 from fairseq_posattn.recipes.earlier_runs import adopt, go_on
 from fairseq_posattn.recipes.processes import Processes, Stopped

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairseq_posattn import architectures
+from fairseq_posattn.training import architectures
 
 # In a run's folder: what each sentence adds to its scores, and what a classifier predicted.
 STATISTICS, PREDICTIONS = "statistics.json", "predictions-test.txt"

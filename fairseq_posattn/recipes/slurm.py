@@ -19,7 +19,7 @@ import shlex
 import subprocess
 from collections.abc import Mapping, Sequence
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
 
 
 def main(arguments: Sequence[str], command: str, torchrun: Sequence[str]) -> int:

@@ -112,7 +112,9 @@ def _make_roles(corpus: TaggingCorpus, folder: Path, generator: random.Random) -
 
 def _make_news(name: str, folder: Path, generator: random.Random) -> list[str]:
     """Prepare made-up logs; returns the words."""
-    from fairseq_posattn.preparation.__main__ import prepare  # only here: it reads everything
+    from fairseq_posattn.preparation.commands.prepare import (
+        prepare,  # only here: it reads everything
+    )
 
     with tempfile.TemporaryDirectory() as logs:
         words = write_logs(Path(logs), FILLERS, generator)

@@ -17,8 +17,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from fairseq_posattn.commands import positive
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.cli import positive
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.recipes import update
 from fairseq_posattn.recipes.options import OneLineParser
 from fairseq_posattn.recipes.runs import value_of

@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.recipes.log import Log
 from fairseq_posattn.recipes.recipe import Row
 from fairseq_posattn.recipes.runs import Run, schedule_to_the_end, value_of

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
 
 # fairseq takes sentences of up to so many tokens, and ends where one is larger than a batch.
 LONGEST_SENTENCE = 1024

@@ -22,7 +22,7 @@ def process_flags() -> list[str]:
 
 
 if __name__ == "__main__":
-    from fairseq_posattn.plugin import register
+    from fairseq_posattn.training.plugin import register
 
     register()  # stock models' training is mended, too
     from fairseq_cli.train import cli_main

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.scoring import languages, moses
 from fairseq_posattn.scoring.pairs import Pairs
 from fairseq_posattn.scoring.significance import Group

@@ -6,7 +6,7 @@ from functools import cache
 from importlib.metadata import version
 from typing import Any
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.scoring.pairs import Pairs
 
 MODEL = "Unbabel/wmt22-comet-da"

@@ -5,16 +5,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fairseq_posattn import commands
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.text.lines import read_file
+from fairseq_posattn.common import cli
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.scoring.pairs import Pairs, from_files, from_generated, read_generated
 from fairseq_posattn.scoring.subwords import MARKS, remove_marks
+from fairseq_posattn.text.lines import read_file
 
 
 def plain_parser(description: str | None, prog: str | None = None) -> argparse.ArgumentParser:
     """A parser with the option that all scores have."""
-    parser = commands.make_parser(description, prog)
+    parser = cli.make_parser(description, prog)
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser
 

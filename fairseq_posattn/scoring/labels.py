@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.text.lines import read_file
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.scoring.significance import MEAN_OF_SENTENCES, Group, OfSums, of_sentences
+from fairseq_posattn.text.lines import read_file
 
 if TYPE_CHECKING:
     from fairseq_posattn.scoring.significance import Floats

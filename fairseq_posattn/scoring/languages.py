@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from importlib.util import find_spec
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
 
 SPACED = (
     "af ar az be bg bn bs ca cs cy da de el en eo es et eu fa fi fr ga gl gu he hi hr hu hy id is "

@@ -3,10 +3,10 @@
 import re
 from dataclasses import dataclass
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.files import StrPath
-from fairseq_posattn.preparation.text.lines import read_file, read_lines
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.files import StrPath
 from fairseq_posattn.scoring.subwords import remove_marks
+from fairseq_posattn.text.lines import read_file, read_lines
 
 LANGUAGE = re.compile(r"\| \[([^\]]+)\] dictionary: ")  # the target's is the last
 GENERATED = re.compile(r"([THD])-(\d+)\t(.*)")

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.text.lines import parallel_lines, read_lines
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.scoring.ranking import Impression
+from fairseq_posattn.text.lines import parallel_lines, read_lines
 
 TRAINING = "train"
 CLICKED = "1"

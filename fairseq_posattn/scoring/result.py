@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from fairseq_posattn.preparation.pipeline.progress import say
+from fairseq_posattn.common.progress import say
 from fairseq_posattn.scoring.pairs import Pairs
 from fairseq_posattn.scoring.significance import Group, compare, tests_of
 

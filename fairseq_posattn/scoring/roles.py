@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.scoring.props import Piece, Proposition, Sentence
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.text.props import Piece, Proposition, Sentence
 
 CONTINUATION = "C-"
 PREDICATE = "V"

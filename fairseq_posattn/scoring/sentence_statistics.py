@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.files import write_json
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.files import write_json
 from fairseq_posattn.scoring.bleu import bleu_metric, running_metrics
 from fairseq_posattn.scoring.labels import MACRO_F1
 from fairseq_posattn.scoring.numeric import CORRELATION, ROOT_OF_MEAN

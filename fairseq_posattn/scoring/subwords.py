@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from fairseq_posattn.preparation.text.subwords import SPACE, whole_words
+from fairseq_posattn.text.subwords import SPACE, whole_words
 
 MARKS = ("auto", "none", "subword_nmt", "sentencepiece", "wordpiece")
 

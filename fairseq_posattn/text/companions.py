@@ -3,9 +3,9 @@
 import os
 from pathlib import Path
 
-from fairseq_posattn.files import writing
-from fairseq_posattn.preparation import manifest
-from fairseq_posattn.preparation.plain_text import codes_file
+from fairseq_posattn.common.files import writing
+from fairseq_posattn.text import manifest
+from fairseq_posattn.text.plain_text import codes_file
 
 DICTIONARIES = ("dict.*.txt", "*/dict.txt")
 

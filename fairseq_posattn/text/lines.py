@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 from typing import IO, Any
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.files import StrPath
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.files import StrPath
 
 GZIPPED = b"\x1f\x8b"  # with which such a file begins
 LONGEST = 1 << 24  # bytes; documents are below 1 MB

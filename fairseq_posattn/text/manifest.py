@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from fairseq_posattn import __version__
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
 
 NAME = "preparation.json"
 LATER = ("cased", "longest")  # what a folder was prepared by before there were these, it still is

@@ -8,12 +8,12 @@ from contextlib import redirect_stderr
 from io import StringIO
 from pathlib import Path
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.manifest import NAME, Manifest
-from fairseq_posattn.preparation.text import moses, words
-from fairseq_posattn.preparation.text.lines import one_line
-from fairseq_posattn.preparation.text.subwords import BytePairEncoder, SentencePieceEncoder
-from fairseq_posattn.preparation.text.wordpiece import WordPieceEncoder
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.text import moses, words
+from fairseq_posattn.text.lines import one_line
+from fairseq_posattn.text.manifest import NAME, Manifest
+from fairseq_posattn.text.subwords import BytePairEncoder, SentencePieceEncoder
+from fairseq_posattn.text.wordpiece import WordPieceEncoder
 
 # Of each kind of subwords, the file that text is cut by: beside the manifest, or in text/ there.
 CODES = {"subword_nmt": "bpe.codes", "sentencepiece": "spm.model", "wordpiece": "vocab.txt"}

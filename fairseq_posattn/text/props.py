@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.text.lines import read_lines
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.text.lines import read_lines
 
 OUTSIDE, BEGINS, CONTINUES = "O", "B-", "I-"
 BRACKETS = re.compile(r"((?:\([^()*\s]+)*)\*((?:[^()*\s]*\))*)")

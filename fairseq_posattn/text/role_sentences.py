@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from fairseq_posattn.scoring.props import Sentence, tags_of_pieces
+from fairseq_posattn.text.props import Sentence, tags_of_pieces
 
 SEPARATOR = "|||"
 

@@ -7,9 +7,9 @@ from collections import Counter
 from contextlib import nullcontext, redirect_stderr
 from pathlib import Path
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.files import writing
-from fairseq_posattn.preparation.pipeline.progress import Progress
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.files import writing
+from fairseq_posattn.common.progress import Progress
 
 SPACE = "\u2581"  # SentencePiece's mark where a space was
 # Words whose split is remembered, per process. Vocabularies grow with the text; memory must not.

@@ -2,8 +2,8 @@
 
 from collections import Counter
 
-from fairseq_posattn.files import writing
-from fairseq_posattn.preparation.text.lines import read_lines
+from fairseq_posattn.common.files import writing
+from fairseq_posattn.text.lines import read_lines
 
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # every dictionary of fairseq has them already
 

@@ -8,9 +8,9 @@ rest of it, whose pieces begin with ``##``; one that cannot be made of pieces is
 import os
 from collections import Counter
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.files import writing
-from fairseq_posattn.preparation.text.lines import read_file
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.files import writing
+from fairseq_posattn.text.lines import read_file
 
 CONTINUED = "##"
 UNKNOWN = "[UNK]"

@@ -8,8 +8,8 @@ import html
 import re
 from functools import cache, partial
 
-from fairseq_posattn.preparation.text.moses import Tokeniser
-from fairseq_posattn.preparation.text.sentences import split_sentences
+from fairseq_posattn.text.moses import Tokeniser
+from fairseq_posattn.text.sentences import split_sentences
 
 BRACKETS = {
     "-LRB-": "(",

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fairseq_posattn.picture import line_style, new_figure
-from fairseq_posattn.training_log import Points, TrainingLog
+from fairseq_posattn.common.figures import line_style, new_figure
+from fairseq_posattn.training.training_log import Points, TrainingLog
 
 PANELS = 3
 PANEL_WIDTH, PANEL_HEIGHT = 4.2, 3.2  # inches

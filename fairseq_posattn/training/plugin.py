@@ -10,9 +10,14 @@ def register() -> None:
     Raises:
         ImportError: fairseq is not installed, or PyTorch is older than it may be.
     """
-    from fairseq_posattn import errors, mends
-    from fairseq_posattn.mistakes.explanations import explain
+    from fairseq_posattn import compat
+    from fairseq_posattn.common import errors
+    from fairseq_posattn.compat.explanations import explain
 
-    mends.apply()
+    compat.apply()
     errors.install_hook(explain)
-    from fairseq_posattn import criterions, models, tasks  # noqa: F401, these register
+    from fairseq_posattn.training import (
+        criterions,  # noqa: F401, these register
+        models,  # noqa: F401, these register
+        tasks,  # noqa: F401, these register
+    )

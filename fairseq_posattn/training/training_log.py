@@ -9,7 +9,7 @@ import re
 from math import isfinite, nan
 from pathlib import Path
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
 
 Numbers = dict[str, float]
 Points = list[tuple[int, float]]

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from fairseq_posattn.attention.cases import CASES, Sizes
-from fairseq_posattn.pages import kernels
-from fairseq_posattn.pages.results import Results
+from tools.pages import kernels
+from tools.pages.results import Results
 
 ROOT = Path(__file__).parents[2]
 

@@ -13,7 +13,11 @@ from fairseq_posattn.attention.cases import KERNELS, Sizes
 
 pytest.importorskip("triton")
 
-from fairseq_posattn.attention.kernels import distance_scores, mpsan, tensor_scores  # noqa: E402
+from fairseq_posattn.attention.kernels import (
+    distance_scores,  # noqa: E402
+    mpsan_triton,  # noqa: E402
+    tensor_scores,  # noqa: E402
+)
 from fairseq_posattn.attention.kernels.distance_attention import plan_of  # noqa: E402
 from fairseq_posattn.attention.kernels.tile import Drawn  # noqa: E402
 
@@ -122,7 +126,7 @@ def test_a_launch_again_drops_by_the_seed_that_then_lies_in_memory(name, monkeyp
 
     seeds = []
     plan_of.cache_clear()  # of launches that are not these
-    for module in (distance_scores, tensor_scores, mpsan):
+    for module in (distance_scores, tensor_scores, mpsan_triton):
         for kernel in ("attend", "weigh_sources"):
             if hasattr(module, kernel):
                 monkeypatch.setattr(module, kernel, Launcher(getattr(module, kernel)))

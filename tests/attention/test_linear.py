@@ -6,7 +6,7 @@ import torch.nn.functional as F
 
 from fairseq_posattn.attention import linear as module
 from fairseq_posattn.attention.linear import Linear, library, linear
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
 
 ONEDNN = torch.backends.mkldnn.is_available()
 

@@ -4,12 +4,12 @@ import sys
 
 import pytest
 
-from fairseq_posattn.commands import end
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.cli import end
+from fairseq_posattn.common.errors import UsageError
 
 PROGRAM = """
 import sys
-from fairseq_posattn.errors import UsageError, install_hook
+from fairseq_posattn.common.errors import UsageError, install_hook
 install_hook()
 install_hook()
 raise {}
@@ -51,7 +51,9 @@ def test_so_it_is_in_the_packages_commands(capsys):
     ],
 )
 def test_what_cannot_be_printed_is_one_line(setting, output, status, words):
-    code = "from fairseq_posattn.commands import end; exit(end('posattn', lambda: print('\u2713')))"
+    code = (
+        "from fairseq_posattn.common.cli import end; exit(end('posattn', lambda: print('\u2713')))"
+    )
     reader, writer = os.pipe()
     os.close(reader)
     with open(output or writer, "wb") as file:

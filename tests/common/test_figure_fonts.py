@@ -7,7 +7,7 @@ from fontTools.fontBuilder import FontBuilder
 from fontTools.pens.ttGlyphPen import TTGlyphPen
 from matplotlib import font_manager
 
-from fairseq_posattn import picture
+from fairseq_posattn.common import figures
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def fonts(monkeypatch):
 
 
 def labelled(*labels):
-    figure = picture.new_figure(2, 2)
+    figure = figures.new_figure(2, 2)
     axis = figure.subplots()
     axis.set_xticks(range(len(labels)), labels)
     return figure, [label.get_fontfamily() for label in axis.get_xticklabels()]
@@ -65,7 +65,7 @@ def test_characters_come_from_a_font_that_has_them(tmp_path, font, fonts, capsys
     figure, before = labelled("a 猫 犬", "b")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        picture.write_picture(figure, str(tmp_path / "picture.png"))
+        figures.write_picture(figure, str(tmp_path / "picture.png"))
     assert families(figure)[: len(before[0])] == before[0]
     assert sorted(families(figure)[len(before[0]) :]) == ["Cats", "Dogs"]
     assert capsys.readouterr().err == ""
@@ -74,7 +74,7 @@ def test_characters_come_from_a_font_that_has_them(tmp_path, font, fonts, capsys
 def test_as_few_fonts_as_do(tmp_path, font, fonts):
     fonts(font("Cats", "猫"), font("Animals", "猫犬"))
     figure, before = labelled("猫犬")
-    picture.write_picture(figure, str(tmp_path / "picture.png"))
+    figures.write_picture(figure, str(tmp_path / "picture.png"))
     assert families(figure)[len(before[0]) :] == ["Animals"]
 
 
@@ -83,7 +83,7 @@ def test_characters_that_no_font_has_are_told_in_one_line(tmp_path, font, fonts,
     figure, _ = labelled("猫 犬 鳥", "犬")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        picture.write_picture(figure, str(tmp_path / "picture.pdf"))
+        figures.write_picture(figure, str(tmp_path / "picture.pdf"))
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("warning: no font of this machine has 犬 鳥: boxes stand for them")
 
@@ -91,6 +91,6 @@ def test_characters_that_no_font_has_are_told_in_one_line(tmp_path, font, fonts,
 def test_what_the_usual_font_has_looks_for_no_other(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(font_manager, "findSystemFonts", lambda: pytest.fail("looked for fonts"))
     figure, before = labelled("Straße", "$x^2$", "a\nb")
-    picture.write_picture(figure, str(tmp_path / "picture.png"))
+    figures.write_picture(figure, str(tmp_path / "picture.png"))
     assert families(figure) == before[0]
     assert capsys.readouterr().err == ""

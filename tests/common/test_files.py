@@ -12,8 +12,14 @@ import threading
 
 import pytest
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.files import check_writable, output_file, write_json, write_text, writing
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.files import (
+    check_writable,
+    output_file,
+    write_json,
+    write_text,
+    writing,
+)
 
 
 def test_a_file_has_its_name_when_it_is_whole(tmp_path):
@@ -102,7 +108,7 @@ def test_a_device_stays_a_device():
 def test_standard_output_goes_where_it_went(name, tmp_path):
     """Redirected into a file, it is neither replaced nor written over by what is printed next."""
     program = (
-        "from fairseq_posattn.files import write_text\n"
+        "from fairseq_posattn.common.files import write_text\n"
         f"print('one'); write_text({name!r}, 'two\\n'); print('three')"
     )
     with open(tmp_path / "out", "w") as out:

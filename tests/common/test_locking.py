@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from fairseq_posattn.preparation.pipeline.locking import locked
+from fairseq_posattn.common.locking import locked
 
 
 def test_a_second_run_waits_and_says_so_once(tmp_path):

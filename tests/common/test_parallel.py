@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.pipeline.parallel import map_lines
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.parallel import map_lines
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -72,7 +72,7 @@ def test_killed_worker_is_one_line():
 
 ENDLESS = """
     import itertools, os, signal
-    from fairseq_posattn.preparation.pipeline.parallel import map_lines
+    from fairseq_posattn.common.parallel import map_lines
 
     # What runs in the background of a shell is told to ignore Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)

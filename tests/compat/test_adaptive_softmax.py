@@ -8,11 +8,11 @@ from fairseq.data import Dictionary
 from fairseq.models.transformer import TransformerConfig, TransformerDecoderBase
 from fairseq.models.transformer import TransformerModelBase as Transformer
 
-from fairseq_posattn.plugin import register
+from fairseq_posattn.training.plugin import register
 
 register()
 
-from fairseq_posattn.models import PosAttnTransformer  # noqa: E402
+from fairseq_posattn.training.models import PosAttnTransformer  # noqa: E402
 
 SIZES = {"embed_dim": 8, "ffn_embed_dim": 8, "layers": 1, "attention_heads": 2}
 

@@ -10,7 +10,7 @@ import pytest
 
 PROGRAM = """
 import sys, time
-from fairseq_posattn.plugin import register
+from fairseq_posattn.training.plugin import register
 register()
 import torch
 from fairseq.data.iterators import BackgroundConsumer, BufferedIterator

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 from fairseq import checkpoint_utils
 
-from fairseq_posattn.mends.several_trainings import _forget_the_last_training
-from fairseq_posattn.plugin import register
+from fairseq_posattn.compat.several_trainings import _forget_the_last_training
+from fairseq_posattn.training.plugin import register
 
 register()
 

@@ -9,10 +9,10 @@ import torch
 from fairseq.data import Dictionary, data_utils, indexed_dataset
 from fairseq.data.fasta_dataset import FastaDataset
 
-from fairseq_posattn import mends
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn import compat
+from fairseq_posattn.common.errors import UsageError
 
-mends.apply()
+compat.apply()
 
 ROWS = [[4, 5, 2], [6, 2], [2]]
 

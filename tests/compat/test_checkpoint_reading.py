@@ -13,11 +13,11 @@ from fairseq import checkpoint_utils
 from fairseq.distributed import utils as distributed_utils
 from omegaconf import OmegaConf
 
-from fairseq_posattn import mends
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mends import checkpoint_broadcast, checkpoint_reading
+from fairseq_posattn import compat
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat import checkpoint_broadcast, checkpoint_reading
 
-mends.apply()
+compat.apply()
 
 
 def saved(tmp_path, **entries):

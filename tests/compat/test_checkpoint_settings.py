@@ -14,10 +14,10 @@ from fairseq import checkpoint_utils
 from fairseq.criterions.sentence_ranking import SentenceRankingCriterion
 from fairseq.logging.meters import MetersDict
 
-from fairseq_posattn import plugin
-from fairseq_posattn.checkpoints.settings import FILES, IN_DATA, INITIAL_WEIGHTS, LEFT_BEHIND
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mends.checkpoint_models import TooLarge, no_larger_than
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat.checkpoint_models import TooLarge, no_larger_than
+from fairseq_posattn.compat.checkpoints.settings import FILES, IN_DATA, INITIAL_WEIGHTS, LEFT_BEHIND
+from fairseq_posattn.training import plugin
 
 plugin.register()
 
@@ -167,9 +167,9 @@ def test_what_is_small_is_built():
 def test_to_look_after_sizes_takes_no_compiler():
     """Whose import is a second in each command that reads a checkpoint."""
     code = (
-        "import sys, fairseq_posattn.plugin; "
+        "import sys, fairseq_posattn.training.plugin; "
         "from fairseq.modules import PositionalEmbedding; "
-        "from fairseq_posattn.mends.checkpoint_models import no_larger_than\n"
+        "from fairseq_posattn.compat.checkpoint_models import no_larger_than\n"
         "with no_larger_than(1 << 20, 100): PositionalEmbedding(100, 8, 1)\n"
         "sys.exit('torch._dynamo' in sys.modules)"
     )

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from fairseq.file_io import PathManager
 
-from fairseq_posattn import mends
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn import compat
+from fairseq_posattn.common.errors import UsageError
 
-mends.apply()
+compat.apply()
 
 
 def test_a_copy_that_fails_leaves_the_old_checkpoint(tmp_path, monkeypatch):

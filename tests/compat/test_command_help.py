@@ -5,13 +5,13 @@ import sys
 
 import pytest
 
-from fairseq_posattn.plugin import register
+from fairseq_posattn.training.plugin import register
 
 register()
 
 from fairseq import options  # noqa: E402
 
-from fairseq_posattn.architectures import ARCHITECTURES  # noqa: E402
+from fairseq_posattn.training.architectures import ARCHITECTURES  # noqa: E402
 
 COMMANDS = {
     "train": options.get_training_parser,

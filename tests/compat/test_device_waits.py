@@ -12,9 +12,9 @@ from fairseq.optim import FairseqOptimizer
 from fairseq.trainer import Trainer
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from fairseq_posattn import mends
+from fairseq_posattn import compat
 
-mends.apply()
+compat.apply()
 
 
 class Asked(TorchDispatchMode):

@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from fairseq_posattn import prediction
-from fairseq_posattn.checkpoints.reading import read_checkpoint
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mends import dictionary_fingerprints
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat import dictionary_fingerprints
+from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
+from fairseq_posattn.inference import prediction
 
 from fairseq import checkpoint_utils, tasks  # isort: skip, after the plugin
 from fairseq.data import Dictionary  # isort: skip

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from fairseq_posattn.checkpoints.reading import read_checkpoint
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.plugin import register
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
+from fairseq_posattn.training.plugin import register
 
 register()
 

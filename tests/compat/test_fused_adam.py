@@ -9,10 +9,10 @@ from fairseq.optim import FP16Optimizer, MemoryEfficientFP16Optimizer
 from fairseq.optim.adam import Adam, FairseqAdam
 from omegaconf import OmegaConf
 
-from fairseq_posattn import mends
-from fairseq_posattn.mends.fused_adam import FusedAdam
+from fairseq_posattn import compat
+from fairseq_posattn.compat.fused_adam import FusedAdam
 
-mends.apply()
+compat.apply()
 
 # A large epsilon shows where it is added.
 ADAM = {"adam_betas": "(0.9, 0.98)", "adam_eps": 0.1, "weight_decay": 0.1, "lr": [0.05]}

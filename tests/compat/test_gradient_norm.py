@@ -7,9 +7,9 @@ import pytest
 import torch
 from fairseq import utils
 
-from fairseq_posattn import mends
+from fairseq_posattn import compat
 
-mends.apply()
+compat.apply()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])

@@ -7,9 +7,9 @@ from fairseq.optim.fp16_optimizer import _FP16OptimizerMixin
 from omegaconf import OmegaConf
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from fairseq_posattn import mends
+from fairseq_posattn import compat
 
-mends.apply()
+compat.apply()
 
 SIZES = ((3, 2), (5,), (2, 2, 2), (1,))
 MENDED = ("_sync_fp16_grads_to_fp32", "_sync_fp32_params_to_fp16", "zero_grad")

@@ -8,12 +8,13 @@ from fairseq.hub_utils import GeneratorHubInterface
 from fairseq.models.transformer import TransformerModel
 from fairseq.tasks.translation import TranslationTask
 
-from fairseq_posattn import mends, translation
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation import manifest
-from fairseq_posattn.preparation.manifest import Manifest
+from fairseq_posattn import compat
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.inference import translation
+from fairseq_posattn.text import manifest
+from fairseq_posattn.text.manifest import Manifest
 
-mends.apply()
+compat.apply()
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "translation"
 TEXTS = ["  AB,c ", "d, E"]
 

@@ -4,9 +4,9 @@ import numpy
 import pytest
 from fairseq.data import data_utils
 
-from fairseq_posattn import mends
+from fairseq_posattn import compat
 
-mends.apply()
+compat.apply()
 
 
 @pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 20, 100])

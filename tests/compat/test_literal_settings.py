@@ -16,11 +16,11 @@ from fairseq.data.audio.raw_audio_dataset import RawAudioDataset
 from fairseq.models.wav2vec import wav2vec2
 from fairseq.optim.adam import FairseqAdam, FairseqAdamConfig
 
-from fairseq_posattn import mends
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mends.literal_settings import read_literal
+from fairseq_posattn import compat
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat.literal_settings import read_literal
 
-mends.apply()
+compat.apply()
 
 FAIRSEQ = Path(fairseq.__file__).parent
 
@@ -175,7 +175,7 @@ def test_every_module_that_evaluates_is_covered():
     assert len(places) >= 18, "fairseq's source was not found"
     for path in places:
         module = importlib.import_module(module_of(path))
-        mends.apply()
+        compat.apply()
         assert module.eval is read_literal, path
 
 

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 
 import pytest
 
-from fairseq_posattn import mends
+from fairseq_posattn import compat
 
-mends.apply()
+compat.apply()
 
-from fairseq_posattn.mends import log_format  # noqa: E402
-from fairseq_posattn.mends.quiet import quietly  # noqa: E402
+from fairseq_posattn.compat import log_format  # noqa: E402
+from fairseq_posattn.compat.quiet import quietly  # noqa: E402
 
 
 @contextmanager

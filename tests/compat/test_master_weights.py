@@ -7,10 +7,10 @@ import torch
 from fairseq.optim import AMPOptimizer, FP16Optimizer, MemoryEfficientFP16Optimizer
 from omegaconf import OmegaConf
 
-from fairseq_posattn import mends
-from fairseq_posattn.mends import master_weights
+from fairseq_posattn import compat
+from fairseq_posattn.compat import master_weights
 
-mends.apply()
+compat.apply()
 
 
 def settings(**common):

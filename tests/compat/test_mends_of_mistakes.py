@@ -9,7 +9,7 @@ import hydra
 import hydra._internal.utils
 import pytest
 
-from fairseq_posattn.plugin import register
+from fairseq_posattn.training.plugin import register
 
 register()
 
@@ -22,8 +22,8 @@ from fairseq.search import DiverseBeamSearch  # noqa: E402
 from hydra.core.config_store import ConfigStore  # noqa: E402
 from hydra.core.utils import JobReturn, JobStatus  # noqa: E402
 
-from fairseq_posattn.errors import UsageError  # noqa: E402
-from fairseq_posattn.mends import (  # noqa: E402
+from fairseq_posattn.common.errors import UsageError  # noqa: E402
+from fairseq_posattn.compat import (
     empty_save_dir,
     stale_warnings,
     unlike_checkpoints,

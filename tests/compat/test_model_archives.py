@@ -10,11 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from fairseq import file_utils
 
-from fairseq_posattn import mends
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mends import model_archives
+from fairseq_posattn import compat
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat import model_archives
 
-mends.apply()
+compat.apply()
 
 
 def archive(path, members, mode="w:gz"):

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from fairseq_posattn.plugin import register
+from fairseq_posattn.training.plugin import register
 
 register()
 
@@ -17,10 +17,10 @@ from fairseq.data import Dictionary  # noqa: E402
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: E402
 from omegaconf import OmegaConf  # noqa: E402
 
-from fairseq_posattn import mends  # noqa: E402
-from fairseq_posattn.mends.older_options import file_to_train_on  # noqa: E402
+from fairseq_posattn import compat  # noqa: E402
+from fairseq_posattn.compat.older_options import file_to_train_on  # noqa: E402
 
-mends.apply()
+compat.apply()
 
 # It has attention_dropout 0.1 and dropout 0.3; the model without a preset has 0 and 0.1.
 ARCH = "dman_iwslt_de_en"

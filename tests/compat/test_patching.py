@@ -2,17 +2,17 @@
 
 from pathlib import Path
 
-from fairseq_posattn import mends
-from fairseq_posattn.mends import patching
+from fairseq_posattn import compat
+from fairseq_posattn.compat import patching
 
 HELPERS = {"__init__", "command_loops", "patching", "quiet"}
 
 
 def test_every_file_is_in_the_list_and_mends_something():
-    files = {path.stem for path in Path(mends.__file__).parent.glob("*.py")}
-    assert sorted(mends.NAMES) == sorted(files - HELPERS)
+    files = {path.stem for path in Path(compat.__file__).parent.glob("*.py")}
+    assert sorted(compat.NAMES) == sorted(files - HELPERS)
     assert [
-        name for name in mends.NAMES if not patching._steps.get(f"{mends.__name__}.{name}")
+        name for name in compat.NAMES if not patching._steps.get(f"{compat.__name__}.{name}")
     ] == []
 
 

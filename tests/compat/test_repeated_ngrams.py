@@ -4,9 +4,9 @@ import pytest
 import torch
 from fairseq.ngram_repeat_block import NGramRepeatBlock
 
-from fairseq_posattn import mends
+from fairseq_posattn import compat
 
-mends.apply()
+compat.apply()
 
 EOS, PAD, VOCABULARY = 2, 1, 9
 

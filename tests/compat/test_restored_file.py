@@ -3,9 +3,9 @@ from types import SimpleNamespace
 import pytest
 from fairseq import checkpoint_utils
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mends.restored_file import _refuse_missing
-from fairseq_posattn.plugin import register
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat.restored_file import _refuse_missing
+from fairseq_posattn.training.plugin import register
 
 register()
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from fairseq_posattn import plugin
+from fairseq_posattn.training import plugin
 
 plugin.register()
 
-from fairseq_posattn.errors import UsageError  # noqa: E402
-from fairseq_posattn.mends.save_dir_lock import lock  # noqa: E402
+from fairseq_posattn.common.errors import UsageError  # noqa: E402
+from fairseq_posattn.compat.save_dir_lock import lock  # noqa: E402
 
 
 def test_what_a_link_in_the_folder_leads_to_is_not_written_over(tmp_path):

@@ -4,12 +4,12 @@ import pytest
 from fairseq import models, options, tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.plugin import register
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.training.plugin import register
 
 register()
 
-from fairseq_posattn.models import PosAttnClassifier  # noqa: E402
+from fairseq_posattn.training.models import PosAttnClassifier  # noqa: E402
 
 
 @pytest.fixture

@@ -3,8 +3,8 @@ import inspect
 import pytest
 from fairseq.models.transformer_lm import TransformerLanguageModelConfig
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.plugin import register
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.training.plugin import register
 
 register()
 

@@ -8,11 +8,11 @@ import torch
 from fairseq import utils
 from fairseq.data import Dictionary, encoders
 
-from fairseq_posattn import mends
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mends import text_files
+from fairseq_posattn import compat
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat import text_files
 
-mends.apply()
+compat.apply()
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.plugin import register
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.training.plugin import register
 
 register()
 

@@ -1,9 +1,9 @@
 import pytest
 from fairseq.data import data_utils
 
-from fairseq_posattn import mends
+from fairseq_posattn import compat
 
-mends.apply()
+compat.apply()
 
 
 def test_fairseq_runs_berts_words_together():

@@ -50,7 +50,7 @@ def run(command, arguments, log, **options):
 
 def leave_out(mend):
     """For ``before``: fairseq as it is without one of the plugin's mends, given by name."""
-    sys.modules[f"fairseq_posattn.mends.{mend}"] = ModuleType(mend)
+    sys.modules[f"fairseq_posattn.compat.{mend}"] = ModuleType(mend)
 
 
 def _run(command, arguments, log, stdin, die_at, before):

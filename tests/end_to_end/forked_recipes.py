@@ -15,8 +15,8 @@ from pathlib import Path
 import forked_commands
 import pytest
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.recipes.command import main
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.recipes.commands.recipe import main
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -34,7 +34,7 @@ sys.exit(exit_code)
 # Of what recipes give to Python, that which imports fairseq.
 PYTHON = """#!/bin/sh
 case "$2 $3" in
-    *.tiny_datasets\\ * | "fairseq_posattn.command_line average" | *.command_line\\ analysis)
+    *.tiny_datasets\\ * | "fairseq_posattn.cli average" | *.command_line\\ analysis)
         exec '{bin}/forked-python' "$@" ;;
     *) exec '{python}' "$@" ;;
 esac

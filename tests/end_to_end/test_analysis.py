@@ -1,4 +1,4 @@
-"""``python -m fairseq_posattn.analysis`` on a checkpoint with all the mechanisms it looks into."""
+"""``posattn analysis`` on a checkpoint with all the mechanisms it looks into."""
 
 import io
 import json
@@ -9,10 +9,10 @@ import forked_commands
 import pytest
 import torch
 
-from fairseq_posattn.analysis_command import main
-from fairseq_posattn.checkpoints.reading import read_checkpoint
+from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
+from fairseq_posattn.inspection.commands.analysis import main
 
-MODULE = ["-m", "fairseq_posattn.analysis"]
+MODULE = ["-m", "fairseq_posattn.inspection"]
 
 
 @pytest.fixture(scope="module")

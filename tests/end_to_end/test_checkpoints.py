@@ -11,10 +11,10 @@ import pytest
 import torch
 from fairseq import checkpoint_utils, hub_utils
 
-from fairseq_posattn import averaging
-from fairseq_posattn.checkpoints.reading import read_checkpoint
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.plugin import register
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
+from fairseq_posattn.inference import averaging
+from fairseq_posattn.training.plugin import register
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import shlex
 import pytest
 from fairseq.checkpoint_utils import load_checkpoint_to_cpu
 
-from fairseq_posattn.training_log import TrainingLog
+from fairseq_posattn.training.training_log import TrainingLog
 
 COMPARE = "classifiers/compare"
 DATASETS = ("trec", "cr", "snli", "sick", "amazon_electronics")  # one of each kind

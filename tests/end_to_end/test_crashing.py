@@ -7,7 +7,7 @@ from fairseq.tasks.translation import TranslationTask
 from fairseq.trainer import Trainer
 from kill_and_resume import Training, finish
 
-from fairseq_posattn.checkpoints.reading import read_checkpoint
+from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
 
 SELDOM = ("--save-interval-updates", "100")
 

@@ -19,7 +19,7 @@ import forked_commands
 import pytest
 import torch
 
-from fairseq_posattn.checkpoints.reading import read_checkpoint
+from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
 from fairseq_posattn.recipes.torchrun import WORKER
 
 DISTRIBUTED = Path(__file__).parents[2] / "examples" / "distributed"

@@ -4,7 +4,7 @@ import forked_commands
 import pytest
 import torch
 
-from fairseq_posattn.checkpoints.reading import read_checkpoint
+from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
 
 CONFIG = """
 common: {{user_dir: {user_dir}, cpu: true, seed: 1, no_progress_bar: true}}

@@ -10,8 +10,8 @@ from pathlib import Path
 import forked_commands
 import pytest
 
-from fairseq_posattn import prediction
-from fairseq_posattn.checkpoints.reading import read_checkpoint
+from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
+from fairseq_posattn.inference import prediction
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 MAKE = runpy.run_path(str(FIXTURES / "make_checkpoints.py"), run_name="make_checkpoints")

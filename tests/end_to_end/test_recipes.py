@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from forked_recipes import EXAMPLES
 
-from fairseq_posattn import picture
+from fairseq_posattn.common import figures
 from fairseq_posattn.recipes.papers import RECIPES
-from fairseq_posattn.training_log import TrainingLog
+from fairseq_posattn.training.training_log import TrainingLog
 
 SETUP1 = "mtsa/table6_setup1"
 
@@ -84,7 +84,7 @@ def test_two_rows_at_a_time_and_none_of_them_again(recipe_run, numbers, tmp_path
     drawn = tmp_path / "table6_setup1-curves.png"
     assert f"learning curves are drawn in {drawn}\n" in first
     drawn.unlink()
-    monkeypatch.setattr(picture, "find_spec", lambda name: None)
+    monkeypatch.setattr(figures, "find_spec", lambda name: None)
     second = recipe_run(*arguments)
     assert "nothing is drawn: pictures need matplotlib: pip install" in second
     assert not drawn.exists()
@@ -235,7 +235,7 @@ def stubborn(recipe_run, numbers, tmp_path):
     launcher.write_text(STUBBORN.format(folder=tmp_path))
     launcher.chmod(0o755)
     process = subprocess.Popen(
-        [sys.executable, "-m", "fairseq_posattn.command_line", "recipe", SETUP1, "--tiny"]
+        [sys.executable, "-m", "fairseq_posattn.cli", "recipe", SETUP1, "--tiny"]
         + ["--data", numbers, "--out", tmp_path, "--seed", "2", "--launcher", launcher],
         env={**os.environ, "PYTHONPATH": str(EXAMPLES.parent)},
         stderr=subprocess.PIPE,

@@ -14,21 +14,21 @@ import pytest
 import torch
 from fairseq.data import Dictionary, indexed_dataset
 
-from fairseq_posattn import prediction
-from fairseq_posattn.analysis_command import main as analyse
-from fairseq_posattn.checkpoints.reading import read_checkpoint
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.prediction_command import main as predict
-from fairseq_posattn.ranking_command import main as rank
-from fairseq_posattn.scoring.__main__ import main as score
-from fairseq_posattn.scoring.props import (
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
+from fairseq_posattn.inference import prediction
+from fairseq_posattn.inference.commands.predict import main as predict
+from fairseq_posattn.inference.commands.rank import main as rank
+from fairseq_posattn.inspection.commands.analysis import main as analyse
+from fairseq_posattn.scoring.commands.score import main as score
+from fairseq_posattn.scoring.roles import compare
+from fairseq_posattn.text.props import (
     Proposition,
     Sentence,
     pieces_of_tags,
     read_props,
     write_props,
 )
-from fairseq_posattn.scoring.roles import compare
 
 TINY = [
     *("--encoder-embed-dim", "16", "--encoder-ffn-embed-dim", "16", "--encoder-layers", "1"),

@@ -13,10 +13,10 @@ import forked_commands
 import pytest
 from scipy import stats
 
-from fairseq_posattn import prediction
-from fairseq_posattn.checkpoints.reading import read_checkpoint
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.trained_model import TrainedModel
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
+from fairseq_posattn.inference import prediction
+from fairseq_posattn.inference.trained_model import TrainedModel
 
 PREDICT = Path(__file__).parents[2] / "scripts" / "predict.py"
 

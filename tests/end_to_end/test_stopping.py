@@ -14,8 +14,8 @@ import pytest
 from fairseq.trainer import Trainer
 from kill_and_resume import Training, differences, end_of, ends_of, finish
 
-from fairseq_posattn.checkpoints.reading import read_checkpoint
-from fairseq_posattn.mends import save_dir_lock
+from fairseq_posattn.compat import save_dir_lock
+from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
 
 # For three minutes at the most, should a test fail to end it.
 ENDLESS = ("--stop-time-hours", "0.05", "--log-interval", "1", "--save-interval-updates", "0")

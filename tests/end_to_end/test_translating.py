@@ -14,9 +14,9 @@ import forked_commands
 import pytest
 
 import fairseq_posattn
-from fairseq_posattn import summarization_command, translation_command
-from fairseq_posattn.preparation.__main__ import prepare
-from fairseq_posattn.preparation.text.subwords import BytePairEncoder
+from fairseq_posattn.inference.commands import summarize, translate
+from fairseq_posattn.preparation.commands.prepare import prepare
+from fairseq_posattn.text.subwords import BytePairEncoder
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 SUBJECTS = {"Ein Mann": "A man", "Eine Frau": "A woman", "Das Kind": "The child", "Er": "He"}
@@ -77,7 +77,7 @@ def by_translate(folder, capsys, *options, paths=("checkpoint_last.pt",)):
     """The same, of posattn translate, and the texts."""
     models = [folder / "moved" / path for path in paths]
     words = [*models, "--cpu", "--json", *DECODING, *options]
-    assert translation_command.main(list(map(str, words))) == 0
+    assert translate.main(list(map(str, words))) == 0
     output = capsys.readouterr()
     assert "warning" not in output.err
     found = [one for line in output.out.splitlines() for one in json.loads(line)["hypotheses"]]
@@ -111,9 +111,9 @@ def test_raw_text_is_translated_as_the_prepared_test_set(folder, generated, tmp_
     words = [moved / "checkpoint_last.pt", "--input", folder / "raw/test_2016_flickr.de", "--cpu"]
     words += [*DECODING, "--buffer-size", "10"]
     try:
-        assert translation_command.main(list(map(str, words))) == 0
+        assert translate.main(list(map(str, words))) == 0
         plain = capsys.readouterr()
-        assert translation_command.main(list(map(str, [*words, "--json"]))) == 0
+        assert translate.main(list(map(str, [*words, "--json"]))) == 0
     finally:
         (folder / "gone").rename(folder / "data")
     assert "warning" not in plain.err
@@ -255,7 +255,7 @@ def test_raw_text_is_summarised_as_the_prepared_test_set(summarised, user_dir, c
     rows = [line[2:].split("\t") for line in log.read_text().splitlines() if line[:2] == "D-"]
     expected = [text for _, _, text in sorted(rows, key=lambda row: int(row[0]))]
     words = ["--input", summarised / "raw/test.src.txt", "--cpu", "--max-len-b", "12"]
-    assert summarization_command.main(list(map(str, [path, *words]))) == 0
+    assert summarize.main(list(map(str, [path, *words]))) == 0
     output = capsys.readouterr()
     assert output.out.splitlines() == expected
     assert len(set(expected)) > 3

@@ -10,9 +10,9 @@ import torch
 from forked_recipes import run_python
 
 import fairseq_posattn
-from fairseq_posattn.mends.checkpoint_reading import read_checkpoint
-from fairseq_posattn.plugin import register
-from fairseq_posattn.recipes.command import ask, find
+from fairseq_posattn.compat.checkpoint_reading import read_checkpoint
+from fairseq_posattn.recipes.commands.recipe import ask, find
+from fairseq_posattn.training.plugin import register
 
 register()
 
@@ -133,7 +133,7 @@ def test_posattn_trains_by_a_file_as_hydra_does_without_its_warnings(sentences, 
     logs = {way: tmp_path / f"{way}.log" for way in ("posattn", "hydra")}
     saved = {way: f"checkpoint.save_dir={tmp_path / way}" for way in logs}
 
-    words = ["-m", "fairseq_posattn.command_line", "hydra-train", str(EXAMPLES / "mpsan/sst5.yaml")]
+    words = ["-m", "fairseq_posattn.cli", "hydra-train", str(EXAMPLES / "mpsan/sst5.yaml")]
     arguments = ([*words, *settings, saved["posattn"]], str(logs["posattn"]))
     process = forked_commands.FORKSERVER.Process(target=run_python, args=arguments)
     process.start()

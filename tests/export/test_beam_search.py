@@ -10,8 +10,8 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 import fairseq_posattn.hugging_face  # noqa: F401, registers
-from fairseq_posattn import translation
 from fairseq_posattn.export.checkpoint import export
+from fairseq_posattn.inference import translation
 
 pytestmark = pytest.mark.slow  # each searches twice for as many sentences
 SENTENCES, LONGEST = 1000, 10

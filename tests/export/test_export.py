@@ -9,8 +9,8 @@ from classifier_builder import sentences
 from transformers import AutoModelForSeq2SeqLM, AutoModelForSequenceClassification
 
 import fairseq_posattn.hugging_face  # noqa: F401, registers
-from fairseq_posattn.architectures import ARCHITECTURES
 from fairseq_posattn.export.checkpoint import export
+from fairseq_posattn.training.architectures import ARCHITECTURES
 
 PAD, EOS = 1, 2
 HEAD = "sentence_classification_head"

@@ -12,8 +12,8 @@ from types import SimpleNamespace
 import pytest
 from test_export import TINY_CLASSIFIER, TINY_TRANSFORMER
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.export import command
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.export.commands import export as command
 
 
 def run(*arguments):
@@ -76,7 +76,7 @@ def test_what_cannot_be_exported_is_one_line_and_leaves_nothing(flags, translato
 
 def test_models_of_older_tasks_are_not_exported(tmp_path):
     from fairseq_posattn.export.checkpoint import _seq2seq
-    from fairseq_posattn.trained_model import TrainedModel
+    from fairseq_posattn.inference.trained_model import TrainedModel
 
     older = SimpleNamespace(cfg=None, args=SimpleNamespace(_name="multilingual_translation"))
     with pytest.raises(UsageError, match="m.pt: .* --task multilingual_translation, and only"):
@@ -86,12 +86,12 @@ def test_models_of_older_tasks_are_not_exported(tmp_path):
 @pytest.mark.slow
 def test_other_scores_are_not_exported(translator, tmp_path, monkeypatch):
     from fairseq_posattn.export import checkpoint
-    from fairseq_posattn.hugging_face import seq2seq
+    from fairseq_posattn.hugging_face import encoder_decoder
     from fairseq_posattn.hugging_face.configuration import nested
 
     path, _ = translator("dman_iwslt_de_en", *TINY_TRANSFORMER)
     monkeypatch.setattr(
-        seq2seq, "nested", lambda options: nested(options | {"no_scale_embedding": True})
+        encoder_decoder, "nested", lambda options: nested(options | {"no_scale_embedding": True})
     )
     with pytest.raises(UsageError, match="exported, it gives other scores, by up to"):
         checkpoint.export(path, tmp_path / "out")

@@ -9,10 +9,10 @@ from test_export import TINY_TRANSFORMER
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 import fairseq_posattn.hugging_face  # noqa: F401, registers
-from fairseq_posattn import prediction, translation
 from fairseq_posattn.export.checkpoint import export
-from fairseq_posattn.preparation import manifest
-from fairseq_posattn.preparation.manifest import Manifest
+from fairseq_posattn.inference import prediction, translation
+from fairseq_posattn.text import manifest
+from fairseq_posattn.text.manifest import Manifest
 
 pytestmark = pytest.mark.slow  # each builds a model and exports it
 FIXTURE = Path(__file__).parents[1] / "fixtures/translation"

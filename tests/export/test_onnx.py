@@ -8,7 +8,7 @@ import torch
 from classifier_builder import sentences
 from test_export import CLASSIFIERS, OF_CLASSIFIER, TINY_CLASSIFIER, TINY_TRANSFORMER, unlike
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.export import onnx
 from fairseq_posattn.export.checkpoint import export
 

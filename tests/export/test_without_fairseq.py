@@ -22,7 +22,7 @@ class Absent:
 
 sys.meta_path.insert(0, Absent())
 import fairseq_posattn.hugging_face
-assert "fairseq_posattn.models" not in sys.modules
+assert "fairseq_posattn.training.models" not in sys.modules
 import torch
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
 
@@ -105,7 +105,7 @@ def test_a_classifier(tmp_path):
 
 @pytest.mark.slow
 def test_a_translator(tmp_path):
-    from fairseq_posattn import translation
+    from fairseq_posattn.inference import translation
 
     fixture = FIXTURES / "translation"
     texts = ["a b c", "d", "h g f e d c", "a a a"]

@@ -83,7 +83,7 @@ TRANSLATION = {
         "average_checkpoints.py", "--inputs", "{path}", "{path}", "--output", "{folder}/mean.pt"
     ),
     "analysis": script(
-        *("fairseq_posattn.analysis", "locality", "{path}", "--data", "{data}", "--split", "test")
+        *("fairseq_posattn.inspection", "locality", "{path}", "--data", "{data}", "--split", "test")
     ),
     "from_pretrained": from_pretrained,
 }
@@ -113,9 +113,9 @@ def try_all(entry, files, data, folder):
 
 
 def _try_all(entry, files, path, data, folder, results):
-    from fairseq_posattn import prediction  # noqa: F401, registers
-    from fairseq_posattn.checkpoints import reading
-    from fairseq_posattn.mends import checkpoint_reading
+    from fairseq_posattn.compat import checkpoint_reading
+    from fairseq_posattn.compat.checkpoints import reading
+    from fairseq_posattn.inference import prediction  # noqa: F401, registers
 
     read = reading.read_checkpoint
     waiting = list(files)

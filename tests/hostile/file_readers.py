@@ -35,7 +35,7 @@ SOURCE = ["--source", "{data}/published", "--dest", "{folder}/prepared"]
 
 
 def posattn(*arguments):
-    return script("fairseq_posattn.command_line", *arguments)
+    return script("fairseq_posattn.cli", *arguments)
 
 
 def interactive(*arguments):
@@ -248,7 +248,7 @@ def _try_all(kind, reader, folder, results):
     import fairseq_cli.interactive  # noqa: F401, before it is mended, as by its command
     from fairseq import checkpoint_utils, tasks
 
-    from fairseq_posattn import prediction  # noqa: F401, registers
+    from fairseq_posattn.inference import prediction  # noqa: F401, registers
 
     os.chdir(folder)
     world, (place, call) = folder / "world", READERS[kind][reader]

@@ -12,14 +12,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from fairseq_posattn import prediction, prediction_command
-from fairseq_posattn.checkpoints.reading import read_checkpoint
-from fairseq_posattn.data.unknown_words import word_numbers
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.prediction import NOTHING
-from fairseq_posattn.preparation import manifest
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
+from fairseq_posattn.compat.unknown_tokens import word_numbers
+from fairseq_posattn.inference import prediction
+from fairseq_posattn.inference.commands import predict
+from fairseq_posattn.inference.prediction import NOTHING
+from fairseq_posattn.text import manifest
 
-FIXTURE = Path(__file__).parent / "fixtures" / "classification"
+FIXTURE = Path(__file__).parents[1] / "fixtures" / "classification"
 CHECKPOINT = FIXTURE / "checkpoint.pt"
 
 
@@ -43,7 +44,7 @@ def predictor():
 
 def command(*arguments, checkpoint=CHECKPOINT, data=FIXTURE / "data"):
     words = [str(checkpoint), "--data", str(data), "--cpu", *arguments]
-    return prediction_command.main(list(map(str, words)), prog="predict")
+    return predict.main(list(map(str, words)), prog="predict")
 
 
 # --- Lines ---------------------------------------------------------------------------------------
@@ -99,11 +100,11 @@ def test_lines_arrive_in_groups_of_what_is_there(descriptor, tmp_path):
     if descriptor == "file":
         (tmp_path / "text").write_bytes(b"1\n2\n3\n4\n5")
         with open(tmp_path / "text", "rb") as file:
-            groups = list(prediction_command.arriving_lines(file.fileno(), most=2, name="text"))
+            groups = list(predict.arriving_lines(file.fileno(), most=2, name="text"))
         assert groups == [[b"1", b"2"], [b"3", b"4"], [b"5"]]
         return
     reading, writing = os.pipe()
-    groups = prediction_command.arriving_lines(reading, most=10, name="text")
+    groups = predict.arriving_lines(reading, most=10, name="text")
     os.write(writing, b"1\n2\n3")  # the third line is not whole
     assert next(groups) == [b"1", b"2"]
     os.write(writing, b"3\n")
@@ -117,7 +118,7 @@ def test_lines_arrive_in_groups_of_what_is_there(descriptor, tmp_path):
 @pytest.mark.slow
 def test_a_typed_line_is_answered_at_once():
     """Also where it comes through a pipe, with more to come."""
-    words = [sys.executable, "-m", "fairseq_posattn.command_line", "predict", str(CHECKPOINT)]
+    words = [sys.executable, "-m", "fairseq_posattn.cli", "predict", str(CHECKPOINT)]
     words += ["--data", str(FIXTURE / "data"), "--cpu"]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         for line, blank in ((b"a b\n", False), (b"\n", True), (b"d e\n", False)):
@@ -283,7 +284,7 @@ def test_labels_of_another_number(labels, data):
 
 @pytest.mark.slow
 def test_answers_that_cannot_be_written_are_one_line():
-    words = [sys.executable, "-m", "fairseq_posattn.command_line", "predict", str(CHECKPOINT)]
+    words = [sys.executable, "-m", "fairseq_posattn.cli", "predict", str(CHECKPOINT)]
     words += ["--data", str(FIXTURE / "data"), "--cpu", "--input", str(FIXTURE / "sentences.txt")]
     with open("/dev/full", "w") as full:
         ended = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True)

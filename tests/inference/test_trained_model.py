@@ -4,13 +4,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from fairseq_posattn.checkpoints.reading import read_checkpoint
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation import manifest
-from fairseq_posattn.preparation.manifest import Manifest
-from fairseq_posattn.trained_model import load
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
+from fairseq_posattn.inference.trained_model import load
+from fairseq_posattn.text import manifest
+from fairseq_posattn.text.manifest import Manifest
 
-FIXTURE = Path(__file__).parent / "fixtures" / "translation"
+FIXTURE = Path(__file__).parents[1] / "fixtures" / "translation"
 
 
 def test_no_such_checkpoint(tmp_path):

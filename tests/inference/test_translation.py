@@ -20,17 +20,18 @@ from fairseq.data import data_utils
 from fairseq.dataclass.configs import GenerationConfig
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
-from fairseq_posattn import prediction, summarization_command, translation, translation_command
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.layers.int8 import round_maps
-from fairseq_posattn.preparation import manifest
-from fairseq_posattn.preparation.manifest import Manifest
-from fairseq_posattn.trained_model import TrainedModel
-from fairseq_posattn.trained_model import load as load_checkpoint
-from fairseq_posattn.translation import lines
-from fairseq_posattn.translation import translator as translator_module
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.inference import prediction, translation
+from fairseq_posattn.inference.commands import summarize, translate
+from fairseq_posattn.inference.trained_model import TrainedModel
+from fairseq_posattn.inference.trained_model import load as load_checkpoint
+from fairseq_posattn.inference.translation import lines
+from fairseq_posattn.inference.translation import translator as translator_module
+from fairseq_posattn.model.int8_linear import round_maps
+from fairseq_posattn.text import manifest
+from fairseq_posattn.text.manifest import Manifest
 
-FIXTURE = Path(__file__).parent / "fixtures" / "translation"
+FIXTURE = Path(__file__).parents[1] / "fixtures" / "translation"
 CHECKPOINT = FIXTURE / "checkpoint.pt"
 CLASSIFIER = FIXTURE.parent / "classification"
 EXPECTED = (FIXTURE / "translations.txt").read_text().splitlines()
@@ -55,7 +56,7 @@ def source(translator):
 
 def command(*arguments, checkpoint=CHECKPOINT, data=FIXTURE / "data"):
     words = [str(checkpoint), "--data", str(data), "--cpu", *arguments]
-    return translation_command.main(list(map(str, words)), prog="posattn translate")
+    return translate.main(list(map(str, words)), prog="posattn translate")
 
 
 def written(tmp_path, content):
@@ -204,7 +205,7 @@ def test_unknown_words_are_told(tmp_path, capsys, source):
 
 @pytest.mark.parametrize(
     "main, changed",
-    [(translation_command.main, {}), (summarization_command.main, {"no_repeat_ngram_size": 3})],
+    [(translate.main, {}), (summarize.main, {"no_repeat_ngram_size": 3})],
 )
 def test_how_is_decoded_by_default_is_fairseqs_but_for_summaries(main, changed, monkeypatch):
     asked = []
@@ -473,7 +474,7 @@ def test_models_of_other_dictionaries_do_not_go_together(monkeypatch):
 
 
 def test_colons_part_the_models_of_an_ensemble(tmp_path):
-    split = translation_command.split_checkpoints
+    split = translate.split_checkpoints
     assert split("a.pt:b.pt") == ["a.pt", "b.pt"]
     (tmp_path / "a:b.pt").write_bytes(b"")
     assert split(str(tmp_path / "a:b.pt")) == [str(tmp_path / "a:b.pt")]

@@ -7,9 +7,9 @@ import pytest
 import torch
 from fairseq.data import Dictionary
 
-from fairseq_posattn.analysis.sublayers import attention_sublayers
-from fairseq_posattn.models import PosAttnTransformer
-from fairseq_posattn.plugin import register
+from fairseq_posattn.inspection.sublayers import attention_sublayers
+from fairseq_posattn.training.models import PosAttnTransformer
+from fairseq_posattn.training.plugin import register
 
 register()
 

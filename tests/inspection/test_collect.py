@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from fairseq_posattn.analysis import collect
-from fairseq_posattn.analysis.collect import batches_of_one_length, measure_batch
+from fairseq_posattn.inspection import collect
+from fairseq_posattn.inspection.collect import batches_of_one_length, measure_batch
 
 
 def weights_of(call):

@@ -7,8 +7,8 @@ import sys
 import torch
 from torch import nn
 
-from fairseq_posattn.analysis.cost import _peak_bytes, update_megabytes
-from fairseq_posattn.models.classifier import PosAttnClassifier
+from fairseq_posattn.inspection.cost import _peak_bytes, update_megabytes
+from fairseq_posattn.training.models.classifier import PosAttnClassifier
 
 CPU = torch.device("cpu")
 MEGABYTE = 1 << 20
@@ -49,13 +49,13 @@ def test_the_profiler_is_quiet():
     """Of a program that loads PyTorch after the command has begun, as posattn does."""
     code = """
 import sys, types
-from fairseq_posattn.analysis_command import look
+from fairseq_posattn.inspection.commands.analysis import look
 def measure(args):
     import torch
     with torch.profiler.profile(profile_memory=True, acc_events=True):
         torch.ones(2)
 looks = types.SimpleNamespace(RUN={"cost": measure})
-sys.modules["fairseq_posattn.analysis"] = types.SimpleNamespace(looks=looks)
+sys.modules["fairseq_posattn.inspection"] = types.SimpleNamespace(looks=looks)
 look(types.SimpleNamespace(command="cost"))
 assert "torch" in sys.modules
 """

@@ -4,10 +4,10 @@ import numpy
 import pytest
 import torch
 
-from fairseq_posattn.analysis.collect import measure_batch
-from fairseq_posattn.analysis.heatmap import attention_numbers, draw_attention
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.picture import write_picture
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.figures import write_picture
+from fairseq_posattn.inspection.collect import measure_batch
+from fairseq_posattn.inspection.heatmap import attention_numbers, draw_attention
 
 LETTERS = list("abcdefg")
 

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from fairseq_posattn.analysis.locality import (
+from fairseq_posattn.inspection.locality import (
     attention_within,
     locality,
     locality_rows,

@@ -4,8 +4,8 @@ import statistics
 import pytest
 import torch
 
-from fairseq_posattn.analysis.collect import measure_batch
-from fairseq_posattn.analysis.dynamic_mask import draw_masks, mask_numbers, median_query_terms
+from fairseq_posattn.inspection.collect import measure_batch
+from fairseq_posattn.inspection.dynamic_mask import draw_masks, mask_numbers, median_query_terms
 
 
 def sigmoid(x):

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from fairseq_posattn.analysis.rescaling_curves import curve_numbers, draw_curves
+from fairseq_posattn.inspection.rescaling_curves import curve_numbers, draw_curves
 
 
 def f(x, v):

@@ -4,7 +4,7 @@ import numpy
 import pytest
 import torch
 
-from fairseq_posattn.analysis.rescaling_matrices import draw_matrices, matrix_numbers
+from fairseq_posattn.inspection.rescaling_matrices import draw_matrices, matrix_numbers
 
 
 def set_parameters(sublayers):

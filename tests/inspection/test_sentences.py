@@ -6,14 +6,14 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from fairseq_posattn.analysis import looks
-from fairseq_posattn.analysis.sentences import (
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.inspection import looks
+from fairseq_posattn.inspection.sentences import (
     check_lengths,
     read_file,
     token_labels,
     warn_of_unknown_tokens,
 )
-from fairseq_posattn.errors import UsageError
 
 
 @pytest.fixture

@@ -4,10 +4,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from fairseq_posattn.analysis.sublayers import choose, choose_heads, sublayers_of
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.layers.multihead import MultiheadSelfAttention
-from fairseq_posattn.trained_model import TrainedModel
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.inference.trained_model import TrainedModel
+from fairseq_posattn.inspection.sublayers import choose, choose_heads, sublayers_of
+from fairseq_posattn.model.multihead import MultiheadSelfAttention
 
 
 def places(sublayers):

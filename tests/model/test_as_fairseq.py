@@ -5,10 +5,10 @@ import torch
 from fairseq import utils
 from fairseq.modules import FairseqDropout, PositionalEmbedding
 
-from fairseq_posattn.layers.activations import ACTIVATIONS
-from fairseq_posattn.layers.dropout import Dropout
-from fairseq_posattn.layers.positions import LearnedPositions, SinusoidalPositions
-from fairseq_posattn.layers.sentence_batches import pad_right
+from fairseq_posattn.model.activations import ACTIVATIONS
+from fairseq_posattn.model.dropout import Dropout
+from fairseq_posattn.model.positions import LearnedPositions, SinusoidalPositions
+from fairseq_posattn.model.sentence_batches import pad_right
 
 PAD = 1
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from reference import gradients, leaves
 
-from fairseq_posattn.layers.multi_query import MultiQueryPooling, multi_query_attention
+from fairseq_posattn.model.multi_query import MultiQueryPooling, multi_query_attention
 
 PADDING = torch.tensor(
     [

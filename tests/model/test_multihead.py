@@ -3,7 +3,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from fairseq_posattn.attention import DotProductAttention
-from fairseq_posattn.layers.multihead import MultiheadCrossAttention
+from fairseq_posattn.model.multihead import MultiheadCrossAttention
 
 
 @pytest.mark.parametrize("length", [1, 3])

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from fairseq_posattn.layers.pooling import POOLINGS
+from fairseq_posattn.model.pooling import POOLINGS
 
 HIDDEN = torch.tensor(
     [[[1.0, -2.0], [3.0, -4.0], [9.0, 9.0]], [[5.0, 6.0], [7.0, 8.0], [0.0, 1.0]]]

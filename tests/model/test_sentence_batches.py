@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.layers.sentence_batches import (
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.model.sentence_batches import (
     groups_of_like_length,
     split_documents,
     words_only,

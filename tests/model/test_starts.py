@@ -6,14 +6,14 @@ import pytest
 import torch
 from torch import nn
 
-from fairseq_posattn.plugin import register
+from fairseq_posattn.training.plugin import register
 
 register()
 
-from fairseq_posattn.layers.builder import build_decoder_layer, build_encoder_layer  # noqa: E402
-from fairseq_posattn.layers.description import LayerDescription  # noqa: E402
-from fairseq_posattn.layers.starts import STARTS  # noqa: E402
-from fairseq_posattn.models.mechanism_config import MechanismConfig  # noqa: E402
+from fairseq_posattn.model.builder import build_decoder_layer, build_encoder_layer  # noqa: E402
+from fairseq_posattn.model.description import LayerDescription  # noqa: E402
+from fairseq_posattn.model.starts import STARTS  # noqa: E402
+from fairseq_posattn.training.models.mechanism_config import MechanismConfig  # noqa: E402
 
 C, FFN = 96, 160
 

@@ -1,6 +1,6 @@
 import pytest
 
-from fairseq_posattn.layers.sublayer_list import parse_sublayers
+from fairseq_posattn.model.sublayer_list import parse_sublayers
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch.profiler import ProfilerActivity, profile
 
-from fairseq_posattn.layers.word_scores import WordScores
+from fairseq_posattn.model.word_scores import WordScores
 
 
 def tied():

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from fairseq_posattn.preparation.pipeline import binarise
+from fairseq_posattn.preparation import binarise
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import shlex
 
 import fairseq_posattn
-from fairseq_posattn.plugin import register
+from fairseq_posattn.training.plugin import register
 
 
 def printed_training(printed):

@@ -7,8 +7,8 @@ import os
 import pytest
 from packing import gzipped, tarred, zipped
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.pipeline.archives import check_archive, open_archive
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.preparation.archives import check_archive, open_archive
 
 FILES = {"data/de/text": b"eins\nzwei\n", "data/en/text": b"one\ntwo\n", "data/README": b"read\n"}
 PACKED = {

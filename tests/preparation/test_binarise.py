@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.pipeline import binarise
-from fairseq_posattn.preparation.pipeline.binarise import binarise_pairs, check_rows, preprocess
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.preparation import binarise
+from fairseq_posattn.preparation.binarise import binarise_pairs, check_rows, preprocess
 
 
 @pytest.fixture

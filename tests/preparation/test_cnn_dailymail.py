@@ -5,10 +5,10 @@ import summaries
 from archive_files import write_archive, write_folder
 from serving import Server
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.corpora import cnn_dailymail
 from fairseq_posattn.preparation.corpora.cnn_dailymail import find_files, write_text
-from fairseq_posattn.preparation.pipeline.download import Source
+from fairseq_posattn.preparation.download import Source
 
 SPLITS = ("train", "valid", "test")
 

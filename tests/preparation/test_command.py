@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation import corpora
 from fairseq_posattn.preparation.command import Kind, run
 

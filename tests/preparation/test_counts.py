@@ -1,6 +1,6 @@
 """Counts beside the published ones."""
 
-from fairseq_posattn.preparation.pipeline.counts import count_lines, report_counts
+from fairseq_posattn.preparation.counts import count_lines, report_counts
 
 COUNTS = {"train": 160_239, "valid": 7_000, "extra": 5}
 PUBLISHED = {"train": 160_239, "valid": 7_283}

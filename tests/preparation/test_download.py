@@ -11,11 +11,11 @@ import pytest
 from packing import gzipped, tarred, zipped
 from serving import EVER, Server
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.pipeline import download as downloads
-from fairseq_posattn.preparation.pipeline import http
-from fairseq_posattn.preparation.pipeline.download import Source, fetch
-from fairseq_posattn.preparation.pipeline.progress import Progress
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.progress import Progress
+from fairseq_posattn.preparation import download as downloads
+from fairseq_posattn.preparation import http
+from fairseq_posattn.preparation.download import Source, fetch
 
 # Random, so that it stays long when it is compressed.
 TEXT = random.Random(1).randbytes(30_000)

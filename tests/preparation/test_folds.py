@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from fairseq_posattn.preparation.pipeline import folds
+from fairseq_posattn.preparation import folds
 
 LABELS = ["a"] * 61 + ["b"] * 37 + ["c"] * 5
 

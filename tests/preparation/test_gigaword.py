@@ -5,7 +5,7 @@ import summaries
 from archive_files import write_archive, write_folder
 from packing import gzipped
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.corpora.gigaword import find_files, write_text
 
 SPLITS = ("train", "valid", "test")

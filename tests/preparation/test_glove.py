@@ -7,9 +7,9 @@ import torch
 from archive_files import write_archive, write_folder
 from fairseq.utils import parse_embedding
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.pipeline.archives import open_archive
-from fairseq_posattn.preparation.text import glove
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.preparation import vectors as glove
+from fairseq_posattn.preparation.archives import open_archive
 
 VECTORS = "the 0.1 -0.2 1e-05\n, 1 2 3\n. . . 4 5 6\n\xe9t\xe9 7 8 9\n"
 

@@ -14,11 +14,11 @@ import zlib
 import pytest
 from packing import gzipped, tarred, zipped
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.preparation import unpacking
+from fairseq_posattn.preparation.archives import open_archive
 from fairseq_posattn.preparation.corpora.cnn_dailymail import stories
-from fairseq_posattn.preparation.pipeline import unpacking
-from fairseq_posattn.preparation.pipeline.archives import open_archive
-from fairseq_posattn.preparation.text.lines import read_lines
+from fairseq_posattn.text.lines import read_lines
 
 NAMES = {
     "a parent": "../text",

@@ -6,12 +6,12 @@ from argparse import Namespace
 import pytest
 from archive_files import write_folder
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.preparation.archives import open_archive
 from fairseq_posattn.preparation.corpora import CLASSIFICATION, cnn_dailymail
 from fairseq_posattn.preparation.labelled_text import write_splits
-from fairseq_posattn.preparation.pipeline.archives import open_archive
-from fairseq_posattn.preparation.text import lines as text_lines
-from fairseq_posattn.preparation.text.glove import read_vectors
+from fairseq_posattn.preparation.vectors import read_vectors
+from fairseq_posattn.text import lines as text_lines
 
 LONG = "1" * 5000
 PARSES = {"gold_label": "neutral", "sentence1_binary_parse": "( a )", "sentence2_binary_parse": "b"}
@@ -136,7 +136,7 @@ def test_a_csv_field_without_end_is_one_line(tmp_path, monkeypatch):
 
 
 def test_a_story_without_end_is_one_line(tmp_path, monkeypatch):
-    monkeypatch.setattr("fairseq_posattn.preparation.text.stories.LONGEST", 1 << 10)
+    monkeypatch.setattr("fairseq_posattn.preparation.stories.LONGEST", 1 << 10)
     path = tmp_path / "a.story"
     path.write_text("a line\n" * 1000)
     with open(path, "rb") as stream, pytest.raises(UsageError, match="a story of more than 1,024"):

@@ -5,11 +5,11 @@ import tracemalloc
 import pytest
 from archive_files import write_archive, write_folder
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.__main__ import prepare
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.preparation.archives import open_archive
+from fairseq_posattn.preparation.commands.prepare import prepare
 from fairseq_posattn.preparation.corpora import mind
-from fairseq_posattn.preparation.pipeline.archives import open_archive
-from fairseq_posattn.preparation.recommendation import _write_impressions
+from fairseq_posattn.preparation.kinds.recommendation import _write_impressions
 
 NEWS = """\
 N1\tsports\tfootball\tThe Bears don't win\tAn abstract\thttps://x\t[]\t[]

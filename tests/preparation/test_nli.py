@@ -5,9 +5,9 @@ import json
 import pytest
 from archive_files import write_archive, write_folder
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.preparation.archives import open_archive
 from fairseq_posattn.preparation.corpora import nli
-from fairseq_posattn.preparation.pipeline.archives import open_archive
 
 
 def pair(label, first, second):

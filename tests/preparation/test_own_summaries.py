@@ -8,8 +8,8 @@ from archive_files import lines
 from fairseq.data import Dictionary, data_utils
 from own_training import printed_training
 
-from fairseq_posattn.preparation import manifest
-from fairseq_posattn.preparation.__main__ import prepare
+from fairseq_posattn.preparation.commands.prepare import prepare
+from fairseq_posattn.text import manifest
 
 main = partial(prepare, "summarization")
 SIDES = ("source", "target")

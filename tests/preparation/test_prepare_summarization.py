@@ -9,11 +9,12 @@ import summaries
 from archive_files import tree, write_archive, write_folder
 from fairseq.data import Dictionary, data_utils
 
-from fairseq_posattn import plugin
-from fairseq_posattn.preparation import manifest, pairs, pieces
-from fairseq_posattn.preparation.__main__ import prepare as prepare_of_kind
+from fairseq_posattn.preparation import pairs, pieces
+from fairseq_posattn.preparation.commands.prepare import prepare as prepare_of_kind
 from fairseq_posattn.preparation.corpora import cnn_dailymail
-from fairseq_posattn.preparation.text import wordpiece as wordpieces
+from fairseq_posattn.text import manifest
+from fairseq_posattn.text import wordpiece as wordpieces
+from fairseq_posattn.training import plugin
 
 plugin.register()  # its mends
 pytestmark = pytest.mark.slow

@@ -12,8 +12,8 @@ import pytest
 from archive_files import tree
 from packing import tarred
 
-from fairseq_posattn.preparation.pipeline.stages import Stages
-from fairseq_posattn.preparation.translation import learn_and_apply_bpe
+from fairseq_posattn.preparation.kinds.translation import learn_and_apply_bpe
+from fairseq_posattn.preparation.stages import Stages
 
 pytestmark = pytest.mark.slow
 

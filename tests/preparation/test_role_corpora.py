@@ -6,11 +6,11 @@ import shutil
 import pytest
 from archive_files import write_folder
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.__main__ import prepare
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.preparation.archives import open_archive
+from fairseq_posattn.preparation.commands.prepare import prepare
 from fairseq_posattn.preparation.corpora import conll05, ewt
-from fairseq_posattn.preparation.pipeline.archives import open_archive
-from fairseq_posattn.preparation.role_sentences import readable
+from fairseq_posattn.text.role_sentences import readable
 
 CONLLU = """\
 # newdoc id = answers-one

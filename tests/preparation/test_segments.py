@@ -4,8 +4,8 @@ import io
 
 import pytest
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.text.segments import read_segments
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.preparation.segments import read_segments
 
 
 def segments(text):

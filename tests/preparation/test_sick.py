@@ -3,9 +3,9 @@
 import pytest
 from archive_files import write_archive, write_folder
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.preparation.archives import open_archive
 from fairseq_posattn.preparation.corpora import sick
-from fairseq_posattn.preparation.pipeline.archives import open_archive
 
 HEADER = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment"
 FILES = {

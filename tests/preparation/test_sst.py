@@ -5,9 +5,9 @@ from collections import Counter
 import pytest
 from archive_files import write_folder
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.preparation.archives import open_archive
 from fairseq_posattn.preparation.corpora import sst
-from fairseq_posattn.preparation.pipeline.archives import open_archive
 
 GOOD = "(4 (2 It) (4 (3 really) (4 (4 works) (2 .))))"
 BAD = "(0 (2 it) (1 (1 fails) (2 .)))"

@@ -7,9 +7,9 @@ import threading
 
 import pytest
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.pipeline import locking
-from fairseq_posattn.preparation.pipeline.stages import Stages
+from fairseq_posattn.common import locking
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.preparation.stages import Stages
 
 
 def tree(folder):

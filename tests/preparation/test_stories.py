@@ -2,8 +2,8 @@ import io
 
 import pytest
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.text.stories import read_story, summary
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.preparation.stories import read_story, summary
 from fairseq_posattn.scoring.rouge import sentences
 
 STORY = """\

@@ -10,7 +10,7 @@ import pytest
 from archive_files import write_folder
 from packing import gzipped, tarred, zipped
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.corpora import iwslt14, multi30k, tatoeba, wmt14
 
 

@@ -3,9 +3,9 @@
 import pytest
 from archive_files import write_folder
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.preparation.archives import open_archive
 from fairseq_posattn.preparation.corpora import trec
-from fairseq_posattn.preparation.pipeline.archives import open_archive
 
 TRAIN = "DESC:manner How did serfdom develop ?\nLOC:city Which city is a sister\xf0city ?\n"
 

@@ -9,10 +9,10 @@ from archive_files import write_archive, write_folder
 from fairseq import tasks
 from fairseq.data import data_utils
 
-from fairseq_posattn import prediction
-from fairseq_posattn.preparation.__main__ import prepare
+from fairseq_posattn.inference import prediction
+from fairseq_posattn.inference.trained_model import TrainedModel
+from fairseq_posattn.preparation.commands.prepare import prepare
 from fairseq_posattn.preparation.corpora import CLASSIFICATION
-from fairseq_posattn.trained_model import TrainedModel
 
 SIZE = 6  # examples of a split; each begins with its number
 PLAIN = "The \xe9t\xe9 isn't (very) good, it's awful!"

@@ -3,9 +3,9 @@
 import pytest
 from archive_files import write_archive, write_folder
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.preparation.archives import open_archive
 from fairseq_posattn.preparation.corpora import zhang
-from fairseq_posattn.preparation.pipeline.archives import open_archive
 
 
 def read(archive, dataset="ag_news", split="train"):

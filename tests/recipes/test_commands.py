@@ -9,13 +9,13 @@ import torch
 from fairseq import options, tasks
 from fairseq.data import indexed_dataset
 
-from fairseq_posattn.architectures import classifier, seq2seq
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.plugin import register
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.recipes.datasets import DATASETS, NEWS, ROLES
 from fairseq_posattn.recipes.options import read_options, what_counts
 from fairseq_posattn.recipes.papers import RECIPES
 from fairseq_posattn.recipes.recipe import GenerationRecipe
+from fairseq_posattn.training.architectures import classifier, seq2seq
+from fairseq_posattn.training.plugin import register
 
 register()
 

@@ -5,7 +5,7 @@ import json
 import pytest
 from scipy.stats import ttest_ind
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.recipes.comparisons import (
     WELCH,
     add_comparisons,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.recipes.prepared_data import keep, require_same
 from fairseq_posattn.recipes.runs import Run
 

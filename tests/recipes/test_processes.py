@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.recipes.processes import Processes
 from fairseq_posattn.recipes.runs import Step
 

@@ -8,7 +8,7 @@ from math import nan
 
 import pytest
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.recipes.asked import Entry
 from fairseq_posattn.recipes.papers import RECIPES
 from fairseq_posattn.recipes.results import record

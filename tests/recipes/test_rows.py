@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_posattn.recipes.command import ask, find
+from fairseq_posattn.recipes.commands.recipe import ask, find
 from fairseq_posattn.recipes.rows import make_rows
 from fairseq_posattn.recipes.tables import ours, print_tables
 

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.recipes.recipe import Row
 from fairseq_posattn.recipes.runs import Run, Step
 from fairseq_posattn.recipes.tuning import explained, tune

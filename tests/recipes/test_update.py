@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.recipes.update import describe, share
 
 

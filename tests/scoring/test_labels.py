@@ -4,7 +4,7 @@ import random
 import pytest
 from sklearn.metrics import accuracy_score, f1_score
 
-from fairseq_posattn.scoring.__main__ import score
+from fairseq_posattn.scoring.commands.score import score
 from fairseq_posattn.scoring.labels import accuracy, macro_f1, mcnemar, read_labels
 
 CLASSES = ("bad", "so so", "good")

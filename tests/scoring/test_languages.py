@@ -1,7 +1,7 @@
 import pytest
 from known_scores import bleu, score_of
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.scoring import languages
 from fairseq_posattn.scoring.bleu import running_metrics
 from fairseq_posattn.scoring.pairs import Pairs

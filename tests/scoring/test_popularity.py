@@ -1,7 +1,7 @@
 import pytest
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.ranking_command import main
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.inference.commands.rank import main
 from fairseq_posattn.scoring.popularity import rank_by_popularity
 from fairseq_posattn.scoring.ranking import Impression
 

@@ -3,7 +3,7 @@ import math
 
 import pytest
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.scoring.ranking import (
     Impression,
     auc,

@@ -2,9 +2,9 @@
 
 import pytest
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.scoring.props import Proposition, Sentence, pieces_of_tags
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.scoring.roles import arguments, compare, compare_propositions
+from fairseq_posattn.text.props import Proposition, Sentence, pieces_of_tags
 
 
 def pieces(tags):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from fairseq_posattn.scoring.__main__ import main
+from fairseq_posattn.scoring.commands.score import main
 
 PROPS = "-\t(A0*)\ndo\t(V*)\n-\t(A1*)\n\n"
 

@@ -5,8 +5,7 @@ import pytest
 import sacrebleu
 from known_scores import bleu, score_of
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.scoring.__main__ import score as run
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.scoring.bleu import (
     FORMS,
     Sides,
@@ -15,6 +14,7 @@ from fairseq_posattn.scoring.bleu import (
     split_compounds,
     tokenised_sides,
 )
+from fairseq_posattn.scoring.commands.score import score as run
 from fairseq_posattn.scoring.moses import detokenise, looks_tokenised
 from fairseq_posattn.scoring.pairs import Pairs
 

@@ -1,6 +1,6 @@
 import pytest
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.scoring.pairs import from_files, from_generated
 from fairseq_posattn.scoring.subwords import find_marks, remove_marks
 

@@ -9,8 +9,8 @@ from statistics import fmean
 
 import pytest
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.scoring.__main__ import score as run
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.scoring.commands.score import score as run
 from fairseq_posattn.scoring.pairs import Pairs
 from fairseq_posattn.scoring.rouge import lead, rouge_by_files2rouge, rouge_of_each, sentences
 

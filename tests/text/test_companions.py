@@ -2,10 +2,10 @@
 
 import pytest
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation import manifest
-from fairseq_posattn.preparation.companions import copy_companions
-from fairseq_posattn.preparation.manifest import Manifest
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.text import manifest
+from fairseq_posattn.text.companions import copy_companions
+from fairseq_posattn.text.manifest import Manifest
 
 PAIRS = {"word_rule": "moses-escaped", "languages": ("de", "en")}
 

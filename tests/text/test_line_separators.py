@@ -5,10 +5,10 @@ from argparse import Namespace
 import pytest
 from archive_files import write_folder
 
+from fairseq_posattn.preparation.archives import open_archive
 from fairseq_posattn.preparation.corpora import CLASSIFICATION, multi30k
 from fairseq_posattn.preparation.labelled_text import write_splits
-from fairseq_posattn.preparation.pipeline.archives import open_archive
-from fairseq_posattn.preparation.text.lines import one_line
+from fairseq_posattn.text.lines import one_line
 
 SEPARATORS = ["\r", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"]
 

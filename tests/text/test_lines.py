@@ -4,8 +4,8 @@ import io
 
 import pytest
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.text.lines import parallel_lines, read_lines
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.text.lines import parallel_lines, read_lines
 
 
 def lines(content, **options):

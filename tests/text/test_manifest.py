@@ -6,12 +6,12 @@ import os
 import pytest
 
 from fairseq_posattn import __version__
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation import corpora, manifest
-from fairseq_posattn.preparation.manifest import Manifest, read
-from fairseq_posattn.preparation.pipeline.stages import Stages
-from fairseq_posattn.preparation.text import moses, words
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.preparation import corpora
+from fairseq_posattn.preparation.stages import Stages
 from fairseq_posattn.recipes.papers import RECIPES
+from fairseq_posattn.text import manifest, moses, words
+from fairseq_posattn.text.manifest import Manifest, read
 
 
 def made(corpus, dest, *, before=True, **options):

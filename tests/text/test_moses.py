@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from fairseq_posattn.preparation.text.moses import Tokeniser, is_clean
+from fairseq_posattn.text.moses import Tokeniser, is_clean
 
 
 @pytest.mark.parametrize(

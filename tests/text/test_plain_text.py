@@ -8,12 +8,12 @@ import pytest
 import summaries
 from archive_files import lines, write_folder
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation import manifest
-from fairseq_posattn.preparation.__main__ import prepare
-from fairseq_posattn.preparation.manifest import Manifest
-from fairseq_posattn.preparation.plain_text import joiner, splitter
-from fairseq_posattn.preparation.text.subwords import whole_words
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.preparation.commands.prepare import prepare
+from fairseq_posattn.text import manifest
+from fairseq_posattn.text.manifest import Manifest
+from fairseq_posattn.text.plain_text import joiner, splitter
+from fairseq_posattn.text.subwords import whole_words
 
 CAPTIONS = {
     "de": "Ein Mann sieht „zwei“ Bälle & lacht, in der U-Bahn Nr. {}.",

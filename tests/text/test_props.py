@@ -1,7 +1,7 @@
 import pytest
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.scoring.props import (
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.text.props import (
     Piece,
     Proposition,
     Sentence,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairseq_posattn.preparation.text.sentences import split_sentences
+from fairseq_posattn.text.sentences import split_sentences
 
 
 @pytest.mark.parametrize(

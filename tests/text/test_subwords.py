@@ -7,8 +7,8 @@ import pytest
 from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe as learn_from_text
 
-from fairseq_posattn.preparation.text import subwords
-from fairseq_posattn.preparation.text.subwords import (
+from fairseq_posattn.text import subwords
+from fairseq_posattn.text.subwords import (
     BytePairEncoder,
     SentencePieceEncoder,
     count_words,

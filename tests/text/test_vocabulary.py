@@ -4,7 +4,7 @@ from collections import Counter
 
 from fairseq.data import Dictionary
 
-from fairseq_posattn.preparation.text.vocabulary import choose_words, count_words, write_dictionary
+from fairseq_posattn.text.vocabulary import choose_words, count_words, write_dictionary
 
 
 def test_words_are_counted_over_files(tmp_path):

@@ -6,14 +6,14 @@ import sys
 
 import pytest
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.text.wordpiece import (
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.scoring.subwords import remove_marks
+from fairseq_posattn.text.wordpiece import (
     SPECIAL,
     WordPieceEncoder,
     learn_wordpiece,
     read_vocabulary,
 )
-from fairseq_posattn.scoring.subwords import remove_marks
 
 # The vocabulary and the sentence that BERT's authors test theirs with, and a few more.
 PIECES = ["want", "##want", "##ed", "wa", "un", "runn", "##ing", ",", "Un", "é", "[", "]"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairseq_posattn.preparation.text.words import (
+from fairseq_posattn.text.words import (
     PUBLISHED,
     RULES,
     document_words,

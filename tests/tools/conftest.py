@@ -2,8 +2,8 @@
 
 import pytest
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.pages.command import main
+from fairseq_posattn.common.errors import UsageError
+from tools.pages.command import main
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from fairseq_posattn.pages import findings
-from fairseq_posattn.pages.results import Results
+from tools.pages import findings
+from tools.pages.results import Results
 
 FAMILY = "All classifiers side by side, as small as each other"
 

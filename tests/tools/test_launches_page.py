@@ -2,8 +2,8 @@
 
 import json
 
-from fairseq_posattn.pages import speed
-from fairseq_posattn.pages.results import Results
+from tools.pages import speed
+from tools.pages.results import Results
 
 
 def test_groups_are_added_up_and_what_would_be_saved_is_a_share_of_all(tmp_path):

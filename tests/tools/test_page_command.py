@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.pages import marks
-from fairseq_posattn.pages.command import OF_TABLES, PLACES, pages, write
-from fairseq_posattn.pages.results import Results
+from fairseq_posattn.common.errors import UsageError
+from tools.pages import marks
+from tools.pages.command import OF_TABLES, PLACES, pages, write
+from tools.pages.results import Results
 
 ROOT = Path(__file__).parents[2]
 ROW = {

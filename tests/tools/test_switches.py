@@ -2,8 +2,8 @@
 
 import json
 
-from fairseq_posattn.pages import speed
-from fairseq_posattn.pages.results import Results
+from tools.pages import speed
+from tools.pages.results import Results
 
 
 def report(path, arch, **ratios):

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.pages.results import add
+from fairseq_posattn.common.errors import UsageError
+from tools.pages.results import add
 
 PLACE = "Before\n\n<!-- results -->\n<!-- end of results -->\n\nAfter\n"
 ROW = {

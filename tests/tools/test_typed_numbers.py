@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_posattn.pages import marks
-from fairseq_posattn.pages.command import pages
 from fairseq_posattn.recipes.papers import RECIPES
+from tools.pages import marks
+from tools.pages.command import pages
 
 ROOT = Path(__file__).parents[2]
 # The changelog tells of what was measured then.

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from fairseq_posattn import picture
-from fairseq_posattn.command_line import main
-from fairseq_posattn.curves import Curves, figure_of
-from fairseq_posattn.picture import write_picture
-from fairseq_posattn.training_log import TrainingLog
+from fairseq_posattn.cli import main
+from fairseq_posattn.common import figures
+from fairseq_posattn.common.figures import write_picture
+from fairseq_posattn.training.curves import Curves, figure_of
+from fairseq_posattn.training.training_log import TrainingLog
 
 pytest.importorskip("matplotlib")
 
@@ -63,7 +63,7 @@ def test_loss_score_and_rate_of_each_run(write_log):
         "validation: accuracy",
         "learning rate",
     ]
-    one, other = picture.line_style(0)["color"], picture.line_style(1)["color"]
+    one, other = figures.line_style(0)["color"], figures.line_style(1)["color"]
     assert drawn(losses) == [(one, [8, 7]), (one, [7, 6]), (other, [8, 7]), (other, [7, 6])]
     assert [line.get_alpha() for line in losses.lines[:2]] == [0.35, None]
     assert drawn(scores) == [(one, [50, 60]), (other, [40, 45])]
@@ -128,7 +128,7 @@ def test_the_legend_of_the_command(write_log, tmp_path, monkeypatch):
     named = write_log("runs/sst/mine.txt", accuracy=[1, 2])
     seen = []
     monkeypatch.setattr(
-        "fairseq_posattn.curves_command.figure_of",
+        "fairseq_posattn.training.commands.curves.figure_of",
         lambda runs: seen.extend((run.group, run.name) for run in runs) or figure_of(runs),
     )
     twice = [str(tmp_path / "runs"), str(tmp_path / "runs/trec"), str(named)]
@@ -168,7 +168,7 @@ def test_what_measured_nothing_yet(write_log, tmp_path, capsys):
 
 
 def test_without_matplotlib(write_log, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(picture, "find_spec", lambda name: None)
+    monkeypatch.setattr(figures, "find_spec", lambda name: None)
     log = write_log("run/train.log", accuracy=[1, 2])
     error = one_line(capsys, log, "--output", tmp_path / "curves.png")
     assert "pip install 'fairseq_posattn[analysis]'" in error

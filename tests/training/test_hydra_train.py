@@ -2,8 +2,8 @@
 
 import pytest
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.training_command import PLUGIN, hydra_words, main
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.training.commands.hydra_train import PLUGIN, hydra_words, main
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import fairseq_posattn
-from fairseq_posattn.plugin import register
+from fairseq_posattn.training.plugin import register
 
 register()
 
@@ -16,7 +16,7 @@ import torch  # noqa: E402
 from fairseq import checkpoint_utils  # noqa: E402
 from fairseq.file_io import PathManager  # noqa: E402
 
-from fairseq_posattn import mends  # noqa: E402
+from fairseq_posattn import compat  # noqa: E402
 
 USER_DIR = Path(fairseq_posattn.__file__).parent
 
@@ -45,9 +45,9 @@ def test_registering_again_changes_nothing():
 
 def test_a_patch_by_another_copy_of_the_package_is_not_laid_on_top():
     wrapped = PathManager.copy
-    source = Path(mends.checkpoint_writing.__file__).read_text()
+    source = Path(compat.checkpoint_writing.__file__).read_text()
     exec(compile(source, "another_copy", "exec"), {"__name__": "another.checkpoint_writing"})
-    mends.patching.apply("another.checkpoint_writing")
+    compat.patching.apply("another.checkpoint_writing")
     assert PathManager.copy is wrapped
 
 

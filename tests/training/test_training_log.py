@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.training_log import TrainingLog, read_line
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.training.training_log import TrainingLog, read_line
 
 TIME = "2026-01-02 03:04:05 | INFO |"
 HYDRA = "[2026-01-02 03:04:05,678]"

@@ -13,12 +13,12 @@ two marks in a page, <!-- NAME --> and <!-- end of NAME -->, is written here; no
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from fairseq_posattn.commands import make_parser
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.files import write_text
-from fairseq_posattn.pages import findings, kernels, marks, scale, speed, tables
-from fairseq_posattn.pages.results import Results, add
+from fairseq_posattn.common.cli import make_parser
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.files import write_text
 from fairseq_posattn.recipes.results import read
+from tools.pages import findings, kernels, marks, scale, speed, tables
+from tools.pages.results import Results, add
 
 # What is written, by the names of the places.
 PLACES: dict[str, Callable[[Results], str]] = {

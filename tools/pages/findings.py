@@ -5,16 +5,6 @@ from dataclasses import dataclass
 from functools import partial
 from statistics import fmean
 
-from fairseq_posattn.pages.results import Results
-from fairseq_posattn.pages.tables import (
-    NAMES,
-    UNPUBLISHED,
-    Table,
-    compare_rows,
-    difference,
-    listed,
-    tables_of,
-)
 from fairseq_posattn.recipes.asked import Entry
 from fairseq_posattn.recipes.classification import LOWER_IS_BETTER
 from fairseq_posattn.recipes.comparisons import (
@@ -25,6 +15,16 @@ from fairseq_posattn.recipes.comparisons import (
     counted,
 )
 from fairseq_posattn.recipes.tables import ours, signed
+from tools.pages.results import Results
+from tools.pages.tables import (
+    NAMES,
+    UNPUBLISHED,
+    Table,
+    compare_rows,
+    difference,
+    listed,
+    tables_of,
+)
 
 # The papers' models, by the names that tables have for them.
 MECHANISMS = {

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from fairseq_posattn.pages.results import Results
+from tools.pages.results import Results
 
 EMPTY = "Not measured yet."
 H200 = 4.8e12  # bytes a second through its memory, says the vendor

@@ -7,7 +7,7 @@
 import re
 from collections.abc import Callable
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
 
 PLACE = re.compile(
     r"^<!-- (?!end of )(.+?) -->\n(.*?)^<!-- end of \1 -->$", re.DOTALL | re.MULTILINE

@@ -7,8 +7,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.files import write_json
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.files import write_json
 from fairseq_posattn.recipes.recipe import TableRow
 from fairseq_posattn.recipes.results import read_object
 

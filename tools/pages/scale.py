@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from fairseq_posattn.pages.kernels import markdown
-from fairseq_posattn.pages.results import Results
+from tools.pages.kernels import markdown
+from tools.pages.results import Results
 
 
 def on_gpus(results: Results) -> str:

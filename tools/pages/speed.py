@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from statistics import median
 from typing import Any
 
-from fairseq_posattn.pages.kernels import EMPTY
-from fairseq_posattn.pages.results import Results
+from tools.pages.kernels import EMPTY
+from tools.pages.results import Results
 
 MECHANISMS = ("mpsan", "mtsa", "cspan", "da_transformer", "dman")
 Report = dict[str, Any]

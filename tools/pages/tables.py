@@ -6,10 +6,9 @@ from math import isclose
 from pathlib import Path
 from statistics import fmean
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.pages.results import Results
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.recipes.asked import Entry
-from fairseq_posattn.recipes.command import ask
+from fairseq_posattn.recipes.commands.recipe import ask
 from fairseq_posattn.recipes.comparisons import (
     SIGNIFICANT,
     Comparison,
@@ -22,6 +21,7 @@ from fairseq_posattn.recipes.papers import RECIPES
 from fairseq_posattn.recipes.recipe import COSTS, LAYER, TableRow
 from fairseq_posattn.recipes.tables import DIGITS, counted_runs, ours, shown, signed
 from fairseq_posattn.recipes.tuning import explained as explained_tuning
+from tools.pages.results import Results
 
 NAMES = {
     "bleu": "BLEU",

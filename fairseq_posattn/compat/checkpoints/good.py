@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from fairseq_posattn.checkpoints.reading import read_checkpoint
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
 
 ENOUGH = 3
 

@@ -9,15 +9,15 @@ import re
 
 import torch
 
-from fairseq_posattn.checkpoints.contents import (
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat.checkpoints.contents import (
     STAND_INS,
     ContentError,
     allowed_by_user,
     plain,
     stand_ins,
 )
-from fairseq_posattn.checkpoints.form import FormError, check
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.compat.checkpoints.form import FormError, check
 
 ANOTHER = "name another one, in training with --restore-file"
 

@@ -12,7 +12,7 @@ import argparse
 import logging
 import re
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
 
 logger = logging.getLogger(__name__)
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from fairseq import utils
 from fairseq.data import data_utils
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mistakes.ranges import flag
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat.flags.ranges import flag
 
 
 @dataclass(frozen=True)

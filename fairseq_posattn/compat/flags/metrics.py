@@ -7,8 +7,8 @@ criterions and tasks that are listed here are judged: others may log what they l
 
 from collections.abc import Mapping
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mistakes.ranges import flag
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat.flags.ranges import flag
 
 COUNTS = ("num_updates", "bsz", "wpb", "wps")  # where fairseq's tasks count words
 SMOOTHED = {

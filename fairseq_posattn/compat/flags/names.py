@@ -16,8 +16,8 @@ from fairseq.models.nat import FairseqNATModel
 from fairseq.registry import REGISTRIES
 from fairseq.tasks import TASK_REGISTRY
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mistakes.ranges import flag
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat.flags.ranges import flag
 
 # Which models alone there is a task or a criterion for, and one of them.
 MODELS_OF = {
@@ -31,7 +31,7 @@ def check_names(settings: Mapping):
     """Check what names a class of fairseq's or of the plugin's.
 
     Args:
-        settings: as :func:`fairseq_posattn.mistakes.settings.check` takes them.
+        settings: as :func:`fairseq_posattn.compat.flags.settings.check` takes them.
 
     Raises:
         UsageError: there is none of that name, no architecture or task at all, or one that does

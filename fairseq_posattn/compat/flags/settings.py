@@ -10,11 +10,11 @@ import numpy
 import torch
 from fairseq import utils
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mistakes.data_folder import check_data
-from fairseq_posattn.mistakes.metrics import check_metric
-from fairseq_posattn.mistakes.names import check_names
-from fairseq_posattn.mistakes.ranges import check_ranges, flag
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat.flags.data_folder import check_data
+from fairseq_posattn.compat.flags.metrics import check_metric
+from fairseq_posattn.compat.flags.names import check_names
+from fairseq_posattn.compat.flags.ranges import check_ranges, flag
 
 READERS = {
     "model_overrides": (ast.literal_eval, "Python dictionary"),

@@ -11,8 +11,8 @@ from dataclasses import fields
 
 from fairseq.models import MODEL_DATACLASS_REGISTRY
 
-from fairseq_posattn.layers.mechanisms import REPLACE_POSITIONS
-from fairseq_posattn.mistakes.ranges import flag
+from fairseq_posattn.compat.flags.ranges import flag
+from fairseq_posattn.model.mechanisms import REPLACE_POSITIONS
 
 READERS = re.compile(r"((?:--pooling )?\w+(?:, \w+)*): ")
 
@@ -21,7 +21,7 @@ def unread(settings: Mapping) -> Iterator[str]:
     """A line for each option of a model with sublayers that is not the architecture's, and unread.
 
     Args:
-        settings: as :func:`fairseq_posattn.mistakes.settings.check` takes them.
+        settings: as :func:`fairseq_posattn.compat.flags.settings.check` takes them.
     """
     config = MODEL_DATACLASS_REGISTRY.get(settings.get("arch"))
     known = {option.name: option for option in fields(config)} if config else {}

@@ -19,10 +19,10 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
-from fairseq_posattn import commands
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.text.lines import parallel_lines, read_file
-from fairseq_posattn.translation_command import DECODING, add_search
+from fairseq_posattn.common import cli
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.inference.commands.translate import DECODING, add_search
+from fairseq_posattn.text.lines import parallel_lines, read_file
 
 # Those of fairseq's options that generation_config.json can say.
 SEARCH = ("--beam", "--lenpen", "--max-len-b", "--min-len", "--no-repeat-ngram-size")
@@ -30,10 +30,10 @@ ONNX = ("onnx", "onnxruntime", "onnxscript")
 
 
 def make_parser(prog=None):
-    parser = commands.make_parser(__doc__, prog)
+    parser = cli.make_parser(__doc__, prog)
     parser.add_argument("checkpoint", help="file that fairseq-train wrote")
     parser.add_argument("folder", help="to write; it may be there if it is empty")
-    commands.add_data(parser)
+    cli.add_data(parser)
     parser.add_argument(
         "--onnx",
         action="store_true",
@@ -68,7 +68,7 @@ def main(arguments=None, prog=None):
         parser.error("--text is for --int8 to be compared on")
     if args.labels and not args.text:
         parser.error("--labels are those of --text")
-    return commands.end(parser.prog, partial(export, args))
+    return cli.end(parser.prog, partial(export, args))
 
 
 def export(args):

@@ -24,21 +24,21 @@ import sys
 from collections.abc import Iterator
 from functools import partial
 
-from fairseq_posattn import commands
-from fairseq_posattn.commands import positive
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.text.words import RULES
+from fairseq_posattn.common import cli
+from fairseq_posattn.common.cli import positive
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.text.words import RULES
 
 LONGEST = 1 << 21  # bytes of a line
 
 
 def make_parser(prog=None):
-    parser = commands.make_parser(__doc__, prog)
+    parser = cli.make_parser(__doc__, prog)
     parser.add_argument("checkpoint", help="file that fairseq-train wrote")
     parser.add_argument(
         "--input", default="-", metavar="FILE", help="text to read (default: standard input)"
     )
-    commands.add_data(parser)
+    cli.add_data(parser)
     parser.add_argument(
         "--json",
         action="store_true",
@@ -92,7 +92,7 @@ def main(arguments=None, prog=None):
     """Predict; returns the exit status."""
     parser = make_parser(prog)
     args = parser.parse_args(arguments)  # first, so that --help needs no PyTorch
-    return commands.end(parser.prog, partial(predict, args))
+    return cli.end(parser.prog, partial(predict, args))
 
 
 def predict(args):
@@ -106,7 +106,7 @@ def answer(args):
     """Answer line by line; returns how many of them were blank."""
     from tqdm import tqdm
 
-    from fairseq_posattn import prediction
+    from fairseq_posattn.inference import prediction
 
     logging.disable(logging.INFO)  # fairseq tells of its dictionaries
     blank = 0
@@ -142,7 +142,7 @@ def answer(args):
 
 def check_tagger(predictor, option):
     """Raise UsageError where an option is for taggers only."""
-    from fairseq_posattn.role_prediction import RolePredictor
+    from fairseq_posattn.inference.role_prediction import RolePredictor
 
     if not isinstance(predictor, RolePredictor):
         raise UsageError(f"{option}: the checkpoint is no tagger of semantic roles")
@@ -150,8 +150,8 @@ def check_tagger(predictor, option):
 
 def print_props(predictor, answers, gold):
     """Print what a tagger predicts as a props file, to be scored against ``gold``."""
-    from fairseq_posattn.role_prediction import RolePrediction, as_props
-    from fairseq_posattn.scoring.props import read_props, write_props
+    from fairseq_posattn.inference.role_prediction import RolePrediction, as_props
+    from fairseq_posattn.text.props import read_props, write_props
 
     check_tagger(predictor, f"--props {gold}")
     predictions = (one for group in answers for one in group if isinstance(one, RolePrediction))

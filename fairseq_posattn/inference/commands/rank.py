@@ -14,9 +14,9 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-from fairseq_posattn import commands
-from fairseq_posattn.commands import positive
-from fairseq_posattn.files import output_file, writing
+from fairseq_posattn.common import cli
+from fairseq_posattn.common.cli import positive
+from fairseq_posattn.common.files import output_file, writing
 from fairseq_posattn.scoring.popularity import rank_by_popularity
 from fairseq_posattn.scoring.ranking import scores_line, submission_line
 
@@ -24,7 +24,7 @@ POPULARITY = "popularity"
 
 
 def make_parser(prog=None):
-    parser = commands.make_parser(__doc__, prog)
+    parser = cli.make_parser(__doc__, prog)
     parser.add_argument("checkpoint", help=f"file that fairseq-train wrote, or {POPULARITY}")
     parser.add_argument(
         "--data",
@@ -64,7 +64,7 @@ def main(arguments=None, prog=None):
         parser.error(f"--scores and --submission are both {args.scores}: name two files")
     if args.checkpoint == POPULARITY and not args.data:
         parser.error("popularity needs --data FOLDER")
-    return commands.end(parser.prog, partial(rank, args))
+    return cli.end(parser.prog, partial(rank, args))
 
 
 def rank(args):
@@ -77,7 +77,7 @@ def rankings(args):
     """The impressions that a command line asks for, with their scores."""
     if args.checkpoint == POPULARITY:
         return rank_by_popularity(Path(args.data), args.split)
-    from fairseq_posattn import news_ranking  # only here: it takes seconds
+    from fairseq_posattn.inference import news_ranking  # only here: it takes seconds
 
     logging.disable(logging.INFO)  # fairseq tells of its dictionaries
     device = "cpu" if args.cpu else None

@@ -13,8 +13,8 @@ published with --lenpen 2 --min-len 50, Gigaword's with --max-len-b 30.
 
 from functools import partial
 
-from fairseq_posattn import translation_command
+from fairseq_posattn.inference.commands import translate
 
-DECODING = translation_command.DECODING | {"no_repeat_ngram_size": 3, "attention": "none"}
+DECODING = translate.DECODING | {"no_repeat_ngram_size": 3, "attention": "none"}
 
-main = partial(translation_command.main, about=__doc__, decoding=DECODING)
+main = partial(translate.main, about=__doc__, decoding=DECODING)

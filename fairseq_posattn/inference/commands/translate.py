@@ -22,12 +22,12 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from fairseq_posattn import commands
-from fairseq_posattn.commands import positive
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.prediction_command import arriving_lines
+from fairseq_posattn.common import cli
+from fairseq_posattn.common.cli import positive
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.inference.commands.predict import arriving_lines
 from fairseq_posattn.preparation.example import shortened
-from fairseq_posattn.preparation.text.lines import decoded
+from fairseq_posattn.text.lines import decoded
 
 # By the names of fairseq's fields; and the attention in --json.
 DECODING = {
@@ -37,7 +37,7 @@ DECODING = {
 
 
 def make_parser(prog=None, about=__doc__, decoding=DECODING):
-    parser = commands.make_parser(about, prog)
+    parser = cli.make_parser(about, prog)
     parser.add_argument(
         "checkpoints",
         nargs="+",
@@ -47,7 +47,7 @@ def make_parser(prog=None, about=__doc__, decoding=DECODING):
     parser.add_argument(
         "--input", default="-", metavar="FILE", help="text to read (default: standard input)"
     )
-    commands.add_data(parser)
+    cli.add_data(parser)
     parser.add_argument(
         "--json",
         action="store_true",
@@ -154,14 +154,14 @@ def main(arguments=None, prog=None, about=__doc__, decoding=DECODING):
     """Translate, or summarise; returns the exit status."""
     parser = make_parser(prog, about, decoding)
     args = parser.parse_args(arguments)  # first, so that --help needs no PyTorch
-    return commands.end(parser.prog, partial(translate, args))
+    return cli.end(parser.prog, partial(translate, args))
 
 
 def translate(args):
     """Answer line by line."""
     from tqdm import tqdm
 
-    from fairseq_posattn import translation
+    from fairseq_posattn.inference import translation
 
     logging.disable(logging.INFO)  # fairseq tells of its dictionaries
     with contextlib.ExitStack() as stack:

@@ -8,7 +8,12 @@
 ``posattn translate`` and ``posattn summarize`` do the same from the command line.
 """
 
-from fairseq_posattn.translation.hypotheses import Hypothesis, Translation
-from fairseq_posattn.translation.translator import Translator, load, translates, translator_of
+from fairseq_posattn.inference.translation.hypotheses import Hypothesis, Translation
+from fairseq_posattn.inference.translation.translator import (
+    Translator,
+    load,
+    translates,
+    translator_of,
+)
 
 __all__ = ["Hypothesis", "Translation", "Translator", "load", "translates", "translator_of"]

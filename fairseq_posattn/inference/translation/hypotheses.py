@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass, field
 
-from fairseq_posattn.alignment import Alignment
+from fairseq_posattn.inference.alignment import Alignment
 
 
 @dataclass(frozen=True)

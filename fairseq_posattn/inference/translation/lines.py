@@ -7,10 +7,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from fairseq_posattn.data.unknown_words import UnknownWords, word_numbers
-from fairseq_posattn.preparation import manifest
-from fairseq_posattn.preparation.plain_text import joiner, splitter
-from fairseq_posattn.preparation.text.subwords import whole_words
+from fairseq_posattn.compat.unknown_tokens import UnknownWords, word_numbers
+from fairseq_posattn.text import manifest
+from fairseq_posattn.text.plain_text import joiner, splitter
+from fairseq_posattn.text.subwords import whole_words
 
 MANY_UNKNOWN = 0.1
 

@@ -9,9 +9,9 @@ from types import SimpleNamespace
 
 import torch
 
-from fairseq_posattn.alignment import align
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.plugin import register
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.inference.alignment import align
+from fairseq_posattn.training.plugin import register
 
 register()  # before the first import of fairseq, which it quiets
 
@@ -21,12 +21,12 @@ from fairseq.dataclass.configs import GenerationConfig  # noqa: E402
 from fairseq.tasks.translation import TranslationTask  # noqa: E402
 from fairseq.token_generation_constraints import pack_constraints  # noqa: E402
 
-from fairseq_posattn.forced_search import ForcedSearch  # noqa: E402
-from fairseq_posattn.layers.int8 import round_maps  # noqa: E402
-from fairseq_posattn.trained_model import TrainedModel  # noqa: E402
-from fairseq_posattn.trained_model import load as load_checkpoint  # noqa: E402
-from fairseq_posattn.translation.hypotheses import BLANK, Hypothesis, Translation  # noqa: E402
-from fairseq_posattn.translation.lines import Line, Lines  # noqa: E402
+from fairseq_posattn.inference.forced_search import ForcedSearch  # noqa: E402
+from fairseq_posattn.inference.trained_model import TrainedModel  # noqa: E402
+from fairseq_posattn.inference.trained_model import load as load_checkpoint  # noqa: E402
+from fairseq_posattn.inference.translation.hypotheses import BLANK, Hypothesis, Translation  # noqa: E402
+from fairseq_posattn.inference.translation.lines import Line, Lines  # noqa: E402
+from fairseq_posattn.model.int8_linear import round_maps  # noqa: E402
 
 BATCH_SIZE, MAX_TOKENS = 128, 8000
 CONSTRAINTS = ("ordered", "unordered")

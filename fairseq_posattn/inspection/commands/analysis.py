@@ -5,8 +5,8 @@ import logging
 import os
 from functools import partial
 
-from fairseq_posattn import commands
-from fairseq_posattn.commands import add_data, name_list, number_list, positive
+from fairseq_posattn.common import cli
+from fairseq_posattn.common.cli import add_data, name_list, number_list, positive
 
 # What `parameters --plot` shows.
 PLOTS = {
@@ -185,14 +185,14 @@ def main(arguments=None, prog=None):
     """Look; returns the exit status."""
     parser = make_parser(prog)
     args = parser.parse_args(arguments)  # first, so that --help needs no PyTorch
-    return commands.end(parser.prog, partial(look, args))
+    return cli.end(parser.prog, partial(look, args))
 
 
 def look(args):
     """Do what a command line asks for."""
     # PyTorch's profiler says on the standard error that it starts; read when PyTorch is loaded.
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")
-    from fairseq_posattn.analysis import looks
+    from fairseq_posattn.inspection import looks
 
     logging.root.setLevel(logging.WARNING)  # fairseq tells what it reads
     looks.RUN[args.command](args)

@@ -17,12 +17,12 @@ import logging
 import sys
 from functools import partial
 
-from fairseq_posattn import commands
-from fairseq_posattn.commands import positive
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.files import check_writable, write_text
-from fairseq_posattn.preparation.text.lines import parallel_lines, read_lines
-from fairseq_posattn.translation_command import DECODING, say, tell_of_cuts
+from fairseq_posattn.common import cli
+from fairseq_posattn.common.cli import positive
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.files import check_writable, write_text
+from fairseq_posattn.inference.commands.translate import DECODING, say, tell_of_cuts
+from fairseq_posattn.text.lines import parallel_lines, read_lines
 
 PORT = 8000
 MOST_WEIGHTS = 6_000_000  # of a page: about 20 MB
@@ -30,7 +30,7 @@ STANDARD_INPUT = "-"
 
 
 def make_parser(prog=None):
-    parser = commands.make_parser(__doc__, prog)
+    parser = cli.make_parser(__doc__, prog)
     parser.add_argument("checkpoint", help="file that fairseq-train wrote")
     parser.add_argument(
         "--sentences",
@@ -53,16 +53,16 @@ def make_parser(prog=None):
         metavar="PORT",
         help=f"serve the page at http://127.0.0.1:PORT until Ctrl-C (default: {PORT})",
     )
-    commands.add_data(parser)
+    cli.add_data(parser)
     parser.add_argument(
         "--layers",
-        type=commands.number_list,
+        type=cli.number_list,
         metavar="L,...",
         help="show these alone (default: all)",
     )
     parser.add_argument(
         "--sublayers",
-        type=commands.name_list,
+        type=cli.name_list,
         metavar="NAME,...",
         help="show these alone, as in --encoder-sublayers (default: all that attend)",
     )
@@ -91,13 +91,13 @@ def main(arguments=None, prog=None):
         parser.error("name a page to write with --output, or --serve it")
     if args.sentences is None and (args.output or args.targets):
         parser.error("--output and --targets need --sentences")
-    return commands.end(parser.prog, partial(look, args))
+    return cli.end(parser.prog, partial(look, args))
 
 
 def look(args):
     """Write the page, and serve it, as asked for."""
-    from fairseq_posattn.look.page import page
-    from fairseq_posattn.look.view import open_view
+    from fairseq_posattn.inspection.page.page import page
+    from fairseq_posattn.inspection.page.view import open_view
 
     logging.disable(logging.INFO)  # fairseq tells of its dictionaries
     if args.output:
@@ -129,7 +129,7 @@ def seen(view, args):
     """What the view shows of the lines, until the page is full."""
     from tqdm import tqdm
 
-    from fairseq_posattn.look.view import TooMuchError
+    from fairseq_posattn.inspection.page.view import TooMuchError
 
     room, found = MOST_WEIGHTS, 0
     for number, text, target in tqdm(lines_of(args), disable=None, unit=" sentences"):
@@ -180,7 +180,7 @@ def opened(path, option, stack):
 
 
 def serve(view, sentences, number):
-    from fairseq_posattn.look.server import HOST, LookServer
+    from fairseq_posattn.inspection.page.server import HOST, LookServer
 
     with LookServer(view, sentences, number) as server, contextlib.suppress(KeyboardInterrupt):
         print(f"http://{HOST}:{server.server_port}/ until Ctrl-C", flush=True)

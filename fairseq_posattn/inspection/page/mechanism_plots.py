@@ -3,9 +3,6 @@
 import torch
 from torch import Tensor
 
-from fairseq_posattn.analysis.collect import AttentionCall
-from fairseq_posattn.analysis.distance_weights import learned_parameters
-from fairseq_posattn.analysis.dynamic_mask import mask_logits, query_terms
 from fairseq_posattn.attention import (
     DistanceAwareAttention,
     DynamicMaskAttention,
@@ -14,7 +11,10 @@ from fairseq_posattn.attention import (
     TensorizedAttention,
 )
 from fairseq_posattn.attention.gaussian import gaussian_bias, sentence_positions
-from fairseq_posattn.look.places import Place
+from fairseq_posattn.inspection.collect import AttentionCall
+from fairseq_posattn.inspection.distance_weights import learned_parameters
+from fairseq_posattn.inspection.dynamic_mask import mask_logits, query_terms
+from fairseq_posattn.inspection.page.places import Place
 
 FURTHEST = 24  # tokens each way
 

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from fairseq_posattn.analysis.heatmap import note_on_head
-from fairseq_posattn.analysis.sublayers import AttentionSublayer, sublayers_of
 from fairseq_posattn.attention import DirectionalBlock, Source2TokenPooling, TensorizedAttention
 from fairseq_posattn.attention.mechanism import AttentionFunction, Mechanism
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.layers.multi_query import MultiQueryPooling
-from fairseq_posattn.layers.multihead import MultiheadCrossAttention
-from fairseq_posattn.trained_model import TrainedModel
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.inference.trained_model import TrainedModel
+from fairseq_posattn.inspection.heatmap import note_on_head
+from fairseq_posattn.inspection.sublayers import AttentionSublayer, sublayers_of
+from fairseq_posattn.model.multi_query import MultiQueryPooling
+from fairseq_posattn.model.multihead import MultiheadCrossAttention
 
 # Rows of words.
 SOURCE, TARGET, WRITTEN = "source", "target", "written"
@@ -29,7 +29,7 @@ class Place:
             ``words`` and ``pooling``.
         layer: counted from 1.
         name: of the sublayer.
-        module: what is watched, see :func:`fairseq_posattn.analysis.collect.watching`.
+        module: what is watched, see :func:`fairseq_posattn.inspection.collect.watching`.
         owner: what has the parameters or masks of it: often the module itself.
         query, key: the rows of words that attend and that are attended to; there is no query where
             the words are pooled.

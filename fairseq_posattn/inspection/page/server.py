@@ -6,9 +6,9 @@ import threading
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.look.page import page
-from fairseq_posattn.look.view import View
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.inspection.page.page import page
+from fairseq_posattn.inspection.page.view import View
 
 HOST = "127.0.0.1"
 LONGEST_TEXT = 2000  # characters

@@ -6,18 +6,18 @@ from typing import ClassVar
 
 import torch
 
-from fairseq_posattn import prediction, translation
-from fairseq_posattn.analysis.collect import watching
-from fairseq_posattn.analysis.sentences import token_labels
-from fairseq_posattn.analysis.sublayers import choose
-from fairseq_posattn.data.unknown_words import UnknownWords, word_numbers
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.layers.sentence_batches import words_only
-from fairseq_posattn.look import own, places
-from fairseq_posattn.look.places import Place
-from fairseq_posattn.preparation.text.words import RULES
-from fairseq_posattn.trained_model import TrainedModel, load
-from fairseq_posattn.translation import Translator
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat.unknown_tokens import UnknownWords, word_numbers
+from fairseq_posattn.inference import prediction, translation
+from fairseq_posattn.inference.trained_model import TrainedModel, load
+from fairseq_posattn.inference.translation import Translator
+from fairseq_posattn.inspection.collect import watching
+from fairseq_posattn.inspection.page import mechanism_plots, places
+from fairseq_posattn.inspection.page.places import Place
+from fairseq_posattn.inspection.sentences import token_labels
+from fairseq_posattn.inspection.sublayers import choose
+from fairseq_posattn.model.sentence_batches import words_only
+from fairseq_posattn.text.words import RULES
 
 START = "(start)"  # what a decoder is given in place of a first word
 
@@ -79,7 +79,7 @@ class View:
                     **{"part": place.part, "layer": place.layer, "name": place.name},
                     **{"query": place.query, "key": place.key},
                     **self._notes[index],
-                    "own": own.of_place(place),
+                    "own": mechanism_plots.of_place(place),
                 }
                 for index, place in enumerate(self.places)
             ],
@@ -107,8 +107,8 @@ class View:
                     if room is not None and size > room:
                         raise TooMuchError("the page has no room for all its weights")
                     found[index] = {
-                        "weights": own.thousandths(shown),
-                        **own.of_call(place, args, weights),
+                        "weights": mechanism_plots.thousandths(shown),
+                        **mechanism_plots.of_call(place, args, weights),
                     }
                     notes = {"heads": place.heads(len(shown)), "note": place.note(weights)}
                     self._notes.setdefault(index, notes)
@@ -213,7 +213,7 @@ def open_view(
     """Load a model to look into, onto the CPU: it is a sentence at a time.
 
     Args:
-        checkpoint, data: see :func:`fairseq_posattn.translation.load`.
+        checkpoint, data: see :func:`fairseq_posattn.inference.translation.load`.
         layers, names: of sublayers, to be shown alone.
         decoding: of a model that translates.
 

@@ -7,7 +7,7 @@ bool ``[B, T]``, to ``[B, T, output_dim]``. To add one: a file here with its mod
 
 from argparse import Namespace
 
-from fairseq_posattn.encoders import (
+from fairseq_posattn.model.encoders import (
     attention,
     bi_blosan,
     bigru,

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from fairseq_posattn.attention import Mechanism
 from fairseq_posattn.attention.headwise import map_to_heads
 from fairseq_posattn.attention.sinusoid import with_positions
-from fairseq_posattn.encoders.flags import describe_layer, map_dropout_of
-from fairseq_posattn.layers.mechanisms import build_san
-from fairseq_posattn.layers.multihead import PackedLinear, check_heads, merge_heads
+from fairseq_posattn.model.encoders.flags import describe_layer, map_dropout_of
+from fairseq_posattn.model.mechanisms import build_san
+from fairseq_posattn.model.multihead import PackedLinear, check_heads, merge_heads
 
 
 class AttentionEncoder(nn.Module):

@@ -19,8 +19,8 @@ from fairseq_posattn.attention import Source2TokenPooling
 from fairseq_posattn.attention.disan import FusionGate, directional_attention, glorot_linear
 from fairseq_posattn.attention.dropout import drop
 from fairseq_posattn.attention.masks import MaskBank
-from fairseq_posattn.encoders.flags import activation_of, map_dropout_of
-from fairseq_posattn.encoders.recurrent import half_of
+from fairseq_posattn.model.encoders.flags import activation_of, map_dropout_of
+from fairseq_posattn.model.encoders.recurrent import half_of
 
 
 @dataclass(frozen=True)

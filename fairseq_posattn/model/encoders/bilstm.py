@@ -4,7 +4,7 @@ from argparse import Namespace
 
 from torch import Tensor, nn
 
-from fairseq_posattn.encoders.recurrent import half_of, run_over_words
+from fairseq_posattn.model.encoders.recurrent import half_of, run_over_words
 
 
 class BiLSTM(nn.Module):

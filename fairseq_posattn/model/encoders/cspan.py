@@ -15,9 +15,9 @@ from fairseq_posattn.attention.mechanism import AttentionFunction
 from fairseq_posattn.attention.rpr import RelativePositionAttention
 from fairseq_posattn.attention.san import SAN, dot_product_attention
 from fairseq_posattn.attention.sinusoid import with_positions
-from fairseq_posattn.encoders.bilstm import BiLSTM
-from fairseq_posattn.encoders.flags import require_width_of_words
-from fairseq_posattn.layers.mechanisms import implementation_of
+from fairseq_posattn.model.encoders.bilstm import BiLSTM
+from fairseq_posattn.model.encoders.flags import require_width_of_words
+from fairseq_posattn.model.mechanisms import implementation_of
 
 # Table 5 and Figure 2: (a) without positions, (b) positions added to the words, (c) relative
 # positions in the attention, (d) the Bi-LSTM beside the attention, (e) the Bi-LSTM after it. The

@@ -3,8 +3,8 @@
 from argparse import Namespace
 
 from fairseq_posattn.attention.disan import DISAN, DirectionalSelfAttention
-from fairseq_posattn.encoders.flags import activation_of, map_dropout_of
-from fairseq_posattn.layers.mechanisms import implementation_of
+from fairseq_posattn.model.encoders.flags import activation_of, map_dropout_of
+from fairseq_posattn.model.mechanisms import implementation_of
 
 
 def build(cfg: Namespace, dim: int) -> DirectionalSelfAttention:

@@ -4,7 +4,7 @@ from argparse import Namespace
 
 from torch import nn
 
-from fairseq_posattn.layers.description import LayerDescription
+from fairseq_posattn.model.description import LayerDescription
 
 ACTIVATIONS = {"elu": nn.ELU, "relu": nn.ReLU}
 
@@ -23,7 +23,7 @@ def describe_layer(cfg: Namespace, hidden_dim: int, sublayers: tuple[str, ...]) 
     """A layer of C = ``hidden_dim`` features.
 
     Args:
-        cfg: see :class:`~fairseq_posattn.models.encoder_config.SentenceEncoderConfig`.
+        cfg: see :class:`~fairseq_posattn.training.models.encoder_config.SentenceEncoderConfig`.
 
     Raises:
         ValueError: its heads do not divide the features.

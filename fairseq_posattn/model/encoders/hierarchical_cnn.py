@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from fairseq_posattn.attention.disan import glorot_linear
 from fairseq_posattn.attention.dropout import drop
-from fairseq_posattn.encoders.cnn import convolution, parse_widths, same_length
+from fairseq_posattn.model.encoders.cnn import convolution, parse_widths, same_length
 
 
 class HierarchicalCNN(nn.Module):

@@ -4,7 +4,7 @@ from argparse import Namespace
 
 from torch import nn
 
-from fairseq_posattn.encoders.recurrent import Recurrent
+from fairseq_posattn.model.encoders.recurrent import Recurrent
 
 
 def build(cfg: Namespace, dim: int) -> Recurrent:

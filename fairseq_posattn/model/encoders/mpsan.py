@@ -3,12 +3,12 @@
 from argparse import Namespace
 
 from fairseq_posattn.attention.mpsan import MPSAN, MultiplePositionalSelfAttention
-from fairseq_posattn.encoders.flags import (
+from fairseq_posattn.model.encoders.flags import (
     activation_of,
     map_dropout_of,
     require_width_of_words,
 )
-from fairseq_posattn.layers.mechanisms import implementation_of
+from fairseq_posattn.model.mechanisms import implementation_of
 
 
 def build(cfg: Namespace, dim: int) -> MultiplePositionalSelfAttention:

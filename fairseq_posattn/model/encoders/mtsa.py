@@ -19,9 +19,9 @@ from torch import Tensor, nn
 from fairseq_posattn.attention.disan import glorot_linear
 from fairseq_posattn.attention.headwise import HeadwiseLinear, map_to_heads
 from fairseq_posattn.attention.mtsa import TensorizedAttention
-from fairseq_posattn.encoders.flags import activation_of, describe_layer, map_dropout_of
-from fairseq_posattn.layers.mechanisms import build_mtsa
-from fairseq_posattn.layers.multihead import check_heads
+from fairseq_posattn.model.encoders.flags import activation_of, describe_layer, map_dropout_of
+from fairseq_posattn.model.mechanisms import build_mtsa
+from fairseq_posattn.model.multihead import check_heads
 
 
 class TensorizedEncoder(nn.Module):

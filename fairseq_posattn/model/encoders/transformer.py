@@ -7,11 +7,11 @@ from torch import Tensor, nn
 from fairseq_posattn.attention.disan import glorot_linear
 from fairseq_posattn.attention.passes import model_pass
 from fairseq_posattn.attention.sinusoid import with_positions
-from fairseq_posattn.encoders.flags import describe_layer
-from fairseq_posattn.layers.builder import build_encoder_layer
-from fairseq_posattn.layers.mechanisms import REPLACE_POSITIONS
-from fairseq_posattn.layers.sublayer_list import parse_sublayers
-from fairseq_posattn.layers.transformer_layer import EncoderLayer
+from fairseq_posattn.model.builder import build_encoder_layer
+from fairseq_posattn.model.encoders.flags import describe_layer
+from fairseq_posattn.model.mechanisms import REPLACE_POSITIONS
+from fairseq_posattn.model.sublayer_list import parse_sublayers
+from fairseq_posattn.model.transformer_layer import EncoderLayer
 
 
 class TransformerEncoder(nn.Module):

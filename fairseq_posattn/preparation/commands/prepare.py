@@ -5,17 +5,17 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from fairseq_posattn.files import StrPath
-from fairseq_posattn.preparation import (
+from fairseq_posattn.common.files import StrPath
+from fairseq_posattn.preparation import corpora
+from fairseq_posattn.preparation.command import Kind, run
+from fairseq_posattn.preparation.custom import labels, pairs, summaries
+from fairseq_posattn.preparation.kinds import (
     classification,
-    corpora,
     recommendation,
     summarization,
     tagging,
     translation,
 )
-from fairseq_posattn.preparation.command import Kind, run
-from fairseq_posattn.preparation.own import labels, pairs, summaries
 
 KINDS = {
     "translation": Kind(

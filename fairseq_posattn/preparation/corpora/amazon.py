@@ -12,11 +12,11 @@ import random
 import re
 from functools import partial
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.corpus import ClassificationCorpus, Flag
+from fairseq_posattn.preparation.download import Source
 from fairseq_posattn.preparation.example import Example, checked_text, shortened
-from fairseq_posattn.preparation.pipeline.download import Source
-from fairseq_posattn.preparation.text.lines import raw_lines, read_lines
+from fairseq_posattn.text.lines import raw_lines, read_lines
 
 RATINGS = ("1", "2", "3", "4", "5")
 BINARY = ("negative", "positive")

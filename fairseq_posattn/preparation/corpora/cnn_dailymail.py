@@ -11,15 +11,15 @@ import tempfile
 from itertools import islice
 from pathlib import Path, PurePosixPath
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.progress import Progress, say
+from fairseq_posattn.preparation.archives import open_archive
 from fairseq_posattn.preparation.corpus import SIDES, SPLITS, Flag, SummarizationCorpus
+from fairseq_posattn.preparation.download import Source, fetch
 from fairseq_posattn.preparation.example import checked_text
 from fairseq_posattn.preparation.pairs import PairWriter
-from fairseq_posattn.preparation.pipeline.archives import open_archive
-from fairseq_posattn.preparation.pipeline.download import Source, fetch
-from fairseq_posattn.preparation.pipeline.progress import Progress, say
-from fairseq_posattn.preparation.text.lines import read_lines
-from fairseq_posattn.preparation.text.stories import clean, read_story, summary
+from fairseq_posattn.preparation.stories import clean, read_story, summary
+from fairseq_posattn.text.lines import read_lines
 
 HUB = "https://huggingface.co/datasets"
 UPLOADS = (

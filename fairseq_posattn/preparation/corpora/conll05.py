@@ -8,12 +8,12 @@ release's scripts make them, or the Treebank's trees, ``wsj/02/*.mrg``, ``brown/
 import re
 from fnmatch import fnmatch
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.corpus import TaggingCorpus
-from fairseq_posattn.preparation.pipeline.unpacking import unpacked
-from fairseq_posattn.preparation.role_sentences import RoleSentence
-from fairseq_posattn.preparation.text.lines import read_lines
-from fairseq_posattn.scoring.props import blocks, read_props_lines
+from fairseq_posattn.preparation.unpacking import unpacked
+from fairseq_posattn.text.lines import read_lines
+from fairseq_posattn.text.props import blocks, read_props_lines
+from fairseq_posattn.text.role_sentences import RoleSentence
 
 TRAIN_SECTIONS = [f"{section:02}" for section in range(2, 22)]
 # Of each split: the files of the release, without folder and ending, and the trees of each.

@@ -6,12 +6,12 @@ the roles of the same documents, without words, in ``*.gold_skel``. A sentence i
 it with as many words.
 """
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.corpus import Flag, TaggingCorpus
-from fairseq_posattn.preparation.pipeline.download import Source
-from fairseq_posattn.preparation.role_sentences import RoleSentence
-from fairseq_posattn.preparation.text.lines import read_lines
-from fairseq_posattn.scoring.props import Proposition, Sentence, blocks, pieces_of_cells
+from fairseq_posattn.preparation.download import Source
+from fairseq_posattn.text.lines import read_lines
+from fairseq_posattn.text.props import Proposition, Sentence, blocks, pieces_of_cells
+from fairseq_posattn.text.role_sentences import RoleSentence
 
 AUXILIARIES = {"be.03", "have.01", "do.01"}  # never have an argument
 LISTS = {"train": "files.train", "valid": "files.dev", "test": "files.test"}

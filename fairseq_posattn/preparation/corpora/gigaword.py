@@ -8,14 +8,14 @@ sets, "UNK" in the test set: here "UNK" everywhere. Training pairs with an empty
 
 from itertools import islice
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.progress import Progress, say
 from fairseq_posattn.preparation.corpus import SIDES, SPLITS, SummarizationCorpus
+from fairseq_posattn.preparation.download import Source
 from fairseq_posattn.preparation.pairs import PairWriter, read_pairs
-from fairseq_posattn.preparation.pipeline.download import Source
-from fairseq_posattn.preparation.pipeline.progress import Progress, say
-from fairseq_posattn.preparation.pipeline.sources import obtain
-from fairseq_posattn.preparation.pipeline.unpacking import unpacked
-from fairseq_posattn.preparation.text.lines import read_lines
+from fairseq_posattn.preparation.sources import obtain
+from fairseq_posattn.preparation.unpacking import unpacked
+from fairseq_posattn.text.lines import read_lines
 
 HUB = "https://huggingface.co/datasets"
 ARCHIVE = Source(

@@ -7,8 +7,10 @@ lower-cased; every 23rd pair is for validation; five sets of the campaigns are t
 import re
 from itertools import islice
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.progress import say
 from fairseq_posattn.preparation.corpus import TranslationCorpus
+from fairseq_posattn.preparation.download import Source
 from fairseq_posattn.preparation.pairs import (
     PairWriter,
     fingerprint,
@@ -16,12 +18,10 @@ from fairseq_posattn.preparation.pairs import (
     read_pairs,
     write_pairs,
 )
-from fairseq_posattn.preparation.pipeline.download import Source
-from fairseq_posattn.preparation.pipeline.progress import say
-from fairseq_posattn.preparation.pipeline.sources import obtain
-from fairseq_posattn.preparation.text.lines import read_lines
-from fairseq_posattn.preparation.text.moses import Tokeniser, is_clean
-from fairseq_posattn.preparation.text.segments import read_segments
+from fairseq_posattn.preparation.segments import read_segments
+from fairseq_posattn.preparation.sources import obtain
+from fairseq_posattn.text.lines import read_lines
+from fairseq_posattn.text.moses import Tokeniser, is_clean
 
 LANGUAGES = ("de", "en")
 ARCHIVE = Source("de-en.tgz", ("https://dl.fbaipublicfiles.com/fairseq/data/iwslt14/de-en.tgz",))

@@ -11,10 +11,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.preparation.archives import open_archive
 from fairseq_posattn.preparation.corpus import RecommendationCorpus
-from fairseq_posattn.preparation.pipeline.archives import open_archive
-from fairseq_posattn.preparation.text.lines import read_member
+from fairseq_posattn.text.lines import read_member
 
 PART = re.compile(r"(?:MIND(?:small|large|demo)_)?(train|dev|test)(?:\.zip)?")
 TIME = "%m/%d/%Y %I:%M:%S %p"

@@ -7,10 +7,10 @@ text, are taken as they are.
 from itertools import islice
 
 from fairseq_posattn.preparation.corpus import SPLITS, TranslationCorpus
+from fairseq_posattn.preparation.download import Source
 from fairseq_posattn.preparation.pairs import fingerprint, map_pairs, read_pairs, write_pairs
-from fairseq_posattn.preparation.pipeline.download import Source
-from fairseq_posattn.preparation.pipeline.sources import obtain
-from fairseq_posattn.preparation.text.moses import RULES
+from fairseq_posattn.preparation.sources import obtain
+from fairseq_posattn.text.moses import RULES
 
 LANGUAGES = ("de", "en")
 URL = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"

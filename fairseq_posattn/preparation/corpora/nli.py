@@ -10,11 +10,11 @@ import json
 from contextlib import ExitStack
 from functools import partial
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.corpus import ClassificationCorpus, Flag
+from fairseq_posattn.preparation.download import Source
 from fairseq_posattn.preparation.example import Example, checked_text, shortened
-from fairseq_posattn.preparation.pipeline.download import Source
-from fairseq_posattn.preparation.text.lines import parallel_lines, read_lines, read_member
+from fairseq_posattn.text.lines import parallel_lines, read_lines, read_member
 
 LABELS = ("contradiction", "neutral", "entailment")
 NO_AGREEMENT = "-"

@@ -9,11 +9,11 @@ before each sentence: ``custrev.all``, ``mpqa.all``, ``subj.all``.
 
 from functools import partial
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.corpus import ClassificationCorpus
+from fairseq_posattn.preparation.download import Source
 from fairseq_posattn.preparation.example import Example, number_below, shortened
-from fairseq_posattn.preparation.pipeline.download import Source
-from fairseq_posattn.preparation.text.lines import raw_lines, read_member
+from fairseq_posattn.text.lines import raw_lines, read_member
 
 # Of each data set: its classes, in the order of their numbers; the file of each; the file of all.
 LAYOUTS = {

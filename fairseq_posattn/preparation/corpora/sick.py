@@ -7,11 +7,11 @@ pair is in. Columns are found by the names in the first line.
 
 from functools import partial
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.corpus import ClassificationCorpus
+from fairseq_posattn.preparation.download import Source
 from fairseq_posattn.preparation.example import Example, shortened
-from fairseq_posattn.preparation.pipeline.download import Source
-from fairseq_posattn.preparation.text.lines import read_member
+from fairseq_posattn.text.lines import read_member
 
 LABELS = ("CONTRADICTION", "NEUTRAL", "ENTAILMENT")
 FILES = {

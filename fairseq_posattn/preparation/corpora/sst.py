@@ -13,11 +13,11 @@ Validation and test are whole sentences.
 import re
 from functools import partial
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.corpus import ClassificationCorpus, Flag
+from fairseq_posattn.preparation.download import Source
 from fairseq_posattn.preparation.example import Example, shortened
-from fairseq_posattn.preparation.pipeline.download import Source
-from fairseq_posattn.preparation.text.lines import read_member
+from fairseq_posattn.text.lines import read_member
 
 FINE = ("very_negative", "negative", "neutral", "positive", "very_positive")
 BINARY = ("negative", "positive")

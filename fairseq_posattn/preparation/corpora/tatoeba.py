@@ -11,13 +11,13 @@ import hashlib
 import re
 from itertools import islice
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.corpus import SPLITS, TranslationCorpus
+from fairseq_posattn.preparation.download import Source
 from fairseq_posattn.preparation.pairs import map_pairs, write_pairs
-from fairseq_posattn.preparation.pipeline.download import Source
-from fairseq_posattn.preparation.pipeline.sources import obtain
-from fairseq_posattn.preparation.text.lines import read_member
-from fairseq_posattn.preparation.text.moses import RULES
+from fairseq_posattn.preparation.sources import obtain
+from fairseq_posattn.text.lines import read_member
+from fairseq_posattn.text.moses import RULES
 
 LANGUAGES = ("de", "en")
 ARCHIVE = Source("deu-eng.zip", ("https://www.manythings.org/anki/deu-eng.zip",))

@@ -9,15 +9,15 @@ streamed: memory does not grow with it.
 
 from itertools import islice
 
-from fairseq_posattn.commands import positive
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.cli import positive
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.corpus import Flag, TranslationCorpus
+from fairseq_posattn.preparation.download import Source
 from fairseq_posattn.preparation.pairs import fingerprint, map_pairs, read_pairs, write_pairs
-from fairseq_posattn.preparation.pipeline.download import Source
-from fairseq_posattn.preparation.pipeline.sources import obtain
-from fairseq_posattn.preparation.text.lines import read_lines
-from fairseq_posattn.preparation.text.moses import Tokeniser
-from fairseq_posattn.preparation.text.segments import read_segments
+from fairseq_posattn.preparation.segments import read_segments
+from fairseq_posattn.preparation.sources import obtain
+from fairseq_posattn.text.lines import read_lines
+from fairseq_posattn.text.moses import Tokeniser
 
 LANGUAGES = ("en", "de")
 LONGEST = 250

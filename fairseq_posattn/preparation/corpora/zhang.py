@@ -8,11 +8,11 @@ There is no validation set: one is held out of the training set.
 
 from functools import partial
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.corpus import ClassificationCorpus
+from fairseq_posattn.preparation.download import Source
 from fairseq_posattn.preparation.example import Example, number_below, shortened
-from fairseq_posattn.preparation.pipeline.download import Source
-from fairseq_posattn.preparation.text.lines import csv_rows, read_lines, read_member
+from fairseq_posattn.text.lines import csv_rows, read_lines, read_member
 
 CLASSES = {
     "ag_news": ("World", "Sports", "Business", "Sci/Tech"),

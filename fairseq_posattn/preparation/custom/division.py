@@ -2,8 +2,8 @@
 
 from collections import Counter
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.pipeline.folds import stratified_sample
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.preparation.folds import stratified_sample
 
 HELD_OUT = ("test", "valid")
 

@@ -2,9 +2,9 @@
 
 from contextlib import contextmanager
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.pipeline.archives import SingleFile, open_archive
-from fairseq_posattn.preparation.text.lines import read_lines
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.preparation.archives import SingleFile, open_archive
+from fairseq_posattn.text.lines import read_lines
 
 
 @contextmanager

@@ -4,14 +4,14 @@ import math
 from functools import partial
 from pathlib import Path
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.corpus import ClassificationCorpus
+from fairseq_posattn.preparation.custom import tables
+from fairseq_posattn.preparation.custom.division import HELD_OUT, hold_out
+from fairseq_posattn.preparation.custom.files import Files
 from fairseq_posattn.preparation.example import Example, checked_text, shortened
-from fairseq_posattn.preparation.own import tables
-from fairseq_posattn.preparation.own.division import HELD_OUT, hold_out
-from fairseq_posattn.preparation.own.files import Files
-from fairseq_posattn.preparation.text.vocabulary import SPECIAL
 from fairseq_posattn.preparation.word_options import fraction
+from fairseq_posattn.text.vocabulary import SPECIAL
 
 ONE_CLASS = "score"  # of examples that have a number instead
 RULES = ("moses", "documents", "spaces")

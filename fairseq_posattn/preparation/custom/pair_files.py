@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.own.files import Files, opened
-from fairseq_posattn.preparation.own.tables import read_rows, text_of
-from fairseq_posattn.preparation.text.lines import parallel_lines
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.preparation.custom.files import Files, opened
+from fairseq_posattn.preparation.custom.tables import read_rows, text_of
+from fairseq_posattn.text.lines import parallel_lines
 
 
 @dataclass(frozen=True)

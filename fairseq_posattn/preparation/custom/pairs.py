@@ -5,15 +5,15 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from fairseq_posattn.commands import positive
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.cli import positive
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.progress import say
 from fairseq_posattn.preparation.corpus import SPLITS, TranslationCorpus
-from fairseq_posattn.preparation.own.division import HELD_OUT, hold_out
-from fairseq_posattn.preparation.own.pair_files import TwoFiles, fingerprint
+from fairseq_posattn.preparation.custom.division import HELD_OUT, hold_out
+from fairseq_posattn.preparation.custom.pair_files import TwoFiles, fingerprint
 from fairseq_posattn.preparation.pairs import PairWriter, map_pairs
-from fairseq_posattn.preparation.pipeline.progress import say
-from fairseq_posattn.preparation.text.moses import RULES
-from fairseq_posattn.preparation.text.words import spaces
+from fairseq_posattn.text.moses import RULES
+from fairseq_posattn.text.words import spaces
 
 MOST_HELD_OUT = 1000
 LANGUAGE = re.compile(r"[A-Za-z0-9_]+")

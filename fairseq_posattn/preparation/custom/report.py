@@ -4,9 +4,9 @@ from collections import Counter
 from operator import itemgetter
 from statistics import median
 
+from fairseq_posattn.common.progress import say
 from fairseq_posattn.preparation.corpus import SPLITS
 from fairseq_posattn.preparation.pairs import text_lines
-from fairseq_posattn.preparation.pipeline.progress import say
 
 MOST_LABELS = 30  # lines of the table of classes
 

@@ -3,11 +3,11 @@
 from functools import partial
 from pathlib import Path
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.corpus import SIDES, SummarizationCorpus
-from fairseq_posattn.preparation.own import pairs, tables
-from fairseq_posattn.preparation.own.pair_files import Table, fingerprint
-from fairseq_posattn.preparation.text.words import spaces
+from fairseq_posattn.preparation.custom import pairs, tables
+from fairseq_posattn.preparation.custom.pair_files import Table, fingerprint
+from fairseq_posattn.text.words import spaces
 
 
 def add_options(parser):

@@ -4,10 +4,10 @@ import csv
 import json
 from pathlib import Path
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.preparation.custom.files import opened
 from fairseq_posattn.preparation.example import checked_text
-from fairseq_posattn.preparation.own.files import opened
-from fairseq_posattn.preparation.text.lines import csv_rows
+from fairseq_posattn.text.lines import csv_rows
 
 HELP = (
     ".csv, .tsv or .jsonl, compressed (.gz, .bz2, .xz) or not; the first line of a table names its "

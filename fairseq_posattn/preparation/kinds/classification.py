@@ -11,26 +11,26 @@ import shutil
 from collections import Counter
 from functools import partial
 
-from fairseq_posattn.preparation import manifest
+from fairseq_posattn.common.progress import say
+from fairseq_posattn.preparation.binarise import binarise_files
 from fairseq_posattn.preparation.command import next_dataset
 from fairseq_posattn.preparation.corpus import SPLITS
+from fairseq_posattn.preparation.counts import report_counts
+from fairseq_posattn.preparation.custom import training
+from fairseq_posattn.preparation.custom.report import report_labels, report_splits
 from fairseq_posattn.preparation.labelled_text import (
     WHOLE,
     read_summary,
     write_divided,
     write_splits,
 )
-from fairseq_posattn.preparation.own import training
-from fairseq_posattn.preparation.own.report import report_labels, report_splits
 from fairseq_posattn.preparation.pairs import text_lines
-from fairseq_posattn.preparation.pipeline.binarise import binarise_files
-from fairseq_posattn.preparation.pipeline.counts import report_counts
-from fairseq_posattn.preparation.pipeline.progress import say
-from fairseq_posattn.preparation.pipeline.sources import obtain_any
-from fairseq_posattn.preparation.pipeline.stages import Stages
-from fairseq_posattn.preparation.text.vocabulary import count_words, write_dictionary
+from fairseq_posattn.preparation.sources import obtain_any
+from fairseq_posattn.preparation.stages import Stages
 from fairseq_posattn.preparation.word_options import add_seed, add_word_options, fraction
 from fairseq_posattn.preparation.words_stage import asked_vectors, run_words
+from fairseq_posattn.text import manifest
+from fairseq_posattn.text.vocabulary import count_words, write_dictionary
 
 EMPTY_SHOWN = 3
 

@@ -11,20 +11,20 @@ from contextlib import ExitStack
 from functools import partial
 from itertools import islice
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.files import writing
-from fairseq_posattn.preparation import manifest
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.files import writing
+from fairseq_posattn.common.parallel import map_lines
+from fairseq_posattn.common.progress import say
+from fairseq_posattn.preparation.binarise import binarise_files
 from fairseq_posattn.preparation.command import next_dataset
 from fairseq_posattn.preparation.corpus import SPLITS
-from fairseq_posattn.preparation.pipeline.binarise import binarise_files
-from fairseq_posattn.preparation.pipeline.counts import count_lines, report_counts
-from fairseq_posattn.preparation.pipeline.parallel import map_lines
-from fairseq_posattn.preparation.pipeline.progress import say
-from fairseq_posattn.preparation.pipeline.stages import Stages
-from fairseq_posattn.preparation.text.vocabulary import count_words, write_dictionary
-from fairseq_posattn.preparation.text.words import PUBLISHED
+from fairseq_posattn.preparation.counts import count_lines, report_counts
+from fairseq_posattn.preparation.stages import Stages
 from fairseq_posattn.preparation.word_options import add_seed, add_word_options, fraction
 from fairseq_posattn.preparation.words_stage import asked_vectors, run_words
+from fairseq_posattn.text import manifest
+from fairseq_posattn.text.vocabulary import count_words, write_dictionary
+from fairseq_posattn.text.words import PUBLISHED
 
 COLUMNS = ("history", "candidates", "labels")
 LABELS = {"0": 0, "1": 0}  # the dictionary of ``labels``

@@ -9,18 +9,18 @@ of WordPiece, ``vocab.txt`` and ``wordpiece.{train,valid,test}.{source,target}``
 from dataclasses import replace
 from pathlib import Path
 
-from fairseq_posattn.commands import positive
-from fairseq_posattn.files import writing
-from fairseq_posattn.preparation import manifest
+from fairseq_posattn.common.cli import positive
+from fairseq_posattn.common.files import writing
 from fairseq_posattn.preparation.command import next_recipe, shown
 from fairseq_posattn.preparation.corpus import SIDES
-from fairseq_posattn.preparation.own import training
-from fairseq_posattn.preparation.own.report import report_pairs
+from fairseq_posattn.preparation.counts import count_lines, report_counts
+from fairseq_posattn.preparation.custom import training
+from fairseq_posattn.preparation.custom.report import report_pairs
 from fairseq_posattn.preparation.pairs import named_files, run_binarising, run_text
 from fairseq_posattn.preparation.pieces import KINDS, to_pieces
-from fairseq_posattn.preparation.pipeline.counts import count_lines, report_counts
-from fairseq_posattn.preparation.pipeline.stages import Stages
-from fairseq_posattn.preparation.text.vocabulary import SPECIAL
+from fairseq_posattn.preparation.stages import Stages
+from fairseq_posattn.text import manifest
+from fairseq_posattn.text.vocabulary import SPECIAL
 
 
 def prepare(corpus, options):

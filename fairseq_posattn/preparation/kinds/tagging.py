@@ -9,19 +9,19 @@ read; ``text/{split}.props`` all sentences, those without a predicate too, to sc
 from collections import Counter
 from functools import partial
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.files import writing
-from fairseq_posattn.preparation import manifest
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.files import writing
+from fairseq_posattn.preparation.binarise import binarise_files
 from fairseq_posattn.preparation.command import next_dataset
-from fairseq_posattn.preparation.pipeline.binarise import binarise_files
-from fairseq_posattn.preparation.pipeline.counts import count_lines, report_counts
-from fairseq_posattn.preparation.pipeline.sources import obtain_any
-from fairseq_posattn.preparation.pipeline.stages import Stages
-from fairseq_posattn.preparation.role_sentences import readable
-from fairseq_posattn.preparation.text.vocabulary import count_words, write_dictionary
+from fairseq_posattn.preparation.counts import count_lines, report_counts
+from fairseq_posattn.preparation.sources import obtain_any
+from fairseq_posattn.preparation.stages import Stages
 from fairseq_posattn.preparation.word_options import add_seed, add_word_options
 from fairseq_posattn.preparation.words_stage import asked_vectors, run_words
-from fairseq_posattn.scoring.props import read_props, write_props
+from fairseq_posattn.text import manifest
+from fairseq_posattn.text.props import read_props, write_props
+from fairseq_posattn.text.role_sentences import readable
+from fairseq_posattn.text.vocabulary import count_words, write_dictionary
 
 COLUMNS = ("words", "predicate", "tags")
 FLAGS = {"0": 0, "1": 0}  # the dictionary of ``predicate``

@@ -5,13 +5,13 @@ were learned on both languages together; and ``bpe.{train,valid,test}.{de,en}``,
 corpus of one's own these may be SentencePiece's, as for summarization, or none.
 """
 
-from fairseq_posattn.commands import positive
-from fairseq_posattn.files import writing
-from fairseq_posattn.preparation import manifest
+from fairseq_posattn.common.cli import positive
+from fairseq_posattn.common.files import writing
 from fairseq_posattn.preparation.command import next_recipe, shown
 from fairseq_posattn.preparation.corpus import SPLITS
-from fairseq_posattn.preparation.own import training
-from fairseq_posattn.preparation.own.report import report_pairs
+from fairseq_posattn.preparation.counts import count_lines, report_counts
+from fairseq_posattn.preparation.custom import training
+from fairseq_posattn.preparation.custom.report import report_pairs
 from fairseq_posattn.preparation.pairs import (
     map_pairs,
     named_files,
@@ -22,10 +22,10 @@ from fairseq_posattn.preparation.pairs import (
     write_pairs,
 )
 from fairseq_posattn.preparation.pieces import SentencePieces, to_pieces
-from fairseq_posattn.preparation.pipeline.counts import count_lines, report_counts
-from fairseq_posattn.preparation.pipeline.stages import Stages
-from fairseq_posattn.preparation.text.moses import is_clean
-from fairseq_posattn.preparation.text.subwords import BytePairEncoder, count_words, learn_bpe
+from fairseq_posattn.preparation.stages import Stages
+from fairseq_posattn.text import manifest
+from fairseq_posattn.text.moses import is_clean
+from fairseq_posattn.text.subwords import BytePairEncoder, count_words, learn_bpe
 
 
 def prepare(corpus, options):

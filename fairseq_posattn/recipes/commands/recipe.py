@@ -10,10 +10,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from fairseq_posattn.curves import Curves
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.files import write_json
-from fairseq_posattn.picture import NEEDS, can_draw
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.figures import NEEDS, can_draw
+from fairseq_posattn.common.files import write_json
 from fairseq_posattn.recipes import rows, tables
 from fairseq_posattn.recipes.asked import Asked
 from fairseq_posattn.recipes.classification import AskedClassification
@@ -25,7 +24,8 @@ from fairseq_posattn.recipes.papers import RECIPES
 from fairseq_posattn.recipes.recipe import ClassificationRecipe, GenerationRecipe, Recipe
 from fairseq_posattn.recipes.run import Runner
 from fairseq_posattn.recipes.tuning import UNKNOWN
-from fairseq_posattn.training_log import TrainingLog
+from fairseq_posattn.training.curves import Curves
+from fairseq_posattn.training.training_log import TrainingLog
 
 
 def main(

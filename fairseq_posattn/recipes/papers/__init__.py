@@ -2,11 +2,11 @@
 
 from fairseq_posattn.recipes.papers import (
     classifiers,
-    cspan,
-    da_transformer,
-    dman,
-    mpsan,
-    mtsa,
+    cspan_tables,
+    da_transformer_tables,
+    dman_tables,
+    mpsan_tables,
+    mtsa_tables,
     multi30k,
     tatoeba,
 )
@@ -14,6 +14,15 @@ from fairseq_posattn.recipes.recipe import Recipe
 
 RECIPES: dict[str, Recipe] = {
     recipe.name: recipe
-    for paper in (classifiers, cspan, da_transformer, dman, mpsan, mtsa, multi30k, tatoeba)
+    for paper in (
+        classifiers,
+        cspan_tables,
+        da_transformer_tables,
+        dman_tables,
+        mpsan_tables,
+        mtsa_tables,
+        multi30k,
+        tatoeba,
+    )
     for recipe in paper.RECIPES
 }

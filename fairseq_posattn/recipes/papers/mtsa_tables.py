@@ -18,7 +18,7 @@ form's are our own."""
 from dataclasses import replace
 
 from fairseq_posattn.recipes.datasets import ROLES, datasets
-from fairseq_posattn.recipes.papers.mpsan import ADADELTA, BI_BLOSAN, CBOW, MAPS, MULTI_HEAD
+from fairseq_posattn.recipes.papers.mpsan_tables import ADADELTA, BI_BLOSAN, CBOW, MAPS, MULTI_HEAD
 from fairseq_posattn.recipes.recipe import (
     ClassificationRecipe,
     Dataset,

@@ -27,8 +27,7 @@ import argparse
 from collections.abc import Collection, Mapping
 from typing import Any, TypeVar
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.text.lines import read_file
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.scoring import comet, languages
 from fairseq_posattn.scoring.bleu import (
     FORMS,
@@ -47,6 +46,7 @@ from fairseq_posattn.scoring.pairs import Pairs
 from fairseq_posattn.scoring.result import Result, explained, numbers_of, told, total_counts
 from fairseq_posattn.scoring.sentence_statistics import keep
 from fairseq_posattn.scoring.significance import MEAN_OF_SENTENCES, Group, of_sentences
+from fairseq_posattn.text.lines import read_file
 
 SUMMARY = "BLEU, chrF, TER and COMET of translations"
 CALLED = {"bleu": "BLEU", "chrf2": "chrF2", "ter": "TER", "comet": "COMET"}

@@ -15,7 +15,7 @@ the 95%% bootstrap interval of the accuracy, and "significance" compares the mac
 import argparse
 from pathlib import Path
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.scoring.command import add_files, plain_parser
 from fairseq_posattn.scoring.labels import accuracy, correct, macro_f1, mcnemar, read_labels
 from fairseq_posattn.scoring.result import Result, explained, numbers_of, told

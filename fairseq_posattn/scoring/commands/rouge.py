@@ -22,8 +22,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from fairseq_posattn.commands import positive
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.cli import positive
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.scoring.command import make_parser, read_baseline, read_pairs
 from fairseq_posattn.scoring.moses import ESCAPED
 from fairseq_posattn.scoring.pairs import Pairs

@@ -5,22 +5,16 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
-from fairseq_posattn import commands
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.scoring import (
-    bleu_command,
-    labels_command,
-    ranking_command,
-    rouge_command,
-    srl_command,
-)
+from fairseq_posattn.common import cli
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.scoring.commands import bleu, labels, ranking, rouge, srl
 
 KINDS: dict[str, ModuleType] = {
-    "bleu": bleu_command,
-    "rouge": rouge_command,
-    "labels": labels_command,
-    "srl": srl_command,
-    "ranking": ranking_command,
+    "bleu": bleu,
+    "rouge": rouge,
+    "labels": labels,
+    "srl": srl,
+    "ranking": ranking,
 }
 
 
@@ -40,7 +34,7 @@ def score(kind: str, arguments: Sequence[str] | None = None, prog: str | None = 
             raise UsageError(missing) from error
         found.tell(options.json)
 
-    return commands.end(parser.prog, work)
+    return cli.end(parser.prog, work)
 
 
 def main(

@@ -6,7 +6,7 @@ model that has changed since is trained anew.
 
 from collections.abc import Mapping
 
-from fairseq_posattn.architectures import classifier, recommender, seq2seq, tagger
+from fairseq_posattn.training.architectures import classifier, recommender, seq2seq, tagger
 
 # By the name of the model.
 ARCHITECTURES: dict[str, Mapping[str, Mapping[str, object]]] = {

@@ -14,11 +14,11 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from fairseq_posattn import commands
-from fairseq_posattn.curves import Curves, figure_of
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.picture import check_picture, write_picture
-from fairseq_posattn.training_log import TrainingLog
+from fairseq_posattn.common import cli
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.figures import check_picture, write_picture
+from fairseq_posattn.training.curves import Curves, figure_of
+from fairseq_posattn.training.training_log import TrainingLog
 
 LOGS = ("train.log", "hydra_train.log")
 SEED = re.compile(r"(fold\d+-)?seed\d+")
@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int
     Raises:
         UsageError: there is nothing to draw, or it cannot be drawn.
     """
-    parser = commands.make_parser(__doc__, prog)
+    parser = cli.make_parser(__doc__, prog)
     parser.add_argument(
         "paths", nargs="+", type=Path, metavar="FOLDER", help="of a run or of several, or a log"
     )

@@ -20,8 +20,8 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from fairseq_posattn import commands
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common import cli
+from fairseq_posattn.common.errors import UsageError
 
 PLUGIN = Path(__file__).resolve().parent
 USER_DIR = "common.user_dir"
@@ -30,7 +30,7 @@ MULTIRUN = ("-m", "--multirun")
 
 
 def make_parser(prog=None):
-    parser = commands.make_parser(__doc__, prog)
+    parser = cli.make_parser(__doc__, prog)
     parser.add_argument("file", type=Path, metavar="FILE.yaml", help="settings, by fairseq's names")
     settings = parser.add_argument(
         "settings", nargs=argparse.REMAINDER, metavar="NAME=VALUE", help="and others, for Hydra"
@@ -43,14 +43,14 @@ def main(arguments=None, prog=None):
     """Train; returns the exit status."""
     parser = make_parser(prog)
     args = parser.parse_args(arguments)  # first, so that --help needs no PyTorch
-    return commands.end(parser.prog, partial(train, args.file, args.settings))
+    return cli.end(parser.prog, partial(train, args.file, args.settings))
 
 
 def train(file, settings):
     """Hand the file, and what else is said, to fairseq's own program."""
     words = hydra_words(file, settings)
-    from fairseq_posattn.mends.quiet import quietly
-    from fairseq_posattn.plugin import register
+    from fairseq_posattn.compat.quiet import quietly
+    from fairseq_posattn.training.plugin import register
 
     with quietly():
         from fairseq_cli import hydra_train

@@ -7,8 +7,8 @@ from fairseq.criterions import FairseqCriterion, register_criterion
 from fairseq.dataclass import FairseqDataclass
 from torch.nn import functional as F
 
-from fairseq_posattn.criterions.sentence_criterion import log_mean_loss, log_sums
 from fairseq_posattn.scoring.ranking import METRICS, Impression, score
+from fairseq_posattn.training.criterions.sentence_criterion import log_mean_loss, log_sums
 
 
 @dataclass

@@ -3,13 +3,13 @@
 import torch
 from fairseq.criterions import register_criterion
 
-from fairseq_posattn.criterions.sentence_criterion import (
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.training.criterions.sentence_criterion import (
     ScoreCriterionConfig,
     SentenceCriterion,
     log_mean_loss,
     log_sums,
 )
-from fairseq_posattn.errors import UsageError
 
 
 @register_criterion("rating_regression", dataclass=ScoreCriterionConfig)

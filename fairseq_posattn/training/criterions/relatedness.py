@@ -12,12 +12,12 @@ from fairseq.logging import metrics
 from scipy import stats
 from torch.nn import functional as F
 
-from fairseq_posattn.criterions.sentence_criterion import (
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.training.criterions.sentence_criterion import (
     ScoreCriterionConfig,
     SentenceCriterion,
     log_mean_loss,
 )
-from fairseq_posattn.errors import UsageError
 
 
 @register_criterion("relatedness", dataclass=ScoreCriterionConfig)

@@ -7,13 +7,13 @@ import torch
 from fairseq.criterions import register_criterion
 from torch.nn import functional as F
 
-from fairseq_posattn.criterions.sentence_criterion import (
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.training.criterions.sentence_criterion import (
     SentenceCriterion,
     SentenceCriterionConfig,
     log_mean_loss,
     log_sums,
 )
-from fairseq_posattn.errors import UsageError
 
 
 @dataclass

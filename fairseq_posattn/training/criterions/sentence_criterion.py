@@ -7,8 +7,8 @@ from fairseq.criterions import FairseqCriterion
 from fairseq.dataclass import FairseqDataclass
 from fairseq.logging import metrics
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.mends import validation_results
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat import validation_results
 
 
 @dataclass

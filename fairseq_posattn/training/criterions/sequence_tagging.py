@@ -8,11 +8,11 @@ from fairseq.criterions import FairseqCriterion, register_criterion
 from fairseq.dataclass import FairseqDataclass
 from torch import Tensor
 
-from fairseq_posattn.criterions.sentence_criterion import log_mean_loss, log_sums
-from fairseq_posattn.data.tag_sequences import IGNORED
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.scoring.props import pieces_of_tags
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.scoring.roles import Counts, compare_propositions
+from fairseq_posattn.text.props import pieces_of_tags
+from fairseq_posattn.training.criterions.sentence_criterion import log_mean_loss, log_sums
+from fairseq_posattn.training.data.tag_sequences import IGNORED
 
 
 @dataclass

@@ -1,12 +1,12 @@
 """fairseq models and their named architectures; importing this package registers them."""
 
-from fairseq_posattn.architectures import ARCHITECTURES
-from fairseq_posattn.models.classifier import PosAttnClassifier, PosAttnClassifierConfig
-from fairseq_posattn.models.recommender import PosAttnRecommender, PosAttnRecommenderConfig
-from fairseq_posattn.models.registration import register_architectures
-from fairseq_posattn.models.seq2seq import PosAttnTransformer
-from fairseq_posattn.models.seq2seq_config import PosAttnTransformerConfig
-from fairseq_posattn.models.tagger import PosAttnTagger, PosAttnTaggerConfig
+from fairseq_posattn.training.architectures import ARCHITECTURES
+from fairseq_posattn.training.models.classifier import PosAttnClassifier, PosAttnClassifierConfig
+from fairseq_posattn.training.models.recommender import PosAttnRecommender, PosAttnRecommenderConfig
+from fairseq_posattn.training.models.registration import register_architectures
+from fairseq_posattn.training.models.seq2seq import PosAttnTransformer
+from fairseq_posattn.training.models.seq2seq_config import PosAttnTransformerConfig
+from fairseq_posattn.training.models.tagger import PosAttnTagger, PosAttnTaggerConfig
 
 for name, model, config in (
     ("posattn_transformer", PosAttnTransformer, PosAttnTransformerConfig),

@@ -12,13 +12,13 @@ from fairseq.dataclass import ChoiceEnum
 from fairseq.models import BaseFairseqModel, register_model
 from torch import Tensor, nn
 
-from fairseq_posattn.errors import UsageError, as_usage_error
-from fairseq_posattn.layers.classification_head import PAIR_FEATURES
-from fairseq_posattn.layers.pooling import POOLINGS
-from fairseq_posattn.models.encoder_config import SentenceEncoderConfig
-from fairseq_posattn.models.registration import all_options
-from fairseq_posattn.models.word_vectors import build_embedding
-from fairseq_posattn.networks.classifier import Marks, SentenceEncoder, build_head, features_of
+from fairseq_posattn.common.errors import UsageError, as_usage_error
+from fairseq_posattn.model.classification_head import PAIR_FEATURES
+from fairseq_posattn.model.classifier import Marks, SentenceEncoder, build_head, features_of
+from fairseq_posattn.model.pooling import POOLINGS
+from fairseq_posattn.training.models.encoder_config import SentenceEncoderConfig
+from fairseq_posattn.training.models.registration import all_options
+from fairseq_posattn.training.models.word_vectors import build_embedding
 
 
 @dataclass

@@ -9,12 +9,12 @@ from omegaconf import II
 
 from fairseq_posattn.attention.mpsan import FUSIONS as MPSAN_FUSIONS
 from fairseq_posattn.attention.mpsan import MPSAN_MASKS
-from fairseq_posattn.encoders import ENCODERS
-from fairseq_posattn.encoders.cspan import FUSIONS as CSPAN_FUSIONS
-from fairseq_posattn.encoders.flags import ACTIVATIONS
-from fairseq_posattn.layers.mechanisms import MECHANISMS
-from fairseq_posattn.layers.sublayer_list import FEED_FORWARD
-from fairseq_posattn.models.mechanism_config import MechanismConfig
+from fairseq_posattn.model.encoders import ENCODERS
+from fairseq_posattn.model.encoders.cspan import FUSIONS as CSPAN_FUSIONS
+from fairseq_posattn.model.encoders.flags import ACTIVATIONS
+from fairseq_posattn.model.mechanisms import MECHANISMS
+from fairseq_posattn.model.sublayer_list import FEED_FORWARD
+from fairseq_posattn.training.models.mechanism_config import MechanismConfig
 
 
 @dataclass

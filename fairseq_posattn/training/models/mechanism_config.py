@@ -7,7 +7,7 @@ from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq_posattn.attention.da import ADJUSTMENTS
 from fairseq_posattn.attention.mtsa import SCALES, SOURCES
 from fairseq_posattn.attention.rescaling import MAPPINGS
-from fairseq_posattn.layers.mechanisms import HEADS_ACTIVATIONS, OF_MASKS
+from fairseq_posattn.model.mechanisms import HEADS_ACTIVATIONS, OF_MASKS
 
 
 @dataclass

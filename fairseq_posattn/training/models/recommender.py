@@ -15,13 +15,13 @@ from torch import Tensor, nn
 
 from fairseq_posattn.attention.call import context_of
 from fairseq_posattn.attention.linear import Linear
-from fairseq_posattn.encoders import ENCODERS, input_dropout_of
-from fairseq_posattn.errors import UsageError, as_usage_error
-from fairseq_posattn.layers.dropout import Dropout
-from fairseq_posattn.layers.multi_query import multi_query_attention
-from fairseq_posattn.models.encoder_config import SentenceEncoderConfig
-from fairseq_posattn.models.registration import all_options
-from fairseq_posattn.models.word_vectors import build_embedding
+from fairseq_posattn.common.errors import UsageError, as_usage_error
+from fairseq_posattn.model.dropout import Dropout
+from fairseq_posattn.model.encoders import ENCODERS, input_dropout_of
+from fairseq_posattn.model.multi_query import multi_query_attention
+from fairseq_posattn.training.models.encoder_config import SentenceEncoderConfig
+from fairseq_posattn.training.models.registration import all_options
+from fairseq_posattn.training.models.word_vectors import build_embedding
 
 TITLES_AT_ONCE = 1024
 

@@ -12,20 +12,20 @@ from fairseq.models.transformer import (
 from fairseq.modules.checkpoint_activations import checkpoint_wrapper
 from torch import Tensor, nn
 
-from fairseq_posattn.errors import UsageError, as_usage_error
-from fairseq_posattn.layers.builder import build_decoder_layer, build_encoder_layer
-from fairseq_posattn.layers.description import LayerDescription
-from fairseq_posattn.layers.mechanisms import REPLACE_POSITIONS
-from fairseq_posattn.layers.multihead import sentences_of_hypotheses
-from fairseq_posattn.layers.starts import STARTS
-from fairseq_posattn.layers.word_scores import WordScores
-from fairseq_posattn.models.seq2seq_config import PosAttnTransformerConfig, nested_config
-from fairseq_posattn.networks.seq2seq import (
+from fairseq_posattn.common.errors import UsageError, as_usage_error
+from fairseq_posattn.model.builder import build_decoder_layer, build_encoder_layer
+from fairseq_posattn.model.description import LayerDescription
+from fairseq_posattn.model.mechanisms import REPLACE_POSITIONS
+from fairseq_posattn.model.multihead import sentences_of_hypotheses
+from fairseq_posattn.model.seq2seq import (
     DecoderPass,
     EncoderPass,
     decoder_layer,
     encoder_layer,
 )
+from fairseq_posattn.model.starts import STARTS
+from fairseq_posattn.model.word_scores import WordScores
+from fairseq_posattn.training.models.seq2seq_config import PosAttnTransformerConfig, nested_config
 
 
 def wrap_layer(layer: nn.Module, cfg: TransformerConfig) -> nn.Module:
@@ -107,7 +107,7 @@ class PosAttnTransformer(TransformerModelBase):
     """fairseq's Transformer whose layers are lists of sublayers.
 
     ``--encoder-sublayers dman,san,ffn --decoder-sublayers dman,san,cross,ffn`` names the mechanisms
-    of :mod:`fairseq_posattn.layers.mechanisms`; all else is fairseq's.
+    of :mod:`fairseq_posattn.model.mechanisms`; all else is fairseq's.
     """
 
     @classmethod

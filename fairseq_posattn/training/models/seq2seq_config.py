@@ -5,11 +5,11 @@ from dataclasses import dataclass, field, fields, make_dataclass
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.models.transformer import TransformerConfig
 
-from fairseq_posattn.layers.mechanisms import MECHANISMS
-from fairseq_posattn.layers.starts import STARTS
-from fairseq_posattn.layers.sublayer_list import CROSS, FEED_FORWARD
-from fairseq_posattn.models.mechanism_config import MechanismConfig
-from fairseq_posattn.models.registration import all_options
+from fairseq_posattn.model.mechanisms import MECHANISMS
+from fairseq_posattn.model.starts import STARTS
+from fairseq_posattn.model.sublayer_list import CROSS, FEED_FORWARD
+from fairseq_posattn.training.models.mechanism_config import MechanismConfig
+from fairseq_posattn.training.models.registration import all_options
 
 # The options of fairseq's own Transformer that this one serves, by the names of their flags.
 STOCK_OPTIONS = (

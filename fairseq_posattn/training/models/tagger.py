@@ -11,12 +11,12 @@ from fairseq.models import BaseFairseqModel, register_model
 from torch import Tensor, nn
 
 from fairseq_posattn.attention.linear import Linear
-from fairseq_posattn.encoders import ENCODERS
-from fairseq_posattn.errors import UsageError, as_usage_error
-from fairseq_posattn.layers.dropout import Dropout
-from fairseq_posattn.models.encoder_config import SentenceEncoderConfig
-from fairseq_posattn.models.registration import all_options
-from fairseq_posattn.models.word_vectors import UNKNOWN_RANGE, build_embedding
+from fairseq_posattn.common.errors import UsageError, as_usage_error
+from fairseq_posattn.model.dropout import Dropout
+from fairseq_posattn.model.encoders import ENCODERS
+from fairseq_posattn.training.models.encoder_config import SentenceEncoderConfig
+from fairseq_posattn.training.models.registration import all_options
+from fairseq_posattn.training.models.word_vectors import UNKNOWN_RANGE, build_embedding
 
 NORM_EPSILON = 1e-6  # of the published layer norms
 

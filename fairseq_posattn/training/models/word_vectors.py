@@ -7,7 +7,7 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor, nn
 
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
 
 # Words that a file lacks start within this, uniformly (MPSAN section "Experiments and Results",
 # MTSA appendix B).

@@ -7,9 +7,14 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.tasks import FairseqTask, register_task
 from omegaconf import II, MISSING
 
-from fairseq_posattn.data.columns import own_symbols, read_column, read_dictionary
-from fairseq_posattn.data.news import ClickDataset, Impressions, RankingDataset, title_table
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat.columns import own_symbols, read_column, read_dictionary
+from fairseq_posattn.training.data.news import (
+    ClickDataset,
+    Impressions,
+    RankingDataset,
+    title_table,
+)
 
 CLICKED = "1"
 
@@ -37,7 +42,7 @@ class NewsRecommendationConfig(FairseqDataclass):
 
 @register_task("news_recommendation", dataclass=NewsRecommendationConfig)
 class NewsRecommendationTask(FairseqTask):
-    """News and clicks; see :mod:`fairseq_posattn.data.news` for what a batch is.
+    """News and clicks; see :mod:`fairseq_posattn.training.data.news` for what a batch is.
 
     Attributes:
         titles: words of all titles, ``[1 + N, --title-length]``, no news in row 0.

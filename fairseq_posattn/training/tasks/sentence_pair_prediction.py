@@ -23,8 +23,8 @@ from fairseq.tasks import register_task
 from fairseq.tasks.sentence_prediction import SHORTEN_METHOD_CHOICES, SentencePredictionTask
 from omegaconf import II, MISSING
 
-from fairseq_posattn.data.row_checks import check_split
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat.row_checks import check_split
 
 
 @dataclass

@@ -19,8 +19,13 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.tasks import FairseqTask, register_task
 from omegaconf import II, MISSING
 
-from fairseq_posattn.data.columns import own_symbols, read_column, read_dictionary
-from fairseq_posattn.data.tag_sequences import IGNORED, best_tags, check_rows, forbidden_pairs
+from fairseq_posattn.compat.columns import own_symbols, read_column, read_dictionary
+from fairseq_posattn.training.data.tag_sequences import (
+    IGNORED,
+    best_tags,
+    check_rows,
+    forbidden_pairs,
+)
 
 WORDS, PREDICATE, TAGS = "words", "predicate", "tags"
 MARKED = "1"  # the flag of the predicate's word

@@ -4,7 +4,7 @@ import pytest
 from omegaconf import ValidationError
 from omegaconf.errors import ConfigAttributeError, InterpolationKeyError
 
-from fairseq_posattn.mistakes.explanations import explain
+from fairseq_posattn.compat.explanations import explain
 
 CHILD = """
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairseq_posattn.plugin import register
+from fairseq_posattn.training.plugin import register
 
 register()
 
@@ -10,8 +10,8 @@ import torch  # noqa: E402
 from fairseq.criterions import CRITERION_REGISTRY  # noqa: E402
 from fairseq.logging import metrics  # noqa: E402
 
-from fairseq_posattn.errors import UsageError  # noqa: E402
-from fairseq_posattn.mistakes.metrics import COUNTS, METRICS, check_metric  # noqa: E402
+from fairseq_posattn.common.errors import UsageError  # noqa: E402
+from fairseq_posattn.compat.flags.metrics import COUNTS, METRICS, check_metric  # noqa: E402
 
 # All that a criterion may have seen in a batch.
 LOGGED = {

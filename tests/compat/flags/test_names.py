@@ -2,12 +2,12 @@
 
 import pytest
 
-from fairseq_posattn.plugin import register
+from fairseq_posattn.training.plugin import register
 
 register()
 
-from fairseq_posattn.errors import UsageError  # noqa: E402
-from fairseq_posattn.mistakes.names import check_names  # noqa: E402
+from fairseq_posattn.common.errors import UsageError  # noqa: E402
+from fairseq_posattn.compat.flags.names import check_names  # noqa: E402
 
 
 @pytest.mark.parametrize(

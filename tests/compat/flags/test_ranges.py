@@ -7,7 +7,7 @@ from argparse import Namespace
 
 import pytest
 
-from fairseq_posattn.plugin import register
+from fairseq_posattn.training.plugin import register
 
 register()
 
@@ -16,8 +16,8 @@ from fairseq.models import ARCH_CONFIG_REGISTRY, MODEL_DATACLASS_REGISTRY  # noq
 from fairseq.registry import REGISTRIES  # noqa: E402
 from fairseq.tasks import TASK_DATACLASS_REGISTRY  # noqa: E402
 
-from fairseq_posattn.errors import UsageError  # noqa: E402
-from fairseq_posattn.mistakes.ranges import RANGES, check_ranges  # noqa: E402
+from fairseq_posattn.common.errors import UsageError  # noqa: E402
+from fairseq_posattn.compat.flags.ranges import RANGES, check_ranges  # noqa: E402
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,12 @@
 
 import pytest
 
-from fairseq_posattn.plugin import register
+from fairseq_posattn.training.plugin import register
 
 register()
 
-from fairseq_posattn.errors import UsageError  # noqa: E402
-from fairseq_posattn.mistakes import settings  # noqa: E402
+from fairseq_posattn.common.errors import UsageError  # noqa: E402
+from fairseq_posattn.compat.flags import settings  # noqa: E402
 
 
 def test_validation_asks_a_decoder_for_weights():

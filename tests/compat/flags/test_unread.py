@@ -6,13 +6,13 @@ from dataclasses import fields
 import pytest
 from omegaconf import OmegaConf
 
-from fairseq_posattn.encoders import ENCODERS
-from fairseq_posattn.layers.mechanisms import MECHANISMS
-from fairseq_posattn.mends import checked_settings
-from fairseq_posattn.mistakes.unread import parts_of, readers_of, unread
-from fairseq_posattn.models import PosAttnClassifierConfig
-from fairseq_posattn.models.registration import all_options
-from fairseq_posattn.plugin import register
+from fairseq_posattn.compat import checked_settings
+from fairseq_posattn.compat.flags.unread import parts_of, readers_of, unread
+from fairseq_posattn.model.encoders import ENCODERS
+from fairseq_posattn.model.mechanisms import MECHANISMS
+from fairseq_posattn.training.models import PosAttnClassifierConfig
+from fairseq_posattn.training.models.registration import all_options
+from fairseq_posattn.training.plugin import register
 
 register()
 

@@ -9,14 +9,14 @@ import torch
 from fairseq.data import Dictionary
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
-from fairseq_posattn import prediction, translation
-from fairseq_posattn.look import places
-from fairseq_posattn.look.view import ClassifierView, TranslationView
-from fairseq_posattn.models import PosAttnClassifier, PosAttnTransformer
-from fairseq_posattn.trained_model import TrainedModel
-from fairseq_posattn.trained_model import load as load_checkpoint
+from fairseq_posattn.inference import prediction, translation
+from fairseq_posattn.inference.trained_model import TrainedModel
+from fairseq_posattn.inference.trained_model import load as load_checkpoint
+from fairseq_posattn.inspection.page import places
+from fairseq_posattn.inspection.page.view import ClassifierView, TranslationView
+from fairseq_posattn.training.models import PosAttnClassifier, PosAttnTransformer
 
-FIXTURES = Path(__file__).parents[1] / "fixtures"
+FIXTURES = Path(__file__).parents[2] / "fixtures"
 
 
 @functools.cache

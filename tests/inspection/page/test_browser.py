@@ -8,8 +8,8 @@ import threading
 import pytest
 from browser import Browser, find
 
-from fairseq_posattn.look.page import page
-from fairseq_posattn.look.server import LookServer
+from fairseq_posattn.inspection.page.page import page
+from fairseq_posattn.inspection.page.server import LookServer
 
 pytestmark = [
     pytest.mark.slow,

@@ -12,9 +12,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from fairseq_posattn.look import command
+from fairseq_posattn.inspection.commands import look as command
 
-FIXTURES = Path(__file__).parents[1] / "fixtures"
+FIXTURES = Path(__file__).parents[2] / "fixtures"
 
 
 def look(kind, *arguments):
@@ -174,7 +174,7 @@ def test_files_that_are_not_there(write, tmp_path, capsys):
 @pytest.mark.slow
 def test_a_server_ends_by_ctrl_c_without_a_word():
     folder = FIXTURES / "classification"
-    words = ["-m", "fairseq_posattn.command_line", "look", folder / "checkpoint.pt", "--data"]
+    words = ["-m", "fairseq_posattn.cli", "look", folder / "checkpoint.pt", "--data"]
     words += [folder / "data", "--serve", "0"]
     process = subprocess.Popen(
         [sys.executable, *map(str, words)],

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from fairseq_posattn.look.page import as_script, page
+from fairseq_posattn.inspection.page.page import as_script, page
 
 MODEL = {"checkpoint": "c.pt", "about": "", "languages": {}, "places": []}
 

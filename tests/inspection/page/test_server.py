@@ -5,9 +5,9 @@ from http.client import HTTPConnection
 
 import pytest
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.look import server as server_module
-from fairseq_posattn.look.server import LookServer
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.inspection.page import server as server_module
+from fairseq_posattn.inspection.page.server import LookServer
 
 
 @pytest.fixture

@@ -1,9 +1,9 @@
 import pytest
 import torch
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.look import view as view_module
-from fairseq_posattn.look.view import START, TooMuchError
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.inspection.page import view as view_module
+from fairseq_posattn.inspection.page.view import START, TooMuchError
 
 
 def places_of(view, **wanted):
@@ -292,7 +292,7 @@ def test_models_with_nothing_to_look_at(classifier):
 
 
 def test_a_checkpoint_is_opened_by_what_it_does(monkeypatch):
-    fixtures = view_module.Path(__file__).parents[1] / "fixtures"
+    fixtures = view_module.Path(__file__).parents[2] / "fixtures"
     kinds = {"translation": "TranslationView", "classification": "ClassifierView"}
     for name, kind in kinds.items():
         folder = fixtures / name

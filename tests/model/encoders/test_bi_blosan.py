@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from reference import leaves
 
-from fairseq_posattn.encoders.bi_blosan import BiBloSAN, cut_into_blocks
+from fairseq_posattn.model.encoders.bi_blosan import BiBloSAN, cut_into_blocks
 
 LENGTHS = (7, 4, 1, 0)
 PADDING = torch.arange(7) >= torch.tensor(LENGTHS)[:, None]

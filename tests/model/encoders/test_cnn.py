@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from fairseq_posattn.encoders.cnn import NGramConvolutions
+from fairseq_posattn.model.encoders.cnn import NGramConvolutions
 
 PADDING = torch.tensor([[False, False, False, False, False], [False, False, True, True, True]])
 

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from reference import attention_by_position, gradients, leaves
 
-from fairseq_posattn.encoders.cspan import (
+from fairseq_posattn.model.encoders.cspan import (
     FUSIONS,
     SemanticPositionalAttention,
     unprojected_attention,

@@ -4,7 +4,7 @@ import torch.nn.functional as F
 from reference import leaves
 
 from fairseq_posattn.attention import SourceMaps, TensorizedAttention
-from fairseq_posattn.encoders.mtsa import TensorizedEncoder
+from fairseq_posattn.model.encoders.mtsa import TensorizedEncoder
 
 PADDING = torch.tensor([[False, False, False, False], [False, False, False, True]])
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from fairseq_posattn.encoders.bilstm import BiLSTM
-from fairseq_posattn.encoders.recurrent import Recurrent
+from fairseq_posattn.model.encoders.bilstm import BiLSTM
+from fairseq_posattn.model.encoders.recurrent import Recurrent
 
 PADDING = torch.tensor(
     [[False, True, True, True], [False, False, False, False], [False, False, False, True]]

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from fairseq_posattn.encoders.transformer import TransformerEncoder
+from fairseq_posattn.model.encoders.transformer import TransformerEncoder
 
 
 @pytest.mark.parametrize("scale", [1.0, 2.0])

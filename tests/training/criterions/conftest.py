@@ -8,7 +8,7 @@ from fairseq.criterions import CRITERION_DATACLASS_REGISTRY, CRITERION_REGISTRY
 from fairseq.logging import metrics
 from torch import nn
 
-from fairseq_posattn.plugin import register
+from fairseq_posattn.training.plugin import register
 
 register()
 

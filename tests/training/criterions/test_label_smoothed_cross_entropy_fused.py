@@ -8,7 +8,7 @@ import torch
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY, CRITERION_REGISTRY
 from torch import nn
 
-from fairseq_posattn.criterions import label_smoothed_cross_entropy_fused as module
+from fairseq_posattn.training.criterions import label_smoothed_cross_entropy_fused as module
 
 STOCK, FUSED = "label_smoothed_cross_entropy", "label_smoothed_cross_entropy_fused"
 PAD = 1

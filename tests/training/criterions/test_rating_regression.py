@@ -4,7 +4,7 @@ import pytest
 import torch
 from sklearn import metrics as sklearn_metrics
 
-from fairseq_posattn.criterions.rating_regression import error_sums, mae, rmse
+from fairseq_posattn.training.criterions.rating_regression import error_sums, mae, rmse
 
 
 @pytest.fixture

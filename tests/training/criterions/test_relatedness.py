@@ -5,7 +5,7 @@ import torch
 from fairseq.logging import metrics
 from scipy import stats
 
-from fairseq_posattn.criterions.relatedness import (
+from fairseq_posattn.training.criterions.relatedness import (
     expected_score,
     pearson,
     spearman,

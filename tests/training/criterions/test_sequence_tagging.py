@@ -7,9 +7,12 @@ import torch
 from fairseq.logging import metrics
 from torch import nn
 
-from fairseq_posattn.criterions.sequence_tagging import SequenceTagging, smoothed_cross_entropy
-from fairseq_posattn.data.tag_sequences import IGNORED, best_tags
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.training.criterions.sequence_tagging import (
+    SequenceTagging,
+    smoothed_cross_entropy,
+)
+from fairseq_posattn.training.data.tag_sequences import IGNORED, best_tags
 
 TAGS = ["B-A0", "B-A1", "B-V", "I-A0", "O"]
 

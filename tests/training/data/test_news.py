@@ -5,7 +5,12 @@ import tracemalloc
 import numpy
 import torch
 
-from fairseq_posattn.data.news import ClickDataset, Impressions, RankingDataset, title_table
+from fairseq_posattn.training.data.news import (
+    ClickDataset,
+    Impressions,
+    RankingDataset,
+    title_table,
+)
 
 EOS, PAD, FIRST, CLICK, NO_CLICK = 2, 1, 4, 5, 4
 

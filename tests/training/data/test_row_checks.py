@@ -6,7 +6,7 @@ import pytest
 from fairseq import options, tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
-from fairseq_posattn.plugin import register
+from fairseq_posattn.training.plugin import register
 
 pytestmark = pytest.mark.slow
 

@@ -3,8 +3,8 @@ import itertools
 import pytest
 import torch
 
-from fairseq_posattn.data.tag_sequences import best_tags, check_rows, forbidden_pairs
-from fairseq_posattn.errors import UsageError
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.training.data.tag_sequences import best_tags, check_rows, forbidden_pairs
 
 TAGS = ["B-A0", "B-A1", "I-A0", "I-A1", "O"]
 

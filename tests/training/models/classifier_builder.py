@@ -7,7 +7,7 @@ import torch
 from fairseq import models
 from fairseq.data import Dictionary
 
-from fairseq_posattn.models import PosAttnClassifier
+from fairseq_posattn.training.models import PosAttnClassifier
 
 HEAD = "sentence_classification_head"
 PAD, EOS = 1, 2

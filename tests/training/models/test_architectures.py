@@ -15,10 +15,10 @@ from fairseq.models import MODEL_DATACLASS_REGISTRY
 from omegaconf import OmegaConf
 from torch._subclasses import FakeTensorMode
 
-from fairseq_posattn.architectures.classifier import ARCHITECTURES as CLASSIFIERS
-from fairseq_posattn.architectures.seq2seq import ARCHITECTURES as TRANSFORMERS
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.models import PosAttnClassifierConfig, PosAttnTransformerConfig
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.training.architectures.classifier import ARCHITECTURES as CLASSIFIERS
+from fairseq_posattn.training.architectures.seq2seq import ARCHITECTURES as TRANSFORMERS
+from fairseq_posattn.training.models import PosAttnClassifierConfig, PosAttnTransformerConfig
 
 WORDS = dictionary()
 ALL = [*TRANSFORMERS, *CLASSIFIERS]

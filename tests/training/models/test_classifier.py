@@ -13,12 +13,12 @@ from classifier_builder import (
 )
 from fairseq.data import Dictionary
 
-from fairseq_posattn.analysis.heatmap import attention_numbers
-from fairseq_posattn.analysis.sublayers import attention_sublayers
-from fairseq_posattn.architectures.classifier import ARCHITECTURES
-from fairseq_posattn.encoders.cspan import FUSIONS
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.models.classifier import PosAttnClassifierConfig
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.inspection.heatmap import attention_numbers
+from fairseq_posattn.inspection.sublayers import attention_sublayers
+from fairseq_posattn.model.encoders.cspan import FUSIONS
+from fairseq_posattn.training.architectures.classifier import ARCHITECTURES
+from fairseq_posattn.training.models.classifier import PosAttnClassifierConfig
 
 BOTH_WAYS = "--mpsan-masks=past,future"
 

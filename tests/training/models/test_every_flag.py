@@ -13,8 +13,12 @@ import pytest
 import torch
 from fairseq.modules import LearnedPositionalEmbedding
 
-from fairseq_posattn.models import PosAttnClassifierConfig, PosAttnTransformerConfig, seq2seq
-from fairseq_posattn.networks.classifier import build_head
+from fairseq_posattn.model.classifier import build_head
+from fairseq_posattn.training.models import (
+    PosAttnClassifierConfig,
+    PosAttnTransformerConfig,
+    seq2seq,
+)
 
 COMPUTES = object()
 DROPOUTS = {"dropout", "attention_dropout", "activation_dropout", "heads_dropout"}

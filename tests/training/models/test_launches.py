@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("triton")
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import pytest
 import torch
 from fairseq.data import Dictionary, data_utils
 
-from fairseq_posattn.layers.mechanisms import MECHANISMS
+from fairseq_posattn.model.mechanisms import MECHANISMS
 from fairseq_posattn.recipes.numbers_corpus import english, german
 
 ENCODER_ONLY = {"mtsa", "gaussian", "future", "masked"}

@@ -5,8 +5,8 @@ import torch
 from mans_by_loops import PAD, Loops, Published, gelu, relu, sinusoid
 from reference import Draws
 
-from fairseq_posattn.layers.builder import build_decoder_layer, build_encoder_layer
-from fairseq_posattn.networks.seq2seq import decoder_layer, encoder_layer
+from fairseq_posattn.model.builder import build_decoder_layer, build_encoder_layer
+from fairseq_posattn.model.seq2seq import decoder_layer, encoder_layer
 
 # Probabilities of dropping are made to differ, so that none can stand in another's place.
 TRANSLATION = Published(relu, True, False, 0.0, 0.1, 0.2, 0.3, heads=2)

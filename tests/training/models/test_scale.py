@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 
 
 @pytest.fixture

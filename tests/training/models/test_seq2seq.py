@@ -7,11 +7,11 @@ from classifier_builder import PAD
 from fairseq import models
 from omegaconf import OmegaConf
 
-from fairseq_posattn.architectures.seq2seq import ARCHITECTURES
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.layers.mechanisms import MECHANISMS
-from fairseq_posattn.models.seq2seq import count_repeats
-from fairseq_posattn.models.seq2seq_config import STOCK_OPTIONS, PosAttnTransformerConfig
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.model.mechanisms import MECHANISMS
+from fairseq_posattn.training.architectures.seq2seq import ARCHITECTURES
+from fairseq_posattn.training.models.seq2seq import count_repeats
+from fairseq_posattn.training.models.seq2seq_config import STOCK_OPTIONS, PosAttnTransformerConfig
 
 JOINT = "--share-all-embeddings"
 

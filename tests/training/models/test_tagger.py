@@ -7,10 +7,10 @@ import torch
 from fairseq import models
 from fairseq.data import Dictionary
 
-from fairseq_posattn.architectures.tagger import ARCHITECTURES
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.models.tagger import PosAttnTagger
-from fairseq_posattn.plugin import register
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.training.architectures.tagger import ARCHITECTURES
+from fairseq_posattn.training.models.tagger import PosAttnTagger
+from fairseq_posattn.training.plugin import register
 
 register()
 

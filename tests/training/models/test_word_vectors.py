@@ -2,8 +2,8 @@ import pytest
 import torch
 from classifier_builder import PAD, dictionary
 
-from fairseq_posattn.errors import UsageError
-from fairseq_posattn.models.word_vectors import UNKNOWN_RANGE, build_embedding
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.training.models.word_vectors import UNKNOWN_RANGE, build_embedding
 
 HEADER = "3 2\n"
 VECTORS = "word1 0.5 -1\nelsewhere 3 3\nword3 2 1e-1\n"

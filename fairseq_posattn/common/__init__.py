@@ -1,0 +1,1 @@
+"""Errors, files, command lines and figures: what every package uses."""

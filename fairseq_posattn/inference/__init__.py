@@ -1,0 +1,1 @@
+"""Use trained models: load, translate, classify, tag, rank, average."""

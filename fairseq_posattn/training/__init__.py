@@ -1,0 +1,1 @@
+"""What fairseq is given: flags, architectures, models, tasks and criterions."""
