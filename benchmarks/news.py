@@ -86,7 +86,7 @@ def write_logs(folder, arguments):
 def prepare(source, dest):
     """Seconds, and the most memory of a process in MB."""
     start = time.perf_counter()
-    command = [sys.executable, "-m", "fairseq_posattn.preparation", "recommendation", "mind"]
+    command = [sys.executable, "-m", "fairseq_posattn.cli", "prepare", "recommendation", "mind"]
     options = ["--source", str(source), "--dest", str(dest), "--jobs", "1"]
     subprocess.run([*command, *options], check=True, stdout=subprocess.DEVNULL)
     # in kilobytes: of the largest of the processes that have ended

@@ -208,7 +208,7 @@ class TestPlugin:
         for command in commands:
             result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
             (line,) = result.stdout.splitlines()
-            assert (Path(line) / "plugin.py").is_file()
+            assert (Path(line) / "cli.py").is_file()
 
     @pytest.mark.slow
     def test_import_is_silent_and_can_be_repeated(self):

@@ -32,9 +32,10 @@ def test_every_folder_of_the_package_has_quick_tests(slow_folders):
     seen = set()
     for path in TESTS.rglob("test_*.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        folder = path.relative_to(TESTS).parts[0]
-        if folder not in slow_folders and has_quick_tests(tree):
-            seen.update([f"fairseq_posattn.{folder}.", *(f"{name}." for name in imports(tree))])
+        folder = path.relative_to(TESTS).parent
+        if folder.parts[:1] not in [(slow,) for slow in slow_folders] and has_quick_tests(tree):
+            own = ".".join(["fairseq_posattn", *folder.parts, ""])
+            seen.update([own, *(f"{name}." for name in imports(tree))])
     folders = [path.parent.relative_to(PACKAGE.parent) for path in PACKAGE.rglob("__init__.py")]
     names = {".".join(folder.parts) for folder in folders}
     assert "fairseq_posattn.attention.kernels" in names

@@ -7,10 +7,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1]))
 
 from fairseq_posattn.common.cli import end  # noqa: E402
-from fairseq_posattn.recipes import (
-    slurm,  # noqa: E402
-    torchrun,  # noqa: E402
-)
+from fairseq_posattn.recipes import slurm, torchrun  # noqa: E402
 
 _, launcher, *arguments = sys.argv
 TORCHRUN = ["bash", str(HERE / "torchrun.sh")]

@@ -2,7 +2,8 @@
 
 PyTorch 2.6 made ``torch.load`` refuse everything but tensors and plain containers, because a
 pickle can run code. fairseq's checkpoints hold settings and metrics besides, so fairseq (0.12.2 and
-fairseq-fixed 0.12.3.1) can read none of them. Here :mod:`fairseq_posattn.compat.checkpoints` reads them.
+fairseq-fixed 0.12.3.1) can read none of them.
+:mod:`fairseq_posattn.compat.checkpoints` reads them.
 """
 
 import collections

@@ -16,7 +16,6 @@ from fairseq.models import MODEL_REGISTRY
 from fairseq.tasks import TASK_REGISTRY
 
 from fairseq_posattn.compat.patching import around
-from fairseq_posattn.training.architectures import ARCHITECTURES
 
 PACKAGE = __name__.partition(".")[0]
 HELP = ("-h", "--help")
@@ -73,12 +72,19 @@ def plugins_part(parser):
     }
     lines = [f"{PACKAGE} has, each explained by --help beside its name:"]
     if "--arch" in own:
-        lines += [_listed("--arch", [model, *ARCHITECTURES[model]]) for model in ARCHITECTURES]
+        lines += [_listed("--arch", names) for names in _by_model(own["--arch"])]
     lines += [_listed(option, own[option]) for option in own if option != "--arch"]
     known = {*taken, *_flags_of(MODEL_REGISTRY["transformer"])}
     flags = [flag for named in own.values() for one in named.values() for flag in _flags_of(one)]
     unknown = dict.fromkeys(flag for flag in flags if flag not in known)
     return "\n".join([*lines, _listed("their flags", unknown)])
+
+
+def _by_model(models):
+    """Yield each model's name and the names of its architectures, which are subclasses of it."""
+    for name, model in models.items():
+        if model.__base__ not in models.values():
+            yield [name, *(one for one, arch in models.items() if arch.__base__ is model)]
 
 
 def _listed(head, names):

@@ -10,7 +10,7 @@ from transformers import PreTrainedConfig
 
 
 class PosAttnTextConfig(PreTrainedConfig):
-    """Of :class:`~fairseq_posattn.hugging_face.sequence_classifier.PosAttnForSequenceClassification`.
+    """Configuration of ``PosAttnForSequenceClassification``.
 
     Attributes:
         options: of ``posattn_classifier``, ``max_positions`` among them.

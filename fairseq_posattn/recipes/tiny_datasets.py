@@ -112,7 +112,7 @@ def _make_roles(corpus: TaggingCorpus, folder: Path, generator: random.Random) -
 
 def _make_news(name: str, folder: Path, generator: random.Random) -> list[str]:
     """Prepare made-up logs; returns the words."""
-    from fairseq_posattn.preparation.commands.prepare import (
+    from fairseq_posattn.preparation.kinds import (
         prepare,  # only here: it reads everything
     )
 

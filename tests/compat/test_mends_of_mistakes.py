@@ -23,7 +23,7 @@ from hydra.core.config_store import ConfigStore  # noqa: E402
 from hydra.core.utils import JobReturn, JobStatus  # noqa: E402
 
 from fairseq_posattn.common.errors import UsageError  # noqa: E402
-from fairseq_posattn.compat import (
+from fairseq_posattn.compat import (  # noqa: E402
     empty_save_dir,
     stale_warnings,
     unlike_checkpoints,

@@ -15,7 +15,7 @@ import pytest
 
 import fairseq_posattn
 from fairseq_posattn.inference.commands import summarize, translate
-from fairseq_posattn.preparation.commands.prepare import prepare
+from fairseq_posattn.preparation.kinds import prepare
 from fairseq_posattn.text.subwords import BytePairEncoder
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")

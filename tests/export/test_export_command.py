@@ -33,8 +33,8 @@ def test_help_needs_no_torch():
     """It is there at once."""
     code = (
         "import sys; sys.modules['torch'] = sys.modules['transformers'] = None\n"
-        "from fairseq_posattn.export import command\n"
-        "command.main(['--help'], prog='posattn export')"
+        "from fairseq_posattn.export.commands import export\n"
+        "export.main(['--help'], prog='posattn export')"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert found.returncode == 0 and "AutoModelForSeq2SeqLM" in found.stdout, found.stderr

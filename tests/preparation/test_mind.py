@@ -7,8 +7,8 @@ from archive_files import write_archive, write_folder
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.archives import open_archive
-from fairseq_posattn.preparation.commands.prepare import prepare
 from fairseq_posattn.preparation.corpora import mind
+from fairseq_posattn.preparation.kinds import prepare
 from fairseq_posattn.preparation.kinds.recommendation import _write_impressions
 
 NEWS = """\

@@ -10,7 +10,7 @@ from archive_files import lines
 from fairseq.data import Dictionary, data_utils
 from own_training import printed_training
 
-from fairseq_posattn.preparation.commands.prepare import prepare
+from fairseq_posattn.preparation.kinds import prepare
 
 main = partial(prepare, "translation")
 LANGUAGES = ("de", "en")

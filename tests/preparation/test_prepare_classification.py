@@ -18,11 +18,10 @@ from published import WORDS, publish
 from serving import Server
 
 from fairseq_posattn.preparation import words_stage
-from fairseq_posattn.preparation.commands.prepare import KINDS
-from fairseq_posattn.preparation.commands.prepare import prepare as prepare_of_kind
 from fairseq_posattn.preparation.corpora import CLASSIFICATION as CORPORA
 from fairseq_posattn.preparation.download import Source
-from fairseq_posattn.preparation.kinds import classification
+from fairseq_posattn.preparation.kinds import KINDS, classification
+from fairseq_posattn.preparation.kinds import prepare as prepare_of_kind
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "prepare_classification.py"
 main = partial(prepare_of_kind, "classification")

@@ -10,8 +10,8 @@ from archive_files import tree, write_archive, write_folder
 from fairseq.data import Dictionary, data_utils
 
 from fairseq_posattn.preparation import pairs, pieces
-from fairseq_posattn.preparation.commands.prepare import prepare as prepare_of_kind
 from fairseq_posattn.preparation.corpora import cnn_dailymail
+from fairseq_posattn.preparation.kinds import prepare as prepare_of_kind
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text import wordpiece as wordpieces
 from fairseq_posattn.training import plugin

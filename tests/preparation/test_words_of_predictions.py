@@ -11,8 +11,8 @@ from fairseq.data import data_utils
 
 from fairseq_posattn.inference import prediction
 from fairseq_posattn.inference.trained_model import TrainedModel
-from fairseq_posattn.preparation.commands.prepare import prepare
 from fairseq_posattn.preparation.corpora import CLASSIFICATION
+from fairseq_posattn.preparation.kinds import prepare
 
 SIZE = 6  # examples of a split; each begins with its number
 PLAIN = "The \xe9t\xe9 isn't (very) good, it's awful!"

@@ -9,7 +9,7 @@ import summaries
 from archive_files import lines, write_folder
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.preparation.commands.prepare import prepare
+from fairseq_posattn.preparation.kinds import prepare
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.manifest import Manifest
 from fairseq_posattn.text.plain_text import joiner, splitter

@@ -1,69 +1,11 @@
-"""``posattn prepare KIND DATASET ...``, also ``python -m fairseq_posattn.preparation``."""
+"""``posattn prepare KIND DATASET ...``: the command line."""
 
 import argparse
-import sys
-from collections.abc import Sequence
-from pathlib import Path
 
-from fairseq_posattn.common.files import StrPath
-from fairseq_posattn.preparation import corpora
-from fairseq_posattn.preparation.command import Kind, run
-from fairseq_posattn.preparation.custom import labels, pairs, summaries
-from fairseq_posattn.preparation.kinds import (
-    classification,
-    recommendation,
-    summarization,
-    tagging,
-    translation,
-)
-
-KINDS = {
-    "translation": Kind(
-        "Prepares translation data for fairseq-train: text, subwords, binarised data.",
-        {**corpora.TRANSLATION, pairs.TRANSLATION.name: pairs.TRANSLATION},
-        translation,
-    ),
-    "summarization": Kind(
-        "Prepares summarization data for fairseq-train: text, SentencePiece, binarised data.",
-        {**corpora.SUMMARIZATION, summaries.CORPUS.name: summaries.CORPUS},
-        summarization,
-    ),
-    "classification": Kind(
-        "Prepares sentences, pairs and documents with labels for fairseq's sentence_prediction.",
-        {**corpora.CLASSIFICATION, labels.CORPUS.name: labels.CORPUS},
-        classification,
-    ),
-    "tagging": Kind(
-        "Prepares sentences with semantic roles for the task sequence_tagging.",
-        corpora.TAGGING,
-        tagging,
-    ),
-    "recommendation": Kind(
-        "Prepares logs of clicks on news for the task news_recommendation.",
-        corpora.RECOMMENDATION,
-        recommendation,
-    ),
-}
+from fairseq_posattn.preparation.kinds import KINDS, prepare
 
 
-def prepare(
-    kind: str,
-    arguments: Sequence[str] | None = None,
-    prog: str | None = None,
-    data_bin: StrPath = "data-bin",
-) -> int:
-    """Prepare one data set of a kind; returns the exit status.
-
-    Args:
-        kind: a key of ``KINDS``.
-        arguments: ``DATASET ...``; None for those of the command line.
-        prog: what to call the command.
-        data_bin: where data sets go that are given no ``--dest``.
-    """
-    return run(KINDS[kind], arguments, prog, Path(data_bin))
-
-
-def main(arguments=None, prog="python -m fairseq_posattn.preparation"):
+def main(arguments=None, prog="posattn prepare"):
     parser = argparse.ArgumentParser(
         prog=prog,
         description="Take a published data set from the download to what fairseq-train reads.",
@@ -74,7 +16,3 @@ def main(arguments=None, prog="python -m fairseq_posattn.preparation"):
         kinds.add_parser(name, add_help=False, help=f"{kind.summary} {', '.join(kind.corpora)}")
     options, rest = parser.parse_known_args(arguments)
     return prepare(options.kind, rest, f"{prog} {options.kind}")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

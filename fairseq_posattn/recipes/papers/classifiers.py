@@ -45,7 +45,7 @@ RECIPES = (
         title="All classifiers side by side, each of its own size",
         about="""\
 The models of the papers and those that they compare with, each with its own size and dropout
-(see training/architectures/classifier.py), trained alike: Adam, learning rate 1e-3, batches of 64, at
+(training/architectures/classifier.py), trained alike: Adam, learning rate 1e-3, batches of 64, at
 most 15 epochs (SICK: 30), no longer than 3 without a better validation, word vectors as they are
 (--embedding-scale none). The settings are no paper's, so there are no paper's numbers.""",
         datasets=datasets(),

@@ -1,7 +1,6 @@
-"""``posattn score bleu ...`` and so on, also ``python -m fairseq_posattn.scoring``."""
+"""``posattn score bleu ...`` and so on."""
 
 import argparse
-import sys
 from collections.abc import Sequence
 from types import ModuleType
 
@@ -37,9 +36,7 @@ def score(kind: str, arguments: Sequence[str] | None = None, prog: str | None = 
     return cli.end(parser.prog, work)
 
 
-def main(
-    arguments: Sequence[str] | None = None, prog: str = "python -m fairseq_posattn.scoring"
-) -> int:
+def main(arguments: Sequence[str] | None = None, prog: str = "posattn score") -> int:
     parser = argparse.ArgumentParser(
         prog=prog,
         description="Score what a model wrote.",
@@ -50,7 +47,3 @@ def main(
         kinds.add_parser(name, add_help=False, help=command.SUMMARY)
     options, rest = parser.parse_known_args(arguments)
     return score(options.kind, rest, f"{prog} {options.kind}")
-
-
-if __name__ == "__main__":
-    sys.exit(main())
