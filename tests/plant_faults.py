@@ -57,7 +57,11 @@ STARTS = "tests/layers/test_starts.py"
 OLDER = "tests/mends/test_older_options.py"
 BY_HEADS = "tests/attention/test_by_heads.py"
 
+MANIFEST = "tests/preparation/test_manifest.py"
+
 FAULTS = [
+    # --- preparation
+    Fault("preparation/pipeline/stages.py", "        self.redo = True", "        pass", MANIFEST),
     # --- the translation model
     Fault(
         "networks/seq2seq.py", "self.embed_scale * self.embed_tokens", "self.embed_tokens", STOCK

@@ -13,7 +13,7 @@ from archive_files import tree
 from packing import tarred
 
 from fairseq_posattn.preparation.pipeline.stages import Stages
-from fairseq_posattn.preparation.translation import learn_and_apply_bpe
+from fairseq_posattn.preparation.translation import clean_in_words, learn_and_apply_bpe
 
 pytestmark = pytest.mark.slow
 
@@ -149,15 +149,22 @@ def test_failure_is_one_line(start, tmp_path):
 
 
 def test_training_pairs_may_be_cleaned_in_words(tmp_path):
-    """Before they are split into subwords, of which a short pair may have many."""
-    lines = {"train": ["a b c", "a b c d", "abcdefgh"], "valid": ["a b c d e"], "test": ["a b c d"]}
+    """Before merges are learned, and before words are split: a short pair may have many subwords."""
+    lines = {
+        "train": ["a b c", *["xy xy xy xy"] * 9, "abcdefgh", "abcdefgh"],
+        "valid": ["a b c d e"],
+        "test": ["a b c d"],
+    }
     (tmp_path / "text").mkdir()
     for split, text in lines.items():
         for side in ("en", "de"):
             (tmp_path / f"text/{split}.{side}").write_text("".join(f"{line}\n" for line in text))
+    sides = ("en", "de")
     with Stages(tmp_path, None, False).locked() as stages:
-        learn_and_apply_bpe(stages, ("en", "de"), operations=1, jobs=1, longest_words=3)
-    for side in ("en", "de"):
+        train = clean_in_words(stages, sides, longest=3, ratio=9)
+        learn_and_apply_bpe(stages, sides, operations=1, jobs=1, train=train)
+    for side in sides:
         kept = (tmp_path / f"text/bpe.train.{side}").read_text().replace("@@ ", "").splitlines()
-        assert kept == ["a b c", "abcdefgh"]
+        assert kept == ["a b c", "abcdefgh", "abcdefgh"]
+    assert "x y" not in (tmp_path / "text/bpe.codes").read_text()  # only dropped pairs have it
     assert (tmp_path / "text/bpe.valid.en").read_text() == "a b c d e\n"

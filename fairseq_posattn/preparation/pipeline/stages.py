@@ -96,7 +96,7 @@ class Stages:
             say(f"{name}: done already")
             self.done.append(name)
             return
-        self.redo = True  # and so all after it
+        self.redo = True  # all later stages, too; the manifest then records versions
         self._refuse_foreign(outputs)
         work = self._working_folder()
         for output in outputs:
