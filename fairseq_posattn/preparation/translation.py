@@ -1,8 +1,9 @@
 """What the translation data sets have in common, from tokenised text to binarised data.
 
 The text folder then holds ``{train,valid,test}.{de,en}``, tokenised; ``clean.train.{de,en}``, if
-pairs are cleaned in words; ``bpe.codes``, the merges learned on both languages together; and ``bpe.{train,valid,test}.{de,en}``, in subwords. Of a
-corpus of one's own these may be SentencePiece's, as for summarization, or none.
+pairs are cleaned in words; ``bpe.codes``, the merges learned on both languages together; and
+``bpe.{train,valid,test}.{de,en}``, in subwords. Of a corpus of one's own these may be
+SentencePiece's, as for summarization, or none.
 """
 
 from fairseq_posattn.commands import positive

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import corpora
 import pytest
-from archive_files import tree
+from archive_files import tree, write_folder
 from packing import tarred
 
+from fairseq_posattn.preparation.__main__ import prepare
 from fairseq_posattn.preparation.pipeline.stages import Stages
 from fairseq_posattn.preparation.translation import clean_in_words, learn_and_apply_bpe
 
@@ -148,8 +149,36 @@ def test_failure_is_one_line(start, tmp_path):
     assert not (tmp_path / "dest").exists()
 
 
+@pytest.mark.parametrize(
+    ("version", "words", "kept"),
+    [("v9", [], 298), ("v12", ["--max-words", "80"], 299), ("v13", [], 300)],
+)
+def test_wmt14_counts_after_each_step(tmp_path, fairseq_here, capsys, version, words, kept):
+    """A pair of ratio 12 and one of ratio 3, beside those that every rule keeps."""
+    archives = corpora.wmt14(version)
+    files = archives["training-parallel-europarl-v7.tgz"]
+    for side, uneven in (("de", ["w " * 12, "w w w"]), ("en", ["w", "w"])):
+        name = f"training/europarl-v7.de-en.{side}"
+        files[name] = corpora.lines(uneven) + b"\n".join(files[name].split(b"\n")[2:])
+    for content in archives.values():
+        write_folder(tmp_path / "source", content)
+    arguments = ["wmt14_en_de", "--source", tmp_path / "source", "--dest", tmp_path / "dest"]
+    arguments += ["--news-commentary", version, "--bpe-operations", "300", "--jobs", "1", *words]
+    assert prepare("translation", list(map(str, arguments))) == 0
+    printed = capsys.readouterr().out
+    assert [line.split()[:2] for line in printed.splitlines()[1:5]] == [
+        ["raw", "300"],
+        ["train", str(kept)],
+        ["valid", "7"],
+        ["test", "5"],
+    ]
+    assert printed.splitlines()[2].split()[2] == "4.5M"
+    recipe = "dman/wmt14_base" if version == "v12" else "mtsa/table6_setup2"
+    assert f"posattn recipe {recipe} --data" in printed
+
+
 def test_training_pairs_may_be_cleaned_in_words(tmp_path):
-    """Before merges are learned, and before words are split: a short pair may have many subwords."""
+    """Before merges are learned and words are split: a short pair may have many subwords."""
     lines = {
         "train": ["a b c", *["xy xy xy xy"] * 9, "abcdefgh", "abcdefgh"],
         "valid": ["a b c d e"],

@@ -92,8 +92,8 @@ def add_options(parser):
         "--news-commentary",
         choices=tuple(NEWS_COMMENTARY),
         default="v9",
-        help="release: v9 of 2014, v12 of DMAN's release, or v13 of MTSA's Table 6, whose pairs are "
-        "not cleaned by length ratio (default: %(default)s)",
+        help="v9: WMT14's; v12: that of DMAN's release; v13: that of MTSA's Table 6, for which "
+        "pairs are not cleaned by length ratio (default: %(default)s)",
     )
     parser.add_argument(
         "--max-words",
