@@ -21,11 +21,6 @@ RECIPES = {
 RETENTION = {"--no-epoch-checkpoints", "--keep-last-epochs"}
 
 
-@pytest.mark.parametrize("kind", ["translation", "summarization", "classification"])
-def test_custom_data_has_no_recipe(kind):
-    assert KINDS[kind].corpora["own"].recipe is None
-
-
 @pytest.mark.parametrize(("kind", "name"), RECIPES)
 def test_recipes_keep_few_checkpoints(kind, name, capsys):
     corpus = RECIPES[kind, name]
