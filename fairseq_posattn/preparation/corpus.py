@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from fairseq_posattn.preparation import folds
+from fairseq_posattn.text.moses import RATIO
 
 INPUTS = ("input0", "input1")
 SPLITS = ("train", "valid", "test")
@@ -211,14 +212,16 @@ class TranslationCorpus(PairCorpus):
 
     Attributes:
         bpe_operations: byte-pair merges that are learned.
-        longest: if training pairs are cleaned, how many subwords a side may have;
-        longest_words: or instead, how many words.
+        longest: maximum subwords of a side of a training pair; None: pairs are not cleaned.
+        longest_words: maximum words of a side instead, applied before the merges are learned.
+        ratio: maximum length ratio of the pairs that are cleaned; None for any.
         subwords: ``subword_nmt``; of a corpus of one's own also ``sentencepiece``, or None.
     """
 
     bpe_operations: int
     longest: int | None = None
     longest_words: int | None = None
+    ratio: float | None = RATIO
     metrics: tuple = ("bleu",)
     subwords: str | None = "subword_nmt"
 

@@ -8,20 +8,22 @@ def report_counts(counts, published, limit=None, what="lines"):
 
     Args:
         counts: ``{split: number}``.
-        published: the same for the splits whose size is known.
+        published: the same for the splits whose size is known; text where it is rounded, which
+            is shown and not compared.
         limit: of a quick look, for which counts differ by design.
         what: is counted.
     """
     width = max(map(len, ["split", *counts]))
     print(f"{'split':<{width}} {what:>12} {'published':>12}")
     for split, count in counts.items():
-        known = f"{published[split]:,}" if split in published else "-"
+        known = published.get(split, "-")
+        known = known if isinstance(known, str) else f"{known:,}"
         print(f"{split:<{width}} {count:>12,} {known:>12}")
     if limit is not None:
         print(f"(a quick look: --limit {limit})")
         return
     for split, count in counts.items():
-        if published.get(split, count) != count:
+        if published.get(split, count) != count and not isinstance(published[split], str):
             say(
                 f"warning: {split} has {count:,} {what}, not the {published[split]:,} published: "
                 "scores cannot stand beside published ones"

@@ -5,15 +5,18 @@ import json
 import os
 import shutil
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.files import write_json
 from fairseq_posattn.common.locking import locked
 from fairseq_posattn.common.progress import say
-from fairseq_posattn.preparation.record import Record
+from fairseq_posattn.preparation.record import NAME, Record
 
 WORK = ".unfinished-"
+OURS = ".preparation"  # marks a working folder as made here: only such are removed
+EARLIER = ".replaced"  # the finished outputs that a run replaces, until it ends
 LOCK = ".lock"
 _NOTHING = {"files": []}
 
@@ -23,8 +26,9 @@ class Stages:
 
     A stage writes into a working folder of its own; when it is finished, what it wrote moves to the
     destination and is recorded. So a run that is stopped anywhere, and started again, ends with
-    the same files as one that was not; and a stage that fails leaves what was there before. Files
-    that no stage is recorded to have made are never replaced or removed.
+    the same files as one that was not. Finished outputs that a run replaces are kept until all of
+    its stages are done: if one fails, they return. Files that no stage is recorded to have made are
+    never replaced or removed.
 
     Args:
         dest: the folder.
@@ -38,6 +42,7 @@ class Stages:
 
     def __init__(self, dest, limit=None, force=False):
         self.dest = Path(dest)
+        self.earlier = self.dest / EARLIER
         self.limit = limit
         self.redo = force
         self.done = []  # names of the stages so far
@@ -52,11 +57,23 @@ class Stages:
 
     @contextmanager
     def locked(self):
-        """Hold the destination: a second run waits until the first one ends."""
+        """Hold the destination: a second run waits until the first one ends.
+
+        Raises:
+            UsageError: something that no preparation made has the name of the earlier outputs.
+        """
         self.dest.mkdir(parents=True, exist_ok=True)
         with locked(self.dest / LOCK, self.dest):
             self.record = Record(self.dest)
-            yield self
+            is_ours = self.earlier.is_dir() and not self.earlier.is_symlink()
+            if os.path.lexists(self.earlier) and not (is_ours and Record(self.earlier).stages):
+                raise UsageError(f"{self.earlier}: no preparation made it; move it away")
+            try:
+                yield self
+            except Exception:
+                self._restore()
+                raise
+            self._forget_earlier()
 
     def run(self, name, outputs, function, source=None, **settings):
         """Do one stage, unless it is done already.
@@ -79,7 +96,7 @@ class Stages:
             say(f"{name}: done already")
             self.done.append(name)
             return
-        self.redo = True  # and so all after it
+        self.redo = True  # all later stages, too; the manifest then records versions
         self._refuse_foreign(outputs)
         work = self._working_folder()
         for output in outputs:
@@ -87,10 +104,10 @@ class Stages:
         try:
             function(work)
         except UsageError:
-            shutil.rmtree(work)
+            _discard(work)
             raise
         self._replace(name, outputs, work)
-        shutil.rmtree(work)
+        _discard(work)
         self.record.stages[name]["settings"] = settings
         self.record.stages[name]["outputs"] = self._states(outputs)
         self.record.write()
@@ -101,19 +118,62 @@ class Stages:
         self._refuse_foreign(outputs)
         stages, replaced = self.record.stages, self._to_replace(outputs)
         stale = [other for other in stages if other not in self.done]
+        if not self.earlier.exists() and any(stages[other]["settings"] for other in stale):
+            (work / EARLIER).mkdir()
+            write_json(work / EARLIER / NAME, stages)
+            (work / EARLIER).rename(self.earlier)
         made = sorted(file for output in outputs for file in _files(work, output))
         for other in stale:
             stages[other] = _unfinished(self._made_by(other), stages[other]["outputs"])
         stages[name] = _unfinished({*stages.get(name, _NOTHING)["files"], *made}, outputs)
         self.record.write()
-        for output in replaced:
-            _remove(self.dest / output)
+        self._set_aside(replaced)
         for output in outputs:
-            (self.dest / output).parent.mkdir(parents=True, exist_ok=True)
-            (work / output).rename(self.dest / output)
+            _move(work / output, self.dest / output)
         for other in stale:
             del stages[other]
         stages[name] = _unfinished(made, outputs)
+
+    def _set_aside(self, outputs):
+        """Move outputs of the earlier preparation to :attr:`earlier`, and remove all others."""
+        kept = _all_outputs(Record(self.earlier).stages)
+        for output in outputs:
+            path, copy = self.dest / output, self.earlier / output
+            if output in kept and path.exists() and not copy.exists():
+                _move(path, copy)
+            else:
+                _remove(path)
+
+    def _restore(self):
+        """Bring the earlier preparation back, if this run has replaced some of it."""
+        earlier, stages = Record(self.earlier).stages, self.record.stages
+        if not earlier:
+            return
+        changed = [name for name in {**earlier, **stages} if earlier.get(name) != stages.get(name)]
+        for name in changed:  # recorded first, so that a kill from here on leaves nothing foreign
+            both = [all_of[name] for all_of in (earlier, stages) if name in all_of]
+            files = {file for stage in both for file in stage.get("files", ())}
+            outputs = [output for stage in both for output in stage["outputs"]]
+            stages[name] = _unfinished(files, outputs)
+        self.done = [name for name in stages if name not in changed]
+        self._refuse_foreign([])
+        self.record.write()
+        kept = _all_outputs(earlier)
+        for output in self._to_replace([]):
+            if (self.earlier / output).exists() or output not in kept:
+                _remove(self.dest / output)
+        for output in kept:
+            if (self.earlier / output).exists():
+                _move(self.earlier / output, self.dest / output)
+        self.record.stages = earlier
+        self.record.write()
+        self._forget_earlier()
+
+    def _forget_earlier(self):
+        if self.earlier.exists():
+            work = self._working_folder()
+            self.earlier.rename(work / EARLIER)  # at once: a kill leaves all of it or a leftover
+            _discard(work)
 
     def _refuse_foreign(self, outputs):
         """Refuse to go on if what is to be replaced holds something that no stage made."""
@@ -156,10 +216,13 @@ class Stages:
         return {file for output in known for file in _files(self.dest, output)}
 
     def _working_folder(self):
-        """A new folder: what a killed run left behind may still be writing to its own."""
-        for old in self.dest.glob(f"{WORK}*"):
-            shutil.rmtree(old, ignore_errors=True)
-        return Path(tempfile.mkdtemp(prefix=WORK, dir=self.dest))
+        """Return a new folder: what a killed run left behind may still be writing to its own."""
+        for old in self.dest.glob(f"{WORK}*/{OURS}"):
+            with suppress(OSError):
+                _discard(old.parent)
+        work = Path(tempfile.mkdtemp(prefix=WORK, dir=self.dest))
+        (work / OURS).touch()
+        return work
 
     def _is_same(self, earlier, settings, outputs):
         if earlier["settings"] is None:
@@ -204,6 +267,23 @@ def _state(path):
         name = file.relative_to(path).as_posix()
         digest.update(f"{name} {file.stat().st_size}\n".encode())
     return digest.hexdigest()
+
+
+def _all_outputs(stages):
+    return [output for stage in stages.values() for output in stage["outputs"]]
+
+
+def _move(path, target):
+    target.parent.mkdir(parents=True, exist_ok=True)
+    path.rename(target)
+
+
+def _discard(work):
+    """Remove a working folder, its mark last."""
+    for path in work.iterdir():
+        if path.name != OURS:
+            _remove(path)
+    shutil.rmtree(work)
 
 
 def _remove(path):

@@ -116,6 +116,9 @@ def _checked(told, path):
     for name, value in told.items():
         if not isinstance(value, _TYPES.get(name, str)):
             raise UsageError(f"{path}: {name} is {value!r}; {_MEND}")
+    longest = told.get("longest")
+    if longest is not None and (isinstance(longest, bool) or longest < 1):
+        raise UsageError(f"{path}: longest is {longest!r}, not null or 1 and more; {_MEND}")
     parts = [*told.get("languages", ()), *told.get("versions", {}).values()]
     if not all(isinstance(part, str) for part in parts):
         raise UsageError(f"{path}: languages and versions are not all text; {_MEND}")

@@ -9,7 +9,8 @@ from functools import partial
 
 import regex
 
-LONGEST_RATIO = 1.5  # of the longer side of a pair to the other
+RATIO = 1.5  # of the longer side of a pair to the shorter, in fairseq's examples
+MOSES_RATIO = 9  # the default of clean-corpus-n.perl
 LONGEST_WORD = 1000  # characters; clean-corpus-n.perl drops pairs with longer ones
 
 
@@ -62,18 +63,19 @@ RULES = {
 }
 
 
-def is_clean(pair, longest):
-    """Whether clean-corpus-n.perl keeps a pair of sentences.
+def is_clean(pair, longest, ratio=RATIO):
+    """Return whether clean-corpus-n.perl keeps a pair of sentences.
 
     Args:
         pair: two lines of tokens.
-        longest: tokens that a side may have; none may be empty.
+        longest: maximum tokens of a side; the minimum is 1.
+        ratio: maximum ratio of the longer side to the shorter; None for any.
     """
     sides = [line.split() for line in pair]
     shorter, longer = sorted(map(len, sides))
     return (
         shorter > 0
         and longer <= longest
-        and longer <= LONGEST_RATIO * shorter
+        and (ratio is None or longer <= ratio * shorter)
         and all(len(word) <= LONGEST_WORD for side in sides for word in side)
     )

@@ -2,10 +2,29 @@
 
 from collections import Counter
 
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import writing
 from fairseq_posattn.text.lines import read_lines
 
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # every dictionary of fairseq has them already
+
+
+def check_symbols(text, place, mend):
+    """Refuse text in words that has a special symbol among them, which fairseq takes for its own.
+
+    Args:
+        place: where the text is, for the message.
+        mend: option by which such words are split.
+
+    Raises:
+        UsageError: names place, symbol and option.
+    """
+    for symbol in SPECIAL:
+        if symbol in text and symbol in text.split():
+            raise UsageError(
+                f"{place}: {symbol} is a special symbol of fairseq's dictionaries; write the word "
+                f"otherwise, or give {mend}, which splits it"
+            )
 
 
 def count_words(paths):

@@ -3,11 +3,12 @@
 import shlex
 
 import fairseq_posattn
+from fairseq_posattn.training.architectures import classifier, seq2seq
 from fairseq_posattn.training.plugin import register
 
 
 def printed_training(printed):
-    """The options of the training that was printed after ``next:``."""
+    """Return the options of the training printed after ``next:``; it keeps few checkpoints."""
     register()
     from fairseq import options
 
@@ -16,4 +17,12 @@ def printed_training(printed):
         command.replace("$(posattn user-dir)", fairseq_posattn.__path__[0])
     )
     assert program == "fairseq-train"
-    return options.parse_args_and_arch(options.get_training_parser(), words)
+    trained = options.parse_args_and_arch(options.get_training_parser(), words)
+    assert trained.no_epoch_checkpoints
+    assert trained.keep_best_checkpoints == 1
+    assert 0 < trained.patience < 50
+    assert not trained.save_interval_updates
+    assert f"--dropout {trained.dropout} " in printed
+    named = {**seq2seq.ARCHITECTURES, **classifier.ARCHITECTURES}
+    assert trained.dropout == named[trained.arch]["dropout"]
+    return trained

@@ -19,6 +19,13 @@ def test_table_and_warning(capsys):
     assert warning.startswith("warning: valid has 7,000 pairs, not the 7,283 published")
 
 
+def test_a_rounded_count_is_shown_and_not_compared(capsys):
+    report_counts({"train": 4_490_000}, {"train": "4.5M"}, what="pairs")
+    printed, said = capsys.readouterr()
+    assert printed.splitlines()[1].split() == ["train", "4,490,000", "4.5M"]
+    assert not said
+
+
 def test_quick_look_is_named_and_warns_of_nothing(capsys):
     report_counts(COUNTS, PUBLISHED, limit=5)
     printed, said = capsys.readouterr()

@@ -122,6 +122,29 @@ def test_pairs_and_numbers(tmp_path, own, fairseq_here, capsys):
     assert (trained.criterion, trained.encoder_embed_dim) == ("rating_regression", 2)
 
 
+def test_a_changed_file_is_read_again(tmp_path, own, fairseq_here):
+    train = table(tmp_path / "train.csv", moods(40))
+    assert own(train)[0] == 0
+    train.write_bytes(train.read_bytes().replace(b"number", b"figure"))
+    status, dest = own(train)
+    assert status == 0
+    assert all("text figure" in line for line in lines(dest / "text/train.input0"))
+
+
+@pytest.mark.parametrize("text", ["a <pad> b", "a <PAD> b", "<s>"])
+def test_special_symbols_in_words_are_refused(tmp_path, own, fairseq_here, capsys, text):
+    train = table(tmp_path / "train.csv", [*moods(20), (text, "glad", 1)])
+    assert own(train, "--words", "spaces")[0] == 1
+    said = capsys.readouterr().err
+    assert f"{train}:22: column 'text': {text.strip('ab ').lower()} is a special symbol" in said
+    assert said.count("\n") == 1
+    status, dest = own(train)
+    assert status == 0
+    for split in ("train", "valid", "test"):
+        words = " ".join(lines(dest / f"text/{split}.input0")).split()
+        assert not {"<pad>", "<s>"}.intersection(words)
+
+
 def test_the_classes_of_what_is_held_out_are_trained():
     labels = ["often"] * 31 + [f"alone {number}" for number in range(12)]
     examples = list(zip(labels, range(43), strict=True))

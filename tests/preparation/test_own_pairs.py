@@ -6,7 +6,7 @@ from functools import partial
 
 import corpora
 import pytest
-from archive_files import lines
+from archive_files import lines, tree
 from fairseq.data import Dictionary, data_utils
 from own_training import printed_training
 
@@ -141,6 +141,55 @@ def test_what_changed_is_done_again_and_nothing_else(own, train, fairseq_here, c
     status, dest = own("--train", *train, "--subwords", "none")
     assert status == 0
     assert all(line.startswith("neu ") for line in lines(dest / "text/train.de"))
+    train[0].write_bytes(train[0].read_bytes().replace(b"neu ", b"alt "))  # of the same size
+    assert own("--train", *train, "--subwords", "none")[0] == 0
+    assert all(line.startswith("alt ") for line in lines(dest / "text/train.de"))
+
+
+def test_a_bad_option_leaves_a_finished_folder_as_it_was(own, train, fairseq_here, capsys):
+    command = ["--train", *train, "--valid", 5, "--test", 5]
+    status, dest = own(*command, "--bpe-operations", 40)
+    assert status == 0
+    before = tree(dest)
+    status, _ = own(*command, "--subwords", "sentencepiece", "--vocabulary-size", 10)
+    assert status == 1
+    assert "--vocabulary-size 10: " in capsys.readouterr().err
+    assert tree(dest) == before
+    assert own(*command, "--bpe-operations", 40)[0] == 0
+    assert capsys.readouterr().err.count("done already") == 5
+
+
+@pytest.mark.parametrize("subwords", ["subword_nmt", "sentencepiece", "none"])
+def test_what_is_held_out_stays_apart_in_words(own, tmp_path, fairseq_here, subwords):
+    """Sources that differ in a space, a control character or case are one sentence."""
+    sources = [f"{subject} , {number} mal" for number in range(20) for subject in ("er", "sie")]
+    variants = [lambda s: s.replace(" , ", ", "), lambda s: s.replace(" mal", "\u202fmal")]
+    variants += [lambda s: f"{s}\u200b ", str.upper]
+    sources += [variants[n % 4](source) for n, source in enumerate(sources) if n < 36]
+    train = files(tmp_path, "train", [(source, f"t{n}") for n, source in enumerate(sources)])
+    status, dest = own("--train", *train, "--valid", 2, "--test", 2, "--subwords", subwords)
+    assert status == 0
+    held = [source for split in ("valid", "test") for source, _ in read(dest)[split]]
+    assert sorted(held) == sorted(sources[36:40])  # the only ones that have no variant
+
+
+@pytest.mark.parametrize("symbol", ["<s>", "<pad>", "</s>", "<unk>"])
+def test_special_symbols_in_words_are_refused(own, tmp_path, fairseq_here, capsys, symbol):
+    train = files(tmp_path, "train", [*pairs(30), ("ein Wort", f"a {symbol} word"), *pairs(9)])
+    status, dest = own("--train", *train, "--subwords", "none")
+    assert status == 1
+    said = capsys.readouterr().err
+    assert f"{train[1]}:31: {symbol} is a special symbol of fairseq's dictionaries; " in said
+    assert said.count("\n") == 1
+    assert [path.name for path in dest.iterdir()] == [".lock"]
+    for words, prefix in (
+        (["--subwords", "sentencepiece", "--vocabulary-size", 90], "spm."),
+        (["--bpe-operations", 40], "bpe."),
+    ):
+        status, dest = own("--train", *train, *words)
+        assert status == 0
+        words = [word for split in SPLITS for pair in read(dest, prefix)[split] for word in pair]
+        assert not any(symbol in text.split() for text in words)
 
 
 def test_sides_of_different_lengths_are_told(own, train, capsys):

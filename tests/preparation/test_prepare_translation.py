@@ -9,10 +9,11 @@ from pathlib import Path
 
 import corpora
 import pytest
-from archive_files import tree
+from archive_files import tree, write_folder
 from packing import tarred
 
-from fairseq_posattn.preparation.kinds.translation import learn_and_apply_bpe
+from fairseq_posattn.preparation.commands.prepare import prepare
+from fairseq_posattn.preparation.kinds.translation import clean_in_words, learn_and_apply_bpe
 from fairseq_posattn.preparation.stages import Stages
 
 pytestmark = pytest.mark.slow
@@ -148,16 +149,51 @@ def test_failure_is_one_line(start, tmp_path):
     assert not (tmp_path / "dest").exists()
 
 
+@pytest.mark.parametrize(
+    ("version", "words", "kept"),
+    [("v9", [], 298), ("v12", ["--max-words", "80"], 299), ("v13", [], 300)],
+)
+def test_wmt14_counts_after_each_step(tmp_path, fairseq_here, capsys, version, words, kept):
+    """A pair of ratio 12 and one of ratio 3, beside those that every rule keeps."""
+    archives = corpora.wmt14(version)
+    files = archives["training-parallel-europarl-v7.tgz"]
+    for side, uneven in (("de", ["w " * 12, "w w w"]), ("en", ["w", "w"])):
+        name = f"training/europarl-v7.de-en.{side}"
+        files[name] = corpora.lines(uneven) + b"\n".join(files[name].split(b"\n")[2:])
+    for content in archives.values():
+        write_folder(tmp_path / "source", content)
+    arguments = ["wmt14_en_de", "--source", tmp_path / "source", "--dest", tmp_path / "dest"]
+    arguments += ["--news-commentary", version, "--bpe-operations", "300", "--jobs", "1", *words]
+    assert prepare("translation", list(map(str, arguments))) == 0
+    printed = capsys.readouterr().out
+    assert [line.split()[:2] for line in printed.splitlines()[1:5]] == [
+        ["raw", "300"],
+        ["train", str(kept)],
+        ["valid", "7"],
+        ["test", "5"],
+    ]
+    assert printed.splitlines()[2].split()[2] == "4.5M"
+    recipe = "dman/wmt14_base" if version == "v12" else "mtsa/table6_setup2"
+    assert f"posattn recipe {recipe} --data" in printed
+
+
 def test_training_pairs_may_be_cleaned_in_words(tmp_path):
-    """Before they are split into subwords, of which a short pair may have many."""
-    lines = {"train": ["a b c", "a b c d", "abcdefgh"], "valid": ["a b c d e"], "test": ["a b c d"]}
+    """Before merges are learned and words are split: a short pair may have many subwords."""
+    lines = {
+        "train": ["a b c", *["xy xy xy xy"] * 9, "abcdefgh", "abcdefgh"],
+        "valid": ["a b c d e"],
+        "test": ["a b c d"],
+    }
     (tmp_path / "text").mkdir()
     for split, text in lines.items():
         for side in ("en", "de"):
             (tmp_path / f"text/{split}.{side}").write_text("".join(f"{line}\n" for line in text))
+    sides = ("en", "de")
     with Stages(tmp_path, None, False).locked() as stages:
-        learn_and_apply_bpe(stages, ("en", "de"), operations=1, jobs=1, longest_words=3)
-    for side in ("en", "de"):
+        train = clean_in_words(stages, sides, longest=3, ratio=9)
+        learn_and_apply_bpe(stages, sides, operations=1, jobs=1, train=train)
+    for side in sides:
         kept = (tmp_path / f"text/bpe.train.{side}").read_text().replace("@@ ", "").splitlines()
-        assert kept == ["a b c", "abcdefgh"]
+        assert kept == ["a b c", "abcdefgh", "abcdefgh"]
+    assert "x y" not in (tmp_path / "text/bpe.codes").read_text()  # only dropped pairs have it
     assert (tmp_path / "text/bpe.valid.en").read_text() == "a b c d e\n"

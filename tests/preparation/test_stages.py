@@ -128,6 +128,78 @@ def test_failing_stage_leaves_what_was_there(tmp_path):
     assert Pipeline(tmp_path)() == []
 
 
+class Failing(Pipeline):
+    """A pipeline of other words whose last stage fails, or meets ``error``."""
+
+    error = UsageError("bad option")
+
+    def write_sums(self, work):
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [UsageError("bad option"), OSError("full"), ValueError()])
+def test_a_failing_run_leaves_the_earlier_preparation_finished(tmp_path, error):
+    Pipeline(tmp_path)()
+    record = (tmp_path / ".stages.json").read_bytes()
+    pipeline = Failing(tmp_path, word="other")
+    pipeline.error = error
+    with pytest.raises(type(error)):
+        pipeline()
+    assert pipeline.ran == ["text", "case"]
+    assert tree(tmp_path) == WHOLE
+    assert (tmp_path / ".stages.json").read_bytes() == record
+    assert not (tmp_path / ".replaced").exists()
+    assert Pipeline(tmp_path)() == []
+
+
+def test_an_interrupted_run_goes_on_and_what_it_replaced_returns_if_it_fails(tmp_path):
+    Pipeline(tmp_path)()
+    pipeline = Failing(tmp_path, word="other")
+    pipeline.error = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        pipeline()
+    assert Pipeline(tmp_path, word="other")() == ["sums"]
+    assert not (tmp_path / ".replaced").exists()
+    with pytest.raises(KeyboardInterrupt):
+        pipeline = Failing(tmp_path)
+        pipeline.error = KeyboardInterrupt()
+        pipeline()
+    with pytest.raises(UsageError):
+        Failing(tmp_path)()
+    assert Pipeline(tmp_path, word="other")() == []
+    assert tree(tmp_path)["case"] == "OTHEROTHEROTHER"
+
+
+def test_a_first_run_that_fails_keeps_what_is_finished(tmp_path):
+    with pytest.raises(UsageError):
+        Failing(tmp_path)()
+    assert Pipeline(tmp_path)() == ["sums"]
+
+
+@pytest.mark.parametrize("name", [".unfinished-mine", ".replaced"])
+def test_hidden_folders_of_others_are_left_alone(tmp_path, name):
+    Pipeline(tmp_path)()
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "thesis").write_text("mine")
+    if name == ".replaced":
+        assert refused(Pipeline(tmp_path, word="other")) == (
+            f"{tmp_path / name}: no preparation made it; move it away"
+        )
+    else:
+        Pipeline(tmp_path, word="other")()
+    assert (tmp_path / name / "thesis").read_text() == "mine"
+
+
+def test_what_a_killed_run_left_is_removed(tmp_path):
+    pipeline = Failing(tmp_path)
+    pipeline.error = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        pipeline()
+    assert list(tmp_path.glob(".unfinished-*"))
+    Pipeline(tmp_path)()
+    assert not list(tmp_path.glob(".unfinished-*"))
+
+
 def refused(run):
     with pytest.raises(UsageError) as caught:
         run()
@@ -284,6 +356,31 @@ class Countdown:
             return function(*arguments, **options)
 
         return count
+
+
+@pytest.mark.slow
+def test_failing_after_a_kill_anywhere_leaves_one_of_both_finished(tmp_path, monkeypatch):
+    """A failing run is killed before each change to the file system, restoring ones too."""
+    changes, survived = 0, False
+    while not survived:
+        dest = tmp_path / str(changes)
+        Pipeline(dest)()
+        with monkeypatch.context() as context:
+            Countdown(context, changes)
+            try:
+                Failing(dest, word="other")()
+            except Killed:
+                pass
+            except UsageError:
+                survived = True
+        with pytest.raises(UsageError, match="bad option"):
+            Failing(dest, word="other")()
+        assert Pipeline(dest)() in ([], ["text", "case", "sums"])
+        assert tree(dest) == WHOLE
+        assert not list(dest.glob(".replaced"))
+        assert not [path for path in dest.glob(".unfinished-*") if any(path.iterdir())]
+        changes += 1
+    assert changes > 30
 
 
 @pytest.mark.slow

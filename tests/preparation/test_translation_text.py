@@ -220,11 +220,17 @@ def test_wmt14_is_found_in_whatever_holds_it(tmp_path, kind):
     assert wmt14_text(other, tmp_path) == expected
 
 
-def test_wmt14_news_commentary_by_option(tmp_path):
-    source = wmt14_source(tmp_path / "source", news_commentary="v12")
-    assert len(wmt14_text(source, tmp_path, news_commentary="v12")["train.en"]) == 300
+@pytest.mark.parametrize("version", ["v12", "v13"])
+def test_wmt14_news_commentary_by_option(tmp_path, version):
+    source = wmt14_source(tmp_path / "source", news_commentary=version)
+    assert len(wmt14_text(source, tmp_path, news_commentary=version)["train.en"]) == 300
     complaint = refused(wmt14_text, source, tmp_path)
     assert complaint == f"{source}: holds no news-commentary-v9.de-en.en"
+
+
+def plain_wmt14(version):
+    (corpus,) = wmt14.CORPORA
+    return corpus.chosen(Namespace(news_commentary=version, max_words=None, keep_hyphens=False))
 
 
 def test_wmt14_of_the_published_dman_run():
@@ -233,6 +239,7 @@ def test_wmt14_of_the_published_dman_run():
     given = {"news_commentary": "v12", "max_words": 80, "keep_hyphens": False}
     dman = corpus.chosen(Namespace(**given))
     assert (dman.longest, dman.longest_words, dman.recipe) == (None, 80, "dman/wmt14_base")
+    assert (dman.ratio, plain_wmt14("v9").ratio, plain_wmt14("v13").ratio) == (9, 1.5, None)
     assert dman.published["raw"] == 4_590_101
     plain = corpus.chosen(Namespace(**{**given, "news_commentary": "v9", "max_words": None}))
     assert (plain.longest, plain.longest_words) == (250, None)
@@ -258,8 +265,11 @@ def test_wmt14_newstests_as_sgml_of_either_direction(tmp_path):
     assert wmt14_text(source, tmp_path) == expected
 
 
-def test_wmt14_training_text_is_normalised_and_references_are_not(tmp_path):
+def test_wmt14_training_and_validation_are_normalised_and_references_are_not(tmp_path):
     archives = corpora.wmt14()
+    archives["dev.tgz"]["dev/newstest2013.de"] = corpora.lines(
+        ["„US-Präsident’s Haus“\u200b", *["Satz"] * 6]
+    )
     archives["training-parallel-europarl-v7.tgz"]["training/europarl-v7.de-en.de"] = corpora.lines(
         ["„US-Präsident.“"] + ["Satz"] * 99
     )
@@ -271,6 +281,7 @@ def test_wmt14_training_text_is_normalised_and_references_are_not(tmp_path):
         write_folder(source, files)
     text = wmt14_text(source, tmp_path)
     assert text["train.de"][0] == "&quot; US @-@ Präsident &quot; ."
+    assert text["valid.de"][0] == "&quot; US @-@ Präsident &apos; s Haus &quot;"
     assert text["test.de"][0] == "„ US @-@ Präsident &apos; s Haus “"
     kept = wmt14_text(source, tmp_path, keep_hyphens=True)
     assert kept["train.de"][0] == "&quot; US-Präsident &quot; ."

@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from fairseq_posattn.text.moses import Tokeniser, is_clean
+from fairseq_posattn.text.moses import MOSES_RATIO, Tokeniser, is_clean
 
 
 @pytest.mark.parametrize(
@@ -76,6 +76,25 @@ def test_hyphens_are_split_where_asked():
 def test_clean_pairs(source, target, clean):
     pair = " ".join(["w"] * source), " ".join(["w"] * target)
     assert is_clean(pair, longest=10) is clean
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "ratio", "clean"),
+    [
+        (1, 9, MOSES_RATIO, True),
+        (9, 1, MOSES_RATIO, True),
+        (1, 10, MOSES_RATIO, False),
+        (80, 80, MOSES_RATIO, True),
+        (80, 81, MOSES_RATIO, False),
+        (0, 1, MOSES_RATIO, False),
+        (1, 80, None, True),
+        (1, 81, None, False),
+        (0, 1, None, False),
+    ],
+)
+def test_clean_pairs_of_other_ratios(source, target, ratio, clean):
+    pair = " ".join(["w"] * source), " ".join(["w"] * target)
+    assert is_clean(pair, 80, ratio) is clean
 
 
 def test_endless_words_are_not_clean():

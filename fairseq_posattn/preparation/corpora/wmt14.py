@@ -1,10 +1,18 @@
 """WMT14 English to German: Europarl, Common Crawl and News Commentary (Bojar et al., 2014).
 
-Punctuation normalised, tokenised, pairs of 1 to 250 subwords whose numbers differ by no more than a
-factor of 1.5; newstest2013 for validation and newstest2014 for test, whole. As fairseq's example,
-but for the validation set, which there is a part of the training text. DMAN's published run has
-News Commentary of 2017 and pairs of 1 to 80 words: its recipes give these options. Text is
-streamed: memory does not grow with it.
+Punctuation is normalised and text tokenised, newstest2014 excepted, which is tokenised only.
+newstest2013 is the validation set, newstest2014 the test set; both are kept whole.
+
+=============  =============================  ==============================================
+News Comm.     training pairs kept            as in
+=============  =============================  ==============================================
+v9             1 to 250 subwords, ratio 1.5   fairseq's example, but for the validation set
+v12            1 to 80 words, ratio 9         DMAN's release, with ``--max-words 80``
+v13            1 to 250 subwords, any ratio   Tensor2Tensor 1.9 ``translate_ende_wmt32k``
+=============  =============================  ==============================================
+
+Tensor2Tensor itself does not clean, but drops pairs of more than 256 subwords while it trains.
+Text is streamed: memory does not grow with it.
 """
 
 from itertools import islice
@@ -17,7 +25,7 @@ from fairseq_posattn.preparation.pairs import fingerprint, map_pairs, read_pairs
 from fairseq_posattn.preparation.segments import read_segments
 from fairseq_posattn.preparation.sources import obtain
 from fairseq_posattn.text.lines import read_lines
-from fairseq_posattn.text.moses import Tokeniser
+from fairseq_posattn.text.moses import MOSES_RATIO, RATIO, Tokeniser
 
 LANGUAGES = ("en", "de")
 LONGEST = 250
@@ -54,6 +62,13 @@ NEWS_COMMENTARY = {
             f"{HUB}/wmt17/resolve/main-zip/translation-task/training-parallel-nc-v12.zip",
         ),
     ),
+    "v13": Source(
+        "training-parallel-nc-v13.tgz",
+        (
+            f"{DATA_STATMT}/wmt18/translation-task/training-parallel-nc-v13.tgz",
+            f"{HUB}/wmt18/resolve/main-zip/translation-task/training-parallel-nc-v13.zip",
+        ),
+    ),
 }
 DEVELOPMENT = Source(
     "dev.tgz",
@@ -77,14 +92,16 @@ def add_options(parser):
         "--news-commentary",
         choices=tuple(NEWS_COMMENTARY),
         default="v9",
-        help="the release of 2014 or that of 2017 (default: %(default)s)",
+        help="v9: WMT14's; v12: that of DMAN's release; v13: that of MTSA's Table 6, for which "
+        "pairs are not cleaned by length ratio (default: %(default)s)",
     )
     parser.add_argument(
         "--max-words",
         type=positive,
         metavar="N",
-        help="leave out training pairs of more than N words on a side, before they are split into "
-        f"subwords (default: of more than {LONGEST} subwords)",
+        help="drop training pairs of more than N words on a side or of a length ratio above "
+        f"{MOSES_RATIO}, before merges are learned (default: of more than {LONGEST} subwords or of "
+        f"a ratio above {RATIO})",
     )
 
 
@@ -124,47 +141,54 @@ def find_newstest(name, source, options):
 
 
 def write_text(files, folder, options):
-    """Write ``{train,valid,test}.{en,de}``, tokenised; nothing is left out."""
+    """Write ``{train,valid,test}.{en,de}``, tokenised; no pair is left out."""
     for split, corpora in files.items():
-        # The newstests are not normalised, so that the references stay as published.
-        training = split == "train"
-        pairs = islice(
-            read_pairs(corpora, read_lines if training else read_newstest), options.limit
-        )
-        tokenisers = [Tokeniser(side, training, not options.keep_hyphens) for side in LANGUAGES]
+        # The test set is not normalised, so that the references stay as published.
+        normalise = split != "test"
+        reader = read_newstest if split == "test" else read_sentences
+        pairs = islice(read_pairs(corpora, reader), options.limit)
+        tokenisers = [Tokeniser(side, normalise, not options.keep_hyphens) for side in LANGUAGES]
         pairs = map_pairs(tokenisers, pairs, options.jobs, f"tokenising {split}")
         write_pairs(pairs, folder / split, LANGUAGES)
 
 
+def read_sentences(stream, name):
+    """Return the sentences of a file, plain or SGML."""
+    return (read_segments if name.endswith(".sgm") else read_lines)(stream, name)
+
+
 def read_newstest(stream, name):
-    """The sentences of a newstest, plain or SGML."""
-    if name.endswith(".sgm"):
-        yield from read_segments(stream, name)
-    else:
-        for line in read_lines(stream, name):
-            yield line.replace("’", "'")
+    """Yield the sentences of a test set with plain apostrophes, as fairseq's example has them."""
+    for line in read_sentences(stream, name):
+        yield line.replace("’", "'")
 
 
 def settings(options):
-    return {"keep_hyphens": options.keep_hyphens, "news_commentary": options.news_commentary}
+    return {
+        "keep_hyphens": options.keep_hyphens,
+        "news_commentary": options.news_commentary,
+        "normalised": ["train", "valid"],
+    }
 
 
 def changes(options):
     word_rule = {"word_rule": "moses-escaped"} if options.keep_hyphens else {}
-    cleaning = {"longest": None, "longest_words": options.max_words} if options.max_words else {}
+    cleaning = {"ratio": None} if options.news_commentary == "v13" else {}
+    if options.max_words:
+        cleaning = {"longest": None, "longest_words": options.max_words, "ratio": MOSES_RATIO}
     recipe = {"recipe": "dman/wmt14_base"} if is_published_dman(options) else {}
     return {"published": published(options.news_commentary), **word_rule, **cleaning, **recipe}
 
 
 def is_published_dman(options):
-    """Whether these are the options that DMAN's recipes give."""
+    """Return whether these are the options of DMAN's recipes."""
     return (options.news_commentary, options.max_words, options.keep_hyphens) == ("v12", 80, False)
 
 
 def published(news_commentary):
-    """How many pairs there are, ``raw`` before cleaning."""
-    raw = {"v9": 4_520_620, "v12": 4_590_101}[news_commentary]
-    return {"raw": raw, "valid": 3_000, "test": 3_003}
+    """Return the published numbers of pairs: ``raw`` before cleaning, ``train`` of the papers."""
+    raw = {"v9": {"raw": 4_520_620}, "v12": {"raw": 4_590_101}}.get(news_commentary, {})
+    return {**raw, "train": "4.5M", "valid": 3_000, "test": 3_003}
 
 
 CORPORA = (

@@ -1,11 +1,26 @@
 """What is held out of one's own training set for validation and test."""
 
+import unicodedata
 from collections import Counter
+
+import regex
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.folds import stratified_sample
 
 HELD_OUT = ("test", "valid")
+
+
+INVISIBLE = regex.compile(r"[\s\p{C}]+")
+
+
+def identity(*texts):
+    """Return a hash that is equal for texts which differ in spaces, case or Unicode form only.
+
+    Whatever word rule is applied to such texts can make them equal.
+    """
+    forms = (unicodedata.normalize("NFKC", text).casefold() for text in texts)
+    return hash(tuple(INVISIBLE.sub("", text) for text in forms))
 
 
 def hold_out(examples, seed, sizes, name):
@@ -15,7 +30,7 @@ def hold_out(examples, seed, sizes, name):
     Of a class that would then have no example for training, none is held out.
 
     Args:
-        examples: of each, its class, None for none, and its text or a hash of it.
+        examples: of each, its class, None for none, and the :func:`identity` of its text.
         seed: of the choice.
         sizes: of each split, how many examples it gets.
         name: of the training set, for messages.

@@ -7,11 +7,11 @@ from pathlib import Path
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.corpus import ClassificationCorpus
 from fairseq_posattn.preparation.custom import tables
-from fairseq_posattn.preparation.custom.division import HELD_OUT, hold_out
+from fairseq_posattn.preparation.custom.division import HELD_OUT, hold_out, identity
 from fairseq_posattn.preparation.custom.files import Files
 from fairseq_posattn.preparation.example import Example, checked_text, shortened
 from fairseq_posattn.preparation.word_options import fraction
-from fairseq_posattn.text.vocabulary import SPECIAL
+from fairseq_posattn.text.vocabulary import SPECIAL, check_symbols
 
 ONE_CLASS = "score"  # of examples that have a number instead
 RULES = ("moses", "documents", "spaces")
@@ -83,7 +83,7 @@ def splits(_, options):
     Raises:
         UsageError: the training set cannot be read, or is too small.
     """
-    found = [(one.label, hash(one.inputs)) for one in examples(options.file, options)]
+    found = [(one.label, identity(*one.inputs)) for one in examples(options.file, options)]
     labels = [label for label, _ in found]
     shares = {split: getattr(options, split) for split in HELD_OUT}
     sizes = {
@@ -128,6 +128,9 @@ def examples(path, options):
     ):
         for column, text in zip(texts, inputs, strict=True):
             tables.text_of(text, column, place)
+            if options.words == "spaces":
+                words = text if options.cased else text.lower()
+                check_symbols(words, f"{place}: column {column!r}", "--words moses")
         if options.score:
             yield Example(ONE_CLASS, tuple(inputs), place, _number(target, options.score, place))
         else:

@@ -9,10 +9,11 @@ from fairseq_posattn.common.cli import positive
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import say
 from fairseq_posattn.preparation.corpus import SPLITS, TranslationCorpus
-from fairseq_posattn.preparation.custom.division import HELD_OUT, hold_out
+from fairseq_posattn.preparation.custom.division import HELD_OUT, hold_out, identity
 from fairseq_posattn.preparation.custom.pair_files import TwoFiles, fingerprint
 from fairseq_posattn.preparation.pairs import PairWriter, map_pairs
 from fairseq_posattn.text.moses import RULES
+from fairseq_posattn.text.vocabulary import check_symbols
 from fairseq_posattn.text.words import spaces
 
 MOST_HELD_OUT = 1000
@@ -175,8 +176,17 @@ def held_number(options, split):
 
 
 def write_translations(files, folder, options):
-    """Write ``{split}.{language}``, tokenised where they are cut by ``subword_nmt``."""
+    """Write ``{split}.{language}``, tokenised where they are cut by ``subword_nmt``.
+
+    Raises:
+        UsageError: as :func:`write_pairs`, or text that is not cut holds a special symbol.
+    """
     languages = (options.source_lang, options.target_lang)
+    if options.subwords == "none":
+        for source in files.values():
+            for number, pair in enumerate(source.pairs(), start=1):
+                for path, line in zip(source.paths, pair, strict=True):
+                    check_symbols(line, f"{path}:{number}", "--subwords sentencepiece")
     rule = SUBWORDS[options.subwords][0]
     functions = [RULES[rule](language) if rule in RULES else spaces for language in languages]
     write_pairs(files, folder, options, languages, functions)
@@ -222,7 +232,7 @@ def divided(files, options):
     given = {split: source.pairs for split, source in files.items()}
     if len(given) == len(SPLITS):
         return given
-    found = [(None, hash(source)) for source, _ in given["train"]()]
+    found = [(None, identity(source)) for source, _ in given["train"]()]
     number = len(found)
     usual = max(1, min(MOST_HELD_OUT, number // 10))
     sizes = {s: held_number(options, s) or usual for s in HELD_OUT if s not in given}

@@ -7,6 +7,8 @@ from fairseq_posattn.preparation.command import shown
 # fairseq's task takes as many words of a text; models of documents read those.
 POSITIONS = 512
 LONG = 100  # words; a model of sentences would need much memory for more
+# Keeps three files, whatever the number of epochs, and stops once validation stops improving.
+RETENTION = "--no-epoch-checkpoints --keep-best-checkpoints 1 --patience 10"
 
 
 def print_command(dest, flags):
@@ -22,7 +24,7 @@ def print_command(dest, flags):
     lines = [
         f'fairseq-train {data} --user-dir "$(posattn user-dir)"',
         *flags,
-        f"--save-dir {checkpoints}",
+        f"{RETENTION} --save-dir {checkpoints}",
     ]
     print("next:\n    " + " \\\n        ".join(lines))
 
@@ -41,11 +43,12 @@ def classification_flags(corpus, classes, longest):
     else:
         target = f"--num-classes {classes} --criterion {corpus.criterion}"
         best = "--best-checkpoint-metric accuracy --maximize-best-checkpoint-metric"
-    model = "cspan_classifier" if longest > LONG else "mpsan_classifier"
+    model, dropout = ("cspan_classifier", 0.2) if longest > LONG else ("mpsan_classifier", 0.3)
     cut = [f"--max-positions {POSITIONS} --shorten-method truncate"] if longest >= POSITIONS else []
     return [
         f"--task {corpus.task} {target}",
-        f"--arch {model} --optimizer adam --lr 1e-3 --batch-size 64 --max-epoch 15",
+        f"--arch {model} --dropout {dropout}",
+        "--optimizer adam --lr 1e-3 --batch-size 64 --max-epoch 15",
         *cut,
         best,
     ]
@@ -59,7 +62,7 @@ def translation_flags(joined):
     """
     shared = " --share-all-embeddings" if joined else ""
     return [
-        f"--task translation --arch dman_iwslt_de_en{shared}",
+        f"--task translation --arch dman_iwslt_de_en --dropout 0.3{shared}",
         "--criterion label_smoothed_cross_entropy --label-smoothing 0.1",
         "--optimizer adam --adam-betas '(0.9, 0.98)' --lr 5e-4 --lr-scheduler inverse_sqrt",
         "--warmup-updates 4000 --weight-decay 1e-4 --max-tokens 4096 --max-update 50000",
@@ -85,7 +88,7 @@ def summarization_flags(longest):
     """
     positions = longest + 1  # with the end mark
     return [
-        "--task translation --arch dman_summarization --share-all-embeddings",
+        "--task translation --arch dman_summarization --dropout 0.1 --share-all-embeddings",
         f"--max-source-positions {positions} --max-target-positions {positions}",
         "--criterion label_smoothed_cross_entropy --label-smoothing 0.1",
         "--optimizer adam --adam-betas '(0.9, 0.98)' --lr 5e-4 --lr-scheduler inverse_sqrt",

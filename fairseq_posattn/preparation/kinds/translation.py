@@ -1,8 +1,9 @@
 """What the translation data sets have in common, from tokenised text to binarised data.
 
-The text folder then holds ``{train,valid,test}.{de,en}``, tokenised; ``bpe.codes``, the merges that
-were learned on both languages together; and ``bpe.{train,valid,test}.{de,en}``, in subwords. Of a
-corpus of one's own these may be SentencePiece's, as for summarization, or none.
+The text folder then holds ``{train,valid,test}.{de,en}``, tokenised; ``clean.train.{de,en}``, if
+pairs are cleaned in words; ``bpe.codes``, the merges learned on both languages together; and
+``bpe.{train,valid,test}.{de,en}``, in subwords. Of a corpus of one's own these may be
+SentencePiece's, as for summarization, or none.
 """
 
 from fairseq_posattn.common.cli import positive
@@ -24,7 +25,7 @@ from fairseq_posattn.preparation.pairs import (
 from fairseq_posattn.preparation.pieces import SentencePieces, to_pieces
 from fairseq_posattn.preparation.stages import Stages
 from fairseq_posattn.text import manifest
-from fairseq_posattn.text.moses import is_clean
+from fairseq_posattn.text.moses import RATIO, is_clean
 from fairseq_posattn.text.subwords import BytePairEncoder, count_words, learn_bpe
 
 
@@ -54,7 +55,7 @@ def prepare(corpus, options):
             training.print_command(options.dest, training.translation_flags(joined))
             return
         counts = {split: count_lines(text / f"bpe.{split}.{corpus.sides[0]}") for split in SPLITS}
-        if "raw" in corpus.published:
+        if corpus.longest or corpus.longest_words:
             counts = {"raw": count_lines(text / f"train.{corpus.sides[0]}"), **counts}
         report_counts(counts, corpus.published, options.limit, "pairs")
     next_recipe(corpus, "--data", shown(options.dest))
@@ -80,28 +81,52 @@ def to_subwords(corpus, stages, options):
         kind = SentencePieces(options)
         to_pieces(stages, corpus.sides, SPLITS, kind, options)
         return kind.prefix
+    train = "train"
+    if corpus.longest_words is not None:
+        train = clean_in_words(stages, corpus.sides, corpus.longest_words, corpus.ratio)
     learn_and_apply_bpe(
         *(stages, corpus.sides, options.bpe_operations, options.jobs),
+        train=train,
         longest=corpus.longest,
-        longest_words=corpus.longest_words,
+        ratio=corpus.ratio,
     )
     return "bpe."
 
 
-def learn_and_apply_bpe(stages, languages, operations, jobs, longest=None, longest_words=None):
-    """The stages that learn byte-pair merges on the training text and split all text by them.
+def clean_in_words(stages, languages, longest, ratio):
+    """Run the stage that drops training pairs of more words or of another length ratio.
+
+    Returns:
+        The name of the training text that is left.
+    """
+
+    def clean(work):
+        plain = [text_lines(stages.dest / name) for name in text_files(languages, "", ["train"])]
+        pairs = (pair for pair in zip(*plain, strict=True) if is_clean(pair, longest, ratio))
+        write_pairs(pairs, work / "text/clean.train", languages)
+
+    outputs = text_files(languages, "clean.", ["train"])
+    stages.run("cleaning", outputs, clean, longest_words=longest, ratio=ratio)
+    return "clean.train"
+
+
+def learn_and_apply_bpe(
+    stages, languages, operations, jobs, train="train", longest=None, ratio=RATIO
+):
+    """Run the stages that learn byte-pair merges on the training text and split all text.
 
     Args:
-        longest: training pairs of more subwords on a side, or of lengths too different, are left
-            out;
-        longest_words: the same in words. None keeps all.
+        train: name of the training text.
+        longest: training pairs of more subwords on a side, or of another length ratio, are left
+            out. None keeps all.
+        ratio: of :func:`.text.moses.is_clean`.
     """
     dest = stages.dest
 
     def learn(work):
         training = (
             line
-            for name in text_files(languages, splits=["train"])
+            for name in text_files(languages, splits=[train])
             for line in text_lines(dest / name)
         )
         with writing(work / "text/bpe.codes") as codes:
@@ -110,16 +135,15 @@ def learn_and_apply_bpe(stages, languages, operations, jobs, longest=None, longe
     def apply(work):
         encoders = [BytePairEncoder(dest / "text/bpe.codes")] * len(languages)
         for split in SPLITS:
-            plain = [text_lines(dest / name) for name in text_files(languages, splits=[split])]
+            source = train if split == "train" else split
+            plain = [text_lines(dest / name) for name in text_files(languages, splits=[source])]
             pairs = zip(*plain, strict=True)
-            if longest_words is not None and split == "train":
-                pairs = (pair for pair in pairs if is_clean(pair, longest_words))
             pairs = map_pairs(encoders, pairs, jobs, f"splitting {split}")
             if longest is not None and split == "train":
-                pairs = (pair for pair in pairs if is_clean(pair, longest))
+                pairs = (pair for pair in pairs if is_clean(pair, longest, ratio))
             write_pairs(pairs, work / f"text/bpe.{split}", languages)
 
     stages.run("learning merges", ["text/bpe.codes"], learn, operations=operations)
-    # What was prepared before there were these has no setting of theirs.
-    words = {} if longest_words is None else {"longest_words": longest_words}
-    stages.run("subwords", text_files(languages, "bpe."), apply, longest=longest, **words)
+    # Folders prepared before the ratio was a choice have no setting of it.
+    ratios = {} if ratio == RATIO else {"ratio": ratio}
+    stages.run("subwords", text_files(languages, "bpe."), apply, longest=longest, **ratios)

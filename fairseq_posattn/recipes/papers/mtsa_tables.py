@@ -102,8 +102,8 @@ _SHARED = (
 )
 _SETUP1 = Generation(
     regime="setup1",
-    corpus="wmt14_en_de",
-    preparation="translation wmt14_en_de",
+    corpus="wmt14_en_de-v13",
+    preparation="translation wmt14_en_de --news-commentary v13",
     source="en",
     target="de",
     training=f"{_SHARED} --lr 7e-4 --warmup-updates 16000",
