@@ -8,11 +8,11 @@ import sys
 
 from fairseq.tasks import FairseqTask
 
-from fairseq_posattn.data.unknown_words import UnknownWords
+from fairseq_posattn.data.unknown_words import TOKENIZED, UnknownWords
 from fairseq_posattn.mends.command_loops import generation_loop
 from fairseq_posattn.mends.patching import around
 
-_given = UnknownWords()
+_given = UnknownWords(kind="tokens", hint=TOKENIZED)
 
 
 def _tell():
