@@ -128,7 +128,7 @@ MISTAKES = [
     ("train", "--amp", "--amp: no GPU --bf16"),
     ("train", "--profile", "--profile: GPU leave it out"),
     ("train", "--model-parallel-size 2", "--model-parallel-size: megatron not installed"),
-    ("train", "--arch mpsan_classifier", "mpsan_classifier: give --task sentence_prediction or"),
+    ("classify", "without --task", "--arch mpsan_classifier: --task sentence_prediction or"),
     ("train", "--criterion sequence_tagging", "--criterion give --task sequence_tagging"),
     ("train", "--criterion news_recommendation", "--criterion give --task news_recommendation"),
     (

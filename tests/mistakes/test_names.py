@@ -41,5 +41,5 @@ def test_a_model_or_criterion_has_its_own_tasks(kind, name, tasks):
     settings = {"arch": "transformer_iwslt_de_en", "criterion": "cross_entropy", kind: name}
     for task in tasks.split(" or "):
         check_names({**settings, "task": task})
-    with pytest.raises(UsageError, match=f"^--{kind} {name}: .* --task translation, .*{tasks}$"):
+    with pytest.raises(UsageError, match=f"^--{kind} {name}: .* --task translation .*{tasks}$"):
         check_names({**settings, "task": "translation"})
