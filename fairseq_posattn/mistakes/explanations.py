@@ -85,12 +85,6 @@ KNOWN = (
         "--task translation_from_pretrained_xlm: fairseq cannot read its dictionaries in this "
         "version; give --task translation",
     ),
-    (
-        "ValueError",
-        r"invalid literal for int\(\) with base 10: '(.*)'",
-        "--report-acc-and-f1, --report-mcc: class '{0}' is not a number; leave the option out, or "
-        "give --criterion sentence_classification, which reports macro-F1",
-    ),
     ("AssertionError", r"Must set task\.num_classes", "--num-classes must be 1 or more"),
     (
         "AssertionError",

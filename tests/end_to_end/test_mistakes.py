@@ -200,11 +200,6 @@ MISTAKES = [
     ("classify", "--restore-file MODEL", "MODEL --task translation, not sentence_prediction"),
     ("classify", "--restore-file CLASSIFIER --head-dim 8", "CLASSIFIER --head-dim 16, not 8"),
     ("classify", "data=DATA", "DATA --task sentence_prediction input0/dict.txt --task translation"),
-    (
-        "classify",
-        "--criterion sentence_prediction --report-acc-and-f1",
-        "--report-acc-and-f1 class number --criterion sentence_classification",
-    ),
     ("classify", "--criterion cross_entropy", "--criterion give sentence_classification,"),
     ("classify", "--init-token 999", "--init-token 999:"),
     (
