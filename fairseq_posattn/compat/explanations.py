@@ -54,6 +54,7 @@ KNOWN = (
         "{0}",
     ),
     ("ValueError", r"(--finetune-from-model .* does not exist)", "{0}"),
+    ("ValueError", r"(--lang-pairs is required)", "{0} by --task; list them, as in de-en,fr-en"),
     ("ValueError", r"Cannot combine --fp16 and --tpu", "--fp16 and --bf16 exclude each other"),
     (
         "AssertionError",
@@ -72,7 +73,18 @@ KNOWN = (
         "--sampling, "
         "--diverse-beam-groups, --match-source-len and --diversity-rate exclude each other",
     ),
+    (
+        "ImportError",
+        r"\s*Please install the megatron submodule",
+        "--model-parallel-size: fairseq's megatron submodule is not installed; leave it out",
+    ),
     ("ImportError", r"(Please install [^\n]*)", "{0}"),
+    (
+        "TypeError",
+        r"MaskedLMDictionary\.__init__\(\) got an unexpected keyword",
+        "--task translation_from_pretrained_xlm: fairseq cannot read its dictionaries in this "
+        "version; give --task translation",
+    ),
     ("AssertionError", r"Must set task\.num_classes", "--num-classes must be 1 or more"),
     (
         "AssertionError",

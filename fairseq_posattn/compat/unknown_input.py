@@ -10,9 +10,9 @@ from fairseq.tasks import FairseqTask
 
 from fairseq_posattn.compat.command_loops import generation_loop
 from fairseq_posattn.compat.patching import around
-from fairseq_posattn.compat.unknown_tokens import UnknownWords
+from fairseq_posattn.compat.unknown_tokens import TOKENIZED, UnknownWords
 
-_given = UnknownWords()
+_given = UnknownWords(kind="tokens", hint=TOKENIZED)
 
 
 def _tell():

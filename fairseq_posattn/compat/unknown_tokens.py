@@ -20,20 +20,29 @@ def word_numbers(words: Iterable[str], dictionary: Dictionary, *others: str) -> 
     return torch.tensor([unknown if word in marks else word for word in known], dtype=torch.long)
 
 
+# The hint for text that the caller has tokenized.
+TOKENIZED = "in its language, and tokenized as its training data was"
+
+
 @dataclass
 class UnknownWords:
-    """Counts words, and tells once if too many of them are unknown.
+    """Counts of tokens, with a single warning if too many are unknown.
 
     Attributes:
-        unknown: of ``words``.
-        told: whether :meth:`warning` has told it.
-        share: of the words that may be unknown. Pieces are nearly all known.
+        unknown: number of unknown tokens.
+        words: number of tokens.
+        told: whether :meth:`warning` has returned it.
+        share: largest share of unknown tokens without a warning; subwords are nearly all known.
+        kind: what the tokens are, "words" or "subwords".
+        hint: what may be wrong with the text, as the end of a question.
     """
 
     unknown: int = 0
     words: int = 0
     told: bool = False
     share: float = 0.5
+    kind: str = "words"
+    hint: str = "in its language"
 
     def add(self, tokens: Tensor, dictionary: Dictionary) -> None:
         """Count those of ``tokens``, numbers of words in any shape, that are no marks."""
@@ -42,11 +51,11 @@ class UnknownWords:
         self.words += unknown + int(tokens.ge(dictionary.nspecial).sum())
 
     def warning(self) -> str | None:
-        """What to say, the first time that there is something to say."""
+        """Return the warning, once; None if there is nothing to warn of."""
         if self.told or self.unknown <= self.share * self.words:
             return None
         self.told = True
         return (
-            f"{self.unknown:,} of {self.words:,} words are unknown to the model: is the text in "
-            "its language, and made words and cut into pieces as its training data was?"
+            f"{self.unknown:,} of {self.words:,} {self.kind} are unknown to the model: is the text "
+            f"{self.hint}?"
         )

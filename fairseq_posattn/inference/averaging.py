@@ -13,6 +13,7 @@ from pathlib import Path
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import output_file, writing
+from fairseq_posattn.compat.checkpoints.folders import find_checkpoint
 
 PATTERNS = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\.pt"}
 
@@ -24,7 +25,8 @@ def make_parser(prog=None):
         nargs="+",
         required=True,
         metavar="PATH",
-        help="checkpoints, from the oldest to the newest; or, with one of the options that count "
+        help="checkpoints, or folders with a checkpoint_best.pt or checkpoint_last.pt, from the "
+        "oldest to the newest; with one of the options that count "
         "checkpoints, the directory that holds them (fairseq's --save-dir)",
     )
     parser.add_argument(
@@ -75,7 +77,7 @@ def chosen_checkpoints(args):
     elif args.num_update_checkpoints is not None:
         kind, count = "update", args.num_update_checkpoints
     else:
-        return args.inputs
+        return [find_checkpoint(path) for path in args.inputs]
     return last_checkpoints(args.inputs[0], kind, count, args.checkpoint_upper_bound)
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat.checkpoints.folders import find_checkpoint
 from fairseq_posattn.text import manifest
 from fairseq_posattn.training.plugin import register
 
@@ -41,7 +42,7 @@ def load(path: str, data: str | None = None, *, reads_data: bool = False) -> Tra
     """Load a checkpoint onto the CPU, for evaluation.
 
     Args:
-        path: of the checkpoint.
+        path: of the checkpoint, or of a folder that has it.
         data: the directory of its dictionaries; None for that of the checkpoint, if training has
             copied them there, or else where they were in training.
         reads_data: sentences of the data are read as well, which are not beside the checkpoint.
@@ -49,6 +50,7 @@ def load(path: str, data: str | None = None, *, reads_data: bool = False) -> Tra
     Raises:
         UsageError: the checkpoint or its dictionaries are not there or do not fit each other.
     """
+    path = find_checkpoint(path)
     if not Path(path).is_file():
         raise UsageError(f"{path}: there is no such checkpoint")
     beside = Path(path).parent

@@ -93,7 +93,7 @@ def draw_masks(numbers: dict):
     axes = figure.subplots(rows, columns, squeeze=False, sharey=True)
     for axis in axes.flat[len(sublayers) :]:
         axis.set_axis_off()
-    query = "median query" if numbers["median_query"] else "query whose own term is 0"
+    query = "median query" if numbers["median_query"] else "position terms only"
     for sublayer, axis in zip(sublayers, axes.flat, strict=False):
         for index, head in enumerate(sublayer["heads"]):
             mask = [math.nan if value is None else value for value in head["mask"]]

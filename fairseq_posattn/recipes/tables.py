@@ -61,7 +61,7 @@ def _print_classification(rows: Sequence[TableRow]) -> None:
         _print_dataset(table, [row for row in rows if row["table"] == table])
     if tables:
         print(
-            "ours: mean and standard deviation on the test set of the checkpoints that are best in "
+            "our: mean and standard deviation on the test set of the checkpoints that are best in "
             "validation; parameters: without word vectors"
         )
     else:
@@ -151,7 +151,7 @@ def _columns(metric: str, has_paper: bool) -> list[str]:
     """The heads of a metric's columns; the best of several costs is nothing to boast of."""
     name = COSTS.get(metric, metric)
     best = [] if metric in COSTS else ["best"]
-    return [f"paper's {name}", "ours", *best] if has_paper else [name, *best]
+    return [f"paper's {name}", f"our {name}", *best] if has_paper else [name, *best]
 
 
 def of_runs(row: TableRow, metric: str) -> list[float]:
@@ -166,7 +166,7 @@ def of_runs(row: TableRow, metric: str) -> list[float]:
 def counted_runs(row: TableRow, metric: str) -> str:
     """How many there are; the folds of a cross validation, by one seed, are one."""
     scores, folds = len(row["scores"].get(metric, [])), len(row.get("folds", []))
-    return f"{scores // folds} of {folds} folds" if folds else str(scores)
+    return f"{scores // folds} × {folds} fold{'s'[: folds - 1]}" if folds else str(scores)
 
 
 def ours(row: TableRow, metric: str) -> str:

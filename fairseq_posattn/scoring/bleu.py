@@ -24,7 +24,8 @@ from fairseq_posattn.scoring.significance import Group
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric
 
-FORMS = ("sacrebleu", "tokenised", "tokenised-lowercase", "compound-split")
+COMPOUNDS = "compound-split"
+FORMS = ("sacrebleu", "tokenised", "tokenised-lowercase", COMPOUNDS)
 TEXTS = ("auto", "moses", "running")
 HYPHENATED = re.compile(r"(\S)-(\S)")
 
@@ -96,7 +97,7 @@ def bleu_metric(form: str, language: str | None = None) -> "Metric":
 
 def text_of(form: str, pairs: Pairs, running: Pairs) -> Pairs:
     """The text that a form is of: tokens as they are, split at hyphens, or running text."""
-    if form == "compound-split":
+    if form == COMPOUNDS:
         hypotheses, references = map(split_compounds, (pairs.hypotheses, pairs.references))
         return replace(pairs, hypotheses=hypotheses, references=references)
     return running if form == "sacrebleu" else pairs

@@ -107,8 +107,8 @@ def numbers_of(groups: Mapping[str, Group]) -> dict[str, Any]:
 def describe(counts: Mapping[str, int]) -> str:
     """The counts of :func:`total_counts`, to read."""
     line = (
-        f"{counts['scored']:,} hypotheses, {counts['missing']:,} of them missing and "
-        f"{counts['empty']:,} empty, both scored as empty"
+        f"{counts['scored']:,} hypotheses, of which {counts['missing']:,} are missing and "
+        f"{counts['empty']:,} are empty"
     )
     if counts["skipped"]:
         line += f"; {counts['skipped']:,} of the test set not there at all and not scored"

@@ -29,9 +29,9 @@ def test_who_translates_it_is_warned(tmp_path, user_dir):
     done = forked_commands.run_all(user_dir, commands, tmp_path)
     assert [code for code, _, _ in done] == [0] * 4
     strange, half, unknown, known = (errors for _, _, errors in done)
-    assert strange.startswith("fairseq_posattn: warning: 2 of 3 words are unknown to the model")
+    assert strange.startswith("fairseq_posattn: warning: 2 of 3 tokens are unknown to the model")
     count = len(numpy.fromfile(tokens, "<u2"))
-    assert unknown.startswith(f"fairseq_posattn: warning: {count} of {count} words are unknown")
+    assert unknown.startswith(f"fairseq_posattn: warning: {count} of {count} tokens are unknown")
     assert strange.count("\n") == unknown.count("\n") == 1
     assert half == known == ""
 

@@ -19,6 +19,18 @@ def test_no_such_checkpoint(tmp_path):
         load(path)
 
 
+def test_a_folder_stands_for_its_best_or_last_checkpoint(tmp_path, capsys):
+    folder, data = tmp_path / "saved", str(FIXTURE / "data")
+    folder.mkdir()
+    with pytest.raises(UsageError, match=f"^{folder}: the folder has no checkpoint_best.pt and no"):
+        load(str(folder), data)
+    for name in ("checkpoint_last.pt", "checkpoint_best.pt"):
+        shutil.copy(FIXTURE / "checkpoint.pt", folder / name)
+        assert load(str(folder), data).path == str(folder / name)
+        (line,) = (line for line in capsys.readouterr().err.splitlines() if name in line)
+        assert line == f"fairseq_posattn: {folder} is a folder: using its {name}"
+
+
 def test_sentences_of_the_data_are_not_looked_for_beside_the_checkpoint(tmp_path):
     """Where training has left the dictionaries and the manifest, but no sentences."""
     data, saved = tmp_path / "data", tmp_path / "saved"

@@ -200,7 +200,10 @@ def test_a_line_longer_than_the_model_reads_is_cut_and_told(tmp_path, capsys, so
 def test_unknown_words_are_told(tmp_path, capsys, source):
     path = written(tmp_path, f"{source[0]} Zug\n")
     assert command("--input", path) == 0
-    assert "words are unknown to the model" in capsys.readouterr().err
+    assert (
+        "tokens are unknown to the model: is the text in its language, and tokenized"
+        in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize(

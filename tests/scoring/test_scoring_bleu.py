@@ -153,20 +153,32 @@ def test_text_names_every_form(files, capsys):
     assert characters.startswith("chrF2 ") and "nc:6" in characters
     assert edits.startswith("TER ") and "tok:tercom" in edits
     assert explained == "in brackets the 95% bootstrap interval over sentences"
-    assert [line.split()[:2] for line in scores] == [["BLEU", form] for form in FORMS]
-    assert counts.startswith("2 hypotheses, 0 of them missing and 0 empty")
+    assert [line.split()[:2] for line in scores] == [["BLEU", form] for form in FORMS[:-1]]
+    assert counts == "2 hypotheses, of which 0 are missing and 0 are empty"
+
+
+def test_compounds_are_split_by_default_in_german_alone(files, capsys):
+    assert score([*files, "--json", "--detokenize", "de"]) == 0
+    assert list(json.loads(capsys.readouterr().out)["forms"]) == list(FORMS)
+
+
+def test_text_has_only_the_forms_that_are_chosen(files, capsys):
+    assert score([*files, "--detokenize", "en", "--forms", "sacrebleu"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == ["BLEU", "in", "2"]
 
 
 def test_json_gives_the_first_form_as_bleu(files, capsys):
     assert score([*files, "--json", "--detokenize", "en"]) == 0
     result = json.loads(capsys.readouterr().out)
-    assert list(result["forms"]) == list(FORMS)
+    assert list(result["forms"]) == list(FORMS[:-1])
     assert result["bleu"] == result["forms"]["sacrebleu"]["bleu"]
     assert "tok:13a" in result["signature"]
     assert score([*files, "--json", "--forms", "compound-split", "tokenised"]) == 0
     chosen = json.loads(capsys.readouterr().out)
     assert list(chosen["forms"]) == ["compound-split", "tokenised"]
-    assert chosen["bleu"] == result["forms"]["compound-split"]["bleu"]
+    assert chosen["bleu"] == chosen["forms"]["compound-split"]["bleu"]
+    assert chosen["chrf2"] == result["chrf2"]
     assert chosen["counts"] == {"scored": 2, "missing": 0, "empty": 0, "skipped": 0}
 
 

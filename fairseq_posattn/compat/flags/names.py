@@ -5,6 +5,7 @@ On a command line argparse knows; of a file fairseq finds out late, by a KeyErro
 
 from collections.abc import Collection, Mapping
 from difflib import get_close_matches
+from itertools import product
 
 from fairseq.models import (
     ARCH_MODEL_REGISTRY,
@@ -17,6 +18,8 @@ from fairseq.registry import REGISTRIES
 from fairseq.tasks import TASK_REGISTRY
 
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat.flags.data_folder import LAYOUTS
+from fairseq_posattn.compat.flags.metrics import TASKS
 from fairseq_posattn.compat.flags.ranges import flag
 
 # Which models alone there is a task or a criterion for, and one of them.
@@ -24,6 +27,22 @@ MODELS_OF = {
     ("task", "language_modeling"): (FairseqLanguageModel, "transformer_lm"),
     ("task", "multilingual_translation"): (FairseqMultiModel, "multilingual_transformer"),
     ("criterion", "nat_loss"): (FairseqNATModel, "nonautoregressive_transformer"),
+}
+# The tasks that this plugin's models, with all their architectures, and its criterions go with.
+SENTENCES = ("sentence_prediction", "sentence_pair_prediction")
+TASKS_OF = {
+    "posattn_classifier": SENTENCES,
+    "posattn_tagger": ("sequence_tagging",),
+    "posattn_recommender": ("news_recommendation",),
+    **dict.fromkeys(("sentence_classification", "relatedness", "rating_regression"), SENTENCES),
+    "sequence_tagging": ("sequence_tagging",),
+    "news_recommendation": ("news_recommendation",),
+}
+KNOWN_TASKS = {*TASKS, *(task for layout in LAYOUTS for task in layout.tasks)}
+# Options without which a task of fairseq fails.
+REQUIRED = {
+    "online_backtranslation": "mono_langs",
+    "translation_from_pretrained_bart": "langs",
 }
 
 
@@ -35,9 +54,9 @@ def check_names(settings: Mapping):
 
     Raises:
         UsageError: there is none of that name, no architecture or task at all, or one that does
-            not go with the architecture.
+            not go with the architecture or the criterion; or a task lacks an option.
     """
-    known: dict[str, Collection[str]] = {
+    known: dict[str, Mapping[str, type]] = {
         "arch": {**MODEL_REGISTRY, **ARCH_MODEL_REGISTRY},
         "task": TASK_REGISTRY,
         **{
@@ -58,6 +77,17 @@ def check_names(settings: Mapping):
                 f"{flag(kind)} {name} is for models such as --arch {example}, not for "
                 f"{settings['arch']}"
             )
+    task = settings["task"]
+    for kind, (name, tasks) in product(("arch", "criterion"), TASKS_OF.items()):
+        given, owner = (known[kind].get(one) for one in (settings.get(kind), name))
+        if given and owner and issubclass(given, owner) and task in KNOWN_TASKS - {*tasks}:
+            raise UsageError(
+                f"{flag(kind)} {settings[kind]}: it does not go with --task {task} (translation is "
+                f"the default); give --task {' or '.join(tasks)}"
+            )
+    option = REQUIRED.get(task)
+    if option and not settings.get(option):
+        raise UsageError(f"--task {task}: it needs {flag(option)}; give it")
 
 
 def nearest(name: str, known: Collection[str]) -> str:

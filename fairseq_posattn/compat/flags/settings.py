@@ -177,11 +177,14 @@ def check_devices(settings: Mapping):
     """GPUs that fairseq takes for granted."""
     has_gpu = torch.cuda.is_available() and not settings.get("cpu")
     lean = settings.get("memory_efficient_fp16") or settings.get("fp16_no_flatten_grads")
-    if settings.get("fp16") and not lean and not has_gpu:
-        raise UsageError(
-            "--fp16: there is no GPU to train on in it; leave it out (in YAML: common.fp16=false), "
-            "or give --bf16 instead"
-        )
+    for name in ("fp16", "amp"):
+        if settings.get(name) and not (name == "fp16" and lean) and not has_gpu:
+            raise UsageError(
+                f"--{name}: there is no GPU to train on in it; leave it out (in YAML: "
+                f"common.{name}=false), or give --bf16 instead"
+            )
+    if settings.get("profile") and not torch.cuda.is_available():
+        raise UsageError("--profile: it needs a GPU, and there is none; leave it out")
     if settings.get("tpu") and utils.xm is None:
         raise UsageError("--tpu needs torch_xla, which is not installed")
     size, rank = settings.get("distributed_world_size"), settings.get("distributed_rank")

@@ -31,7 +31,10 @@ ONNX = ("onnx", "onnxruntime", "onnxscript")
 
 def make_parser(prog=None):
     parser = cli.make_parser(__doc__, prog)
-    parser.add_argument("checkpoint", help="file that fairseq-train wrote")
+    parser.add_argument(
+        "checkpoint",
+        help="file that fairseq-train wrote, or its --save-dir: the best or else last of it",
+    )
     parser.add_argument("folder", help="to write; it may be there if it is empty")
     cli.add_data(parser)
     parser.add_argument(
@@ -123,8 +126,8 @@ def write_graphs(args, exported, lines, labels):
         print(f"{folder / onnx.NAME}: differs from the model by {difference:.1g} at most")
     if args.int8 and not writes:
         onnx.quantise(folder)
-        sizes = [(folder / name).stat().st_size / 1e6 for name in (onnx.NAME, onnx.INT8)]
-        print(f"{folder / onnx.INT8}: {sizes[1]:.1f} MB, and {onnx.NAME} {sizes[0]:.1f}")
+        sizes = [(folder / name).stat().st_size / 1000 for name in (onnx.NAME, onnx.INT8)]
+        print(f"{folder / onnx.INT8}: {sizes[1]:,.0f} kB, and {onnx.NAME} {sizes[0]:,.0f}")
     elif args.int8:
         print("int8: by fairseq_posattn.hugging_face.int8.in_int8(model), once it is loaded")
     if lines is not None:

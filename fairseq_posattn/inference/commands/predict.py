@@ -34,7 +34,10 @@ LONGEST = 1 << 21  # bytes of a line
 
 def make_parser(prog=None):
     parser = cli.make_parser(__doc__, prog)
-    parser.add_argument("checkpoint", help="file that fairseq-train wrote")
+    parser.add_argument(
+        "checkpoint",
+        help="file that fairseq-train wrote, or its --save-dir: the best or else last of it",
+    )
     parser.add_argument(
         "--input", default="-", metavar="FILE", help="text to read (default: standard input)"
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from fairseq_posattn.compat.unknown_tokens import UnknownWords, word_numbers
+from fairseq_posattn.compat.unknown_tokens import TOKENIZED, UnknownWords, word_numbers
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.plain_text import joiner, splitter
 from fairseq_posattn.text.subwords import whole_words
@@ -63,6 +63,10 @@ class Lines:
         self.dictionary, self.target_dictionary = task.source_dictionary, task.target_dictionary
         self.longest, self.prefix_size = longest, prefix_size or None
         self.unknown = UnknownWords(share=MANY_UNKNOWN)
+        if told is None:
+            self.unknown.kind, self.unknown.hint = "tokens", TOKENIZED
+        elif told.subwords:
+            self.unknown.kind = "subwords"
         self.cut = 0
 
     def encode(self, text: str, prefix: str = "", constraints: Sequence[str] = ()) -> Line:

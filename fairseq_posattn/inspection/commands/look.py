@@ -31,7 +31,10 @@ STANDARD_INPUT = "-"
 
 def make_parser(prog=None):
     parser = cli.make_parser(__doc__, prog)
-    parser.add_argument("checkpoint", help="file that fairseq-train wrote")
+    parser.add_argument(
+        "checkpoint",
+        help="file that fairseq-train wrote, or its --save-dir: the best or else last of it",
+    )
     parser.add_argument(
         "--sentences",
         metavar="FILE",
@@ -120,7 +123,7 @@ def look(args):
         text = page(view.description(), sentences)
         write_text(args.output, text)
         counted = "1 sentence" if len(sentences) == 1 else f"{len(sentences)} sentences"
-        print(f"{args.output}: {counted}, {len(text.encode()) / 1e6:.1f} MB")
+        print(f"{args.output}: {counted}, {len(text.encode()) / 1000:,.0f} kB")
     if args.serve is not None:
         serve(view, sentences, args.serve)
 

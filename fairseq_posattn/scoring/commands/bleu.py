@@ -7,8 +7,8 @@
 sacrebleu            sacreBLEU of running text, with its signature: the one to report
 tokenised            of the tokens as they are, as multi-bleu.perl and fairseq-score have it
 tokenised-lowercase  the same, case-insensitive, as papers have it on IWSLT14
-compound-split       tokenised, words taken apart at hyphens, as papers have it on WMT14
-                     English-German
+compound-split       tokenised, words split at hyphens, as papers have it on WMT14 English-German;
+                     computed by default only if the target language is German
 chrF2, TER           of running text; the lower TER, the better
 COMET                of running text, with --comet, by unbabel-comet, which you have installed
 
@@ -16,8 +16,8 @@ For all but the tokenised forms, text that is in Moses tokens, escaped or not, i
 running text by the rules of the target language. Several files are runs of one system, trained with
 other seeds: scores are their means, with standard deviations.
 
-In JSON, "bleu", "signature" and "interval" are those of the first of --forms, which is sacrebleu if
-all are computed; each form has its own under "forms", and "warnings" says what makes a score mean
+In JSON, "bleu", "signature" and "interval" are those of the first of --forms, which is sacrebleu by
+default; each form has its own under "forms", and "warnings" says what makes a score mean
 something else than it seems to. With --baseline, "baseline", "difference" and "p" are of the same
 form by paired bootstrap, and "significance" has them for each score, by approximate randomisation,
 too: over sentences, and of several runs over runs, too. Everything but p is in percent.
@@ -30,6 +30,7 @@ from typing import Any, TypeVar
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.scoring import comet, languages
 from fairseq_posattn.scoring.bleu import (
+    COMPOUNDS,
     FORMS,
     TEXTS,
     Sides,
@@ -59,9 +60,9 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
         "--forms",
         nargs="+",
         choices=FORMS,
-        default=FORMS,
         metavar="FORM",
-        help="which to compute (default: all)",
+        help="forms of BLEU to compute and print; JSON always has chrF2 and TER (default: all, "
+        "compound-split only for target language de, with chrF2 and TER)",
     )
     parser.add_argument(
         "--language",
@@ -105,17 +106,16 @@ def score(options: argparse.Namespace) -> Result:
             raise UsageError("--detokenize says both --text and --language: leave these out")
         options.language, options.text = options.detokenize, "moses"
     language, warnings = find_language(pairs[0], options.language)
+    forms = options.forms or [form for form in FORMS if form != COMPOUNDS or language == "de"]
     for run in pairs:
-        warnings += warnings_of_text(
-            run, tokenised_sides(run, options.text), options.forms, language
-        )
+        warnings += warnings_of_text(run, tokenised_sides(run, options.text), forms, language)
     raw, sources = (path and read_file(path) for path in (options.raw_references, options.comet))
     if sources is not None and len(sources) != len(pairs[0].references):
         raise UsageError(
             f"{options.comet} has {len(sources):,} lines for {len(pairs[0].references):,} "
             "sentences that are scored: COMET needs the source of each"
         )
-    metrics: dict[str, Any] = {form: bleu_metric(form, language) for form in options.forms}
+    metrics: dict[str, Any] = {form: bleu_metric(form, language) for form in forms}
     metrics |= running_metrics()
 
     def measure(runs: list[Pairs], names: Collection[str]) -> dict[str, Group]:
@@ -124,7 +124,7 @@ def score(options: argparse.Namespace) -> Result:
         ]
         texts = {
             name: [text_of(name, *both) for both in zip(runs, running, strict=True)]
-            for name in options.forms
+            for name in forms
             if name in names
         }
         groups = {name: group_of(metrics[name], texts.get(name, running)) for name in names}
@@ -134,7 +134,7 @@ def score(options: argparse.Namespace) -> Result:
             groups["comet"] = Group(MEAN_OF_SENTENCES, statistics)
         return groups
 
-    first = options.forms[0]
+    first = forms[0]
     groups = measure(pairs, metrics)
     signatures = {name: str(metric.get_signature()) for name, metric in metrics.items()}
     if sources is not None:
@@ -143,6 +143,7 @@ def score(options: argparse.Namespace) -> Result:
     lines = [
         f"{CALLED.get(name) or f'BLEU {name}':<25} {told(group)}   {signatures[name]}"
         for name, group in groups.items()
+        if name in forms or name == "comet" or options.forms is None
     ]
     lines.append(explained(main["bleu"]))
     numbers = {
@@ -150,8 +151,7 @@ def score(options: argparse.Namespace) -> Result:
         "signature": signatures[first],
         "signatures": _main(signatures, first),
         "forms": {
-            form: {"bleu": groups[form].mean, "signature": signatures[form]}
-            for form in options.forms
+            form: {"bleu": groups[form].mean, "signature": signatures[form]} for form in forms
         },
     }
     if options.statistics is not None:

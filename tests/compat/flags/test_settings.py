@@ -50,9 +50,10 @@ def test_subsets_that_are_joined_have_one_name():
     settings.check_subsets({"combine_valid_subsets": None, "valid_subset": "valid,test"})
 
 
-def test_half_precision_without_a_gpu_says_what_to_change():
-    with pytest.raises(UsageError, match=r"--fp16: .* \(in YAML: common.fp16=false\)"):
-        settings.check_devices({"fp16": True, "cpu": True})
+@pytest.mark.parametrize("name", ["fp16", "amp"])
+def test_half_precision_without_a_gpu_says_what_to_change(name):
+    with pytest.raises(UsageError, match=rf"--{name}: .* \(in YAML: common.{name}=false\)"):
+        settings.check_devices({name: True, "cpu": True})
 
 
 @pytest.mark.parametrize(

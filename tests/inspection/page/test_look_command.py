@@ -52,8 +52,8 @@ def test_a_page_of_translations(write, tmp_path, capsys):
     assert [sentence["text"] for sentence in data["sentences"]] == ["a b c", "d e"]
     assert data["sentences"][0]["rows"]["source"] == ["a", "b", "c", "</s>"]
     assert data["asks"] == ""
-    size = page.stat().st_size / 1e6
-    assert capsys.readouterr().out == f"{page}: 2 sentences, {size:.1f} MB\n"
+    size = page.stat().st_size / 1000
+    assert capsys.readouterr().out == f"{page}: 2 sentences, {size:,.0f} kB\n"
 
 
 def test_a_page_of_labels_from_the_standard_input(tmp_path, monkeypatch):
