@@ -291,7 +291,7 @@ def test_cspan_decays_with_the_gradient(runs_of):
     """fairseq's Adam would decay apart from it."""
     (run,) = runs_of("cspan/table3_components", "--rows", "+ residual", "--seeds", 1)
     train = train_of(run)
-    assert (train.l2, train.weight_decay) == (1e-4, 0)
+    assert (train.l2, train.l2_all, train.weight_decay) == (1e-4, True, 0)
 
 
 @pytest.mark.parametrize(
