@@ -56,6 +56,7 @@ MANS_LOOPS = "tests/models/test_mans_by_loops.py"
 STARTS = "tests/layers/test_starts.py"
 OLDER = "tests/mends/test_older_options.py"
 BY_HEADS = "tests/attention/test_by_heads.py"
+CUT = "tests/test_translation.py::test_a_line_is_cut_only_if_its_end_does_not_fit"
 
 FAULTS = [
     # --- the translation model
@@ -163,6 +164,12 @@ FAULTS = [
         '{"padding": _no_padding(key), **newest}',
         '{**newest, "padding": _no_padding(key)}',
         PREFIX,
+    ),
+    Fault(
+        "layers/multihead.py",
+        'past["order"][new_order] if "order" in past else new_order',
+        "new_order",
+        MULTIHEAD,
     ),
     Fault("layers/multihead.py", "self.activation(heads)", "heads", MANS_LOOPS),
     Fault("layers/multihead.py", "(self.dropout(activated))", "(activated)", DROPOUTS),
@@ -404,6 +411,7 @@ FAULTS = [
         "occurs = predicted + true >= 0",
         F1,
     ),
+    Fault("translation/lines.py", "len(tokens) >= self.longest", "len(tokens) > self.longest", CUT),
     Fault(
         "criterions/sentence_criterion.py",
         "self.l2 / 2 *",
