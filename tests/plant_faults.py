@@ -56,6 +56,7 @@ MANS_LOOPS = "tests/training/models/test_mans_by_loops.py"
 STARTS = "tests/model/test_starts.py"
 OLDER = "tests/compat/test_older_options.py"
 BY_HEADS = "tests/attention/test_by_heads.py"
+CUT = "tests/inference/test_translation.py::test_a_line_is_cut_only_if_its_end_does_not_fit"
 
 MANIFEST = "tests/text/test_manifest.py"
 
@@ -166,6 +167,12 @@ FAULTS = [
         '{"padding": _no_padding(key), **newest}',
         '{**newest, "padding": _no_padding(key)}',
         PREFIX,
+    ),
+    Fault(
+        "model/multihead.py",
+        'past["order"][new_order] if "order" in past else new_order',
+        "new_order",
+        MULTIHEAD,
     ),
     Fault("model/multihead.py", "self.activation(heads)", "heads", MANS_LOOPS),
     Fault("model/multihead.py", "(self.dropout(activated))", "(activated)", DROPOUTS),
@@ -431,6 +438,12 @@ FAULTS = [
         "occurs = predicted + true > 0",
         "occurs = predicted + true >= 0",
         F1,
+    ),
+    Fault(
+        "inference/translation/lines.py",
+        "len(tokens) >= self.longest",
+        "len(tokens) > self.longest",
+        CUT,
     ),
     Fault(
         "training/criterions/sentence_criterion.py",

@@ -192,7 +192,8 @@ DA = Attention(
 class DistanceAwareAttention(Mechanism):
     """DA: attention re-scaled by the distance, with one w and one v for each head (2H parameters).
 
-    The paper does not say how they start. Here w starts as N(0, 0.1**2), so that some heads look
+    The paper gives neither their initialization nor the threshold of ``clip``; those here are
+    guesses. The threshold is 1. w starts as N(0, 0.1**2), so that some heads look
     near and some far and that f, ten tokens away, is neither flat nor saturated; v starts at 0,
     where f is twice the plain sigmoid. b of ``linear`` starts at 1, so that f(0) = 1. The mappings
     without a second parameter own w alone.

@@ -49,6 +49,11 @@ KNOWN = (
     ),
     ("OSError", r"file (.*) not found", "{0}: there is no such file"),
     (
+        "OSError",  # of torchaudio, which Hugging Face's models import if it is installed
+        r"Could not load this library: (.*)",
+        "{0}: cannot be loaded; install its package for this version of PyTorch, or uninstall it",
+    ),
+    (
         "ValueError",
         r"(--finetune-from-model .*?can ?not be (?:set|specified) together[^:{]*)",
         "{0}",

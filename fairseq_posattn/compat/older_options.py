@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 # What a model's result does not depend on, or only where it starts.
 FREE = {"attention_impl", "checkpoint_activations", "offload_activations", "min_params_to_wrap"}
-FREE |= {"encoder_embed_path", "decoder_embed_path", "start", "_name"}
+FREE |= {"encoder_embed_path", "decoder_embed_path", "start", "start_input_bias", "_name"}
 
 
 @around(training_loop, "add_defaults")

@@ -39,6 +39,8 @@ def _say_what_differs(load_checkpoint, self, filename, *args, **kwargs):
     except Exception as error:
         if not str(error).startswith("Cannot load model parameters from checkpoint"):
             raise
+        if isinstance(error.__context__, UsageError):
+            raise UsageError(f"{filename}: {error.__context__}") from None
         what = _difference(filename, str(error.__context__), self.task.cfg, self.cfg.model)
         inside = os.path.dirname(filename) == os.path.normpath(self.cfg.checkpoint.save_dir)
         elsewhere = ", or into another --save-dir" if inside else ""

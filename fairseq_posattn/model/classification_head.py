@@ -73,6 +73,7 @@ class ClassificationHead(nn.Module):
         activation: of the layer and the highway layers; ELU if none is given.
         drop_carried: whether what a highway layer carries is dropped from; otherwise only what its
             maps see.
+        bias: whether the linear layer to the classes has one.
     """
 
     def __init__(
@@ -84,6 +85,7 @@ class ClassificationHead(nn.Module):
         dropout: float = 0.0,
         activation: nn.Module | None = None,
         drop_carried: bool = True,
+        bias: bool = True,
     ):
         super().__init__()
         activation = activation or nn.ELU()
@@ -94,7 +96,7 @@ class ClassificationHead(nn.Module):
         for _ in range(highway_layers):
             outer, inner = (dropout, 0.0) if drop_carried else (0.0, dropout)
             layers += [Dropout(outer), Highway(output_dim, activation, inner)]
-        layers += [Dropout(dropout), glorot_linear(output_dim, num_classes)]
+        layers += [Dropout(dropout), glorot_linear(output_dim, num_classes, bias)]
         self.layers = nn.Sequential(*layers)
 
     def forward(self, features: Tensor) -> Tensor:

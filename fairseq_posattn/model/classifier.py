@@ -169,6 +169,7 @@ def build_head(cfg: Namespace, encoder: SentenceEncoder, classes: int, pairs: bo
         dropout=cfg.dropout,
         activation=activation_of(cfg),
         drop_carried=not map_dropout_of(cfg),
+        bias=not getattr(cfg, "no_class_bias", False),  # models exported before the option lack it
     )
 
 

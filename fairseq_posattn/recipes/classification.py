@@ -55,7 +55,7 @@ class AskedClassification(Asked):
 
     def _prepare(self, dataset: Dataset) -> list[str]:
         command = ["posattn", "prepare", dataset.kind, dataset.name]
-        command += ["--glove", f"6B.{dataset.features}d", "--dest", str(self.data / dataset.name)]
+        command += ["--glove", f"6B.{dataset.features}d", "--dest", str(self._place(dataset))]
         return [*command, *dataset.preparation.split()]
 
     def require_data(self, say: Say) -> None:
@@ -78,8 +78,12 @@ class AskedClassification(Asked):
                     return folder
         return None
 
+    def _place(self, dataset: Dataset) -> Path:
+        """Return the folder of a data set. Generated data has the data set's name."""
+        return self.data / (not self.options.tiny and dataset.folder or dataset.name)
+
     def _folder(self, dataset: Dataset, fold: int | None) -> Path:
-        return self.data / dataset.name / ("" if fold is None else f"fold{fold}")
+        return self._place(dataset) / ("" if fold is None else f"fold{fold}")
 
     def _features(self, dataset: Dataset) -> int | None:
         """Of the word vectors beside a data set; before it is there, of those that will be."""
@@ -182,7 +186,7 @@ class AskedClassification(Asked):
         ]
         trained = [*preset_of(model), f"train {' '.join([*model, *options.flags])}"]
         folder = self.out / dataset.name
-        folder /= folder_name(row.flags, [f"data {self.data / dataset.name}", *trained])
+        folder /= folder_name(row.flags, [f"data {self._place(dataset)}", *trained])
         folder /= f"seed{seed}" if fold is None else f"fold{fold}-seed{seed}"
         data = str(self._folder(dataset, fold))
         device = ["--distributed-world-size", "1", *([] if self.gpus else ["--cpu"])]
@@ -218,7 +222,7 @@ class AskedClassification(Asked):
 
     def _baseline(self, dataset: Dataset, row: Row) -> Run:
         """What is not trained: rank, score."""
-        data = self.data / dataset.name
+        data = self._place(dataset)
         told = f"rank {row.baseline}"
         name = folder_name(f"--{row.baseline}", [f"data {data}", told])
         folder = self.out / dataset.name / name / "seed1"
@@ -244,7 +248,7 @@ class AskedClassification(Asked):
 
     def _vectors_file(self, dataset: Dataset) -> Path:
         """Folds share it."""
-        return self.data / dataset.name / VECTORS
+        return self._place(dataset) / VECTORS
 
     def entries(self) -> Iterator[Entry]:
         """One table for each data set."""

@@ -203,6 +203,7 @@ class Dataset:
         folds: of a cross validation; 0 if there are a training and a test set.
         positions: flags that cut what is longer than a model reads.
         preparation: options of its preparation.
+        folder: of its prepared data; its name if empty.
     """
 
     name: str
@@ -213,6 +214,7 @@ class Dataset:
     folds: int = 0
     positions: str = ""
     preparation: str = ""
+    folder: str = ""
     kind: str = "classification"
     columns: tuple[str, ...] = ("input0", "label")
     tests: tuple[str, ...] = ("test",)

@@ -23,6 +23,8 @@ SEPARATOR = " <sep> "
 # AG News lost the ampersands of many character references: " #39;s", " quot;", "#36;5 million".
 HALF_REFERENCE = re.compile(r"(?<!&)\b(?:amp|lt|gt|quot|nbsp);|(?<!&)#\d{2,4};")
 MARKUP = re.compile(r"</?[a-z]+(?:\s[^<>]*)?/?>", re.IGNORECASE)
+# Where MTSA's released code splits the words of SNLI: hyphens, dashes, slashes, quotes, degrees.
+MARK_WITHIN = re.compile("[-\u2212\u2014\u2013/~\"'\u201c\u2019\u201d\u2018\u00b0]")
 _CLITIC = r"(?:n't|'(?:s|re|ve|m|ll|d))"
 MARK_ALONE = re.compile(
     rf"(?<!\S)(?:[.,;:!?]+|``|''|--|-[LR][RSC]B-|[()\"]|{_CLITIC})(?!\S)", re.IGNORECASE
@@ -40,6 +42,11 @@ def treebank_words(text):
     words = (BRACKETS.get(word, word) for word in text.split())
     text = " ".join(word.replace("\\/", "/").replace("\\*", "*") for word in words)
     return _join_negations(text).strip()
+
+
+def split_treebank_words(text):
+    """Return the words of text in the Treebank's tokens, split at :data:`MARK_WITHIN`."""
+    return spaces(MARK_WITHIN.sub(r" \g<0> ", treebank_words(text)))
 
 
 def spaced_words(text):
@@ -90,12 +97,18 @@ def spaces(text):
 PUBLISHED = {
     "spaces": spaces,
     "treebank": treebank_words,
+    "treebank-split": split_treebank_words,
     "spaced": spaced_words,
     "moses": moses_words,
     "documents": document_words,
     "articles": article_words,
 }
-RULES = {**PUBLISHED, "treebank": parted(treebank_words), "spaced": parted(spaced_words)}
+RULES = {
+    **PUBLISHED,
+    "treebank": parted(treebank_words),
+    "treebank-split": lambda text: split_treebank_words(parted(treebank_words)(text)),
+    "spaced": parted(spaced_words),
+}
 
 
 @cache

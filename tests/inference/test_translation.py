@@ -197,6 +197,15 @@ def test_a_line_longer_than_the_model_reads_is_cut_and_told(tmp_path, capsys, so
     assert f"{path}: 1 line was cut to the 16 pieces" in output.err
 
 
+@pytest.mark.parametrize(("words", "cut"), [(15, 0), (16, 1)])
+def test_a_line_is_cut_only_if_its_end_does_not_fit(words, cut, translator, monkeypatch):
+    """The model reads 16 pieces, the mark of the end among them."""
+    monkeypatch.setattr(translator.lines, "cut", 0)
+    line = translator.lines.encode(" ".join("a" * words))
+    assert translator.lines.cut == cut
+    assert (len(line.tokens), len(line.pieces)) == (16, 15)
+
+
 def test_unknown_words_are_told(tmp_path, capsys, source):
     path = written(tmp_path, f"{source[0]} Zug\n")
     assert command("--input", path) == 0

@@ -3,7 +3,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from fairseq_posattn.attention import DotProductAttention
-from fairseq_posattn.model.multihead import MultiheadCrossAttention
+from fairseq_posattn.model.multihead import MultiheadCrossAttention, MultiheadSelfAttention
 
 
 @pytest.mark.parametrize("length", [1, 3])
@@ -42,3 +42,18 @@ def test_the_encoding_is_laid_out_once_and_not_for_each_step():
             with _Copied() as copied:
                 attention(torch.randn(1, 3 * 2, 8), encoded, incremental_state=state)
             assert (max(copied.sizes) >= encoded.numel()) == (step == 0)
+
+
+def test_orders_given_before_the_next_position_follow_each_other():
+    """A search may reorder more than once, as fairseq's caches allow."""
+    attention = MultiheadSelfAttention(8, 2, DotProductAttention(causal=True)).eval()
+    start, newest = torch.randn(1, 3, 8), torch.randn(1, 3, 8)
+    orders = torch.tensor([2, 0, 1]), torch.tensor([0, 0, 2])
+    outputs = []
+    for successive in (orders, [orders[0][orders[1]]]):
+        state = {}
+        attention(start, incremental_state=state)
+        for order in successive:
+            attention.reorder_incremental_state(state, order)
+        outputs.append(attention(newest, incremental_state=state)[0])
+    torch.testing.assert_close(*outputs)

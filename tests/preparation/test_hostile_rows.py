@@ -102,7 +102,7 @@ def test_a_row_that_cannot_be_is_one_line(tmp_path, name, file, row, told):
         (source / others[name]).write_bytes(b"")
     options = Namespace(jobs=1, limit=None, seed=1, valid_fraction=0.5, cased=False)
     options.phrases = options.weighted_phrases = options.fine = False
-    options.train_on_dev = options.binary = False
+    options.train_on_dev = options.released_form = options.binary = False
     corpus = CLASSIFICATION[name]
     readers = corpus.splits(open_archive(source), options)
     with pytest.raises(UsageError) as caught:

@@ -61,6 +61,25 @@ def test_separate_files_and_training_on_the_development_set(tmp_path):
         read(nli.snli_splits(open_archive(tmp_path)))
 
 
+def test_the_released_form_trains_without_the_longest_sentences(tmp_path):
+    """A word with a mark within counts as three, as the released code splits it."""
+    for ending in ("train", "dev", "test"):
+        firsts = ["a b"] * 48 + ["a b c", "a-b c"]
+        files = {f"s1.{ending}": "\n".join(firsts), f"s2.{ending}": "a\n" * 50}
+        write_folder(tmp_path, {**files, f"labels.{ending}": "neutral\n" * 50})
+    archive = open_archive(tmp_path)
+    kept = {
+        split: {
+            first for _, (first, _) in read(nli.snli_splits(archive, released_form=True), split)
+        }
+        for split in ("train", "valid", "test")
+    }
+    assert kept.pop("train") == {"a b"}  # 98 of the 100 sentences; 97 are too few for "a b c"
+    assert set(map(frozenset, kept.values())) == {frozenset({"a b", "a b c", "a-b c"})}
+    both = nli.snli_splits(archive, train_on_dev=True, released_form=True)
+    assert {first for _, (first, _) in read(both)} == {"a b"}
+
+
 def test_files_of_unequal_length_are_told(tmp_path):
     files = {"s1.test": "a\nb\n", "s2.test": "c\n", "labels.test": "neutral\nneutral\n"}
     write_folder(tmp_path, files)

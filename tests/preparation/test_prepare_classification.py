@@ -135,6 +135,11 @@ def test_training_on_the_development_set_holds_out_a_part(tmp_path, fairseq_here
     assert sizes["valid"] in (2, 3)
 
 
+def test_snli_in_its_released_form_says_how_words_were_split(tmp_path, fairseq_here):
+    dest = prepare("snli", tmp_path, "--released-form")
+    assert json.loads((dest / "preparation.json").read_text())["word_rule"] == "treebank-split"
+
+
 def test_labels_keep_the_order_of_their_numbers(tmp_path, fairseq_here):
     dest = prepare("sst5", tmp_path)
     assert [line.split()[0] for line in lines(dest / "label/dict.txt")] == [

@@ -64,6 +64,7 @@ def dictionaries(tmp_path_factory):
         first, features = (TITLES.get(dataset.name) or dataset.columns)[0], dataset.features
         vectors = [f"{first}{number}{' 0.1' * features}\n" for number in range(20)]
         (place / "glove.txt").write_text(f"20 {features}\n" + "".join(vectors))
+    (folder / "snli_released").symlink_to("snli")
     titles = indexed_dataset.make_builder(f"{folder}/mind/titles/all.bin", "mmap", vocab_size=99)
     for _ in range(21):  # of each of the news that its dictionary has
         titles.add_item(torch.tensor([4, 5, 2]))
@@ -114,8 +115,9 @@ def test_every_row_of_classifiers_is_commands_that_fairseq_takes(runs_of, dictio
         dataset = run.name.partition(",")[0]
         tasks.setup_task(train).build_model(train)
         assert train.data == test.data
-        assert train.data.startswith(f"{dictionaries}/{dataset}")
-        vectors = "" if ", FastText," in run.name else f"{dictionaries}/{dataset}/glove.txt"
+        place = f"{dictionaries}/{datasets[dataset].folder or dataset}"
+        assert train.data.startswith(place)
+        vectors = "" if ", FastText," in run.name else f"{place}/glove.txt"
         assert train.encoder_embed_path == vectors
         assert (train.task, train.criterion) == (test.task, test.criterion)
         assert vars(train).get("max_positions") == vars(test).get("max_positions")
@@ -254,7 +256,7 @@ def test_generation_as_published(runs_of):
 
 
 def test_mtsa_trains_on_each_data_set_as_published(runs_of):
-    """Dropout, attention dropout, L2, batch, updates, highway layers (on SNLI the preset's)."""
+    """Dropout, attention dropout, L2, batch, updates, highway layers (SNLI: preset's), bias."""
     found = {}
     for name in ("mtsa/table1_snli", "mtsa/table5_sentences"):
         for run in runs_of(name, "--rows", "MTSA", "--seeds", 1, "--folds", 1):
@@ -262,16 +264,28 @@ def test_mtsa_trains_on_each_data_set_as_published(runs_of):
             found[run.name.partition(",")[0]] = (
                 *(train.dropout, getattr(train, "attention_dropout", 0), train.l2),
                 *(train.batch_size, train.max_update, getattr(train, "head_highway_layers", None)),
-                train.optimizer,
+                *(train.optimizer, not getattr(train, "no_class_bias", False)),
             )
     assert found == {
-        "snli": (0.35, 0, 5e-5, 128, 600000, None, "adadelta"),
-        "sst5": (0.3, 0, 1e-4, 128, 120000, 0, "adadelta"),
-        "trec": (0.5, 0, 5e-5, 32, 99000, 0, "adadelta"),
-        "cr": (0.525, 0.19, 1e-4, 64, 1000, 0, "adam"),
-        "mpqa": (0.45, 0, 1e-4, 64, 1000, 0, "adam"),
-        "subj": (0.45, 0.19, 1e-4, 64, 1000, 0, "adam"),
+        "snli": (0.35, 0, 5e-5, 128, 600000, None, "adadelta", True),
+        "sst5": (0.3, 0, 1e-4, 128, 120000, 0, "adadelta", False),
+        "trec": (0.5, 0, 5e-5, 32, 99000, 0, "adadelta", False),
+        "cr": (0.525, 0.19, 1e-4, 64, 1000, 0, "adam", False),
+        "mpqa": (0.45, 0, 1e-4, 64, 1000, 0, "adam", False),
+        "subj": (0.45, 0.19, 1e-4, 64, 1000, 0, "adam", False),
     }
+
+
+@pytest.mark.parametrize(
+    ("recipe", "told"),
+    [
+        ("mtsa/table1_snli", ["/data/snli_released", "--released-form"]),
+        ("da_transformer/table4_sst_snli", ["/data/snli"]),
+    ],
+)
+def test_mtsas_snli_is_prepared_as_released_beside_the_plain_one(asked_of, recipe, told):
+    (step,) = asked_of(recipe, "--prepare", "--datasets", "snli").preparation()
+    assert list(step.command[step.command.index("--dest") + 1 :]) == told
 
 
 def test_both_setups_have_a_scaled_sigmoid_and_the_first_a_bias(runs_of):
@@ -291,7 +305,7 @@ def test_cspan_decays_with_the_gradient(runs_of):
     """fairseq's Adam would decay apart from it."""
     (run,) = runs_of("cspan/table3_components", "--rows", "+ residual", "--seeds", 1)
     train = train_of(run)
-    assert (train.l2, train.weight_decay) == (1e-4, 0)
+    assert (train.l2, train.l2_all, train.weight_decay) == (1e-4, True, 0)
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def test_examples_stay_together(tmp_path, separator, name):
         train = {k: v.encode("iso-8859-1", "replace") for k, v in train.items()}
     archive = open_archive(write_folder(tmp_path / "source", train))
     options = Namespace(jobs=1, limit=None, seed=1, valid_fraction=0.5, cased=False)
-    options.fine = options.train_on_dev = False
+    options.fine = options.train_on_dev = options.released_form = False
     readers = corpus.splits(archive, options)
     readers = {
         split: readers.get(split, readers.get("all", next(iter(readers.values()))))

@@ -26,6 +26,13 @@ def test_treebank(text, words):
     assert treebank_words(text) == words
 
 
+def test_words_split_at_the_marks_within_them():
+    text = "a well-known 50/50 `` dog 's -LRB- 9 \N{DEGREE SIGN} -RRB-"
+    words = "a well - known 50 / 50 `` dog ' s ( 9 \N{DEGREE SIGN} )"
+    assert PUBLISHED["treebank-split"](text) == words
+    assert RULES["treebank-split"]("A well-known dog's here.") == "A well - known dog ' s here ."
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

@@ -34,6 +34,7 @@ SENTENCES = Layout(
 )
 LANGUAGE_MODEL = Layout(("language_modeling",), "dict.txt", "{split}.*")
 LAYOUTS = (TRANSLATION, SENTENCES, LANGUAGE_MODEL)
+READS_A_FILE = "speech_unit_modeling"  # the one task whose data is a JSON file
 
 
 def check_data(settings: Mapping, subsets: tuple[str, ...]):
@@ -47,6 +48,13 @@ def check_data(settings: Mapping, subsets: tuple[str, ...]):
     """
     if not isinstance(settings.get("data"), str):
         return  # a task without
+    if settings.get("task") == READS_A_FILE:
+        if not os.path.isfile(settings["data"]):
+            raise UsageError(
+                f"{settings['data']}: --task {READS_A_FILE} reads a JSON file, which is not there; "
+                "name the one that lists its manifests"
+            )
+        return
     folders = utils.split_paths(settings["data"]) or [""]
     for folder in folders:
         if not os.path.isdir(folder) and "://" not in folder:

@@ -7,14 +7,17 @@ read as ``s1.train``, ``s2.train``, ``labels.train``, and so on for ``dev`` and 
 """
 
 import json
+from collections import Counter
 from contextlib import ExitStack
 from functools import partial
+from itertools import accumulate
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.corpus import ClassificationCorpus, Flag
 from fairseq_posattn.preparation.download import Source
 from fairseq_posattn.preparation.example import Example, checked_text, shortened
 from fairseq_posattn.text.lines import parallel_lines, read_lines, read_member
+from fairseq_posattn.text.words import MARK_WITHIN
 
 LABELS = ("contradiction", "neutral", "entailment")
 NO_AGREEMENT = "-"
@@ -29,10 +32,16 @@ MULTINLI_FILES = {
     "test": "multinli_1.0_dev_mismatched.jsonl",
 }
 SEPARATE_FILES = {"train": "train", "valid": "dev", "test": "test"}
+SHARE_KEPT = 0.97  # of training sentences, by MTSA's released code (its sent_len_rate)
 
 
-def snli_splits(archive, train_on_dev=False):
-    """Readers of the splits, by name; of dev (as train) and test only, if so asked."""
+def snli_splits(archive, train_on_dev=False, released_form=False):
+    """Return the readers of the splits, by name.
+
+    Args:
+        train_on_dev: dev is the training set, and there is no other.
+        released_form: training leaves out pairs with one of the longest sentences.
+    """
     if archive.has("s1.test"):
         readers = {
             split: partial(separate_examples, archive, ending)
@@ -41,8 +50,40 @@ def snli_splits(archive, train_on_dev=False):
     else:
         readers = json_splits(archive, SNLI_FILES)
     if train_on_dev:
-        return {"train": readers["valid"], "test": readers["test"]}
+        readers = {"train": readers["valid"], "test": readers["test"]}
+    if released_form:
+        readers["train"] = partial(without_longest, readers["train"])
     return readers
+
+
+def without_longest(read):
+    """Yield the pairs whose sentences are among the shortest 97% of all sentences.
+
+    Args:
+        read: yields the pairs each time that it is called.
+    """
+    counts = Counter(_length(text) for pair in read() for text in pair.inputs)
+    lengths = sorted(counts)
+    sums = accumulate(counts[length] for length in lengths)
+    longest = next(
+        (
+            n
+            for n, so_far in zip(lengths, sums, strict=True)
+            if so_far / counts.total() >= SHARE_KEPT
+        ),
+        0,
+    )
+    for pair in read():
+        if all(_length(text) <= longest for text in pair.inputs):
+            yield pair
+
+
+def _length(text):
+    """Return a sentence's length by MTSA's released code.
+
+    A word with n marks within counts as 2 n + 1: the marks and what is between, blank or not.
+    """
+    return len(text.split()) + 2 * len(MARK_WITHIN.findall(text))
 
 
 def json_splits(archive, files):
@@ -100,6 +141,21 @@ MULTINLI = Source(
 )
 
 
+def _add_options(parser):
+    parser.add_argument(
+        "--released-form",
+        action="store_true",
+        help="as in MTSA's released code: split words at hyphens, dashes, slashes and quotes, and "
+        "leave out of training pairs with a sentence longer than 97%% of its sentences",
+    )
+
+
+def _changes(options):
+    if not options.released_form:
+        return {}
+    return {"word_rule": "treebank-split", "published": {"valid": 9_842, "test": 9_824}}
+
+
 CORPORA = (
     ClassificationCorpus(
         name="snli",
@@ -107,7 +163,9 @@ CORPORA = (
         source=f"{SNLI.name}, or a folder with its files, or with s1.train, s2.train, labels.train "
         "and the same of dev and test",
         alternatives=((SNLI,),),
-        splits=lambda archive, options: snli_splits(archive, options.train_on_dev),
+        splits=lambda archive, options: snli_splits(
+            archive, options.train_on_dev, options.released_form
+        ),
         word_rule="treebank",
         labels=LABELS,
         published={"train": 549_367, "valid": 9_842, "test": 9_824},
@@ -118,6 +176,9 @@ CORPORA = (
             "train on the development set, for want of the training set; part of it is held out "
             "for validation",
         ),
+        add_options=_add_options,
+        settings=lambda options: {"released": True} if options.released_form else {},
+        changes=_changes,
     ),
     ClassificationCorpus(
         name="multinli",

@@ -8,6 +8,9 @@ no batch size (64) and no number of epochs (10). Documents are cut to 512 words.
 On news (Table 5) it names NRMS (Wu et al. 2019) for what it does not say: Adam, 1e-3, batches of 30
 clicks, 2 epochs, the first 30 words of a title and the last 50 clicks.
 
+Guesses, because the paper is silent: w starts as N(0, 0.1^2), v as 0, and the threshold of the
+mapping `clip` is 1 (--da-clip-threshold).
+
 It has no numbers on translation. There the sizes are those of fairseq's transformer_iwslt_de_en
 and the settings those that fairseq documents for it, alike for all rows."""
 
@@ -134,7 +137,8 @@ without numbers, in which DA-Transformer's are the lowest and Transformer's the 
         title="DA-Transformer, Figure 4: mappings of the distance (AG News, Amazon)",
         about="""\
 The paper's numbers are in a figure: the learnable sigmoid is better than the sigmoid, both are
-better than the exponential, and clip and linear fall short.""",
+better than the exponential, and clip and linear fall short. The initial w and v and clip's
+threshold, 1, are guesses: the paper gives none.""",
         datasets=_datasets("ag_news", "amazon_electronics"),
         training=TRAINING,
         rows=tuple(Row(mapping, flags=f"{_DA} --da-mapping {mapping}") for mapping in MAPPINGS),
@@ -144,8 +148,8 @@ better than the exponential, and clip and linear fall short.""",
         title="DA-Transformer, Figure 4: mappings of the distance (MIND)",
         about="""\
 The paper's numbers are in a figure: the learnable sigmoid is better than the sigmoid, both are
-better than the exponential, and clip and linear fall short. Data and training are those of
-table5_mind.""",
+better than the exponential, and clip and linear fall short. The initial w and v and clip's
+threshold, 1, are guesses: the paper gives none. Data and training are those of table5_mind.""",
         option="--da-mapping",
         values=MAPPINGS,
     ),
@@ -156,7 +160,8 @@ table5_mind.""",
 An analogous study: the paper's (section 4.3) is on classification, in a figure without
 numbers. There, the learnable sigmoid is better than the sigmoid, both are better than the
 exponential, and clip and linear fall short. DA is in the encoder, which has no position embeddings.
-German to English, tokenised, case-insensitive BLEU.""",
+The initial w and v and clip's threshold, 1, are guesses: the paper gives none. German to English,
+tokenised, case-insensitive BLEU.""",
         settings=_IWSLT14,
         rows=_on_translation("--da-mapping", MAPPINGS),
     ),

@@ -145,9 +145,11 @@ compare the column 'best'.""",
         about="""\
 Without fusion the masks' outputs are summed; without position the words go to the pooling as
 they are; without attention they are averaged, too. Beside the accuracy stand the parameters without
-word vectors, of which the second and third, of models that the paper does not describe further, are
-not ours, and the seconds of training an epoch. Its accuracies are the best of ten runs: compare the
-column 'best'.""",
+word vectors, of which the second and third are not ours, and the seconds of training an epoch. The
+text removes the units in the third row, which leaves 0.27m parameters; the paper's 0.64m are those
+of four units whose outputs are summed (0.636m). So the row may mean four units without masks:
+`--mpsan-masks others,others,others,others --mpsan-fusion sum`, where a token does not see itself.
+The paper's accuracies are the best of ten runs: compare the column 'best'.""",
         datasets=_sst(),
         training=TRAINING,
         rows=(

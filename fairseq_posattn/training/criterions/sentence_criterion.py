@@ -25,6 +25,13 @@ class SentenceCriterionConfig(FairseqDataclass):
             "word vectors and biases; in fairseq's Adam it is no part of the loss.)"
         },
     )
+    l2_all: bool = field(
+        default=False,
+        metadata={
+            "help": "--l2 takes in word vectors, biases and layer norms, too, as the weight decay "
+            "of PyTorch's Adam does"
+        },
+    )
 
 
 @dataclass
@@ -51,7 +58,7 @@ class SentenceCriterion(FairseqCriterion):
                 "sentence_pair_prediction"
             )
         self.head = cfg.classification_head_name
-        self.l2 = cfg.l2
+        self.l2, self.l2_all = cfg.l2, cfg.l2_all
 
     def forward(self, model, sample, reduce=True):
         """The summed loss of a batch, the number of its sentences, and what to log.
@@ -81,7 +88,7 @@ class SentenceCriterion(FairseqCriterion):
             answers = self.answers(logits.detach()), self.answers_of(targets)
             validation_results.keep(self.task, sample["id"].tolist(), *answers)
         if self.l2 and model.training:
-            loss = loss + targets.numel() * self.l2 / 2 * sum_of_squares(model)
+            loss = loss + targets.numel() * self.l2 / 2 * sum_of_squares(model, self.l2_all)
         return loss, targets.numel(), logged
 
     @staticmethod
@@ -112,11 +119,14 @@ class SentenceCriterion(FairseqCriterion):
         raise NotImplementedError
 
 
-def sum_of_squares(model):
-    """Of all trained matrices of a model but the word vectors, in float32: L2's penalty, doubled.
+def sum_of_squares(model, everything=False):
+    """Return twice the L2 penalty: the sum of squares of a model's trained weights, in float32.
 
-    The papers' implementations leave out biases and word vectors, of which most would only shrink:
-    few words are in a batch.
+    MTSA's released code leaves out biases and word vectors. Most word vectors would only shrink,
+    because few words are in a batch.
+
+    Args:
+        everything: include biases, layer norms and word vectors.
     """
     vectors = {
         id(module.weight) for module in model.modules() if isinstance(module, torch.nn.Embedding)
@@ -124,7 +134,8 @@ def sum_of_squares(model):
     return sum(
         parameter.float().square().sum()
         for parameter in model.parameters()
-        if parameter.requires_grad and parameter.dim() > 1 and id(parameter) not in vectors
+        if parameter.requires_grad
+        and (everything or (parameter.dim() > 1 and id(parameter) not in vectors))
     )
 
 

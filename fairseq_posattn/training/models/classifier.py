@@ -55,6 +55,13 @@ class PosAttnClassifierConfig(SentenceEncoderConfig):
     head_highway_layers: int = field(
         default=0, metadata={"help": "highway layers before the classes"}
     )
+    no_class_bias: bool = field(
+        default=False,
+        metadata={
+            "help": "the linear layer to the classes has no bias, as in MTSA's released code but "
+            "for SNLI"
+        },
+    )
     pair_features: ChoiceEnum(list(PAIR_FEATURES)) = field(
         default="difference",
         metadata={

@@ -63,7 +63,11 @@ class MechanismConfig(FairseqDataclass):
         metadata={"help": "da: how that function enters the attention (section 4.4)"},
     )
     da_clip_threshold: float = field(
-        default=1.0, metadata={"help": "da: upper bound of the weighted distance in mapping 'clip'"}
+        default=1.0,
+        metadata={
+            "help": "da: upper bound of the weighted distance in mapping 'clip'; the paper gives "
+            "none, the default is a guess"
+        },
     )
     mtsa_masks: str = field(
         default="past,future",

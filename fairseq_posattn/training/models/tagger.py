@@ -38,6 +38,13 @@ class PosAttnTaggerConfig(SentenceEncoderConfig):
             "published code, or glorot_uniform for weights and zero for biases, as in the text"
         },
     )
+    start_input_bias: bool = field(
+        default=False,
+        metadata={
+            "help": "initialize the bias of the input as --start does the biases of linear layers "
+            "(MTSA's released code), not to zero"
+        },
+    )
 
 
 @register_model("posattn_tagger", dataclass=PosAttnTaggerConfig)
@@ -73,6 +80,8 @@ class PosAttnTagger(BaseFairseqModel):
             if isinstance(module, nn.LayerNorm):
                 module.eps = NORM_EPSILON
         self._start(str(cfg.start), has_vectors=bool(cfg.encoder_embed_path))
+        if cfg.start_input_bias:
+            _start_bias(self.bias, str(cfg.start))
 
     def _start(self, how: str, has_vectors: bool):
         """The published start; recurrent encoders and convolutions keep their own."""
@@ -134,11 +143,11 @@ class PosAttnTagger(BaseFairseqModel):
 
 
 def _start_linear(linear: nn.Linear, how: str):
-    if how == "glorot_uniform":
-        nn.init.xavier_uniform_(linear.weight)
-        if linear.bias is not None:
-            nn.init.zeros_(linear.bias)
-    else:
-        nn.init.xavier_normal_(linear.weight)
-        if linear.bias is not None:
-            nn.init.normal_(linear.bias, std=linear.bias.numel() ** -0.5)
+    is_uniform = how == "glorot_uniform"
+    (nn.init.xavier_uniform_ if is_uniform else nn.init.xavier_normal_)(linear.weight)
+    if linear.bias is not None:
+        _start_bias(linear.bias, how)
+
+
+def _start_bias(bias: nn.Parameter, how: str):
+    nn.init.normal_(bias, std=0.0 if how == "glorot_uniform" else bias.numel() ** -0.5)

@@ -40,6 +40,14 @@ def test_data_that_is_there(folder, others):
     check_data(settings(folder, **others), ("gen_subset",))
 
 
+def test_data_that_is_a_file(folder):
+    """fairseq's speech_unit_modeling reads JSON."""
+    task = {"task": "speech_unit_modeling"}
+    check_data(settings(folder / "dict.de.txt", **task), ())
+    with pytest.raises(UsageError, match=f"^{folder}: --task speech_unit_modeling reads a JSON f"):
+        check_data(settings(folder, **task), ())
+
+
 @pytest.mark.parametrize(
     "others, line",
     [

@@ -43,6 +43,7 @@ def raised(error, by_a_command=True):
         (FileNotFoundError(2, "No such file or directory", "x.txt"), "x.txt: No such file or dir"),
         (FileExistsError("data-bin/dict.zh-cn.txt"), "data-bin/dict.zh-cn.txt is there already: "),
         (OSError("Model file not found: x.pt"), "x.pt: there is no such checkpoint"),
+        (OSError("Could not load this library: a.so"), "a.so: cannot be loaded; install its pack"),
         (
             Exception(
                 "Size of sample #4 is invalid (=(np.int32(5), 6)) since max_positions=(4, 9), skip"

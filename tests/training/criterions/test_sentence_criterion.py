@@ -45,6 +45,22 @@ def test_l2_adds_each_weight_to_its_gradient_but_for_vectors_and_biases(build_cr
     torch.testing.assert_close(same_others, others)
 
 
+def test_l2_all_is_the_weight_decay_of_pytorchs_adam(build_criterion, sample):
+    updated = []
+    for l2, decay in ((0.5, 0.0), (0.0, 0.5)):
+        torch.manual_seed(0)
+        model = LinearModel()
+        criterion = build_criterion("sentence_classification", 2, l2=l2, l2_all=True)
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.1, weight_decay=decay)
+        for _ in range(2):
+            optimizer.zero_grad()
+            loss, sentences, _ = criterion(model, sample)
+            (loss / sentences).backward()
+            optimizer.step()
+        updated.append(model.state_dict())
+    torch.testing.assert_close(*updated)
+
+
 def test_l2_is_no_part_of_a_validation_loss(build_criterion, sample):
     criterion = build_criterion("sentence_classification", 2, l2=0.5)
     loss, _, logged = criterion(LinearModel().eval(), sample)

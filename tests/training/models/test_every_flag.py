@@ -292,6 +292,7 @@ CLASSIFIER_CASES = {
     ),
     "head_dim": Case("--head-dim=9", lambda m: head(m)[1].out_features, 6, 9),
     "head_highway_layers": Case("--head-highway-layers=2", lambda m: len(head(m)), 5, 9),
+    "no_class_bias": Case("--no-class-bias", lambda m: head(m)[-1].bias is None, False, True),
     "pair_features": Case("--pair-features=distance", pair_width, 4, 2),
     "hierarchical": Case("--hierarchical", lambda m: m.encoder.sentences is None, True, False),
     "sentence_separator": Case(

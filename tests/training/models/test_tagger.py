@@ -131,6 +131,16 @@ def test_both_starts():
     assert all(bias.abs().max() == 0 for bias in biases)
 
 
+@pytest.mark.parametrize(
+    ("options", "is_zero"),
+    [({}, True), ({"start_input_bias": True}, False)],
+)
+def test_the_inputs_bias_starts_where_the_flag_says(options, is_zero):
+    model = build(**options)
+    assert model.bias.eq(0).all().item() == is_zero
+    assert build(start="glorot_uniform", **options).bias.eq(0).all()
+
+
 def test_the_norms_have_the_published_epsilon():
     norms = [m for m in build().modules() if isinstance(m, torch.nn.LayerNorm)]
     assert len(norms) == 4
