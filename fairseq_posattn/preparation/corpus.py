@@ -1,4 +1,4 @@
-"""What a data set says of itself, once: for its preparation, for recipes and for prediction."""
+"""Descriptions of data sets, shared by preparation, recipes and prediction."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -13,12 +13,7 @@ SIDES = ("source", "target")  # of summaries
 
 @dataclass(frozen=True)
 class Flag:
-    """An option of one data set that has no value.
-
-    Attributes:
-        name: as it is typed.
-        help: what it does.
-    """
+    """A data set's option without a value: its name on the command line and its help."""
 
     name: str
     help: str
@@ -29,20 +24,21 @@ class Flag:
 
 @dataclass(frozen=True, kw_only=True)
 class Corpus:
-    """What all data sets say.
+    """A data set.
 
     Attributes:
-        name: as it is typed.
+        name: its name on the command line.
         summary: one line for ``--help``.
-        source: what ``--source`` may hold, for ``--help``; None where options name the files.
-        word_rule: what makes words of a text, by its name.
-        published: how many examples each split has, where that is known.
-        recipe: what trains on it, as ``posattn recipe`` takes it; None: a corpus of one's own.
-        metrics: by which its models are compared.
-        flag: an option of its own.
-        add_options: adds its own options to a parser.
-        settings: of the options, what the text depends on beside its source and those of its kind.
-        changes: of the parsed options, the fields that are other than they are here.
+        source: what ``--source`` accepts, for ``--help``; None if other options name the files.
+        word_rule: name of the tokenization rule.
+        published: number of examples of each split, where known.
+        recipe: recipe that trains on it; None for custom corpora.
+        metrics: metrics that compare its models.
+        min_count: training occurrences that a word without a vector needs for the dictionary.
+        flags: its flags, on which its text depends.
+        add_options: adds its other options to a parser.
+        settings: maps the options to the values on which its text depends beside source and flags.
+        changes: maps the options to the attributes that they change.
     """
 
     name: str
@@ -52,35 +48,39 @@ class Corpus:
     published: dict
     recipe: str | None
     metrics: tuple
-    flag: Flag | None = None
+    min_count: int = 1
+    flags: tuple = ()
     add_options: Callable = lambda parser: None
     settings: Callable = lambda options: {}
     changes: Callable = lambda options: {}
 
-    def chosen(self, options):
-        """The corpus as the options of a command line have it."""
+    subwords = None
+    sides = ()
+
+    def with_options(self, options):
+        """Return the corpus as the parsed options change it."""
         return replace(self, **self.changes(options))
+
+    def text_settings(self, options):
+        """Return all options on which the text depends, by name."""
+        return {flag.name: flag.is_given(options) for flag in self.flags} | self.settings(options)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClassificationCorpus(Corpus):
-    """Sentences, pairs of sentences or documents with labels.
+    """Sentences, sentence pairs or documents with labels.
 
     Attributes:
-        alternatives: the ways in which it is published; see
-            :func:`~fairseq_posattn.preparation.sources.obtain_any`.
-        given: of the options, the user's files where those name them: what has a ``fingerprint``.
-        splits: of an archive and the parsed options, functions that give examples, by the name of
-            their split: train, valid and test; train and test; or all.
-        labels: the classes in the order of their numbers; None: those that there are, in
-            alphabetical order.
-        cross_validated: scores are means of ten folds.
+        alternatives: published forms; see :func:`~.preparation.sources.obtain_any`.
+        given: maps the options to the user's files (an object with ``fingerprint``) if any.
+        splits: maps archive and options to functions that yield examples, by split: train, valid
+            and test; train and test; or all.
+        labels: classes in the order of their numbers; None: those of the data, sorted.
+        cross_validated: scores are means over ten folds.
         pairs: examples are pairs of sentences.
-        scored: examples have a real number as well.
-        scores: how many whole numbers the scores are shared between where they, and not the
-            classes, are what the papers learn; 0 where the classes are.
-        longest: words of a document that models read; None where texts are short enough.
-        min_count: how often a word without a vector must occur in training to be in the dictionary.
+        scored: examples have a real-valued score, too.
+        scores: integers that share a score's probability if scores are the target; else 0.
+        longest: maximum words of a document; None for short texts.
     """
 
     alternatives: tuple
@@ -93,10 +93,6 @@ class ClassificationCorpus(Corpus):
     scored: bool = False
     scores: int = 0
     longest: int | None = None
-    min_count: int = 1
-
-    subwords = None
-    sides = ()
 
     @property
     def task(self):
@@ -108,7 +104,7 @@ class ClassificationCorpus(Corpus):
 
     @property
     def num_classes(self):
-        """For ``--num-classes``; None where the labels are those that there are."""
+        """Return the value of ``--num-classes``; None if it depends on the data."""
         return self.scores or (self.labels and len(self.labels))
 
     @property
@@ -117,31 +113,29 @@ class ClassificationCorpus(Corpus):
 
     @property
     def kinds(self):
-        """The endings of the text files."""
+        """Return the suffixes of the text files."""
         return (*self.inputs, "label", "score") if self.scored else (*self.inputs, "label")
 
     @property
     def parts(self):
-        """The folders, relative to the destination, each of which fairseq reads as a data set."""
+        """Return the folders of binarised data, relative to the destination."""
         return [f"fold{k}" for k in range(folds.FOLDS)] if self.cross_validated else ["."]
 
     @property
     def texts(self):
-        """The folders of text that belong to :attr:`parts`."""
+        """Return the folders of text of :attr:`parts`."""
         return [f"{part}/text".removeprefix("./") for part in self.parts]
 
 
 @dataclass(frozen=True, kw_only=True)
 class TaggingCorpus(Corpus):
-    """Sentences with a tag for each word, once for each predicate: semantic roles.
+    """Sentences with semantic roles: one tag a word for each predicate.
 
     Attributes:
-        sentences: of an archive and the parsed options, lists of
-            :class:`.role_sentences.RoleSentence`, by the name of their split.
-        predicates: how many examples each split has, where that is known; ``published`` are its
-            sentences.
-        alternatives: the ways in which it is published; empty where it must be had already.
-        min_count: how often a word without a vector must occur in training to be in the dictionary.
+        sentences: maps archive and options to lists of :class:`.role_sentences.RoleSentence`, by
+            split.
+        predicates: number of predicates of each split; ``published`` counts sentences.
+        alternatives: published forms; empty if the user must provide the files.
     """
 
     sentences: Callable
@@ -149,24 +143,18 @@ class TaggingCorpus(Corpus):
     alternatives: tuple = ()
     word_rule: str = "moses"
     metrics: tuple = ("f1",)
-    min_count: int = 1
 
-    task = "sequence_tagging"
-    criterion = "sequence_tagging"
-    subwords = None
-    sides = ()
+    task = criterion = "sequence_tagging"
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecommendationCorpus(Corpus):
-    """What users were shown and what they clicked.
+    """Logs of the items shown to users and of their clicks.
 
     Attributes:
-        parts: of a folder, the archives of ``train``, ``dev`` and perhaps ``test``, by these names.
-        titles: of an archive, the name and the title of each news article.
-        impressions: of an archive, what was shown at once, :class:`.corpora.mind.Impression`.
-        min_count: how often a word without a vector must occur in the titles to be in the
-            dictionary.
+        parts: maps a folder to the archives ``train``, ``dev`` and, if present, ``test``.
+        titles: yields name and title of each article of an archive.
+        impressions: yields each :class:`.corpora.mind.Impression` of an archive.
     """
 
     parts: Callable
@@ -174,33 +162,37 @@ class RecommendationCorpus(Corpus):
     impressions: Callable
     word_rule: str = "moses"
     metrics: tuple = ("auc", "mrr", "ndcg5", "ndcg10")
-    min_count: int = 1
 
-    task = "news_recommendation"
-    criterion = "news_recommendation"
-    subwords = None
-    sides = ()
+    task = criterion = "news_recommendation"
 
 
 @dataclass(frozen=True, kw_only=True)
 class PairCorpus(Corpus):
-    """Pairs of texts of which one is made of the other: translations, or summaries.
+    """Pairs of a source text and a target text.
 
     Attributes:
-        sides: the endings of their files: languages, or ``source`` and ``target``.
-        find_files: of the parsed options, the published files, downloaded if need be.
-        fingerprint: of these files, something that changes when they do.
-        write_text: of these files, a folder and the options: writes ``{split}.{side}``.
-        lower: its text is in small letters.
-        splits: of the options, those that there are.
+        sides: suffixes of the text files: languages, or ``source`` and ``target``.
+        find_files: maps the options to the published files, downloaded if necessary.
+        fingerprint: maps these files to a value that changes when they do.
+        write_text: writes ``{split}.{side}`` of these files to a folder.
+        subwords: name of a segmentation in :data:`.preparation.subwords.KINDS`, or None.
+        lower: the text is lowercased.
+        splits: maps the options to the available splits.
+        longest: maximum subwords of a side of a training pair; None: no limit.
+        longest_words: maximum words of a side, applied before subwords are learned.
+        ratio: maximum length ratio of a training pair if one of these is set; None: any.
     """
 
     sides: tuple
     find_files: Callable
     fingerprint: Callable
     write_text: Callable
+    subwords: str | None
     lower: bool = False
     splits: Callable = lambda options: SPLITS
+    longest: int | None = None
+    longest_words: int | None = None
+    ratio: float | None = RATIO
 
     task = "translation"
     criterion = "label_smoothed_cross_entropy"
@@ -208,31 +200,16 @@ class PairCorpus(Corpus):
 
 @dataclass(frozen=True, kw_only=True)
 class TranslationCorpus(PairCorpus):
-    """Sentences and their translations.
-
-    Attributes:
-        bpe_operations: byte-pair merges that are learned.
-        longest: maximum subwords of a side of a training pair; None: pairs are not cleaned.
-        longest_words: maximum words of a side instead, applied before the merges are learned.
-        ratio: maximum length ratio of the pairs that are cleaned; None for any.
-        subwords: ``subword_nmt``; of a corpus of one's own also ``sentencepiece``, or None.
-    """
+    """Sentences and translations, with the default number of byte-pair merges."""
 
     bpe_operations: int
-    longest: int | None = None
-    longest_words: int | None = None
-    ratio: float | None = RATIO
     metrics: tuple = ("bleu",)
     subwords: str | None = "subword_nmt"
 
 
 @dataclass(frozen=True, kw_only=True)
 class SummarizationCorpus(PairCorpus):
-    """Texts and their summaries.
-
-    Attributes:
-        subwords: a kind of :data:`.pieces.KINDS`.
-    """
+    """Texts and summaries."""
 
     word_rule: str = "spaces"
     sides: tuple = SIDES

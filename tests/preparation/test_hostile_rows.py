@@ -136,7 +136,7 @@ def test_a_csv_field_without_end_is_one_line(tmp_path, monkeypatch):
 
 
 def test_a_story_without_end_is_one_line(tmp_path, monkeypatch):
-    monkeypatch.setattr("fairseq_posattn.preparation.stories.LONGEST", 1 << 10)
+    monkeypatch.setattr("fairseq_posattn.preparation.corpora.cnn_dailymail.LONGEST", 1 << 10)
     path = tmp_path / "a.story"
     path.write_text("a line\n" * 1000)
     with open(path, "rb") as stream, pytest.raises(UsageError, match="a story of more than 1,024"):

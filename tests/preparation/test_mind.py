@@ -9,7 +9,7 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.archives import open_archive
 from fairseq_posattn.preparation.corpora import mind
 from fairseq_posattn.preparation.kinds import prepare
-from fairseq_posattn.preparation.kinds.recommendation import _write_impressions
+from fairseq_posattn.preparation.kinds.recommendation import write_impressions
 
 NEWS = """\
 N1\tsports\tfootball\tThe Bears don't win\tAn abstract\thttps://x\t[]\t[]
@@ -110,7 +110,7 @@ def test_impressions_are_streamed(tmp_path):
             for number in range(2, size)
         )
         tracemalloc.start()
-        _write_impressions(impressions, tmp_path / "train", {"N1": 0}, max_unknown=1.0)
+        write_impressions(impressions, tmp_path / "train", {"N1": 0}, max_unknown=1.0)
         found = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return found

@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+from argparse import Namespace
 from pathlib import Path
 
 import corpora
@@ -13,8 +14,10 @@ from archive_files import tree, write_folder
 from packing import tarred
 
 from fairseq_posattn.preparation.commands.prepare import prepare
-from fairseq_posattn.preparation.kinds.translation import clean_in_words, learn_and_apply_bpe
+from fairseq_posattn.preparation.corpus import SPLITS
+from fairseq_posattn.preparation.pairs import clean_in_words, run_subwords
 from fairseq_posattn.preparation.stages import Stages
+from fairseq_posattn.preparation.subwords import BytePairs
 
 pytestmark = pytest.mark.slow
 
@@ -124,7 +127,7 @@ def test_stopped_in_each_stage_and_run_again_is_the_same(prepared, start, source
     assert process.returncode == 0, said
     assert [line for line in said.splitlines() if "done already" in line] == [
         "text: done already",
-        "learning merges: done already",
+        "learning subwords: done already",
         "subwords: done already",
     ]
     assert tree(dest) == tree(prepared[0])
@@ -191,7 +194,8 @@ def test_training_pairs_may_be_cleaned_in_words(tmp_path):
     sides = ("en", "de")
     with Stages(tmp_path, None, False).locked() as stages:
         train = clean_in_words(stages, sides, longest=3, ratio=9)
-        learn_and_apply_bpe(stages, sides, operations=1, jobs=1, train=train)
+        options = Namespace(bpe_operations=1, jobs=1)
+        run_subwords(stages, sides, SPLITS, BytePairs(options), options, train=train)
     for side in sides:
         kept = (tmp_path / f"text/bpe.train.{side}").read_text().replace("@@ ", "").splitlines()
         assert kept == ["a b c", "abcdefgh", "abcdefgh"]

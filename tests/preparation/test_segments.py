@@ -5,7 +5,7 @@ import io
 import pytest
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.preparation.segments import read_segments
+from fairseq_posattn.preparation.corpora.iwslt14 import read_segments
 
 
 def segments(text):

@@ -3,7 +3,7 @@ import io
 import pytest
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.preparation.stories import read_story, summary
+from fairseq_posattn.preparation.corpora.cnn_dailymail import read_story, summary
 from fairseq_posattn.scoring.rouge import sentences
 
 STORY = """\

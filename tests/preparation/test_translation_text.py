@@ -230,18 +230,18 @@ def test_wmt14_news_commentary_by_option(tmp_path, version):
 
 def plain_wmt14(version):
     (corpus,) = wmt14.CORPORA
-    return corpus.chosen(Namespace(news_commentary=version, max_words=None, keep_hyphens=False))
+    return corpus.with_options(Namespace(news_commentary=version, max_words=None, keep_hyphens=False))
 
 
 def test_wmt14_of_the_published_dman_run():
     """By its options: pairs cleaned in words, and its own recipe to go on with."""
     (corpus,) = wmt14.CORPORA
     given = {"news_commentary": "v12", "max_words": 80, "keep_hyphens": False}
-    dman = corpus.chosen(Namespace(**given))
+    dman = corpus.with_options(Namespace(**given))
     assert (dman.longest, dman.longest_words, dman.recipe) == (None, 80, "dman/wmt14_base")
     assert (dman.ratio, plain_wmt14("v9").ratio, plain_wmt14("v13").ratio) == (9, 1.5, None)
     assert dman.published["raw"] == 4_590_101
-    plain = corpus.chosen(Namespace(**{**given, "news_commentary": "v9", "max_words": None}))
+    plain = corpus.with_options(Namespace(**{**given, "news_commentary": "v9", "max_words": None}))
     assert (plain.longest, plain.longest_words) == (250, None)
     assert plain.recipe.startswith("mtsa/")
 

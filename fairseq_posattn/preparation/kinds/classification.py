@@ -1,42 +1,51 @@
-"""From a published data set to what fairseq's sentence_prediction reads, the same way for all.
+"""Preparation of labelled text, from published files to what sentence_prediction reads.
 
 A destination holds ``input0``, for pairs ``input1``, and ``label``: the binarised splits, each with
-a dictionary, that of the inputs shared. Where examples have real numbers, ``label/{split}.label``
-holds them for ``--regression-target``. The words are in ``text/{split}.{input0,input1,label}``,
-vectors for them in ``glove.txt``. Of a cross-validated data set, ``fold0`` to ``fold9`` hold all
-that but the vectors, which are beside them.
+a dictionary; inputs share theirs. ``label/{split}.label`` holds scores for
+``--regression-target``, if there are any. Tokens are in ``text/{split}.{input0,input1,label}``,
+their vectors in ``glove.txt``. Cross-validated data sets have all but the vectors in ``fold0`` to
+``fold9``.
 """
 
+import shlex
 import shutil
 from collections import Counter
-from functools import partial
 
 from fairseq_posattn.common.progress import say
 from fairseq_posattn.preparation.binarise import binarise_files
-from fairseq_posattn.preparation.command import next_dataset
+from fairseq_posattn.preparation.command import next_dataset, next_training, shown
 from fairseq_posattn.preparation.corpus import SPLITS
-from fairseq_posattn.preparation.counts import report_counts
-from fairseq_posattn.preparation.custom import training
-from fairseq_posattn.preparation.custom.report import report_labels, report_splits
+from fairseq_posattn.preparation.counts import (
+    report_counts,
+    report_labels,
+    report_splits,
+    text_lines,
+)
 from fairseq_posattn.preparation.labelled_text import (
     WHOLE,
     read_summary,
     write_divided,
     write_splits,
 )
-from fairseq_posattn.preparation.pairs import text_lines
 from fairseq_posattn.preparation.sources import obtain_any
 from fairseq_posattn.preparation.stages import Stages
-from fairseq_posattn.preparation.word_options import add_seed, add_word_options, fraction
-from fairseq_posattn.preparation.words_stage import asked_vectors, run_words
+from fairseq_posattn.preparation.vectors import (
+    add_seed,
+    add_word_options,
+    find_vectors,
+    fraction,
+    run_words,
+)
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.vocabulary import count_words, write_dictionary
 
 EMPTY_SHOWN = 3
+POSITIONS = 512  # default maximum length of fairseq's task
+LONG = 100  # words; the attention of sentence classifiers needs much memory for more
 
 
 def add_options(corpus, parser):
-    """The options of classification beside those that all preparations share."""
+    """Add the options of classification, and the corpus's own."""
     add_word_options(parser)
     division = parser.add_argument_group("division")
     add_seed(division)
@@ -48,79 +57,68 @@ def add_options(corpus, parser):
             type=fraction,
             metavar="X",
             default=0.1,
-            help="of the training set, each class alike, held out for validation where no "
+            help="share of each class of the training set that is held out for validation if no "
             "validation set is published (default: %(default)s)",
         )
     corpus.add_options(parser)
 
 
 def prepare(corpus, options):
-    """Do all of it.
-
-    Args:
-        corpus: a :class:`.corpus.ClassificationCorpus`.
-        options: the parsed command line.
-
-    Raises:
-        UsageError: the data cannot be had or used.
-    """
-    downloads = options.dest.parent / "download"
-    stages = Stages(options.dest, options.limit, options.force)
+    """Prepare a :class:`.corpus.ClassificationCorpus`; ``options`` is the parsed command line."""
+    downloads, stages = (
+        options.dest.parent / "download",
+        Stages(options.dest, options.limit, options.force),
+    )
     with stages.locked():
         given = corpus.given(options)
         if options.source:
             given = obtain_any(corpus.alternatives, options.source, downloads)
-        vectors = asked_vectors(options, downloads)
+        vectors = find_vectors(options.glove, downloads, options.glove_dim)
+
+        def write_text(work):
+            archive = given or obtain_any(corpus.alternatives, None, downloads)
+            readers = corpus.splits(archive, options)
+            folders = [work / text for text in corpus.texts]
+            if WHOLE in readers:
+                write_divided(readers[WHOLE], folders, corpus, options)
+            else:
+                write_splits(readers, *folders, corpus, options)
+
         stages.run(
             "text",
             corpus.texts,
-            partial(_write_text, corpus, options, given, downloads),
+            write_text,
             source=given and given.fingerprint(),
-            **_settings(options, "seed", "valid_fraction", "cased"),
-            **corpus.settings(options),
-            flag=corpus.flag and corpus.flag.is_given(options),
+            seed=options.seed,
+            valid_fraction=options.valid_fraction,
+            cased=options.cased,
+            **corpus.text_settings(options),
         )
-        count = partial(_count_words, corpus, options)
-        run_words(stages, options, vectors, corpus.min_count, count)
+        run_words(stages, corpus, options, vectors, lambda: _count_words(corpus, options))
         stages.run(
             "binarised data",
             [f"{part}/{kind}" for part in corpus.parts for kind in (*corpus.inputs, "label")],
-            partial(_binarise, corpus, options),
+            lambda work: _binarise(corpus, options, work),
         )
         manifest.stage(stages, corpus, lower=not options.cased, parts=corpus.parts)
     _report(corpus, options)
 
 
-def _settings(options, *names):
-    return {name: getattr(options, name) for name in names}
-
-
-def _write_text(corpus, options, given, downloads, work):
-    archive = given or obtain_any(corpus.alternatives, None, downloads)
-    readers = corpus.splits(archive, options)
-    folders = [work / text for text in corpus.texts]
-    if WHOLE in readers:
-        write_divided(readers[WHOLE], folders, corpus, options)
-    else:
-        write_splits(readers, *folders, corpus, options)
-
-
 def _count_words(corpus, options):
-    """Of training and of the other splits."""
     folder = options.dest / corpus.texts[0]
     counts = {
         split: count_words(folder / f"{split}.{kind}" for kind in corpus.inputs) for split in SPLITS
     }
     training, others = counts["train"], counts["valid"] + counts["test"]
-    if corpus.cross_validated:  # in some fold each example is trained on
+    if corpus.cross_validated:  # each example is in the training set of some fold
         return training + others, Counter()
     return training, others
 
 
 def _binarise(corpus, options, work):
-    summary = read_summary(options.dest / corpus.texts[0])
-    labels = corpus.labels or sorted(summary["labels"])
-    write_dictionary(work / "labels.txt", {name: summary["labels"].get(name, 0) for name in labels})
+    counts = read_summary(options.dest / corpus.texts[0])["labels"]
+    labels = corpus.labels or sorted(counts)
+    write_dictionary(work / "labels.txt", {name: counts.get(name, 0) for name in labels})
     folders = list(zip(corpus.parts, corpus.texts, strict=True))
     for kinds, dictionary in (
         (corpus.inputs, options.dest / "dict.txt"),
@@ -132,16 +130,13 @@ def _binarise(corpus, options, work):
             for kind in kinds
             for split in SPLITS
         }
-        tell = _say_nothing if corpus.cross_validated or kinds == ("label",) else say
-        binarise_files(targets, dictionary, options.jobs, work / "scratch", tell)
+        quiet = corpus.cross_validated or kinds == ("label",)
+        report = (lambda line: None) if quiet else say
+        binarise_files(targets, dictionary, options.jobs, work / "scratch", report)
     for part, text in folders if corpus.scored else ():
         for split in SPLITS:
             scores = options.dest / text / f"{split}.score"
             shutil.copyfile(scores, work / part / "label" / f"{split}.label")
-
-
-def _say_nothing(_):
-    pass
 
 
 def _report(corpus, options):
@@ -149,29 +144,57 @@ def _report(corpus, options):
     if corpus.recipe is not None:
         report_counts(summary["read"], corpus.published, options.limit, "examples")
     if summary["unlabelled"]:
-        say(f"left out, as their annotators did not agree: {summary['unlabelled']:,}")
+        say(f"left out, since their annotators did not agree: {summary['unlabelled']:,}")
     if empty := summary["empty"]:
         more = f" and {len(empty) - EMPTY_SHOWN:,} more" if len(empty) > EMPTY_SHOWN else ""
-        say(f"left out, as they have no words: {', '.join(empty[:EMPTY_SHOWN])}{more}")
-    divided = ", ".join(f"{count:,} for {split}" for split, count in summary["written"].items())
-    say(f"written{' in fold0' if corpus.cross_validated else ''}: {divided}")
+        say(f"left out, since they have no words: {', '.join(empty[:EMPTY_SHOWN])}{more}")
+    written = ", ".join(f"{count:,} for {split}" for split, count in summary["written"].items())
+    say(f"written{' in fold0' if corpus.cross_validated else ''}: {written}")
     if corpus.recipe is None:
-        _report_own(corpus, options.dest, summary)
+        _report_custom(corpus, options.dest, summary)
     else:
         next_dataset(corpus, options.dest)
 
 
-def _report_own(corpus, dest, summary):
-    def columns(kinds):
-        paths = {
-            split: [dest / f"{corpus.texts[0]}/{split}.{kind}" for kind in kinds]
-            for split in SPLITS
-        }
+def _report_custom(corpus, dest, summary):
+    def columns(*kinds):
+        paths = {split: [dest / f"text/{split}.{kind}" for kind in kinds] for split in SPLITS}
         return {split: zip(*map(text_lines, files), strict=True) for split, files in paths.items()}
 
-    report_splits(columns(corpus.inputs), ["words"] if not corpus.pairs else corpus.inputs)
+    report_splits(columns(*corpus.inputs), corpus.inputs if corpus.pairs else ["words"])
     if not corpus.scored:
-        labels = columns(["label"])
-        report_labels({split: (label for (label,) in rows) for split, rows in labels.items()})
-    flags = training.classification_flags(corpus, len(summary["labels"]), summary["longest"])
-    training.print_command(dest, [*flags, *training.vector_flags(dest)])
+        rows = columns("label").items()
+        report_labels({split: (label for (label,) in labels) for split, labels in rows})
+    next_training(dest, training_flags(corpus, dest, len(summary["labels"]), summary["longest"]))
+
+
+def training_flags(corpus, dest, classes, longest):
+    """Return the lines of flags that train on custom data.
+
+    Args:
+        corpus: a :class:`.corpus.ClassificationCorpus`.
+        dest: folder of the data.
+        classes: number of classes.
+        longest: words of the longest text.
+    """
+    if corpus.scored:
+        target = "--num-classes 1 --criterion rating_regression"
+        best = "--best-checkpoint-metric rmse"
+    else:
+        target = f"--num-classes {classes} --criterion {corpus.criterion}"
+        best = "--best-checkpoint-metric accuracy --maximize-best-checkpoint-metric"
+    model, dropout = ("cspan_classifier", 0.2) if longest > LONG else ("mpsan_classifier", 0.3)
+    flags = [
+        f"--task {corpus.task} {target}",
+        f"--arch {model} --dropout {dropout}",
+        "--optimizer adam --lr 1e-3 --batch-size 64 --max-epoch 15",
+        best,
+    ]
+    if longest >= POSITIONS:
+        flags.insert(3, f"--max-positions {POSITIONS} --shorten-method truncate")
+    vectors = dest / "glove.txt"
+    if vectors.exists():
+        features = next(text_lines(vectors)).split()[1]
+        path = shlex.quote(str(shown(vectors)))
+        flags.append(f"--encoder-embed-path {path} --encoder-embed-dim {features}")
+    return flags
