@@ -48,6 +48,9 @@ def test_words_of_which_a_part_is_wanted_are_others(vectors):
         ("cat", "0 numbers where the first line has 3"),
         ("cat 1 x 3", "'x' is not a number"),
         ("cat 1 nan 3", "'nan' is not a number"),
+        ("cat 1 -inf 3", "'-inf' is not a number"),
+        ("cat 1  3", "'' is not a number"),
+        (f"cat 1 {'x' * 5000} 3", f"'{'x' * 59}... is not a number"),
     ],
 )
 def test_a_line_of_the_wrong_width_is_named(vectors, tmp_path, line, told):

@@ -52,11 +52,11 @@ def test_impressions(tmp_path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("1\tU1\t13/13/2019 6:42:51 PM\tN1\tN3-1\n", "the time '13/13/2019 6:42:51 PM' cannot"),
+        ("1\tU1\t13/13/2019 6:42:51 PM\tN1\tN3-1\n", "the time '13/13/2019 6:42:51 PM' is not"),
         ("1\tU1\t11/13/2019 6:42:51 PM\tN1\n", "4 columns; there should be 5"),
-        ("1\tU1\t11/13/2019 6:42:51 PM\tN1\tN3-2\n", "candidates should be such as N1-0 N2-1"),
-        ("1\tU1\t11/13/2019 6:42:51 PM\tN1\tN3-1 N1\n", "candidates should be such as"),
-        ("1\tU1\t11/13/2019 6:42:51 PM\tN1\t\n", "candidates should be such as"),
+        ("1\tU1\t11/13/2019 6:42:51 PM\tN1\tN3-2\n", "candidates are such as N1-0 N2-1"),
+        ("1\tU1\t11/13/2019 6:42:51 PM\tN1\tN3-1 N1\n", "candidates are such as"),
+        ("1\tU1\t11/13/2019 6:42:51 PM\tN1\t\n", "candidates are such as"),
     ],
 )
 def test_a_mistake_names_file_and_line(tmp_path, line, message):
@@ -70,7 +70,7 @@ def test_parts_that_are_missing_or_double_are_named(tmp_path):
         mind.parts(tmp_path)
     release(tmp_path)
     (tmp_path / "MINDlarge_dev.zip").write_bytes(b"")
-    with pytest.raises(UsageError, match="leave one"):
+    with pytest.raises(UsageError, match="remove one"):
         mind.parts(tmp_path)
 
 

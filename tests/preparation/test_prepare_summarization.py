@@ -110,7 +110,7 @@ def test_interrupted_anywhere_and_run_again_is_the_same(
             interrupt(patch, module, name, after)
             assert prepare(source, dest) == 130, name
         assert not (dest / "train.source-target.source.bin").exists()
-    assert "interrupted; the same command goes on" in capsys.readouterr().err
+    assert "interrupted; rerun the same command" in capsys.readouterr().err
     assert prepare(source, dest) == 0
     assert tree(dest) == tree(prepared)
 
@@ -184,7 +184,7 @@ def test_other_subwords_take_the_place_of_those_before(
 @pytest.mark.parametrize(
     "flags, complaint",
     [
-        (["--subwords", "sentencepiece", "--cased"], "--cased is for --subwords wordpiece"),
+        (["--subwords", "sentencepiece", "--cased"], "--cased: needs --subwords wordpiece"),
         (["--wordpiece-vocabulary", "none.txt"], "none.txt: No such file or directory"),
     ],
 )
@@ -214,4 +214,4 @@ def test_gigaword_from_its_archive(tmp_path, capsys):
 
 def test_gigaword_needs_its_training_set(tmp_path, capsys):
     assert main(["gigaword", "--source", str(tmp_path), "--splits", "test"]) == 1
-    assert "error: --splits must have train" in capsys.readouterr().err
+    assert "error: --splits: must include train" in capsys.readouterr().err

@@ -1,5 +1,6 @@
 """Tokenised text of the translation data sets, from their published layouts."""
 
+import io
 import itertools
 from argparse import Namespace
 from functools import partial
@@ -44,6 +45,38 @@ def refused(write, *arguments):
         write(*arguments)
     assert "\n" not in str(caught.value)
     return str(caught.value)
+
+
+# --- Segments ----------------------------------------------------------------------------------
+
+
+def segments(text):
+    return list(iwslt14.read_segments(io.BytesIO(text.encode()), "set.xml"))
+
+
+def test_only_segments_are_read():
+    text = """<?xml version="1.0" encoding="UTF-8"?>
+<title>Wade Davis</title>
+<seg id="1"> Eins & zwei. </seg>
+<seg id="2">\u201cIt\u2019s\u201d R&amp;D</seg>
+  <seg id=3>drei</seg>
+"""
+    assert segments(text) == ["Eins & zwei.", "\u201cIt's\u201d R&amp;D", "drei"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            '<seg id="1">eins</seg>\n<seg id="2">zwei\n',
+            "2: not <seg id=...> ... </seg> on one line",
+        ),
+        ("<hl><seg id=3>drei</seg></hl>\n", "1: not <seg id=...> ... </seg> on one line"),
+        ("<html>moved</html>\n", " holds no <seg id=...>"),
+    ],
+)
+def test_malformed_segments_are_one_line(text, message):
+    assert refused(segments, text) == f"set.xml:{message}"
 
 
 # --- IWSLT14 -----------------------------------------------------------------------------------
@@ -230,7 +263,9 @@ def test_wmt14_news_commentary_by_option(tmp_path, version):
 
 def plain_wmt14(version):
     (corpus,) = wmt14.CORPORA
-    return corpus.with_options(Namespace(news_commentary=version, max_words=None, keep_hyphens=False))
+    return corpus.with_options(
+        Namespace(news_commentary=version, max_words=None, keep_hyphens=False)
+    )
 
 
 def test_wmt14_of_the_published_dman_run():

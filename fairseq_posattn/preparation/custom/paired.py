@@ -212,7 +212,8 @@ def languages(options):
         if options.subwords == "subword_nmt" and name not in CODES.split():
             names = dict(one.split(":") for one in NAMES.split())
             names |= {code: code for code in CODES.split()}
-            nearest = get_close_matches(name.lower(), names, n=1, cutoff=0.5)
+            nearest = [one for one in names if one.startswith(name.lower())]
+            nearest += get_close_matches(name.lower(), names, n=1, cutoff=0.5)
             hint = f"did you mean {names[nearest[0]]}?" if nearest else "give a code such as fr;"
             raise UsageError(
                 f"{option}: unknown code, by which Moses cannot tokenize; {hint} Any name is "
