@@ -10,6 +10,7 @@ from types import ModuleType
 from fairseq_posattn.common.cli import end, positive
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import say
+from fairseq_posattn.preparation.corpus import Flag
 from fairseq_posattn.text import manifest
 
 # Characters of --dest that fairseq's commands take for separators.
@@ -24,27 +25,17 @@ RETENTION = "--no-epoch-checkpoints --keep-best-checkpoints 1 --patience 10"
 
 @dataclass(frozen=True)
 class Kind:
-    """Data sets that one module prepares.
+    """Data sets that one module prepares."""
 
-    Attributes:
-        summary: one line for ``--help``.
-        corpora: the data sets by name.
-        module: has ``prepare(corpus, options)`` and ``add_options(corpus, parser)``.
-    """
-
-    summary: str
-    corpora: dict
-    module: ModuleType
+    summary: str  # one line for --help
+    corpora: dict  # the data sets by name
+    module: ModuleType  # has prepare(corpus, options) and add_options(corpus, parser)
 
 
 def run(kind, arguments=None, prog=None, data_bin=Path("data-bin")):
     """Prepare the data set named on the command line and return the exit status.
 
-    Args:
-        kind: the :class:`Kind` of data sets to choose from.
-        arguments: command line; None: that of the process.
-        prog: name of the command in messages.
-        data_bin: folder of all data sets; ``--dest`` is by default the data set's name in it.
+    ``kind`` is the :class:`Kind` of data sets to choose from; see :func:`.kinds.prepare`.
     """
     parser = make_parser(kind, prog, data_bin)
     options = parser.parse_args(arguments)
@@ -107,39 +98,24 @@ def make_parser(kind, prog, data_bin):
         if corpus.source is None:
             command.set_defaults(source=None)
         else:
-            command.add_argument(
-                "--source",
-                type=Path,
-                metavar="PATH",
-                help=f"{corpus.source} (default: download it)",
-            )
+            source = f"{corpus.source} (default: download it)"
+            command.add_argument("--source", type=Path, metavar="PATH", help=source)
         default = str(shown(data_bin / name)).replace("%", "%%")
-        command.add_argument(
-            "--dest",
-            type=Path,
-            metavar="FOLDER",
-            help=f"output folder; its text/ holds readable text (default: {default})",
-        )
-        command.add_argument(
-            "--jobs",
-            type=positive,
-            metavar="N",
-            default=len(os.sched_getaffinity(0)),
-            help="processes (default: number of cores, %(default)s)",
-        )
-        command.add_argument(
-            "--force", action="store_true", help="rebuild everything except completed downloads"
-        )
-        command.add_argument(
-            "--limit",
-            type=positive,
-            metavar="N",
-            help="use only the first N examples of each split, for a quick look",
-        )
-        for flag in corpus.flags:
+        dest = f"output folder; its text/ holds readable text (default: {default})"
+        command.add_argument("--dest", type=Path, metavar="FOLDER", help=dest)
+        cores = len(os.sched_getaffinity(0))
+        add_count(command, "--jobs", "processes (default: number of cores, %(default)s)", cores)
+        add_count(command, "--limit", "use the first N examples of each split, for a quick look")
+        force = Flag("--force", "rebuild everything except completed downloads")
+        for flag in (force, *corpus.flags):
             command.add_argument(flag.name, action="store_true", help=flag.help)
         kind.module.add_options(corpus, command)
     return parser
+
+
+def add_count(parser, name, explanation, default=None):
+    """Add an option that takes a positive integer."""
+    parser.add_argument(name, type=positive, metavar="N", default=default, help=explanation)
 
 
 def next_recipe(corpus, *options):

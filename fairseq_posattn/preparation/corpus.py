@@ -24,35 +24,20 @@ class Flag:
 
 @dataclass(frozen=True, kw_only=True)
 class Corpus:
-    """A data set.
+    """A data set. Functions of ``options`` are given the parsed command line."""
 
-    Attributes:
-        name: its name on the command line.
-        summary: one line for ``--help``.
-        source: what ``--source`` accepts, for ``--help``; None if other options name the files.
-        word_rule: name of the tokenization rule.
-        published: number of examples of each split, where known.
-        recipe: recipe that trains on it; None for custom corpora.
-        metrics: metrics that compare its models.
-        min_count: training occurrences that a word without a vector needs for the dictionary.
-        flags: its flags, on which its text depends.
-        add_options: adds its other options to a parser.
-        settings: maps the options to the values on which its text depends beside source and flags.
-        changes: maps the options to the attributes that they change.
-    """
-
-    name: str
-    summary: str
-    source: str | None
-    word_rule: str
-    published: dict
-    recipe: str | None
-    metrics: tuple
-    min_count: int = 1
-    flags: tuple = ()
-    add_options: Callable = lambda parser: None
-    settings: Callable = lambda options: {}
-    changes: Callable = lambda options: {}
+    name: str  # on the command line
+    summary: str  # one line for --help
+    source: str | None  # what --source accepts; None if other options name the files
+    word_rule: str  # name of the tokenization rule
+    published: dict  # number of examples of each split, where known
+    recipe: str | None  # recipe that trains on it; None for custom corpora
+    metrics: tuple  # metrics that compare its models
+    min_count: int = 1  # training occurrences that a word without a vector needs
+    flags: tuple = ()  # Flags, on which its text depends
+    add_options: Callable = lambda parser: None  # adds other options
+    settings: Callable = lambda options: {}  # other options on which its text depends
+    changes: Callable = lambda options: {}  # attributes that the options change
 
     subwords = None
     sides = ()
@@ -68,31 +53,18 @@ class Corpus:
 
 @dataclass(frozen=True, kw_only=True)
 class ClassificationCorpus(Corpus):
-    """Sentences, sentence pairs or documents with labels.
+    """Sentences, sentence pairs or documents with labels."""
 
-    Attributes:
-        alternatives: published forms; see :func:`~.preparation.sources.obtain_any`.
-        given: maps the options to the user's files (an object with ``fingerprint``) if any.
-        splits: maps archive and options to functions that yield examples, by split: train, valid
-            and test; train and test; or all.
-        labels: classes in the order of their numbers; None: those of the data, sorted.
-        cross_validated: scores are means over ten folds.
-        pairs: examples are pairs of sentences.
-        scored: examples have a real-valued score, too.
-        scores: integers that share a score's probability if scores are the target; else 0.
-        longest: maximum words of a document; None for short texts.
-    """
-
-    alternatives: tuple
-    splits: Callable
-    given: Callable = lambda options: None
-    labels: tuple | None
+    alternatives: tuple  # published forms; see sources.obtain_any
+    splits: Callable  # (archive, options) -> functions that yield examples, by split or "all"
+    given: Callable = lambda options: None  # the user's files, if options name them
+    labels: tuple | None  # classes in the order of their numbers; None: those of the data, sorted
     metrics: tuple = ("accuracy",)
-    cross_validated: bool = False
-    pairs: bool = False
-    scored: bool = False
-    scores: int = 0
-    longest: int | None = None
+    cross_validated: bool = False  # scores are means over ten folds
+    pairs: bool = False  # examples are pairs of sentences
+    scored: bool = False  # examples have a real-valued score, too
+    scores: int = 0  # integers that share a score's probability if scores are the target
+    longest: int | None = None  # maximum words of a document; None for short texts
 
     @property
     def task(self):
@@ -129,18 +101,11 @@ class ClassificationCorpus(Corpus):
 
 @dataclass(frozen=True, kw_only=True)
 class TaggingCorpus(Corpus):
-    """Sentences with semantic roles: one tag a word for each predicate.
+    """Sentences with semantic roles: one tag a word for each predicate."""
 
-    Attributes:
-        sentences: maps archive and options to lists of :class:`.role_sentences.RoleSentence`, by
-            split.
-        predicates: number of predicates of each split; ``published`` counts sentences.
-        alternatives: published forms; empty if the user must provide the files.
-    """
-
-    sentences: Callable
-    predicates: dict
-    alternatives: tuple = ()
+    sentences: Callable  # (archive, options) -> lists of RoleSentence, by split
+    predicates: dict  # number of predicates of each split; ``published`` counts sentences
+    alternatives: tuple = ()  # published forms; empty if the user must provide the files
     word_rule: str = "moses"
     metrics: tuple = ("f1",)
 
@@ -149,17 +114,11 @@ class TaggingCorpus(Corpus):
 
 @dataclass(frozen=True, kw_only=True)
 class RecommendationCorpus(Corpus):
-    """Logs of the items shown to users and of their clicks.
+    """Logs of the items shown to users and of their clicks."""
 
-    Attributes:
-        parts: maps a folder to the archives ``train``, ``dev`` and, if present, ``test``.
-        titles: yields name and title of each article of an archive.
-        impressions: yields each :class:`.corpora.mind.Impression` of an archive.
-    """
-
-    parts: Callable
-    titles: Callable
-    impressions: Callable
+    parts: Callable  # folder -> archives train, dev and, if present, test
+    titles: Callable  # archive -> name and title of each article
+    impressions: Callable  # archive -> each corpora.mind.Impression
     word_rule: str = "moses"
     metrics: tuple = ("auc", "mrr", "ndcg5", "ndcg10")
 
@@ -168,31 +127,18 @@ class RecommendationCorpus(Corpus):
 
 @dataclass(frozen=True, kw_only=True)
 class PairCorpus(Corpus):
-    """Pairs of a source text and a target text.
+    """Pairs of a source text and a target text."""
 
-    Attributes:
-        sides: suffixes of the text files: languages, or ``source`` and ``target``.
-        find_files: maps the options to the published files, downloaded if necessary.
-        fingerprint: maps these files to a value that changes when they do.
-        write_text: writes ``{split}.{side}`` of these files to a folder.
-        subwords: name of a segmentation in :data:`.preparation.subwords.KINDS`, or None.
-        lower: the text is lowercased.
-        splits: maps the options to the available splits.
-        longest: maximum subwords of a side of a training pair; None: no limit.
-        longest_words: maximum words of a side, applied before subwords are learned.
-        ratio: maximum length ratio of a training pair if one of these is set; None: any.
-    """
-
-    sides: tuple
-    find_files: Callable
-    fingerprint: Callable
-    write_text: Callable
-    subwords: str | None
-    lower: bool = False
-    splits: Callable = lambda options: SPLITS
-    longest: int | None = None
-    longest_words: int | None = None
-    ratio: float | None = RATIO
+    sides: tuple  # suffixes of the text files: languages, or source and target
+    find_files: Callable  # options -> published files, downloaded if necessary
+    fingerprint: Callable  # these files -> a value that changes when they do
+    write_text: Callable  # writes {split}.{side} of these files to a folder, given the options
+    subwords: str | None  # a key of subwords.KINDS
+    lower: bool = False  # the text is lowercased
+    splits: Callable = lambda options: SPLITS  # available splits
+    longest: int | None = None  # maximum subwords of a side of a training pair; None: any
+    longest_words: int | None = None  # maximum words, applied before subwords are learned
+    ratio: float | None = RATIO  # maximum length ratio if one of these is set; None: any
 
     task = "translation"
     criterion = "label_smoothed_cross_entropy"

@@ -31,11 +31,7 @@ def text_lines(path):
 def report_counts(counts, published, limit=None, what="lines"):
     """Print the counts of the splits, and warn where they differ from the published ones.
 
-    Args:
-        counts: ``{split: number}``.
-        published: the known published numbers; a string (a rounded number) is printed only.
-        limit: value of ``--limit``, with which counts differ by design.
-        what: what is counted.
+    Published strings (rounded numbers) are printed only; with ``limit``, there are no warnings.
     """
     width = max(map(len, ["split", *counts]))
     print(f"{'split':<{width}} {what:>12} {'published':>12}")
@@ -57,10 +53,8 @@ def report_counts(counts, published, limit=None, what="lines"):
 def report_splits(splits, sides, key=lambda texts: texts):
     """Print size and lengths of each split, and warn of examples that training has, too.
 
-    Args:
-        splits: for each split, ``train`` first, its examples: tuples of tokenized texts.
-        sides: names of these texts.
-        key: maps the texts to what makes two examples equal.
+    ``splits`` maps names, ``train`` first, to examples: tuples of tokenized texts, called
+    ``sides``. ``key`` maps an example to what makes two examples equal.
     """
     lengths = "  ".join(f"{side}: median, longest" for side in sides)
     print(f"{'split':<6} {'examples':>10} {'repeated':>10} {'in train':>10}   {lengths}")
@@ -100,11 +94,7 @@ def report_pairs(text, prefix, sides):
 
 
 def report_labels(labels):
-    """Print how often each class occurs in each split.
-
-    Args:
-        labels: ``{split: iterable of classes}``.
-    """
+    """Print how often each class occurs in each split; ``labels``: ``{split: classes}``."""
     counts = {split: Counter(names) for split, names in labels.items()}
     names = sorted(set().union(*counts.values()), key=lambda name: (-counts["train"][name], name))
     width = max(len("label"), *map(len, names[:MOST_LABELS]))

@@ -8,31 +8,18 @@ LONGEST_SHOWN = 60  # characters
 
 
 class Example(NamedTuple):
-    """A labelled sentence, sentence pair or document.
+    """A labelled sentence, sentence pair or document."""
 
-    Attributes:
-        label: class name without spaces; None if the annotators did not agree.
-        inputs: the text, or the two texts of a pair.
-        place: ``FILE:LINE``, for messages.
-        score: real number beside the class, such as SICK's relatedness or a rating.
-    """
-
-    label: str | None
-    inputs: tuple[str, ...]
-    place: str
-    score: float | None = None
+    label: str | None  # class name without spaces; None if the annotators did not agree
+    inputs: tuple[str, ...]  # the text, or the two texts of a pair
+    place: str  # FILE:LINE, for messages
+    score: float | None = None  # number beside the class, such as relatedness or a rating
 
 
 def checked_text(value, place, what="the text", fix=""):
-    """Return the value if it is text that can be written.
+    """Return the value; raise :exc:`UsageError` if it is not text or has a lone surrogate.
 
-    Args:
-        value, place: the value, and where it was read.
-        what: name of the value in a message.
-        fix: end of the message.
-
-    Raises:
-        UsageError: it is not text, or has a lone surrogate.
+    ``place``, ``what`` and ``fix`` are where it was read, its name and the message's end.
     """
     if not isinstance(value, str):
         raise UsageError(f"{place}: {what} is {shortened(value)}, no text{fix}")

@@ -24,10 +24,6 @@ class TextFiles(ExitStack):
     """Writer of ``{split}.{input0,input1,label,score}`` in one folder.
 
     Examples without words or without a class are left out and counted.
-
-    Args:
-        folder: output folder; it is made.
-        kinds: suffixes of the files: the inputs, ``label`` and optionally ``score``.
     """
 
     def __init__(self, folder, kinds):
@@ -93,11 +89,7 @@ def read_summary(folder):
 def write_splits(readers, folder, corpus, options):
     """Tokenize published splits; hold validation out of training if it is not published.
 
-    Args:
-        readers: functions that yield examples, by split.
-        folder: output folder.
-        corpus: a :class:`.corpus.ClassificationCorpus`.
-        options: the parsed command line.
+    ``readers`` are functions that yield examples, by split.
     """
     with TextFiles(folder, corpus.kinds) as files:
         for published, read in readers.items():
@@ -114,9 +106,7 @@ def write_splits(readers, folder, corpus, options):
 def write_divided(read, folders, corpus, options):
     """Tokenize a data set without published splits and divide it into ten folds, or into tenths.
 
-    Args:
-        read: yields all examples.
-        folders: one output folder, or one for each fold.
+    ``read`` yields all examples; ``folders`` is one output folder, or one for each fold.
     """
     examples = list(read())
     labels = [example.label for example in examples]

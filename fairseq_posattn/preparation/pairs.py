@@ -22,7 +22,7 @@ def prepare(corpus, options, kind, joined=True, all_subwords=False, **described)
     Args:
         corpus: a :class:`.corpus.PairCorpus`.
         options: the parsed command line.
-        kind: an instance of a class in :data:`.subwords.KINDS`, or None for no segmentation.
+        kind: an instance of a class in :data:`.subwords.KINDS`, or None.
         joined: both sides share one dictionary.
         all_subwords: the dictionary holds all subwords, not only those of the training text.
         described: fields of the manifest.
@@ -81,17 +81,10 @@ def clean_in_words(stages, sides, longest, ratio):
 
 
 def run_subwords(stages, sides, splits, kind, options, train="train", longest=None, ratio=RATIO):
-    """Learn subwords on the training text and split all text.
+    """Learn subwords on the text called ``train``, all sides together, and split all text.
 
-    Args:
-        stages: a :class:`.stages.Stages`.
-        sides: suffixes of the text files; subwords are learned on all of them together.
-        splits: names of the text files.
-        kind: instance of a class in :data:`.subwords.KINDS`.
-        options: ``jobs`` and, if present, ``max_pieces``, the maximum subwords of a line.
-        train: name of the training text.
-        longest: drop training pairs of more subwords on a side, or of another length ratio.
-        ratio: maximum length ratio; see :func:`.text.moses.is_clean`.
+    Lines are cut to ``options.max_pieces`` subwords, if present. Training pairs of more than
+    ``longest`` subwords or of a larger ``ratio`` are dropped; see :func:`.text.moses.is_clean`.
     """
     dest, most = stages.dest, getattr(options, "max_pieces", None)
 
@@ -151,11 +144,9 @@ def text_files(sides, prefix="", splits=SPLITS):
 
 
 def read_pairs(corpora, reader=read_lines):
-    """Yield the pairs of all corpora of a split.
+    """Yield the pairs of a split's corpora: for each, archive and member of each side.
 
-    Args:
-        corpora: for each corpus the archive and the member of each side.
-        reader: maps a stream and its name to sentences.
+    ``reader`` maps a stream and its name to sentences.
     """
     for sides in corpora:
         with ExitStack() as stack:

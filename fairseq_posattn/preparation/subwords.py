@@ -27,31 +27,17 @@ MARKS = 3  # SentencePiece's own symbols, at the start of its vocabulary
 
 
 class BytePairs:
-    """Byte-pair encoding by subword-nmt, of tokenized text.
+    """Byte-pair encoding by subword-nmt, of tokenized text."""
 
-    Args:
-        options: the parsed command line.
-
-    Attributes:
-        prefix: prefix of the segmented text files.
-        files: the files that are learned.
-        settings: options on which these depend.
-        lower: text is lowercased.
-    """
-
-    prefix = "bpe."
-    files = ("text/bpe.codes",)
-    lower = False
+    prefix = "bpe."  # of the segmented text files
+    files = ("text/bpe.codes",)  # learned files; ``settings`` are the options that affect them
+    lower = False  # text is not lowercased
 
     def __init__(self, options):
         self.settings = {"operations": options.bpe_operations}
 
     def learn(self, lines, work):
-        """Write :attr:`files` to the folder ``work``.
-
-        Args:
-            lines: function that returns an iterator over the lines of the training text.
-        """
+        """Write :attr:`files` to ``work``; ``lines()`` yields the training text each time."""
         with writing(work / self.files[0]) as codes:
             learn_bpe(count_words(lines()), self.settings["operations"], codes)
 

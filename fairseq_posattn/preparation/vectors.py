@@ -9,11 +9,11 @@ import random
 from math import isfinite
 from pathlib import Path
 
-from fairseq_posattn.common.cli import positive
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import writing
 from fairseq_posattn.common.progress import Progress, say
 from fairseq_posattn.preparation.archives import open_archive
+from fairseq_posattn.preparation.command import add_count
 from fairseq_posattn.preparation.download import Source, fetch
 from fairseq_posattn.preparation.example import shortened
 from fairseq_posattn.text.lines import raw_lines
@@ -37,13 +37,8 @@ NAMES = [f"{corpus}.{dim}d" for corpus, (_, dims) in PUBLISHED.items() for dim i
 
 
 def add_seed(parser):
-    parser.add_argument(
-        "--seed",
-        type=int,
-        metavar="N",
-        default=1,
-        help="seed of held-out examples, folds and random vectors (default: %(default)s)",
-    )
+    seed = "seed of held-out examples, folds and random vectors (default: %(default)s)"
+    parser.add_argument("--seed", type=int, metavar="N", default=1, help=seed)
 
 
 def add_word_options(parser):
@@ -57,19 +52,12 @@ def add_word_options(parser):
         "--encoder-embed-path: a vector for each word of the dictionary, uniform in +-0.05 if "
         "there is none. Words of validation and test with a vector join the dictionary",
     )
-    group.add_argument(
-        "--glove-dim",
-        type=positive,
-        metavar="N",
-        default=DEFAULT_DIM,
-        help="dimensions to use if --glove holds several files (default: %(default)s)",
-    )
-    group.add_argument(
-        "--min-count",
-        type=positive,
-        metavar="N",
-        help="training occurrences that a word without a vector needs for the dictionary "
-        "(default: 1; 5 for the Yelp and Yahoo sets)",
+    several = "dimensions to use if --glove holds several files (default: %(default)s)"
+    add_count(group, "--glove-dim", several, DEFAULT_DIM)
+    add_count(
+        *(group, "--min-count"),
+        "training occurrences that a word without a vector needs for the dictionary (default: 1; "
+        "5 for the Yelp and Yahoo sets)",
     )
     group.add_argument(
         "--cased",
@@ -92,12 +80,7 @@ def fraction(text):
 def run_words(stages, corpus, options, vectors, count):
     """Run the stage that writes ``dict.txt`` and, with vectors, ``glove.txt``.
 
-    Args:
-        stages: a :class:`.stages.Stages`.
-        corpus: a :class:`.corpus.Corpus`.
-        options: the parsed command line.
-        vectors: result of :func:`find_vectors`.
-        count: returns the word counts of the training set and of the other splits.
+    ``count`` returns the word counts of the training set and of the other splits.
     """
 
     def make(work):
@@ -117,13 +100,7 @@ def run_words(stages, corpus, options, vectors, count):
 def find_vectors(given, folder, dim=DEFAULT_DIM):
     """Return ``(archive, member)`` of the vectors of ``--glove``; None without the option.
 
-    Args:
-        given: a file, zip or folder; or a name such as ``6B.300d`` to download.
-        folder: folder of downloads.
-        dim: dimensions of the file to use if an archive holds several.
-
-    Raises:
-        UsageError: there is no such file.
+    ``given`` is a file, zip or folder, or a name such as ``6B.300d`` to download to ``folder``.
     """
     if given is None:
         return None
@@ -149,13 +126,7 @@ def find_vectors(given, folder, dim=DEFAULT_DIM):
 
 
 def read_vectors(archive, member, wanted):
-    """Return ``({word: its numbers as written}, dimensions)`` of the wanted words.
-
-    A word's first vector counts.
-
-    Raises:
-        UsageError: a line's number of dimensions differs from the first line's.
-    """
+    """Return ``({word: its numbers as written}, dimensions)``; a word's first vector counts."""
     wanted = {word.encode(): word for word in wanted}
     known, dim, name = {}, None, archive.label(member)
     with archive.open(member) as stream, Progress(f"reading {member}", "vectors") as progress:
@@ -198,14 +169,7 @@ def write_embeddings(path, words, vectors, dim, seed):
 
 
 def write_vocabulary(folder, training, others, vectors, min_count, seed):
-    """Write ``dict.txt`` and, with vectors, ``glove.txt``; print the share of words with a vector.
-
-    Args:
-        training, others: word counts of the training set and of the other splits.
-        vectors: result of :func:`find_vectors`.
-        min_count: training occurrences that a word without a vector needs.
-        seed: seed of random vectors.
-    """
+    """Write ``dict.txt`` and, with vectors, ``glove.txt``; print their coverage."""
     known, dim = read_vectors(*vectors, {UNKNOWN, *training, *others}) if vectors else ({}, 0)
     words = choose_words(training, others, known, min_count)
     write_dictionary(folder / "dict.txt", words)

@@ -17,6 +17,7 @@ from omegaconf import OmegaConf
 from published import WORDS, publish
 from serving import Server
 
+from fairseq_posattn.preparation import labelled_text
 from fairseq_posattn.preparation import vectors as glove_vectors
 from fairseq_posattn.preparation.corpora import CLASSIFICATION as CORPORA
 from fairseq_posattn.preparation.download import Source
@@ -219,7 +220,7 @@ def test_seeds_make_other_folds_of_the_same_data(tmp_path, fairseq_here):
 @pytest.mark.parametrize(
     "module, function",
     [
-        (classification, "write_divided"),
+        (labelled_text, "write_divided"),
         (glove_vectors, "write_vocabulary"),
         (classification, "binarise_files"),
         (classification, "write_dictionary"),

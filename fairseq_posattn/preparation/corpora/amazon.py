@@ -28,12 +28,7 @@ PSEUDO_XML = re.compile(r"(^|/)electronics[./](positive|negative)\.review$")
 def splits(archive, seed=1, binary=False):
     """Return the reader of all reviews, under the name ``all``.
 
-    Args:
-        seed: seed of the draw from He and McAuley's reviews.
-        binary: classes ``negative`` (1, 2) and ``positive`` (4, 5) instead of the ratings.
-
-    Raises:
-        UsageError: the archive holds the reviews in no known form.
+    ``seed`` draws from He and McAuley's reviews; ``binary``: two classes instead of the ratings.
     """
     names = archive.names()
     if member := next(filter(JSON.search, names), None):
@@ -104,14 +99,10 @@ def _rated(rating, text, place):
     return Example(label, (html.unescape(text),), place, float(label))
 
 
-def _source(address):
-    return Source(address.rpartition("/")[2], (f"https://{address}",))
-
-
-HE_AND_MCAULEY = _source(
-    "snap.stanford.edu/data/amazon/productGraph/categoryFiles/reviews_Electronics_5.json.gz"
-)
-BLITZER = _source("www.cs.jhu.edu/~mdredze/datasets/sentiment/domain_sentiment_data.tar.gz")
+SNAP = "https://snap.stanford.edu/data/amazon/productGraph/categoryFiles"
+HE_AND_MCAULEY = Source("reviews_Electronics_5.json.gz", (f"{SNAP}/reviews_Electronics_5.json.gz",))
+JHU = "https://www.cs.jhu.edu/~mdredze/datasets/sentiment"
+BLITZER = Source("domain_sentiment_data.tar.gz", (f"{JHU}/domain_sentiment_data.tar.gz",))
 
 CORPORA = (
     ClassificationCorpus(

@@ -27,11 +27,7 @@ TREE = re.compile(r"(?P<word>\((?P<tag>[^\s()]+)\s+(?P<form>[^\s()]+)\s*\))|\(|\
 
 
 def sentences(archive):
-    """Return lists of :class:`.role_sentences.RoleSentence`, by split.
-
-    Raises:
-        UsageError: files are missing, or the words do not match the roles.
-    """
+    """Return lists of :class:`.role_sentences.RoleSentence`, by split."""
     names = sorted(archive.names())
     return {
         split: [one for part, trees in parts.items() for one in _part(archive, names, part, trees)]

@@ -23,11 +23,7 @@ PACKED = (".tar", ".tar.gz", ".tgz", ".zip")
 def sentences(archive, every_predicate=False):
     """Return lists of :class:`.role_sentences.RoleSentence`, by split.
 
-    Args:
-        every_predicate: use nouns, adjectives and auxiliaries, too, not only verbs.
-
-    Raises:
-        UsageError: the archive lacks one of the two publications, or one is damaged.
+    ``every_predicate``: use nouns, adjectives and auxiliaries, too, not only verbs.
     """
     listed, words, roles = {}, {}, {}
     for name, stream, place in _members(archive):

@@ -7,7 +7,7 @@ training set is held out for validation.
 """
 
 import re
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,31 +22,18 @@ LABELLED = re.compile(r"(.+)-([01])")
 
 
 class Impression(NamedTuple):
-    """A list of articles shown to a user at once.
+    """A list of articles shown to a user at once."""
 
-    Attributes:
-        name: its number in the file.
-        day: a ``datetime.date``.
-        history: articles that the user clicked before, the last one last.
-        candidates: articles shown.
-        labels: 1 for each clicked candidate, else 0; None if not published.
-        place: ``FILE:LINE``, for messages.
-    """
-
-    name: str
-    day: object
-    history: list[str]
-    candidates: list[str]
-    labels: list[int] | None
-    place: str
+    name: str  # its number in the file
+    day: date
+    history: list[str]  # articles that the user clicked before, the last one last
+    candidates: list[str]  # articles shown
+    labels: list[int] | None  # 1 for each clicked candidate, else 0; None if not published
+    place: str  # FILE:LINE, for messages
 
 
 def parts(source):
-    """Return the archives ``train``, ``dev`` and, if present, ``test``.
-
-    Raises:
-        UsageError: train or dev is missing, or one is there twice.
-    """
+    """Return the archives ``train``, ``dev`` and, if present, ``test``."""
     archives = {}
     for path in sorted(Path(source).iterdir()) if Path(source).is_dir() else ():
         name = PART.fullmatch(path.name)
@@ -80,9 +67,7 @@ def impressions(archive):
         try:
             day = datetime.strptime(time, TIME).date()
         except ValueError:
-            raise UsageError(
-                f"{place}: the time {time!r} is not of the form 11/9/2019 6:42:51 PM"
-            ) from None
+            raise UsageError(f"{place}: {time!r} is no time such as 11/9/2019 6:42:51 PM") from None
         yield Impression(name, day, history.split(), words, labels, place)
 
 

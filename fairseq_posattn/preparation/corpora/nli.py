@@ -27,12 +27,7 @@ SHARE_KEPT = 0.97  # share of training sentences that MTSA's released code keeps
 
 
 def snli_splits(archive, train_on_dev=False, released_form=False):
-    """Return the readers of the splits, by name.
-
-    Args:
-        train_on_dev: use the development set as the training set.
-        released_form: leave training pairs with one of the longest sentences out.
-    """
+    """Return the readers of the splits, by name; the options are those of the corpus."""
     if archive.has("s1.test"):
         readers = {
             split: partial(separate_examples, archive, part) for split, part in SNLI_PARTS.items()

@@ -30,11 +30,7 @@ LAYOUTS = {
 
 
 def splits(archive, dataset):
-    """Return the reader of all sentences of ``cr``, ``mpqa`` or ``subj``, under the name ``all``.
-
-    Raises:
-        UsageError: the archive holds them in no known form.
-    """
+    """Return the reader of all sentences of a data set, under the name ``all``."""
     classes, layouts, whole = LAYOUTS[dataset]
     for members in layouts:
         if all(archive.has(member) for member in members):

@@ -33,11 +33,7 @@ TREE_SYMBOLS = re.compile(r"[()]|[^\s()]+")
 def splits(archive, names, phrases=False, cased=False, weighted=False):
     """Return the readers of train, valid and test, by name.
 
-    Args:
-        names: names of the numbered classes; phrases of other classes are dropped.
-        phrases: train on phrases, too.
-        cased: phrases that differ only in case are different.
-        weighted: train on all phrases, and four times on sentences and what is not neutral.
+    ``names`` are those of the numbered classes; phrases of other classes are dropped.
     """
     readers = {
         split: partial(examples, archive, member, names, phrases and split == "train", cased)
@@ -73,11 +69,7 @@ def weighted_examples(archive, member, names):
 
 
 def labelled_phrases(tree, place):
-    """Return ``(class number, words)`` of each node of a tree, parents before children.
-
-    Raises:
-        UsageError: it is not one whole tree.
-    """
+    """Return ``(class number, words)`` of each node of a tree, parents before children."""
     nodes, open_nodes, words, expects_label = [], [], [], False
     for symbol in TREE_SYMBOLS.findall(tree):
         if open_nodes == [] and nodes:

@@ -8,9 +8,9 @@ from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 
-from fairseq_posattn.common.cli import positive
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import say
+from fairseq_posattn.preparation.command import add_count
 from fairseq_posattn.preparation.corpus import SIDES, SPLITS, SummarizationCorpus, TranslationCorpus
 from fairseq_posattn.preparation.counts import counted
 from fairseq_posattn.preparation.custom.rows import (
@@ -136,13 +136,8 @@ def add_translation_options(parser):
         default="subword_nmt",
         help=f"{segmentations} (default: %(default)s)",
     )
-    parser.add_argument(
-        "--vocabulary-size",
-        type=positive,
-        metavar="N",
-        default=USUAL_SIZE,
-        help="with --subwords sentencepiece: subwords to learn (default: %(default)s)",
-    )
+    size = "with --subwords sentencepiece: subwords to learn (default: %(default)s)"
+    add_count(parser, "--vocabulary-size", size, USUAL_SIZE)
     parser.set_defaults(wordpiece_vocabulary=None, cased=False)
     parser.add_argument(
         "--separate-dictionaries",
@@ -194,11 +189,7 @@ def _columns(options):
 
 
 def languages(options):
-    """Return the two languages: given, or the suffixes of the files, or the columns' names.
-
-    Raises:
-        UsageError: they are equal, fairseq cannot use one, or Moses has no rules for it.
-    """
+    """Return the two languages: given, or the suffixes of the files, or the columns' names."""
     inferred = _columns(options) or [Path(file_name(path)).suffix[1:] for path in options.train]
     sides = []
     for side, default in zip(SIDES, inferred, strict=True):
@@ -269,16 +260,8 @@ def write_translations(sources, folder, options):
 def write_pairs(sources, folder, options, sides, functions, check=None, plain=False):
     """Write ``{split}.{side}`` of given and held-out pairs, and the raw test set beside ``folder``.
 
-    Pairs with an empty side are left out and counted.
-
-    Args:
-        sources: result of :func:`find_files`.
-        folder: folder of text.
-        options: the parsed command line.
-        sides: suffixes of the text files.
-        functions: tokenizer of each side.
-        check: called with the places and lines of each pair.
-        plain: warn of Moses escapes, which plain text should not have.
+    Pairs with an empty side are left out and counted. ``functions`` tokenize the sides; ``check``
+    is called with the places and lines of each pair; ``plain``: warn of Moses escapes.
 
     Raises:
         UsageError: files do not fit together, or a split has no pair.

@@ -133,14 +133,10 @@ def hold_out(examples, seed, sizes, name):
     class stays, too.
 
     Args:
-        examples: for each example its class (None: no classes) and the :func:`identity` of its
-            text.
+        examples: class (None: no classes) and :func:`identity` of the text of each example.
         seed: seed of the choice.
         sizes: ``{split: number of examples}``.
         name: name of the training set in messages.
-
-    Raises:
-        UsageError: there are too few.
     """
     labels, texts = [label for label, _ in examples], Counter(text for _, text in examples)
     free = [index for index, (_, text) in enumerate(examples) if texts[text] == 1]

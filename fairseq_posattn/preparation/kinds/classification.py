@@ -12,30 +12,12 @@ import shutil
 from collections import Counter
 
 from fairseq_posattn.common.progress import say
+from fairseq_posattn.preparation import counts, labelled_text, vectors
 from fairseq_posattn.preparation.binarise import binarise_files
 from fairseq_posattn.preparation.command import next_dataset, next_training, shown
 from fairseq_posattn.preparation.corpus import SPLITS
-from fairseq_posattn.preparation.counts import (
-    report_counts,
-    report_labels,
-    report_splits,
-    text_lines,
-)
-from fairseq_posattn.preparation.labelled_text import (
-    WHOLE,
-    read_summary,
-    write_divided,
-    write_splits,
-)
 from fairseq_posattn.preparation.sources import obtain_any
 from fairseq_posattn.preparation.stages import Stages
-from fairseq_posattn.preparation.vectors import (
-    add_seed,
-    add_word_options,
-    find_vectors,
-    fraction,
-    run_words,
-)
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.vocabulary import count_words, write_dictionary
 
@@ -46,15 +28,15 @@ LONG = 100  # words; the attention of sentence classifiers needs much memory for
 
 def add_options(corpus, parser):
     """Add the options of classification, and the corpus's own."""
-    add_word_options(parser)
+    vectors.add_word_options(parser)
     division = parser.add_argument_group("division")
-    add_seed(division)
+    vectors.add_seed(division)
     if corpus.source is None:
         parser.set_defaults(valid_fraction=None)
     else:
         division.add_argument(
             "--valid-fraction",
-            type=fraction,
+            type=vectors.fraction,
             metavar="X",
             default=0.1,
             help="share of each class of the training set that is held out for validation if no "
@@ -73,16 +55,16 @@ def prepare(corpus, options):
         given = corpus.given(options)
         if options.source:
             given = obtain_any(corpus.alternatives, options.source, downloads)
-        vectors = find_vectors(options.glove, downloads, options.glove_dim)
+        glove = vectors.find_vectors(options.glove, downloads, options.glove_dim)
 
         def write_text(work):
             archive = given or obtain_any(corpus.alternatives, None, downloads)
             readers = corpus.splits(archive, options)
             folders = [work / text for text in corpus.texts]
-            if WHOLE in readers:
-                write_divided(readers[WHOLE], folders, corpus, options)
+            if labelled_text.WHOLE in readers:
+                labelled_text.write_divided(readers[labelled_text.WHOLE], folders, corpus, options)
             else:
-                write_splits(readers, *folders, corpus, options)
+                labelled_text.write_splits(readers, *folders, corpus, options)
 
         stages.run(
             "text",
@@ -94,7 +76,7 @@ def prepare(corpus, options):
             cased=options.cased,
             **corpus.text_settings(options),
         )
-        run_words(stages, corpus, options, vectors, lambda: _count_words(corpus, options))
+        vectors.run_words(stages, corpus, options, glove, lambda: _count_words(corpus, options))
         stages.run(
             "binarised data",
             [f"{part}/{kind}" for part in corpus.parts for kind in (*corpus.inputs, "label")],
@@ -106,19 +88,18 @@ def prepare(corpus, options):
 
 def _count_words(corpus, options):
     folder = options.dest / corpus.texts[0]
-    counts = {
-        split: count_words(folder / f"{split}.{kind}" for kind in corpus.inputs) for split in SPLITS
-    }
-    training, others = counts["train"], counts["valid"] + counts["test"]
+    train, *rest = (
+        count_words(folder / f"{split}.{kind}" for kind in corpus.inputs) for split in SPLITS
+    )
     if corpus.cross_validated:  # each example is in the training set of some fold
-        return training + others, Counter()
-    return training, others
+        return sum(rest, train), Counter()
+    return train, sum(rest, Counter())
 
 
 def _binarise(corpus, options, work):
-    counts = read_summary(options.dest / corpus.texts[0])["labels"]
-    labels = corpus.labels or sorted(counts)
-    write_dictionary(work / "labels.txt", {name: counts.get(name, 0) for name in labels})
+    occurrences = labelled_text.read_summary(options.dest / corpus.texts[0])["labels"]
+    labels = corpus.labels or sorted(occurrences)
+    write_dictionary(work / "labels.txt", {name: occurrences.get(name, 0) for name in labels})
     folders = list(zip(corpus.parts, corpus.texts, strict=True))
     for kinds, dictionary in (
         (corpus.inputs, options.dest / "dict.txt"),
@@ -140,9 +121,9 @@ def _binarise(corpus, options, work):
 
 
 def _report(corpus, options):
-    summary = read_summary(options.dest / corpus.texts[0])
+    summary = labelled_text.read_summary(options.dest / corpus.texts[0])
     if corpus.recipe is not None:
-        report_counts(summary["read"], corpus.published, options.limit, "examples")
+        counts.report_counts(summary["read"], corpus.published, options.limit, "examples")
     if summary["unlabelled"]:
         say(f"left out, since their annotators did not agree: {summary['unlabelled']:,}")
     if empty := summary["empty"]:
@@ -159,24 +140,20 @@ def _report(corpus, options):
 def _report_custom(corpus, dest, summary):
     def columns(*kinds):
         paths = {split: [dest / f"text/{split}.{kind}" for kind in kinds] for split in SPLITS}
-        return {split: zip(*map(text_lines, files), strict=True) for split, files in paths.items()}
+        return {
+            split: zip(*map(counts.text_lines, files), strict=True)
+            for split, files in paths.items()
+        }
 
-    report_splits(columns(*corpus.inputs), corpus.inputs if corpus.pairs else ["words"])
+    counts.report_splits(columns(*corpus.inputs), corpus.inputs if corpus.pairs else ["words"])
     if not corpus.scored:
         rows = columns("label").items()
-        report_labels({split: (label for (label,) in labels) for split, labels in rows})
+        counts.report_labels({split: (label for (label,) in labels) for split, labels in rows})
     next_training(dest, training_flags(corpus, dest, len(summary["labels"]), summary["longest"]))
 
 
 def training_flags(corpus, dest, classes, longest):
-    """Return the lines of flags that train on custom data.
-
-    Args:
-        corpus: a :class:`.corpus.ClassificationCorpus`.
-        dest: folder of the data.
-        classes: number of classes.
-        longest: words of the longest text.
-    """
+    """Return the lines of flags that train on custom data; ``longest``: words of a text."""
     if corpus.scored:
         target = "--num-classes 1 --criterion rating_regression"
         best = "--best-checkpoint-metric rmse"
@@ -192,9 +169,9 @@ def training_flags(corpus, dest, classes, longest):
     ]
     if longest >= POSITIONS:
         flags.insert(3, f"--max-positions {POSITIONS} --shorten-method truncate")
-    vectors = dest / "glove.txt"
-    if vectors.exists():
-        features = next(text_lines(vectors)).split()[1]
-        path = shlex.quote(str(shown(vectors)))
+    path = dest / "glove.txt"
+    if path.exists():
+        features = next(counts.text_lines(path)).split()[1]
+        path = shlex.quote(str(shown(path)))
         flags.append(f"--encoder-embed-path {path} --encoder-embed-dim {features}")
     return flags

@@ -14,18 +14,12 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import writing
 from fairseq_posattn.common.parallel import map_lines
 from fairseq_posattn.common.progress import say
+from fairseq_posattn.preparation import vectors
 from fairseq_posattn.preparation.binarise import binarise_files
 from fairseq_posattn.preparation.command import next_dataset
 from fairseq_posattn.preparation.corpus import SPLITS
 from fairseq_posattn.preparation.counts import count_lines, report_counts
 from fairseq_posattn.preparation.stages import Stages
-from fairseq_posattn.preparation.vectors import (
-    add_seed,
-    add_word_options,
-    find_vectors,
-    fraction,
-    run_words,
-)
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.vocabulary import count_words, write_dictionary
 from fairseq_posattn.text.words import PUBLISHED
@@ -37,11 +31,11 @@ UNLABELLED = "submission"  # split of the impressions without labels
 
 def add_options(corpus, parser):
     """Add the options of recommendation."""
-    add_word_options(parser)
-    add_seed(parser)
+    vectors.add_word_options(parser)
+    vectors.add_seed(parser)
     parser.add_argument(
         "--max-unknown",
-        type=fraction,
+        type=vectors.fraction,
         metavar="X",
         default=0.01,
         help="maximum share of clicked and shown articles that news.tsv lacks; these are left out "
@@ -57,7 +51,9 @@ def prepare(corpus, options):
     splits = [*SPLITS, UNLABELLED] if "test" in parts else list(SPLITS)
     stages = Stages(options.dest, options.limit, options.force)
     with stages.locked():
-        vectors = find_vectors(options.glove, options.dest.parent / "download", options.glove_dim)
+        glove = vectors.find_vectors(
+            options.glove, options.dest.parent / "download", options.glove_dim
+        )
         stages.run(
             "text",
             ["text", "news.txt"],
@@ -66,8 +62,8 @@ def prepare(corpus, options):
             cased=options.cased,
             max_unknown=options.max_unknown,
         )
-        run_words(
-            *(stages, corpus, options, vectors),
+        vectors.run_words(
+            *(stages, corpus, options, glove),
             lambda: (count_words([text / "titles.words"]), Counter()),
         )
         stages.run(
@@ -119,16 +115,10 @@ def _write_titles(corpus, options, parts, work):
 
 
 def write_impressions(impressions, prefix, news, max_unknown):
-    """Write the columns of a split.
-
-    Args:
-        impressions: iterable of :class:`.corpora.mind.Impression`.
-        prefix: path of the files without suffix.
-        news: names of the known articles; others are left out.
-        max_unknown: maximum share of others.
+    """Write the columns of a split, ``{prefix}.{column}``, without articles that are not ``news``.
 
     Raises:
-        UsageError: there is no impression, or the share is larger.
+        UsageError: there is no impression, or the share of such articles exceeds ``max_unknown``.
     """
     count, emptied, references, missing, first = 0, 0, 0, 0, None
     with ExitStack() as stack:

@@ -8,9 +8,8 @@ subwords, cut to the positions of the models, with the prefix ``wordpiece.`` or 
 from dataclasses import replace
 from pathlib import Path
 
-from fairseq_posattn.common.cli import positive
 from fairseq_posattn.preparation import pairs
-from fairseq_posattn.preparation.command import next_training
+from fairseq_posattn.preparation.command import add_count, next_training
 from fairseq_posattn.preparation.corpus import SIDES
 from fairseq_posattn.preparation.counts import report_pairs
 from fairseq_posattn.preparation.subwords import KINDS
@@ -43,13 +42,8 @@ def add_options(corpus, parser):
         help="wordpiece: as for BERT and the published Mask Attention Networks, lowercased unless "
         "--cased; sentencepiece: of the unchanged text (default: %(default)s)",
     )
-    parser.add_argument(
-        "--vocabulary-size",
-        type=positive,
-        metavar="N",
-        default=30_000,
-        help="subwords to learn on texts and summaries together (default: %(default)s)",
-    )
+    size = "subwords to learn on texts and summaries together (default: %(default)s)"
+    add_count(parser, "--vocabulary-size", size, 30_000)
     parser.add_argument(
         "--wordpiece-vocabulary",
         type=Path,
@@ -62,14 +56,8 @@ def add_options(corpus, parser):
         action="store_true",
         help="with --subwords wordpiece: keep case and accents (default: lowercase)",
     )
-    parser.add_argument(
-        "--max-pieces",
-        type=positive,
-        metavar="N",
-        default=511,
-        help="truncate lines to N subwords; with the end symbol, dman_summarization has 512 "
-        "positions (default: %(default)s)",
-    )
+    most = "maximum subwords of a line; dman_summarization has 512 positions with the end symbol"
+    add_count(parser, "--max-pieces", f"{most} (default: %(default)s)", 511)
     corpus.add_options(parser)
 
 

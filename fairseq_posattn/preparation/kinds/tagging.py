@@ -10,12 +10,12 @@ from collections import Counter
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import writing
+from fairseq_posattn.preparation import vectors
 from fairseq_posattn.preparation.binarise import binarise_files
 from fairseq_posattn.preparation.command import next_dataset
 from fairseq_posattn.preparation.counts import count_lines, report_counts
 from fairseq_posattn.preparation.sources import obtain_any
 from fairseq_posattn.preparation.stages import Stages
-from fairseq_posattn.preparation.vectors import add_seed, add_word_options, find_vectors, run_words
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.props import read_props, write_props
 from fairseq_posattn.text.role_sentences import readable
@@ -27,8 +27,8 @@ FLAGS = {"0": 0, "1": 0}  # dictionary of ``predicate``
 
 def add_options(corpus, parser):
     """Add the options of tagging."""
-    add_word_options(parser)
-    add_seed(parser)
+    vectors.add_word_options(parser)
+    vectors.add_seed(parser)
 
 
 def prepare(corpus, options):
@@ -41,7 +41,7 @@ def prepare(corpus, options):
         given = None
         if options.source:
             given = obtain_any(corpus.alternatives, options.source, downloads)
-        vectors = find_vectors(options.glove, downloads, options.glove_dim)
+        glove = vectors.find_vectors(options.glove, downloads, options.glove_dim)
 
         def write_text(work):
             archive = given or obtain_any(corpus.alternatives, None, downloads)
@@ -62,7 +62,7 @@ def prepare(corpus, options):
             cased=options.cased,
             **corpus.text_settings(options),
         )
-        run_words(stages, corpus, options, vectors, count)
+        vectors.run_words(stages, corpus, options, glove, count)
         stages.run(
             "binarised data", list(COLUMNS), lambda work: _binarise(corpus, options, text, work)
         )

@@ -6,9 +6,8 @@ are cleaned in words; ``bpe.codes``, merges learned on both languages; and
 (``spm.*``), or none.
 """
 
-from fairseq_posattn.common.cli import positive
 from fairseq_posattn.preparation import pairs
-from fairseq_posattn.preparation.command import next_training
+from fairseq_posattn.preparation.command import add_count, next_training
 from fairseq_posattn.preparation.counts import report_pairs
 from fairseq_posattn.preparation.subwords import KINDS
 
@@ -25,13 +24,8 @@ def prepare(corpus, options):
 
 def add_options(corpus, parser):
     """Add the options of subwords, and the corpus's own."""
-    parser.add_argument(
-        "--bpe-operations",
-        type=positive,
-        metavar="N",
-        default=corpus.bpe_operations,
-        help="byte-pair merges, learned on both languages together (default: %(default)s)",
-    )
+    merges = "byte-pair merges, learned on both languages together (default: %(default)s)"
+    add_count(parser, "--bpe-operations", merges, corpus.bpe_operations)
     corpus.add_options(parser)
 
 
