@@ -92,11 +92,7 @@ def test_what_is_made(prepared):
 def test_what_is_said(prepared):
     dest, printed, said = prepared
     table = [line.split() for line in printed.splitlines()[1:4]]
-    assert table == [
-        ["train", "398", "160,239"],
-        ["valid", "18", "7,283"],
-        ["test", "10", "6,750"],
-    ]
+    assert table == [["train", "398", "160,239"], ["valid", "18", "7,283"], ["test", "10", "6,750"]]
     assert f"posattn recipe dman/iwslt14 --data {dest}\n" in printed
     assert "warning: valid has 18 pairs, not the 7,283 published" in said
     assert re.search(r"^tokenising train: 416 lines, [\d,]+ a second$", said, re.MULTILINE)

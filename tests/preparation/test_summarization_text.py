@@ -323,10 +323,7 @@ def test_gigaword_in_all_layouts(write, org_data, tmp_path):
     ]
     expected = write(org_data, gigaword)
     articles, titles = summaries.gigaword(SIZES["train"])
-    assert expected["train"] == (
-        articles.replace("<unk>", "UNK").splitlines(),
-        titles.splitlines(),
-    )
+    assert expected["train"] == (articles.replace("<unk>", "UNK").splitlines(), titles.splitlines())
     for source in sources:
         assert write(source, gigaword) == expected, source
     assert write(org_data, gigaword, limit=2)["train"][1] == ["storm hits 0", "match hits 1"]
