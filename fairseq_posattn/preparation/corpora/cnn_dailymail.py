@@ -38,12 +38,21 @@ UPLOADS = (
 URL_LISTS = "https://raw.githubusercontent.com/abisee/cnn-dailymail/master/url_lists"
 
 
-def _stories(name, sha256):
-    return Source(name, tuple(f"{upload}/{name}" for upload in UPLOADS), sha256)
+SHA256 = {  # as published by TensorFlow Datasets
+    "cnn_stories.tgz": "e8fbc0027e54e0a916abd9c969eb35f708ed1467d7ef4e3b17a56739d65cb200",
+    "dailymail_stories.tgz": "ad69010002210b7c406718248ee66e65868b9f6820f163aa966369878d14147e",
+    "all_train.txt": "a5cee49f3a6c862c26ce29308236d2a99625ab6c86a43be22d5206b2790d8029",
+    "all_val.txt": "81887e982b045083409c6ee838aede8ff4b97291605bcfb21bffc456a16991db",
+    "all_test.txt": "c4f5efb5ec2126430a5c156efbd13d0e9c4cb490169e552c38b4a51981a009bd",
+}
 
 
-def _list(name, sha256):
-    return Source(name, (f"{URL_LISTS}/{name}",), sha256, is_archive=False)
+def _stories(name):
+    return Source(name, tuple(f"{upload}/{name}" for upload in UPLOADS), SHA256[name])
+
+
+def _list(name):
+    return Source(name, (f"{URL_LISTS}/{name}",), SHA256[name], is_archive=False)
 
 
 def _parquet(name):
@@ -51,24 +60,9 @@ def _parquet(name):
     return Source(name, (url,), is_archive=False)
 
 
-# Checksums as published by TensorFlow Datasets.
-STORIES = (
-    _stories("cnn_stories.tgz", "e8fbc0027e54e0a916abd9c969eb35f708ed1467d7ef4e3b17a56739d65cb200"),
-    _stories(
-        "dailymail_stories.tgz", "ad69010002210b7c406718248ee66e65868b9f6820f163aa966369878d14147e"
-    ),
-)
-LISTS = {
-    "train": _list(
-        "all_train.txt", "a5cee49f3a6c862c26ce29308236d2a99625ab6c86a43be22d5206b2790d8029"
-    ),
-    "valid": _list(
-        "all_val.txt", "81887e982b045083409c6ee838aede8ff4b97291605bcfb21bffc456a16991db"
-    ),
-    "test": _list(
-        "all_test.txt", "c4f5efb5ec2126430a5c156efbd13d0e9c4cb490169e552c38b4a51981a009bd"
-    ),
-}
+STORIES = tuple(map(_stories, ("cnn_stories.tgz", "dailymail_stories.tgz")))
+NAMES = {"train": "all_train.txt", "valid": "all_val.txt", "test": "all_test.txt"}
+LISTS = {split: _list(name) for split, name in NAMES.items()}
 PARQUET = {
     "train": [_parquet(f"train-0000{part}-of-00003.parquet") for part in range(3)],
     "valid": [_parquet("validation-00000-of-00001.parquet")],
@@ -253,11 +247,7 @@ def write_parquet(files, folder, limit):
 
 
 def parquet_rows(paths):
-    """Yield ``(article, highlights)`` of each row, reading batches.
-
-    Raises:
-        UsageError: a file is damaged or has other columns, or pyarrow is not installed.
-    """
+    """Yield ``(article, highlights)`` of each row, reading batches."""
     try:
         from pyarrow import ArrowException, types
         from pyarrow.parquet import ParquetFile

@@ -34,32 +34,26 @@ DATA_STATMT = "https://data.statmt.org"
 HUB = "https://huggingface.co/datasets/wmt"  # the same files, packed as zip
 
 
-def _source(name, *folders, hub):
-    """Return a published ``.tgz``; ``hub`` is its folder and name at the hub."""
+TASK = "translation-task"
+
+
+def _source(name, *folders, hub, packed=None):
+    """Return a published ``.tgz``; ``hub`` is its year at the hub, ``packed`` its name there."""
     urls = [f"{folder}/{name}.tgz" for folder in folders]
-    folder, _, packed = hub.partition(":")
-    urls.append(f"{HUB}/{folder}/resolve/main-zip/{packed or name}.zip")
+    inner = f"{TASK}/" if hub > "wmt14" else ""
+    urls.append(f"{HUB}/{hub}/resolve/main-zip/{inner}{packed or name}.zip")
     return Source(f"{name}.tgz", tuple(urls))
 
 
-TASK = "translation-task"
 EUROPARL = _source("training-parallel-europarl-v7", f"{STATMT}/wmt13", hub="wmt13")
 COMMON_CRAWL = _source("training-parallel-commoncrawl", f"{STATMT}/wmt13", hub="wmt13")
 NEWS_COMMENTARY = {
     "v9": _source("training-parallel-nc-v9", f"{STATMT}/wmt14", hub="wmt14"),
-    "v12": _source(
-        *("training-parallel-nc-v12", f"{DATA_STATMT}/wmt17/{TASK}"),
-        hub=f"wmt17:{TASK}/training-parallel-nc-v12",
-    ),
-    "v13": _source(
-        *("training-parallel-nc-v13", f"{DATA_STATMT}/wmt18/{TASK}"),
-        hub=f"wmt18:{TASK}/training-parallel-nc-v13",
-    ),
+    "v12": _source("training-parallel-nc-v12", f"{DATA_STATMT}/wmt17/{TASK}", hub="wmt17"),
+    "v13": _source("training-parallel-nc-v13", f"{DATA_STATMT}/wmt18/{TASK}", hub="wmt18"),
 }
-DEVELOPMENT = _source(
-    "dev", f"{DATA_STATMT}/wmt17/{TASK}", f"{STATMT}/wmt14", hub=f"wmt19:{TASK}/dev"
-)
-TEST = _source("test-full", f"{STATMT}/wmt14", hub=f"wmt19:{TASK}/dev")
+DEVELOPMENT = _source("dev", f"{DATA_STATMT}/wmt17/{TASK}", f"{STATMT}/wmt14", hub="wmt19")
+TEST = _source("test-full", f"{STATMT}/wmt14", hub="wmt19", packed="dev")
 
 
 def add_options(parser):

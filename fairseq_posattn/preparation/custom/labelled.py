@@ -6,15 +6,8 @@ from pathlib import Path
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.corpus import ClassificationCorpus
-from fairseq_posattn.preparation.custom.rows import (
-    HELD_OUT,
-    HELP,
-    Files,
-    hold_out,
-    identity,
-    read_rows,
-    text_of,
-)
+from fairseq_posattn.preparation.custom import rows
+from fairseq_posattn.preparation.custom.rows import HELD_OUT, HELP, identity, read_rows
 from fairseq_posattn.preparation.example import Example, checked_text, shortened
 from fairseq_posattn.preparation.vectors import fraction
 from fairseq_posattn.text.vocabulary import SPECIAL, check_symbols
@@ -32,15 +25,10 @@ def add_options(parser):
         "--label", metavar="COLUMN", help="column of the classes; their spaces become _"
     )
     target.add_argument("--score", metavar="COLUMN", help="or column of numbers, for regression")
+    held = "file with the same columns, or share of each class of FILE to hold out (default: 0.1)"
+    given = {"type": _file_or_share, "metavar": "FILE|SHARE", "default": 0.1}
     for split in reversed(HELD_OUT):
-        parser.add_argument(
-            f"--{split}",
-            type=_file_or_share,
-            metavar="FILE|SHARE",
-            default=0.1,
-            help="file with the same columns, or share of each class of FILE to hold out, drawn "
-            "by --seed (default: %(default)s)",
-        )
+        parser.add_argument(f"--{split}", help=held, **given)
     parser.add_argument(
         "--words",
         choices=RULES,
@@ -75,7 +63,7 @@ def settings(options):
 def given(options):
     """Return the user's :class:`.Files`."""
     held = [getattr(options, split) for split in HELD_OUT]
-    return Files([options.file, *(value for value in held if isinstance(value, Path))])
+    return rows.Files([options.file, *(value for value in held if isinstance(value, Path))])
 
 
 def splits(_, options):
@@ -87,7 +75,7 @@ def splits(_, options):
         for split, share in sources.items()
         if not isinstance(share, Path)
     }
-    chosen = hold_out(keys, options.seed, sizes, options.file)
+    chosen = rows.hold_out(keys, options.seed, sizes, options.file)
     chosen["train"] = set(range(len(keys))).difference(*chosen.values())
     labels = {label for label, _ in keys}
     return {
@@ -117,7 +105,7 @@ def examples(path, options):
     texts = [options.text] if options.text_pair is None else [options.text, options.text_pair]
     for place, (target, *inputs) in read_rows(path, [options.label or options.score, *texts]):
         for column, text in zip(texts, inputs, strict=True):
-            text_of(text, column, place)
+            rows.text_of(text, column, place)
             if options.words == "spaces":
                 words = text if options.cased else text.lower()
                 check_symbols(words, f"{place}: column {column!r}", "--words moses")

@@ -25,7 +25,7 @@ from fairseq_posattn.preparation.custom.rows import (
     text_of,
 )
 from fairseq_posattn.preparation.pairs import PairWriter, map_pairs
-from fairseq_posattn.preparation.vectors import fraction
+from fairseq_posattn.preparation.vectors import add_seed, fraction
 from fairseq_posattn.text.lines import parallel_lines
 from fairseq_posattn.text.moses import RULES
 from fairseq_posattn.text.vocabulary import check_symbols
@@ -83,29 +83,18 @@ class PairedText:
 
 
 def _add_file_options(parser, sides):
-    parser.add_argument(
-        "file", type=Path, nargs="?", metavar="FILE", help=f"the training set: {HELP}"
+    training = f"the training set: {HELP}"
+    parser.add_argument("file", type=Path, nargs="?", metavar="FILE", help=training)
+    files = "or two parallel files: text in UTF-8, compressed (.gz, .bz2, .xz) or not"
+    parser.add_argument("--train", nargs=2, type=Path, metavar=sides, help=files)
+    held = (
+        "file with the same columns, or two files with --train; or how many pairs of the training "
+        f"set, or which share, to hold out (default: 0.1, at most {MOST_HELD_OUT:,} pairs)"
     )
-    parser.add_argument(
-        "--train",
-        nargs=2,
-        type=Path,
-        metavar=sides,
-        help="or two parallel files: text in UTF-8, compressed (.gz, .bz2, .xz) or not",
-    )
+    given = {"nargs": "+", "type": _path_or_number, "metavar": ("FILE|N|SHARE", "FILE")}
     for split in reversed(HELD_OUT):
-        parser.add_argument(
-            f"--{split}",
-            nargs="+",
-            type=_path_or_number,
-            metavar=("FILE|N|SHARE", "FILE"),
-            help="file with the same columns, or two files with --train; or how many pairs of the "
-            "training set, or which share, to hold out, drawn by --seed (default: 0.1, at most "
-            f"{MOST_HELD_OUT:,} pairs)",
-        )
-    parser.add_argument(
-        "--seed", type=int, metavar="N", default=1, help="seed of held-out pairs (default: 1)"
-    )
+        parser.add_argument(f"--{split}", help=held, **given)
+    add_seed(parser)
 
 
 def _path_or_number(text):
@@ -116,26 +105,14 @@ def _path_or_number(text):
 
 def add_translation_options(parser):
     _add_file_options(parser, ("SOURCE", "TARGET"))
-    parser.add_argument(
-        "--columns",
-        nargs=2,
-        metavar=("SOURCE", "TARGET"),
-        help="columns of the source and the target text of FILE",
-    )
+    columns = "columns of the source and the target text of FILE"
+    parser.add_argument("--columns", nargs=2, metavar=("SOURCE", "TARGET"), help=columns)
+    code = "language, a code such as fr (default: suffix of the file, or name of the column)"
     for side in SIDES:
-        parser.add_argument(
-            f"--{side}-lang",
-            metavar="LANGUAGE",
-            help=f"{side} language, a code such as fr (default: suffix of the file of --train, or "
-            "name of the column)",
-        )
-    segmentations = "; ".join(f"{name}: {what}" for name, (_, what) in SUBWORDS.items())
-    parser.add_argument(
-        "--subwords",
-        choices=SUBWORDS,
-        default="subword_nmt",
-        help=f"{segmentations} (default: %(default)s)",
-    )
+        parser.add_argument(f"--{side}-lang", metavar="LANGUAGE", help=f"{side} {code}")
+    kinds = "; ".join(f"{name}: {what}" for name, (_, what) in SUBWORDS.items())
+    kinds += " (default: %(default)s)"
+    parser.add_argument("--subwords", choices=SUBWORDS, default="subword_nmt", help=kinds)
     size = "with --subwords sentencepiece: subwords to learn (default: %(default)s)"
     add_count(parser, "--vocabulary-size", size, USUAL_SIZE)
     parser.set_defaults(wordpiece_vocabulary=None, cased=False)
@@ -160,7 +137,7 @@ def find_files(options):
     sources = {"train": PairedText(tuple(training), columns)}
     for split in HELD_OUT:
         given = getattr(options, split)
-        if given is None or len(given) == 1 and not isinstance(given[0], Path) and given[0] > 0:
+        if given is None or len(given) == 1 and _held_size(options, split):
             continue
         if len(given) != number or not all(isinstance(one, Path) for one in given):
             raise UsageError(
@@ -230,12 +207,14 @@ def changes(options):
 
 def settings(options):
     """Return the options on which the text depends."""
-    held = {
-        split: None if given is None or isinstance(given[0], Path) else given
-        for split in HELD_OUT
-        for given in [getattr(options, split)]
-    }
+    held = {split: _held_size(options, split) for split in HELD_OUT}
     return {**held, "seed": options.seed, "columns": _columns(options)}
+
+
+def _held_size(options, split):
+    """Return the number or share of pairs to hold out; None if it is not given."""
+    size = (getattr(options, split) or [None])[0]
+    return None if isinstance(size, Path) else size
 
 
 def fingerprint(sources):
@@ -247,21 +226,22 @@ def write_translations(sources, folder, options):
     """Write ``{split}.{language}``, tokenized for ``subword_nmt``, and the raw test set."""
     rule, sides = SUBWORDS[options.subwords][0], languages(options)
     functions = [RULES[rule](side) if rule in RULES else spaces for side in sides]
-    check = None
-    if options.subwords == "none":
 
-        def check(places, pair):
-            for place, line in zip(places, pair, strict=True):
-                check_symbols(line, place, "--subwords sentencepiece")
+    def check(places, pair):
+        if options.subwords != "none":
+            return any(map(ESCAPE.search, pair))
+        for place, line in zip(places, pair, strict=True):
+            check_symbols(line, place, "--subwords sentencepiece")
+        return False
 
-    write_pairs(sources, folder, options, sides, functions, check, plain=options.subwords != "none")
+    write_pairs(sources, folder, options, sides, functions, check)
 
 
-def write_pairs(sources, folder, options, sides, functions, check=None, plain=False):
+def write_pairs(sources, folder, options, sides, functions, check=lambda places, pair: False):
     """Write ``{split}.{side}`` of given and held-out pairs, and the raw test set beside ``folder``.
 
     Pairs with an empty side are left out and counted. ``functions`` tokenize the sides; ``check``
-    is called with the places and lines of each pair; ``plain``: warn of Moses escapes.
+    raises :exc:`UsageError` for malformed pairs, and returns whether a pair holds Moses escapes.
 
     Raises:
         UsageError: files do not fit together, or a split has no pair.
@@ -274,9 +254,7 @@ def write_pairs(sources, folder, options, sides, functions, check=None, plain=Fa
                 if not all(side.strip() for side in pair):
                     counts["empty"] += 1
                     continue
-                if check:
-                    check(places, pair)
-                counts["escaped"] += plain and any(map(ESCAPE.search, pair))
+                counts["escaped"] += check(places, pair)
                 if raw:
                     raw.write(pair)
                 yield pair
@@ -309,9 +287,8 @@ def divide(sources, options):
     number, name = len(keys), sources["train"].paths[0]
     sizes = {}
     for split in (split for split in HELD_OUT if split not in readers):
-        [size] = getattr(options, split) or [min(MOST_HELD_OUT, number // 10)]
-        sizes[split] = size if isinstance(size, int) else round(number * size)
-        sizes[split] = max(1, sizes[split])
+        size = _held_size(options, split) or min(MOST_HELD_OUT, number // 10)
+        sizes[split] = max(1, size if isinstance(size, int) else round(number * size))
     if sum(sizes.values()) >= number:
         needed = " and ".join(f"{size:,} for {split}" for split, size in sizes.items())
         raise UsageError(f"{name}: {counted(number, 'pair')} are too few to hold out {needed}")
