@@ -58,7 +58,7 @@ def test_options_and_their_defaults(command, tmp_path):
 
 
 @pytest.mark.parametrize("arguments", [["trek"], ["trec", "--jobs", "0"], ["trec", "--limit", "x"]])
-def test_bad_options_are_told(command, arguments, capsys):
+def test_bad_options_are_refused(command, arguments, capsys):
     with pytest.raises(SystemExit):
         command(*arguments)
     assert arguments[-1] in capsys.readouterr().err
@@ -84,7 +84,7 @@ def test_what_goes_wrong_is_one_line(command, error, status, line, capsys):
 
 
 @pytest.mark.parametrize(
-    ("dest", "told"),
+    ("dest", "words"),
     [
         ("a,b", "--dest a,b: fairseq-preprocess separates files by commas"),
         ("a:b", "--dest a:b: fairseq-train separates folders by colons"),
@@ -93,10 +93,10 @@ def test_what_goes_wrong_is_one_line(command, error, status, line, capsys):
         (__file__, f"--dest {__file__}: is a file; name a folder"),
     ],
 )
-def test_a_destination_that_fairseq_cannot_be_given_is_refused(command, dest, told, capsys):
+def test_a_destination_that_fairseq_cannot_be_given_is_refused(command, dest, words, capsys):
     assert command("trec", f"--dest={dest}", runs=False)[0] == 1
     (said,) = capsys.readouterr().err.splitlines()
-    assert f" error: {told}" in said
+    assert f" error: {words}" in said
 
 
 @pytest.mark.parametrize("dest", ["source", "source/made", "link", "source/../source"])

@@ -29,7 +29,7 @@ def moods(count, start=0):
 
 
 @pytest.fixture
-def own(tmp_path):
+def custom(tmp_path):
     """Prepare a file; return the status and the destination."""
 
     def run(file, *words, target=("--label", "mood")):
@@ -40,9 +40,11 @@ def own(tmp_path):
     return run
 
 
-def test_a_table_becomes_data_and_prints_the_training_command(tmp_path, own, fairseq_here, capsys):
+def test_a_table_becomes_data_and_prints_the_training_command(
+    tmp_path, custom, fairseq_here, capsys
+):
     rows = [*moods(58), ("Text number 1.", "sad", 3)]
-    status, dest = own(table(tmp_path / "moods.csv", rows), "--valid", "0.2")
+    status, dest = custom(table(tmp_path / "moods.csv", rows), "--valid", "0.2")
     assert status == 0
     texts = {split: lines(dest / f"text/{split}.input0") for split in SPLITS}
     assert [len(texts[split]) for split in SPLITS] == [41, 12, 6]
@@ -53,11 +55,11 @@ def test_a_table_becomes_data_and_prints_the_training_command(tmp_path, own, fai
     assert trained.num_classes == 3
 
 
-def test_sizes_repetitions_leaks_and_shares_are_printed(tmp_path, own, fairseq_here, capsys):
+def test_sizes_repetitions_leaks_and_shares_are_printed(tmp_path, custom, fairseq_here, capsys):
     train = table(tmp_path / "train.csv", [*moods(9), *moods(2)])
     valid = table(tmp_path / "valid.csv", [*moods(3, start=2), *moods(1, start=20)])
     test = table(tmp_path / "test.csv", moods(3, start=30))
-    assert own(train, "--valid", valid, "--test", test)[0] == 0
+    assert custom(train, "--valid", valid, "--test", test)[0] == 0
     printed, said = capsys.readouterr()
     rows = {line.split()[0]: line.split()[1:] for line in printed.splitlines() if line.strip()}
     assert rows["train"] == ["11", "2", "-", "4,", "4"]
@@ -88,13 +90,13 @@ def test_quoted_text_keeps_its_lines_and_its_place(tmp_path):
     assert list(read_rows(path, ["text"])) == expected
 
 
-def test_pairs_and_numbers(tmp_path, own, fairseq_here, capsys):
+def test_pairs_and_numbers(tmp_path, custom, fairseq_here, capsys):
     rows = [(f"one {n}", n + 0.5, f"other {n}") for n in range(20)]
     file = table(tmp_path / "pairs.tsv", rows, "text,likeness,with", "\t")
     vectors = tmp_path / "vectors.txt"
     vectors.write_text("one 1 2\nother 3 4\n")
     options = ("--text-pair", "with", "--glove", vectors)
-    status, dest = own(file, *options, target=("--score", "likeness"))
+    status, dest = custom(file, *options, target=("--score", "likeness"))
     assert status == 0
     for split in SPLITS:
         columns = [f"text/{split}.input0", f"text/{split}.input1", f"label/{split}.label"]
@@ -105,25 +107,25 @@ def test_pairs_and_numbers(tmp_path, own, fairseq_here, capsys):
     assert (trained.criterion, trained.encoder_embed_dim) == ("rating_regression", 2)
 
 
-def test_a_changed_file_and_another_column_are_read_again(tmp_path, own, fairseq_here):
+def test_a_changed_file_and_another_column_are_read_again(tmp_path, custom, fairseq_here):
     train = table(tmp_path / "train.csv", moods(40))
-    assert own(train)[0] == 0
+    assert custom(train)[0] == 0
     train.write_bytes(train.read_bytes().replace(b"number", b"figure"))
-    status, dest = own(train)
+    status, dest = custom(train)
     assert status == 0
     assert all("text figure" in line for line in lines(dest / "text/train.input0"))
-    assert own(train, target=("--label", "stars"))[0] == 0
+    assert custom(train, target=("--label", "stars"))[0] == 0
     assert "3" in lines(dest / "text/train.label")
 
 
 @pytest.mark.parametrize("text", ["a <pad> b", "a <PAD> b", "<s>"])
-def test_special_symbols_in_words_are_refused(tmp_path, own, fairseq_here, capsys, text):
+def test_special_symbols_in_words_are_refused(tmp_path, custom, fairseq_here, capsys, text):
     train = table(tmp_path / "train.csv", [*moods(20), (text, "glad", 1)])
-    assert own(train, "--words", "spaces")[0] == 1
+    assert custom(train, "--words", "spaces")[0] == 1
     said = capsys.readouterr().err
     assert f"{train}:22: column 'text': {text.strip('ab ').lower()} is a special symbol" in said
     assert said.count("\n") == 1
-    status, dest = own(train)
+    status, dest = custom(train)
     assert status == 0
     words = " ".join(line for split in SPLITS for line in lines(dest / f"text/{split}.input0"))
     assert not {"<pad>", "<s>"}.intersection(words.split())
@@ -174,10 +176,10 @@ def test_repeated_texts_are_not_held_out():
         ("t.csv", "text,mood\na,b\n", "t.csv: 1 different text of 1 classes are too few to hold"),
     ],
 )
-def test_a_malformed_table_is_one_line(tmp_path, own, capsys, name, content, words):
+def test_a_malformed_table_is_one_line(tmp_path, custom, capsys, name, content, words):
     file = tmp_path / name
     file.write_bytes(content if isinstance(content, bytes) else content.encode())
-    status, dest = own(file)
+    status, dest = custom(file)
     assert status == 1
     said = capsys.readouterr().err
     assert words in said
@@ -186,22 +188,22 @@ def test_a_malformed_table_is_one_line(tmp_path, own, capsys, name, content, wor
 
 
 @pytest.mark.parametrize("number", [f"1{'0' * 400}", '"nan"', "[]"])
-def test_a_score_is_a_finite_number(tmp_path, own, capsys, number):
+def test_a_score_is_a_finite_number(tmp_path, custom, capsys, number):
     file = tmp_path / "t.jsonl"
     file.write_text(f'{{"text": "a", "stars": {number}}}\n')
-    assert own(file, target=("--score", "stars"))[0] == 1
+    assert custom(file, target=("--score", "stars"))[0] == 1
     error = capsys.readouterr().err
     assert f"{file}:1: " in error and "in column 'stars' is not a number; correct it" in error
 
 
-def test_a_split_without_words_and_a_label_without_training_are_refused(tmp_path, own, capsys):
+def test_a_split_without_words_and_a_label_without_training_are_refused(tmp_path, custom, capsys):
     rows = [(" ", "glad", 1), *moods(9)]
     train, valid = (table(tmp_path / f"{split}.csv", rows) for split in ("train", "valid"))
     test = table(tmp_path / "test.csv", [(" ", "sad", 1), (" ", "glad", 2)])
-    assert own(train, "--valid", valid, "--test", test)[0] == 1
+    assert custom(train, "--valid", valid, "--test", test)[0] == 1
     assert "no example for test: 2 texts without words\n" in capsys.readouterr().err
     table(test, [*moods(2), ("hm", "angry", 1)])
-    status, dest = own(train, "--valid", valid, "--test", test)
+    status, dest = custom(train, "--valid", valid, "--test", test)
     assert status == 1
     said = capsys.readouterr().err.splitlines()[-1]
     assert f"{test}:4: the label 'angry' is in no example of {train}; correct it" in said

@@ -46,7 +46,7 @@ def table(path, rows, names):
 
 
 @pytest.fixture
-def own(tmp_path):
+def custom(tmp_path):
     """Prepare files; return the status and the destination."""
 
     def run(*words, kind="translation"):
@@ -57,9 +57,9 @@ def own(tmp_path):
 
 
 @pytest.fixture
-def summarize(own):
+def summarize(custom):
     def run(*words, columns=("--text", "article", "--summary", "short")):
-        return own(*columns, "--vocabulary-size", 60, *words, kind="summarization")
+        return custom(*columns, "--vocabulary-size", 60, *words, kind="summarization")
 
     return run
 
@@ -89,10 +89,10 @@ SUBWORDS = {
 
 
 @pytest.mark.parametrize("subwords", SUBWORDS)
-def test_fairseq_reads_all_splits(own, train, fairseq_here, capsys, subwords):
+def test_fairseq_reads_all_splits(custom, train, fairseq_here, capsys, subwords):
     (options, prefix), joined = SUBWORDS[subwords], subwords != "none"
     words = ["--train", *train, "--valid", 7, "--test", 5, "--subwords", subwords, *options]
-    status, dest = own(*words)
+    status, dest = custom(*words)
     assert status == 0
     texts = read(dest, prefix)
     assert [len(texts[split]) for split in SPLITS] == [48, 7, 5]
@@ -135,18 +135,18 @@ def test_fairseq_reads_summaries(summarize, tmp_path, fairseq_here, capsys, subw
     assert (trained.max_source_positions, trained.max_target_positions) == (21, 21)
 
 
-def test_pairs_stay_together_and_none_is_lost(own, train, fairseq_here):
-    status, dest = own("--train", *train, "--subwords", "none")
+def test_pairs_stay_aligned_and_none_is_lost(custom, train, fairseq_here):
+    status, dest = custom("--train", *train, "--subwords", "none")
     assert status == 0
     texts = read(dest)
     assert sorted(sum(texts.values(), [])) == sorted(pairs(60))
     assert [len(texts[split]) for split in SPLITS] == [48, 6, 6]
-    assert own("--train", *train, "--subwords", "none", "--seed", 2)[0] == 0
+    assert custom("--train", *train, "--subwords", "none", "--seed", 2)[0] == 0
     assert read(dest)["test"] != texts["test"]
 
 
-def test_the_raw_test_set_and_the_commands_for_it(own, train, fairseq_here, capsys):
-    status, dest = own("--train", *train, "--bpe-operations", 40)
+def test_the_raw_test_set_and_the_commands_for_it(custom, train, fairseq_here, capsys):
+    status, dest = custom("--train", *train, "--bpe-operations", 40)
     assert status == 0
     raw = list(zip(*(lines(dest / f"test.{side}") for side in LANGUAGES), strict=True))
     assert len(raw) == 6 and set(raw) < set(pairs(60))
@@ -163,16 +163,16 @@ def test_the_raw_test_set_and_the_commands_for_it(own, train, fairseq_here, caps
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "csv", "tsv"])
-def test_translations_in_a_table(own, tmp_path, fairseq_here, suffix):
+def test_translations_in_a_table(custom, tmp_path, fairseq_here, suffix):
     file = table(tmp_path / f"pairs.{suffix}", pairs(60), LANGUAGES)
     words = [file, "--columns", *LANGUAGES, "--subwords", "none"]
-    status, dest = own(*words, "--valid", "0.1", "--test", 0.05)
+    status, dest = custom(*words, "--valid", "0.1", "--test", 0.05)
     assert status == 0
     assert [len(read(dest)[split]) for split in SPLITS] == [51, 6, 3]
     assert sorted(sum(read(dest).values(), [])) == sorted(pairs(60))
 
 
-def test_compressed_files_leaks_and_empty_pairs(own, train, tmp_path, fairseq_here, capsys):
+def test_compressed_files_leaks_and_empty_pairs(custom, train, tmp_path, fairseq_here, capsys):
     rows = [*pairs(20), pairs(1)[0], pairs(1)[0], ("", "a"), ("b", "")]
     train = files(tmp_path, "train", [*rows, pairs(2)[1]])
     zipped = []
@@ -182,7 +182,7 @@ def test_compressed_files_leaks_and_empty_pairs(own, train, tmp_path, fairseq_he
     valid = files(tmp_path, "valid", [*pairs(2), ("neu", "new")])
     test = files(tmp_path, "test", [("eins", "one"), ("", "b")])
     words = ["--train", *zipped, "--valid", *valid, "--test", *test, "--subwords", "none"]
-    status, dest = own(*words)
+    status, dest = custom(*words)
     assert status == 0
     assert manifest.read(dest).languages == LANGUAGES  # by the files' names
     printed, said = capsys.readouterr()
@@ -195,66 +195,66 @@ def test_compressed_files_leaks_and_empty_pairs(own, train, tmp_path, fairseq_he
     assert "test: left out 1 pair with an empty side" in said
 
 
-def test_moses_escapes_in_plain_text_are_warned_of(own, tmp_path, fairseq_here, capsys):
+def test_moses_escapes_in_plain_text_are_warned_of(custom, tmp_path, fairseq_here, capsys):
     train = files(tmp_path, "train", [*pairs(40), ("c &apos; est", "it &apos;s"), ("R&D", "a & b")])
-    assert own("--train", *train, "--subwords", "sentencepiece", "--vocabulary-size", 90)[0] == 0
+    assert custom("--train", *train, "--subwords", "sentencepiece", "--vocabulary-size", 90)[0] == 0
     warning = (
         "1 pair with Moses escapes such as &apos;: unescape tokenized text, or give --subwords"
     )
     assert warning in capsys.readouterr().err
-    assert own("--train", *train, "--subwords", "none")[0] == 0
+    assert custom("--train", *train, "--subwords", "none")[0] == 0
     assert "Moses" not in capsys.readouterr().err
 
 
-def test_only_changed_stages_run_again(own, train, fairseq_here, capsys):
+def test_only_changed_stages_run_again(custom, train, fairseq_here, capsys):
     words = ["--train", *train, "--subwords", "none"]
-    assert own(*words)[0] == own(*words)[0] == 0
+    assert custom(*words)[0] == custom(*words)[0] == 0
     assert capsys.readouterr().err.count("done already") == 3
     train[0].write_bytes(corpora.lines(f"neu {number}" for number in range(60)))
-    status, dest = own(*words)
+    status, dest = custom(*words)
     assert status == 0
     assert all(line.startswith("neu ") for line in lines(dest / "text/train.de"))
     train[0].write_bytes(train[0].read_bytes().replace(b"neu ", b"alt "))  # of the same size
-    assert own(*words)[0] == 0
+    assert custom(*words)[0] == 0
     assert all(line.startswith("alt ") for line in lines(dest / "text/train.de"))
 
 
-def test_a_bad_option_leaves_a_finished_folder_as_it_was(own, train, fairseq_here, capsys):
+def test_a_bad_option_leaves_a_finished_folder_as_it_was(custom, train, fairseq_here, capsys):
     command = ["--train", *train, "--valid", 5, "--test", 5]
-    status, dest = own(*command, "--bpe-operations", 40)
+    status, dest = custom(*command, "--bpe-operations", 40)
     assert status == 0
     before = tree(dest)
-    assert own(*command, "--subwords", "sentencepiece", "--vocabulary-size", 10)[0] == 1
+    assert custom(*command, "--subwords", "sentencepiece", "--vocabulary-size", 10)[0] == 1
     assert "--vocabulary-size 10: " in capsys.readouterr().err
     assert tree(dest) == before
-    assert own(*command, "--bpe-operations", 40)[0] == 0
+    assert custom(*command, "--bpe-operations", 40)[0] == 0
     assert capsys.readouterr().err.count("done already") == 5
 
 
 @pytest.mark.parametrize("subwords", ["subword_nmt", "sentencepiece", "none"])
-def test_variants_of_a_sentence_are_not_held_out(own, tmp_path, fairseq_here, subwords):
-    """Sources that differ in a space, a control character or case are one sentence."""
+def test_variants_of_a_sentence_are_not_held_out(custom, tmp_path, fairseq_here, subwords):
+    """Check sources that differ in a space, a control character or case."""
     sources = [f"{subject} , {number} mal" for number in range(20) for subject in ("er", "sie")]
     variants = [lambda s: s.replace(" , ", ", "), lambda s: s.replace(" mal", "\u202fmal")]
     variants += [lambda s: f"{s}\u200b ", str.upper]
     sources += [variants[n % 4](source) for n, source in enumerate(sources) if n < 36]
     train = files(tmp_path, "train", [(source, f"t{n}") for n, source in enumerate(sources)])
-    status, dest = own("--train", *train, "--valid", 2, "--test", 2, "--subwords", subwords)
+    status, dest = custom("--train", *train, "--valid", 2, "--test", 2, "--subwords", subwords)
     assert status == 0
     held = [source for split in ("valid", "test") for source, _ in read(dest)[split]]
     assert sorted(held) == sorted(sources[36:40])  # the only ones without a variant
 
 
 @pytest.mark.parametrize("symbol", ["<s>", "<unk>"])
-def test_special_symbols_in_words_are_refused(own, tmp_path, fairseq_here, capsys, symbol):
+def test_special_symbols_in_words_are_refused(custom, tmp_path, fairseq_here, capsys, symbol):
     train = files(tmp_path, "train", [*pairs(30), ("ein Wort", f"a {symbol} word"), *pairs(9)])
-    status, dest = own("--train", *train, "--subwords", "none")
+    status, dest = custom("--train", *train, "--subwords", "none")
     assert status == 1
     said = capsys.readouterr().err
     assert f"{train[1]}:31: {symbol} is a special symbol of fairseq's dictionaries; " in said
     assert said.count("\n") == 1
     assert [path.name for path in dest.iterdir()] == [".lock"]
-    status, dest = own("--train", *train, "--bpe-operations", 40)
+    status, dest = custom("--train", *train, "--bpe-operations", 40)
     assert status == 0
     words = [text for split in SPLITS for pair in read(dest, "bpe.")[split] for text in pair]
     assert not any(symbol in text.split() for text in words)
@@ -326,11 +326,11 @@ def test_a_malformed_table_is_one_line(summarize, tmp_path, capsys, rows, words)
         (None, "train.en: no such file or folder"),
     ],
 )
-def test_malformed_files_are_one_line(own, train, tmp_path, capsys, content, words):
+def test_malformed_files_are_one_line(custom, train, tmp_path, capsys, content, words):
     train[1].unlink()
     if content is not None:
         train[1].write_bytes(content)
-    assert own("--train", *train)[0] == 1
+    assert custom("--train", *train)[0] == 1
     said = capsys.readouterr().err
     assert words.format(folder=tmp_path) in said
     assert said.count("\n") == 1
@@ -371,12 +371,12 @@ TRAIN = ["--train", "train.de", "train.en"]
     ],
 )  # fmt: skip
 def test_wrong_options_are_one_line(
-    own, train, tmp_path, monkeypatch, capsys, kind, options, words
+    custom, train, tmp_path, monkeypatch, capsys, kind, options, words
 ):
     monkeypatch.chdir(tmp_path)
     files(tmp_path, "empty", [("", "")], ("", "en"))
     (tmp_path / "empty.").rename(tmp_path / "empty")
-    assert own(*options, kind=kind)[0] == 1
+    assert custom(*options, kind=kind)[0] == 1
     said = capsys.readouterr().err.splitlines()
     assert " error: " in said[-1] and words in said[-1]
     assert not any("error" in line for line in said[:-1])

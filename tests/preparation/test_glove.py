@@ -16,7 +16,7 @@ VECTORS = "the 0.1 -0.2 1e-05\n, 1 2 3\n. . . 4 5 6\n\xe9t\xe9 7 8 9\n"
 
 @pytest.fixture
 def vectors(tmp_path):
-    """An archive with one file of vectors."""
+    """Return an archive with one file of vectors."""
 
     def vectors(text):
         return open_archive(write_folder(tmp_path, {"glove.txt": text})), "glove.txt"
@@ -25,8 +25,8 @@ def vectors(tmp_path):
 
 
 def test_vectors_of_wanted_words_as_they_are_written(vectors):
-    found, dim = glove.read_vectors(*vectors(VECTORS), {"the", "\xe9t\xe9", "cat", "."})
-    assert found == {"the": "0.1 -0.2 1e-05", "\xe9t\xe9": "7 8 9"}
+    result, dim = glove.read_vectors(*vectors(VECTORS), {"the", "\xe9t\xe9", "cat", "."})
+    assert result == {"the": "0.1 -0.2 1e-05", "\xe9t\xe9": "7 8 9"}
     assert dim == 3
 
 
@@ -36,7 +36,7 @@ def test_words_of_which_a_part_is_wanted_are_others(vectors):
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "words"),
     [
         ("cat 1 2", "2 numbers where the first line has 3"),
         ("cat 1 2 3 4", "4 numbers where the first line has 3"),
@@ -48,10 +48,10 @@ def test_words_of_which_a_part_is_wanted_are_others(vectors):
         (f"cat 1 {'x' * 5000} 3", f"'{'x' * 59}... is not a number"),
     ],
 )
-def test_a_line_of_the_wrong_width_is_named(vectors, tmp_path, line, told):
+def test_a_line_of_the_wrong_width_is_named(vectors, tmp_path, line, words):
     with pytest.raises(UsageError) as error:
         glove.read_vectors(*vectors(f"{VECTORS}{line}\n"), {"cat"})
-    assert str(error.value) == f"{tmp_path}/glove.txt:5: {told}"
+    assert str(error.value) == f"{tmp_path}/glove.txt:5: {words}"
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_a_name_takes_the_download(tmp_path):
     assert (archive.name, member) == (str(tmp_path / "glove.6B.zip"), "glove.6B.50d.txt")
 
 
-def test_an_unknown_name_is_told_with_the_known_ones(tmp_path):
+def test_an_unknown_name_is_answered_with_the_known_ones(tmp_path):
     with pytest.raises(UsageError, match="--glove 7B.50d: no such file, and none of 6B.50d"):
         glove.find_vectors("7B.50d", tmp_path)
 

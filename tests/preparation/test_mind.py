@@ -77,7 +77,7 @@ def test_parts_that_are_missing_or_double_are_named(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("zipped", [False, True])
 def test_mind_is_prepared(tmp_path, capsys, zipped):
-    """The last day of train is for validation; unknown news are left out and counted."""
+    """Check that the last day is for validation, and that unknown news are left out."""
     source = release(tmp_path / "source", submission=SUBMISSION, zipped=zipped)
     dest = tmp_path / "mind"
     options = ["mind", "--source", str(source), "--dest", str(dest)]
@@ -102,7 +102,7 @@ def test_mind_is_prepared(tmp_path, capsys, zipped):
 
 @pytest.mark.slow
 def test_impressions_are_streamed(tmp_path):
-    """What is held while they are written does not grow with them, even if all lack news."""
+    """Check that memory does not grow with impressions, even if all lack news."""
 
     def peak(size):
         impressions = (
@@ -111,9 +111,9 @@ def test_impressions_are_streamed(tmp_path):
         )
         tracemalloc.start()
         write_impressions(impressions, tmp_path / "train", {"N1": 0}, max_unknown=1.0)
-        found = tracemalloc.get_traced_memory()[1]
+        result = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        return found
+        return result
 
     few = peak(8000)  # beside what is held of each, files hold some thousand lines
     assert peak(24000) < few + 16000 * 8

@@ -31,7 +31,7 @@ CLASSES |= {"amazon_electronics": 5, "trec": 6, "yahoo_answers": 10}
 
 @pytest.fixture
 def vectors(tmp_path):
-    """Vectors of half of the words, and of two more, in GloVe's format."""
+    """Write vectors of half of the words, and of two more, in GloVe's format."""
     path = tmp_path / "glove.6B.4d.txt"
     known = [*WORDS[::2], "unheard-of", "so"]
     path.write_text("".join(f"{word} 1 2 3 {number}\n" for number, word in enumerate(known)))
@@ -51,7 +51,7 @@ def prepare(name, tmp_path, *words):
 
 
 def load(folder, split, num_classes, regression=False):
-    """A split as stock fairseq's task gives it, in the order of the files."""
+    """Return stock fairseq's task and its data set, in the order of the files."""
     config = tasks.TASK_DATACLASS_REGISTRY["sentence_prediction"]()
     config._name, config.data, config.num_classes = "sentence_prediction", str(folder), num_classes
     config.no_shuffle, config.regression_target = True, regression
@@ -153,10 +153,10 @@ def test_examples_without_words_are_left_out_and_named(tmp_path, fairseq_here, c
 
 def test_counts_are_shown_beside_the_published_ones(tmp_path, fairseq_here, capsys):
     prepare("snli", tmp_path)
-    told = capsys.readouterr()
-    assert "549,367" in told.out
-    assert "warning: train has 23 examples, not the 549,367 published" in told.err
-    assert "annotators did not agree: 21" in told.err
+    output = capsys.readouterr()
+    assert "549,367" in output.out
+    assert "warning: train has 23 examples, not the 549,367 published" in output.err
+    assert "annotators did not agree: 21" in output.err
 
 
 def test_a_quick_look_takes_all_classes_and_seeds_draw_folds(tmp_path, fairseq_here):
@@ -211,18 +211,18 @@ def test_what_is_done_needs_its_source_no_more(tmp_path, fairseq_here, capsys):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["--source", "nowhere"], "nowhere: no such file or folder"),
         (["--glove", "nothing"], "--glove nothing: no such file, and none of 6B.50d"),
     ],
 )
-def test_wrong_options_are_one_line(words, told, tmp_path, monkeypatch, capsys):
+def test_wrong_options_are_one_line(words, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     source = str(publish("sst5", tmp_path))
     assert main(["sst5", "--source", source, "--dest", "d", *words]) == 1
     error = capsys.readouterr().err
-    assert f": error: {told}" in error
+    assert f": error: {message}" in error
     assert error.count("\n") == 1
 
 
@@ -241,8 +241,8 @@ def test_a_vector_of_the_wrong_width_leaves_nothing_half_written(tmp_path, capsy
 
 def test_the_next_command_is_the_recipe(tmp_path, fairseq_here, capsys):
     prepare("sick", tmp_path)
-    told = capsys.readouterr().out.splitlines()[-1]
-    assert told.strip() == f"posattn recipe mpsan/table7_sick --datasets sick --data {tmp_path}"
+    command = capsys.readouterr().out.splitlines()[-1]
+    assert command.strip() == f"posattn recipe mpsan/table7_sick --datasets sick --data {tmp_path}"
 
 
 @pytest.mark.parametrize("fraction", ["0", "0.6", "x"])
@@ -254,7 +254,7 @@ def test_a_fraction_is_a_fraction(fraction, capsys):
 
 @pytest.mark.slow
 def test_the_script_by_itself(tmp_path, vectors):
-    """With real processes: workers for the text, fairseq-preprocess for the rest."""
+    """Run real processes: workers for the text, fairseq-preprocess for the rest."""
     source = publish("trec", tmp_path / "trec", size=3000)
     dest = tmp_path / "data-bin"
     command = [sys.executable, SCRIPT, "trec", "--source", source, "--dest", dest]

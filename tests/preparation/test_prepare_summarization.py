@@ -38,7 +38,7 @@ def prepare(source, dest, *words):
 
 @pytest.fixture(scope="module")
 def prepared(source, tmp_path_factory):
-    """What an uninterrupted run makes."""
+    """Return the folder of an uninterrupted run."""
     dest = tmp_path_factory.mktemp("prepared")
     assert prepare(source, dest) == 0
     return dest
@@ -70,15 +70,15 @@ def test_fairseq_reads_the_subwords_and_gives_back_the_text(prepared):
 
 def test_counts_and_the_next_command_are_printed(prepared, source, capsys):
     assert prepare(source, prepared) == 0
-    told = capsys.readouterr()
-    assert [line.split() for line in told.out.splitlines()[1:4]] == [
+    words = capsys.readouterr()
+    assert [line.split() for line in words.out.splitlines()[1:4]] == [
         ["train", "40", "287,113"],
         ["valid", "6", "13,368"],
         ["test", "5", "11,490"],
     ]
-    assert f"posattn recipe dman/cnn_dailymail --data {prepared}\n" in told.out
-    assert "warning: test has 5 pairs, not the 11,490 published" in told.err
-    assert told.err.count("done already") == 5
+    assert f"posattn recipe dman/cnn_dailymail --data {prepared}\n" in words.out
+    assert "warning: test has 5 pairs, not the 11,490 published" in words.err
+    assert words.err.count("done already") == 5
 
 
 def interrupt(monkeypatch, module, name, after):
@@ -133,9 +133,9 @@ def test_fairseq_reads_wordpieces_and_gives_back_the_text_in_small_letters(in_wo
     dictionary = Dictionary.load(str(in_wordpieces / "dict.source.txt"))
     assert dictionary.symbols[4 : 4 + 90 - 5] == pieces[5:]
     assert len(dictionary) % 8 == 0
-    told = manifest.read(in_wordpieces)
-    assert (told.subwords, told.lower) == ("wordpiece", True)
-    assert told.versions["tokenizers"]
+    words = manifest.read(in_wordpieces)
+    assert (words.subwords, words.lower) == ("wordpiece", True)
+    assert words.versions["tokenizers"]
     splitter = pre_tokenizers.BertPreTokenizer()
     for split in SPLITS:
         for side in ("source", "target"):
@@ -146,7 +146,7 @@ def test_fairseq_reads_wordpieces_and_gives_back_the_text_in_small_letters(in_wo
 
 
 def test_a_vocabulary_of_the_users(source, in_wordpieces, tmp_path, monkeypatch):
-    """As BERT's; nothing is learned then, and another vocabulary makes other data."""
+    """Check that a given vocabulary is used, and that another one makes other data."""
     interrupt(monkeypatch, pairs, "binarise_pairs", 0)
     given, dest = tmp_path / "vocab.txt", tmp_path / "dest"
     shutil.copy(in_wordpieces / "text/vocab.txt", given)

@@ -26,7 +26,7 @@ SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "prepare_translation.
 
 @pytest.fixture(scope="module")
 def start():
-    """Starts the command for IWSLT14."""
+    """Return a function that starts the command for IWSLT14."""
     environment = {
         **os.environ,
         "OMP_NUM_THREADS": "1",
@@ -57,7 +57,7 @@ def source(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def prepared(start, source, tmp_path_factory):
-    """What a run that nobody stopped made, and what it printed."""
+    """Return the folder of an uninterrupted run, and its output."""
     dest = tmp_path_factory.mktemp("prepared")
     process = start("--source", source, "--dest", dest, "--jobs", "2")
     printed, said = process.communicate(timeout=300)
@@ -153,7 +153,7 @@ def test_failure_is_one_line(start, tmp_path):
     [("v9", [], 298), ("v12", ["--max-words", "80"], 299), ("v13", [], 300)],
 )
 def test_wmt14_counts_after_each_step(tmp_path, fairseq_here, capsys, version, words, kept):
-    """A pair of ratio 12 and one of ratio 3, beside those that every rule keeps."""
+    """Add a pair of ratio 12 and one of ratio 3 to those that every rule keeps."""
     archives = corpora.wmt14(version)
     files = archives["training-parallel-europarl-v7.tgz"]
     for side, uneven in (("de", ["w " * 12, "w w w"]), ("en", ["w", "w"])):
@@ -177,7 +177,7 @@ def test_wmt14_counts_after_each_step(tmp_path, fairseq_here, capsys, version, w
 
 
 def test_training_pairs_may_be_cleaned_in_words(tmp_path):
-    """Before merges are learned and words are split: a short pair may have many subwords."""
+    """Check that cleaning comes before merges: a short pair may have many subwords."""
     lines = {
         "train": ["a b c", *["xy xy xy xy"] * 9, "abcdefgh", "abcdefgh"],
         "valid": ["a b c d e"],

@@ -49,7 +49,7 @@ ROLES = "propbank-release/data/google/ewt/answers/00/{}.xml.gold_skel"
 
 
 def ewt_files(skeleton=SKELETON):
-    """The documents one, two and three, for train, dev and test, all alike."""
+    """Return three equal documents, for train, dev and test."""
     files = {}
     for split, document in (("train", "one"), ("dev", "two"), ("test", "three")):
         files[WORDS.format(document)] = CONLLU.replace("one", document)
@@ -60,7 +60,7 @@ def ewt_files(skeleton=SKELETON):
 
 @pytest.fixture
 def release(tmp_path):
-    """EWT's two publications, unpacked side by side."""
+    """Write EWT's two publications to one folder."""
     return write_folder(tmp_path / "published", ewt_files())
 
 

@@ -118,7 +118,7 @@ def unpacked(tmp_path):
 
 @pytest.fixture
 def packed(tmp_path):
-    """A folder with the two archives of stories and the lists."""
+    """Write the two archives of stories and the lists to a folder."""
     folder = write_folder(tmp_path / "packed", summaries.url_lists())
     files = summaries.stories()
     for publisher in ("cnn", "dailymail"):
@@ -242,7 +242,7 @@ def test_split_by_name_takes_each_story_once_and_always_alike(write, tmp_path):
 
 @pytest.fixture
 def server(monkeypatch):
-    """A server instead of the mirrors, without files."""
+    """Run a server instead of the mirrors, without files."""
     with Server() as server:
 
         def here(source):

@@ -109,7 +109,7 @@ def test_iwslt14_is_read_from_all_archives(text_of, talks, tmp_path):
     expected = text_of(iwslt14, talks)
     files = corpora.iwslt14()
     packed = tarred(files, "gz")
-    later = {name.replace("IWSLT14", "IWSLT16"): content for name, content in files.items()}
+    renamed = {name.replace("IWSLT14", "IWSLT16"): content for name, content in files.items()}
     for number, (name, content) in enumerate(
         {
             "tgz": packed,
@@ -120,7 +120,7 @@ def test_iwslt14_is_read_from_all_archives(text_of, talks, tmp_path):
         source = write_folder(tmp_path / str(number), {name: content}) / name
         assert text_of(iwslt14, source) == expected
     assert text_of(iwslt14, write_folder(tmp_path / "tgz", {"de-en.tgz": packed})) == expected
-    assert text_of(iwslt14, write_folder(tmp_path / "later", later)) == expected
+    assert text_of(iwslt14, write_folder(tmp_path / "renamed", renamed)) == expected
     other = corpora.segments(["something else"])
     sets = {f"IWSLT16.TED.dev2010.de-en.{side}.xml": other for side in ("de", "en")}
     assert text_of(iwslt14, write_folder(talks, sets)) == expected  # that of 2014
@@ -152,7 +152,7 @@ def test_wmt14_concatenates_the_corpora(text_of, tmp_path):
 
 
 def test_wmt14_newstests_as_sgml_of_either_direction(text_of, tmp_path):
-    """Mirrors pack the sets of the other direction, which are the same sentences."""
+    """Read the sets of the other direction, which mirrors pack: the same sentences."""
     expected = text_of(wmt14, unpacked_wmt14(tmp_path / "source"))
     archives = corpora.wmt14()
     german, english = corpora.sentences(7, 3)
