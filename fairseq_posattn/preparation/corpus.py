@@ -133,7 +133,7 @@ class PairCorpus(Corpus):
     find_files: Callable  # options -> published files, downloaded if necessary
     fingerprint: Callable  # these files -> a value that changes when they do
     write_text: Callable  # writes {split}.{side} of these files to a folder, given the options
-    subwords: str | None  # a key of subwords.KINDS
+    subwords: str | None  # a key of segmentation.KINDS
     lower: bool = False  # the text is lowercased
     splits: Callable = lambda options: SPLITS  # available splits
     longest: int | None = None  # maximum subwords of a side of a training pair; None: any

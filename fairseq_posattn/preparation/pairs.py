@@ -22,7 +22,7 @@ def prepare(corpus, options, kind, joined=True, all_subwords=False, **described)
     Args:
         corpus: a :class:`.corpus.PairCorpus`.
         options: the parsed command line.
-        kind: an instance of a class in :data:`.subwords.KINDS`, or None.
+        kind: an instance of a class in :data:`.segmentation.KINDS`, or None.
         joined: both sides share one dictionary.
         all_subwords: the dictionary holds all subwords, not only those of the training text.
         described: fields of the manifest.

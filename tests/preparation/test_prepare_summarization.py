@@ -9,7 +9,7 @@ import summaries
 from archive_files import tree, write_archive, write_folder
 from fairseq.data import Dictionary, data_utils
 
-from fairseq_posattn.preparation import pairs, subwords
+from fairseq_posattn.preparation import pairs, segmentation
 from fairseq_posattn.preparation.corpora import cnn_dailymail
 from fairseq_posattn.preparation.kinds import prepare as prepare_of_kind
 from fairseq_posattn.text import manifest
@@ -101,7 +101,7 @@ def test_interrupted_anywhere_and_run_again_is_the_same(
     for module, name, after in (
         (cnn_dailymail, "read_story", 10),
         (cnn_dailymail, "report_incomplete", 1),
-        (subwords, "train_sentencepiece", 0),
+        (segmentation, "train_sentencepiece", 0),
         (pairs, "map_pairs", 1),
         (pairs, "binarise_pairs", 0),
     ):

@@ -16,8 +16,8 @@ from packing import tarred
 from fairseq_posattn.preparation.commands.prepare import prepare
 from fairseq_posattn.preparation.corpus import SPLITS
 from fairseq_posattn.preparation.pairs import clean_in_words, run_subwords
+from fairseq_posattn.preparation.segmentation import BytePairs
 from fairseq_posattn.preparation.stages import Stages
-from fairseq_posattn.preparation.subwords import BytePairs
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,7 @@ from fairseq_posattn.preparation import pairs
 from fairseq_posattn.preparation.command import add_count, next_training
 from fairseq_posattn.preparation.corpus import SIDES
 from fairseq_posattn.preparation.counts import report_pairs
-from fairseq_posattn.preparation.subwords import KINDS
+from fairseq_posattn.preparation.segmentation import KINDS
 
 
 def prepare(corpus, options):

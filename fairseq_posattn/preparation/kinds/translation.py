@@ -9,7 +9,7 @@ are cleaned in words; ``bpe.codes``, merges learned on both languages; and
 from fairseq_posattn.preparation import pairs
 from fairseq_posattn.preparation.command import add_count, next_training
 from fairseq_posattn.preparation.counts import report_pairs
-from fairseq_posattn.preparation.subwords import KINDS
+from fairseq_posattn.preparation.segmentation import KINDS
 
 
 def prepare(corpus, options):
