@@ -55,6 +55,7 @@ IMPORTS = "tests/test_imports.py"
 MANS_LOOPS = "tests/training/models/test_mans_by_loops.py"
 STARTS = "tests/model/test_starts.py"
 OLDER = "tests/compat/test_older_options.py"
+DMAN = "tests/attention/test_dman.py"
 BY_HEADS = "tests/attention/test_by_heads.py"
 CUT = "tests/inference/test_translation.py::test_a_line_is_cut_only_if_its_end_does_not_fit"
 
@@ -324,6 +325,12 @@ FAULTS = [
     Fault("attention/by_heads.py", "closed[head]", "closed[0, 0]", BY_HEADS),
     Fault("attention/by_heads.py", "g, ctx.of_kept, out=of_value", "g, 1, out=of_value", BY_HEADS),
     Fault("attention/by_heads.py", "if keep else None", "", BY_HEADS),
+    Fault(
+        "attention/dman.py",
+        "F.threshold(logits, math.log(MASK_FLOOR)",
+        "F.threshold(logits, 2 * math.log(MASK_FLOOR)",
+        DMAN,
+    ),
     Fault(
         "model/encoders/__init__.py", "0.0 if by_itself else float(cfg.dropout)", "0.0", DROPOUTS
     ),
