@@ -62,11 +62,46 @@ def test_trainings_of_a_sweep_into_one_folder(file, text, given, save_dir):
         ("{}", ["checkpoint.save_dir=a,b"]),
         ("- a", []),  # Hydra says what is wrong with it
         ("a: [", []),
+        ("checkpoint: 3", []),
     ],
 )
 def test_trainings_of_a_sweep_into_folders_of_their_own(file, text, given):
     file.write_text(text)
     assert hydra_words(file, ["-m", *given])[4] == "-m"
+
+
+LOGGING = "{handlers: {f: {(): subprocess.Popen, args: [touch, x]}}}"
+
+
+@pytest.mark.parametrize(
+    "text, setting",
+    [
+        (f"hydra: {{job_logging: {LOGGING}}}", "hydra.job_logging.handlers"),
+        (f"when: 2020-99-99\nhydra: {{job_logging: {LOGGING}}}", "hydra.job_logging.handlers"),
+        (f"a: &a {{hydra: {{job_logging: {LOGGING}}}}}\n<<: *a", "hydra.job_logging.handlers"),
+        ("hydra: {job: {env_set: {LD_PRELOAD: x.so}}}", "hydra.job.env_set"),
+        ("hydra: {job: {chdir: {_target_: os.getcwd}}}", "hydra.job.chdir"),
+        ("hydra: {launcher: {_target_: os.getcwd}}", "hydra.launcher._target_"),
+        ("hydra: {searchpath: [pkg://this]}", "hydra.searchpath: "),
+        ("hydra: {job: '${common.x}'}", "hydra.job: "),
+        ("hydra: '${common.x}'", "hydra.${common.x}: "),
+        (f"# @package hydra.job_logging\n{LOGGING[1:-1]}", "@package"),
+        ("defaults: [other@hydra.job_logging]", "defaults"),
+    ],
+)
+def test_a_file_that_could_run_code_is_refused(file, text, setting):
+    file.write_text(text)
+    with pytest.raises(UsageError) as refused:
+        hydra_words(file, [])
+    assert str(refused.value).startswith(f"{file}: {setting}")
+
+
+def test_a_file_may_choose_the_folders_of_hydra(file):
+    file.write_text(
+        "# @package _group_\n"
+        "hydra: {job: {chdir: false}, run: {dir: a}, sweep: {dir: a, subdir: '${hydra:job.num}'}}"
+    )
+    assert hydra_words(file, ["hydra.job_logging.root.level=INFO"])[-1].startswith("hydra.job_log")
 
 
 def test_files_that_hydra_would_not_find(file, capsys):

@@ -29,6 +29,7 @@ class LookServer(ThreadingHTTPServer):
     """
 
     daemon_threads = True
+    request_queue_size = 128  # connections that wait to be accepted
 
     def __init__(self, view: View, sentences: list[dict], port: int):
         self.view = view

@@ -61,7 +61,7 @@ class View:
         Returns:
             ``text``; ``outcome``, what the model says of it; ``rows`` of words, by name;
             ``attention``, of each place ``weights`` in thousandths and what :func:`.own.of_call`
-            returned; and ``size``, how many weights that are.
+            returned; ``size``, how many weights that are; and ``notice`` if the text was cut.
 
         Raises:
             UsageError: the text cannot be taken; :class:`TooMuchError`: it needs more room.
@@ -135,7 +135,9 @@ class TranslationView(View):
         self.languages = {row: name for row, name in sides.items() if len(name) in (2, 3)}
 
     def __call__(self, text, target=None, room=None):
-        line = self.translator.lines.encode(text)
+        lines = self.translator.lines
+        cut = lines.cut
+        line = lines.encode(text)
         source = line.tokens
         if not len(source):
             raise UsageError("there are no words in it")
@@ -171,6 +173,8 @@ class TranslationView(View):
             places.TARGET: target_words,
             places.WRITTEN: [START, *target_words[:-1]],
         }
+        if lines.cut > cut:
+            watched["notice"] = f"cut to the {lines.longest:,} subwords that the model reads"
         return {"text": text, "outcome": outcome, "rows": rows, **watched}
 
 

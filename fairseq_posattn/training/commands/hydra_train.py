@@ -16,6 +16,7 @@ With -m values with commas between are trained one after the other, each into a 
 """
 
 import argparse
+import re
 import sys
 from functools import partial
 from pathlib import Path
@@ -27,6 +28,10 @@ PLUGIN = Path(__file__).resolve().parent
 USER_DIR = "common.user_dir"
 SAVE_DIR = "checkpoint.save_dir"
 MULTIRUN = ("-m", "--multirun")
+# What a file may set of Hydra's own settings. Others name functions to call, such as a log's
+# handlers, or other files.
+HYDRA = {"job": ("chdir",), "run": ("dir",), "sweep": ("dir", "subdir")}
+PACKAGE = re.compile(rb"^\s*#\s*@package\s+(?!(_global_|_group_)\s*$)", re.MULTILINE)
 
 
 def make_parser(prog=None):
@@ -63,16 +68,18 @@ def hydra_words(file, settings):
     """The arguments of fairseq-hydra-train.
 
     Raises:
-        UsageError: there is no such file, or Hydra would not find it; or several trainings would
-            go into one folder, where the second goes on from what the first has left.
+        UsageError: there is no such file, or Hydra would not find it; the file could make Hydra
+            run code; or several trainings would go into one folder, where the second goes on from
+            what the first has left.
     """
     if not file.is_file():
         raise UsageError(f"{file}: no such file")
     if file.suffix != ".yaml":
         raise UsageError(f"{file}: Hydra reads files whose names end in .yaml: rename it")
+    from_file = _settings(file)
     several = [word for word in settings if word in MULTIRUN]
     settings = [word for word in settings if word not in MULTIRUN]
-    save_dir = _save_dir(file, settings) if several else ""
+    save_dir = _save_dir(from_file, settings) if several and from_file is not None else ""
     if save_dir and "${" not in save_dir and "," not in save_dir:
         raise UsageError(
             f"-m: all would be trained into {save_dir}, each from where the one before ended; "
@@ -90,15 +97,39 @@ def _name(setting):
     return setting.lstrip("+").partition("=")[0]
 
 
-def _save_dir(file, settings):
-    """Where is trained; "" of a file of which Hydra says what is wrong with it."""
+def _settings(file):
+    """Return the settings in a file; None if Hydra cannot use it.
+
+    Raises:
+        UsageError: it has settings with which Hydra would run code or read other files.
+    """
+    from omegaconf import OmegaConf  # only here: --help does without
+
+    try:
+        settings = OmegaConf.to_container(OmegaConf.load(file))
+    except Exception:  # Hydra reads it in the same way, and reports the error
+        return None
+    if not isinstance(settings, dict):
+        return None
+    if PACKAGE.search(file.read_bytes()):
+        raise UsageError(f"{file}: @package: settings files have none; remove the line")
+    if "defaults" in settings:
+        raise UsageError(f"{file}: defaults: write the settings of other files into this one")
+    hydra = settings.get("hydra") or {}
+    for group, values in hydra.items() if isinstance(hydra, dict) else [(hydra, None)]:
+        for name in values if isinstance(values, dict) else [""]:
+            if name not in HYDRA.get(group, ()) or isinstance(values[name], (dict, list)):
+                raise UsageError(
+                    f"{file}: hydra.{group}{name and '.'}{name}: a file must not set it, since "
+                    "Hydra's settings can run code; remove it, or give it on the command line"
+                )
+    return settings
+
+
+def _save_dir(from_file, settings):
+    """Return the folder of the training; "" if the file's ``checkpoint`` is malformed."""
     given = [word.partition("=")[2] for word in settings if _name(word) == SAVE_DIR]
     if given:
         return given[-1]
-    from yaml import YAMLError, safe_load  # only here: --help does without
-
-    try:
-        found = safe_load(file.read_bytes())
-        return str((found or {}).get("checkpoint", {}).get("save_dir", "checkpoints"))
-    except (YAMLError, AttributeError):
-        return ""
+    checkpoint = from_file.get("checkpoint", {})
+    return str(checkpoint.get("save_dir", "checkpoints")) if isinstance(checkpoint, dict) else ""
