@@ -282,6 +282,7 @@ def _note(result: TableRow) -> str:
         f"seed{plural} {seeds}" if seeds else "",
         f"{len(result['folds'])} folds" if "folds" in result else "",
         result["hardware"],
+        result.get("precision", ""),
         ", ".join(versions),
         result.get("date", ""),
         f"`{result['command']}`" if result.get("command") else "",

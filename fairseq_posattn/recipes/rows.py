@@ -18,7 +18,7 @@ from fairseq_posattn.recipes.runs import value_of
 from fairseq_posattn.scoring.ranking import METRICS as RANKING
 
 KEPT = ["metric", "signature", "parameters", "parameters without word vectors", "updates"]
-MADE_WITH = ["hardware", "versions", "date"]
+MADE_WITH = ["hardware", "precision", "versions", "date"]
 KEPT += MADE_WITH
 
 

@@ -99,6 +99,20 @@ def test_a_translation(translated):
     assert result["versions"]["torch"] == version("torch")
 
 
+@pytest.mark.parametrize(
+    ("flags", "precision"), [("", "fp32"), (" --bf16", "bf16"), ("\nprecision --fp16", "fp16")]
+)
+def test_a_result_and_its_table_have_the_precision(translated, tmp_path, capsys, flags, precision):
+    settings = f"seed 1\ntrain --lr 1{flags}".split("\n")
+    kept(replace(translated, settings=tuple(settings)))
+    recipe = RECIPES["dman/gigaword"]
+    entry = Entry(recipe.title, "ours", ("rouge1",), ("-",), translated.folder.parent)
+    rows = make_rows(recipe, [entry], "", recipe.title)
+    print_tables(recipe, rows)
+    assert rows[0]["precision"] == precision
+    assert capsys.readouterr().out.endswith(f"\nprecision of training: {precision}\n")
+
+
 def test_first_sentences_have_scores_and_no_parameters(translated):
     (translated.folder / "train.log").unlink()
     result = kept(translated)
