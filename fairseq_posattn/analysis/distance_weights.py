@@ -28,8 +28,8 @@ def weight_numbers(*runs: Sequence[AttentionSublayer]) -> dict:
 
     Returns:
         ``sublayers``, of each ``layer``, ``sublayer``, and ``parameters``: by the name, a list of
-        ``head`` and ``value``, by ascending value. Heads of several runs have no common order: there it
-        is ``rank`` and ``value``, the mean of the values of this rank.
+        ``head`` and ``value``, by ascending value. Heads of several runs have no common order:
+        there it is ``rank`` and ``value``, the mean of the values of this rank.
     """
     return {
         "sublayers": [

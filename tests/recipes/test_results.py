@@ -217,6 +217,39 @@ def test_a_result_that_is_none_is_one_line_with_its_folder(result, tmp_path):
         make_rows(recipe, [entry], "", recipe.title)
 
 
+@pytest.mark.parametrize(
+    "key, value",
+    [
+        ("metric", "\x1b[31m"),
+        ("signature", "`<b>"),
+        ("parameters", "many"),
+        ("updates", 1e400),
+        ("precision", None),
+        ("versions", {"torch": "<b>"}),
+        ("hardware", [1]),
+    ],
+)
+def test_what_a_result_says_of_its_making_has_its_form(translated, key, value):
+    result = kept(translated)
+    translated.result.write_text(json.dumps({**result, key: value}))
+    recipe = RECIPES["dman/gigaword"]
+    folder = translated.folder.parent
+    entry = Entry(recipe.title, "ours", ("rouge1",), ("-",), folder)
+    with pytest.raises(UsageError, match=f"^{folder}: {key} is .*; remove the file or") as refused:
+        make_rows(recipe, [entry], "", recipe.title)
+    assert str(refused.value).isprintable()
+
+
+def test_a_seed_without_end_is_none(translated):
+    result = kept(translated)
+    settings = {**result["settings"], "seed": 1e400}
+    translated.result.write_text(json.dumps({**result, "settings": settings}))
+    recipe = RECIPES["dman/gigaword"]
+    entry = Entry(recipe.title, "ours", ("rouge1",), ("-",), translated.folder.parent)
+    with pytest.raises(UsageError, match="a result in it is none of a recipe"):
+        make_rows(recipe, [entry], "", recipe.title)
+
+
 # --- Tables ------------------------------------------------------------------------------------
 
 
