@@ -4,9 +4,12 @@
         --output checkpoints/iwslt/average.pt
 
 The result takes its settings from the newest checkpoint and leaves out the optimizer's state: it is
-for translating, for validation and for --finetune-from-model, not for resuming.
+for translating, for validation and for --finetune-from-model, not for resuming. Checkpoints whose
+model, languages or dictionaries differ are refused.
 """
 
+from argparse import Namespace
+from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 
@@ -103,18 +106,21 @@ def average_checkpoints(paths):
     float32. Buffers of whole numbers are the newest checkpoint's.
 
     Raises:
-        UsageError: a file cannot be read, or the files are not checkpoints of one model.
+        UsageError: a file cannot be read, or the files' models, languages or dictionaries differ.
     """
     import torch
 
     from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
 
-    sums = {}
+    sums, first = {}, {}
     for path in paths:
         print(f"reading {path}", flush=True)
         state = read_checkpoint(path)
         weights = state["model"]
-        if path != paths[0]:
+        if path == paths[0]:
+            first = essentials(state)
+        else:
+            require_same(path, essentials(state), paths[0], first)
             require_same_shapes(path, weights, paths[0], sums)
         for name, weight in weights.items():
             if weight.is_floating_point():
@@ -127,6 +133,52 @@ def average_checkpoints(paths):
             weights[name] = (sums[name] / len(paths)).to(dtype)
     state.pop("last_optimizer_state", None)
     return state
+
+
+def essentials(state):
+    """Return what a checkpoint must share with those it is averaged with, by the name to show.
+
+    Dropout and what else acts in training alone is not among it. Settings of fairseq's older models
+    are a Namespace of all options, of which those count that decide which weights there are.
+    """
+    from fairseq_posattn.compat.checkpoints.options import model_options
+    from fairseq_posattn.compat.dictionary_fingerprints import KEY, NAMES
+    from fairseq_posattn.compat.flags.ranges import flag
+    from fairseq_posattn.compat.older_options import FREE
+    from fairseq_posattn.compat.unlike_checkpoints import STRUCTURE
+
+    saved, model = _settings(state.get("cfg")), model_options(state)
+    counts = ("*",) if isinstance(model, dict) else STRUCTURE
+    shared = {
+        flag(name): value
+        for name, value in _settings(model).items()
+        if name not in FREE | {"arch"}
+        and "drop" not in name
+        and any(fnmatchcase(name, pattern) for pattern in counts)
+    }
+    task = _settings(saved.get("task") or state.get("args"))
+    languages = {flag(name): task.get(name) for name in ("source_lang", "target_lang")}
+    known = _settings(_settings(state.get("extra_state")).get(KEY))
+    dictionaries = {
+        f"the dictionary of {what}": known[name] for name, what in NAMES.items() if name in known
+    }
+    named = shared | languages | dictionaries
+    return {name: value for name, value in named.items() if value is not None}
+
+
+def _settings(group):
+    group = vars(group) if isinstance(group, Namespace) else group
+    return {str(name): group[name] for name in group} if isinstance(group, dict) else {}
+
+
+def require_same(path, shared, first_path, first_shared):
+    for name, value in shared.items():
+        other = first_shared.get(name, value)
+        if str(value) != str(other):
+            raise UsageError(
+                f"{path}: {name} is {str(value)[:40]}, but {str(other)[:40]} in {first_path}; "
+                "average checkpoints of one training run"
+            )
 
 
 def require_same_shapes(path, weights, first_path, first_weights):

@@ -65,11 +65,15 @@ def run_parameters(args):
     has_sentences = args.sentences or args.split
     if has_sentences and (args.plot != "mask" or args.side != "encoder"):
         raise UsageError("sentences are only for --plot mask of the encoder: leave them out")
-    trained = load(args.checkpoint, args.data, reads_data=args.split is not None)
-    sublayers = sublayers_with_plot(chosen_sublayers(trained, args), args)
     if args.plot == "weights":
-        write(distance_weights.weight_numbers(sublayers), distance_weights.draw_weights, args)
-    elif args.plot == "curves":
+        show_weights(args)
+        return
+    if len(args.checkpoint) > 1:
+        raise UsageError(f"--plot {args.plot} shows one checkpoint, --plot weights several")
+    [args.checkpoint] = args.checkpoint
+    trained = load(args.checkpoint, args.data, reads_data=args.split is not None)
+    sublayers = sublayers_with_plot(chosen_sublayers(trained, args), args, trained.path)
+    if args.plot == "curves":
         numbers = rescaling_curves.curve_numbers(sublayers, args.distance)
         write(numbers, rescaling_curves.draw_curves, args)
     elif args.plot == "matrices":
@@ -82,6 +86,22 @@ def run_parameters(args):
             terms = dynamic_mask.median_query_terms(encoder_of(trained), sublayers, texts)
         numbers = dynamic_mask.mask_numbers(sublayers, args.distance, terms)
         write(numbers, dynamic_mask.draw_masks, args)
+
+
+def show_weights(args):
+    """Write w and v of a checkpoint, or the means of those of several, sorted in each."""
+    runs = []
+    for path in args.checkpoint:
+        sublayers = chosen_sublayers(load(path, args.data), args)
+        runs.append(sublayers_with_plot(sublayers, args, path))
+        if distance_weights.layout(runs[-1]) != distance_weights.layout(runs[0]):
+            raise UsageError(
+                f"{path}: layers, heads or mapping of DA are not those of {args.checkpoint[0]}; "
+                "name checkpoints of one model trained with several seeds"
+            )
+    if len(runs) == 1:
+        [args.checkpoint] = args.checkpoint
+    write(distance_weights.weight_numbers(*runs), distance_weights.draw_weights, args)
 
 
 def run_cost(args):
@@ -122,14 +142,16 @@ def encoder_of(trained: TrainedModel) -> FairseqEncoder | SentenceEncoder:
     return encoder
 
 
-def sublayers_with_plot(sublayers: list[AttentionSublayer], args) -> list[AttentionSublayer]:
+def sublayers_with_plot(
+    sublayers: list[AttentionSublayer], args, path: str
+) -> list[AttentionSublayer]:
     mechanism = MECHANISMS[args.plot]
     having = [sublayer for sublayer in sublayers if isinstance(sublayer.mechanism, mechanism)]
     if not having:
         names = ", ".join(dict.fromkeys(sublayer.name for sublayer in sublayers))
         raise UsageError(
             f"--plot {args.plot} shows {args.plots[args.plot]}, which those chosen of the "
-            f"{args.side} of {args.checkpoint} lack: {names}"
+            f"{args.side} of {path} lack: {names}"
         )
     return having
 

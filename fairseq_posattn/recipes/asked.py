@@ -51,7 +51,7 @@ class Asked(ABC):
         checkpoints: has the default of ``--out``.
 
     Raises:
-        UsageError: ``--rows`` names one that there is not.
+        UsageError: ``--rows`` names one that there is not, or float16 is to be trained on a CPU.
     """
 
     recipe: Recipe
@@ -76,6 +76,8 @@ class Asked(ABC):
         self.data = options.data or (self.out / tiny_data if options.tiny else data)
         if not self.looks:
             self.data, self.out = self.data.resolve(), self.out.resolve()
+        if options.precision == "fp16" and not self.gpus:
+            raise UsageError("--precision fp16 needs a GPU; a CPU trains in fp32 or bf16")
 
     @cached_property
     def gpus(self) -> int:
@@ -84,6 +86,16 @@ class Asked(ABC):
 
     @abstractmethod
     def _gpus(self) -> int: ...
+
+    @property
+    def half(self) -> list[str]:
+        """Return the flag of fairseq-train for half precision; none for float32."""
+        return [] if self.options.precision == "fp32" else [f"--{self.options.precision}"]
+
+    @property
+    def half_tested(self) -> list[str]:
+        """Return that flag for fairseq-generate and -validate, which have no bfloat16."""
+        return self.half if self.half == ["--fp16"] else []
 
     @abstractmethod
     def runs(self) -> list[Run]:

@@ -183,6 +183,7 @@ class AskedClassification(Asked):
             *best,
             *shlex.split(row.flags),
             *(f"{TINY_MODEL} {dataset.tiny}".split() if options.tiny else []),
+            *self.half,
         ]
         trained = [*preset_of(model), f"train {' '.join([*model, *options.flags])}"]
         folder = self.out / dataset.name
@@ -197,7 +198,7 @@ class AskedClassification(Asked):
         test = ["fairseq-validate", data, "--user-dir", PLUGIN, *task]
         test += ["--path", str(checkpoint), "--valid-subset"]
         test += [",".join(dataset.tests), *training.batches, *device, "--num-workers", "0"]
-        test += ["--log-format", "json"]
+        test += ["--log-format", "json", *self.half_tested]
         if dataset.kind == "classification":  # whose criterions say what was predicted
             test += ["--results-path", str(folder)]
         steps = [

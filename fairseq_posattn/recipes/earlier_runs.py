@@ -11,7 +11,8 @@ from fairseq_posattn.recipes.results import read
 from fairseq_posattn.recipes.runs import Run, Say, schedule_to_the_end
 
 LAST = "checkpoint_last.pt"
-UNWRITTEN = ("score ", "precision ")  # settings at the end, which older folders do not tell
+# Settings at the end that older folders lack: they trained in float16 on a GPU, else in float32.
+UNWRITTEN = ("score ", "precision --fp16", "precision --cpu")
 
 Locked = Callable[[Path], AbstractContextManager[None]]
 

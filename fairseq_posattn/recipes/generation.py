@@ -195,7 +195,7 @@ class AskedGeneration(Asked):
             model += ["--max-epoch", str(settings.max_epoch)]
         else:
             model += ["--max-update", str(settings.max_update)]
-        precision = "--fp16" if self.gpus else "--cpu"
+        cpu = [] if self.gpus else ["--cpu"]
         workers, wanted = self._workers(), settings.max_tokens * settings.batches
         share = update.share(settings.max_tokens, settings.batches, workers)
         size = share.size * share.frequency * workers
@@ -206,7 +206,7 @@ class AskedGeneration(Asked):
             _CHOICE[settings.checkpoint].format(settings.averaged),
             f"generate {' '.join(decoding)}",
             f"score {settings.scoring}",
-            f"precision {precision}",
+            f"precision {' '.join([*self.half, *cpu]) or 'fp32'}",
             *([] if size == wanted else [f"shared {size}"]),
         ]
         folder = self._folder(row.flags, lines)
@@ -217,7 +217,7 @@ class AskedGeneration(Asked):
         train += [*data, "--seed", str(options.seed), *model]
         train += [] if options.launcher else ["--distributed-world-size", str(workers)]
         train += ["--max-tokens", str(share.size), "--update-freq", str(share.frequency)]
-        train += [precision, "--save-dir", str(folder)]
+        train += [*self.half, *cpu, "--save-dir", str(folder)]
         train += [*_intervals(settings), *KEPT, *LOGGED, *options.flags]
         steps = [Step("train", tuple(train), log=folder / "train.log", done=folder / "trained")]
         if settings.checkpoint == "average":
@@ -225,8 +225,8 @@ class AskedGeneration(Asked):
             average += [str(settings.averaged), "--output", str(checkpoint)]
             steps.append(Step("average", tuple(average)))
         generate = ["fairseq-generate", *data, "--gen-subset", "test", "--path", str(checkpoint)]
-        generate += [*decoding, "--max-tokens", "8192", precision, "--results-path", str(folder)]
-        generate += ["--log-format", "simple", "--log-interval", "1"]
+        generate += [*decoding, "--max-tokens", "8192", *self.half_tested, *cpu]
+        generate += ["--results-path", str(folder), "--log-format", "simple", "--log-interval", "1"]
         steps += [
             Step("generate", tuple(generate), log=folder / "generate.log", needs=checkpoint),
             Step("score", tuple(self._score(folder)), output=folder / "score.json"),
@@ -255,6 +255,8 @@ class AskedGeneration(Asked):
         # Summaries are scored against the whole references, which the binarised ones may not be.
         if settings.subwords != "subword_nmt" and self._has_references():
             command += ["--references", str(self._text(settings.target))]
+        if settings.subwords == "wordpiece":  # as the hypotheses are split at punctuation
+            command += ["--remove-bpe", settings.subwords]
         return command
 
     def _layers(self) -> tuple[int, ...]:

@@ -13,6 +13,7 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.recipes.recipe import ClassificationRecipe, GenerationRecipe, Recipe
 
 STEPS = ("train", "average", "generate", "score")
+PRECISIONS = ("fp32", "fp16", "bf16")
 CHECKPOINTS = ("best", "average", "last")
 
 
@@ -33,6 +34,7 @@ class Options:
     tune_updates: int | None = None
     tune_seeds: int = 1
     max_update: int | None = None
+    precision: str = "fp32"
     flags: tuple[str, ...] = ()
     # of a table of translations or summaries
     source: Path | None = None
@@ -60,6 +62,7 @@ def what_counts(options: Options) -> list[str]:
         ("--checkpoint", options.checkpoint),
         ("--max-update", options.max_update),
         ("--epochs", options.epochs),
+        ("--precision", options.precision if options.precision != "fp32" else None),
         ("--tune", ",".join(map(str, options.tune))),
         ("--tune-updates", options.tune_updates),
         ("--tune-seeds", options.tune_seeds if options.tune_seeds > 1 else None),
@@ -142,6 +145,12 @@ def make_parser(
         type=positive,
         metavar="N",
         help="train so many models at a time; they share the GPUs (default: 1)",
+    )
+    parser.add_argument(
+        "--precision",
+        choices=PRECISIONS,
+        help="number format of training: fp32 as published (default), fp16 on a GPU, which also "
+        "tests in it, or bf16; each is another result",
     )
     parser.add_argument(
         "--tune",
@@ -232,7 +241,7 @@ def _add_generation(parser: argparse.ArgumentParser, recipe: GenerationRecipe) -
         type=natural,
         metavar="N",
         help="GPUs to train on, 0 for the CPU (default: all that are here; 1 with --dry-run). What "
-        "is trained on the CPU is another result, in float32",
+        "is trained on the CPU is another result",
     )
     parser.add_argument(
         "--launcher",

@@ -1,7 +1,7 @@
 """What a run measured, and how: read from its logs and kept in its ``result.json``."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from statistics import fmean
@@ -11,6 +11,7 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import write_json
 from fairseq_posattn.recipes.classification import LOWER_IS_BETTER
 from fairseq_posattn.recipes.log import Log
+from fairseq_posattn.recipes.options import PRECISIONS
 from fairseq_posattn.recipes.provenance import processor, versions
 from fairseq_posattn.recipes.recipe import SUMMARY_SCORES
 from fairseq_posattn.recipes.runs import Run, value_of
@@ -36,6 +37,8 @@ def record(run: Run) -> str:
             result |= {"parameters": log.parameters(), "updates": log.updates()}
     else:
         result, told = _classified(run, log or Log(run.folder / "train.log"))
+    if "train" in run.values:
+        result["precision"] = _precision(run.values)
     result |= {
         "settings": run.values,
         "versions": versions(),
@@ -44,6 +47,12 @@ def record(run: Run) -> str:
     }
     write_json(run.result, result, indent=2)
     return f"{told}: {run.result}"
+
+
+def _precision(settings: Mapping[str, str]) -> str:
+    """Return the number format of a training, by the flags of fairseq-train."""
+    words = f"{settings['train']} {settings.get('precision', '')}".split()
+    return next((name for name in PRECISIONS if f"--{name}" in words), "fp32")
 
 
 def _generated(run: Run) -> tuple[Result, str]:

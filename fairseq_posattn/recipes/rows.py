@@ -14,12 +14,14 @@ from fairseq_posattn.recipes.asked import Entry
 from fairseq_posattn.recipes.comparisons import add_comparisons, read_kept
 from fairseq_posattn.recipes.recipe import COSTS, MEASURED_COSTS, GenerationRecipe, Recipe, TableRow
 from fairseq_posattn.recipes.results import read_object
+from fairseq_posattn.recipes.row_form import require_form
 from fairseq_posattn.recipes.runs import value_of
 from fairseq_posattn.scoring.ranking import METRICS as RANKING
 
 KEPT = ["metric", "signature", "parameters", "parameters without word vectors", "updates"]
-MADE_WITH = ["hardware", "versions", "date"]
+MADE_WITH = ["hardware", "precision", "versions", "date"]
 KEPT += MADE_WITH
+FROM_RUNS = [*KEPT, "forms of the last seed"]  # what their files alone say
 
 
 def make_rows(recipe: Recipe, entries: Sequence[Entry], command: str, title: str) -> list[TableRow]:
@@ -37,9 +39,10 @@ def make_rows(recipe: Recipe, entries: Sequence[Entry], command: str, title: str
     for entry in entries:
         try:
             row = make(recipe, entry)
+            require_form({key: row[key] for key in FROM_RUNS if key in row}, entry.folder)
         except UsageError:
             raise
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
+        except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise UsageError(
                 f"{entry.folder}: a result in it is none of a recipe ({in_one_line(error)}): "
                 "remove it, and the recipe measures it again"

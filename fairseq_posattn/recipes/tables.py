@@ -29,6 +29,8 @@ def print_tables(recipe: Recipe, rows: Sequence[TableRow]) -> None:
         else:
             measured = {f"{row['metric']}, {row['signature']}" for row in rows if "metric" in row}
             print("ours: " + ("; ".join(sorted(measured)) or "nothing was run yet"))
+    if precisions := {row["precision"] for row in rows if "precision" in row}:
+        print(f"precision of training: {', '.join(sorted(precisions))}")
 
 
 def _print_generation(rows: Sequence[TableRow]) -> None:

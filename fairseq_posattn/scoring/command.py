@@ -41,7 +41,8 @@ def make_parser(description: str | None, prog: str | None = None) -> argparse.Ar
         "--remove-bpe",
         choices=MARKS,
         default="auto",
-        help="which marks of subwords to remove; auto goes by what there is (default: %(default)s)",
+        help="which marks of subwords to remove; auto goes by what there is; wordpiece also splits "
+        "both texts at punctuation, as its subwords are (default: %(default)s)",
     )
     add_files(
         parser,

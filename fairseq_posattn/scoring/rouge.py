@@ -1,10 +1,9 @@
 """ROUGE-1, ROUGE-2 and ROUGE-L, F1, as files2rouge computes them.
 
 https://github.com/pltrdy/files2rouge hands a line per summary to ROUGE-1.5.5.pl (Lin, 2004) with
-``-c 95 -r 1000 -n 2 -a -m``: words are stemmed (since July 2020; before that, and in numbers of
-papers of that time, they were not), and ROUGE-L is on the level of summaries, a union of longest
-common subsequences over sentences, which end at " . ". In rouge-score these are rouge1, rouge2 and
-rougeLsum.
+``-c 95 -r 1000 -n 2 -a -m``: since July 2020 words are stemmed unless ``--no_stemming`` is given.
+ROUGE-L is on the level of summaries, a union of longest common subsequences over sentences, which
+end at " . ". In rouge-score these are rouge1, rouge2 and rougeLsum.
 
 Measured against ROUGE-1.5.5.pl on the same files, with the first three sentences of 250 articles of
 CNN/DailyMail and the first eight words of 1,000 of Gigaword as summaries: every summary's F1 is the
@@ -34,7 +33,7 @@ from fairseq_posattn.text.sentences import split_sentences
 
 METRICS = {"rouge1": "rouge1", "rouge2": "rouge2", "rougeL": "rougeLsum"}  # ours: rouge-score's
 AVERAGE = re.compile(r"ROUGE-([12L]) Average_F: ([\d.]+)")
-ROUGE_155 = "-c 95 -r 1000 -n 2 -a"  # files2rouge's options for it; -m stems
+ROUGE_155 = "-c 95 -r 1000 -n 2 -a"  # files2rouge's default options of ROUGE-1.5.5.pl
 WORD = re.compile(r"[A-Za-z0-9]+")
 # Of two sentences the product of their words, which rouge-score holds a number each for.
 LARGEST_TABLE = 5_000**2
@@ -105,10 +104,11 @@ def _score(
 
 
 def rouge_by_files2rouge(pairs: Pairs, eos: str = ".", stemming: bool = True) -> dict[str, float]:
-    """The means over all summaries by the real files2rouge, which must be installed and set up.
+    """Return the means over all summaries by the real files2rouge.
 
     Raises:
-        UsageError: it is not, or fails.
+        UsageError: files2rouge is not installed, or fails. Versions before July 2020 fail on
+            ``--no_stemming``.
     """
     folders = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     command = shutil.which("files2rouge", path=folders)
@@ -118,13 +118,15 @@ def rouge_by_files2rouge(pairs: Pairs, eos: str = ".", stemming: bool = True) ->
             "install it; --implementation rouge-score needs neither it nor Perl"
         )
     with tempfile.TemporaryDirectory() as folder:
-        paths = [Path(folder) / name for name in ("hypotheses", "references")]
-        for path, lines in zip(paths, (pairs.hypotheses, pairs.references), strict=True):
+        paths = [Path(folder) / name for name in ("references", "summaries")]  # in its order
+        for path, lines in zip(paths, (pairs.references, pairs.hypotheses), strict=True):
             # It wraps sentences in HTML, where ROUGE ends them at a "<"; a space is as good to it.
             text = "".join(line.replace("<", " ") + "\n" for line in lines)
             path.write_text(text, encoding="utf-8")
+        # It stems whatever --args has; --no_stemming alone turns that off.
+        stems = [] if stemming else ["--no_stemming"]
         run = subprocess.run(
-            [command, *map(str, paths), "--eos", eos, f"--args={ROUGE_155}{' -m' * stemming}"],
+            [command, *map(str, paths), f"--eos={eos}", f"--args={ROUGE_155}", *stems],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

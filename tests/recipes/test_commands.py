@@ -223,6 +223,13 @@ def test_first_sentences_are_scored_without_training(runs_of):
     assert "--hypotheses /data/text/test.source --references /data/text/test.target" in words
 
 
+@pytest.mark.parametrize(("name", "marks"), [("gigaword", True), ("iwslt14", False)])
+def test_references_are_split_as_wordpiece_splits_hypotheses(runs_of, name, marks):
+    (run,) = runs_of(f"dman/{name}", "--rows", "DMAN")
+    words = " ".join(step_of(run, "score").command)
+    assert ("--remove-bpe wordpiece" in words) == marks
+
+
 def test_rows_that_need_text_are_left_out_without_it(runs_of, tmp_path):
     def names(*arguments):
         runs = runs_of("dman/cnn_dailymail", "--gpus", 0, *arguments, data=tmp_path, looks=False)
@@ -318,7 +325,22 @@ def test_an_update_has_the_same_size_on_any_machine(runs_of, gpus, update_freq, 
     train = train_of(run)
     assert train.distributed_world_size == max(gpus, 1)
     assert (train.update_freq, train.max_tokens) == ([update_freq], max_tokens)
-    assert (train.cpu, train.fp16) == (gpus == 0, gpus > 0)
+    assert (train.cpu, train.fp16, train.bf16) == (gpus == 0, False, False)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16", "bf16"])
+@pytest.mark.parametrize("recipe", ["dman/iwslt14", "dman/gigaword", "mpsan/table7_sick"])
+def test_the_precision_is_that_which_is_asked_for(runs_of, recipe, precision):
+    run = runs_of(recipe, "--rows", RECIPES[recipe].rows[-1].name, "--precision", precision)[0]
+    train, test = train_of(run), parsed(run.steps[1])
+    assert (train.fp16, train.bf16) == (precision == "fp16", precision == "bf16")
+    assert (test.fp16, test.bf16, test.cpu) == (precision == "fp16", False, False)
+
+
+def test_bfloat16_is_for_a_cpu_too(runs_of):
+    (run,) = runs_of("dman/iwslt14", "--rows", "DMAN", "--gpus", 0, "--precision", "bf16")
+    train = train_of(run)
+    assert train.cpu and train.bf16
 
 
 def test_a_launcher_takes_the_place_of_fairseq_train(runs_of):
@@ -329,7 +351,7 @@ def test_a_launcher_takes_the_place_of_fairseq_train(runs_of):
     words = step_of(run, "train").command
     assert words[:4] == ("bash", "my run.sh", "--nodes", "2")
     settings = options.parse_args_and_arch(options.get_training_parser(), list(words[4:]))
-    assert (settings.update_freq, settings.max_tokens, settings.fp16) == ([24], 12288, True)
+    assert (settings.update_freq, settings.max_tokens) == ([24], 12288)
     assert [step.name for step in run.steps] == ["train", "generate", "score"]
 
 
@@ -435,6 +457,8 @@ def test_different_commands_have_different_folders(runs_of):
         ["--data", "elsewhere"],
         ["--gpus", 0],
         ["--gpus", 3],
+        ["--precision", "fp16"],
+        ["--precision", "bf16"],
         ["--tiny"],
         ["--", "--fp16-no-flatten-grads"],
         ["--", "--dropout", "0"],
@@ -482,7 +506,13 @@ def test_how_the_work_is_shared_evenly_is_no_other_folder(runs_of):
 
 @pytest.mark.parametrize(
     "other",
-    [["--epochs", 7], ["--tiny"], ["--", "--dropout", "0"], ["--", "--no-such-value"]],
+    [
+        ["--epochs", 7],
+        ["--precision", "bf16"],
+        ["--tiny"],
+        ["--", "--dropout", "0"],
+        ["--", "--no-such-value"],
+    ],
 )
 def test_other_settings_of_a_classifier_are_another_folder(runs_of, other):
     arguments = ["cspan/table3_components", "--rows", "+ self-att", "--seeds", 1]
@@ -526,9 +556,20 @@ def test_the_command_of_a_table_has_all_on_which_its_numbers_depend():
     words = ["--small", "--checkpoint", "best", "--max-update", "40", "--", "--dropout", "0.3"]
     where = ["--gpus", "0", "--data", "d", "--out", "o", "--rows", "DMAN", "--seed", "2", "--jobs"]
     assert counts("multi30k/run", *where, "2", *words) == " ".join(words)
-    tuned = ["--epochs", "3", "--tune", "1e-3,3e-3", "--tune-updates", "9", "--tune-seeds", "2"]
+    tuned = [
+        "--epochs",
+        "3",
+        "--precision",
+        "bf16",
+        "--tune",
+        "1e-3,3e-3",
+        "--tune-updates",
+        "9",
+        "--tune-seeds",
+        "2",
+    ]
     found = counts("classifiers/compare_small", "--seeds", "2", "--folds", "3", *tuned)
-    assert found == "--epochs 3 --tune 0.001,0.003 --tune-updates 9 --tune-seeds 2"
+    assert found == "--epochs 3 --precision bf16 --tune 0.001,0.003 --tune-updates 9 --tune-seeds 2"
     assert counts("mpsan/table7_sick") == ""
 
 
@@ -562,6 +603,10 @@ def test_help_is_as_wide_as_the_terminal(name, monkeypatch, capsys):
         ("dman/table3_sublayers", ["--max-update", "0"], ["--max-update '0' is not a positive"]),
         ("dman/table3_sublayers", ["--small"], ["--small"]),
         ("dman/iwslt14", ["--gpus", "20000"], ["20000 workers"]),
+        ("dman/iwslt14", ["--gpus", "0", "--precision", "fp16"], ["fp16 needs a GPU", "bf16"]),
+        ("dman/iwslt14", ["--tiny", "--precision", "fp16"], ["fp16 needs a GPU"]),
+        ("mpsan/table7_sick", ["--cpu", "--precision", "fp16"], ["fp16 needs a GPU"]),
+        ("mpsan/table7_sick", ["--precision", "fp8"], ["--precision", "'fp32', 'fp16', 'bf16'"]),
         ("mpsan/table6_sentences", ["--rows", "SAN"], ["'SAN'", "Bi-LSTM, Multi-head, DiSAN"]),
         ("mpsan/table6_sentences", ["--datasets", "trec,sst"], ["'sst'", "trec, cr, mpqa, subj"]),
         ("mpsan/table6_sentences", ["--seed", "1"], ["--seed", "--help"]),

@@ -121,6 +121,26 @@ def test_a_run_on_other_data_is_none_of_its_business(tmp_path):
     assert newer.folder.exists() and not older.exists()
 
 
+@pytest.mark.parametrize(
+    ("precision", "adopted"),
+    [
+        ("--fp16", True),
+        ("--cpu", True),
+        ("fp32", False),
+        ("--bf16", False),
+        ("--bf16 --cpu", False),
+    ],
+)
+def test_a_run_that_lacks_its_precision_is_of_the_former_one(tmp_path, precision, adopted):
+    older = tmp_path / "older" / "seed1"
+    older.mkdir(parents=True)
+    (older / "settings").write_text("train --lr 1\n")
+    settings = ("train --lr 1", "score bleu", f"precision {precision}")
+    run = Run("model", tmp_path / "model" / "seed1", settings, ())
+    adopt(run, print)
+    assert run.folder.exists() == adopted
+
+
 def test_of_two_recipes_one_takes_a_run_over(tmp_path):
     """Here the other one is first, just when this one tells of it."""
     older = tmp_path / "older" / "seed1"

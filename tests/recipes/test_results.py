@@ -99,6 +99,20 @@ def test_a_translation(translated):
     assert result["versions"]["torch"] == version("torch")
 
 
+@pytest.mark.parametrize(
+    ("flags", "precision"), [("", "fp32"), (" --bf16", "bf16"), ("\nprecision --fp16", "fp16")]
+)
+def test_a_result_and_its_table_have_the_precision(translated, tmp_path, capsys, flags, precision):
+    settings = f"seed 1\ntrain --lr 1{flags}".split("\n")
+    kept(replace(translated, settings=tuple(settings)))
+    recipe = RECIPES["dman/gigaword"]
+    entry = Entry(recipe.title, "ours", ("rouge1",), ("-",), translated.folder.parent)
+    rows = make_rows(recipe, [entry], "", recipe.title)
+    print_tables(recipe, rows)
+    assert rows[0]["precision"] == precision
+    assert capsys.readouterr().out.endswith(f"\nprecision of training: {precision}\n")
+
+
 def test_first_sentences_have_scores_and_no_parameters(translated):
     (translated.folder / "train.log").unlink()
     result = kept(translated)
@@ -200,6 +214,39 @@ def test_a_result_that_is_none_is_one_line_with_its_folder(result, tmp_path):
     recipe = RECIPES["da_transformer/table5_mind"]
     entry = Entry(f"{recipe.title}: mind", "Popularity", ("auc",), ("-",), tmp_path)
     with pytest.raises(UsageError, match=f"^{tmp_path}: a result in it is none of a recipe .*: re"):
+        make_rows(recipe, [entry], "", recipe.title)
+
+
+@pytest.mark.parametrize(
+    "key, value",
+    [
+        ("metric", "\x1b[31m"),
+        ("signature", "`<b>"),
+        ("parameters", "many"),
+        ("updates", 1e400),
+        ("precision", None),
+        ("versions", {"torch": "<b>"}),
+        ("hardware", [1]),
+    ],
+)
+def test_what_a_result_says_of_its_making_has_its_form(translated, key, value):
+    result = kept(translated)
+    translated.result.write_text(json.dumps({**result, key: value}))
+    recipe = RECIPES["dman/gigaword"]
+    folder = translated.folder.parent
+    entry = Entry(recipe.title, "ours", ("rouge1",), ("-",), folder)
+    with pytest.raises(UsageError, match=f"^{folder}: {key} is .*; remove the file or") as refused:
+        make_rows(recipe, [entry], "", recipe.title)
+    assert str(refused.value).isprintable()
+
+
+def test_a_seed_without_end_is_none(translated):
+    result = kept(translated)
+    settings = {**result["settings"], "seed": 1e400}
+    translated.result.write_text(json.dumps({**result, "settings": settings}))
+    recipe = RECIPES["dman/gigaword"]
+    entry = Entry(recipe.title, "ours", ("rouge1",), ("-",), translated.folder.parent)
+    with pytest.raises(UsageError, match="a result in it is none of a recipe"):
         make_rows(recipe, [entry], "", recipe.title)
 
 

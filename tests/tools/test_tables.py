@@ -165,6 +165,46 @@ def test_what_is_not_kept(fill_numbers, elsewhere, tmp_path, table, mentions):
 
 
 @pytest.mark.parametrize(
+    "key, value",
+    [
+        ("row", "DMAN | 99"),
+        ("data", "<script>alert(1)</script>"),
+        ("hardware", "CPU\n\n# Results"),
+        ("signature", "` <b>"),
+        ("command", ["bash"]),
+        ("paper", {"<b>": 1.0}),
+        ("scores", {"rouge1": None}),
+        ("scores", {"rouge1": [38.0, None]}),
+        ("scores", {"rouge1": [1e400, 39.0]}),
+        ("versions", None),
+        ("updates", "20"),
+        ("seeds", [1, "<b>"]),
+        ("tuning", {}),
+        ("tuning", {"seeds": None}),
+        ("compared", {"with": "Transformer", "runs": [2, 2], "tests": "t", "metrics": {"a": 1}}),
+        ("note", {"a": [[]]}),
+    ],
+)
+def test_a_malformed_row_is_one_line_and_no_markup(fill_numbers, elsewhere, key, value):
+    root, page, results = elsewhere
+    (results / "hostile.json").write_text(json.dumps({**ROW, key: value}))
+    before = page.read_text()
+    error = fill_numbers(root, refused=True)
+    assert f"{results / 'hostile.json'}: {key} is " in error and "\n" not in error
+    assert page.read_text() == before
+
+
+def test_a_comparison_of_what_was_not_scored_is_left_out(fill_numbers, elsewhere):
+    root, page, results = elsewhere
+    one = {"difference": 1.0, "p": 0.5}
+    compared = {"with": "Transformer", "runs": [2, 2], "tests": "t", "metrics": {"rouge1": one}}
+    (results / "one.json").write_text(json.dumps({**ROW, "scores": {}, "compared": compared}))
+    (results / "two.json").write_text(json.dumps({**ROW, "row": "Transformer"}))
+    fill_numbers(root)
+    assert "p = 0.50" not in page.read_text()
+
+
+@pytest.mark.parametrize(
     "content",
     [
         b"",

@@ -11,6 +11,7 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import write_json
 from fairseq_posattn.recipes.recipe import TableRow
 from fairseq_posattn.recipes.results import read_object
+from fairseq_posattn.recipes.row_form import require_form
 
 NEEDED = ("table", "row", "paper", "scores", "data", "seeds", "metric", "hardware", "versions")
 
@@ -71,10 +72,7 @@ def check(row: TableRow, path: Path) -> None:
     missing = [key for key in NEEDED if key not in row]
     if missing:
         raise UsageError(f"{path}: it lacks {', '.join(missing)}")
-    kinds = {"table": str, "row": str, "paper": dict, "scores": dict, "seeds": list}
-    for key, kind in kinds.items():
-        if not isinstance(row[key], kind):
-            raise UsageError(f"{path}: {key} is {type(row[key]).__name__}, not {kind.__name__}")
+    require_form(row, path)
     runs = len(row["seeds"] or [0]) * len(row.get("folds", [0]))
     for metric, scores in row["scores"].items():
         if len(scores) != runs:

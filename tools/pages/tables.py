@@ -198,7 +198,7 @@ def still_true(compared: Comparison, row: TableRow, baseline: TableRow) -> bool:
     means = [
         (name, one["difference"], fmean(row["scores"][name]) - fmean(baseline["scores"][name]))
         for name, one in compared["metrics"].items()
-        if name in baseline["scores"]
+        if name in baseline["scores"].keys() & row["scores"].keys()
     ]
     # Two scores may each have been rounded.
     return len(means) == len(compared["metrics"]) and all(
@@ -282,6 +282,7 @@ def _note(result: TableRow) -> str:
         f"seed{plural} {seeds}" if seeds else "",
         f"{len(result['folds'])} folds" if "folds" in result else "",
         result["hardware"],
+        result.get("precision", ""),
         ", ".join(versions),
         result.get("date", ""),
         f"`{result['command']}`" if result.get("command") else "",

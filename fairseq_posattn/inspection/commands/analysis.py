@@ -97,7 +97,7 @@ def add_parameters(looks):
         "DMAN's mask is that of their median query. Of a recommender, words.da and clicks.da are "
         "the sublayers of its two levels.",
     )
-    add_model(parser)
+    add_model(parser, nargs="+")
     parser.add_argument(
         "--plot",
         required=True,
@@ -144,13 +144,16 @@ def add_cost(looks):
     add_json(parser)
 
 
-def add_checkpoint(parser):
-    parser.add_argument("checkpoint", help="of fairseq-train, as checkpoints/checkpoint_best.pt")
+def add_checkpoint(parser, **several):
+    help = "of fairseq-train, as checkpoints/checkpoint_best.pt"
+    if several:
+        help += "; --plot weights takes those of several seeds, and shows the mean of sorted values"
+    parser.add_argument("checkpoint", help=help, **several)
     add_data(parser)
 
 
-def add_model(parser):
-    add_checkpoint(parser)
+def add_model(parser, **several):
+    add_checkpoint(parser, **several)
     parser.add_argument("--layers", type=number_list, metavar="L,...", help="default: all layers")
     parser.add_argument(
         "--sublayers",

@@ -48,7 +48,7 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
         "--no-stemming",
         dest="stemming",
         action="store_false",
-        help="words are equal only letter by letter, as in files2rouge before July 2020",
+        help="compare words as they are, as files2rouge --no_stemming does",
     )
     parser.add_argument(
         "--lead",
@@ -83,6 +83,7 @@ def score(options: argparse.Namespace) -> Result:
     if options.lead is not None:
         signature += f"|lead:{options.lead}"
     signature += f"|f1|stem:{'porter' if options.stemming else 'no'}|eos:{options.eos}"
+    signature += "|split:punctuation" if options.remove_bpe == "wordpiece" else ""
     numbers: dict[str, Any] = {}
     if by_sentence:
         groups = _groups(pairs, options.generated + options.hypotheses, settings)
