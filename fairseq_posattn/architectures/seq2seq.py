@@ -1,11 +1,11 @@
 """Named architectures of ``posattn_transformer``: the papers' sizes and regularisation.
 
-What the user gives goes before what is written here. ``dman_*`` have the paper form: an activation
-on DMAN's heads alone (F of eq. 5) and fairseq's initialization. The released form is --heads-activation
-relu --start mans in translation, --heads-activation gelu --heads-dropout 0.1 --start bert in
-summarization. Embeddings are shared in summarization; in translation --share-all-embeddings shares
-them, as with fairseq's own. No paper has DA or MTSA in summarization: there da_* and mtsa_* are
-DMAN's model with another encoder.
+What the user gives goes before what is written here. ``dman_*`` have the paper form: an
+activation on DMAN's heads alone (F of eq. 5) and fairseq's initialization. The released form is
+``--heads-activation relu --start mans`` in translation, ``--heads-activation gelu --heads-dropout
+0.1 --start bert`` in summarization. All embeddings are shared in summarization; in translation
+``--share-all-embeddings`` shares them, as with fairseq's own. No paper has DA or MTSA in
+summarization: there da_* and mtsa_* are DMAN's model with another encoder.
 """
 
 

@@ -3,7 +3,14 @@ all mechanisms, DMAN's stackings, masks and forms."""
 
 from dataclasses import replace
 
-from fairseq_posattn.recipes.papers.mechanisms import ABOUT, ALL, RELEASED, SIDE_BY_SIDE, alike, table
+from fairseq_posattn.recipes.papers.mechanisms import (
+    ABOUT,
+    ALL,
+    RELEASED,
+    SIDE_BY_SIDE,
+    alike,
+    table,
+)
 from fairseq_posattn.recipes.recipe import Generation, GenerationRecipe, Locality, Row
 
 _SHARED = (
