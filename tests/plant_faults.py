@@ -382,7 +382,12 @@ FAULTS = [
     ),
     # --- words, named architectures, criterions, mends
     Fault("mends/checkpoint_reading.py", "    options.complete(state)\n", "", OLDER),
-    Fault("mends/older_options.py", "if model[option] == preset:", "if True:", OLDER),
+    Fault(
+        "mends/older_options.py",
+        "if model[option] == known[option].default != value:",
+        "if True:",
+        OLDER,
+    ),
     Fault("models/word_vectors.py", "embedding.weight[dictionary.pad()] = 0", "pass", VECTORS),
     Fault("models/word_vectors.py", "embedding.weight.requires_grad = not freeze", "pass", FLAGS),
     Fault(

@@ -3,9 +3,9 @@
 What the user gives goes before what is written here. ``dman_*`` have the paper form: an
 activation on DMAN's heads alone (F of eq. 5) and fairseq's initialization. The released form is
 ``--heads-activation relu --start mans`` in translation, ``--heads-activation gelu --heads-dropout
-0.1 --start bert`` in summarization. All embeddings are shared in summarization; in translation
-``--share-all-embeddings`` shares them, as with fairseq's own. No paper has DA or MTSA in
-summarization: there da_* and mtsa_* are DMAN's model with another encoder.
+0.1 --start bert`` in summarization. ``dman_summarization`` shares all embeddings, as
+published; the others do with ``--share-all-embeddings``, as fairseq's own. No paper has DA or MTSA
+in summarization: there da_* and mtsa_* are DMAN's model with another encoder.
 """
 
 
@@ -37,7 +37,6 @@ TRANSLATION = {
 }
 SUMMARIZATION = {
     **sizes(768, 1536, 12),
-    "share_all_embeddings": True,
     "layernorm_embedding": True,
     "dropout": 0.1,
     "attention_dropout": 0.1,
@@ -56,7 +55,7 @@ ARCHITECTURES = {
     "dman_iwslt_de_en": {**DMAN_ENCODER, **sizes(512, 512, 4), **TRANSLATION, "dropout": 0.3},
     "dman_wmt_en_de": {**DMAN_BOTH, **sizes(512, 1024, 8), **TRANSLATION, "dropout": 0.1},
     "dman_wmt_en_de_big": {**DMAN_BOTH, **sizes(1024, 2048, 16), **TRANSLATION, "dropout": 0.3},
-    "dman_summarization": {**DMAN_BOTH, **SUMMARIZATION},
+    "dman_summarization": {**DMAN_BOTH, **SUMMARIZATION, "share_all_embeddings": True},
     "da_transformer_iwslt_de_en": {**DA_ENCODER, **STOCK_IWSLT},
     "da_transformer_wmt_en_de": {**DA_ENCODER, **STOCK_WMT},
     "da_transformer_summarization": {**DA_ENCODER, **SUMMARIZATION},
