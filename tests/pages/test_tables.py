@@ -65,10 +65,8 @@ def test_folds_are_a_run_and_a_table_of_no_recipe_has_its_place(fill_numbers, el
     table = page.read_text().partition("### Own\n")[2].partition("###")[0]
     assert "| | accuracy | runs | parameters | also |\n" in table
     # The runs have 92, the mean of 90 and 94, and 94.
-    assert (
-        "| DMAN (released) | 93.00 ± 1.41 | 2 of 2 folds | 107,000,000 | loss 0.5, 0.4, 0.3, 0.2 |\n"
-        in table
-    )
+    row = "| DMAN (released) | 93.00 ± 1.41 | 2 of 2 folds | 107,000,000 |"
+    assert f"{row} loss 0.5, 0.4, 0.3, 0.2 |\n" in table
     assert "; 2 folds; " in table
 
 
