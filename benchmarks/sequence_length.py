@@ -3,10 +3,10 @@
     python benchmarks/sequence_length.py
     python benchmarks/sequence_length.py --device cuda --lengths 16 32 64 128 256 512
 
-As in the paper: 64 sentences, 300 features, and MTSA beside a Bi-LSTM, a CNN, multi-head attention
-and DiSAN. Every point is measured in a process of its own, the mechanisms taking turns. A step is
-forward and backward, without an optimizer. Memory is what the step needs at its peak beyond
-parameters and input.
+As in the paper: 64 sentences, 300 features, and MTSA beside a Bi-LSTM, a Bi-GRU, CNNs,
+multi-head attention, DiSAN and Bi-BloSAN. Every point is measured in a process of its own, the
+mechanisms taking turns. A step is forward and backward, without an optimizer. Memory is what the
+step needs at its peak beyond parameters and input.
 """
 
 import argparse
@@ -34,9 +34,12 @@ from fairseq_posattn.attention import (  # noqa: E402
     TensorizedAttention,
 )
 from fairseq_posattn.common.files import output_file, write_json  # noqa: E402
+from fairseq_posattn.model.encoders.bi_blosan import BiBloSAN  # noqa: E402
 from fairseq_posattn.model.encoders.bilstm import BiLSTM  # noqa: E402
 from fairseq_posattn.model.encoders.cnn import NGramConvolutions  # noqa: E402
+from fairseq_posattn.model.encoders.hierarchical_cnn import HierarchicalCNN  # noqa: E402
 from fairseq_posattn.model.encoders.mtsa import TensorizedEncoder  # noqa: E402
+from fairseq_posattn.model.encoders.recurrent import Recurrent  # noqa: E402
 
 MIB = 2**20
 HEADS = 4
@@ -66,10 +69,13 @@ def mtsa(dim):
 
 MECHANISMS = {
     "Bi-LSTM": lambda dim: BiLSTM(dim, dim),
+    "Bi-GRU": lambda dim: Recurrent(nn.GRU, dim, dim, bidirectional=True),
     "CNN": lambda dim: NGramConvolutions(dim, dim),
+    "Hrchy-CNN": lambda dim: HierarchicalCNN(dim, dim, (5, 5, 5)),
     "multi-head": MultiHead,
     "MTSA": mtsa,
     "DiSAN": lambda dim: DirectionalSelfAttention(dim, dim // 2),
+    "Bi-BloSAN": lambda dim: BiBloSAN(dim, dim),
 }
 
 

@@ -413,7 +413,12 @@ FAULTS = [
     ),
     # --- words, named architectures, criterions, mends
     Fault("compat/checkpoint_reading.py", "    options.complete(state)\n", "", OLDER),
-    Fault("compat/older_options.py", "if model[option] == preset:", "if True:", OLDER),
+    Fault(
+        "compat/older_options.py",
+        "if model[option] == known[option].default != value:",
+        "if True:",
+        OLDER,
+    ),
     Fault(
         "training/models/word_vectors.py", "embedding.weight[dictionary.pad()] = 0", "pass", VECTORS
     ),

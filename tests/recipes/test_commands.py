@@ -8,6 +8,7 @@ import pytest
 import torch
 from fairseq import options, tasks
 from fairseq.data import indexed_dataset
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.recipes.datasets import DATASETS, NEWS, ROLES
@@ -26,6 +27,7 @@ PARSERS = {
     "fairseq-generate": options.get_generation_parser,
     "fairseq-validate": options.get_validation_parser,
 }
+DMAN = ("DMAN (released)", "DMAN (paper)")
 TITLES = {"mind": ("titles",)}  # what a data set has beside columns of all splits
 # What sets the rows of the tables apart.
 ROWS_DIFFER_IN = re.compile(
@@ -92,7 +94,8 @@ def test_every_row_of_translation_is_commands_that_fairseq_takes(runs_of, dictio
             tasks.setup_task(train).build_model(train)
         assert generate.path.startswith(train.save_dir)
         assert (run.updates, run.epochs) == (train.max_update, train.max_epoch or 0)
-        if row.name != "Dynamic Conv":  # which is not a model of Transformers
+        # Neither a model of Transformers nor one that is trained as the others are.
+        if row.name not in ("Dynamic Conv", "Scaling NMT"):
             settings.append(vars(train))
     # Models of another class have options of their own.
     shared = set.intersection(*map(set, settings))
@@ -134,13 +137,48 @@ def test_table_3_is_the_papers(runs_of, dictionaries):
         with torch.device("meta"):
             model = tasks.setup_task(train).build_model(train)
         sublayers[run.name] = model.cfg.encoder_sublayers
-    assert sublayers == {
+    orders = {
         "C#1": "ffn,san,ffn",
         "C#2": "san,san,ffn",
         "C#3": "dman,dman,ffn",
         "C#4": "san,dman,ffn",
         "C#5": "dman,san,ffn",
     }
+    forms = ("released", "paper")
+    assert sublayers == {f"{row} ({form})": orders[row] for row in orders for form in forms}
+
+
+FORMS = {"paper": ("relu_in_dman", 0.0, "fairseq")}
+TRANSLATION = FORMS | {"released": ("relu", 0.0, "mans")}
+SUMMARIZATION = FORMS | {"released": ("gelu", 0.1, "bert")}
+
+
+@pytest.mark.parametrize(
+    "recipe, forms",
+    [
+        *((f"dman/{name}", TRANSLATION) for name in ("iwslt14", "wmt14_base", "wmt14_big")),
+        *((f"dman/{name}", SUMMARIZATION) for name in ("cnn_dailymail", "gigaword")),
+        *((f"dman/table{name}", TRANSLATION) for name in ("3_sublayers", "4_static_masks")),
+        ("multi30k/mechanisms", TRANSLATION),
+        ("multi30k/run", TRANSLATION),
+        ("multi30k/stackings", TRANSLATION),
+        ("multi30k/static_masks", TRANSLATION),
+        ("multi30k/locality", TRANSLATION),
+        ("tatoeba/mechanisms", TRANSLATION),
+    ],
+)
+def test_a_row_has_the_form_that_its_name_says(runs_of, recipe, forms):
+    """On Multi30k and Tatoeba the released form is that of rows that name none."""
+    seen = set()
+    for run in runs_of(recipe):
+        if run.steps[0].name != "train" or not re.match(r"[SD]MAN|C#", run.name):
+            continue
+        model = convert_namespace_to_omegaconf(train_of(run)).model
+        form = "paper" if "(paper)" in run.name or "(text)" in run.name else "released"
+        assert (model.heads_activation, model.heads_dropout, model.start) == forms[form], run.name
+        seen.add(form)
+    assert "released" in seen
+    assert ("paper" in seen) == bool(re.search("^dman|mechanisms|run", recipe))
 
 
 @pytest.mark.slow
@@ -190,7 +228,7 @@ def test_the_checkpoint_is_the_recipes_or_asked_for(runs_of, name, checkpoint, f
 def test_updates_and_length_as_published(runs_of):
     lengths = {}
     for name in ("iwslt14", "wmt14_base", "wmt14_big", "cnn_dailymail", "gigaword"):
-        train = train_of(runs_of(f"dman/{name}", "--rows", "DMAN")[0])
+        train = train_of(runs_of(f"dman/{name}", "--rows", "DMAN (released)")[0])
         lengths[name] = (train.max_tokens * train.update_freq[0], train.max_epoch, train.max_update)
     assert lengths == {
         "iwslt14": (2 * 8192, 250, 0),
@@ -202,7 +240,7 @@ def test_updates_and_length_as_published(runs_of):
 
 
 def test_epochs_make_way_for_updates_that_are_asked_for(runs_of):
-    (run,) = runs_of("dman/iwslt14", "--rows", "DMAN", "--max-update", 80000)
+    (run,) = runs_of("dman/iwslt14", "--rows", "DMAN (released)", "--max-update", 80000)
     train = train_of(run)
     assert (train.max_update, train.max_epoch or 0, run.epochs) == (80000, 0, 0)
 
@@ -235,17 +273,17 @@ def test_rows_that_need_text_are_left_out_without_it(runs_of, tmp_path):
         runs = runs_of("dman/cnn_dailymail", "--gpus", 0, *arguments, data=tmp_path, looks=False)
         return [run.name for run in runs]
 
-    assert names() == ["Dynamic Conv", "Transformer", "DMAN"]
+    assert names() == ["Dynamic Conv", "Transformer", *DMAN]
     assert names("--rows", "LEAD-3") == ["LEAD-3"]
     (tmp_path / "text").mkdir()
     (tmp_path / "text/test.target").touch()
-    assert names() == ["LEAD-3", "Dynamic Conv", "Transformer", "DMAN"]
+    assert names() == ["LEAD-3", "Dynamic Conv", "Transformer", *DMAN]
 
 
 def test_generation_as_published(runs_of):
     decoding = {}
     for name in ("iwslt14", "wmt14_base", "wmt14_big", "cnn_dailymail", "gigaword"):
-        (run,) = runs_of(f"dman/{name}", "--rows", "DMAN")
+        (run,) = runs_of(f"dman/{name}", "--rows", "DMAN (released)")
         settings = parsed(step_of(run, "generate"))
         decoding[name] = (settings.beam, settings.lenpen, settings.no_repeat_ngram_size)
         lengths = (settings.min_len, settings.max_len_a, settings.max_len_b)
@@ -321,7 +359,7 @@ def test_cspan_decays_with_the_gradient(runs_of):
 )
 def test_an_update_has_the_same_size_on_any_machine(runs_of, gpus, update_freq, max_tokens):
     """24 batches of 12,288 tokens; 294,900 tokens instead of 294,912 on 5 GPUs."""
-    (run,) = runs_of("dman/wmt14_base", "--rows", "DMAN", "--gpus", gpus)
+    (run,) = runs_of("dman/wmt14_base", "--rows", "DMAN (released)", "--gpus", gpus)
     train = train_of(run)
     assert train.distributed_world_size == max(gpus, 1)
     assert (train.update_freq, train.max_tokens) == ([update_freq], max_tokens)
@@ -346,7 +384,7 @@ def test_bfloat16_is_for_a_cpu_too(runs_of):
 def test_a_launcher_takes_the_place_of_fairseq_train(runs_of):
     """With an update as on one GPU, which it shares."""
     (run,) = runs_of(
-        "dman/wmt14_base", "--rows", "DMAN", "--launcher", "bash 'my run.sh' --nodes 2"
+        "dman/wmt14_base", "--rows", "DMAN (released)", "--launcher", "bash 'my run.sh' --nodes 2"
     )
     words = step_of(run, "train").command
     assert words[:4] == ("bash", "my run.sh", "--nodes", "2")
@@ -356,7 +394,7 @@ def test_a_launcher_takes_the_place_of_fairseq_train(runs_of):
 
 
 def test_flags_come_last_and_count(runs_of):
-    (run,) = runs_of("dman/iwslt14", "--rows", "DMAN", "--", "--dropout", "0.25")
+    (run,) = runs_of("dman/iwslt14", "--rows", "DMAN (released)", "--", "--dropout", "0.25")
     assert train_of(run).dropout == 0.25
     (run,) = runs_of("mpsan/table1_sst", "--rows", "CNN", "--seeds", 1, "--", "--lr", "0.25")
     assert train_of(run).lr == [0.25]
@@ -465,15 +503,15 @@ def test_different_commands_have_different_folders(runs_of):
     ],
 )
 def test_other_settings_are_another_folder(runs_of, other):
-    (one,) = runs_of("dman/iwslt14", "--rows", "DMAN")
-    (another,) = runs_of("dman/iwslt14", "--rows", "DMAN", *other)
+    (one,) = runs_of("dman/iwslt14", "--rows", "DMAN (released)")
+    (another,) = runs_of("dman/iwslt14", "--rows", "DMAN (released)", *other)
     assert one.folder != another.folder
 
 
 @pytest.mark.parametrize(
     ("recipe", "row", "models", "arch"),
     [
-        ("dman/iwslt14", "DMAN", seq2seq, "dman_iwslt_de_en"),
+        ("dman/iwslt14", "DMAN (paper)", seq2seq, "dman_iwslt_de_en"),
         ("mtsa/table1_snli", "MTSA", classifier, "mtsa_classifier"),
     ],
 )
@@ -488,7 +526,9 @@ def test_an_architecture_that_has_changed_is_another_folder(
 
 
 def test_seeds_and_folds_are_beside_each_other(runs_of):
-    one, another = (runs_of("dman/iwslt14", "--rows", "DMAN", "--seed", n)[0] for n in (1, 2))
+    one, another = (
+        runs_of("dman/iwslt14", "--rows", "DMAN (released)", "--seed", n)[0] for n in (1, 2)
+    )
     assert [run.folder.name for run in (one, another)] == ["seed1", "seed2"]
     assert one.folder.parent == another.folder.parent
     folds = runs_of("mpsan/table6_sentences", "--datasets", "cr", "--rows", "MPSAN", "--folds", 2)
@@ -498,10 +538,11 @@ def test_seeds_and_folds_are_beside_each_other(runs_of):
 
 def test_how_the_work_is_shared_evenly_is_no_other_folder(runs_of):
     folders = {
-        runs_of("dman/wmt14_base", "--rows", "DMAN", "--gpus", gpus)[0].folder for gpus in (1, 8)
+        runs_of("dman/wmt14_base", "--rows", "DMAN (released)", "--gpus", gpus)[0].folder
+        for gpus in (1, 8)
     }
     (shared,) = folders
-    assert re.fullmatch(r"dman_wmt_en_de-[0-9a-f]{8}", shared.parent.name)
+    assert re.fullmatch(r"dman_wmt_en_de-relu-mans-[0-9a-f]{8}", shared.parent.name)
 
 
 @pytest.mark.parametrize(
@@ -593,7 +634,11 @@ def test_help_is_as_wide_as_the_terminal(name, monkeypatch, capsys):
 @pytest.mark.parametrize(
     "recipe, arguments, mentions",
     [
-        ("dman/table3_sublayers", ["--rows", "C#5,C#6"], ["'C#6'", "C#1, C#2, C#3, C#4, C#5"]),
+        (
+            "dman/table3_sublayers",
+            ["--rows", "C#5 (paper),C#6"],
+            ["'C#6'", "C#1 (released), C#1 (paper), C#2"],
+        ),
         ("dman/table3_sublayers", ["--row", "C#1"], ["--row", "--help"]),
         ("dman/table3_sublayers", ["--seed"], ["--seed needs a value"]),
         ("dman/table3_sublayers", ["--seed", "one"], ["--seed 'one' is not a whole number"]),

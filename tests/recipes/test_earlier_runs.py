@@ -160,7 +160,16 @@ def test_updates_of_another_size_are_another_run(tmp_path, runs_of):
     """Those of three GPUs, for one, which cannot share them evenly."""
 
     def run(gpus, updates):
-        flags = ("--rows", "DMAN", "--out", tmp_path, "--gpus", gpus, "--max-update", updates)
+        flags = (
+            "--rows",
+            "DMAN (released)",
+            "--out",
+            tmp_path,
+            "--gpus",
+            gpus,
+            "--max-update",
+            updates,
+        )
         return runs_of("dman/iwslt14", *flags)[0]
 
     earlier, said = run(1, 50), []

@@ -142,7 +142,7 @@ def test_what_cannot_be_tuned(flags, mentions, tmp_path):
 @pytest.mark.parametrize(
     "recipe, seed",
     [
-        (["dman/iwslt14", "--rows", "DMAN"], "--seed"),
+        (["dman/iwslt14", "--rows", "DMAN (released)"], "--seed"),
         (["classifiers/compare", "--rows", "mpsan", "--datasets", "cr", "--folds", 1], "--seeds"),
     ],
 )
@@ -171,7 +171,7 @@ def test_a_trial_is_the_recipe_with_another_rate_and_length(asked_of, recipe, se
 @pytest.mark.parametrize(
     "recipe",
     [
-        ("dman/iwslt14", "--rows", "DMAN"),
+        ("dman/iwslt14", "--rows", "DMAN (released)"),
         ("classifiers/compare", "--rows", "mpsan", "--datasets", "cr", "--folds", 1),
     ],
 )
@@ -189,7 +189,9 @@ def test_trials_with_several_seeds(asked_of, recipe):
 def test_the_data_set_is_told_where_there_are_several(asked_of):
     several = asked_of("classifiers/compare", "--rows", "dman", "--datasets", "trec,cr", *TUNE)
     assert [tuning.name for tuning in several.tunings()] == ["trec, dman", "cr, dman"]
-    assert [tuning.name for tuning in asked_of("dman/gigaword", *TUNE).tunings()][-1] == "DMAN"
+    assert [tuning.name for tuning in asked_of("dman/gigaword", *TUNE).tunings()][
+        -1
+    ] == "DMAN (paper)"
 
 
 def test_what_is_not_trained_is_not_tuned(asked_of):

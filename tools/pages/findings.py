@@ -36,6 +36,8 @@ MECHANISMS = {
     "da-transformer": "DA",
     "dman": "DMAN",
     "dman (text)": "DMAN (text)",
+    "dman (released)": "DMAN",
+    "dman (paper)": "DMAN (text)",
 }
 # What the papers compare them with, likewise.
 PEERS = {

@@ -10,9 +10,9 @@ def alike(*names: str) -> dict[str, str]:
     return dict(zip(names, names, strict=True))
 
 
-# DMAN as its paper's text has it, where its published code differs.
-_TEXT_HEADS, _TEXT_START = "--heads-activation relu_in_dman", "--start fairseq"
-TEXT = f"{_TEXT_HEADS} {_TEXT_START}"
+# DMAN as released for translation; the architectures have the paper form.
+_RELEASED_HEADS, _RELEASED_START = "--heads-activation relu", "--start mans"
+RELEASED = f"{_RELEASED_HEADS} {_RELEASED_START}"
 
 SIDE_BY_SIDE = "Mechanisms in translation"
 ALL = alike(
@@ -22,7 +22,7 @@ ALL = alike(
 ABOUT = """\
 The mechanisms in the encoder, all else alike: settings, updates, seeds, and parameters to within
 one in 200, for which what has more of them in attention has narrower feed-forward sublayers. DMAN
-is that of the published code, and that of the paper's text."""
+and SMAN1 have the released form, DMAN (text) has the paper form."""
 
 
 def table(
@@ -71,21 +71,22 @@ def _flags(width: int, layers: int) -> dict[str, str]:
     wide = 2 * width
     own = "--arch posattn_transformer --encoder-sublayers"
     dman = f"--arch dman_iwslt_de_en{size(width, width)}"
-    static = f"{dman} --encoder-sublayers sman,san,ffn --sman-radius"
+    released = f"{dman} {RELEASED}"
+    static = f"{released} --encoder-sublayers sman,san,ffn --sman-radius"
     return {
         "Transformer": f"--arch transformer_iwslt_de_en{size(wide, wide)}",
-        "DMAN": dman,
-        "DMAN (text)": f"{dman} {TEXT}",
-        "DMAN (heads as in the text)": f"{dman} {_TEXT_HEADS}",
-        "DMAN (start as in the text)": f"{dman} {_TEXT_START}",
+        "DMAN": released,
+        "DMAN (text)": dman,
+        "DMAN (heads as in the text)": f"{dman} {_RELEASED_START}",
+        "DMAN (start as in the text)": f"{dman} {_RELEASED_HEADS}",
         "SMAN1": f"{static} sqrt",
         "SMAN2": f"{static} 4",
         "DA-Transformer": f"--arch da_transformer_iwslt_de_en{size(wide, wide)}",
         "MTSA": f"--arch mtsa_transformer_iwslt_de_en{size(wide * 7 // 8, wide)}",
         "RPR": f"{own} rpr,ffn{size(wide, wide)}",
         "Transformer-XL": f"{own} transformer_xl,ffn{size(wide * 3 // 4, wide)}",
-        "C#1": f"{dman} --encoder-sublayers ffn,san,ffn",
-        "C#2": f"{dman} --encoder-sublayers san,san,ffn",
-        "C#3": f"{dman} --encoder-sublayers dman,dman,ffn",
-        "C#4": f"{dman} --encoder-sublayers san,dman,ffn",
+        "C#1": f"{released} --encoder-sublayers ffn,san,ffn",
+        "C#2": f"{released} --encoder-sublayers san,san,ffn",
+        "C#3": f"{released} --encoder-sublayers dman,dman,ffn",
+        "C#4": f"{released} --encoder-sublayers san,dman,ffn",
     }

@@ -1,9 +1,11 @@
 """Named architectures of ``posattn_transformer``: the papers' sizes and regularisation.
 
-What the user gives goes before what is written here. In the published runs all embeddings were
-shared: that is --share-all-embeddings, for joined dictionaries, as with fairseq's own. No paper has
-DA or MTSA in summarization: da_* and mtsa_* are DMAN's model there, but without an activation on
-the joined heads, which is of Mask Attention Networks alone.
+What the user gives goes before what is written here. ``dman_*`` have the paper form: an
+activation on DMAN's heads alone (F of eq. 5) and fairseq's initialization. The released form is
+``--heads-activation relu --start mans`` in translation, ``--heads-activation gelu --heads-dropout
+0.1 --start bert`` in summarization. ``dman_summarization`` shares all embeddings, as
+published; the others do with ``--share-all-embeddings``, as fairseq's own. No paper has DA or MTSA
+in summarization: there da_* and mtsa_* are DMAN's model with another encoder.
 """
 
 
@@ -26,16 +28,12 @@ DMAN_BOTH = {**DMAN_ENCODER, "decoder_sublayers": "dman,san,cross,ffn"}
 DA_ENCODER = {"encoder_sublayers": "da,ffn"}
 MTSA_ENCODER = {"encoder_sublayers": "mtsa,ffn"}
 
-# Layer norms, regularisation and starts of the published DMAN runs, of translation and of
-# summarization. The code has an activation on the joined heads of all attention, the paper's text
-# in DMAN alone: --heads-activation relu_in_dman.
+# Layer norms and regularisation of the published DMAN runs, of translation and of summarization.
 TRANSLATION = {
     "encoder_normalize_before": True,
     "decoder_normalize_before": True,
     "attention_dropout": 0.1,
     "activation_dropout": 0.1,
-    "heads_activation": "relu",
-    "start": "mans",
 }
 SUMMARIZATION = {
     **sizes(768, 1536, 12),
@@ -44,13 +42,11 @@ SUMMARIZATION = {
     "attention_dropout": 0.1,
     "activation_dropout": 0.1,
     "activation_fn": "gelu",
-    "start": "bert",
     "encoder_learned_pos": True,
     "decoder_learned_pos": True,
     "max_source_positions": 512,
     "max_target_positions": 512,
 }
-DMAN_HEADS = {"heads_activation": "gelu", "heads_dropout": 0.1}
 # The sizes of fairseq's transformer_iwslt_de_en and transformer_wmt_en_de.
 STOCK_IWSLT = sizes(512, 1024, 4)
 STOCK_WMT = sizes(512, 2048, 8)
@@ -59,7 +55,7 @@ ARCHITECTURES = {
     "dman_iwslt_de_en": {**DMAN_ENCODER, **sizes(512, 512, 4), **TRANSLATION, "dropout": 0.3},
     "dman_wmt_en_de": {**DMAN_BOTH, **sizes(512, 1024, 8), **TRANSLATION, "dropout": 0.1},
     "dman_wmt_en_de_big": {**DMAN_BOTH, **sizes(1024, 2048, 16), **TRANSLATION, "dropout": 0.3},
-    "dman_summarization": {**DMAN_BOTH, **SUMMARIZATION, **DMAN_HEADS},
+    "dman_summarization": {**DMAN_BOTH, **SUMMARIZATION, "share_all_embeddings": True},
     "da_transformer_iwslt_de_en": {**DA_ENCODER, **STOCK_IWSLT},
     "da_transformer_wmt_en_de": {**DA_ENCODER, **STOCK_WMT},
     "da_transformer_summarization": {**DA_ENCODER, **SUMMARIZATION},

@@ -127,7 +127,8 @@ class PosAttnTransformer(TransformerModelBase):
         if cfg.share_all_embeddings and task.source_dictionary != task.target_dictionary:
             raise UsageError(
                 "--share-all-embeddings: source and target have different dictionaries; binarise "
-                "with fairseq-preprocess --joined-dictionary, or leave the flag out"
+                "with fairseq-preprocess --joined-dictionary, or leave the flag out (with "
+                "dman_summarization: fairseq-hydra-train model.share_all_embeddings=false)"
             )
         features, width = int(cfg.decoder.output_dim), cfg.decoder.embed_dim
         shared = cfg.share_all_embeddings or cfg.share_decoder_input_output_embed
