@@ -17,5 +17,5 @@ fi
 mkdir -p "$folder"
 folder="$(cd "$folder" && pwd -P)"
 cd "$root"
-"$python" -m mkdocs build --strict --quiet --site-dir "$folder"
+NO_MKDOCS_2_WARNING=1 "$python" -m mkdocs build --strict --quiet --site-dir "$folder"
 echo "$folder/index.html"
