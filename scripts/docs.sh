@@ -17,5 +17,5 @@ fi
 mkdir -p "$folder"
 folder="$(cd "$folder" && pwd -P)"
 cd "$root"
-NO_MKDOCS_2_WARNING=1 "$python" -m mkdocs build --strict --quiet --site-dir "$folder"
+NO_MKDOCS_2_WARNING=1 "$python" -m mkdocs build --strict --site-dir "$folder" 2>&1 | { grep -E "WARNING|ERROR|Aborted" || true; }
 echo "$folder/index.html"
