@@ -33,7 +33,7 @@ BASELINES = ("transformer", "multi-head")  # plain attention, as the tables call
 SIGNIFICANT = 0.05
 WELCH = "runs, Welch's t-test"
 MCNEMAR = "the same sentences, McNemar's exact test"
-Comparison = dict[str, Any]  # "compared" of examples/results/README.md
+Comparison = dict[str, Any]  # "compared" of results/README.md
 
 
 def baseline_of(names: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-TableRow = dict[str, Any]  # one of a table as JSON: see examples/results/README.md
+TableRow = dict[str, Any]  # one of a table as JSON: see results/README.md
 
 
 @dataclass(frozen=True)

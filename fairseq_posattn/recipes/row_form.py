@@ -94,6 +94,6 @@ def require_form(row: Mapping[str, Any], path: Path) -> None:
         if not _has_form(value, FORM.get(key)):
             shown = "malformed" if isinstance(value, dict | list) else json.dumps(value)[:80]
             raise UsageError(
-                f"{path}: {key} is {shown}, but must be as examples/results/README.md says; "
+                f"{path}: {key} is {shown}, but must be as results/README.md says; "
                 "remove the file or correct it"
             )

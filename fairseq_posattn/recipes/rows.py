@@ -1,6 +1,6 @@
 """The rows of a table as data: the paper's numbers, and what our runs have measured.
 
-They are as examples/results/README.md describes them.
+They are as results/README.md describes them.
 """
 
 from collections.abc import Sequence

@@ -199,10 +199,13 @@ def _deviation(number: float | None, metric: str) -> str:
 
 
 def _print_lines(title: str, lines: Sequence[Sequence[str]]) -> None:
-    """A Markdown table, the numbers to the right."""
-    from tabulate import tabulate  # only here: listing needs nothing beside Python
-
     header, *rows = lines
-    alignment = ["left", *["right"] * (len(header) - 1)]
-    text = tabulate(rows, header, "pipe", colalign=alignment, disable_numparse=True)
-    print(f"\n{title}\n\n{text}\n")
+    print(f"\n{title}\n\n{markdown_table(header, rows)}\n")
+
+
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
+    """Return a Markdown table; all columns but the first ``left`` are right-aligned."""
+    from tabulate import tabulate  # deferred: listing needs only the standard library
+
+    alignment = ["left"] * left + ["right"] * (len(header) - left)
+    return str(tabulate(rows, header, "pipe", colalign=alignment, disable_numparse=True))

@@ -17,7 +17,7 @@ from fairseq_posattn.recipes.log import Log
 from fairseq_posattn.recipes.recipe import Row
 from fairseq_posattn.recipes.runs import Run, schedule_to_the_end, value_of
 
-Outcome = dict[str, Any]  # "tuning" of examples/results/README.md
+Outcome = dict[str, Any]  # "tuning" of results/README.md
 
 UNKNOWN = "BEST"  # stands for a rate that is yet to be found
 DIVERGED = "diverged"  # what the file says that is there once a rate was tried
