@@ -187,11 +187,11 @@ def test_a_script_is_started_from_a_checkout(script):
     assert (finished.returncode, finished.stdout[:6]) == (0, "usage:"), finished.stderr
 
 
-def test_the_walks_of_the_design_can_be_taken():
-    """Each step names a file of the package, and what is defined in it."""
+def test_the_traces_of_the_design_exist():
+    """Each step names a file of the package and what it defines."""
     design = (ROOT / "DESIGN.md").read_text(encoding="utf-8")
-    walks = design.partition("## Four walks")[2].partition("\n## ")[0]
-    steps = re.findall(r"`(\w[\w/]*/\w+\.py)`((?:\s+`\w+`)+)", walks)
+    traces = design.partition("## Traces")[2].partition("\n## ")[0]
+    steps = re.findall(r"`(\w[\w/]*/\w+\.py)`((?:\s+`\w+`)+)", traces)
     assert len(steps) > 20
     for path, names in steps:
         text = (ROOT / "fairseq_posattn" / path).read_text(encoding="utf-8")
