@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fairseq_posattn.errors import UsageError
+from fairseq_posattn.preparation.text.gpt import check_folder
 from fairseq_posattn.recipes.asked import KEPT, LOGGED, PLUGIN, Asked, Entry, choose
 from fairseq_posattn.recipes.devices import gpus_here
 from fairseq_posattn.recipes.options import Options
@@ -25,6 +26,7 @@ TINY_MODEL = (
     "--encoder-embed-dim 12 --encoder-hidden-dim 12 --encoder-attention-heads 2"
     " --encoder-ffn-embed-dim 12"
 )
+LANGUAGE_MODEL = "openai-gpt"  # its folder beside the data sets
 LOWER_IS_BETTER = {"loss", "mse", "rmse", "mae"}
 
 
@@ -55,17 +57,22 @@ class AskedClassification(Asked):
 
     def _prepare(self, dataset: Dataset) -> list[str]:
         command = ["posattn", "prepare", dataset.kind, dataset.name]
-        command += ["--glove", f"6B.{dataset.features}d", "--dest", str(self.data / dataset.name)]
+        words = ["--glove", f"6B.{dataset.features}d"]
+        if dataset.language_model:
+            words = ["--language-model", str(self.data / LANGUAGE_MODEL)]
+        command += [*words, "--dest", str(self.data / dataset.folder)]
         return [*command, *dataset.preparation.split()]
 
     def require_data(self, say: Say) -> None:
         for dataset in self._datasets:
+            if dataset.language_model:
+                check_folder(self.data / LANGUAGE_MODEL)
             if missing := self._missing(dataset):
                 mend = f"{shlex.join(self._prepare(dataset))}, or give --prepare"
                 if dataset.licensed:
                     mend = f"{shlex.join(self._prepare(dataset))} --source FOLDER"
                 raise UsageError(f"there is no data in {missing}; to make it: {mend}")
-            if self._features(dataset) is None:
+            if not dataset.language_model and self._features(dataset) is None:
                 say(f"{dataset.name} has no {VECTORS}: its word vectors start at random")
 
     def _missing(self, dataset: Dataset) -> Path | None:
@@ -79,7 +86,7 @@ class AskedClassification(Asked):
         return None
 
     def _folder(self, dataset: Dataset, fold: int | None) -> Path:
-        return self.data / dataset.name / ("" if fold is None else f"fold{fold}")
+        return self.data / dataset.folder / ("" if fold is None else f"fold{fold}")
 
     def _features(self, dataset: Dataset) -> int | None:
         """Of the word vectors beside a data set; before it is there, of those that will be."""
@@ -90,7 +97,7 @@ class AskedClassification(Asked):
         return dataset.features if self.looks and not vectors.parent.exists() else None
 
     def _tiny_data(self) -> Iterator[Step]:
-        names = [dataset.name for dataset in self._datasets]
+        names = [dataset.folder for dataset in self._datasets]
         missing = [name for name in names if not (self.data / name).exists()]
         if missing:
             yield Step("generate", ("python", "-m", TINY_DATASETS, str(self.data), *missing))
@@ -182,7 +189,7 @@ class AskedClassification(Asked):
         ]
         trained = [*preset_of(model), f"train {' '.join([*model, *options.flags])}"]
         folder = self.out / dataset.name
-        folder /= folder_name(row.flags, [f"data {self.data / dataset.name}", *trained])
+        folder /= folder_name(row.flags, [f"data {self.data / dataset.folder}", *trained])
         folder /= f"seed{seed}" if fold is None else f"fold{fold}-seed{seed}"
         data = str(self._folder(dataset, fold))
         device = ["--distributed-world-size", "1", *([] if self.gpus else ["--cpu"])]
@@ -236,6 +243,8 @@ class AskedClassification(Asked):
         )
 
     def _vectors(self, dataset: Dataset) -> list[str]:
+        if dataset.language_model:
+            return ["--language-model", str(self.data / LANGUAGE_MODEL)]
         features = self._features(dataset)
         if features is None:
             return ["--encoder-embed-dim", str(dataset.features)]
@@ -244,7 +253,7 @@ class AskedClassification(Asked):
 
     def _vectors_file(self, dataset: Dataset) -> Path:
         """Folds share it."""
-        return self.data / dataset.name / VECTORS
+        return self.data / dataset.folder / VECTORS
 
     def entries(self) -> Iterator[Entry]:
         """One table for each data set."""

@@ -203,6 +203,7 @@ class Dataset:
         folds: of a cross validation; 0 if there are a training and a test set.
         positions: flags that cut what is longer than a model reads.
         preparation: options of its preparation.
+        language_model: text is in the subwords of GPT, with which its models start.
     """
 
     name: str
@@ -219,6 +220,12 @@ class Dataset:
     features: int = 300
     tiny: str = ""
     licensed: bool = False
+    language_model: bool = False
+
+    @property
+    def folder(self) -> str:
+        """Name of its folder of data."""
+        return f"{self.name}_gpt" if self.language_model else self.name
 
 
 @dataclass(frozen=True)
