@@ -1,11 +1,10 @@
 """GPT (Radford et al., 2018) below a classifier, with the auxiliary loss of a language model.
 
 Each sentence is read alone, between a start and an end token whose vectors are learned from random
-ones (section 3.2 of the paper). The token vectors are the last layer's.
+ones (section 3.2). Its tokens' vectors are those of the last layer.
 """
 
 import json
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from pickle import UnpicklingError
@@ -24,10 +23,9 @@ from fairseq_posattn.preparation.text import gpt
 # Settings of config.json that the model depends on; the vocabulary is the dictionary's.
 SETTINGS = ("n_positions", "n_embd", "n_layer", "n_head", "afn", "layer_norm_epsilon")
 SETTINGS += ("initializer_range", "resid_pdrop", "embd_pdrop", "attn_pdrop")
-# Symbols whose vectors are learned from random ones; fairseq's tasks of sentences add the last.
+# Symbols whose vectors start at random; fairseq's tasks of sentences add the last.
 LEARNED = ("<s>", "<pad>", "</s>", "<mask>")
-_PREFIX = "transformer."  # of weights that were saved with a head
-_NO_DICT = (TypeError, ValueError)
+UNREADABLE = (OSError, SafetensorError, UnpicklingError, RuntimeError, EOFError)
 
 
 def read_config(folder: str) -> str:
@@ -37,17 +35,14 @@ def read_config(folder: str) -> str:
         UsageError: a file is missing, or ``config.json`` is another model's.
     """
     gpt.check_folder(folder)
-    path = Path(folder) / "config.json"
+    path = Path(folder, "config.json")
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
         if config["model_type"] == OpenAIGPTConfig.model_type:
             return json.dumps({name: config[name] for name in SETTINGS if name in config})
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         pass
-    raise UsageError(
-        f"{path}: no configuration with model_type {OpenAIGPTConfig.model_type!r}; take the folder "
-        "of Hugging Face's openai-gpt"
-    )
+    raise UsageError(f"{path}: its model_type is not openai-gpt; take Hugging Face's openai-gpt")
 
 
 class PretrainedLanguageModel(nn.Module):
@@ -59,7 +54,7 @@ class PretrainedLanguageModel(nn.Module):
         marks: indices of its special symbols.
 
     Attributes:
-        output_dim: C, features of a token. longest: tokens of a sentence, its end included.
+        longest: tokens of a sentence that it reads, the end included.
 
     Raises:
         UsageError: the settings are those of no model.
@@ -69,13 +64,12 @@ class PretrainedLanguageModel(nn.Module):
         super().__init__()
         try:
             known = {name: value for name, value in json.loads(config).items() if name in SETTINGS}
-            self.gpt = OpenAIGPTModel(OpenAIGPTConfig(vocab_size=vocab_size, **known))
-        except Exception as error:  # transformers validates settings with exceptions of its own
-            reason = " ".join(str(error).split())
-            raise UsageError(f"--language-model-config {config[:200]}: {reason}") from error
+            settings = OpenAIGPTConfig(vocab_size=vocab_size, **known)
+        except Exception as error:  # transformers validates with exceptions of its own
+            raise UsageError(f"--language-model-config: no settings of GPT: {error}") from error
+        self.gpt = OpenAIGPTModel(settings)
         self.marks = marks
-        self.output_dim = self.gpt.config.n_embd
-        self.longest = self.gpt.config.n_positions - 1
+        self.longest = settings.n_positions - 1
 
     @property
     def embed_tokens(self) -> nn.Embedding:
@@ -93,11 +87,10 @@ class PretrainedLanguageModel(nn.Module):
             vectors ``[N, L + 2, C]`` of start, words and end, and where they are padding,
             bool ``[N, L + 2]``.
         """
-        marks = self.marks
-        tokens = F.pad(F.pad(words, (1, 0), value=marks.bos), (0, 1), value=marks.pad)
-        ends = tokens.ne(marks.pad).sum(1, keepdim=True)
-        tokens = tokens.scatter(1, ends, marks.eos)
-        padding = tokens.eq(marks.pad)
+        pad = self.marks.pad
+        tokens = F.pad(F.pad(words, (1, 0), value=self.marks.bos), (0, 1), value=pad)
+        tokens = tokens.scatter(1, tokens.ne(pad).sum(1, keepdim=True), self.marks.eos)
+        padding = tokens.eq(pad)
         # No mask of padding: attention is causal, and padding comes last.
         hidden = self.gpt(inputs_embeds=self.embed_tokens(tokens)).last_hidden_state
         if losses is not None:
@@ -111,7 +104,7 @@ class PretrainedLanguageModel(nn.Module):
 
     @torch.no_grad()
     def load(self, folder: str, symbols: Sequence[str]) -> None:
-        """Read the pre-trained weights; special symbols but ``<unk>`` keep random vectors.
+        """Read the pre-trained weights; :data:`LEARNED` symbols keep random vectors.
 
         Args:
             folder: of Hugging Face's ``openai-gpt``. Nothing is downloaded, and no code is run.
@@ -122,43 +115,38 @@ class PretrainedLanguageModel(nn.Module):
         """
         rows = gpt.read_vocabulary(folder)
         shared = [number for number, symbol in enumerate(symbols) if symbol not in LEARNED]
-        foreign = [symbols[number] for number in shared if symbols[number] not in rows]
-        if foreign:
+        if foreign := [symbols[number] for number in shared if symbols[number] not in rows]:
             raise UsageError(
-                f"--language-model {folder}: the dictionary has {foreign[0]!r}, which its "
-                f"vocab.json lacks; prepare the data with --language-model {folder}"
+                f"--language-model {folder}: its vocab.json lacks {foreign[0]!r} of the "
+                f"dictionary; prepare the data with --language-model {folder}"
             )
-        path, weights = _read_weights(Path(folder))
-        weights = {str(name).removeprefix(_PREFIX): tensor for name, tensor in weights.items()}
-        vectors = self.embed_tokens.weight.normal_(std=self.gpt.config.initializer_range)
-        vectors[self.marks.pad] = 0
-        wanted = dict(self.gpt.named_parameters())
-        words = "tokens_embed.weight"
-        expected = {name: weight.shape for name, weight in wanted.items()}
-        expected[words] = torch.Size([len(rows), self.output_dim])
-        for name, shape in expected.items():
-            got = getattr(weights.get(name), "shape", "none")
-            if got != shape:
-                expect = list(shape)
+        path = next(Path(folder, name) for name in gpt.WEIGHTS if Path(folder, name).is_file())
+        weights = _read_weights(path)
+        vectors = self.embed_tokens.weight
+        for name, weight in self.gpt.named_parameters():
+            shape = weight.shape if weight is not vectors else (len(rows), weight.size(1))
+            if name not in weights or weights[name].shape != shape:
                 raise UsageError(
-                    f"{path}: {name} has shape {got if got == 'none' else list(got)}, not {expect} "
-                    "as config.json and vocab.json say; copy the folder again"
+                    f"{path}: there is no {name} of shape {list(shape)}, as config.json and "
+                    "vocab.json have it; copy the folder again"
                 )
-        for name, weight in wanted.items():
-            if name != words:
+            if weight is not vectors:
                 weight.copy_(weights[name])
+        vectors[self.marks.pad] = 0
         chosen = [rows[symbols[number]] for number in shared]
-        vectors[shared] = weights[words][chosen].to(vectors)
-        if not all(math.isfinite(weight.sum()) for weight in wanted.values()):
+        vectors[shared] = weights["tokens_embed.weight"][chosen].to(vectors)
+        if not all(weight.isfinite().all() for weight in self.parameters()):
             raise UsageError(f"{path}: a weight is no number; copy the file again")
 
 
-def _read_weights(folder: Path) -> tuple[Path, dict[str, Tensor]]:
-    path = next(folder / name for name in gpt.WEIGHTS if (folder / name).is_file())
+def _read_weights(path: Path) -> dict[str, Tensor]:
+    """Return the tensors by name, without the prefix of models that were saved with a head."""
     try:
         if path.suffix == ".safetensors":
-            return path, load_file(path)
-        return path, dict(torch.load(path, map_location="cpu", weights_only=True))
-    except (OSError, SafetensorError, UnpicklingError, RuntimeError, EOFError, *_NO_DICT) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise UsageError(f"{path}: cannot be read ({reason}); copy the file again") from None
+            read = load_file(path)
+        else:
+            read = dict(torch.load(path, map_location="cpu", weights_only=True))
+    except (*UNREADABLE, TypeError, ValueError) as error:
+        raise UsageError(f"{path}: cannot be read ({error}); copy the file again") from None
+    tensors = {str(name): tensor for name, tensor in read.items() if isinstance(tensor, Tensor)}
+    return {name.removeprefix("transformer."): tensor for name, tensor in tensors.items()}

@@ -135,17 +135,14 @@ def _index_of(separator: str, dictionary, needed: bool) -> int:
     return index
 
 
-def _build_language_model(cfg: Namespace, dictionary, marks: Marks):
+def _build_language_model(cfg: Namespace, dictionary):
     """Return the language model of ``--language-model`` or of a checkpoint's settings, or None."""
     if not (cfg.language_model or cfg.language_model_config):
         return None
-    for name in ("encoder_embed_path", "hierarchical"):
-        if getattr(cfg, name):
-            flag = f"--{name.replace('_', '-')}"
-            raise UsageError(f"{flag}: --language-model reads sentences as they are; leave it out")
-    if cfg.word_ngrams > 1:
+    if cfg.encoder_embed_path or cfg.hierarchical or cfg.word_ngrams > 1:
         raise UsageError(
-            f"--word-ngrams {cfg.word_ngrams}: --language-model has no n-grams; leave it out"
+            "--language-model: --encoder-embed-path, --hierarchical and --word-ngrams are for word "
+            "vectors; leave them out"
         )
     try:
         from fairseq_posattn.hugging_face.language_model import PretrainedLanguageModel, read_config
@@ -155,6 +152,7 @@ def _build_language_model(cfg: Namespace, dictionary, marks: Marks):
         ) from None
     if cfg.language_model:
         cfg.language_model_config = read_config(cfg.language_model)
+    marks = marks_of(cfg, dictionary)
     model = PretrainedLanguageModel(cfg.language_model_config, len(dictionary), marks)
     if cfg.language_model:
         model.load(cfg.language_model, dictionary.symbols)
@@ -197,8 +195,8 @@ class PosAttnClassifier(BaseFairseqModel):
         if not isinstance(cfg.max_positions, int):  # built without a config of its task
             cfg.max_positions = task.max_positions()
         words = task.source_dictionary
+        language_model = _build_language_model(cfg, words)
         marks = marks_of(cfg, words)
-        language_model = _build_language_model(cfg, words, marks)
         if language_model is None:
             embed_tokens = build_embedding(
                 words, cfg.encoder_embed_dim, cfg.encoder_embed_path, cfg.freeze_embeddings

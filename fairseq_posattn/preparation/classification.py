@@ -33,7 +33,7 @@ from fairseq_posattn.preparation.pipeline.progress import say
 from fairseq_posattn.preparation.pipeline.sources import obtain_any
 from fairseq_posattn.preparation.pipeline.stages import Stages
 from fairseq_posattn.preparation.text import gpt
-from fairseq_posattn.preparation.text.vocabulary import count_words, write_dictionary
+from fairseq_posattn.preparation.text.vocabulary import SPECIAL, count_words, write_dictionary
 from fairseq_posattn.preparation.word_options import add_seed, add_word_options, fraction
 from fairseq_posattn.preparation.words_stage import asked_vectors, run_words
 
@@ -93,10 +93,10 @@ def prepare(corpus, options):
             **_settings(options, "seed", "valid_fraction", "cased"),
             **corpus.settings(options),
             flag=corpus.flag and corpus.flag.is_given(options),
-            **({"tokenizer": _digest(tokenizer)} if tokenizer else {}),
+            **({"tokenizer": sha256(tokenizer.to_str().encode()).hexdigest()} if tokenizer else {}),
         )
         if tokenizer:
-            stages.run("vocabulary", ["dict.txt"], partial(_write_subwords, options))
+            stages.run("vocabulary", ["dict.txt"], partial(_write_subwords, tokenizer))
         else:
             count = partial(_count_words, corpus, options)
             run_words(stages, options, vectors, corpus.min_count, count)
@@ -120,12 +120,10 @@ def _read_tokenizer(options):
     return gpt.read_tokenizer(options.language_model)
 
 
-def _digest(tokenizer):
-    return sha256(tokenizer.to_str().encode()).hexdigest()
-
-
-def _write_subwords(options, work):
-    write_dictionary(work / "dict.txt", dict.fromkeys(gpt.symbols(options.language_model), 1))
+def _write_subwords(tokenizer, work):
+    subwords = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
+    known = [one for one, _ in subwords if one not in SPECIAL and one.split() == [one]]
+    write_dictionary(work / "dict.txt", dict.fromkeys(known, 1))
 
 
 def _settings(options, *names):
@@ -136,7 +134,7 @@ def _write_text(corpus, options, given, downloads, tokenizer, work):
     archive = given or obtain_any(corpus.alternatives, None, downloads)
     readers = corpus.splits(archive, options)
     folders = [work / text for text in corpus.texts]
-    cut = gpt.GptEncoder(tokenizer) if tokenizer else str
+    cut = gpt.splitter(tokenizer) if tokenizer else str
     if WHOLE in readers:
         write_divided(readers[WHOLE], folders, corpus, options, cut)
     else:

@@ -116,7 +116,7 @@ def cutter(folder: Path, told: Manifest) -> Callable[[str], str]:
         if told.subwords == "wordpiece":
             return WordPieceEncoder(path, told.cased or not told.lower)
         if told.subwords == gpt.SUBWORDS:
-            return gpt.GptEncoder(path)
+            return gpt.splitter(path)
     except (OSError, RuntimeError, ValueError, SystemExit):
         raise UsageError(f"{path}: not what {told.subwords} has written: copy it anew") from None
     return str

@@ -20,7 +20,7 @@ from pathlib import Path
 from fairseq_posattn.preparation.corpora import CLASSIFICATION, RECOMMENDATION, TAGGING
 from fairseq_posattn.preparation.corpus import SPLITS, ClassificationCorpus, TaggingCorpus
 from fairseq_posattn.recipes.tiny_news import write_logs
-from fairseq_posattn.recipes.tiny_transfer import FILES, make_transfer, write_language_model
+from fairseq_posattn.recipes.tiny_transfer import FILES, make_transfer
 
 DOCUMENTS = {"amazon_electronics"}  # of several sentences
 SIZES = dict(zip(SPLITS, (40, 20, 20), strict=True))
@@ -34,7 +34,8 @@ def make(name: str, folder: Path, generator: random.Random) -> None:
     part = folder.with_name(folder.name + ".part")
     shutil.rmtree(part, ignore_errors=True)
     if name in FILES:
-        _make_transfer(name, part, generator)
+        corpus = CLASSIFICATION[name.removesuffix("_gpt")]
+        make_transfer(name, part, _pairs(corpus, generator))
         part.rename(folder)
         return
     if name in TAGGING:
@@ -49,18 +50,18 @@ def make(name: str, folder: Path, generator: random.Random) -> None:
     part.rename(folder)
 
 
-def _make_transfer(name: str, folder: Path, generator: random.Random) -> None:
-    corpus = CLASSIFICATION[name.removesuffix("_gpt")]
-    model = folder.with_name("openai-gpt")
-    write_language_model(model, [*FILLERS, *(f"cue{n}" for n in range(_classes(corpus)))])
-    pairs = {}
-    for split, size in SIZES.items():
-        examples = [_example(corpus, number, generator) for number in range(size)]
-        pairs[split] = [
-            (number % _classes(corpus), str(one["input0"]), str(one["input1"]))
-            for number, one in enumerate(examples)
-        ]
-    make_transfer(name, folder, model, pairs)
+def _pairs(
+    corpus: ClassificationCorpus, generator: random.Random
+) -> dict[str, list[tuple[int, str, str]]]:
+    """Label's number, premise and hypothesis, by split."""
+    rows = {
+        split: [(number % 3, _example(corpus, number, generator)) for number in range(size)]
+        for split, size in SIZES.items()
+    }
+    return {
+        split: [(label, str(one["input0"]), str(one["input1"])) for label, one in examples]
+        for split, examples in rows.items()
+    }
 
 
 def _make_labelled(

@@ -2,7 +2,7 @@
 
 import json
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from fairseq_posattn.files import write_json, write_text
@@ -12,20 +12,15 @@ FILES = {"snli_gpt": SNLI_FILES, "multinli_gpt": MULTINLI_FILES}
 SIZES = {"n_positions": 64, "n_embd": 12, "n_layer": 2, "n_head": 2}
 
 
-def write_language_model(folder: Path, words: Iterable[str]) -> None:
-    """Write a folder as Hugging Face's ``openai-gpt``: a subword for each two-letter word.
-
-    Longer words are split into characters.
-    """
+def write_language_model(folder: Path, text: str) -> None:
+    """Write a folder as Hugging Face's ``openai-gpt``, with subwords of one or two characters."""
     import torch  # only here: the recipe's process needs none of it
     from transformers import OpenAIGPTConfig, OpenAIGPTLMHeadModel
 
-    words = sorted(words)
-    characters = sorted(set("".join(words)))
-    pairs = [word for word in words if len(word) == 2]
-    ends = [f"{character}</w>" for character in characters]
-    subwords = ["<unk>", *characters, *ends, *(f"{pair}</w>" for pair in pairs)]
-    folder.mkdir(parents=True, exist_ok=True)
+    characters = sorted(set("".join(text.split())))
+    pairs = sorted(word for word in set(text.split()) if len(word) == 2)
+    ends = [f"{one}</w>" for one in (*characters, *pairs)]
+    subwords = ["<unk>", *characters, *ends]
     with torch.random.fork_rng():
         torch.manual_seed(1)
         config = OpenAIGPTConfig(vocab_size=len(subwords), **SIZES)
@@ -36,9 +31,9 @@ def write_language_model(folder: Path, words: Iterable[str]) -> None:
 
 
 def make_transfer(
-    name: str, folder: Path, model: Path, pairs: dict[str, list[tuple[int, str, str]]]
+    name: str, folder: Path, pairs: Mapping[str, Sequence[tuple[int, str, str]]]
 ) -> None:
-    """Prepare made-up pairs of SNLI or MultiNLI with a language model.
+    """Write a language model beside ``folder``, and prepare made-up pairs with it.
 
     Args:
         name: key of :data:`FILES`.
@@ -46,13 +41,14 @@ def make_transfer(
     """
     from fairseq_posattn.preparation.__main__ import prepare  # only here: it reads everything
 
+    model = folder.with_name("openai-gpt")
+    texts = [text for rows in pairs.values() for _, *both in rows for text in both]
+    write_language_model(model, " ".join(texts))
+    keys = ("gold_label", "sentence1_binary_parse", "sentence2_binary_parse")
     with tempfile.TemporaryDirectory() as source:
         for split, file in FILES[name].items():
-            keys = ("gold_label", "sentence1_binary_parse", "sentence2_binary_parse")
-            lines = [
-                json.dumps(dict(zip(keys, (LABELS[label], *texts), strict=True))) + "\n"
-                for label, *texts in pairs[split]
-            ]
+            rows = [(LABELS[label], *both) for label, *both in pairs[split]]
+            lines = [json.dumps(dict(zip(keys, row, strict=True))) + "\n" for row in rows]
             write_text(Path(source, file), "".join(lines))
         options = ["--source", source, "--dest", str(folder), "--language-model", str(model)]
         if prepare("classification", [name.removesuffix("_gpt"), *options, "--jobs", "1"]):

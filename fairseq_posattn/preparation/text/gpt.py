@@ -5,57 +5,48 @@ into Treebank words already is therefore cut at its spaces only.
 """
 
 import json
+from functools import partial
 from pathlib import Path
 
 from fairseq_posattn.errors import UsageError
-from fairseq_posattn.preparation.text.vocabulary import SPECIAL
 
 SUBWORDS = "gpt"
-TOKENIZER = "gpt.json"  # both files of the tokenizer in one, beside the prepared text
+TOKENIZER = "gpt.json"  # beside prepared text: vocabulary and merges in one file
 UNKNOWN = "<unk>"
 FILES = ("config.json", "vocab.json", "merges.txt")
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 
 
 def check_folder(folder):
-    """Raise UsageError, naming the files expected, unless a folder holds a language model."""
-    folder = Path(folder)
-    missing = [name for name in FILES if not (folder / name).is_file()]
-    if not any((folder / name).is_file() for name in WEIGHTS):
+    """Raise UsageError, naming the files that are missing, unless a folder has all of a model."""
+    missing = [name for name in FILES if not Path(folder, name).is_file()]
+    if not any(Path(folder, name).is_file() for name in WEIGHTS):
         missing.append(" or ".join(WEIGHTS))
     if missing:
         raise UsageError(
-            f"--language-model {folder}: {', '.join(missing)} not found; put {', '.join(FILES)} "
-            f"and {' or '.join(WEIGHTS)} of Hugging Face's openai-gpt there"
+            f"--language-model {folder}: there is no {', no '.join(missing)}; put the files of "
+            "Hugging Face's openai-gpt there"
         )
 
 
 def read_vocabulary(folder):
-    """Return ``{subword: row}`` of a language model's ``vocab.json``.
+    """Return ``{subword: row}`` of a folder's ``vocab.json``.
 
     Raises:
         UsageError: the file cannot be read or is no vocabulary.
     """
-    path = Path(folder) / "vocab.json"
+    path = Path(folder, "vocab.json")
     try:
         rows = json.loads(path.read_text(encoding="utf-8"))
         if UNKNOWN in rows and sorted(rows.values()) == list(range(len(rows))):
             return rows
     except (OSError, ValueError, TypeError, AttributeError, RecursionError):
         pass
-    raise UsageError(
-        f"{path}: no vocabulary of GPT, with {UNKNOWN} and rows from 0; copy the file again"
-    )
-
-
-def symbols(folder):
-    """Return the subwords for fairseq's dictionary, which has ``<unk>`` and its kin already."""
-    rows = read_vocabulary(folder)
-    return [one for one in rows if one not in SPECIAL and one.split() == [one]]
+    raise UsageError(f"{path}: no vocabulary of GPT, {UNKNOWN} among it; copy the file again")
 
 
 def read_tokenizer(folder):
-    """Return the tokenizer of a language model's folder, for words split at spaces.
+    """Return a folder's tokenizer, for words split at spaces.
 
     Raises:
         UsageError: the package tokenizers is missing, or a file cannot be used.
@@ -67,34 +58,38 @@ def read_tokenizer(folder):
             "--language-model needs the package tokenizers: pip install 'fairseq-posattn[export]'"
         ) from None
     check_folder(folder)
-    files = [str(Path(folder) / name) for name in ("vocab.json", "merges.txt")]
     read_vocabulary(folder)
+    vocabulary, merges = str(Path(folder, "vocab.json")), str(Path(folder, "merges.txt"))
     try:
-        model = models.BPE.from_file(*files, unk_token=UNKNOWN, end_of_word_suffix="</w>")
+        model = models.BPE.from_file(
+            vocabulary, merges, unk_token=UNKNOWN, end_of_word_suffix="</w>"
+        )
     except Exception as error:  # tokenizers raises nothing more special
-        raise UsageError(f"{files[1]}: no merges for {files[0]}: {error}") from None
+        raise UsageError(f"{merges}: no merges of {vocabulary}: {error}") from None
     tokenizer = Tokenizer(model)
     tokenizer.normalizer = normalizers.Lowercase()
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     return tokenizer
 
 
-class GptEncoder:
-    """Callable that splits a line of words into subwords, with spaces between.
+def splitter(tokenizer):
+    """Return what splits a line of words into subwords, with spaces between.
 
     Args:
-        tokenizer: of :func:`read_tokenizer`, or a file that it was saved to.
+        tokenizer: of :func:`read_tokenizer`, or the file that it was saved to.
+
+    Raises:
+        ValueError: the file holds no tokenizer.
     """
+    if isinstance(tokenizer, Path):
+        from tokenizers import Tokenizer
 
-    def __init__(self, tokenizer):
-        if isinstance(tokenizer, (str, Path)):
-            from tokenizers import Tokenizer
+        try:
+            tokenizer = Tokenizer.from_file(str(tokenizer))
+        except Exception as error:  # tokenizers raises nothing more special
+            raise ValueError(str(error)) from None
+    return partial(_split, tokenizer)
 
-            try:
-                tokenizer = Tokenizer.from_file(str(tokenizer))
-            except Exception as error:  # tokenizers raises nothing more special
-                raise ValueError(str(error)) from None
-        self.tokenizer = tokenizer
 
-    def __call__(self, line):
-        return " ".join(self.tokenizer.encode(line).tokens)
+def _split(tokenizer, line):
+    return " ".join(tokenizer.encode(line).tokens)
