@@ -43,10 +43,11 @@ def test_new_text_is_split_likewise_without_the_model(folder, tmp_path):
 
 
 def test_another_model_splits_anew(tmp_path):
+    (tmp_path / "source").mkdir()
     for side, text in (("s1", "ba"), ("s2", "de"), ("labels", "neutral")):
         for split in ("train", "dev", "test"):
-            (tmp_path / f"{side}.{split}").write_text(f"{text}\n")
-    arguments = ["snli", "--source", str(tmp_path), "--dest", str(tmp_path / "snli")]
+            (tmp_path / "source" / f"{side}.{split}").write_text(f"{text}\n")
+    arguments = ["snli", "--source", str(tmp_path / "source"), "--dest", str(tmp_path / "snli")]
     arguments += ["--language-model", str(tmp_path / "openai-gpt"), "--jobs", "1"]
     for text, split in (("ba de", "ba</w>"), ("b a de", "b a</w>")):
         write_language_model(tmp_path / "openai-gpt", text)
