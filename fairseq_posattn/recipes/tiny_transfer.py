@@ -9,7 +9,6 @@ from fairseq_posattn.files import write_json, write_text
 from fairseq_posattn.preparation.corpora.nli import LABELS, MULTINLI_FILES, SNLI_FILES
 
 FILES = {"snli_gpt": SNLI_FILES, "multinli_gpt": MULTINLI_FILES}
-SIZES = {"n_positions": 64, "n_embd": 12, "n_layer": 2, "n_head": 2}
 
 
 def write_language_model(folder: Path, text: str) -> None:
@@ -23,10 +22,11 @@ def write_language_model(folder: Path, text: str) -> None:
     subwords = ["<unk>", *characters, *ends]
     with torch.random.fork_rng():
         torch.manual_seed(1)
-        config = OpenAIGPTConfig(vocab_size=len(subwords), **SIZES)
-        OpenAIGPTLMHeadModel(config).save_pretrained(folder)
+        count = len(subwords)
+        sizes = OpenAIGPTConfig(vocab_size=count, n_positions=64, n_embd=12, n_layer=2, n_head=2)
+        OpenAIGPTLMHeadModel(sizes).save_pretrained(folder)
     write_json(folder / "vocab.json", {one: row for row, one in enumerate(subwords)})
-    merges = "".join(f"{first} {second}</w>\n" for first, second in pairs)
+    merges = "".join(f"{pair[0]} {pair[1]}</w>\n" for pair in pairs)
     write_text(folder / "merges.txt", f"#version: 0.2\n{merges}")
 
 

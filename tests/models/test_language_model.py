@@ -1,6 +1,7 @@
 """A pre-trained language model below the classifier: weights, auxiliary loss, mistakes."""
 
 import json
+import sys
 from types import SimpleNamespace
 
 import classifier_builder
@@ -174,6 +175,13 @@ def test_a_folder_that_will_not_do(folder, what, message):
     flags = [f"--language-model={folder}", "--encoder-hidden-dim=12"]
     with pytest.raises(UsageError, match=message):
         classifier_builder.build("mtsa_classifier", *flags, words=words)
+
+
+def test_without_transformers_the_extra_is_named(folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    monkeypatch.delitem(sys.modules, "fairseq_posattn.hugging_face.language_model", raising=False)
+    with pytest.raises(UsageError, match=r"needs the package transformers: pip .*\[export\]'$"):
+        build(folder)
 
 
 def test_words_of_another_preparation_are_refused(folder):

@@ -17,7 +17,7 @@ FILES = ("config.json", "vocab.json", "merges.txt")
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 
 
-def check_folder(folder):
+def check_folder(folder: Path | str) -> None:
     """Raise UsageError, naming the files that are missing, unless a folder has all of a model."""
     missing = [name for name in FILES if not Path(folder, name).is_file()]
     if not any(Path(folder, name).is_file() for name in WEIGHTS):
