@@ -104,6 +104,8 @@ def export(checkpoint: str, folder: str, data: str | None = None, **decoding: fl
 
 def _classifier(trained: TrainedModel, folder: Path, unused) -> Exported:
     model, task = trained.model, trained.task
+    if model.encoder.language_model is not None:
+        raise UsageError(f"{trained.path}: a model with --language-model cannot be exported")
     predictor = Predictor(trained, None, torch.device("cpu"))
     marks = marks_of(model.cfg, task.source_dictionary)
     config = hugging_face.PosAttnTextConfig(

@@ -19,6 +19,7 @@ from torch import Tensor
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inference.line_reader import LineReader
 from fairseq_posattn.text import manifest
+from fairseq_posattn.text.plain_text import cutter
 from fairseq_posattn.text.words import RULES
 from fairseq_posattn.training.plugin import register
 
@@ -175,7 +176,9 @@ class Predictor(LineReader):
         self.unknown = UnknownWords()
         self.apart = isinstance(self.task, SentencePairPredictionTask)
         self.expects_pairs = self.apart or Path(data, "input1").is_dir()
-        self.lower = self._is_lower(manifest.read(data))
+        told = manifest.read(data)
+        self.lower = self._is_lower(told)
+        self.cut = cutter(Path(data), told) if told else str
         self.names = self._names()
         self._check_settings()
 
@@ -275,7 +278,7 @@ class Predictor(LineReader):
 
     def _encode_sentence(self, sentence):
         text = self.words(sentence)
-        words = (text.lower() if self.lower else text).split()
+        words = self.cut(text.lower() if self.lower else text).split()
         tokens = word_numbers(words, self.dictionary, "<mask>")  # which the task adds
         if not len(tokens):
             raise EmptySentenceError("the sentence is empty")
