@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.inference.line_reader import LineReader
+from fairseq_posattn.inference.stream import LineReader
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.plain_text import cutter
 from fairseq_posattn.text.words import RULES

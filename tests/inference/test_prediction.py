@@ -15,7 +15,7 @@ import torch
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
 from fairseq_posattn.compat.unknown_tokens import word_numbers
-from fairseq_posattn.inference import prediction
+from fairseq_posattn.inference import prediction, stream
 from fairseq_posattn.inference.commands import predict
 from fairseq_posattn.inference.prediction import NOTHING
 from fairseq_posattn.text import manifest
@@ -100,11 +100,11 @@ def test_lines_arrive_in_groups_of_what_is_there(descriptor, tmp_path):
     if descriptor == "file":
         (tmp_path / "text").write_bytes(b"1\n2\n3\n4\n5")
         with open(tmp_path / "text", "rb") as file:
-            groups = list(predict.arriving_lines(file.fileno(), most=2, name="text"))
+            groups = list(stream.arriving_lines(file.fileno(), group_size=2, name="text"))
         assert groups == [[b"1", b"2"], [b"3", b"4"], [b"5"]]
         return
     reading, writing = os.pipe()
-    groups = predict.arriving_lines(reading, most=10, name="text")
+    groups = stream.arriving_lines(reading, group_size=10, name="text")
     os.write(writing, b"1\n2\n3")  # the third line is not whole
     assert next(groups) == [b"1", b"2"]
     os.write(writing, b"3\n")

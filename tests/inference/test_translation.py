@@ -194,7 +194,7 @@ def test_a_line_longer_than_the_model_reads_is_cut_and_told(tmp_path, capsys, so
     assert command("--input", path) == 0
     output = capsys.readouterr()
     assert output.out.startswith(f"{EXPECTED[0]}\n")
-    assert f"{path}: 1 line was cut to the 16 pieces" in output.err
+    assert f"{path}: 1 line was cut to the 16 subwords" in output.err
 
 
 @pytest.mark.parametrize(("words", "cut"), [(15, 0), (16, 1)])

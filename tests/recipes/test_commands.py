@@ -271,7 +271,7 @@ def test_first_sentences_are_scored_without_training(runs_of):
 
 @pytest.mark.parametrize(("name", "marks"), [("gigaword", True), ("iwslt14", False)])
 def test_references_are_split_as_wordpiece_splits_hypotheses(runs_of, name, marks):
-    (run,) = runs_of(f"dman/{name}", "--rows", "DMAN")
+    (run,) = runs_of(f"dman/{name}", "--rows", "DMAN (paper)")
     words = " ".join(step_of(run, "score").command)
     assert ("--remove-bpe wordpiece" in words) == marks
 
@@ -384,7 +384,7 @@ def test_the_precision_is_that_which_is_asked_for(runs_of, recipe, precision):
 
 
 def test_bfloat16_is_for_a_cpu_too(runs_of):
-    (run,) = runs_of("dman/iwslt14", "--rows", "DMAN", "--gpus", 0, "--precision", "bf16")
+    (run,) = runs_of("dman/iwslt14", "--rows", "DMAN (paper)", "--gpus", 0, "--precision", "bf16")
     train = train_of(run)
     assert train.cpu and train.bf16
 

@@ -18,18 +18,14 @@ and prints it with its roles in brackets:
 
 import contextlib
 import logging
-import os
-import select
 import sys
-from collections.abc import Iterator
 from functools import partial
 
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.cli import positive
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.inference.stream import arriving_lines
 from fairseq_posattn.text.words import RULES
-
-LONGEST = 1 << 21  # bytes of a line
 
 
 def make_parser(prog=None):
@@ -159,29 +155,3 @@ def print_props(predictor, answers, gold):
     check_tagger(predictor, f"--props {gold}")
     predictions = (one for group in answers for one in group if isinstance(one, RolePrediction))
     sys.stdout.writelines(write_props(as_props(read_props(gold), predictions)))
-
-
-def arriving_lines(descriptor: int, most: int, name: str) -> Iterator[list[bytes]]:
-    """The lines of an open file, in groups of those that have come; at most ``most`` in each.
-
-    It waits for a line where there is none, and for no other where there is one.
-
-    Raises:
-        UsageError: a line is so long that it cannot be text; it has the file's ``name``.
-    """
-    rest, lines = b"", []
-    while chunk := os.read(descriptor, 1 << 16):
-        if len(rest) > LONGEST:
-            raise UsageError(f"{name}: a line of more than {LONGEST:,} bytes is no text")
-        *whole, rest = (rest + chunk).split(b"\n")
-        lines += whole
-        while len(lines) >= most:
-            yield lines[:most]
-            del lines[:most]
-        if lines and not select.select([descriptor], [], [], 0)[0]:
-            yield lines
-            lines = []
-    if rest:
-        lines.append(rest)
-    if lines:
-        yield lines

@@ -13,8 +13,9 @@ published with --lenpen 2 --min-len 50, Gigaword's with --max-len-b 30.
 
 from functools import partial
 
+from fairseq_posattn.inference import search_options
 from fairseq_posattn.inference.commands import translate
 
-DECODING = translate.DECODING | {"no_repeat_ngram_size": 3, "attention": "none"}
+DECODING = search_options.DECODING | {"no_repeat_ngram_size": 3, "attention": "none"}
 
 main = partial(translate.main, about=__doc__, decoding=DECODING)

@@ -25,15 +25,9 @@ from pathlib import Path
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.cli import positive
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.inference.commands.predict import arriving_lines
+from fairseq_posattn.inference.search_options import DECODING, add_search, search_settings
+from fairseq_posattn.inference.stream import arriving_lines, decode_lines, text_lines, warn
 from fairseq_posattn.preparation.example import shortened
-from fairseq_posattn.text.lines import decoded
-
-# By the names of fairseq's fields; and the attention in --json.
-DECODING = {
-    **{"beam": 5, "lenpen": 1.0, "max_len_b": 200, "no_repeat_ngram_size": 0},
-    "attention": "words",
-}
 
 
 def make_parser(prog=None, about=__doc__, decoding=DECODING):
@@ -97,26 +91,6 @@ def make_parser(prog=None, about=__doc__, decoding=DECODING):
     return parser
 
 
-SEARCH = {
-    "--beam": (positive, "hypotheses that are followed at once"),
-    "--lenpen": (float, "length penalty: above 1 favours long ones, below 1 short"),
-    "--max-len-a": (float, "the longest: this, times the pieces of the source,"),
-    "--max-len-b": (int, "and this many more"),
-    "--min-len": (positive, "the shortest, in pieces"),
-    "--no-repeat-ngram-size": (int, "let no sequence of so many pieces come twice; 0: may"),
-}
-
-
-def add_search(group, decoding, flags=SEARCH):
-    """Add fairseq's options of the search, with these defaults."""
-    for flag in flags:
-        kind, about = SEARCH[flag]
-        name = flag[2:].replace("-", "_")
-        default = decoding.get(name, {"max_len_a": 0, "min_len": 1}.get(name))
-        about = f"{about} (default: {default})"
-        group.add_argument(flag, type=kind, default=default, metavar="N", help=about)
-
-
 def _add_decoding(group, decoding):
     add_search(group, decoding)
     group.add_argument(
@@ -177,10 +151,10 @@ def translate(args):
             device="cpu" if args.cpu else None,
             attention=attention,
             int8=args.int8,
-            **decoding_of(args),
+            **search_settings(args),
         )
         if translator.lines.manifest is None:
-            say(f"{args.checkpoints[0]}: its data has no preparation.json: text is taken as it is")
+            warn(f"{args.checkpoints[0]}: its data has no preparation.json: text is taken as it is")
         is_typed = file.isatty() or not sys.stderr.isatty()
         bar = stack.enter_context(tqdm(disable=is_typed, unit=" lines"))
         groups, number = arriving_lines(file.fileno(), args.buffer_size, name), 0
@@ -192,14 +166,14 @@ def translate(args):
             sys.stdout.flush()
             for row, found in enumerate(translations):
                 if found.failed:
-                    say(f"{name}:{number + row + 1}: {unmet(texts[row], forced, row)}")
+                    warn(f"{name}:{number + row + 1}: {unmet(texts[row], forced, row)}")
             number += len(texts)
             bar.update(len(texts))
             if warning := translator.lines.unknown.warning():
-                say(f"{name}: {warning}")
+                warn(f"{name}: {warning}")
             if wrong:
                 raise wrong
-        tell_of_cuts(translator.lines, name)
+        translator.lines.warn_of_cut_lines(name)
 
 
 def unmet(text, forced, row):
@@ -221,28 +195,9 @@ def unmet(text, forced, row):
     )
 
 
-def tell_of_cuts(lines, name):
-    """Warn of lines that were longer than the model reads."""
-    if count := lines.cut:
-        told = f"cut to the {lines.longest:,} pieces that the model reads"
-        say(f"{name}: {'1 line was' if count == 1 else f'{count:,} lines were'} {told}")
-
-
-def say(warning):
-    sys.stderr.write(f"warning: {warning}\n")
-
-
 def split_checkpoints(given):
     """The checkpoints of an argument: one, or several with colons between."""
     return [given] if Path(given).exists() else given.split(":")
-
-
-def decoding_of(args):
-    """The fields of fairseq's configuration."""
-    names = ["beam", "lenpen", "max_len_a", "max_len_b", "min_len", "no_repeat_ngram_size"]
-    names += ["nbest", "constraints"]
-    found = {name: getattr(args, name) for name in names}
-    return found | {"prefix_size": args.prefix_size or 0}
 
 
 def requests(groups, name, args):
@@ -259,9 +214,9 @@ def requests(groups, name, args):
     Raises:
         UsageError: there are more prefixes than lines.
     """
-    number, prefixes = 0, lines_of(args.prefixes) if args.prefixes else None
+    number, prefixes = 0, text_lines(args.prefixes) if args.prefixes else None
     for lines in groups:
-        texts, wrong = readable(lines, name, number)
+        texts, wrong = decode_lines(lines, name, number)
         number += len(lines)
         forced = {}
         if args.constraints:
@@ -276,35 +231,3 @@ def requests(groups, name, args):
         yield texts, forced, wrong
     if prefixes and next(prefixes, None) is not None:
         raise UsageError(f"{args.prefixes}: has more lines than {name}")
-
-
-def lines_of(path):
-    """The lines of a file, as text.
-
-    Raises:
-        UsageError: it is no text.
-    """
-    number = 0
-    with open(path, "rb") as file:
-        for lines in arriving_lines(file.fileno(), 1024, path):
-            texts, wrong = readable(lines, path, number)
-            number += len(lines)
-            if wrong:
-                raise wrong
-            yield from texts
-
-
-def readable(lines, name, before):
-    """Lines as text up to the first that is none, and what there is to say of that one.
-
-    Args:
-        before: how many lines of the file came before these.
-    """
-    texts = []
-    for number, line in enumerate(lines, start=before + 1):
-        try:
-            text = decoded(line)
-        except UsageError as error:
-            return texts, UsageError(f"{name}:{number}: {error}")
-        texts.append(text.removeprefix("\ufeff") if number == 1 else text)
-    return texts, None

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from fairseq_posattn.compat.unknown_tokens import TOKENIZED, UnknownWords, word_numbers
+from fairseq_posattn.inference.stream import warn
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.plain_text import joiner, splitter
 from fairseq_posattn.text.subwords import whole_words
@@ -98,3 +99,9 @@ class Lines:
     def plain(self, pieces: str) -> str:
         """The plain text of which these are the pieces, with spaces between."""
         return self.join(whole_words(pieces, self.subwords))
+
+    def warn_of_cut_lines(self, name: str) -> None:
+        """Warn if lines of a file were longer than the model reads."""
+        if self.cut:
+            lines = "1 line was" if self.cut == 1 else f"{self.cut:,} lines were"
+            warn(f"{name}: {lines} cut to the {self.longest:,} subwords that the model reads")

@@ -122,7 +122,7 @@ def test_a_line_that_is_cut_is_told(write, tmp_path, capsys):
     path, page = write("text", f"a b\n{'a b ' * 12}\n"), tmp_path / "page.html"
     assert look("translation", "--sentences", path, "--output", page) == 0
     assert len(read(page)["sentences"][1]["rows"]["source"]) == 16
-    assert f"warning: {path}: 1 line was cut to the 16 pieces" in capsys.readouterr().err
+    assert f"warning: {path}: 1 line was cut to the 16 subwords" in capsys.readouterr().err
 
 
 def test_a_sentence_that_no_page_has_room_for(write, tmp_path, capsys, monkeypatch):
