@@ -121,13 +121,13 @@ def _classifier(trained: TrainedModel, folder: Path, unused) -> Exported:
     )
     _write_vocabulary(folder / "vocab.json", task.source_dictionary)
     before = (None, None)
-    if not predictor.apart:
+    if not predictor.encodes_apart:
         before = (task.cfg.init_token, task.cfg.separator_token)
     tokenizer = hugging_face.PosAttnClassifierTokenizer(
         str(folder / "vocab.json"),
         words=predictor.rule_of_text(),
         lower=predictor.lower,
-        apart=predictor.apart,
+        apart=predictor.encodes_apart,
         before=before,
         model_max_length=task.cfg.max_positions,
     )

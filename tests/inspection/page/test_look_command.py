@@ -99,8 +99,8 @@ def test_a_page_that_is_full_says_what_it_holds(write, tmp_path, capsys, monkeyp
         (b"a\n\xff\n", r"text:2: not UTF-8"),
         (b"\n\n", r"no sentences in it"),
         (b"", r"the file is empty"),
-        (b"a b\n" + b"a " * 40, r"text:2: 41 words, the end among them, are too many"),
-        (b"a\tb\n", r"text:1: the model needs one sentence, and here are 2"),
+        (b"a b\n" + b"a " * 40, r"text:2: 41 tokens with the end symbol"),
+        (b"a\tb\n", r"text:1: the model needs one sentence, not 2"),
     ],
 )
 def test_what_is_wrong_with_a_text_is_one_line_and_leaves_no_page(
