@@ -159,9 +159,6 @@ MEASUREMENTS = {
     " --updates 1 --warmup 0",
     "decoding": f"{PAIRS} --batches 1",
     "loss": "--rows 3 --words 9 --rounds 1",
-    "news": "--users 40 --impressions 4 --shown 4 --history 2 --news 10 --anew 2 --threads 1",
-    "roles_and_news": "--archs mtsa_tagger nrms_recommender --layers 1 --sentences 2 --length 3"
-    " --clicks 1 --history 2 --title 3 --vocabulary 9 --updates 1 --warmup 0",
     "sequence_length": "--mechanisms CNN --lengths 3 --sentences 2 --features 6 --steps 1",
     "training": f"{PAIRS} --updates 1",
     "update": f"{PAIRS} --updates 1 --criterion label_smoothed_cross_entropy_fused",
