@@ -100,7 +100,8 @@ def tables_of(results: Results) -> list[Table]:
     for entries in others.values():
         first = baseline_of([entry.row for entry in entries])
         entries.sort(key=lambda entry: entry.row != first)
-    return [*(Table(title, "", entries) for title, entries in others.items()), *listed()]
+    unlisted = [Table(title, "", entries) for title, entries in sorted(others.items())]
+    return [*unlisted, *listed()]
 
 
 # --- Blocks ------------------------------------------------------------------------------------
