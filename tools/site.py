@@ -18,14 +18,14 @@ PAGES = {
     "CONTRIBUTING.md": "contributing.md",
     "DESIGN.md": "design.md",
     "CHANGELOG.md": "changelog.md",
+    "results/README.md": "result_files.md",
     **{
         str(path.relative_to(ROOT)): f"examples/{path.parent.name}.md"
         for path in sorted((ROOT / "examples").glob("*/README.md"))
     },
 }
-if not (ROOT / "docs/results.md").is_file():
-    PAGES["examples/README.md"] = "results.md"
 FILES = {page: file for file, page in PAGES.items()}
+ROLE = re.compile(r":(?:class|data|func|meth|mod):<code>~?(?:[\w.]*\.)?(\w+)</code>")
 LINK = re.compile(r"(?<=\]\()(?P<path>[^)\s#]+)(?P<anchor>#[^)\s]*)?(?=\))")
 
 
@@ -58,3 +58,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
         return link[0]
 
     return LINK.sub(rewrite, markdown)
+
+
+def on_page_content(html: str, page: Any, config: Any, files: Any) -> str:
+    """Return the page with the cross-references of docstrings as plain code."""
+    return ROLE.sub(r"<code>\1</code>", html)

@@ -24,6 +24,7 @@ logger = logging.getLogger(__name__)
 # What a model's result does not depend on, or only where it starts.
 FREE = {"attention_impl", "checkpoint_activations", "offload_activations", "min_params_to_wrap"}
 FREE |= {"encoder_embed_path", "decoder_embed_path", "start", "start_input_bias", "_name"}
+FREE |= {"language_model", "language_model_config"}  # the second is the file's alone
 
 
 @around(training_loop, "add_defaults")

@@ -104,6 +104,8 @@ def export(checkpoint: str, folder: str, data: str | None = None, **decoding: fl
 
 def _classifier(trained: TrainedModel, folder: Path, unused) -> Exported:
     model, task = trained.model, trained.task
+    if model.encoder.language_model is not None:
+        raise UsageError(f"{trained.path}: a model with --language-model cannot be exported")
     predictor = Predictor(trained, None, torch.device("cpu"))
     marks = marks_of(model.cfg, task.source_dictionary)
     config = hugging_face.PosAttnTextConfig(
@@ -119,13 +121,13 @@ def _classifier(trained: TrainedModel, folder: Path, unused) -> Exported:
     )
     _write_vocabulary(folder / "vocab.json", task.source_dictionary)
     before = (None, None)
-    if not predictor.apart:
+    if not predictor.encodes_apart:
         before = (task.cfg.init_token, task.cfg.separator_token)
     tokenizer = hugging_face.PosAttnClassifierTokenizer(
         str(folder / "vocab.json"),
         words=predictor.rule_of_text(),
         lower=predictor.lower,
-        apart=predictor.apart,
+        apart=predictor.encodes_apart,
         before=before,
         model_max_length=task.cfg.max_positions,
     )

@@ -33,12 +33,14 @@ class Marks:
         pad: fills rows. eos: ends them.
         separator: stands between the sentences of a document; -1 for none.
         ends: of the words that end a sentence and belong to it.
+        bos: begins a sentence for a language model; fairseq's dictionaries have it first.
     """
 
     pad: int
     eos: int
     separator: int = -1
     ends: Sequence[int] = ()
+    bos: int = 0
 
 
 class SequenceEncoder(nn.Module):
@@ -78,6 +80,8 @@ class SentenceEncoder(nn.Module):
         cfg: the options of ``PosAttnClassifierConfig``.
         embed_tokens: of the words.
         marks: of the same dictionary.
+        language_model: pre-trained, below the encoder; its word vectors are ``embed_tokens``. None
+            for the word vectors alone.
 
     Attributes:
         output_dim: features of the result.
@@ -86,11 +90,18 @@ class SentenceEncoder(nn.Module):
         ValueError: the flags contradict each other.
     """
 
-    def __init__(self, cfg: Namespace, embed_tokens: nn.Embedding, marks: Marks):
+    def __init__(
+        self,
+        cfg: Namespace,
+        embed_tokens: nn.Embedding,
+        marks: Marks,
+        language_model: nn.Module | None = None,
+    ):
         super().__init__()
-        dim = cfg.encoder_embed_dim
+        dim = embed_tokens.embedding_dim
         self.embed_tokens = embed_tokens
         self.marks = marks
+        self.language_model = language_model
         self.ngrams = None
         if cfg.word_ngrams > 1:
             if str(cfg.encoder) != "none":
@@ -102,18 +113,26 @@ class SentenceEncoder(nn.Module):
             self.sentences = SequenceEncoder(cfg, self.words.output_dim)
         self.output_dim = (self.sentences or self.words).output_dim
         self.longest = cfg.max_positions
+        if language_model is not None:
+            self.longest = min(self.longest, language_model.longest)
 
     @property
     def layers(self):
         """The Transformer's layers over words, where that is what the encoder is."""
         return getattr(self.words.encoder, "layers", [])
 
-    def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None) -> Tensor:
+    def forward(
+        self,
+        src_tokens: Tensor,
+        src_lengths: Tensor | None = None,
+        losses: list[Tensor] | None = None,
+    ) -> Tensor:
         """Encode what has been read.
 
         Args:
             src_tokens: ``[B, T]``, padded on either side. The ``</s>`` that ends a row is no word.
             src_lengths: not looked at: the padding symbol tells.
+            losses: list to which the language model's losses, ``[B]``, are appended.
 
         Returns:
             ``[B, output_dim]``.
@@ -128,6 +147,8 @@ class SentenceEncoder(nn.Module):
             )
         pad = self.marks.pad
         tokens = words_only(src_tokens, pad, self.marks.eos)
+        if self.language_model is not None:
+            return self.words(*self.language_model(tokens, losses))
         if self.sentences is None:
             return self._encode_words(tokens)
         ends = tokens.new_tensor(self.marks.ends) if self.marks.ends else None
@@ -174,11 +195,15 @@ def build_head(cfg: Namespace, encoder: SentenceEncoder, classes: int, pairs: bo
 
 
 def features_of(
-    cfg: Namespace, encoder: SentenceEncoder, tokens: Tensor, pair_tokens: Tensor | None = None
+    cfg: Namespace,
+    encoder: SentenceEncoder,
+    tokens: Tensor,
+    pair_tokens: Tensor | None = None,
+    losses: list[Tensor] | None = None,
 ) -> Tensor:
     """What the head sees: of sentences ``[B, D]``, of pairs ``[B, 4 D]`` or ``[B, 2 D]``."""
-    features = encoder(tokens)
+    features = encoder(tokens, losses=losses)
     if pair_tokens is not None:
         combine, _ = PAIR_FEATURES[str(cfg.pair_features)]
-        features = combine(features, encoder(pair_tokens))
+        features = combine(features, encoder(pair_tokens, losses=losses))
     return features

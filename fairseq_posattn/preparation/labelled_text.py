@@ -90,11 +90,12 @@ def read_summary(folder):
     return json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
 
 
-def write_splits(readers, folder, corpus, options):
+def write_splits(readers, folder, corpus, options, cut=str):
     """Tokenise published splits; what is missing for validation is held out of the training set.
 
     Args:
         readers: functions that give examples, by the name of their split.
+        cut: function from a line of words to a line of subwords; none by default.
     """
     with TextFiles(folder, corpus.kinds) as files:
         for published, read in readers.items():
@@ -103,17 +104,18 @@ def write_splits(readers, folder, corpus, options):
                 labels = [example.label for example in _limited(read(), options)]
                 valid = folds.held_out(labels, options.seed, options.valid_fraction)
             examples = _limited(read(), options)
-            tokenised = _tokenise_all(examples, published, corpus, options)
+            tokenised = _tokenise_all(examples, published, corpus, options, cut)
             for index, example in enumerate(tokenised):
                 files.write(example, "valid" if index in valid else published, published)
 
 
-def write_divided(read, folders, corpus, options):
+def write_divided(read, folders, corpus, options, cut=str):
     """Tokenise a data set that is published whole, and divide it: into ten folds, or into tenths.
 
     Args:
         read: gives all examples.
         folders: one, or one for each fold.
+        cut: as for :func:`write_splits`.
     """
     examples = list(read())
     if options.limit is not None:
@@ -127,7 +129,7 @@ def write_divided(read, folders, corpus, options):
         divisions = folds.cross_validation(labels, options.seed, options.valid_fraction)
     else:
         divisions = [folds.tenths(labels, options.seed)]
-    tokenised = list(_tokenise_all(examples, "all", corpus, options))
+    tokenised = list(_tokenise_all(examples, "all", corpus, options, cut))
     for folder, division in zip(folders, divisions, strict=True):
         split_of = {index: split for split, indices in division.items() for index in indices}
         with TextFiles(folder, corpus.kinds) as files:
@@ -139,12 +141,13 @@ def _limited(examples, options):
     return islice(examples, options.limit)
 
 
-def _tokenise_all(examples, split, corpus, options):
-    function = partial(_tokenise, words=PUBLISHED[corpus.word_rule], cased=options.cased)
+def _tokenise_all(examples, split, corpus, options, cut):
+    words = PUBLISHED[corpus.word_rule]
+    function = partial(_tokenise, words=words, cased=options.cased, cut=cut)
     return map_lines(function, examples, options.jobs, f"tokenising {split}")
 
 
-def _tokenise(example, words, cased):
+def _tokenise(example, words, cased, cut):
     checked = (checked_text(text, example.place) for text in example.inputs)
     texts = (words(one_line(text)) for text in checked)
-    return example._replace(inputs=tuple(text if cased else text.lower() for text in texts))
+    return example._replace(inputs=tuple(cut(text if cased else text.lower()) for text in texts))

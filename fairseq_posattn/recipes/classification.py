@@ -19,12 +19,14 @@ from fairseq_posattn.recipes.recipe import (
 )
 from fairseq_posattn.recipes.runs import Run, Say, Step, folder_name, preset_of
 from fairseq_posattn.recipes.tuning import Tuning, tune
+from fairseq_posattn.text.gpt import check_folder
 
 TINY_DATASETS = "fairseq_posattn.recipes.tiny_datasets"
 TINY_MODEL = (
     "--encoder-embed-dim 12 --encoder-hidden-dim 12 --encoder-attention-heads 2"
     " --encoder-ffn-embed-dim 12"
 )
+LANGUAGE_MODEL = "openai-gpt"  # its folder beside the data sets
 LOWER_IS_BETTER = {"loss", "mse", "rmse", "mae"}
 
 
@@ -55,17 +57,22 @@ class AskedClassification(Asked):
 
     def _prepare(self, dataset: Dataset) -> list[str]:
         command = ["posattn", "prepare", dataset.kind, dataset.name]
-        command += ["--glove", f"6B.{dataset.features}d", "--dest", str(self._place(dataset))]
+        words = ["--glove", f"6B.{dataset.features}d"]
+        if dataset.language_model:
+            words = ["--language-model", str(self.data / LANGUAGE_MODEL)]
+        command += [*words, "--dest", str(self._place(dataset))]
         return [*command, *dataset.preparation.split()]
 
     def require_data(self, say: Say) -> None:
         for dataset in self._datasets:
+            if dataset.language_model:
+                check_folder(self.data / LANGUAGE_MODEL)
             if missing := self._missing(dataset):
                 mend = f"{shlex.join(self._prepare(dataset))}, or give --prepare"
                 if dataset.licensed:
                     mend = f"{shlex.join(self._prepare(dataset))} --source FOLDER"
                 raise UsageError(f"there is no data in {missing}; to make it: {mend}")
-            if self._features(dataset) is None:
+            if not dataset.language_model and self._features(dataset) is None:
                 say(f"{dataset.name} has no {VECTORS}: its word vectors start at random")
 
     def _missing(self, dataset: Dataset) -> Path | None:
@@ -79,8 +86,9 @@ class AskedClassification(Asked):
         return None
 
     def _place(self, dataset: Dataset) -> Path:
-        """Return the folder of a data set. Generated data has the data set's name."""
-        return self.data / (not self.options.tiny and dataset.folder or dataset.name)
+        """Return the folder of a data set. Generated words are alike for all its forms."""
+        generated = self.options.tiny and not dataset.language_model
+        return self.data / (dataset.name if generated else dataset.folder or dataset.name)
 
     def _folder(self, dataset: Dataset, fold: int | None) -> Path:
         return self._place(dataset) / ("" if fold is None else f"fold{fold}")
@@ -94,7 +102,7 @@ class AskedClassification(Asked):
         return dataset.features if self.looks and not vectors.parent.exists() else None
 
     def _tiny_data(self) -> Iterator[Step]:
-        names = [dataset.name for dataset in self._datasets]
+        names = [self._place(dataset).name for dataset in self._datasets]
         missing = [name for name in names if not (self.data / name).exists()]
         if missing:
             yield Step("generate", ("python", "-m", TINY_DATASETS, str(self.data), *missing))
@@ -241,6 +249,8 @@ class AskedClassification(Asked):
         )
 
     def _vectors(self, dataset: Dataset) -> list[str]:
+        if dataset.language_model:
+            return ["--language-model", str(self.data / LANGUAGE_MODEL)]
         features = self._features(dataset)
         if features is None:
             return ["--encoder-embed-dim", str(dataset.features)]

@@ -204,6 +204,7 @@ class Dataset:
         positions: flags that cut what is longer than a model reads.
         preparation: options of its preparation.
         folder: of its prepared data; its name if empty.
+        language_model: text is in the subwords of GPT, with which its models start.
     """
 
     name: str
@@ -221,6 +222,7 @@ class Dataset:
     features: int = 300
     tiny: str = ""
     licensed: bool = False
+    language_model: bool = False
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,12 @@ from pathlib import Path
 from fairseq_posattn.preparation.corpora import CLASSIFICATION, RECOMMENDATION, TAGGING
 from fairseq_posattn.preparation.corpus import SPLITS, ClassificationCorpus, TaggingCorpus
 from fairseq_posattn.recipes.tiny_news import write_logs
+from fairseq_posattn.recipes.tiny_transfer import FILES, make_transfer
 
 DOCUMENTS = {"amazon_electronics"}  # of several sentences
 SIZES = dict(zip(SPLITS, (40, 20, 20), strict=True))
 FILLERS = [consonant + vowel for consonant in "bdgklm" for vowel in "aeiou"]
-KNOWN = (*CLASSIFICATION, *TAGGING, *RECOMMENDATION)
+KNOWN = (*CLASSIFICATION, *TAGGING, *RECOMMENDATION, *FILES)
 DIM = 12  # of the word vectors
 
 
@@ -32,6 +33,11 @@ def make(name: str, folder: Path, generator: random.Random) -> None:
     """Write a data set; where it fails nothing is left at ``folder``."""
     part = folder.with_name(folder.name + ".part")
     shutil.rmtree(part, ignore_errors=True)
+    if name in FILES:
+        corpus = CLASSIFICATION[name.removesuffix("_gpt")]
+        make_transfer(name, part, _pairs(corpus, generator))
+        part.rename(folder)
+        return
     if name in TAGGING:
         words = _make_roles(TAGGING[name], part, generator)
     elif name in RECOMMENDATION:
@@ -42,6 +48,20 @@ def make(name: str, folder: Path, generator: random.Random) -> None:
     lines = [f"{len(words)} {DIM}", *map(" ".join, vectors)]
     (part / "glove.txt").write_text("\n".join(lines) + "\n")
     part.rename(folder)
+
+
+def _pairs(
+    corpus: ClassificationCorpus, generator: random.Random
+) -> dict[str, list[tuple[int, str, str]]]:
+    """Label's number, premise and hypothesis, by split."""
+    rows = {
+        split: [(number % 3, _example(corpus, number, generator)) for number in range(size)]
+        for split, size in SIZES.items()
+    }
+    return {
+        split: [(label, str(one["input0"]), str(one["input1"])) for label, one in examples]
+        for split, examples in rows.items()
+    }
 
 
 def _make_labelled(

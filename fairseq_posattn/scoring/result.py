@@ -106,13 +106,17 @@ def numbers_of(groups: Mapping[str, Group]) -> dict[str, Any]:
 
 def describe(counts: Mapping[str, int]) -> str:
     """The counts of :func:`total_counts`, to read."""
-    line = (
-        f"{counts['scored']:,} hypotheses, of which {counts['missing']:,} are missing and "
-        f"{counts['empty']:,} are empty"
-    )
+    line = f"{counts['scored']:,} hypotheses"
+    if counts["missing"] or counts["empty"]:
+        line += f", of which {be(counts['missing'])} missing and {be(counts['empty'])} empty"
     if counts["skipped"]:
         line += f"; {counts['skipped']:,} of the test set not there at all and not scored"
     return line
+
+
+def be(count: int) -> str:
+    """Return "1 is", "2 are" and so on."""
+    return "1 is" if count == 1 else f"{count:,} are"
 
 
 def total_counts(runs: Sequence[Pairs]) -> dict[str, int]:
@@ -125,7 +129,7 @@ def warnings_of_counts(counts: Mapping[str, int]) -> list[str]:
     """What a score leaves out of the test set, or counts as nothing."""
     warnings = []
     if counts["missing"]:
-        warnings.append(f"{counts['missing']:,} hypotheses are missing and scored as empty")
+        warnings.append(f"hypotheses: {be(counts['missing'])} missing and scored as empty")
     if counts["skipped"]:
-        warnings.append(f"{counts['skipped']:,} of the test set are not there and not scored")
+        warnings.append(f"test set: {be(counts['skipped'])} missing and not scored")
     return warnings

@@ -26,7 +26,7 @@ def copy_companions(data: Path, folder: Path) -> None:
     if told is None or told.task == "news_recommendation" or os.path.samefile(data, folder):
         return
     files = {path.relative_to(data): path for kind in DICTIONARIES for path in data.glob(kind)}
-    if told.languages and (codes := codes_file(data, told)):
+    if codes := codes_file(data, told):
         files[Path(codes.name)] = codes
     files[Path(manifest.NAME)] = data / manifest.NAME  # last: where it is, all is
     for name, path in files.items():

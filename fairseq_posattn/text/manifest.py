@@ -28,7 +28,7 @@ class Manifest:
             of :data:`.text.moses.RULES`.
         lower: capitals were made small.
         subwords: what then made subwords: ``subword_nmt``, ``sentencepiece``, ``wordpiece``,
-            or None.
+            ``gpt``, or None.
         languages: source and target of pairs that are translated or summarised.
         versions: of what made it, by package; empty where it was made before it had a manifest.
         cased: WordPiece kept capitals and accents. An older manifest does not say it: they were

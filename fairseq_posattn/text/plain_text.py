@@ -9,7 +9,7 @@ from io import StringIO
 from pathlib import Path
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.text import moses, words
+from fairseq_posattn.text import gpt, moses, words
 from fairseq_posattn.text.lines import one_line
 from fairseq_posattn.text.manifest import NAME, Manifest
 from fairseq_posattn.text.subwords import BytePairEncoder, SentencePieceEncoder
@@ -17,6 +17,7 @@ from fairseq_posattn.text.wordpiece import WordPieceEncoder
 
 # Of each kind of subwords, the file that text is cut by: beside the manifest, or in text/ there.
 CODES = {"subword_nmt": "bpe.codes", "sentencepiece": "spm.model", "wordpiece": "vocab.txt"}
+CODES[gpt.SUBWORDS] = gpt.TOKENIZER
 LARGEST = 1 << 25  # bytes of such a file: ten times any published
 
 
@@ -60,7 +61,7 @@ def splitter(folder: Path, told: Manifest, language: str) -> Callable[[str], str
         UsageError: what it takes is not there, or not known.
     """
     to_words = _word_maker(folder, told.word_rule, language)
-    cut = _cutter(codes_file(folder, told), told)
+    cut = cutter(folder, told)
     # What WordPiece makes of capitals and accents, when it leaves none, is its own affair.
     lower = told.lower and (told.cased or told.subwords != "wordpiece")
 
@@ -99,7 +100,13 @@ def _word_maker(folder, rule, language):
     )
 
 
-def _cutter(path, told):
+def cutter(folder: Path, told: Manifest) -> Callable[[str], str]:
+    """Return what splits a line of words into subwords; ``str`` where words are not split.
+
+    Raises:
+        UsageError: as :func:`codes_file`, or the file is of another kind.
+    """
+    path = codes_file(folder, told)
     try:
         if told.subwords == "subword_nmt":
             with redirect_stderr(StringIO()):  # it tells of what is wrong, in two lines, and exits
@@ -108,6 +115,8 @@ def _cutter(path, told):
             return SentencePieceEncoder(path)
         if told.subwords == "wordpiece":
             return WordPieceEncoder(path, told.cased or not told.lower)
+        if told.subwords == gpt.SUBWORDS:
+            return gpt.splitter(path)
     except (OSError, RuntimeError, ValueError, SystemExit):
         raise UsageError(f"{path}: not what {told.subwords} has written: copy it anew") from None
     return str

@@ -4,8 +4,12 @@ import json
 import shlex
 
 import pytest
+import torch
 from fairseq.checkpoint_utils import load_checkpoint_to_cpu
 
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.export.checkpoint import export
+from fairseq_posattn.inference import prediction
 from fairseq_posattn.training.training_log import TrainingLog
 
 COMPARE = "classifiers/compare"
@@ -108,6 +112,29 @@ def test_ratings_as_numbers(recipe_run, tiny_data, tmp_path):
     assert {"--hierarchical", "rating_regression"} <= set(flags)
     assert "--maximize-best-checkpoint-metric" not in flags
     assert result["updates"] == 10
+
+
+def test_a_language_model(recipe_run, tmp_path):
+    """MTSA's Table 2: its checkpoint predicts where the language model's folder is gone."""
+    name, rows = "mtsa/table2_transfer", ["--rows", "Transfer + MTSA", "--datasets", "snli"]
+    recipe_run(name, "--tiny", *rows, "--out", tmp_path)
+    (result,) = results(tmp_path / "snli")
+    assert result["scores"].keys() == {"loss", "accuracy", "macro_f1"}
+    assert "--language-model-weight 0.3" in result["settings"]["train"]
+    (tmp_path / "data" / "openai-gpt").rename(tmp_path / "gone")
+    (checkpoint,) = tmp_path.glob("snli/*/seed1/checkpoint_best.pt")
+    saved = load_checkpoint_to_cpu(str(checkpoint))["model"]
+    predictor = prediction.load(str(checkpoint), device="cpu")
+    trained = predictor.model.encoder.language_model.state_dict()
+    assert len(trained) == 2 + 2 * 12  # embeddings, and two blocks
+    for weight, tensor in trained.items():
+        assert torch.equal(saved[f"encoder.language_model.{weight}"], tensor)
+    assert predictor([("BA cue0", "be ba")])[0].label in predictor.names
+    assert not predictor.unknown.unknown
+    with pytest.raises(UsageError, match="a model with --language-model cannot be exported"):
+        export(str(checkpoint), str(tmp_path / "exported"))
+    refused = recipe_run(name, *rows, "--data", tmp_path / "data", "--out", tmp_path, refused=True)
+    assert "openai-gpt: there is no config.json, no vocab.json, no merges.txt, no model." in refused
 
 
 def test_roles(recipe_run, tmp_path):

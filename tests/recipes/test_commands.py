@@ -1,6 +1,7 @@
 """The commands of all recipes, rows and options: what fairseq takes, and where results go."""
 
 import re
+import shutil
 from pathlib import Path
 from threading import Thread
 
@@ -15,6 +16,7 @@ from fairseq_posattn.recipes.datasets import DATASETS, NEWS, ROLES
 from fairseq_posattn.recipes.options import read_options, what_counts
 from fairseq_posattn.recipes.papers import RECIPES
 from fairseq_posattn.recipes.recipe import GenerationRecipe
+from fairseq_posattn.recipes.tiny_transfer import write_language_model
 from fairseq_posattn.training.architectures import classifier, seq2seq
 from fairseq_posattn.training.plugin import register
 
@@ -67,6 +69,11 @@ def dictionaries(tmp_path_factory):
         vectors = [f"{first}{number}{' 0.1' * features}\n" for number in range(20)]
         (place / "glove.txt").write_text(f"20 {features}\n" + "".join(vectors))
     (folder / "snli_released").symlink_to("snli")
+    for name in ("snli", "multinli"):
+        shutil.copytree(folder / name, folder / f"{name}_gpt")
+        for kind in ("input0", "input1"):
+            (folder / f"{name}_gpt" / kind / "dict.txt").write_text("b 1\nba</w> 1\n")
+    write_language_model(folder / "openai-gpt", "ba")
     titles = indexed_dataset.make_builder(f"{folder}/mind/titles/all.bin", "mmap", vocab_size=99)
     for _ in range(21):  # of each of the news that its dictionary has
         titles.add_item(torch.tensor([4, 5, 2]))
@@ -120,8 +127,9 @@ def test_every_row_of_classifiers_is_commands_that_fairseq_takes(runs_of, dictio
         assert train.data == test.data
         place = f"{dictionaries}/{datasets[dataset].folder or dataset}"
         assert train.data.startswith(place)
-        vectors = "" if ", FastText," in run.name else f"{place}/glove.txt"
-        assert train.encoder_embed_path == vectors
+        without = "FastText" in run.name or "Transfer" in run.name
+        vectors = "" if without else f"{place}/glove.txt"
+        assert vars(train).get("encoder_embed_path", "") == vectors
         assert (train.task, train.criterion) == (test.task, test.criterion)
         assert vars(train).get("max_positions") == vars(test).get("max_positions")
         assert test.path == f"{train.save_dir}/checkpoint_best.pt"
@@ -263,7 +271,7 @@ def test_first_sentences_are_scored_without_training(runs_of):
 
 @pytest.mark.parametrize(("name", "marks"), [("gigaword", True), ("iwslt14", False)])
 def test_references_are_split_as_wordpiece_splits_hypotheses(runs_of, name, marks):
-    (run,) = runs_of(f"dman/{name}", "--rows", "DMAN")
+    (run,) = runs_of(f"dman/{name}", "--rows", "DMAN (paper)")
     words = " ".join(step_of(run, "score").command)
     assert ("--remove-bpe wordpiece" in words) == marks
 
@@ -376,7 +384,7 @@ def test_the_precision_is_that_which_is_asked_for(runs_of, recipe, precision):
 
 
 def test_bfloat16_is_for_a_cpu_too(runs_of):
-    (run,) = runs_of("dman/iwslt14", "--rows", "DMAN", "--gpus", 0, "--precision", "bf16")
+    (run,) = runs_of("dman/iwslt14", "--rows", "DMAN (paper)", "--gpus", 0, "--precision", "bf16")
     train = train_of(run)
     assert train.cpu and train.bf16
 

@@ -91,6 +91,7 @@ LINES = {
         (1, 0, 3, 2),  # dev, test, matched, mismatched
         {"Multi-head": "Transfer + Multi-Head", "MTSA": "Transfer + MTSA"},
     ),
+    "mtsa/table2_transfer": (2, (1, 0, 3, 2), {}),
     "mtsa/table3_ablations": (
         3,
         (2, 0, 1),

@@ -21,7 +21,8 @@ from fairseq_posattn.common import cli
 from fairseq_posattn.common.cli import positive
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import check_writable, write_text
-from fairseq_posattn.inference.commands.translate import DECODING, say, tell_of_cuts
+from fairseq_posattn.inference.search_options import DECODING
+from fairseq_posattn.inference.stream import warn
 from fairseq_posattn.text.lines import parallel_lines, read_lines
 
 PORT = 8000
@@ -116,9 +117,9 @@ def look(args):
         raise UsageError(f"--targets {args.targets}: the model writes no translations")
     sentences = list(seen(view, args)) if args.sentences else []
     if warning := view.unknown.warning():
-        say(f"{args.sentences}: {warning}")
+        warn(f"{args.sentences}: {warning}")
     if view.writes:
-        tell_of_cuts(view.translator.lines, args.sentences)
+        view.translator.lines.warn_of_cut_lines(args.sentences)
     if args.output:
         text = page(view.description(), sentences)
         write_text(args.output, text)
@@ -144,7 +145,7 @@ def seen(view, args):
                 raise UsageError(
                     f"{args.sentences}:{number}: its attention is too large for a page: {mend}"
                 ) from None
-            say(f"the page is full with {found} sentences, those before line {number}: {mend}")
+            warn(f"the page is full with {found} sentences, those before line {number}: {mend}")
             return
         except UsageError as error:
             raise UsageError(f"{args.sentences}:{number}: {error}") from None

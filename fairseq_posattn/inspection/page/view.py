@@ -191,7 +191,7 @@ class ClassifierView(View):
         encoded = self.predictor.encode(text.split("\t"))
         watched, (found,) = self._watch(lambda: self.predictor.predict([encoded]), room)
         dictionary = self.predictor.dictionary
-        names = (places.FIRST, places.SECOND) if self.predictor.apart else (places.WORDS,)
+        names = (places.FIRST, places.SECOND) if self.predictor.encodes_apart else (places.WORDS,)
         rows = {
             name: token_labels(
                 words_only(tokens[None], dictionary.pad(), dictionary.eos())[0], dictionary
@@ -236,5 +236,5 @@ def open_view(
             "summarise or classify"
         )
     predictor.words = RULES[predictor.rule_of_text()]
-    shown = places.of_classifier(trained, predictor.apart)
+    shown = places.of_classifier(trained, predictor.encodes_apart)
     return ClassifierView(trained, predictor, choose(shown, layers, names))

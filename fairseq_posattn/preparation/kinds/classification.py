@@ -7,10 +7,14 @@ vectors for them in ``glove.txt``. Of a cross-validated data set, ``fold0`` to `
 that but the vectors, which are beside them.
 """
 
+import shlex
 import shutil
 from collections import Counter
 from functools import partial
+from hashlib import sha256
+from pathlib import Path
 
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import say
 from fairseq_posattn.preparation.binarise import binarise_files
 from fairseq_posattn.preparation.command import next_dataset
@@ -29,8 +33,8 @@ from fairseq_posattn.preparation.sources import obtain_any
 from fairseq_posattn.preparation.stages import Stages
 from fairseq_posattn.preparation.word_options import add_seed, add_word_options, fraction
 from fairseq_posattn.preparation.words_stage import asked_vectors, run_words
-from fairseq_posattn.text import manifest
-from fairseq_posattn.text.vocabulary import count_words, write_dictionary
+from fairseq_posattn.text import gpt, manifest
+from fairseq_posattn.text.vocabulary import SPECIAL, count_words, write_dictionary
 
 EMPTY_SHOWN = 3
 
@@ -38,6 +42,14 @@ EMPTY_SHOWN = 3
 def add_options(corpus, parser):
     """The options of classification beside those that all preparations share."""
     add_word_options(parser)
+    parser.add_argument(
+        "--language-model",
+        type=Path,
+        metavar="FOLDER",
+        help="split words into the subwords of GPT (Radford et al., 2018), whose vocab.json and "
+        "merges.txt are in this folder of Hugging Face's openai-gpt, for fairseq-train with "
+        "--language-model FOLDER; instead of --glove, --min-count and --cased",
+    )
     division = parser.add_argument_group("division")
     add_seed(division)
     if corpus.source is None:
@@ -65,6 +77,7 @@ def prepare(corpus, options):
         UsageError: the data cannot be had or used.
     """
     downloads = options.dest.parent / "download"
+    tokenizer = _read_tokenizer(options)
     stages = Stages(options.dest, options.limit, options.force)
     with stages.locked():
         given = corpus.given(options)
@@ -74,35 +87,59 @@ def prepare(corpus, options):
         stages.run(
             "text",
             corpus.texts,
-            partial(_write_text, corpus, options, given, downloads),
+            partial(_write_text, corpus, options, given, downloads, tokenizer),
             source=given and given.fingerprint(),
             **_settings(options, "seed", "valid_fraction", "cased"),
             **corpus.settings(options),
             flag=corpus.flag and corpus.flag.is_given(options),
+            **({"tokenizer": sha256(tokenizer.to_str().encode()).hexdigest()} if tokenizer else {}),
         )
-        count = partial(_count_words, corpus, options)
-        run_words(stages, options, vectors, corpus.min_count, count)
+        if tokenizer:
+            stages.run("vocabulary", ["dict.txt"], partial(_write_subwords, tokenizer))
+        else:
+            count = partial(_count_words, corpus, options)
+            run_words(stages, options, vectors, corpus.min_count, count)
         stages.run(
             "binarised data",
             [f"{part}/{kind}" for part in corpus.parts for kind in (*corpus.inputs, "label")],
             partial(_binarise, corpus, options),
         )
-        manifest.stage(stages, corpus, lower=not options.cased, parts=corpus.parts)
+        subwords = {"subwords": gpt.SUBWORDS} if tokenizer else {}
+        manifest.stage(stages, corpus, lower=not options.cased, parts=corpus.parts, **subwords)
     _report(corpus, options)
+
+
+def _read_tokenizer(options):
+    if options.language_model is None:
+        return None
+    for name in ("glove", "min_count", "cased"):
+        if getattr(options, name):
+            flag = f"--{name.replace('_', '-')}"
+            raise UsageError(f"{flag}: --language-model brings its own vocabulary; leave it out")
+    return gpt.read_tokenizer(options.language_model)
+
+
+def _write_subwords(tokenizer, work):
+    subwords = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
+    known = [one for one, _ in subwords if one not in SPECIAL and one.split() == [one]]
+    write_dictionary(work / "dict.txt", dict.fromkeys(known, 1))
 
 
 def _settings(options, *names):
     return {name: getattr(options, name) for name in names}
 
 
-def _write_text(corpus, options, given, downloads, work):
+def _write_text(corpus, options, given, downloads, tokenizer, work):
     archive = given or obtain_any(corpus.alternatives, None, downloads)
     readers = corpus.splits(archive, options)
     folders = [work / text for text in corpus.texts]
+    cut = gpt.splitter(tokenizer) if tokenizer else str
     if WHOLE in readers:
-        write_divided(readers[WHOLE], folders, corpus, options)
+        write_divided(readers[WHOLE], folders, corpus, options, cut)
     else:
-        write_splits(readers, *folders, corpus, options)
+        write_splits(readers, *folders, corpus, options, cut)
+    for folder in folders if tokenizer else ():
+        tokenizer.save(str(folder / gpt.TOKENIZER))
 
 
 def _count_words(corpus, options):
@@ -156,12 +193,14 @@ def _report(corpus, options):
     divided = ", ".join(f"{count:,} for {split}" for split, count in summary["written"].items())
     say(f"written{' in fold0' if corpus.cross_validated else ''}: {divided}")
     if corpus.recipe is None:
-        _report_own(corpus, options.dest, summary)
+        _report_own(corpus, options, summary)
     else:
         next_dataset(corpus, options.dest)
 
 
-def _report_own(corpus, dest, summary):
+def _report_own(corpus, options, summary):
+    dest = options.dest
+
     def columns(kinds):
         paths = {
             split: [dest / f"{corpus.texts[0]}/{split}.{kind}" for kind in kinds]
@@ -174,4 +213,8 @@ def _report_own(corpus, dest, summary):
         labels = columns(["label"])
         report_labels({split: (label for (label,) in rows) for split, rows in labels.items()})
     flags = training.classification_flags(corpus, len(summary["labels"]), summary["longest"])
-    training.print_command(dest, [*flags, *training.vector_flags(dest)])
+    model = options.language_model
+    vectors = (
+        [f"--language-model {shlex.quote(str(model))}"] if model else training.vector_flags(dest)
+    )
+    training.print_command(dest, [*flags, *vectors])

@@ -33,6 +33,15 @@ class SentenceCriterionConfig(FairseqDataclass):
         },
     )
 
+    language_model_weight: float = field(
+        default=0.0,
+        metadata={
+            "help": "weight of the auxiliary loss of --language-model in training: the mean over "
+            "an example's sentences of the mean negative log-likelihood of their tokens (Radford "
+            "et al., 2018, section 3.2; MTSA: 0.3)"
+        },
+    )
+
 
 @dataclass
 class ScoreCriterionConfig(SentenceCriterionConfig):
@@ -59,11 +68,12 @@ class SentenceCriterion(FairseqCriterion):
             )
         self.head = cfg.classification_head_name
         self.l2, self.l2_all = cfg.l2, cfg.l2_all
+        self.language_model_weight = cfg.language_model_weight
 
     def forward(self, model, sample, reduce=True):
         """The summed loss of a batch, the number of its sentences, and what to log.
 
-        What is logged is the loss without L2's penalty.
+        What is logged is the loss without L2's penalty and the language model's loss.
         """
         if self.head not in getattr(model, "classification_heads", {}):
             raise UsageError(
@@ -71,8 +81,14 @@ class SentenceCriterion(FairseqCriterion):
                 "the _classifier architectures with --task sentence_prediction or "
                 "sentence_pair_prediction"
             )
-        logits, _ = model(
-            **sample["net_input"], features_only=True, classification_head_name=self.head
+        auxiliary = {}
+        if self.language_model_weight and model.training:
+            auxiliary = {"language_model_losses": True}
+        logits, language_model_losses = model(
+            **sample["net_input"],
+            features_only=True,
+            classification_head_name=self.head,
+            **auxiliary,
         )
         logits = logits.float()  # [B, K]
         targets = sample["target"].view(-1)  # [B]
@@ -89,6 +105,13 @@ class SentenceCriterion(FairseqCriterion):
             validation_results.keep(self.task, sample["id"].tolist(), *answers)
         if self.l2 and model.training:
             loss = loss + targets.numel() * self.l2 / 2 * sum_of_squares(model, self.l2_all)
+        if auxiliary:
+            if language_model_losses is None:
+                raise UsageError(
+                    f"--language-model-weight {self.language_model_weight}: the model has no "
+                    "language model; give --language-model FOLDER or leave the weight out"
+                )
+            loss = loss + self.language_model_weight * language_model_losses.sum()
         return loss, targets.numel(), logged
 
     @staticmethod

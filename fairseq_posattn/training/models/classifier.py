@@ -6,10 +6,13 @@ them, and a head: each by name.
 
 from argparse import Namespace
 from dataclasses import dataclass, field
+from typing import Optional
 
+import torch
 import torch.nn.functional as F
 from fairseq.dataclass import ChoiceEnum
 from fairseq.models import BaseFairseqModel, register_model
+from omegaconf import OmegaConf
 from torch import Tensor, nn
 
 from fairseq_posattn.common.errors import UsageError, as_usage_error
@@ -88,6 +91,22 @@ class PosAttnClassifierConfig(SentenceEncoderConfig):
             "--hierarchical and documents without separators"
         },
     )
+    language_model: Optional[str] = field(  # noqa: UP045, fairseq reads no other form
+        default=None,
+        metadata={
+            "help": "folder of Hugging Face's openai-gpt, the language model of Radford et al. "
+            "(2018), to start from and to train on: its last layer takes the place of word vectors "
+            "in --encoder, and its config.json that of --encoder-embed-dim. Prepare the data with "
+            "posattn prepare --language-model FOLDER; see --language-model-weight"
+        },
+    )
+    language_model_config: Optional[str] = field(  # noqa: UP045
+        default=None,
+        metadata={
+            "help": "settings of the language model in JSON, which training with --language-model "
+            "writes into checkpoints; with this alone the language model has random weights"
+        },
+    )
 
 
 def marks_of(cfg: Namespace, dictionary) -> Marks:
@@ -123,6 +142,30 @@ def _index_of(separator: str, dictionary, needed: bool) -> int:
     return index
 
 
+def _build_language_model(cfg: Namespace, dictionary):
+    """Return the language model of ``--language-model`` or of a checkpoint's settings, or None."""
+    if not (cfg.language_model or cfg.language_model_config):
+        return None
+    if cfg.encoder_embed_path or cfg.hierarchical or cfg.word_ngrams > 1:
+        raise UsageError(
+            "--language-model: --encoder-embed-path, --hierarchical and --word-ngrams are for word "
+            "vectors; leave them out"
+        )
+    try:
+        from fairseq_posattn.model.language_model import PretrainedLanguageModel, read_config
+    except ImportError:
+        raise UsageError(
+            "--language-model needs the package transformers: pip install 'fairseq-posattn[export]'"
+        ) from None
+    if cfg.language_model:
+        cfg.language_model_config = read_config(cfg.language_model)
+    marks = marks_of(cfg, dictionary)
+    model = PretrainedLanguageModel(cfg.language_model_config, len(dictionary), marks)
+    if cfg.language_model:
+        model.load(cfg.language_model, dictionary.symbols)
+    return model
+
+
 @register_model("posattn_classifier", dataclass=PosAttnClassifierConfig)
 class PosAttnClassifier(BaseFairseqModel):
     """A classifier for ``--task sentence_prediction``, which registers its head.
@@ -153,14 +196,24 @@ class PosAttnClassifier(BaseFairseqModel):
         Raises:
             UsageError: the options contradict each other, or a file does not serve.
         """
+        whole = cfg._get_root() if OmegaConf.is_config(cfg) else {}
+        settings = whole.get("model")
         cfg = all_options(cfg, PosAttnClassifierConfig)
         if not isinstance(cfg.max_positions, int):  # built without a config of its task
             cfg.max_positions = task.max_positions()
         words = task.source_dictionary
-        embed_tokens = build_embedding(
-            words, cfg.encoder_embed_dim, cfg.encoder_embed_path, cfg.freeze_embeddings
-        )
-        encoder = SentenceEncoder(cfg, embed_tokens, marks_of(cfg, words))
+        language_model = _build_language_model(cfg, words)
+        marks = marks_of(cfg, words)
+        if language_model is None:
+            embed_tokens = build_embedding(
+                words, cfg.encoder_embed_dim, cfg.encoder_embed_path, cfg.freeze_embeddings
+            )
+        else:
+            embed_tokens = language_model.embed_tokens
+            embed_tokens.weight.requires_grad = not cfg.freeze_embeddings
+            if settings is not None:  # what training writes into checkpoints
+                settings.language_model_config = cfg.language_model_config
+        encoder = SentenceEncoder(cfg, embed_tokens, marks, language_model)
         return cls(cfg, encoder, getattr(task, "encodes_pairs", False))
 
     def register_classification_head(self, name: str, num_classes: int, **unused):
@@ -177,24 +230,27 @@ class PosAttnClassifier(BaseFairseqModel):
         classification_head_name: str | None = None,
         pair_tokens: Tensor | None = None,
         pair_lengths: Tensor | None = None,
+        language_model_losses: bool = False,
         **unused,
-    ) -> tuple[Tensor, None]:
+    ) -> tuple[Tensor, Tensor | None]:
         """Classify sentences, or pairs of them.
 
         Args:
             src_tokens: ``[B, T]``, padded on either side.
             classification_head_name: without one the features are returned.
             pair_tokens: ``[B, T']``, the second sentence of each pair.
+            language_model_losses: whether to return the losses of ``--language-model``.
             src_lengths, pair_lengths, features_only, unused: not looked at.
 
         Returns:
             scores ``[B, classes]``, or features ``[B, D]`` (of pairs ``[B, 4 D]`` or
-            ``[B, 2 D]``); and None.
+            ``[B, 2 D]``); and losses ``[B]``, of a pair the mean of both sentences', or None.
         """
-        features = features_of(self.cfg, self.encoder, src_tokens, pair_tokens)
+        losses = [] if language_model_losses else None
+        features = features_of(self.cfg, self.encoder, src_tokens, pair_tokens, losses)
         if classification_head_name is not None:
             features = self.classification_heads[classification_head_name](features)
-        return features, None
+        return features, torch.stack(losses).mean(0) if losses else None
 
     def get_normalized_probs(self, net_output, log_probs: bool, sample=None) -> Tensor:
         """Probabilities of the classes, or their logarithms, in float32: ``[B, classes]``."""

@@ -99,8 +99,8 @@ def test_a_page_that_is_full_says_what_it_holds(write, tmp_path, capsys, monkeyp
         (b"a\n\xff\n", r"text:2: not UTF-8"),
         (b"\n\n", r"no sentences in it"),
         (b"", r"the file is empty"),
-        (b"a b\n" + b"a " * 40, r"text:2: 41 words, the end among them, are too many"),
-        (b"a\tb\n", r"text:1: the model needs one sentence, and here are 2"),
+        (b"a b\n" + b"a " * 40, r"text:2: 41 tokens with the end symbol"),
+        (b"a\tb\n", r"text:1: the model needs one sentence, not 2"),
     ],
 )
 def test_what_is_wrong_with_a_text_is_one_line_and_leaves_no_page(
@@ -122,7 +122,7 @@ def test_a_line_that_is_cut_is_told(write, tmp_path, capsys):
     path, page = write("text", f"a b\n{'a b ' * 12}\n"), tmp_path / "page.html"
     assert look("translation", "--sentences", path, "--output", page) == 0
     assert len(read(page)["sentences"][1]["rows"]["source"]) == 16
-    assert f"warning: {path}: 1 line was cut to the 16 pieces" in capsys.readouterr().err
+    assert f"warning: {path}: 1 line was cut to the 16 subwords" in capsys.readouterr().err
 
 
 def test_a_sentence_that_no_page_has_room_for(write, tmp_path, capsys, monkeypatch):

@@ -1,0 +1,152 @@
+"""GPT (Radford et al., 2018) below a classifier, with the auxiliary loss of a language model.
+
+Each sentence is read alone, between a start and an end token whose vectors are learned from random
+ones (section 3.2). Its tokens' vectors are those of the last layer.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from pickle import UnpicklingError
+
+import torch
+import torch.nn.functional as F
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor, nn
+from transformers import OpenAIGPTConfig, OpenAIGPTModel
+
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.model.classifier import Marks
+from fairseq_posattn.text import gpt
+
+# Settings of config.json that the model depends on; the vocabulary is the dictionary's.
+SETTINGS = ("n_positions", "n_embd", "n_layer", "n_head", "afn", "layer_norm_epsilon")
+SETTINGS += ("initializer_range", "resid_pdrop", "embd_pdrop", "attn_pdrop")
+# Symbols whose vectors start at random; fairseq's tasks of sentences add the last.
+LEARNED = ("<s>", "<pad>", "</s>", "<mask>")
+UNREADABLE = (OSError, SafetensorError, UnpicklingError, RuntimeError, EOFError)
+
+
+def read_config(folder: str) -> str:
+    """Return the settings of a folder's language model as JSON, for the checkpoint.
+
+    Raises:
+        UsageError: a file is missing, or ``config.json`` is another model's.
+    """
+    gpt.check_folder(folder)
+    path = Path(folder, "config.json")
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+        if config["model_type"] == OpenAIGPTConfig.model_type:
+            return json.dumps({name: config[name] for name in SETTINGS if name in config})
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        pass
+    raise UsageError(f"{path}: its model_type is not openai-gpt; take Hugging Face's openai-gpt")
+
+
+class PretrainedLanguageModel(nn.Module):
+    """GPT over the symbols of a fairseq dictionary, with random weights.
+
+    Args:
+        config: see :func:`read_config`.
+        vocab_size: V, symbols of the dictionary.
+        marks: indices of its special symbols.
+
+    Attributes:
+        longest: tokens of a sentence that it reads, the end included.
+
+    Raises:
+        UsageError: the settings are those of no model.
+    """
+
+    def __init__(self, config: str, vocab_size: int, marks: Marks):
+        super().__init__()
+        try:
+            known = {name: value for name, value in json.loads(config).items() if name in SETTINGS}
+            settings = OpenAIGPTConfig(vocab_size=vocab_size, **known)
+        except Exception as error:  # transformers validates with exceptions of its own
+            raise UsageError(f"--language-model-config: no settings of GPT: {error}") from error
+        self.gpt = OpenAIGPTModel(settings)
+        self.marks = marks
+        self.longest = settings.n_positions - 1
+
+    @property
+    def embed_tokens(self) -> nn.Embedding:
+        return self.gpt.tokens_embed
+
+    def forward(self, words: Tensor, losses: list[Tensor] | None = None) -> tuple[Tensor, Tensor]:
+        """Encode sentences.
+
+        Args:
+            words: ``[N, L]``, padded on the right, without start and end tokens.
+            losses: list to which the losses ``[N]`` are appended: the negative log-likelihood of
+                a sentence's tokens, the end included, averaged over them.
+
+        Returns:
+            vectors ``[N, L + 2, C]`` of start, words and end, and where they are padding,
+            bool ``[N, L + 2]``.
+        """
+        pad = self.marks.pad
+        tokens = F.pad(F.pad(words, (1, 0), value=self.marks.bos), (0, 1), value=pad)
+        tokens = tokens.scatter(1, tokens.ne(pad).sum(1, keepdim=True), self.marks.eos)
+        padding = tokens.eq(pad)
+        # No mask of padding: attention is causal, and padding comes last.
+        hidden = self.gpt(inputs_embeds=self.embed_tokens(tokens)).last_hidden_state
+        if losses is not None:
+            losses.append(self._losses(hidden[:, :-1], tokens[:, 1:], ~padding[:, 1:]))
+        return hidden, padding
+
+    def _losses(self, hidden: Tensor, targets: Tensor, real: Tensor) -> Tensor:
+        logits = F.linear(hidden[real], self.embed_tokens.weight)
+        each = F.cross_entropy(logits.float(), targets[real], reduction="none")
+        return each.new_zeros(real.shape).masked_scatter(real, each).sum(1) / real.sum(1)
+
+    @torch.no_grad()
+    def load(self, folder: str, symbols: Sequence[str]) -> None:
+        """Read the pre-trained weights; :data:`LEARNED` symbols keep random vectors.
+
+        Args:
+            folder: of Hugging Face's ``openai-gpt``. Nothing is downloaded, and no code is run.
+            symbols: V symbols of the dictionary, in their order.
+
+        Raises:
+            UsageError: the weights or the dictionary do not belong to this model.
+        """
+        rows = gpt.read_vocabulary(folder)
+        shared = [number for number, symbol in enumerate(symbols) if symbol not in LEARNED]
+        if foreign := [symbols[number] for number in shared if symbols[number] not in rows]:
+            raise UsageError(
+                f"--language-model {folder}: its vocab.json lacks {foreign[0]!r} of the "
+                f"dictionary; prepare the data with --language-model {folder}"
+            )
+        path = next(Path(folder, name) for name in gpt.WEIGHTS if Path(folder, name).is_file())
+        weights = _read_weights(path)
+        vectors = self.embed_tokens.weight
+        for name, weight in self.gpt.named_parameters():
+            shape = weight.shape if weight is not vectors else (len(rows), weight.size(1))
+            if name not in weights or weights[name].shape != shape:
+                raise UsageError(
+                    f"{path}: there is no {name} of shape {list(shape)}, as config.json and "
+                    "vocab.json have it; copy the folder again"
+                )
+            if weight is not vectors:
+                weight.copy_(weights[name])
+        vectors[self.marks.pad] = 0
+        chosen = [rows[symbols[number]] for number in shared]
+        vectors[shared] = weights["tokens_embed.weight"][chosen].to(vectors)
+        if not all(weight.isfinite().all() for weight in self.parameters()):
+            raise UsageError(f"{path}: a weight is no number; copy the file again")
+
+
+def _read_weights(path: Path) -> dict[str, Tensor]:
+    """Return the tensors by name, without the prefix of models that were saved with a head."""
+    try:
+        if path.suffix == ".safetensors":
+            read = load_file(path)
+        else:
+            read = dict(torch.load(path, map_location="cpu", weights_only=True))
+    except (*UNREADABLE, TypeError, ValueError) as error:
+        raise UsageError(f"{path}: cannot be read ({error}); copy the file again") from None
+    tensors = {str(name): tensor for name, tensor in read.items() if isinstance(tensor, Tensor)}
+    return {name.removeprefix("transformer."): tensor for name, tensor in tensors.items()}
