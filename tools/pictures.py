@@ -23,7 +23,7 @@ from fairseq_posattn.common.figures import COLOURS, new_figure, write_picture  #
 from tools.pages.command import results_of  # noqa: E402
 from tools.pages.findings import MECHANISMS, Finding, find  # noqa: E402
 from tools.pages.results import Results  # noqa: E402
-from tools.pages.tables import NAMES  # noqa: E402
+from tools.pages.tables import name_of  # noqa: E402
 
 BLUE, ORANGE, GREEN = COLOURS[:3]
 GREY = "#777777"
@@ -122,7 +122,7 @@ def draw_results(results: Results, path: Path) -> None:
 
 def _label(one: Finding) -> str:
     unit = " x 100" if one.metric == "pearson" else ""
-    return f"{one.data}, {NAMES.get(one.metric, one.metric)}{unit}"
+    return f"{one.data}, {name_of(one.metric)}{unit}"
 
 
 def _draw(axis: Any, one: Finding, height: float) -> None:
