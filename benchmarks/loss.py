@@ -1,7 +1,7 @@
 """Time of the fused label-smoothed loss beside fairseq's, forward and backward, in turns.
 
-    python benchmarks/loss.py
-    python benchmarks/loss.py --rows 4096 --words 37000 --device cuda --dtype float16
+python benchmarks/loss.py
+python benchmarks/loss.py --rows 4096 --words 37000 --device cuda --dtype float16
 """
 
 from functools import partial

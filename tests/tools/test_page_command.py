@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_posattn.common.errors import UsageError
 from tools.pages import marks, measurements
 from tools.pages.command import OF_TABLES, PLACES, pages, write
 from tools.pages.results import Results

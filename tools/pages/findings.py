@@ -17,39 +17,33 @@ from fairseq_posattn.recipes.comparisons import (
 from fairseq_posattn.recipes.tables import markdown_table, ours, signed
 from tools.pages.results import Results
 from tools.pages.tables import (
-    NAMES,
     UNPUBLISHED,
     Table,
     compare_rows,
     difference,
     listed,
+    name_of,
     tables_of,
 )
 
-# The papers' models, by their names in tables (lower case).
+# The papers' models, by their names in tables (lower case, with hyphens).
 MECHANISMS = {
     "mpsan": "MPSAN",
     "mtsa": "MTSA",
     "cspan": "CSPAN",
     "cspan (base)": "CSPAN",
-    "da_transformer": "DA",
     "da-transformer": "DA",
-    "dman": "DMAN",
-    "dman (text)": "DMAN (text)",
-    "dman (released)": "DMAN",
-    "dman (paper)": "DMAN (text)",
+    **dict.fromkeys(("dman", "dman (released)"), "DMAN"),
+    **dict.fromkeys(("dman (text)", "dman (paper)"), "DMAN (text)"),
 }
 # The models that the papers compare them with.
 PEERS = {
     "rpr": "RPR",
-    "transformer_xl": "Transformer-XL",
     "transformer-xl": "Transformer-XL",
-    "multi_head": "multi-head",
-    "bilstm": "Bi-LSTM",
-    "bi-lstm": "Bi-LSTM",
-    "cnn": "CNN",
-    "multi-cnn": "CNN",
-    "transformer_without_positions": "no positions",
+    "multi-head": "multi-head",
+    **dict.fromkeys(("bilstm", "bi-lstm"), "Bi-LSTM"),
+    **dict.fromkeys(("cnn", "multi-cnn"), "CNN"),
+    "transformer-without-positions": "no positions",
 }
 VERDICTS = {
     "better": "better than plain attention on",
@@ -137,7 +131,8 @@ def _of_table(table: Table, results: Results, names: Mapping[str, str]) -> Itera
     family, _, data = table.title.rpartition(": ")
     for name, row in rows.items():
         # Rows with other data (or its preparation) cannot be compared.
-        if not row or name.lower() not in names or row["data"] != plain["data"]:
+        mechanism = names.get(_key(name))
+        if not row or not mechanism or name == first or row["data"] != plain["data"]:
             continue
         scores, theirs = (one["scores"].get(metric, []) for one in (row, plain))
         if not (scores and theirs):
@@ -148,7 +143,7 @@ def _of_table(table: Table, results: Results, names: Mapping[str, str]) -> Itera
         if tested:  # with folds, the difference over the sentences of all folds
             gain = tested["metrics"][metric]["difference"]
         yield Finding(
-            mechanism=names[name.lower()],
+            mechanism=mechanism,
             family=family or data,
             data=data,
             metric=metric,
@@ -197,7 +192,7 @@ def beside_plain_attention(results: Results, names: Mapping[str, str] = MECHANIS
         for data in dict.fromkeys(one.data for one in members):
             row = {one.mechanism: one for one in members if one.data == data}
             one = next(iter(row.values()))
-            metric = NAMES.get(one.metric, one.metric)
+            metric = name_of(one.metric)
             counts = ", or ".join(dict.fromkeys(each.number for each in row.values()))
             cells = [row[name].size if name in row else "" for name in columns]
             name = metric if data == family else f"{data}, {metric}"
@@ -222,7 +217,7 @@ def _means(members: Sequence[Finding], columns: Sequence[str]) -> Iterator[list[
             complete = len(sizes) == count
             p = float(wilcoxon(sizes).pvalue) if complete else 1.0
             cells.append(difference(fmean(sizes), p, metric) if complete else "")
-        yield [f"mean {NAMES.get(metric, metric)}", "", *cells, f"{count} data sets"]
+        yield [f"mean {name_of(metric)}", "", *cells, f"{count} data sets"]
 
 
 def claims(results: Results) -> str:
@@ -231,7 +226,7 @@ def claims(results: Results) -> str:
     rows = []
     for table in listed():
         metric = table.entries[0].metrics[0]
-        numbers = {entry.row.lower(): _published(entry) for entry in table.entries}
+        numbers = {_key(entry.row): _published(entry) for entry in table.entries}
         first = baseline_of(list(numbers))
         plain = numbers[first]
         if plain is None or first not in BASELINES:
@@ -240,11 +235,10 @@ def claims(results: Results) -> str:
         for name, number in numbers.items():
             if name not in MECHANISMS or number is None:
                 continue
-            here = [
-                one for one in findings if (one.mechanism, one.data) == (MECHANISMS[name], data)
-            ]
+            key = MECHANISMS[name], data
+            here = [one for one in findings if (one.mechanism, one.data) == key]
             sizes = [f"{one.size} ({one.models})" if here[1:] else one.size for one in here]
-            where = f"{data}, {NAMES.get(metric, metric)}"
+            where = f"{data}, {name_of(metric)}"
             claim = signed(number - plain, metric)
             rows.append([family.partition(":")[0], where, claim, "; ".join(sizes) or "not run"])
     return markdown_table(["", "data", "paper's difference", "ours"], rows, left=2)
@@ -263,6 +257,10 @@ def _data_name(one: Finding, findings: Sequence[Finding]) -> str:
     key = one.mechanism, one.data
     verdicts = {other.verdict for other in findings if (other.mechanism, other.data) == key}
     return one.data if len(verdicts) == 1 else f"{one.data} ({one.models})"
+
+
+def _key(name: str) -> str:
+    return name.lower().replace("_", "-")
 
 
 def _columns(findings: Sequence[Finding], names: Mapping[str, str]) -> list[str]:

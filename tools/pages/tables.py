@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import fmean
 
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.recipes import tables
 from fairseq_posattn.recipes.asked import Entry
 from fairseq_posattn.recipes.commands.recipe import ask
 from fairseq_posattn.recipes.comparisons import (
@@ -21,41 +22,16 @@ from fairseq_posattn.recipes.comparisons import (
 )
 from fairseq_posattn.recipes.papers import RECIPES
 from fairseq_posattn.recipes.recipe import COSTS, LAYER, TableRow
-from fairseq_posattn.recipes.tables import (
-    DIGITS,
-    counted_runs,
-    markdown_table,
-    ours,
-    shown,
-    signed,
-)
+from fairseq_posattn.recipes.tables import counted_runs, markdown_table, ours, signed
 from tools.pages.results import Results
 
 NAMES = {
-    "bleu": "BLEU",
-    "rouge1": "ROUGE-1",
-    "rouge2": "ROUGE-2",
-    "rougeL": "ROUGE-L",
-    "average": "R-avg",
-    "valid_accuracy": "validation accuracy",
-    "macro_f1": "macro F1",
-    "f1": "F1",
-    "test1_f1": "test1 F1",
-    "test1_precision": "precision",
-    "test1_recall": "recall",
-    "test1_complete": "complete",
-    "valid_f1": "validation F1",
-    "valid_precision": "precision",
-    "valid_recall": "recall",
-    "valid_complete": "complete",
-    "auc": "AUC",
-    "mrr": "MRR",
-    "ndcg5": "nDCG@5",
-    "ndcg10": "nDCG@10",
-    "train_accuracy": "accuracy on the training set",
-    "train_pearson": "pearson on the training set",
+    **{"bleu": "BLEU", "rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L"},
+    **{"average": "R-avg", "macro_f1": "macro F1", "f1": "F1", "auc": "AUC", "mrr": "MRR"},
+    **{"ndcg5": "nDCG@5", "ndcg10": "nDCG@10"},
     **COSTS,
 }
+SPLITS = {"valid": "validation", "train": "training", "test1": "test1"}
 UNPUBLISHED = {"", "-"}
 
 
@@ -100,7 +76,8 @@ def tables_of(results: Results) -> list[Table]:
     for entries in others.values():
         first = baseline_of([entry.row for entry in entries])
         entries.sort(key=lambda entry: entry.row != first)
-    return [*(Table(title, "", entries) for title, entries in others.items()), *listed()]
+    unlisted = [Table(title, "", entries) for title, entries in sorted(others.items())]
+    return [*unlisted, *listed()]
 
 
 # --- Blocks ------------------------------------------------------------------------------------
@@ -144,8 +121,7 @@ def write_line(title: str, results: Results) -> str:
     rows = {entry.row: results.rows[title, entry.row] for entry in entries}
     cells = ", ".join(f"{name} {ours(row, metric)}" for name, row in rows.items())
     runs = " or ".join(sorted({counted_runs(row, metric) for row in rows.values()}))
-    name = NAMES.get(metric, metric)
-    return f"{_capital(name)}, {runs} {'run' if runs == '1' else 'runs'} each: {cells}."
+    return f"{_capital(name_of(metric))}, {runs} {'run' if runs == '1' else 'runs'} each: {cells}."
 
 
 def _measured_entries(title: str, results: Results) -> list[Entry]:
@@ -197,10 +173,8 @@ def _content(title: str, entries: Sequence[Entry], results: Results) -> str:
     names = _names(metrics)
     heads = {"paper": f"{names}: paper", "ours": "ours" if published else names}
     header = ["", *(heads.get(name, name) for name in columns)]
-    text = markdown_table(
-        header,
-        [[name, *(row.get(column, "") for column in columns)] for name, row in cells.items()],
-    )
+    lines = [[name, *(row.get(each, "") for each in columns)] for name, row in cells.items()]
+    text = markdown_table(header, lines)
     scored = 0 if metrics[0].startswith(LAYER) else len(rows)
     return f"{text}\n\n{_footnote(rows, compared, scored, results.folder_of(title))}"
 
@@ -226,7 +200,7 @@ def _also(row: TableRow) -> str:
         if metric not in row["paper"]
     }
     for form, score in row.get("forms of the last seed", {}).items():
-        others[f"BLEU {form}"] = shown(score, "bleu")
+        others[f"BLEU {form}"] = tables.shown(score, "bleu")
     return "; ".join(f"{name} {number}" for name, number in others.items())
 
 
@@ -259,8 +233,16 @@ def _footnote(
     return f"{text}. Hardware, versions, commands: `results/{folder}`."
 
 
+def name_of(metric: str) -> str:
+    """Return a metric's name with that of its split."""
+    split, _, name = metric.partition("_")
+    if split in SPLITS:
+        return f"{SPLITS[split]} {NAMES.get(name, name)}"
+    return NAMES.get(metric, metric)
+
+
 def _names(metrics: Sequence[str]) -> str:
-    return " / ".join(NAMES.get(metric, metric) for metric in metrics)
+    return " / ".join(map(name_of, metrics))
 
 
 def _family(title: str) -> str:
@@ -300,7 +282,7 @@ def _is_current(stored: Comparison, row: TableRow, baseline: TableRow) -> bool:
     ]
     # Both scores may have been rounded.
     return len(means) == len(stored["metrics"]) and all(
-        isclose(before, now, abs_tol=1.1 * 0.1 ** DIGITS.get(name, 2))
+        isclose(before, now, abs_tol=1.1 * 0.1 ** tables.DIGITS.get(name, 2))
         for name, before, now in means
     )
 
