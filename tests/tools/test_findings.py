@@ -100,7 +100,7 @@ def test_blocks_of_the_page(results_of, unpadded):
     ]
     results = results_of(*rows)
     assert findings.in_short(results).splitlines() == [
-        "- **MTSA**: better than plain attention on trec.",
+        "- **MTSA**: better than plain attention on trec +5.00.",
         "- **DA**: not significant on trec; not tested on sst2.",
         "",
         "1 of 2 tested differences are significant (p < 0.05); without any true difference about "
@@ -182,13 +182,13 @@ def test_what_two_tables_find_on_the_same_data_names_their_models(results_of):
         for one in (row("transformer", 90, 90.1, 90.2), row("mpsan", score, score, score + 0.3))
     ]
     assert findings.in_short(results_of(*rows)).splitlines()[0] == (
-        "- **MPSAN**: better than plain attention on trec (large); not significant on trec (small)."
+        "- **MPSAN**: better than plain attention on trec (large) +5.00; not significant on trec (small)."
     )
     for one in rows:
         if one["row"] == "mpsan":
             one["scores"] = {"accuracy": [95, 95.2, 95.1]}
     assert findings.in_short(results_of(*rows)).splitlines()[0] == (
-        "- **MPSAN**: better than plain attention on trec."
+        "- **MPSAN**: better than plain attention on trec +5.00."
     )
 
 

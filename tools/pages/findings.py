@@ -165,7 +165,9 @@ def in_short(results: Results) -> str:
         parts = []
         for verdict, words in VERDICTS.items():
             data = dict.fromkeys(
-                _data_name(one, findings)
+                f"{_data_name(one, findings)} {signed(one.difference, one.metric)}"
+                if verdict in ("better", "worse")
+                else _data_name(one, findings)
                 for one in findings
                 if (one.mechanism, one.verdict) == (mechanism, verdict)
             )
