@@ -182,7 +182,8 @@ def test_what_two_tables_find_on_the_same_data_names_their_models(results_of):
         for one in (row("transformer", 90, 90.1, 90.2), row("mpsan", score, score, score + 0.3))
     ]
     assert findings.in_short(results_of(*rows)).splitlines()[0] == (
-        "- **MPSAN**: better than plain attention on trec (large) +5.00; not significant on trec (small)."
+        "- **MPSAN**: better than plain attention on trec (large) +5.00; "
+        "not significant on trec (small)."
     )
     for one in rows:
         if one["row"] == "mpsan":
