@@ -39,9 +39,7 @@ def make_transfer(
         name: key of :data:`FILES`.
         pairs: label's number, premise and hypothesis, by split.
     """
-    from fairseq_posattn.preparation.commands.prepare import (
-        prepare,  # only here: it reads everything
-    )
+    from fairseq_posattn.preparation.kinds import prepare  # slow to import
 
     model = folder.with_name("openai-gpt")
     texts = [text for rows in pairs.values() for _, *both in rows for text in both]
