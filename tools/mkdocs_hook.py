@@ -26,7 +26,7 @@ PAGES = {
 }
 FILES = {page: file for file, page in PAGES.items()}
 ROLE = re.compile(r":(?:class|data|func|meth|mod):<code>~?(?:[\w.]*\.)?(\w+)</code>")
-LINK = re.compile(r"(?<=\]\()(?P<path>[^)\s#]+)(?P<anchor>#[^)\s]*)?(?=\))")
+LINK = re.compile(r"(?:(?<=\]\()|(?<=\]: ))(?P<path>[^)\s#]+)(?P<anchor>#[^)\s]*)?(?=\)|$)", re.M)
 
 
 def on_files(files: Any, config: Any) -> Any:
