@@ -179,21 +179,22 @@ def beside_stock(
     return {**both, **compare(*times)}
 
 
-def peak_bytes(work: Callable, device: str) -> int:
-    """Return the peak memory of ``work()`` beyond what was in use before.
+def peak_bytes(work: Callable, device: str, first: Callable = lambda: None) -> int:
+    """Return the peak memory of ``work()`` beyond what was in use after ``first()``.
 
     On a CPU, work() runs in a forked process and the count is of resident memory, with freed blocks
     returned at once; PyTorch must not have used several threads before. On a GPU it is what PyTorch
     has allocated.
     """
     if device == "cuda":
+        first()
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
         work()
         return torch.cuda.max_memory_allocated() - before
     context = multiprocessing.get_context("fork")
     receive, send = context.Pipe(duplex=False)
-    process = context.Process(target=_measure_growth, args=(work, send))
+    process = context.Process(target=_measure_growth, args=(work, first, send))
     process.start()
     send.close()
     growth: int = receive.recv()  # EOFError if it failed
@@ -201,8 +202,9 @@ def peak_bytes(work: Callable, device: str) -> int:
     return growth
 
 
-def _measure_growth(work, send) -> None:
+def _measure_growth(work, first, send) -> None:
     ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, 2**16)
+    first()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     work()
     send.send(1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before))
