@@ -142,8 +142,32 @@ def now(device: str) -> float:
     return time.perf_counter()
 
 
+def seconds_of(work: Callable, device: str) -> float:
+    """Return the seconds of ``work()``, after synchronization."""
+    start = now(device)
+    work()
+    return now(device) - start
+
+
+def seconds_on_gpu(work: Callable, device: str) -> float:
+    """Return the seconds of ``work()`` between two events of the GPU, else those of the CPU."""
+    if device == "cpu":
+        return seconds_of(work, device)
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    work()
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end) / 1000
+
+
 def take_turns(
-    name: str, contestants: Sequence[Callable], rounds: int, warmup: int, device: str
+    name: str,
+    contestants: Sequence[Callable],
+    rounds: int,
+    warmup: int,
+    device: str,
+    clock: Callable = seconds_of,
 ) -> list[list[float]]:
     """Call all contestants round by round; return the seconds of each one's counted rounds.
 
@@ -152,10 +176,9 @@ def take_turns(
     seconds: list[list[float]] = [[] for _ in contestants]
     for number in tqdm(range(warmup + rounds), desc=name, unit="round"):
         for contestant, times in zip(contestants, seconds, strict=True):
-            start = now(device)
-            contestant()
+            elapsed = clock(contestant, device)
             if number >= warmup:
-                times.append(now(device) - start)
+                times.append(elapsed)
     return seconds
 
 
