@@ -20,15 +20,10 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True)
 class Results:
-    """Measured results of a checkout.
+    """Measured results of a checkout."""
 
-    Attributes:
-        folder: one JSON file for each row, in folders named after recipes.
-        benchmarks: JSON and Markdown written by the programs in benchmarks/.
-    """
-
-    folder: Path
-    benchmarks: Path
+    folder: Path  # a JSON file for each row, in folders named after recipes
+    benchmarks: Path  # JSON and Markdown of the programs in benchmarks/
 
     @cached_property
     def files(self) -> Mapping[Key, tuple[Path, TableRow]]:
