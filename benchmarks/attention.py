@@ -1,7 +1,6 @@
 """Time and memory of the attention functions beside plain attention, by length.
 
     python benchmarks/attention.py --device cuda --json attention.json
-    python benchmarks/attention.py --quick
 
 Measures every mechanism by every implementation that serves the call on this machine, forward alone
 and as a training step (forward and backward), beside PyTorch's ``scaled_dot_product_attention``
@@ -59,17 +58,11 @@ def parse_arguments():
         help="leave out implementations whose float32 tensor of all pairs would be larger "
         "(default: 16 on a GPU, 1 on a CPU)",
     )
-    parser.add_argument(
-        "--quick", action="store_true", help="lengths 32 and 128, 1024 tokens, 3 rounds"
-    )
     arguments = parser.parse_args()
     on_gpu = arguments.device == "cuda"
     arguments.dtype = arguments.dtype or ("bfloat16" if on_gpu else "float32")
     if arguments.largest_matrix is None:
         arguments.largest_matrix = 16.0 if on_gpu else 1.0
-    if arguments.quick:
-        arguments.lengths, arguments.tokens = [32, 128], 1024
-        arguments.rounds, arguments.warmup = 3, 1
     if min(arguments.lengths) < 1 or arguments.tokens < 1 or arguments.rounds < 1:
         parser.error("--lengths, --tokens and --rounds must be 1 or more")
     return arguments
@@ -123,7 +116,7 @@ def measure(arguments, length, which):
     able, unable = contestants(arguments, length, which == "training")
     on_gpu = arguments.device == "cuda"
     peaks = [machine.peak_bytes(one.step, "cuda") / MIB if on_gpu else None for one in able]
-    rounds = arguments.rounds, arguments.warmup, arguments.device
+    rounds = arguments.rounds, arguments.warmup, arguments.device, machine.seconds_on_gpu
     seconds = machine.take_turns(f"{length} {which}", [one.step for one in able], *rounds)
     rows = [
         {

@@ -142,8 +142,32 @@ def now(device: str) -> float:
     return time.perf_counter()
 
 
+def seconds_of(work: Callable, device: str) -> float:
+    """Return the seconds of ``work()``, after synchronization."""
+    start = now(device)
+    work()
+    return now(device) - start
+
+
+def seconds_on_gpu(work: Callable, device: str) -> float:
+    """Return the seconds of ``work()`` between two events of the GPU, else those of the CPU."""
+    if device == "cpu":
+        return seconds_of(work, device)
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    work()
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end) / 1000
+
+
 def take_turns(
-    name: str, contestants: Sequence[Callable], rounds: int, warmup: int, device: str
+    name: str,
+    contestants: Sequence[Callable],
+    rounds: int,
+    warmup: int,
+    device: str,
+    clock: Callable = seconds_of,
 ) -> list[list[float]]:
     """Call all contestants round by round; return the seconds of each one's counted rounds.
 
@@ -152,10 +176,9 @@ def take_turns(
     seconds: list[list[float]] = [[] for _ in contestants]
     for number in tqdm(range(warmup + rounds), desc=name, unit="round"):
         for contestant, times in zip(contestants, seconds, strict=True):
-            start = now(device)
-            contestant()
+            elapsed = clock(contestant, device)
             if number >= warmup:
-                times.append(now(device) - start)
+                times.append(elapsed)
     return seconds
 
 
@@ -179,21 +202,22 @@ def beside_stock(
     return {**both, **compare(*times)}
 
 
-def peak_bytes(work: Callable, device: str) -> int:
-    """Return the peak memory of ``work()`` beyond what was in use before.
+def peak_bytes(work: Callable, device: str, first: Callable = lambda: None) -> int:
+    """Return the peak memory of ``work()`` beyond what was in use after ``first()``.
 
     On a CPU, work() runs in a forked process and the count is of resident memory, with freed blocks
     returned at once; PyTorch must not have used several threads before. On a GPU it is what PyTorch
     has allocated.
     """
     if device == "cuda":
+        first()
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
         work()
         return torch.cuda.max_memory_allocated() - before
     context = multiprocessing.get_context("fork")
     receive, send = context.Pipe(duplex=False)
-    process = context.Process(target=_measure_growth, args=(work, send))
+    process = context.Process(target=_measure_growth, args=(work, first, send))
     process.start()
     send.close()
     growth: int = receive.recv()  # EOFError if it failed
@@ -201,8 +225,9 @@ def peak_bytes(work: Callable, device: str) -> int:
     return growth
 
 
-def _measure_growth(work, send) -> None:
+def _measure_growth(work, first, send) -> None:
     ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, 2**16)
+    first()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     work()
     send.send(1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before))

@@ -191,8 +191,7 @@ def median_seconds(function, rounds: int) -> float:
     """Return the median of the processor's seconds, all threads; the first call is not counted."""
     times = []
     for _ in range(rounds + 1):
-        if dist.is_initialized():
-            dist.barrier()
+        dist.barrier()
         start = time.process_time()
         function()
         times.append(time.process_time() - start)
@@ -206,22 +205,15 @@ def measured_rates(rounds: int) -> Rates:
         product = median_seconds(lambda: F.linear(x, weight), rounds)
         large = torch.zeros(2**25)
         moved = median_seconds(lambda: large.add_(1.0), rounds)
-    network, latency = math.inf, 0.0
-    if dist.get_world_size() > 1:
+    network, latency, processes = math.inf, 0.0, dist.get_world_size()
+    if processes > 1:
         few, many = torch.zeros(2**10), torch.zeros(2**24)
-        steps = 2 * math.ceil(math.log2(dist.get_world_size()))
+        steps = 2 * math.ceil(math.log2(processes))
         latency = median_seconds(lambda: dist.all_reduce(few), rounds) / steps
         seconds = median_seconds(lambda: dist.all_reduce(many), rounds) - steps * latency
-        share = 2 * (dist.get_world_size() - 1) / dist.get_world_size()
-        network = share * many.nbytes / max(seconds, 1e-9)
-    return Rates(
-        2 * x.numel() * len(weight) / product,
-        2 * large.nbytes / moved,
-        network,
-        latency,
-        host=0.0,
-        overlap=0.0,
-    )
+        network = 2 * (processes - 1) / processes * many.nbytes / max(seconds, 1e-9)
+    matrix, memory = 2 * x.numel() * len(weight) / product, 2 * large.nbytes / moved
+    return Rates(matrix, memory, network, latency, host=0.0, overlap=0.0)
 
 
 def train_here(rank: int, processes: int, rendezvous: str, arguments, result: str) -> None:
@@ -267,12 +259,8 @@ def here(arguments) -> list[dict]:
 
 def parse_arguments():
     parser = machine.make_parser(__doc__)
-    parser.add_argument(
-        "--pair",
-        choices=pairs.PAIRS,
-        default="dman_iwslt_de_en",
-        help="what is trained here",
-    )
+    trained = {"choices": pairs.PAIRS, "default": "dman_iwslt_de_en"}
+    parser.add_argument("--pair", **trained, help="pair to train on this machine")
     for size in ("sentences", "source-length", "target-length"):
         parser.add_argument(f"--{size}", type=int, help="of its batch (default: the pair's own)")
     parser.add_argument("--rounds", type=int, default=9, help="counted updates and trials")

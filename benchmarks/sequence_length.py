@@ -8,7 +8,6 @@ attention, DiSAN and Bi-BloSAN, which take turns. A step is forward and backward
 optimizer. Memory is the peak of a step beyond parameters and input, on a CPU in a process for each.
 """
 
-import json
 import logging
 import statistics
 import sys
@@ -27,7 +26,6 @@ from fairseq_posattn.attention import (  # noqa: E402
     SourceMaps,
     TensorizedAttention,
 )
-from fairseq_posattn.common.files import output_file  # noqa: E402
 from fairseq_posattn.model.encoders.bi_blosan import BiBloSAN  # noqa: E402
 from fairseq_posattn.model.encoders.bilstm import BiLSTM  # noqa: E402
 from fairseq_posattn.model.encoders.cnn import NGramConvolutions  # noqa: E402
@@ -93,23 +91,23 @@ def parse_arguments():
         metavar="GIB",
         help="leave out longer sentences if a mechanism would need more, by its quadratic growth",
     )
-    parser.add_argument(
-        "--picture", type=output_file, metavar="FILE", help="draw it here (png, svg, pdf)"
-    )
-    parser.add_argument("--draw", type=Path, metavar="JSON", help="only draw an earlier --json")
     return parser.parse_args()
 
 
 def measure(arguments):
     """Return peak bytes, then seconds of each step, by mechanism and length."""
     torch.manual_seed(1)
-    points, turns, left_out = [], {}, set()
+    points, turns, left_out, sentences = [], {}, set(), arguments.sentences
     for place, length in enumerate(arguments.lengths):
         for name in arguments.mechanisms:
             if name in left_out:
                 continue
-            step = training_step(name, length, arguments)
-            peak = machine.peak_bytes(step, arguments.device)
+            module = MECHANISMS[name](arguments.features).to(arguments.device)
+            first, step = (
+                training_step(module, shape, arguments.device)
+                for shape in ((2, 2, arguments.features), (sentences, length, arguments.features))
+            )
+            peak = machine.peak_bytes(step, arguments.device, first)
             points.append({"mechanism": name, "length": length, "bytes": peak})
             turns.setdefault(length, []).append(step)
             longer = arguments.lengths[place + 1 :]
@@ -122,43 +120,10 @@ def measure(arguments):
     return [{**point, "seconds": seconds} for point, seconds in zip(points, each, strict=True)]
 
 
-def training_step(name, length, arguments):
+def training_step(module, shape, device):
     """Return a function that makes a step."""
-    module = MECHANISMS[name](arguments.features).to(arguments.device)
-    shape = arguments.sentences, length, arguments.features
-    words = torch.randn(shape, device=arguments.device)
+    words = torch.randn(shape, device=device)
     return lambda: module(words).sum().backward()
-
-
-def draw(report, path):
-    """Draw memory and time by length."""
-    from fairseq_posattn.common.figures import new_figure, write_picture
-
-    figure = new_figure(10, 4)
-    memory, time = figure.subplots(1, 2)
-    for name in dict.fromkeys(point["mechanism"] for point in report["points"]):
-        points = [point for point in report["points"] if point["mechanism"] == name]
-        lengths = [point["length"] for point in points]
-        memory.plot(lengths, [point["bytes"] / MIB for point in points], marker="o", label=name)
-        milliseconds = [1000 * statistics.median(point["seconds"]) for point in points]
-        time.plot(lengths, milliseconds, marker="o", label=name)
-    for axes, title, unit in (
-        (memory, "(a) memory", "MiB at the peak of a training step"),
-        (time, "(b) time", "ms for a training step"),
-    ):
-        axes.set(title=title, xlabel="words in a sentence", ylabel=unit, yscale="log")
-        axes.set_xscale("log", base=2)
-        axes.set_xticks(sorted({point["length"] for point in report["points"]}))
-        axes.xaxis.set_major_formatter("{x:.0f}")
-        axes.minorticks_off()
-        axes.grid(alpha=0.3)
-    memory.legend()
-    figure.suptitle(
-        "{sentences} sentences, {features} features, {dtype}: {device}, threads: {threads}, "
-        "torch {torch}, {date}".format(**report),
-        fontsize=9,
-    )
-    write_picture(figure, path)
 
 
 def tables(report):
@@ -175,18 +140,13 @@ def tables(report):
 
 
 def main():
-    """Measure, or draw an earlier report."""
+    """Measure all mechanisms and lengths."""
     arguments = parse_arguments()
-    logging.disable(logging.INFO)  # importing fairseq makes matplotlib log
-    if arguments.draw:
-        report = json.loads(arguments.draw.read_text(encoding="utf-8"))
-    else:
-        settings = {name: getattr(arguments, name) for name in ("sentences", "features", "steps")}
-        report = machine.describe(arguments.device, "float32") | settings
-        report["points"] = measure(arguments)
+    logging.disable(logging.INFO)
+    report = machine.describe(arguments.device, "float32")
+    report |= {name: getattr(arguments, name) for name in ("sentences", "features", "steps")}
+    report["points"] = measure(arguments)
     machine.finish("sequence_length", report, arguments.json, tables)
-    if arguments.picture:
-        draw(report, arguments.picture)
 
 
 if __name__ == "__main__":

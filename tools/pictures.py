@@ -1,14 +1,16 @@
-"""Draw the pictures of the documentation: the idea, and the results.
+"""Draw the pictures of the documentation: the idea, the results, memory and time by length.
 
     python tools/pictures.py [FOLDER]    # default: docs/pictures
 
 idea.png shows a layer as a list of sublayers and the attention of each mechanism, by its position
-alone; results.png the measured differences from plain attention.
+alone; results.png the measured differences from plain attention; sequence_length.png the report
+of benchmarks/sequence_length.py, as in MTSA's Figure 1(a, b).
 """
 
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -19,7 +21,13 @@ from matplotlib.lines import Line2D  # noqa: E402
 from matplotlib.patches import FancyBboxPatch  # noqa: E402
 from mechanism_pictures import make_pictures  # noqa: E402
 
-from fairseq_posattn.common.figures import COLOURS, new_figure, write_picture  # noqa: E402
+from fairseq_posattn.common.figures import (  # noqa: E402
+    COLOURS,
+    line_style,
+    new_figure,
+    write_picture,
+)
+from fairseq_posattn.recipes.results import read_object  # noqa: E402
 from tools.pages.command import results_of  # noqa: E402
 from tools.pages.findings import MECHANISMS, Finding, find  # noqa: E402
 from tools.pages.results import Results  # noqa: E402
@@ -142,12 +150,41 @@ def _draw(axis: Any, one: Finding, height: float) -> None:
     axis.plot([size], [height], marker, color=colour, markersize=4.5)
 
 
+def draw_lengths(report: dict[str, Any], path: Path) -> None:
+    """Draw memory and time of a training step by length."""
+    figure = new_figure(10, 4)
+    memory, time = figure.subplots(1, 2)
+    points = report["points"]
+    for number, name in enumerate(dict.fromkeys(point["mechanism"] for point in points)):
+        of_name = [point for point in points if point["mechanism"] == name]
+        lengths = [point["length"] for point in of_name]
+        style = {"marker": "o", "label": name, **line_style(number)}
+        memory.plot(lengths, [point["bytes"] / 2**20 for point in of_name], **style)
+        time.plot(lengths, [1000 * median(point["seconds"]) for point in of_name], **style)
+    memory.set_title("peak memory of a training step, MiB")
+    time.set_title("time of a training step, ms")
+    for axis in (memory, time):
+        axis.set(xlabel="tokens in a sentence", yscale="log")
+        axis.set_xscale("log", base=2)
+        axis.set_xticks(sorted({point["length"] for point in points}))
+        axis.xaxis.set_major_formatter("{x:.0f}")
+        axis.minorticks_off()
+        axis.grid(alpha=0.3)
+    memory.legend()
+    text = "{sentences} sentences, {features} features, {dtype}, {device}".format(**report)
+    figure.suptitle(text, fontsize=9)
+    write_picture(figure, str(path))
+
+
 def main(arguments: Sequence[str]) -> None:
-    """Draw both pictures."""
+    """Draw all pictures."""
     folder = Path(arguments[0]) if arguments else ROOT / "docs" / "pictures"
     folder.mkdir(parents=True, exist_ok=True)
     draw_idea(folder / "idea.png")
-    draw_results(results_of(ROOT), folder / "results.png")
+    results = results_of(ROOT)
+    draw_results(results, folder / "results.png")
+    report = read_object(results.benchmarks / "sequence_length_cpu.json")
+    draw_lengths(report, folder / "sequence_length.png")
 
 
 if __name__ == "__main__":

@@ -6,9 +6,9 @@ pytest.importorskip("matplotlib")
 
 
 @pytest.mark.slow
-def test_both_pictures_are_drawn(tmp_path):
+def test_all_pictures_are_drawn(tmp_path):
     from tools.pictures import main
 
     main([str(tmp_path)])
     heads = {path.name: path.read_bytes()[:4] for path in tmp_path.iterdir()}
-    assert heads == {"idea.png": b"\x89PNG", "results.png": b"\x89PNG"}
+    assert heads == dict.fromkeys(("idea.png", "results.png", "sequence_length.png"), b"\x89PNG")

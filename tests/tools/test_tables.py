@@ -1,11 +1,15 @@
 """The tables of results: the papers' numbers, and beside them what was measured."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from fairseq_posattn.common.errors import UsageError
-from tools.pages.results import Results, add
+from tools.pages.command import results_of
+from tools.pages.results import Results, add, recipe_folders
+
+ROOT = Path(__file__).parents[2]
 
 PLACE = "Before\n\n<!-- results -->\n<!-- end of results -->\n\nAfter\n"
 ROW = {
@@ -55,6 +59,16 @@ def test_a_measured_row_stands_beside_the_papers(fill_numbers, elsewhere, unpadd
     ]
     assert "up to date" in fill_numbers(root)
     fill_numbers(root, "--check")
+
+
+def test_rows_lie_where_add_stores_them():
+    results = results_of(ROOT)
+    for (title, _), (path, _) in results.files.items():
+        folder = path.parent.relative_to(results.folder)
+        assert recipe_folders().get(title, folder) == folder
+    small = "Mechanisms in translation, small models: Multi30k"
+    assert recipe_folders()[small] == Path("multi30k/mechanisms_small")
+    assert Results(ROOT / "none", ROOT).folder_of("Not a recipe's: (1)") == Path("not-a-recipe-s-1")
 
 
 def test_folds_are_a_run_and_a_table_of_no_recipe_is_shown(fill_numbers, elsewhere, unpadded):

@@ -34,13 +34,7 @@ OF_TABLES: dict[str, Callable[[str, Results], str]] = {
 
 
 def main(arguments: Sequence[str] | None, prog: str, root: Path) -> int:
-    """Run the command line and return the exit status.
-
-    Args:
-        arguments: command-line arguments without the program's name.
-        prog: the program's name in messages.
-        root: the checkout.
-    """
+    """Run the command line on the checkout ``root``; return the exit status."""
     parser = make_parser(__doc__, prog)
     parser.add_argument(
         "--add",

@@ -57,26 +57,16 @@ FEWEST = 6
 
 @dataclass(frozen=True)
 class Finding:
-    """A measured model beside plain attention on one data set.
-
-    Attributes:
-        mechanism: a value of :data:`MECHANISMS` or :data:`PEERS`.
-        family, data: the two parts of the table's title; the second names the data set.
-        metric: the table's first metric.
-        plain: the score of plain attention, as printed.
-        difference: the model's mean score minus that of plain attention.
-        runs: number of runs of the model.
-        tested: the significance test; None for single runs.
-    """
+    """A measured model beside plain attention on one data set."""
 
     mechanism: str
-    family: str
+    family: str  # the table's title without the data set
     data: str
-    metric: str
-    plain: str
-    difference: float
+    metric: str  # the table's first
+    plain: str  # score of plain attention
+    difference: float  # from that
     runs: int
-    tested: Comparison | None
+    tested: Comparison | None  # None for single runs
 
     @property
     def verdict(self) -> str:
@@ -106,12 +96,7 @@ class Finding:
 
 
 def find(results: Results, names: Mapping[str, str] = MECHANISMS) -> list[Finding]:
-    """Return the findings of all tables with a row of plain attention, without duplicates.
-
-    Args:
-        results: the measured results.
-        names: the models to look at, by their names in tables.
-    """
+    """Return the findings of all tables with a row of plain attention, without duplicates."""
     findings: dict[tuple[object, ...], Finding] = {}
     for table in tables_of(results):
         for one in _of_table(table, results, names):

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 from fairseq_posattn.common.errors import UsageError
@@ -20,15 +20,10 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True)
 class Results:
-    """Measured results of a checkout.
+    """Measured results of a checkout."""
 
-    Attributes:
-        folder: one JSON file for each row, in folders named after recipes.
-        benchmarks: JSON and Markdown written by the programs in benchmarks/.
-    """
-
-    folder: Path
-    benchmarks: Path
+    folder: Path  # a JSON file for each row, in folders named after recipes
+    benchmarks: Path  # JSON and Markdown of the programs in benchmarks/
 
     @cached_property
     def files(self) -> Mapping[Key, tuple[Path, TableRow]]:
@@ -53,18 +48,21 @@ class Results:
         for (table, _), (path, _) in self.files.items():
             if table == title:
                 return path.parent.relative_to(self.folder)
-        return recipe_folder(title) or Path(_short(title))
+        return recipe_folders().get(title, Path(_short(title)))
 
 
-def recipe_folder(title: str) -> Path | None:
-    """Return the folder of a recipe's table, ``recipe`` or ``recipe/data set``, or None."""
+@cache
+def recipe_folders() -> dict[str, Path]:
+    """Return the folder of each recipe's table, by title: recipe, or recipe and data set."""
+    folders = {}
     for name, recipe in RECIPES.items():
         for form in ("", "_small")[: 1 + bool(getattr(recipe, "small", None))]:
             options = ["--list", *(["--small"] if form else [])]
-            if title in {entry.table for entry in ask(recipe, options, name, Path()).entries()}:
-                several = isinstance(recipe, ClassificationRecipe)
-                return Path(name + form, *([title.rpartition(": ")[2]] if several else []))
-    return None
+            for entry in ask(recipe, options, name, Path()).entries():
+                data = entry.table.rpartition(": ")[2]
+                parts = [data] if isinstance(recipe, ClassificationRecipe) else []
+                folders[entry.table] = Path(name + form, *parts)
+    return folders
 
 
 def add(path: Path, results: Results) -> None:

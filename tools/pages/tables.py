@@ -9,7 +9,6 @@ from pathlib import Path
 from statistics import fmean
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.recipes import tables
 from fairseq_posattn.recipes.asked import Entry
 from fairseq_posattn.recipes.commands.recipe import ask
 from fairseq_posattn.recipes.comparisons import (
@@ -22,7 +21,14 @@ from fairseq_posattn.recipes.comparisons import (
 )
 from fairseq_posattn.recipes.papers import RECIPES
 from fairseq_posattn.recipes.recipe import COSTS, LAYER, TableRow
-from fairseq_posattn.recipes.tables import counted_runs, markdown_table, ours, signed
+from fairseq_posattn.recipes.tables import (
+    DIGITS,
+    counted_runs,
+    markdown_table,
+    ours,
+    shown,
+    signed,
+)
 from tools.pages.results import Results
 
 NAMES = {
@@ -37,16 +43,10 @@ UNPUBLISHED = {"", "-"}
 
 @dataclass(frozen=True)
 class Table:
-    """A table of results.
-
-    Attributes:
-        title: its heading.
-        recipe: name of its recipe; empty if no recipe lists the table.
-        entries: its rows.
-    """
+    """A table of results."""
 
     title: str
-    recipe: str
+    recipe: str  # empty if no recipe lists the table
     entries: Sequence[Entry]
 
 
@@ -200,7 +200,7 @@ def _also(row: TableRow) -> str:
         if metric not in row["paper"]
     }
     for form, score in row.get("forms of the last seed", {}).items():
-        others[f"BLEU {form}"] = tables.shown(score, "bleu")
+        others[f"BLEU {form}"] = shown(score, "bleu")
     return "; ".join(f"{name} {number}" for name, number in others.items())
 
 
@@ -214,22 +214,13 @@ def _footnote(
         f"{one['tests'].partition(', bs:')[0]} (bold: p < {SIGNIFICANT})"
         for one in compared.values()
     )
-    if tests or scored > 1:
-        parts.append(tests or "differences of single runs are not tested")
+    parts.append(tests or ("differences of single runs are not tested" if scored > 1 else ""))
     for tuning in [row["tuning"] for row in rows if "tuning" in row][:1]:
         rates, seeds = ", ".join(tuning["tried"]), ", ".join(map(str, tuning["seeds"]))
-        plural = "s" if len(tuning["seeds"]) > 1 else ""
-        parts.append(
-            f"learning rates chosen from {rates} by {tuning['metric']} after "
-            f"{tuning['updates']:,} updates (seed{plural} {seeds})"
-        )
-    notes: dict[str, list[str]] = {}
-    for row in rows:
-        notes.setdefault(row.get("note", "").rstrip("."), []).append(row["row"])
-    for note, names in notes.items():
-        if note:
-            parts.append(note if len(names) == len(rows) else f"{', '.join(names)}: {note}")
-    text = ". ".join(_capital(part) for part in parts)
+        length = f"{tuning['updates']:,} updates (seed {seeds})"
+        parts.append(f"learning rates chosen from {rates} by {tuning['metric']} after {length}")
+    parts.append(_join(row["note"].rstrip(".") for row in rows if "note" in row))
+    text = ". ".join(_capital(part) for part in parts if part)
     return f"{text}. Hardware, versions, commands: `results/{folder}`."
 
 
@@ -282,16 +273,16 @@ def _is_current(stored: Comparison, row: TableRow, baseline: TableRow) -> bool:
     ]
     # Both scores may have been rounded.
     return len(means) == len(stored["metrics"]) and all(
-        isclose(before, now, abs_tol=1.1 * 0.1 ** tables.DIGITS.get(name, 2))
+        isclose(before, now, abs_tol=1.1 * 0.1 ** DIGITS.get(name, 2))
         for name, before, now in means
     )
 
 
 def _differences(compared: Comparison, metrics: Sequence[str]) -> str:
-    measured = [compared["metrics"].get(metric) for metric in metrics]
+    tested = compared["metrics"]
     return " / ".join(
-        difference(one["difference"], one["p"], metric) if one else "-"
-        for one, metric in zip(measured, metrics, strict=True)
+        difference(tested[name]["difference"], tested[name]["p"], name) if name in tested else "-"
+        for name in metrics
     )
 
 
