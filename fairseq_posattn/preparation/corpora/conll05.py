@@ -8,9 +8,9 @@ release's scripts make them, or the Treebank's trees, ``wsj/02/*.mrg``, ``brown/
 import re
 from fnmatch import fnmatch
 
+from fairseq_posattn.common.archives import decompressed
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.corpus import TaggingCorpus
-from fairseq_posattn.preparation.unpacking import unpacked
 from fairseq_posattn.text.lines import read_lines
 from fairseq_posattn.text.props import blocks, read_props_lines
 from fairseq_posattn.text.role_sentences import RoleSentence
@@ -105,7 +105,7 @@ def _named(names, pattern):
 
 def _lines(archive, name):
     with archive.open(name) as stream:
-        text = unpacked(stream, archive.label(name))
+        text = decompressed(stream, archive.label(name))
         return list(read_lines(text, archive.label(name), allow_empty=True))
 
 
