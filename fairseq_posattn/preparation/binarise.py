@@ -9,8 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from fairseq_posattn.common.child_processes import ending_with_this
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.parallel import ending_with_this
 from fairseq_posattn.common.progress import say
 from fairseq_posattn.preparation.counts import count_lines
 

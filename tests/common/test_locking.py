@@ -1,6 +1,3 @@
-import errno
-import fcntl
-import os
 import threading
 
 import pytest
@@ -40,16 +37,3 @@ def test_a_second_run_may_give_up(tmp_path):
         pytest.fail("it had the lock")
     with locked(tmp_path / ".lock", "it", meanwhile=give_up):
         pass
-
-
-@pytest.mark.filterwarnings("ignore:flock not supported")
-@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])
-def test_a_file_system_without_locks_does(number, tmp_path, monkeypatch):
-    def refuse(descriptor, operation):
-        raise OSError(number, os.strerror(number))
-
-    monkeypatch.setattr(fcntl, "flock", refuse)
-    for _ in range(2):
-        with locked(tmp_path / ".lock", "it"):
-            entered = True
-    assert entered
