@@ -144,5 +144,5 @@ def test_a_bomb_takes_neither_disk_nor_memory(tmp_path, what):
     info = tarfile.TarInfo("bomb")
     info.size, info.type = size, tarfile.REGTYPE if what == "file" else tarfile.XHDTYPE
     path.write_bytes(info.tobuf(tarfile.GNU_FORMAT) + bytes(4096))
-    with pytest.raises(UsageError, match="damaged or cut off .(unexpected end of data|a header of)"):
+    with pytest.raises(UsageError, match="damaged or cut off .(unexpected end|a header)"):
         file_utils.load_archive_file(str(path))

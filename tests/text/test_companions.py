@@ -4,8 +4,8 @@ import pytest
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.text import manifest
-from fairseq_posattn.text.companions import copy_companions
 from fairseq_posattn.text.manifest import Manifest
+from fairseq_posattn.text.plain_text import copy_companions
 
 PAIRS = {"word_rule": "moses-escaped", "languages": ("de", "en")}
 

@@ -1,7 +1,6 @@
 """What is told, beside binarised data, of how it was made."""
 
 import json
-import os
 
 import pytest
 
@@ -108,15 +107,3 @@ def test_the_recipe_of_pairs_is_one_that_trains_on_them(corpus):
 @pytest.mark.parametrize("corpus", corpora.CLASSIFICATION.values(), ids=lambda corpus: corpus.name)
 def test_the_recipe_of_a_classification_is_one_that_trains_on_it(corpus):
     assert corpus.name in [dataset.name for dataset in RECIPES[corpus.recipe].datasets]
-
-
-def test_a_manifest_that_is_no_file_or_has_no_end_is_refused(tmp_path):
-    path = tmp_path / manifest.NAME
-    with open(path, "wb") as file:
-        file.truncate(1 << 40)
-    with pytest.raises(UsageError, match=f"^{path}: not in JSON format"):
-        manifest.read(tmp_path)
-    path.unlink()
-    os.mkfifo(path)
-    with pytest.raises(UsageError, match=f"^{path}: no file"):
-        manifest.read(tmp_path)
