@@ -203,7 +203,7 @@ def test_capitals_are_as_in_the_data(data):
 
 def test_a_rule_of_a_later_version_is_named(data):
     write_manifest(data, word_rule="telepathy")
-    with pytest.raises(UsageError, match="word_rule 'telepathy' is none of"):
+    with pytest.raises(UsageError, match="made by the rule 'telepathy', and the known ones are"):
         load(data)
 
 
