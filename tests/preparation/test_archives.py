@@ -62,9 +62,8 @@ def test_two_members_at_once(archive):
 
 
 def test_missing_member_is_one_line(archive):
-    with pytest.raises(UsageError) as caught, archive.open("fr/text"):
-        pass
-    assert str(caught.value) == f"{archive.name}: holds no fr/text"
+    with pytest.raises(UsageError, match=f"^{archive.name}: holds no fr/text$"):
+        archive.open("fr/text").__enter__()
 
 
 @pytest.mark.parametrize("compress", [gzipped, bz2.compress, lzma.compress, bytes])
@@ -96,13 +95,6 @@ def test_cut_off_anywhere_is_found_out(tmp_path, name):
             assert "\n" not in str(error)
         else:
             assert names == [name]  # just some file
-
-
-def test_changed_bytes_are_found_out(tmp_path):
-    whole = bytearray(PACKED["text.tgz"])
-    whole[len(whole) // 2] ^= 0xFF
-    with pytest.raises(UsageError, match="fetch it again"):
-        check_archive(write(tmp_path / "text.tgz", bytes(whole)))
 
 
 def test_fingerprint_tells_changed_files(tmp_path):

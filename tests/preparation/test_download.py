@@ -74,18 +74,26 @@ def test_what_is_there_is_not_fetched_again(serve, tmp_path):
     assert left_in(tmp_path) == ["text.tgz"]  # nothing half-loaded
 
 
-def test_goes_on_where_it_broke_off(serve, tmp_path):
-    server = serve(text_tgz=["break", "break"])
-    assert download(server, tmp_path).read_bytes() == ARCHIVE
-    half = len(ARCHIVE) // 2
-    quarter = (len(ARCHIVE) - half) // 2
-    assert [first for _, first in server.requests] == [0, half, half + quarter]
+HALF = len(ARCHIVE) // 2
 
 
-def test_starts_over_where_the_server_cannot_go_on(serve, tmp_path):
-    server = serve(text_tgz=["break", "whole"])
-    assert download(server, tmp_path).read_bytes() == ARCHIVE
-    assert [first for _, first in server.requests] == [0, len(ARCHIVE) // 2]
+@pytest.mark.parametrize(
+    ("misdeeds", "content", "requested"),
+    [
+        (["break", "break"], None, [0, HALF, HALF + (len(ARCHIVE) - HALF) // 2]),
+        (["break", "whole"], None, [0, HALF]),  # the server sends all of it
+        (["untagged break", "untagged"], None, [0, 0]),  # it may be another version
+        (["untagged break", "untagged"], ARCHIVE, [0, HALF]),  # the checksum decides
+        (["break", "askew"], None, [0, HALF, 0]),  # another part than was asked for
+        (["break", "garbled"], None, [0, HALF, 0]),
+        (["overstate"], None, [0, len(ARCHIVE)]),  # longer than the file is
+    ],
+)
+def test_resumes_where_it_broke_off(serve, tmp_path, misdeeds, content, requested):
+    server = serve(text_tgz=misdeeds)
+    assert download(server, tmp_path, content=content).read_bytes() == ARCHIVE
+    assert [first for _, first in server.requests][: len(requested)] == requested
+    assert left_in(tmp_path) == ["text.tgz"]
 
 
 @pytest.mark.parametrize("how", ["", "dated", "deaf"])
@@ -99,36 +107,11 @@ def test_a_file_that_changed_is_fetched_anew(serve, tmp_path, how):
     assert download(server, tmp_path).read_bytes() == changed
 
 
-def test_without_a_tag_it_starts_over(serve, tmp_path):
-    server = serve(text_tgz=["untagged break", "untagged"])
-    assert download(server, tmp_path).read_bytes() == ARCHIVE
-    assert [first for _, first in server.requests] == [0, 0]
-
-
-def test_without_a_tag_it_goes_on_where_a_checksum_decides(serve, tmp_path):
-    server = serve(text_tgz=["untagged break", "untagged"])
-    assert download(server, tmp_path, content=ARCHIVE).read_bytes() == ARCHIVE
-    assert [first for _, first in server.requests] == [0, len(ARCHIVE) // 2]
-
-
-@pytest.mark.parametrize("wrong", ["askew", "garbled"])
-def test_a_part_other_than_was_asked_for_is_not_appended(serve, tmp_path, wrong):
-    server = serve(text_tgz=["break", wrong])
-    assert download(server, tmp_path).read_bytes() == ARCHIVE
-    assert [first for _, first in server.requests] == [0, len(ARCHIVE) // 2, 0]
-
-
 def test_goes_on_in_a_later_run(serve, tmp_path):
     server = serve(text_tgz=["break", 503, 503, 503, 503])
     assert "503" in failure(server, tmp_path)
     assert download(server, tmp_path).read_bytes() == ARCHIVE
     assert server.requests[-1] == ("text.tgz", len(ARCHIVE) // 2)
-
-
-@pytest.mark.parametrize("times", [[], [EVER]], ids=["once", "each time"])
-def test_server_that_promises_more_than_there_is(serve, tmp_path, times):
-    server = serve(text_tgz=["overstate", *times])
-    assert download(server, tmp_path).read_bytes() == ARCHIVE
 
 
 def test_server_that_promises_less_is_found_out(serve, tmp_path):
@@ -175,12 +158,6 @@ def test_every_kind_of_archive_is_known_by_its_content(serve, tmp_path, packed):
     assert download(server, tmp_path, "other").read_bytes() == packed
 
 
-def test_missing_from_the_first_mirror(serve, tmp_path):
-    server = serve()
-    assert download(server, tmp_path, "gone", "text.tgz").read_bytes() == ARCHIVE
-    assert server.requests == [("gone", 0), ("text.tgz", 0)]
-
-
 def test_nothing_of_another_mirror_is_left(serve, tmp_path):
     server = serve(first=["break", 503, EVER])
     server.files["first"] = ARCHIVE
@@ -214,9 +191,6 @@ def test_nobody_listens(tmp_path):
     assert "refused" in failure(server, tmp_path)
 
 
-# --- Servers that are hostile ------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "address",
     ["ftp://127.0.0.1/text.tgz", "file:///etc/passwd", "data:,text", "http://[bad"],
@@ -248,23 +222,15 @@ def test_a_redirect_is_followed(serve, tmp_path):
     assert download(server, tmp_path, "moved").read_bytes() == ARCHIVE
 
 
-def test_a_redirect_in_a_circle_is_one_line(serve, tmp_path):
-    server = serve()
-    server.misdeeds["text.tgz"] = ["->" + server.url("text.tgz"), EVER]
-    assert "302" in failure(server, tmp_path)
-
-
-@pytest.mark.parametrize("pinned", [True, False])
-def test_addresses_are_https_or_pinned(pinned):
-    urls = ("http://mirror.example/text.tgz",)
-    if pinned:
-        Source("text.tgz", urls, "0" * 64)
-    else:
+def test_addresses_are_https_or_pinned():
+    Source("text.tgz", ("http://mirror.example/text.tgz",), "0" * 64)
+    for url, sha256 in (
+        ("http://mirror.example/text.tgz", None),
+        ("ftp://mirror.example/text.tgz", "0" * 64),
+        ("file:///text.tgz", "0" * 64),
+    ):
         with pytest.raises(ValueError, match="must be https, or have a SHA-256"):
-            Source("text.tgz", urls)
-    for url in ("ftp://mirror.example/text.tgz", "file:///text.tgz"):
-        with pytest.raises(ValueError):
-            Source("text.tgz", (url,), "0" * 64)
+            Source("text.tgz", (url,), sha256)
 
 
 def test_a_stalling_mirror_is_left(serve, tmp_path, monkeypatch):

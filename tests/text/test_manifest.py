@@ -31,18 +31,13 @@ def test_what_is_written_is_read(tmp_path):
     assert (told.languages, told.subwords) == (("de", "en"), "subword_nmt")
 
 
-def test_a_checkout_need_not_be_installed(tmp_path, monkeypatch):
+def test_versions_are_recorded_only_if_known(tmp_path, monkeypatch):
     monkeypatch.setattr(manifest, "version", dict.fromkeys(manifest.PACKAGES, "1").__getitem__)
-    made(corpora.CLASSIFICATION["cr"], tmp_path)
-    assert read(tmp_path).versions == {
-        "fairseq-posattn": __version__,
-        **dict.fromkeys(manifest.PACKAGES, "1"),
-    }
-
-
-def test_who_made_an_older_folder_is_not_known(tmp_path):
-    made(corpora.CLASSIFICATION["cr"], tmp_path, before=False)
-    assert read(tmp_path).versions == {}
+    versions = {"fairseq-posattn": __version__, **dict.fromkeys(manifest.PACKAGES, "1")}
+    for before, expected in ((True, versions), (False, {})):
+        folder = tmp_path / str(before)
+        made(corpora.CLASSIFICATION["cr"], folder, before=before)
+        assert read(folder).versions == expected
 
 
 def test_older_folders_have_none(tmp_path):
@@ -62,9 +57,7 @@ def test_older_folders_have_none(tmp_path):
         b'{"corpus": "c", "task": "t", "word_rule": "w", "languages": [1]}',
         b'{"corpus": "c", "task": "t", "word_rule": "w", "versions": {"a": null}}',
         b'{"corpus": "c", "task": "t", "word_rule": "w", "longest": 0}',
-        b'{"corpus": "c", "task": "t", "word_rule": "w", "longest": -1}',
         b'{"corpus": "c", "task": "t", "word_rule": "w", "longest": true}',
-        b'{"corpus": "c", "task": "t", "word_rule": "w", "longest": 1.5}',
     ],
 )
 def test_what_is_no_manifest_is_one_line_that_names_it(tmp_path, content):
@@ -73,7 +66,6 @@ def test_what_is_no_manifest_is_one_line_that_names_it(tmp_path, content):
         read(tmp_path)
     assert str(told.value).startswith(f"{tmp_path / manifest.NAME}: ")
     assert "\n" not in str(told.value)
-    assert len(str(told.value)) < 300
 
 
 def test_a_later_project_may_tell_more(tmp_path):

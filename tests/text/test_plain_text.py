@@ -12,7 +12,7 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.kinds import prepare
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.manifest import Manifest
-from fairseq_posattn.text.plain_text import joiner, splitter
+from fairseq_posattn.text.plain_text import copy_companions, joiner, splitter
 from fairseq_posattn.text.subwords import whole_words
 
 CAPTIONS = {
@@ -161,3 +161,62 @@ def test_an_older_manifest_of_wordpiece_says_by_its_letters_whether_it_is_cased(
 )
 def test_pieces_become_words_as_fairseq_makes_them(kind, pieces, words):
     assert whole_words(pieces, kind) == words
+
+
+PAIRS = {"word_rule": "moses-escaped", "languages": ("de", "en")}
+
+
+@pytest.fixture
+def copied(tmp_path):
+    """Return the names of the files that are copied of data with a manifest and these files."""
+
+    def copy(rules, *names):
+        data, saved = tmp_path / "data", tmp_path / "saved"
+        saved.mkdir()
+        for name in names:
+            (data / name).parent.mkdir(parents=True, exist_ok=True)
+            (data / name).write_text(name)
+        if rules:
+            manifest.write(data, rules)
+        copy_companions(data, saved)
+        files = [path for path in saved.rglob("*") if path.is_file()]
+        assert all(path.read_text() for path in files)
+        return {str(path.relative_to(saved)) for path in files}
+
+    return copy
+
+
+@pytest.mark.parametrize(
+    ("rules", "names", "expected"),
+    [
+        (
+            Manifest("own", "translation", subwords="subword_nmt", **PAIRS),
+            ["dict.de.txt", "dict.en.txt", "train.de-en.de.bin", "text/bpe.codes", "text/test.de"],
+            {"dict.de.txt", "dict.en.txt", "bpe.codes", "preparation.json"},
+        ),
+        (
+            Manifest("sst2", "sentence_prediction", "treebank"),
+            ["input0/dict.txt", "label/dict.txt", "label/train.bin", "text/train.input0"],
+            {"input0/dict.txt", "label/dict.txt", "preparation.json"},
+        ),
+        (None, ["titles/dict.txt"], set()),
+        (Manifest("mind", "news_recommendation", "moses"), ["titles/dict.txt"], set()),
+    ],
+)
+def test_manifest_dictionaries_and_codes_are_copied_beside_a_checkpoint(
+    copied, rules, names, expected
+):
+    assert copied(rules, *names) == expected
+
+
+def test_codes_that_are_not_there_leave_no_manifest(copied, tmp_path):
+    with pytest.raises(UsageError, match="spm.model"):
+        copied(Manifest("own", "translation", subwords="sentencepiece", **PAIRS), "dict.de.txt")
+    assert not (tmp_path / "saved/preparation.json").exists()
+
+
+def test_data_that_is_trained_in_is_left_alone(tmp_path):
+    (tmp_path / "dict.de.txt").write_text("a 1\n")
+    manifest.write(tmp_path, Manifest("own", "translation", **PAIRS))
+    copy_companions(tmp_path, tmp_path)
+    assert (tmp_path / "dict.de.txt").read_text() == "a 1\n"

@@ -1,7 +1,8 @@
-"""Text to words."""
+"""Tokenization rules and sentence splitting."""
 
 import pytest
 
+from fairseq_posattn.text.sentences import split_sentences
 from fairseq_posattn.text.words import (
     PUBLISHED,
     RULES,
@@ -119,3 +120,24 @@ def test_plain_text_is_parted(name, text, words):
 @pytest.mark.parametrize("name", RULES)
 def test_every_rule_leaves_parted_words_with_single_spaces_alone(name):
     assert RULES[name]("a good film , and short .") == "a good film , and short ."
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("Mr. Smith, e.g. in the U.S. army, paid 3.5 to J. Doe.", [...]),
+        ("It is good... but dear.", [...]),
+        ("It works. it lasts! Why? Done", ["It works.", "it lasts!", "Why?", "Done"]),
+        ("one\n\n two \nthree", ["one", "two", "three"]),
+        ("It is good... But dear.", ["It is good...", "But dear."]),
+        ('He said "no!" and left. "Yes." Then', ['He said "no!" and left.', '"Yes."', "Then"]),
+        ("Three weeks (yes!) for that. (No.) ", ["Three weeks (yes!) for that.", "(No.)"]),
+        ("cons\n..........\nheavy", ["cons ..........", "heavy"]),
+        ("see a.com. It", ["see a.com.", "It"]),
+        ("bad!!! bad?! ok", ["bad!!!", "bad?!", "ok"]),
+        ("... ", ["..."]),
+        (" \n ", []),
+    ],
+)
+def test_sentences(text, sentences):
+    assert split_sentences(text) == ([text] if sentences == [...] else sentences)
