@@ -86,16 +86,8 @@ class _Checked(io.RawIOBase):
 class Header(tarfile.TarInfo):
     """Tar header that refuses negative sizes and extended headers too long for memory."""
 
-    EXTENDED = (
-        tarfile.XHDTYPE,
-        tarfile.XGLTYPE,
-        tarfile.SOLARIS_XHDTYPE,
-        tarfile.GNUTYPE_LONGNAME,
-        tarfile.GNUTYPE_LONGLINK,
-    )
-
     def _proc_member(self, tar: tarfile.TarFile) -> Any:  # tarfile's hook for subclasses
-        if self.size < 0 or self.type in self.EXTENDED and self.size > LONGEST_HEADER:
+        if self.size < 0 or not self.isreg() and self.size > LONGEST_HEADER:
             raise tarfile.ReadError(f"a header of {self.size:,} bytes")
         return super()._proc_member(tar)  # type: ignore[misc]
 

@@ -31,7 +31,7 @@ BROKEN_OFF = (
 
 
 class Unavailable(Exception):
-    """A mirror does not have the file, or must not be asked."""
+    """A mirror does not have the file, or must not be used."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ def _fetch_from(url, part, source, pause):
     Raises:
         Unavailable: this mirror does not serve the file.
     """
-    fruitless, problem = 0, "not asked yet"
+    fruitless, problem = 0, "no attempt"
     while problem and fruitless < ATTEMPTS:
         before = part.size()
         try:
@@ -184,7 +184,7 @@ def _append(answer, part, title):
         position = re.match(r"bytes (\d+)-", answer.headers.get("Content-Range", ""), re.ASCII)
         if not position or int(position[1]) != part.size() or tag != part.tag():
             part.restart()
-            return "it sent another part than was asked for"
+            return "it sent another part than requested"
     else:
         part.restart(tag)
     start, length = part.size(), answer.length

@@ -19,7 +19,7 @@ FIX = "prepare the data again"
 
 @dataclass(frozen=True)
 class Manifest:
-    """How the text of some binarised data was made.
+    """Description of how the text of binarised data was made.
 
     Attributes:
         corpus: its name, such as ``sst5``.

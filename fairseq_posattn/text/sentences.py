@@ -1,9 +1,9 @@
 """Sentence splitting by a rule.
 
-A line break ends a sentence. So do ``!``, ``?`` and a full stop before white space, but not a full
-stop after one of Moses' English abbreviations, after a single letter or after letters with stops
-between (``e.g``, ``U.S``). More than one stop, or marks before a quotation mark or a bracket, end
-it only if no small letter follows. Marks alone belong to the sentence before.
+A line break ends a sentence. So do ``!``, ``?`` and a full stop before white space. A full stop
+does not after one of Moses' English abbreviations, a single letter or letters with stops between
+(``e.g``, ``U.S``). Several stops, or marks before a quotation mark or a bracket, end a sentence
+only if no small letter follows. Marks alone belong to the sentence before.
 """
 
 import re

@@ -9,12 +9,12 @@ from fairseq_posattn.text.lines import read_lines
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # in every dictionary of fairseq
 
 
-def check_symbols(text, place, mend):
+def check_symbols(text, place, option):
     """Raise if text in words has a special symbol of fairseq's dictionaries among them.
 
     Args:
         place: FILE:LINE for the message.
-        mend: option by which such words are split.
+        option: the flag that splits such words.
 
     Raises:
         UsageError: names place, symbol and option.
@@ -23,7 +23,7 @@ def check_symbols(text, place, mend):
         if symbol in text and symbol in text.split():
             raise UsageError(
                 f"{place}: {symbol} is a special symbol of fairseq's dictionaries; write the word "
-                f"otherwise, or give {mend}, which splits it"
+                f"otherwise, or give {option}, which splits it"
             )
 
 

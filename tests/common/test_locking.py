@@ -6,12 +6,12 @@ from fairseq_posattn.common.locking import locked
 
 
 def test_a_second_run_waits_and_says_so_once(tmp_path):
-    told, ended = [], threading.Event()
+    messages, ended = [], threading.Event()
 
     def second():
-        with locked(tmp_path / ".lock", "it", tell=told.append, meanwhile=looked.set):
+        with locked(tmp_path / ".lock", "it", tell=messages.append, meanwhile=looked.set):
             assert ended.is_set()
-            told.append("done")
+            messages.append("done")
 
     looked = threading.Event()
     with locked(tmp_path / ".lock", "it"):
@@ -22,7 +22,7 @@ def test_a_second_run_waits_and_says_so_once(tmp_path):
             looked.clear()
         ended.set()
     thread.join()
-    assert told == ["waiting for another run that is at work on it", "done"]
+    assert messages == ["waiting for another run that is at work on it", "done"]
 
 
 def test_a_second_run_may_give_up(tmp_path):

@@ -1,4 +1,4 @@
-"""What any program takes for the end of a line is none within a text, on no side."""
+"""Line separators of any program within a text never split a line."""
 
 from argparse import Namespace
 

@@ -52,15 +52,15 @@ def test_lines_that_belong_together():
 
 
 @pytest.mark.parametrize(
-    ("german", "english", "third", "told"),
+    ("german", "english", "third", "counts"),
     [
         (3, 2, 3, "de has 3, en has 2, fr has 3"),
         (2, 5, 2, "de has 2, en has 5, fr has 2"),
         (0, 1, 4, "de has 0, en has 1, fr has 4"),
     ],
 )
-def test_unequal_counts_are_told(german, english, third, told):
+def test_unequal_counts_are_reported(german, english, third, counts):
     sides = {"de": ["x"] * german, "en": ["x"] * english, "fr": ["x"] * third}
     with pytest.raises(UsageError) as caught:
         list(parallel_lines(**sides))
-    assert str(caught.value).startswith(f"line counts differ: {told};")
+    assert str(caught.value).startswith(f"line counts differ: {counts};")

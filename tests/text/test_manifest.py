@@ -1,4 +1,4 @@
-"""What is told, beside binarised data, of how it was made."""
+"""The manifest beside binarised data."""
 
 import json
 
@@ -23,12 +23,14 @@ def made(corpus, dest, *, before=True, **options):
 def test_what_is_written_is_read(tmp_path):
     made(corpora.CLASSIFICATION["cr"], tmp_path, parts=["fold0", "fold1"])
     for fold in ("fold0", "fold1"):
-        told = read(tmp_path / fold)
-        assert told.versions["sacremoses"]
-        assert told == Manifest("cr", "sentence_prediction", "spaced", True, versions=told.versions)
+        rules = read(tmp_path / fold)
+        assert rules.versions["sacremoses"]
+        assert rules == Manifest(
+            "cr", "sentence_prediction", "spaced", True, versions=rules.versions
+        )
     made(corpora.TRANSLATION["iwslt14"], tmp_path)
-    told = read(tmp_path)
-    assert (told.languages, told.subwords) == (("de", "en"), "subword_nmt")
+    rules = read(tmp_path)
+    assert (rules.languages, rules.subwords) == (("de", "en"), "subword_nmt")
 
 
 def test_versions_are_recorded_only_if_known(tmp_path, monkeypatch):
@@ -62,17 +64,17 @@ def test_older_folders_have_none(tmp_path):
 )
 def test_what_is_no_manifest_is_one_line_that_names_it(tmp_path, content):
     (tmp_path / manifest.NAME).write_bytes(content)
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as caught:
         read(tmp_path)
-    assert str(told.value).startswith(f"{tmp_path / manifest.NAME}: ")
-    assert "\n" not in str(told.value)
+    assert str(caught.value).startswith(f"{tmp_path / manifest.NAME}: ")
+    assert "\n" not in str(caught.value)
 
 
 def test_a_later_project_may_tell_more(tmp_path):
     made(corpora.CLASSIFICATION["cr"], tmp_path)
     path = tmp_path / manifest.NAME
-    told = json.loads(path.read_text())
-    path.write_text(json.dumps({**told, "colour": "green"}))
+    rules = json.loads(path.read_text())
+    path.write_text(json.dumps({**rules, "colour": "green"}))
     assert read(tmp_path).corpus == "cr"
 
 

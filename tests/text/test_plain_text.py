@@ -40,11 +40,11 @@ def multi30k(tmp_path_factory):
 
 @pytest.mark.slow
 def test_by_moses_in_small_letters_and_byte_pairs(multi30k):
-    told = manifest.read(multi30k)
+    rules = manifest.read(multi30k)
     for language in CAPTIONS:
-        split = splitter(multi30k, told, language)
-        found = [split(f"{line} \r\n") for line in captions("test_2016_flickr", language)]
-        assert found == lines(multi30k / f"text/bpe.test.{language}")
+        split = splitter(multi30k, rules, language)
+        result = [split(f"{line} \r\n") for line in captions("test_2016_flickr", language)]
+        assert result == lines(multi30k / f"text/bpe.test.{language}")
 
 
 @pytest.mark.slow
@@ -77,9 +77,9 @@ def test_by_the_pieces_of_summarization_cut_as_they_were(stories, tmp_path, opti
     assert prepare("summarization", list(map(str, words))) == 0
     split = splitter(tmp_path, manifest.read(tmp_path), "source")
     prefix = "spm" if options == ["sentencepiece"] else "wordpiece"
-    found = [split(line) for line in lines(tmp_path / "text/test.source")]
-    assert found == lines(tmp_path / f"text/{prefix}.test.source")
-    assert {len(line.split(" ")) for line in found} == {9}
+    result = [split(line) for line in lines(tmp_path / "text/test.source")]
+    assert result == lines(tmp_path / f"text/{prefix}.test.source")
+    assert {len(line.split(" ")) for line in result} == {9}
 
 
 @pytest.mark.slow
@@ -101,26 +101,26 @@ def test_by_a_corpus_of_ones_own(tmp_path, subwords):
 
 @pytest.mark.slow
 def test_codes_may_lie_beside_the_manifest_alone(multi30k, tmp_path):
-    told = manifest.read(multi30k)
+    rules = manifest.read(multi30k)
     (tmp_path / "bpe.codes").write_bytes((multi30k / "text/bpe.codes").read_bytes())
     line = CAPTIONS["de"]
-    assert splitter(tmp_path, told, "de")(line) == splitter(multi30k, told, "de")(line)
+    assert splitter(tmp_path, rules, "de")(line) == splitter(multi30k, rules, "de")(line)
 
 
 TOLD = partial(Manifest, "own", "translation")
 
 
 @pytest.mark.parametrize(
-    "told, complaint",
+    "rules, complaint",
     [
         (TOLD("moses-escaped", subwords="subword_nmt"), "has no bpe.codes"),
         (TOLD("moses-escaped", subwords="morphemes"), "'morphemes'"),
         (TOLD("of a later version"), "'of a later version'"),
     ],
 )
-def test_what_is_not_there_is_named(tmp_path, told, complaint):
+def test_what_is_not_there_is_named(tmp_path, rules, complaint):
     with pytest.raises(UsageError, match=complaint) as error:
-        splitter(tmp_path, told, "de")
+        splitter(tmp_path, rules, "de")
     assert str(error.value).startswith(str(tmp_path))
 
 
@@ -144,9 +144,9 @@ def test_codes_that_are_none_are_named(tmp_path, subwords, name, is_large, capfd
 def test_an_older_manifest_of_wordpiece_says_by_its_letters_whether_it_is_cased(tmp_path):
     (tmp_path / "vocab.txt").write_text("[UNK]\nA\na\n")
     for lower, pieces in ((True, "a a"), (False, "A a")):
-        told = {"corpus": "c", "task": "t", "word_rule": "spaces", "lower": lower}
+        rules = {"corpus": "c", "task": "t", "word_rule": "spaces", "lower": lower}
         path = tmp_path / manifest.NAME
-        path.write_text(json.dumps({**told, "subwords": "wordpiece"}))
+        path.write_text(json.dumps({**rules, "subwords": "wordpiece"}))
         assert splitter(tmp_path, manifest.read(tmp_path), "source")("A a") == pieces
 
 
