@@ -5,13 +5,13 @@ import errno
 import gzip
 import io
 import lzma
+import os
 import struct
 import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import IO, Any
 
 from fairseq_posattn.common.errors import UsageError
@@ -29,6 +29,8 @@ DAMAGE = (
     RuntimeError,  # encrypted zips, zips of other versions, headers nested too deeply
     ValueError,  # negative sizes and offsets, undecodable names
 )
+RATIO, ALLOWANCE = 20, 1 << 30  # an archive unpacks to at most so many times its size and bytes
+BLOCK = 1 << 12  # bytes on the disk of any file
 LONGEST_HEADER = 1 << 14  # bytes of an extended tar header, which tarfile reads into memory
 
 
@@ -96,11 +98,21 @@ def unpack_tar(path: StrPath, folder: StrPath) -> None:
     """Unpack a tar archive, compressed or not, into a folder.
 
     Raises:
-        UsageError: it is damaged, or a member is a device or leads out of the folder.
+        UsageError: it is damaged, a member is a device or leads out of the folder, or the content
+            is far larger than the archive.
     """
+    left = RATIO * os.path.getsize(path) + ALLOWANCE
+
+    def bounded(member: tarfile.TarInfo, target: str) -> tarfile.TarInfo | None:
+        nonlocal left
+        left -= member.size + BLOCK
+        if left < 0:
+            raise tarfile.ReadError("it would become much larger than it is")
+        return tarfile.data_filter(member, target)
+
     with open(path, "rb") as file, damage_reported(path):
         stream = decompressed(file, path)
         with tarfile.open(fileobj=stream, mode="r|", tarinfo=Header) as archive:
-            archive.extractall(Path(folder), filter="data")
+            archive.extractall(folder, filter=bounded)
         while stream.read(1 << 20):
             pass  # to the checksum at the end of a compressed file
