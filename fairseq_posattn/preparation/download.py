@@ -139,7 +139,8 @@ def _fetch_from(url, part, source, pause):
             problem = str(getattr(error, "reason", "") or error) or type(error).__name__
         if problem:
             fruitless = 0 if part.size() > before else fruitless + 1
-            say(f"{url}: {_in_one_line(problem)}")
+        if problem and fruitless < ATTEMPTS:
+            say(f"{url}: {_in_one_line(problem)}; trying again")
             time.sleep(pause * 2**fruitless)
     # A server may promise more bytes than there are: what was received may still be whole.
     if wrong := _find_fault(part.path, source):

@@ -196,9 +196,7 @@ def _read_record(folder):
     except FileNotFoundError:
         return {}
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise UsageError(
-            f"{path}: not a record of a preparation; remove it, or give another --dest"
-        ) from None
+        raise UsageError(f"{path}: not a record of this version; give another --dest") from None
     return record
 
 

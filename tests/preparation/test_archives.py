@@ -78,6 +78,8 @@ def test_folder_prefers_what_lies_higher(tmp_path):
     write(tmp_path / "a" / "deeper" / "text", b"deep")
     write(tmp_path / "z" / "text", b"high")
     assert read(open_archive(tmp_path), "text") == b"high"
+    with pytest.raises(UsageError, match="nowhere: no such file or folder"):
+        open_archive(tmp_path / "nowhere")
 
 
 @pytest.mark.parametrize("name", ["text.tgz", "text.tar.bz2", "text.tar.xz", "text.zip", "text.gz"])
@@ -108,8 +110,3 @@ def test_fingerprint_tells_changed_files(tmp_path):
     assert open_archive(tmp_path).fingerprint("text") == one
     os.utime(text, ns=(0, 0))
     assert open_archive(tmp_path).fingerprint("text") != one
-
-
-def test_nothing_there_is_one_line(tmp_path):
-    with pytest.raises(UsageError, match="nowhere: no such file or folder"):
-        open_archive(tmp_path / "nowhere")

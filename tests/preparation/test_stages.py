@@ -205,7 +205,7 @@ def test_a_damaged_record_is_one_line_and_nothing_is_touched(tmp_path, content):
     record = tmp_path / ".stages.json"
     record.write_text(content)
     assert refused(lambda: Pipeline(tmp_path)()) == (
-        f"{record}: not a record of a preparation; remove it, or give another --dest"
+        f"{record}: not a record of this version; give another --dest"
     )
     assert tree(tmp_path) == {}
 
