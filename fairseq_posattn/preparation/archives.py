@@ -56,8 +56,8 @@ def check_archive(path):
 class Archive:
     """Named files to read; names are paths with slashes. Damage raises :class:`UsageError`."""
 
-    def __init__(self, name):
-        self.name = name
+    def __init__(self, path):
+        self.path, self.name = path, str(path)
 
     def names(self):
         """Return the names of all files."""
@@ -98,7 +98,7 @@ class Archive:
 
     def fingerprint(self, *members):
         """Return text that changes with the archive, or with ``members`` (all) of a folder."""
-        raise NotImplementedError
+        return _state(self.path)
 
     def _missing(self, member):
         return UsageError(f"{self.name}: holds no {member}")
@@ -108,8 +108,7 @@ class Folder(Archive):
     """The regular files of a folder."""
 
     def __init__(self, path):
-        super().__init__(str(path))
-        self.path = path
+        super().__init__(path)
         self._names = None
 
     def names(self):
@@ -172,18 +171,7 @@ class Tar(Archive):
             return tar.next()
 
 
-class _File(Archive):
-    """An archive that is a file of its own."""
-
-    def __init__(self, path):
-        super().__init__(str(path))
-        self.path = path
-
-    def fingerprint(self, *members):
-        return _state(self.path)
-
-
-class Zip(_File):
+class Zip(Archive):
     """A zip archive."""
 
     def names(self):
@@ -202,7 +190,7 @@ class Zip(_File):
                         yield item.filename, checked(stream, self.label(item.filename))
 
 
-class SingleFile(_File):
+class SingleFile(Archive):
     """One file, compressed or not, under its name without .gz and the like."""
 
     def __init__(self, path):

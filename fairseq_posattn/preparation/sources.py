@@ -51,8 +51,8 @@ def obtain_any(alternatives, given, folder):
 class Archives(Archive):
     """Several archives as one."""
 
-    def __init__(self, name, archives):
-        super().__init__(name)
+    def __init__(self, folder, archives):
+        super().__init__(folder)
         self.archives = archives
 
     def members(self):
@@ -76,4 +76,4 @@ class Archives(Archive):
 
 def _join(folder, paths):
     archives = [open_archive(path) for path in paths]
-    return archives[0] if len(archives) == 1 else Archives(str(folder), archives)
+    return archives[0] if len(archives) == 1 else Archives(folder, archives)
