@@ -7,7 +7,7 @@ import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from packing import gzipped, tarred, zipped
+from packing import gzipped, tarred
 from serving import EVER, Server
 
 from fairseq_posattn.common.errors import UsageError
@@ -147,15 +147,6 @@ def test_checksum_decides_where_it_is_known(serve, tmp_path):
     assert f"its sha256 is {digest}" in failure(server, tmp_path, "first", content=ARCHIVE)
     path = download(server, tmp_path, "first", "text.tgz", content=ARCHIVE)
     assert path.read_bytes() == ARCHIVE
-
-
-@pytest.mark.parametrize(
-    "packed", [zipped({"text": TEXT}), gzipped(TEXT), tarred({"text": TEXT}, "xz")]
-)
-def test_every_kind_of_archive_is_known_by_its_content(serve, tmp_path, packed):
-    server = serve()
-    server.files["other"] = packed
-    assert download(server, tmp_path, "other").read_bytes() == packed
 
 
 def test_nothing_of_another_mirror_is_left(serve, tmp_path):
