@@ -76,8 +76,8 @@ def train_sentencepiece(lines, vocabulary_size, prefix, **options):
         if least is None:
             raise
         raise UsageError(
-            f"--vocabulary-size {vocabulary_size}: the characters of the text and SentencePiece's "
-            f"symbols are {least[1]} already; give more"
+            f"--vocabulary-size {vocabulary_size}: a piece for each character of the text, and "
+            f"SentencePiece's symbols, are {least[1]} already; give more"
         ) from None
     Path(f"{prefix}.model").write_bytes(model.getvalue())
     pieces = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
