@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.corpus import SPLITS
-from fairseq_posattn.preparation.record import NAME as STAGES
+from fairseq_posattn.preparation.stages import NAME as STAGES
 from fairseq_posattn.recipes import update
 from fairseq_posattn.recipes.asked import KEPT, LOGGED, PLUGIN, Asked, Entry
 from fairseq_posattn.recipes.devices import gpus_here
