@@ -19,7 +19,7 @@ import machine
 import torch
 import translation_pairs as pairs
 
-from fairseq_posattn.training.architectures.classifier import ARCHITECTURES
+from fairseq_posattn.training.presets import CLASSIFIERS as ARCHITECTURES
 
 CLASSES = 5
 # transformer_classifier at the widths of the architectures. Its feed-forward sublayer is four times

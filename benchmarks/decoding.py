@@ -16,7 +16,7 @@ import torch
 import translation_pairs as pairs
 from fairseq.sequence_generator import SequenceGenerator
 
-from fairseq_posattn.model.int8_linear import round_maps
+from fairseq_posattn.model.projections import quantize_linear_layers
 
 
 def parse_arguments():
@@ -56,7 +56,7 @@ def time_pair(name, arguments):
     batch = pairs.random_batch(words, shape, arguments.device)
     models = pairs.build_pair(name, words, arguments)
     if arguments.int8:
-        round_maps(models[0])
+        quantize_linear_layers(models[0])
     contestants = [
         translator(model, batch, words, shape["target_length"], arguments) for model in models
     ]

@@ -29,8 +29,7 @@ from tqdm import tqdm
 
 from fairseq_posattn.inference.news_ranking import candidate_scores
 from fairseq_posattn.scoring.ranking import Impression, mean_scores
-from fairseq_posattn.training.data.news import padded
-from fairseq_posattn.training.tasks.news_recommendation import NewsRecommendationTask
+from fairseq_posattn.training.tasks.news_recommendation import NewsRecommendationTask, pad_rows
 
 WORDS, TITLE = 5000, 11  # different words; in a title
 SIZES = "--encoder-embed-dim 64 --encoder-hidden-dim 64 --encoder-attention-heads 4"
@@ -147,8 +146,8 @@ def rank_anew(model, task, count):
     impressions = task.dataset("test").impressions
     start = time.process_time()
     for index in range(count):
-        history = padded([impressions.history(index)])
-        candidates = padded([impressions.candidates(index)])
+        history = pad_rows([impressions.history(index)])
+        candidates = pad_rows([impressions.candidates(index)])
         clicks = history.size(1)
         titles = task.titles[torch.cat([history, candidates], dim=1)[0]].long()
         titles = torch.cat([task.titles[:1].long(), titles])

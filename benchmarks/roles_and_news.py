@@ -22,10 +22,10 @@ from fairseq.models.transformer import TransformerConfig
 from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
 from torch.nn import functional as F
 
-from fairseq_posattn.training.architectures import recommender, tagger
+from fairseq_posattn.training import presets
 
 PLAIN = {"tagger": "transformer_tagger", "recommender": "transformer_recommender"}
-ARCHS = [*tagger.ARCHITECTURES, *recommender.ARCHITECTURES]
+ARCHS = [*presets.TAGGERS, *presets.RECOMMENDERS]
 TAGS = 100
 NEGATIVES = 4
 

@@ -3,8 +3,8 @@
 import argparse
 from pathlib import Path
 
-from fairseq_posattn.training.architectures import ARCHITECTURES
 from fairseq_posattn.training.plugin import register
+from fairseq_posattn.training.presets import ARCHITECTURES
 
 
 def main(arguments: list[str] | None = None, prog: str = "python -m fairseq_posattn"):

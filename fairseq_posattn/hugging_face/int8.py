@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from transformers import PreTrainedModel
 
-from fairseq_posattn.model.int8_linear import round_maps
+from fairseq_posattn.model.projections import quantize_linear_layers
 
 Model = TypeVar("Model", bound=PreTrainedModel)
 
@@ -18,5 +18,5 @@ Model = TypeVar("Model", bound=PreTrainedModel)
 def in_int8(model: Model) -> Model:
     """A copy that is for asking alone; embeddings, attention and layer norms stay float32."""
     copied = copy.deepcopy(model).eval()
-    round_maps(copied)
+    quantize_linear_layers(copied)
     return copied

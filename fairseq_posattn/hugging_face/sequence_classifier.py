@@ -9,7 +9,7 @@ from transformers import PreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput
 
 from fairseq_posattn.hugging_face.configuration import PosAttnTextConfig
-from fairseq_posattn.model.classifier import Marks, SentenceEncoder, build_head, features_of
+from fairseq_posattn.model.classifier import Marks, SentenceEncoder, build_head, encode_features
 from fairseq_posattn.model.sentence_batches import pad_right
 
 
@@ -78,7 +78,7 @@ class PosAttnForSequenceClassification(PreTrainedModel):
             is_second = token_type_ids.eq(1)
             pairs = _narrow(input_ids.masked_fill(~is_second, pad), pad)
             input_ids = _narrow(input_ids.masked_fill(is_second, pad), pad)
-        logits = self.head(features_of(self.options, self.encoder, input_ids, pairs))
+        logits = self.head(encode_features(self.options, self.encoder, input_ids, pairs))
         loss = None
         if labels is not None and self.config.num_labels == 1:
             loss = F.mse_loss(logits.squeeze(-1), labels.to(logits))

@@ -4,7 +4,7 @@ import pytest
 import torch
 from reference import gradients, leaves
 
-from fairseq_posattn.model.multi_query import MultiQueryPooling, multi_query_attention
+from fairseq_posattn.model.pooling import MultiQueryPooling, multi_query_attention
 
 PADDING = torch.tensor(
     [
@@ -77,5 +77,5 @@ def test_parameters():
 
 
 def test_no_queries_are_refused():
-    with pytest.raises(ValueError, match="0 queries"):
+    with pytest.raises(ValueError, match="--pooling-queries 0: must be 1"):
         MultiQueryPooling(5, queries=0)

@@ -38,5 +38,5 @@ def test_equals_the_ngrams_one_by_one(widths):
 
 
 def test_features_that_cannot_be_shared_out_are_refused():
-    with pytest.raises(ValueError, match="10 features cannot be shared out evenly among 3"):
+    with pytest.raises(ValueError, match="10: must be a multiple of the 3 conv"):
         NGramConvolutions(3, 10)

@@ -4,8 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from fairseq_posattn.model.encoders.bilstm import BiLSTM
-from fairseq_posattn.model.encoders.recurrent import Recurrent
+from fairseq_posattn.model.encoders.recurrent import BiLSTM, Recurrent
 
 PADDING = torch.tensor(
     [[False, True, True, True], [False, False, False, False], [False, False, False, True]]
@@ -90,6 +89,6 @@ def test_nothing_but_padding_gives_finite_states_and_gradients(name):
 
 def test_odd_features_are_refused_in_two_directions():
     for name in ("bigru", "bilstm"):
-        with pytest.raises(ValueError, match="5 features cannot be halved"):
+        with pytest.raises(ValueError, match="5 features: two directions need an even"):
             MODULES[name](3, 5)
     assert Recurrent(nn.GRU, 3, 5).output_dim == 5

@@ -16,9 +16,9 @@ from omegaconf import OmegaConf
 from torch._subclasses import FakeTensorMode
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.training.architectures.classifier import ARCHITECTURES as CLASSIFIERS
-from fairseq_posattn.training.architectures.seq2seq import ARCHITECTURES as TRANSFORMERS
 from fairseq_posattn.training.models import PosAttnClassifierConfig, PosAttnTransformerConfig
+from fairseq_posattn.training.presets import CLASSIFIERS
+from fairseq_posattn.training.presets import SEQ2SEQ as TRANSFORMERS
 
 WORDS = dictionary()
 ALL = [*TRANSFORMERS, *CLASSIFIERS]

@@ -17,8 +17,8 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inspection.heatmap import attention_numbers
 from fairseq_posattn.inspection.sublayers import attention_sublayers
 from fairseq_posattn.model.encoders.cspan import FUSIONS
-from fairseq_posattn.training.architectures.classifier import ARCHITECTURES
 from fairseq_posattn.training.models.classifier import PosAttnClassifierConfig
+from fairseq_posattn.training.presets import CLASSIFIERS as ARCHITECTURES
 
 BOTH_WAYS = "--mpsan-masks=past,future"
 
@@ -360,25 +360,29 @@ def test_a_sentence_longer_than_the_limit_is_one_line():
         ("mpsan_classifier", "--mpsan-masks=passed", "mask 'passed': unknown part 'passed'"),
         ("mpsan_classifier", "--encoder-hidden-dim=7", "--encoder mpsan has as many features"),
         ("cspan_classifier", "--encoder-hidden-dim=7", "--encoder cspan has as many features"),
-        ("cspan_classifier", "--encoder-embed-dim=7", "7 features cannot be halved"),
-        ("cspan_classifier", "--pooling-queries=0", "0 queries"),
-        ("bilstm_classifier", "--encoder-hidden-dim=7", "7 features cannot be halved"),
-        ("disan_classifier", "--encoder-hidden-dim=7", "--encoder-hidden-dim 7: disan halves"),
+        ("cspan_classifier", "--encoder-embed-dim=7", "7 features: two directions need an even"),
+        ("cspan_classifier", "--pooling-queries=0", "--pooling-queries 0: must be"),
+        ("bilstm_classifier", "--encoder-hidden-dim=7", "7 features: two directions need an even"),
+        ("disan_classifier", "--encoder-hidden-dim=7", "--encoder-hidden-dim 7: disan needs an even"),
         (
             "mtsa_classifier",
             "--encoder-attention-heads=8",
-            "-heads 8: it must divide the encoder's 12",
+            "-heads 8: must divide the encoder's 12",
         ),
         ("mtsa_classifier", "--mtsa-masks=past,past,past", "2 heads cannot be shared out"),
-        ("cnn_classifier", "--cnn-widths=1,2,3,4,5", "12 features cannot be shared out"),
+        ("cnn_classifier", "--cnn-widths=1,2,3,4,5", "12: must be a multiple of the 5"),
         ("cnn_classifier", "--cnn-widths=3,four", "--cnn-widths 3,four"),
         ("hierarchical_cnn_classifier", "--cnn-widths=0", "--cnn-widths 0"),
-        ("bigru_classifier", "--encoder-hidden-dim=7", "7 features cannot be halved"),
-        ("bi_blosan_classifier", "--encoder-hidden-dim=7", "7 features cannot be halved"),
+        ("bigru_classifier", "--encoder-hidden-dim=7", "7 features: two directions need an even"),
+        (
+            "bi_blosan_classifier",
+            "--encoder-hidden-dim=7",
+            "7 features: two directions need an even",
+        ),
         ("bi_blosan_classifier", "--block-length=-1", "--block-length -1"),
         ("transformer_classifier", "--encoder-sublayers=sann,ffn", "unknown sublayer 'sann'"),
         ("da_transformer_classifier", "--hierarchical --sentence-separator=|", "lacks the"),
-        ("bilstm_classifier", "--word-ngrams=2", "--word-ngrams 2 is for --encoder none alone"),
+        ("bilstm_classifier", "--word-ngrams=2", "--word-ngrams 2: needs --encoder none"),
     ],
 )
 def test_wrong_flags_are_one_line(arch, flags, complaint):
@@ -454,7 +458,7 @@ def test_words_end_sentences_where_there_are_no_separators():
         scores(ends, plain),
         scores(separates, document_tokens([[1, 7], [2, 8], [5]], [[5, 8], [7]])),
     )
-    with pytest.raises(UsageError, match="or name the words that end a sentence"):
+    with pytest.raises(UsageError, match="or give --sentence-separator or --sentence-ends"):
         build("han_classifier", "--sentence-ends=.", "--sentence-separator=missing")
 
 
@@ -469,7 +473,7 @@ def test_sentences_without_words_are_left_out():
 
 def test_a_document_of_separators_only_is_one_line():
     model = build("da_transformer_classifier", "--hierarchical")
-    with pytest.raises(UsageError, match="document consists of sentence separators only"):
+    with pytest.raises(UsageError, match="document has nothing but sentence separators"):
         scores(model, document_tokens([[1]], [[], []]))
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from classifier_builder import build, dictionary, scores
 
-from fairseq_posattn.training.architectures.classifier import ARCHITECTURES
+from fairseq_posattn.training.presets import CLASSIFIERS as ARCHITECTURES
 
 # DA knows how far a word is, not on which side. Distances take it two layers to tell soon.
 # A sum over bigrams knows which two words stand together, not more.

@@ -8,9 +8,9 @@ from fairseq.data import Dictionary
 from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.training.architectures.recommender import ARCHITECTURES
 from fairseq_posattn.training.models.recommender import AdditivePooling, PosAttnRecommender
 from fairseq_posattn.training.plugin import register
+from fairseq_posattn.training.presets import RECOMMENDERS as ARCHITECTURES
 
 register()
 

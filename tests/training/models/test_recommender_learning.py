@@ -8,8 +8,8 @@ import torch
 from fairseq.data import Dictionary
 from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
 
-from fairseq_posattn.training.architectures.recommender import ARCHITECTURES
 from fairseq_posattn.training.plugin import register
+from fairseq_posattn.training.presets import RECOMMENDERS as ARCHITECTURES
 
 register()
 

@@ -9,9 +9,12 @@ from omegaconf import OmegaConf
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.model.mechanisms import MECHANISMS
-from fairseq_posattn.training.architectures.seq2seq import ARCHITECTURES
-from fairseq_posattn.training.models.seq2seq import count_repeats
-from fairseq_posattn.training.models.seq2seq_config import STOCK_OPTIONS, PosAttnTransformerConfig
+from fairseq_posattn.training.models.seq2seq import (
+    STOCK_OPTIONS,
+    PosAttnTransformerConfig,
+    count_repeats,
+)
+from fairseq_posattn.training.presets import SEQ2SEQ as ARCHITECTURES
 
 JOINT = "--share-all-embeddings"
 
@@ -402,11 +405,11 @@ def test_weights_start_as_in_fairseqs_attention(build_model, name):
     ("flags", "complaint"),
     [
         ("--encoder-sublayers dmam,ffn", "--encoder-sublayers dmam,ffn: unknown sublayer 'dmam'"),
-        ("--decoder-sublayers san,ffn", "--decoder-sublayers san,ffn: cross must stand in it"),
+        ("--decoder-sublayers san,ffn", "--decoder-sublayers san,ffn: cross must occur"),
         ("--encoder-attention-heads 3", "16 features cannot be divided among 3 heads"),
-        ("--sman-radius two --encoder-sublayers sman,ffn", "--sman-radius two: it must be"),
-        ("--dman-max-distance -1 --encoder-sublayers dman,ffn", "--dman-max-distance -1: it"),
-        ("--rpr-max-distance 0 --encoder-sublayers rpr,ffn", "--rpr-max-distance 0: it must"),
+        ("--sman-radius two --encoder-sublayers sman,ffn", "--sman-radius two: must be"),
+        ("--dman-max-distance -1 --encoder-sublayers dman,ffn", "--dman-max-distance -1: must be 0"),
+        ("--rpr-max-distance 0 --encoder-sublayers rpr,ffn", "--rpr-max-distance 0: must be 1"),
         ("--attention-masks passed --encoder-sublayers masked,ffn", "unknown part 'passed'"),
         ("--attention-masks past,past,past --encoder-sublayers masked,ffn", "2 heads cannot be"),
     ],

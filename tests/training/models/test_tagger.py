@@ -8,9 +8,9 @@ from fairseq import models
 from fairseq.data import Dictionary
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.training.architectures.tagger import ARCHITECTURES
 from fairseq_posattn.training.models.tagger import PosAttnTagger
 from fairseq_posattn.training.plugin import register
+from fairseq_posattn.training.presets import TAGGERS as ARCHITECTURES
 
 register()
 

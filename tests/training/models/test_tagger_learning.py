@@ -10,9 +10,9 @@ from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
 
 from fairseq_posattn.scoring.roles import Counts, compare_propositions
 from fairseq_posattn.text.props import pieces_of_tags
-from fairseq_posattn.training.architectures.tagger import ARCHITECTURES
-from fairseq_posattn.training.data.tag_sequences import IGNORED, best_tags
 from fairseq_posattn.training.plugin import register
+from fairseq_posattn.training.presets import TAGGERS as ARCHITECTURES
+from fairseq_posattn.training.tasks.sequence_tagging import IGNORED, best_tags
 
 register()
 
