@@ -23,7 +23,7 @@ def register() -> None:
 
     from fairseq_posattn.training.criterions import CRITERIONS
     from fairseq_posattn.training.models import MODELS
-    from fairseq_posattn.training.models.registration import register_architectures
+    from fairseq_posattn.training.models.registration import register_architectures, show_defaults
     from fairseq_posattn.training.presets import ARCHITECTURES
     from fairseq_posattn.training.tasks import TASKS
 
@@ -34,6 +34,7 @@ def register() -> None:
     ):
         for name, (component, config) in components.items():
             if name not in registry:
+                show_defaults(config)
                 decorate(name, dataclass=config)(component)
     for name, presets in ARCHITECTURES.items():
         register_architectures(*MODELS[name], presets)

@@ -9,6 +9,7 @@ from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import field, fields, make_dataclass
 from functools import cached_property
+from types import MappingProxyType
 
 import torch.nn.functional as F
 from fairseq.dataclass import FairseqDataclass
@@ -31,6 +32,16 @@ class LogitsModel(BaseFairseqModel):
         """Return probabilities or log-probabilities in float32, ``[..., K]``."""
         normalize = F.log_softmax if log_probs else F.softmax
         return normalize(net_output[0].float(), dim=-1)
+
+
+def show_defaults(config: type[FairseqDataclass]) -> None:
+    """Append the default to the help text of each flag of a config."""
+    for option in fields(config):
+        text, default = option.metadata.get("help", ""), option.default
+        shown = isinstance(default, (int, float, str)) and not isinstance(default, bool)
+        if text and shown and "default" not in text and str(default)[:1] not in ("", "$", "?"):
+            help_text = f"{text} (default: {default})".replace("%", "%%")
+            option.metadata = MappingProxyType({**option.metadata, "help": help_text})
 
 
 def register_architectures(

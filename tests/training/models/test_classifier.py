@@ -363,7 +363,11 @@ def test_a_sentence_longer_than_the_limit_is_one_line():
         ("cspan_classifier", "--encoder-embed-dim=7", "7 features: two directions need an even"),
         ("cspan_classifier", "--pooling-queries=0", "--pooling-queries 0: must be"),
         ("bilstm_classifier", "--encoder-hidden-dim=7", "7 features: two directions need an even"),
-        ("disan_classifier", "--encoder-hidden-dim=7", "--encoder-hidden-dim 7: disan needs an even"),
+        (
+            "disan_classifier",
+            "--encoder-hidden-dim=7",
+            "--encoder-hidden-dim 7: disan needs an even",
+        ),
         (
             "mtsa_classifier",
             "--encoder-attention-heads=8",
