@@ -1,4 +1,4 @@
-"""``config.json`` of exported models; ``options`` are the model's, by the names of fairseq's flags."""
+"""``config.json`` of exported models; ``options`` are those of fairseq's flags."""
 
 from argparse import Namespace
 from typing import Any

@@ -124,7 +124,7 @@ class PosAttnClassifierTokenizer(DictionaryTokenizer):
         return words.lower() if self.lower else words
 
     def prepare_for_model(self, ids, pair_ids=None, truncation=False, max_length=None, **kwargs):
-        """Prepare as ``transformers``, but truncate separate sentences separately, as in training."""
+        """Prepare as ``transformers``, but truncate the sentences of pairs separately."""
         whole = self.apart and pair_ids is not None and max_length == self.model_max_length
         if whole and truncation == "longest_first":  # the value of truncation=True
             ids, pair_ids = ids[: max_length - 1], pair_ids[: max_length - 1]  # </s> follows

@@ -118,7 +118,7 @@ def test_the_command_finds_the_runs_below_a_folder(write_log, tmp_path, capsys):
     assert main(["curves", str(tmp_path / "runs"), "--output", str(output)]) == 0
     assert output.read_bytes().startswith(b"\x89PNG")
     printed = capsys.readouterr()
-    assert printed.out == f"4 trainings are drawn in {output}\n" and not printed.err
+    assert printed.out == f"4 trainings plotted to {output}\n" and not printed.err
 
 
 def test_the_legend_of_the_command(write_log, tmp_path, monkeypatch):
@@ -163,7 +163,7 @@ def test_what_measured_nothing_yet(write_log, tmp_path, capsys):
     write_log("run/train.log", accuracy=[1, 2])
     assert main(["curves", str(tmp_path), "--output", str(output)]) == 0
     printed = capsys.readouterr()
-    assert printed.out == f"1 training is drawn in {output}\n"
+    assert printed.out == f"1 training plotted to {output}\n"
     assert "begun" in printed.err and printed.err.count("\n") == 1
 
 
