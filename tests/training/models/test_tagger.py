@@ -141,12 +141,6 @@ def test_the_inputs_bias_starts_where_the_flag_says(options, is_zero):
     assert build(start="glorot_uniform", **options).bias.eq(0).all()
 
 
-def test_the_norms_have_the_published_epsilon():
-    norms = [m for m in build().modules() if isinstance(m, torch.nn.LayerNorm)]
-    assert len(norms) == 4
-    assert {norm.eps for norm in norms} == {1e-6}
-
-
 def test_a_word_that_training_lacks_keeps_its_vector(tmp_path):
     """That of GloVe, while those of other words are tuned."""
     vectors = {letter: [0.5 + number] * 8 for number, letter in enumerate("abcdefghij")}
