@@ -1,9 +1,14 @@
 """posattn hydra-train: what it hands to fairseq's own program."""
 
+from pathlib import Path
+
 import pytest
 
+import fairseq_posattn
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.training.commands.hydra_train import PLUGIN, build_arguments, main
+from fairseq_posattn.training.commands.hydra_train import build_arguments, main
+
+PLUGIN = Path(fairseq_posattn.__file__).parent
 
 
 @pytest.fixture

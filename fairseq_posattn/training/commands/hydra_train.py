@@ -24,7 +24,7 @@ from pathlib import Path
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError
 
-PLUGIN = Path(__file__).resolve().parent
+PLUGIN = Path(__file__).resolve().parents[2]
 USER_DIR = "common.user_dir"
 SAVE_DIR = "checkpoint.save_dir"
 MULTIRUN = ("-m", "--multirun")
