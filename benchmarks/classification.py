@@ -18,7 +18,7 @@ import machine
 import torch
 import translation_pairs as pairs
 
-from fairseq_posattn.training.architectures.classifier import ARCHITECTURES
+from fairseq_posattn.training.presets import CLASSIFIERS as ARCHITECTURES
 
 CLASSES = 5
 # Heads of transformer_classifier by the widths of the architectures. Its feed-forward sublayer is

@@ -13,7 +13,7 @@ import torch
 import translation_pairs as pairs
 from fairseq.sequence_generator import SequenceGenerator
 
-from fairseq_posattn.model.int8_linear import round_maps
+from fairseq_posattn.model.projections import quantize_linear_layers
 
 
 def measure(name, words, shape, arguments):
@@ -21,7 +21,7 @@ def measure(name, words, shape, arguments):
     batch = pairs.random_batch(words, shape, arguments.device)
     models = pairs.build_pair(name, words, arguments)
     if arguments.int8:
-        round_maps(models[0])
+        quantize_linear_layers(models[0])
     sample = {
         "id": torch.arange(len(batch.source)),
         "net_input": {"src_tokens": batch.source, "src_lengths": batch.lengths},

@@ -27,7 +27,7 @@ from fairseq_posattn.attention import dropout, implementations, linear
 from fairseq_posattn.attention.implementations import Attention
 from fairseq_posattn.attention.kernels import support
 from fairseq_posattn.attention.kernels.launch import Launch
-from fairseq_posattn.training.criterions import label_smoothed_cross_entropy_fused as fused_loss
+from fairseq_posattn.training.criterions import fused_cross_entropy as fused_loss
 
 GROUPS = {
     "matmuls": ("mm", "addmm", "bmm"),
@@ -100,7 +100,7 @@ def as_on_a_gpu(counter):
         patch.object(Launch, "__call__", launch),
         patch.object(torch, "empty_like", zeros_like),
         patch.object(torch.cuda, "current_device", lambda: None),
-        patch.dict(fused_loss.AT_ONCE, cpu=fused_loss.AT_ONCE["cuda"]),
+        patch.dict(fused_loss.CHUNK_SIZES, cpu=fused_loss.CHUNK_SIZES["cuda"]),
     )
 
 

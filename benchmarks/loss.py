@@ -10,7 +10,7 @@ import machine
 import torch
 from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
 
-from fairseq_posattn.training.criterions.label_smoothed_cross_entropy_fused import smoothed_loss
+from fairseq_posattn.training.criterions.fused_cross_entropy import smoothed_loss
 
 SMOOTHING, PADDING = 0.1, 1
 

@@ -27,11 +27,9 @@ from fairseq_posattn.attention import (  # noqa: E402
     TensorizedAttention,
 )
 from fairseq_posattn.model.encoders.bi_blosan import BiBloSAN  # noqa: E402
-from fairseq_posattn.model.encoders.bilstm import BiLSTM  # noqa: E402
-from fairseq_posattn.model.encoders.cnn import NGramConvolutions  # noqa: E402
-from fairseq_posattn.model.encoders.hierarchical_cnn import HierarchicalCNN  # noqa: E402
+from fairseq_posattn.model.encoders.cnn import HierarchicalCNN, NGramConvolutions  # noqa: E402
 from fairseq_posattn.model.encoders.mtsa import TensorizedEncoder  # noqa: E402
-from fairseq_posattn.model.encoders.recurrent import Recurrent  # noqa: E402
+from fairseq_posattn.model.encoders.recurrent import BiLSTM, Recurrent  # noqa: E402
 
 MIB = 2**20
 HEADS = 4

@@ -37,7 +37,7 @@ from fairseq_posattn.training.models import (  # noqa: E402
     PosAttnTransformer,
     PosAttnTransformerConfig,
 )
-from fairseq_posattn.training.models.classifier import marks_of  # noqa: E402
+from fairseq_posattn.training.models.classifier import find_marks  # noqa: E402
 from fairseq_posattn.training.models.registration import all_options  # noqa: E402
 
 TOLERANCE = 1e-4
@@ -107,7 +107,7 @@ def _classifier(trained: TrainedModel, folder: Path, unused) -> Exported:
     if model.encoder.language_model is not None:
         raise UsageError(f"{trained.path}: a model with --language-model cannot be exported")
     predictor = Predictor(trained, None, torch.device("cpu"))
-    marks = marks_of(model.cfg, task.source_dictionary)
+    marks = find_marks(model.cfg, task.source_dictionary)
     config = hugging_face.PosAttnTextConfig(
         options=_plain(model.cfg, PosAttnClassifierConfig),
         vocab_size=model.encoder.embed_tokens.num_embeddings,

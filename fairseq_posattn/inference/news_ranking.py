@@ -11,7 +11,7 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inference import trained_model
 from fairseq_posattn.scoring.popularity import read_names
 from fairseq_posattn.scoring.ranking import Impression
-from fairseq_posattn.training.data.news import RankingDataset
+from fairseq_posattn.training.tasks.news_recommendation import RankingDataset
 
 
 def rank(

@@ -9,8 +9,7 @@ from torch import nn
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inference.trained_model import TrainedModel
 from fairseq_posattn.model.multihead import MultiheadCrossAttention, MultiheadSelfAttention
-from fairseq_posattn.model.sublayer_list import parse_sublayers
-from fairseq_posattn.model.transformer_layer import DecoderLayer, EncoderLayer
+from fairseq_posattn.model.transformer_layer import DecoderLayer, EncoderLayer, parse_sublayers
 
 
 @dataclass(frozen=True)

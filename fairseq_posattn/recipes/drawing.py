@@ -25,7 +25,7 @@ def draw(path: Path, rows: Sequence[TableRow]) -> None:
 def draw_curves(path: Path, runs: Sequence[Curves]) -> None:
     """Draw how runs were trained, if any were."""
     if runs:
-        write_picture(curves.figure_of(runs), str(path))
+        write_picture(curves.plot_curves(runs), str(path))
         print(f"learning curves are drawn in {path}")
 
 

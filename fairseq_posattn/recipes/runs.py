@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairseq_posattn.training import architectures
+from fairseq_posattn.training import presets
 
 # In a run's folder: what each sentence adds to its scores, and what a classifier predicted.
 STATISTICS, PREDICTIONS = "statistics.json", "predictions-test.txt"
@@ -106,7 +106,7 @@ def folder_name(flags: str, settings: Sequence[str]) -> str:
 def preset_of(words: Sequence[str]) -> list[str]:
     """A line of :attr:`Run.settings`: what the architecture of a command line stands for today."""
     arch = words[words.index("--arch") + 1]
-    options = architectures.preset(arch)
+    options = presets.preset(arch)
     return [f"preset {json.dumps(options, sort_keys=True)}"] if options else []
 
 

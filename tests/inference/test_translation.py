@@ -27,7 +27,7 @@ from fairseq_posattn.inference.trained_model import TrainedModel
 from fairseq_posattn.inference.trained_model import load as load_checkpoint
 from fairseq_posattn.inference.translation import lines
 from fairseq_posattn.inference.translation import translator as translator_module
-from fairseq_posattn.model.int8_linear import round_maps
+from fairseq_posattn.model.projections import quantize_linear_layers
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.manifest import Manifest
 
@@ -95,7 +95,7 @@ def test_int8_rounds_the_maps_alone(source, translator, tmp_path, capsys):
 def test_int8_leaves_no_map_out(translator):
     """That of the scores of all words among them: all are the plugin's."""
     maps = [one for one in translator.models[0].modules() if isinstance(one, torch.nn.Linear)]
-    assert round_maps(copy.deepcopy(translator.models[0])) == len(maps) > 10
+    assert quantize_linear_layers(copy.deepcopy(translator.models[0])) == len(maps) > 10
 
 
 def test_int8_is_for_a_cpu():

@@ -17,7 +17,7 @@ from fairseq_posattn.recipes.options import read_options, what_counts
 from fairseq_posattn.recipes.papers import RECIPES
 from fairseq_posattn.recipes.recipe import GenerationRecipe
 from fairseq_posattn.recipes.tiny_transfer import write_language_model
-from fairseq_posattn.training.architectures import classifier, seq2seq
+from fairseq_posattn.training import presets
 from fairseq_posattn.training.plugin import register
 
 register()
@@ -519,8 +519,8 @@ def test_other_settings_are_another_folder(runs_of, other):
 @pytest.mark.parametrize(
     ("recipe", "row", "models", "arch"),
     [
-        ("dman/iwslt14", "DMAN (paper)", seq2seq, "dman_iwslt_de_en"),
-        ("mtsa/table1_snli", "MTSA", classifier, "mtsa_classifier"),
+        ("dman/iwslt14", "DMAN (paper)", presets.SEQ2SEQ, "dman_iwslt_de_en"),
+        ("mtsa/table1_snli", "MTSA", presets.CLASSIFIERS, "mtsa_classifier"),
     ],
 )
 def test_an_architecture_that_has_changed_is_another_folder(

@@ -28,7 +28,7 @@ from fairseq_posattn.inference.trained_model import TrainedModel  # noqa: E402
 from fairseq_posattn.inference.trained_model import load as load_checkpoint  # noqa: E402
 from fairseq_posattn.inference.translation.hypotheses import BLANK, Hypothesis, Translation  # noqa: E402
 from fairseq_posattn.inference.translation.lines import Line, Lines  # noqa: E402
-from fairseq_posattn.model.int8_linear import round_maps  # noqa: E402
+from fairseq_posattn.model.projections import quantize_linear_layers  # noqa: E402
 
 BATCH_SIZE, MAX_TOKENS = 128, 8000
 CONSTRAINTS = ("ordered", "unordered")
@@ -119,7 +119,7 @@ def translator_of(
 def _round(translator):
     if translator.device.type != "cpu":
         raise UsageError(f"int8: needs a CPU, not {translator.device}")
-    if not all(map(round_maps, translator.models)):
+    if not all(map(quantize_linear_layers, translator.models)):
         raise UsageError(f"{translator.path}: int8 needs a model of the plugin")
 
 

@@ -11,8 +11,8 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inference.trained_model import TrainedModel
 from fairseq_posattn.inspection.heatmap import note_on_head
 from fairseq_posattn.inspection.sublayers import AttentionSublayer, sublayers_of
-from fairseq_posattn.model.multi_query import MultiQueryPooling
 from fairseq_posattn.model.multihead import MultiheadCrossAttention
+from fairseq_posattn.model.pooling import MultiQueryPooling
 
 # Rows of words.
 SOURCE, TARGET, WRITTEN = "source", "target", "written"

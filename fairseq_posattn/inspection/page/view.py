@@ -16,7 +16,7 @@ from fairseq_posattn.inspection.page import mechanism_plots, places
 from fairseq_posattn.inspection.page.places import Place
 from fairseq_posattn.inspection.sentences import token_labels
 from fairseq_posattn.inspection.sublayers import choose
-from fairseq_posattn.model.sentence_batches import words_only
+from fairseq_posattn.model.sentence_batches import strip_eos
 from fairseq_posattn.text.words import RULES
 
 START = "(start)"  # what a decoder is given in place of a first word
@@ -196,7 +196,7 @@ class ClassifierView(View):
         names = (places.FIRST, places.SECOND) if self.predictor.encodes_apart else (places.WORDS,)
         rows = {
             name: token_labels(
-                words_only(tokens[None], dictionary.pad(), dictionary.eos())[0], dictionary
+                strip_eos(tokens[None], dictionary.pad(), dictionary.eos())[0], dictionary
             )
             for name, tokens in zip(names, encoded, strict=True)
         }

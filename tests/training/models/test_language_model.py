@@ -180,7 +180,7 @@ def test_a_folder_that_will_not_do(folder, what, message):
 def test_without_transformers_the_extra_is_named(folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
     monkeypatch.delitem(sys.modules, "fairseq_posattn.model.language_model", raising=False)
-    with pytest.raises(UsageError, match=r"needs the package transformers: pip .*\[export\]'$"):
+    with pytest.raises(UsageError, match=r"needs transformers; pip .*\[export\]'$"):
         build(folder)
 
 

@@ -1,8 +1,8 @@
-"""What the weights of layers and embeddings start from, by the names of ``--start``.
+"""Initialization of layers and embeddings, by the names of ``--start``.
 
-Beside what is here, queries, keys and values always start as in fairseq: Xavier uniform with gain
-1/sqrt 2 for each, which is Xavier uniform of the joined ``[3C, C]`` matrix. Learned masks and
-distances, and layer norms, start as their modules say.
+Queries, keys and values are always Xavier uniform with gain 1/sqrt 2 for each, as in fairseq, which
+is Xavier uniform of the packed ``[3C, C]`` matrix. Learned masks, distances and layer norms are
+initialized by their modules.
 """
 
 from collections.abc import Callable
@@ -16,15 +16,15 @@ from fairseq_posattn.model.multihead import OutputLinear, PackedLinear
 BERT_STD = 0.02
 
 
-def start_as_fairseq(module: nn.Module) -> None:
-    """As the modules are made: output projections Xavier uniform, other maps as PyTorch's."""
+def initialize_as_fairseq(module: nn.Module) -> None:
+    """Leave the modules' initialization: Xavier uniform output projections, PyTorch's elsewhere."""
 
 
-def start_as_mans(module: nn.Module) -> None:
-    """Mask Attention Networks (Fan et al., 2021), the published code for translation.
+def initialize_as_mans(module: nn.Module) -> None:
+    """Initialize as the released translation code of Mask Attention Networks (Fan et al., 2021).
 
-    Output projections of attention start as Kaiming uniform, for ReLU; the maps of feed-forward
-    sublayers as Xavier uniform; all their biases, and those of queries, keys and values, as zero.
+    Output projections of attention are Kaiming uniform for ReLU, feed-forward weights are Xavier
+    uniform, and all biases, those of queries, keys and values among them, are zero.
     """
     for part in module.modules():
         if isinstance(part, OutputLinear):
@@ -38,11 +38,11 @@ def start_as_mans(module: nn.Module) -> None:
                 nn.init.zeros_(linear.bias)
 
 
-def start_as_bert(module: nn.Module) -> None:
-    """As BERT (Devlin et al., 2019), and Mask Attention Networks' published code for summarization.
+def initialize_as_bert(module: nn.Module) -> None:
+    """Initialize as BERT (Devlin et al., 2019) and the released summarization code of MANs.
 
-    All maps, DMAN's among them, and embeddings start as N(0, 0.02**2) with biases of zero, but
-    queries, keys and values have zero biases alone.
+    Weights of linear layers, DMAN's query weights and embeddings are N(0, 0.02**2), biases zero.
+    Queries, keys and values only have their biases set to zero.
     """
     for part in module.modules():
         if isinstance(part, nn.Linear):
@@ -57,8 +57,8 @@ def start_as_bert(module: nn.Module) -> None:
             nn.init.normal_(part.query_weight, std=BERT_STD)
 
 
-STARTS: dict[str, Callable[[nn.Module], None]] = {
-    "fairseq": start_as_fairseq,
-    "mans": start_as_mans,
-    "bert": start_as_bert,
+INITIALIZATIONS: dict[str, Callable[[nn.Module], None]] = {
+    "fairseq": initialize_as_fairseq,
+    "mans": initialize_as_mans,
+    "bert": initialize_as_bert,
 }
