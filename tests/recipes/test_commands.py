@@ -13,10 +13,10 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.recipes.datasets import DATASETS, NEWS, ROLES
-from fairseq_posattn.recipes.options import read_options, what_counts
+from fairseq_posattn.recipes.options import read_options, result_words
 from fairseq_posattn.recipes.papers import RECIPES
 from fairseq_posattn.recipes.recipe import GenerationRecipe
-from fairseq_posattn.recipes.tiny_transfer import write_language_model
+from fairseq_posattn.recipes.tiny import write_language_model
 from fairseq_posattn.training.architectures import classifier, seq2seq
 from fairseq_posattn.training.plugin import register
 
@@ -271,7 +271,7 @@ def test_first_sentences_are_scored_without_training(runs_of):
 
 @pytest.mark.parametrize(("name", "marks"), [("gigaword", True), ("iwslt14", False)])
 def test_references_are_split_as_wordpiece_splits_hypotheses(runs_of, name, marks):
-    (run,) = runs_of(f"dman/{name}", "--rows", "DMAN")
+    (run,) = runs_of(f"dman/{name}", "--rows", "DMAN (released)")
     words = " ".join(step_of(run, "score").command)
     assert ("--remove-bpe wordpiece" in words) == marks
 
@@ -384,7 +384,7 @@ def test_the_precision_is_that_which_is_asked_for(runs_of, recipe, precision):
 
 
 def test_bfloat16_is_for_a_cpu_too(runs_of):
-    (run,) = runs_of("dman/iwslt14", "--rows", "DMAN", "--gpus", 0, "--precision", "bf16")
+    (run,) = runs_of("dman/iwslt14", "--rows", "DMAN (paper)", "--gpus", 0, "--precision", "bf16")
     train = train_of(run)
     assert train.cpu and train.bf16
 
@@ -600,7 +600,7 @@ def test_binarised_data_that_is_there_stays(asked_of, tmp_path):
 def test_the_command_of_a_table_has_all_on_which_its_numbers_depend():
     def counts(recipe, *arguments):
         options = read_options(RECIPES[recipe], arguments, "", Path(), Path())
-        return " ".join(what_counts(options))
+        return " ".join(result_words(options))
 
     words = ["--small", "--checkpoint", "best", "--max-update", "40", "--", "--dropout", "0.3"]
     where = ["--gpus", "0", "--data", "d", "--out", "o", "--rows", "DMAN", "--seed", "2", "--jobs"]

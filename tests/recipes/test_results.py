@@ -9,8 +9,8 @@ from math import nan
 import pytest
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.recipes.asked import Entry
 from fairseq_posattn.recipes.papers import RECIPES
+from fairseq_posattn.recipes.plan import Entry
 from fairseq_posattn.recipes.results import record
 from fairseq_posattn.recipes.rows import make_rows
 from fairseq_posattn.recipes.runs import Run
@@ -124,7 +124,7 @@ def test_first_sentences_have_scores_and_no_parameters(translated):
 def test_half_a_translation_is_refused(translated):
     scored = {**SCORED, "counts": {**SCORED["counts"], "missing": 1}}
     (translated.folder / "score.json").write_text(json.dumps(scored))
-    with pytest.raises(UsageError, match="1 of the hypotheses are missing"):
+    with pytest.raises(UsageError, match="1 hypotheses are missing"):
         record(translated)
     assert not translated.result.exists()
 
@@ -213,7 +213,7 @@ def test_a_result_that_is_none_is_one_line_with_its_folder(result, tmp_path):
     (tmp_path / "seed1" / "result.json").write_text(json.dumps(result))
     recipe = RECIPES["da_transformer/table5_mind"]
     entry = Entry(f"{recipe.title}: mind", "Popularity", ("auc",), ("-",), tmp_path)
-    with pytest.raises(UsageError, match=f"^{tmp_path}: a result in it is none of a recipe .*: re"):
+    with pytest.raises(UsageError, match=f"^{tmp_path}: a result in it is malformed .*; re"):
         make_rows(recipe, [entry], "", recipe.title)
 
 
@@ -246,7 +246,7 @@ def test_a_seed_without_end_is_none(translated):
     translated.result.write_text(json.dumps({**result, "settings": settings}))
     recipe = RECIPES["dman/gigaword"]
     entry = Entry(recipe.title, "ours", ("rouge1",), ("-",), translated.folder.parent)
-    with pytest.raises(UsageError, match="a result in it is none of a recipe"):
+    with pytest.raises(UsageError, match="a result in it is malformed"):
         make_rows(recipe, [entry], "", recipe.title)
 
 
@@ -331,7 +331,7 @@ def test_nothing_was_run_of_what_nobody_published(tmp_path, capsys):
     print_tables(recipe, make_rows(recipe, [entry], "command", recipe.title))
     printed = capsys.readouterr().out
     assert cells(printed)[1:] == [["not run", "-", "-", "0"]]
-    assert "nothing was run yet" in printed
+    assert "no finished run" in printed
 
 
 def test_a_table_of_classifiers(classified, tmp_path, capsys):

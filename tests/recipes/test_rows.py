@@ -46,7 +46,7 @@ def test_models_are_compared_over_all_folds_of_a_seed(seeds, tmp_path, capsys):
     assert ours(table["mpsan"], "accuracy") == said
     print_tables(asked.recipe, rows)
     (printed,) = (line for line in capsys.readouterr().out.splitlines() if "| mpsan" in line)
-    assert said in printed and f"| {seeds} of 2 folds |" in printed
+    assert said in printed and f"| {seeds} × 2 folds |" in printed
 
 
 def run(folder, seed, fold, marks):

@@ -43,7 +43,7 @@ def tried(tmp_path):
             settings = ("data /data", f"seed {seed}", f"train {FLAGS} {row.flags} {flags}")
             return Run("A", folder, settings, (step, step), updates=600)
 
-        return tune(Row("A", flags="--arch a"), FLAGS, tuple(validations), seeds or 1, run_of)
+        return tune(Row("A", flags="--arch a"), FLAGS, tuple(validations), seeds or 1, run_of, "A")
 
     return tried
 
@@ -61,7 +61,7 @@ def test_the_lowest_loss_after_all_updates(tried):
     }
     assert tuning.tuned().flags == "--arch a --lr 0.0005"
     told = "A: learning rate 0.0005, lowest validation loss of 0.002 4.5, 0.001 5.0, "
-    assert tuning.told().startswith(told)
+    assert tuning.summary().startswith(told)
     of = "each learning rate is the one of 0.002, 0.001, 0.0005, 0.0004 with the lowest validation "
     row = {"row": "A", "tuning": outcome}
     assert list(explained([{"row": "B"}, row])) == [f"{of}loss after 600 updates (seed 1)"]
@@ -87,7 +87,7 @@ def test_all_diverged(tried):
     tuning = tried({2e-3: ["nan"], 1e-3: "diverged"})
     assert tuning.outcome() is None
     with pytest.raises(UsageError, match="^A diverged with each .* 0.002,0.001: try") as told:
-        tuning.told()
+        tuning.summary()
     assert "\n" not in str(told.value)
 
 
@@ -127,13 +127,13 @@ def test_nothing_is_chosen_before_all_are_tried(tried):
     [
         ("--lr-scheduler fixed --lr 1e-3,1e-4", "A is not trained with one learning rate, but by"),
         ("--lr-scheduler manual --lr 1", "--lr-scheduler manual"),
-        ("--lr-scheduler cosine --lr 1", "cosine depends on how long is trained"),
+        ("--lr-scheduler cosine --lr 1", "cosine depends on the length"),
     ],
 )
 def test_what_cannot_be_tuned(flags, mentions, tmp_path):
     run = Run("A", tmp_path, (f"train {flags}",), ())
     with pytest.raises(UsageError, match=mentions):
-        tune(Row("A"), flags, [1, 2], 1, lambda row, seed: run)
+        tune(Row("A"), flags, [1, 2], 1, lambda row, seed: run, "A")
 
 
 # --- Of the recipes ----------------------------------------------------------------------------
@@ -186,7 +186,7 @@ def test_trials_with_several_seeds(asked_of, recipe):
     assert len({run.folder for run in two.runs} | {run.name for run in two.runs}) == 12
 
 
-def test_the_data_set_is_told_where_there_are_several(asked_of):
+def test_the_data_set_is_named_if_there_are_several(asked_of):
     several = asked_of("classifiers/compare", "--rows", "dman", "--datasets", "trec,cr", *TUNE)
     assert [tuning.name for tuning in several.tunings()] == ["trec, dman", "cr, dman"]
     assert [tuning.name for tuning in asked_of("dman/gigaword", *TUNE).tunings()][
@@ -204,19 +204,19 @@ def test_what_is_not_trained_is_not_tuned(asked_of):
 @pytest.mark.parametrize(
     "arguments, mentions",
     [
-        (["--tune", "1e-3", "--tune-updates", 9], "--tune 1e-3: must be two or more"),
-        (["--tune", "1e-3,0.001", "--tune-updates", 9], "must be two or more"),
+        (["--tune", "1e-3", "--tune-updates", 9], "--tune 1e-3: give two or more"),
+        (["--tune", "1e-3,0.001", "--tune-updates", 9], "give two or more"),
         (["--tune", "1e-3,0", "--tune-updates", 9], "positive numbers"),
         (["--tune", "1e-3,-1", "--tune-updates", 9], "positive numbers"),
         (["--tune", "1e-3,nan", "--tune-updates", 9], "positive numbers"),
         (["--tune", "1e-3,inf", "--tune-updates", 9], "positive numbers"),
-        (["--tune", "1e-3,fast", "--tune-updates", 9], "--tune 1e-3,fast: must be"),
+        (["--tune", "1e-3,fast", "--tune-updates", 9], "--tune 1e-3,fast: give"),
         (["--tune", "1e-3,2e-3", "--tune-updates", 0], "--tune-updates '0' is not a positive"),
         (["--tune", "1e-3,2e-3"], "--tune-updates N"),
         (["--tune-updates", 9], "--tune LIST"),
         (["--tune-seeds", 2], "--tune-seeds 2 needs --tune LIST"),
-        ([*TUNE, "--", "--lr", "1e-3"], "do not give --lr"),
-        ([*TUNE, "--", "--lr=1e-3"], "do not give --lr"),
+        ([*TUNE, "--", "--lr", "1e-3"], "remove --lr"),
+        ([*TUNE, "--", "--lr=1e-3"], "remove --lr"),
         ([*TUNE, "--", "--max-epoch", 9], "--max-epoch after -- .* give --max-update before --"),
         ([*TUNE, "--", "--max-update=9"], "--max-update after -- "),
     ],

@@ -7,7 +7,7 @@ import torch
 from fairseq.data import Dictionary, data_utils
 
 from fairseq_posattn.model.mechanisms import MECHANISMS
-from fairseq_posattn.recipes.numbers_corpus import english, german
+from fairseq_posattn.recipes.tiny import english, german
 
 ENCODER_ONLY = {"mtsa", "gaussian", "future", "masked"}
 SIZES = [

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import fairseq_posattn
-from fairseq_posattn.recipes import numbers_corpus
+from fairseq_posattn.recipes import tiny
 
 ROOT = Path(fairseq_posattn.__file__).parents[1]
 
@@ -61,13 +61,13 @@ ROOT = Path(fairseq_posattn.__file__).parents[1]
     ],
 )
 def test_numbers_are_spelled_in_pieces(number, german, english):
-    assert numbers_corpus.german(number) == german
-    assert numbers_corpus.english(number) == english
+    assert tiny.german(number) == german
+    assert tiny.english(number) == english
 
 
 @pytest.mark.parametrize("number", [-1, 1_000_000])
 def test_a_number_out_of_range_is_refused(number):
-    for spell in (numbers_corpus.german, numbers_corpus.english):
+    for spell in (tiny.german, tiny.english):
         with pytest.raises(ValueError, match=f"{number} cannot be spelled"):
             spell(number)
 
@@ -75,14 +75,14 @@ def test_a_number_out_of_range_is_refused(number):
 @pytest.mark.parametrize("language", ["german", "english"])
 def test_no_two_numbers_are_spelled_alike(language):
     """Joined again, so that no pair of the test set is one of the training set in disguise."""
-    spell = getattr(numbers_corpus, language)
+    spell = getattr(tiny, language)
     numbers = [*range(3000), *range(3000, 1_000_000, 97)]
     spelled = {spell(number).replace("@@ ", "") for number in numbers}
     assert len(spelled) == len(numbers)
 
 
 def test_splits_do_not_overlap_and_have_their_sizes():
-    splits = numbers_corpus.draw_splits(train=2000, valid=300, test=200, seed=1)
+    splits = tiny.draw_splits(train=2000, valid=300, test=200, seed=1)
     assert {split: len(numbers) for split, numbers in splits.items()} == {
         "train": 2000,
         "valid": 300,
@@ -94,8 +94,8 @@ def test_splits_do_not_overlap_and_have_their_sizes():
 
 
 def test_the_training_split_knows_every_piece():
-    splits = numbers_corpus.draw_splits(train=1000, valid=500, test=500, seed=1)
-    for spell in (numbers_corpus.german, numbers_corpus.english):
+    splits = tiny.draw_splits(train=1000, valid=500, test=500, seed=1)
+    for spell in (tiny.german, tiny.english):
         pieces = {
             split: {piece for number in numbers for piece in spell(number).split()}
             for split, numbers in splits.items()
@@ -105,7 +105,7 @@ def test_the_training_split_knows_every_piece():
 
 def test_the_seed_decides_the_draw():
     def draw(seed):
-        return numbers_corpus.draw_splits(train=500, valid=50, test=50, seed=seed)
+        return tiny.draw_splits(train=500, valid=50, test=50, seed=seed)
 
     assert draw(1) == draw(1)
     assert draw(1)["test"] != draw(2)["test"]
@@ -122,12 +122,12 @@ def test_the_seed_decides_the_draw():
 )
 def test_sizes_that_cannot_be_drawn_are_refused(sizes, complaint):
     with pytest.raises(ValueError, match=complaint):
-        numbers_corpus.draw_splits(*sizes, seed=1)
+        tiny.draw_splits(*sizes, seed=1)
 
 
 def run(*arguments):
     return subprocess.run(
-        [sys.executable, "-m", numbers_corpus.__name__, *arguments],
+        [sys.executable, "-m", tiny.__name__, "text", *arguments],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
@@ -139,12 +139,12 @@ def test_the_command_writes_parallel_files(tmp_path):
     folder = tmp_path / "a new folder"
     finished = run(folder, "--train", "120", "--valid", "5", "--test", "5", "--seed", "3")
     assert finished.returncode == 0, finished.stderr
-    splits = numbers_corpus.draw_splits(train=120, valid=5, test=5, seed=3)
+    splits = tiny.draw_splits(train=120, valid=5, test=5, seed=3)
     for split, numbers in splits.items():
         german = (folder / f"{split}.de").read_text(encoding="utf-8").splitlines()
         english = (folder / f"{split}.en").read_text(encoding="utf-8").splitlines()
-        assert german == [numbers_corpus.german(number) for number in numbers]
-        assert english == [numbers_corpus.english(number) for number in numbers]
+        assert german == [tiny.german(number) for number in numbers]
+        assert english == [tiny.english(number) for number in numbers]
     assert len(list(folder.iterdir())) == 6
 
 
