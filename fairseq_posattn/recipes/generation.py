@@ -60,7 +60,7 @@ class GenerationPlan(Plan):
 
     @property
     def _workers(self) -> int:
-        """The workers that share an update; a launcher shares it itself."""
+        """Return the workers that share an update; a launcher shares it itself."""
         return 1 if self.options.launcher else max(1, self.gpus)
 
     def notes(self) -> list[str]:

@@ -43,7 +43,7 @@ class Entry:
 
 
 class Plan(ABC):
-    """The common part of both kinds of recipes.
+    """Common part of both kinds of recipes.
 
     Args:
         regime: last part of the default of ``--out``.
@@ -82,7 +82,7 @@ class Plan(ABC):
 
     @cached_property
     def gpus(self) -> int:
-        """The GPUs for a training; 0 for the CPU."""
+        """Return the GPUs for a training; 0 for the CPU."""
         return 0 if self.options.tiny else self._gpus()
 
     @abstractmethod
@@ -90,12 +90,12 @@ class Plan(ABC):
 
     @property
     def half(self) -> list[str]:
-        """The flag of fairseq-train for half precision; none for float32."""
+        """Return the flag of fairseq-train for half precision; none for float32."""
         return [] if self.options.precision == "fp32" else [f"--{self.options.precision}"]
 
     @property
     def half_tested(self) -> list[str]:
-        """The flag for fairseq-generate and fairseq-validate, which have no bfloat16."""
+        """Return the flag for fairseq-generate and fairseq-validate, which have no bfloat16."""
         return self.half if self.half == ["--fp16"] else []
 
     # --- Runs ----------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ Process = subprocess.Popen[bytes]
 
 
 class Stopped(Exception):
-    """The recipe is stopping: no process may start."""
+    """Error of a process that may not start, because the recipe is stopping."""
 
 
 class Processes:

@@ -33,7 +33,7 @@ class Training:
 
     @property
     def batches(self) -> tuple[str, str]:
-        """The flag of their size."""
+        """Return the flag of their size."""
         if self.max_tokens:
             return "--max-tokens", str(self.max_tokens)
         return "--batch-size", str(self.batch_size)
@@ -65,7 +65,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Recipe:
-    """The common part of all recipes.
+    """Common part of all recipes.
 
     Attributes:
         name: as typed: paper and table, "dman/iwslt14".
@@ -80,12 +80,12 @@ class Recipe:
 
     @property
     def table(self) -> str:
-        """The last part of the name, which names the table's file."""
+        """Return the last part of the name, which names the table's file."""
         return self.name.rpartition("/")[2]
 
     @property
     def paper(self) -> str:
-        """The first part of the name."""
+        """Return the first part of the name."""
         return self.name.partition("/")[0]
 
 

@@ -80,12 +80,12 @@ class Run:
 
     @property
     def result(self) -> Path:
-        """The file of its measurements, which exists once the run is finished."""
+        """Return the file of its measurements, which exists once the run is finished."""
         return self.folder / "result.json"
 
     @property
     def values(self) -> dict[str, str]:
-        """The settings by name."""
+        """Return the settings by name."""
         return dict(line.split(" ", 1) for line in self.settings)
 
     # --- Its data ------------------------------------------------------------------------------

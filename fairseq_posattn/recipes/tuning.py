@@ -26,7 +26,7 @@ _SIGNS = ("FloatingPointError", "the training has diverged")  # of fairseq and o
 
 @dataclass(frozen=True)
 class Tuning:
-    """The trials of a row.
+    """Trials of a row.
 
     Attributes:
         row: without any of the rates.
