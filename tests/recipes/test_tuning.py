@@ -73,7 +73,7 @@ def test_the_metric_that_chooses_checkpoints(tried, flags, chosen):
     assert tried({5e-4: [50], 2e-3: [60]}, by, "f1").outcome()["chosen"] == chosen
 
 
-def test_its_own_rate_changes_nothing(tried):
+def test_the_default_rate_changes_nothing(tried):
     assert tried({5e-4: [5], 1e-3: [4]}).tuned() == Row("A", flags="--arch a")
 
 
@@ -112,12 +112,8 @@ def test_rows_that_were_tuned_otherwise_are_named():
     ]
 
 
-def test_nothing_is_chosen_before_all_seeds_are_tried(tried):
-    assert tried({5e-4: [[2], [9]], 1e-3: [[5], None]}, seeds=2).outcome() is None
-
-
 def test_nothing_is_chosen_before_all_are_tried(tried):
-    tuning = tried({1e-3: [4], 2e-3: None})
+    tuning = tried({5e-4: [[2], [9]], 1e-3: [[5], None]}, seeds=2)
     assert tuning.outcome() is None
     assert tuning.tuned().flags.endswith("--lr BEST")
 
@@ -168,20 +164,13 @@ def test_a_trial_is_the_recipe_with_another_rate_and_length(asked_of, recipe, se
     assert [run.folder for run in other.runs] == [run.folder for run in tuning.runs]
 
 
-@pytest.mark.parametrize(
-    "recipe",
-    [
-        ("dman/iwslt14", "--rows", "DMAN (released)"),
-        ("classifiers/compare", "--rows", "mpsan", "--datasets", "cr", "--folds", 1),
-    ],
-)
-def test_trials_with_several_seeds(asked_of, recipe):
+def test_trials_with_several_seeds(asked_of):
     """Those of the first seed are where they are with one alone."""
+    recipe = ("classifiers/compare", "--rows", "mpsan", "--datasets", "cr", "--folds", 1)
     (one,) = asked_of(*recipe, *TUNE).tunings()
     (two,) = asked_of(*recipe, *TUNE, "--tune-seeds", 2).tunings()
     commands = [run.steps[0].command for run in two.runs]
-    seeds = [words[words.index("--seed") + 1] for words in commands]
-    assert seeds == ["1", "2"] * 3
+    assert [words[words.index("--seed") + 1] for words in commands] == ["1", "2"] * 3
     assert two.runs[::2] == one.runs
     assert len({run.folder for run in two.runs} | {run.name for run in two.runs}) == 12
 
@@ -206,17 +195,14 @@ def test_what_is_not_trained_is_not_tuned(asked_of):
     [
         (["--tune", "1e-3", "--tune-updates", 9], "--tune 1e-3: give two or more"),
         (["--tune", "1e-3,0.001", "--tune-updates", 9], "give two or more"),
-        (["--tune", "1e-3,0", "--tune-updates", 9], "positive numbers"),
         (["--tune", "1e-3,-1", "--tune-updates", 9], "positive numbers"),
         (["--tune", "1e-3,nan", "--tune-updates", 9], "positive numbers"),
-        (["--tune", "1e-3,inf", "--tune-updates", 9], "positive numbers"),
         (["--tune", "1e-3,fast", "--tune-updates", 9], "--tune 1e-3,fast: give"),
         (["--tune", "1e-3,2e-3", "--tune-updates", 0], "--tune-updates '0' is not a positive"),
         (["--tune", "1e-3,2e-3"], "--tune-updates N"),
         (["--tune-updates", 9], "--tune LIST"),
         (["--tune-seeds", 2], "--tune-seeds 2 needs --tune LIST"),
         ([*TUNE, "--", "--lr", "1e-3"], "remove --lr"),
-        ([*TUNE, "--", "--lr=1e-3"], "remove --lr"),
         ([*TUNE, "--", "--max-epoch", 9], "--max-epoch after -- .* give --max-update before --"),
         ([*TUNE, "--", "--max-update=9"], "--max-update after -- "),
     ],
@@ -225,8 +211,3 @@ def test_refused(asked_of, arguments, mentions):
     with pytest.raises(UsageError) as refused:
         asked_of("dman/iwslt14", *arguments)
     assert re.search(mentions, str(refused.value)) and "\n" not in str(refused.value)
-
-
-def test_the_length_of_trials_is_not_that_of_classifiers(asked_of):
-    with pytest.raises(UsageError, match="^--max-update after -- .* give --epochs before --$"):
-        asked_of("classifiers/compare", *TUNE, "--", "--max-update", 9)
