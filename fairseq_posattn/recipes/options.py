@@ -174,7 +174,7 @@ class Options:
         changes_results=True,
     )
     tune_updates: int | None = _number(
-        "updates of each trial; far fewer than the row's own training favour large rates",
+        "updates of each trial; far fewer than in the row's training favour large rates",
         changes_results=True,
     )
     tune_seeds: int = _number(

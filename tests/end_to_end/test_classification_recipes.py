@@ -30,7 +30,7 @@ def results(folder):
 
 
 def table_of(printed):
-    return printed[printed.index("\n| row") : printed.index("\nours")]
+    return printed[printed.index("\n| row") : printed.index("\nour: ")]
 
 
 def test_tiny_form_on_each_kind_of_data(recipe_run, run, environment, user_dir, tmp_path):

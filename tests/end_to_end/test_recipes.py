@@ -278,7 +278,7 @@ def test_every_recipe_has_a_script_that_is_thin():
 def test_a_script_does_what_the_command_does(recipe_run, tmp_path):
     """With the data and the checkpoints of the checkout."""
     printed = subprocess.run(
-        ["bash", EXAMPLES / "dman" / "table3_sublayers.sh", "--dry-run", "--rows", "C#1"],
+        ["bash", EXAMPLES / "dman" / "table3_sublayers.sh", "--dry-run", "--rows", "C#1 (paper)"],
         cwd=tmp_path,
         env={"POSATTN_ENV": sys.prefix, **os.environ, "PIP_NO_INDEX": "1"},
         capture_output=True,

@@ -298,8 +298,8 @@ def test_mtsa_trains_on_each_data_set_as_published(runs_of):
         ("da_transformer/table4_sst_snli", ["/data/snli"]),
     ],
 )
-def test_mtsas_snli_is_prepared_as_released_beside_the_plain_one(asked_of, recipe, told):
-    (step,) = asked_of(recipe, "--prepare", "--datasets", "snli").preparation()
+def test_mtsas_snli_is_prepared_as_released_beside_the_plain_one(plan_of, recipe, told):
+    (step,) = plan_of(recipe, "--prepare", "--datasets", "snli").preparation()
     assert list(step.command[step.command.index("--dest") + 1 :]) == told
 
 
@@ -402,9 +402,9 @@ def test_vectors_are_those_that_there_are(runs_of, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["dman/iwslt14", "mpsan/table6_sentences"])
-def test_small_data_is_made_by_one_recipe_at_a_time(asked_of, tmp_path, name):
+def test_small_data_is_made_by_one_recipe_at_a_time(plan_of, tmp_path, name):
     arguments = [name, "--tiny", "--out", tmp_path]
-    one, other = (asked_of(*arguments, data=tmp_path / "data", looks=False) for _ in range(2))
+    one, other = (plan_of(*arguments, data=tmp_path / "data", looks=False) for _ in range(2))
     making, begun = one.tiny_data(), []
     next(making)
     waiting = Thread(target=lambda: begun.extend(other.tiny_data()))
@@ -507,12 +507,12 @@ def test_how_the_work_is_shared_evenly_is_no_other_folder(runs_of):
 # --- What is there already ---------------------------------------------------------------------
 
 
-def test_binarised_data_that_is_there_stays(asked_of, tmp_path):
+def test_binarised_data_that_is_there_stays(plan_of, tmp_path):
     """It may be prepared otherwise: with as many pieces as another recipe wants, for one."""
 
     def prepared(*arguments):
-        asked = asked_of("multi30k/run", "--small", *arguments, data=tmp_path)
-        return [step.name for step in asked.preparation()]
+        plan = plan_of("multi30k/run", "--small", *arguments, data=tmp_path)
+        return [step.name for step in plan.preparation()]
 
     ends = ("bin", "idx")
     splits = ("train", "valid", "test")

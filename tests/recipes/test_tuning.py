@@ -142,12 +142,12 @@ def test_what_cannot_be_tuned(flags, mentions, tmp_path):
         (["classifiers/compare", "--rows", "mpsan", "--datasets", "cr", "--folds", 1], "--seeds"),
     ],
 )
-def test_a_trial_is_the_recipe_with_another_rate_and_length(asked_of, recipe, seed):
-    """With seed 1, whatever is asked for; its checkpoints are nobody else's."""
-    asked = asked_of(*recipe, seed, 2, *TUNE)
-    (tuning,) = asked.tunings()
+def test_a_trial_is_the_recipe_with_another_rate_and_length(plan_of, recipe, seed):
+    """With seed 1, whatever is plan for; its checkpoints are nobody else's."""
+    plan = plan_of(*recipe, seed, 2, *TUNE)
+    (tuning,) = plan.tunings()
     assert [run.updates for run in tuning.runs] == [600] * 3
-    main = asked_of(*recipe, seed, 2).runs()[-1].steps[0].command
+    main = plan_of(*recipe, seed, 2).runs()[-1].steps[0].command
     for run, rate in zip(tuning.runs, ("0.0005", "0.001", "0.002"), strict=True):
         (train,) = run.steps
         words = list(train.command)
@@ -160,34 +160,34 @@ def test_a_trial_is_the_recipe_with_another_rate_and_length(asked_of, recipe, se
             *("--keep-interval-updates", "--validate-interval", "--save-interval", "1000000"),
         }
         assert run.folder.is_relative_to("/out/tuning")
-    other = asked_of(*recipe, seed, 1, *TUNE).tunings()[0]
+    other = plan_of(*recipe, seed, 1, *TUNE).tunings()[0]
     assert [run.folder for run in other.runs] == [run.folder for run in tuning.runs]
 
 
-def test_trials_with_several_seeds(asked_of):
+def test_trials_with_several_seeds(plan_of):
     """Those of the first seed are where they are with one alone."""
     recipe = ("classifiers/compare", "--rows", "mpsan", "--datasets", "cr", "--folds", 1)
-    (one,) = asked_of(*recipe, *TUNE).tunings()
-    (two,) = asked_of(*recipe, *TUNE, "--tune-seeds", 2).tunings()
+    (one,) = plan_of(*recipe, *TUNE).tunings()
+    (two,) = plan_of(*recipe, *TUNE, "--tune-seeds", 2).tunings()
     commands = [run.steps[0].command for run in two.runs]
     assert [words[words.index("--seed") + 1] for words in commands] == ["1", "2"] * 3
     assert two.runs[::2] == one.runs
     assert len({run.folder for run in two.runs} | {run.name for run in two.runs}) == 12
 
 
-def test_the_data_set_is_named_if_there_are_several(asked_of):
-    several = asked_of("classifiers/compare", "--rows", "dman", "--datasets", "trec,cr", *TUNE)
+def test_the_data_set_is_named_if_there_are_several(plan_of):
+    several = plan_of("classifiers/compare", "--rows", "dman", "--datasets", "trec,cr", *TUNE)
     assert [tuning.name for tuning in several.tunings()] == ["trec, dman", "cr, dman"]
-    assert [tuning.name for tuning in asked_of("dman/gigaword", *TUNE).tunings()][
+    assert [tuning.name for tuning in plan_of("dman/gigaword", *TUNE).tunings()][
         -1
     ] == "DMAN (paper)"
 
 
-def test_what_is_not_trained_is_not_tuned(asked_of):
-    tunings = asked_of("da_transformer/table5_mind", "--rows", "NRMS,Popularity", *TUNE).tunings()
+def test_what_is_not_trained_is_not_tuned(plan_of):
+    tunings = plan_of("da_transformer/table5_mind", "--rows", "NRMS,Popularity", *TUNE).tunings()
     assert [tuning.row.name for tuning in tunings] == ["NRMS"]
-    assert asked_of("dman/cnn_dailymail", "--rows", "LEAD-3", *TUNE).tunings() == []
-    assert asked_of("dman/iwslt14").tunings() == []
+    assert plan_of("dman/cnn_dailymail", "--rows", "LEAD-3", *TUNE).tunings() == []
+    assert plan_of("dman/iwslt14").tunings() == []
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_what_is_not_trained_is_not_tuned(asked_of):
         ([*TUNE, "--", "--max-update=9"], "--max-update after -- "),
     ],
 )
-def test_refused(asked_of, arguments, mentions):
+def test_refused(plan_of, arguments, mentions):
     with pytest.raises(UsageError) as refused:
-        asked_of("dman/iwslt14", *arguments)
+        plan_of("dman/iwslt14", *arguments)
     assert re.search(mentions, str(refused.value)) and "\n" not in str(refused.value)

@@ -120,6 +120,18 @@ def _on_translation(option: str, values: tuple[str, ...]) -> tuple[Row, ...]:
 
 # --- The tables --------------------------------------------------------------------------------
 
+_FIGURE4 = """\
+The paper's numbers are in a figure: the learnable sigmoid is better than the sigmoid, both are
+better than the exponential, and clip and linear are worst. The initial w and v, and the threshold 1
+of clip, are guesses."""
+_FIGURE5 = """\
+The paper's numbers are in a figure: early is better than late, and multiplying is better than
+adding."""
+_AS_TABLE5 = " Data and training are those of table5_mind."
+_ON_TRANSLATION = """\
+An analogous study: the paper's (section {}) is on classification. DA is in the encoder, which has
+no position embeddings. German to English, tokenised, case-insensitive BLEU. """
+
 RECIPES = (
     ClassificationRecipe(
         "da_transformer/figure3_ratings",
@@ -135,10 +147,7 @@ without numbers: DA-Transformer's are the lowest, Transformer's the highest.""",
     ClassificationRecipe(
         "da_transformer/figure4_classification",
         title="DA-Transformer, Figure 4: mappings of the distance (AG News, Amazon)",
-        about="""\
-The paper's numbers are in a figure: the learnable sigmoid is better than the sigmoid, both are
-better than the exponential, and clip and linear are worst. The initial w and v, and the threshold 1
-of clip, are guesses.""",
+        about=_FIGURE4,
         datasets=_datasets("ag_news", "amazon_electronics"),
         training=TRAINING,
         rows=tuple(Row(mapping, flags=f"{_DA} --da-mapping {mapping}") for mapping in MAPPINGS),
@@ -146,40 +155,28 @@ of clip, are guesses.""",
     _on_news(
         "da_transformer/figure4_news",
         title="DA-Transformer, Figure 4: mappings of the distance (MIND)",
-        about="""\
-The paper's numbers are in a figure: the learnable sigmoid is better than the sigmoid, both are
-better than the exponential, and clip and linear are worst. The initial w and v, and the threshold 1
-of clip, are guesses. Data and training are those of table5_mind.""",
+        about=_FIGURE4 + _AS_TABLE5,
         option="--da-mapping",
         values=MAPPINGS,
     ),
     GenerationRecipe(
         "da_transformer/figure4_mapping",
         title="DA-Transformer, Figure 4 on translation: mappings of the distance (IWSLT14)",
-        about="""\
-An analogous study: the paper's (section 4.3) is on classification. DA is in the encoder, which has
-no position embeddings. The paper's numbers are in a figure: the learnable sigmoid is better than
-the sigmoid, both are better than the exponential, and clip and linear are worst. The initial w and
-v, and the threshold 1 of clip, are guesses. German to English, tokenised, case-insensitive BLEU.""",
+        about=_ON_TRANSLATION.format("4.3") + _FIGURE4,
         settings=_IWSLT14,
         rows=_on_translation("--da-mapping", MAPPINGS),
     ),
     GenerationRecipe(
         "da_transformer/figure5_adjustment",
         title="DA-Transformer, Figure 5 on translation: adjustments of attention (IWSLT14)",
-        about="""\
-An analogous study: the paper's (section 4.4) is on classification. DA is in the encoder, which has
-no position embeddings. The paper's numbers are in a figure: early is better than late, and
-multiplying is better than adding. German to English, tokenised, case-insensitive BLEU.""",
+        about=_ON_TRANSLATION.format("4.4") + _FIGURE5,
         settings=_IWSLT14,
         rows=_on_translation("--da-adjustment", ADJUSTMENTS),
     ),
     ClassificationRecipe(
         "da_transformer/figure5_classification",
         title="DA-Transformer, Figure 5: adjustments of attention (AG News, Amazon)",
-        about="""\
-The paper's numbers are in a figure: early is better than late, and multiplying is better than
-adding.""",
+        about=_FIGURE5,
         datasets=_datasets("ag_news", "amazon_electronics"),
         training=TRAINING,
         rows=tuple(
@@ -190,9 +187,7 @@ adding.""",
     _on_news(
         "da_transformer/figure5_news",
         title="DA-Transformer, Figure 5: adjustments of attention (MIND)",
-        about="""\
-The paper's numbers are in a figure: early is better than late, and multiplying is better than
-adding. Data and training are those of table5_mind.""",
+        about=_FIGURE5 + _AS_TABLE5,
         option="--da-adjustment",
         values=ADJUSTMENTS,
     ),

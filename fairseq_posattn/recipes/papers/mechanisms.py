@@ -20,8 +20,8 @@ ALL = alike(
     *("DA-Transformer", "MTSA", "RPR", "Transformer-XL"),
 )
 ABOUT = """\
-The mechanisms in the encoder, with the same settings, updates and seeds. Parameters agree within 0.5%:
-mechanisms with more parameters have narrower feed-forward sublayers. DMAN and SMAN1 have the
+The mechanisms in the encoder, with the same settings, updates and seeds. Parameters agree within
+0.5%, by narrower feed-forward sublayers of mechanisms with more parameters. DMAN and SMAN1 have the
 released form, DMAN (text) has the paper form."""
 
 

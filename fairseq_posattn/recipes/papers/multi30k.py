@@ -142,8 +142,8 @@ the sentence's length (1), or to four (2).""",
         "forms",
         "The code's DMAN and the text's",
         """\
-DMAN's released form has ReLU on the concatenated heads of all attention, and its own initialization;
-the paper form has ReLU in the mask attention only. Both forms, and two between them.""",
+DMAN's released form has ReLU on the concatenated heads of all attention, and its initialization is
+different; the paper form has ReLU in the mask attention only. Both forms, and two between them.""",
         alike(
             *("Transformer", "DMAN", "DMAN (heads as in the text)"),
             *("DMAN (start as in the text)", "DMAN (text)"),
