@@ -122,26 +122,21 @@ class GenerationProgress:
         if match is None:
             return None
         now, done, batches = self._clock(), int(match[1]), int(match[2])
-        if self._first is None:
-            self._first = (now, done)
-        elif now - self._last < PAUSE and done < batches:
+        start, first = self._first = self._first or (now, done)
+        if first < done < batches and now - self._last < PAUSE:
             return None
         self._last = now
-        start, first = self._first
         left = ""
         if first < done < batches:
-            seconds = (now - start) / (done - first) * (batches - done)
-            left = f"; done in about {duration(seconds)}"
+            left = f"; done in about {duration((now - start) / (done - first) * (batches - done))}"
         return f"batch {done:,} of {batches:,}{left}"
 
 
 def duration(seconds: float) -> str:
     """Format seconds: "3 s", "12 min", "5 h 20 min", "2 d 3 h"."""
-    minutes = round(seconds / 60)
-    if minutes < 1:
-        return f"{max(0, round(seconds))} s"
-    if minutes < 60:
-        return f"{minutes} min"
-    if minutes < 24 * 60:
-        return f"{minutes // 60} h {minutes % 60} min"
-    return f"{minutes // (24 * 60)} d {minutes // 60 % 24} h"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    if hours >= 24:
+        return f"{hours // 24} d {hours % 24} h"
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min" if minutes else f"{max(0, round(seconds))} s"

@@ -22,7 +22,6 @@ from fairseq_posattn.recipes.runs import Run, value_of
 from fairseq_posattn.scoring.ranking import METRICS
 from fairseq_posattn.training.training_log import Numbers, read_line, scores_of
 
-LARGEST = 1 << 24  # bytes of a result
 PACKAGES = ["torch", "fairseq-fixed", "sacrebleu", "rouge-score", "sentencepiece", "numpy"]
 Result = dict[str, Any]
 
@@ -252,15 +251,11 @@ def read_object(path: Path) -> dict[str, Any]:
     """Return the JSON object of a result file.
 
     Raises:
-        UsageError: it has no JSON object, or is too large.
+        UsageError: it has no JSON object.
     """
-    if path.exists() and path.stat().st_size > LARGEST:
-        raise UsageError(
-            f"{path} is no result of a recipe: not a file of {LARGEST:,} bytes at most"
-        )
     try:
         content = json.loads(read(path))
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         reason = str(error).split(";")[0]
         raise UsageError(f"{path} is no result of a recipe: {reason}") from None
     if not isinstance(content, dict):

@@ -23,7 +23,7 @@ import random
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -48,42 +48,30 @@ ENGLISH_STEMS = {2: "twen", 3: "thir", 5: "fif", 8: "eigh"}
 
 
 def german(number: int) -> str:
-    """Spell a number in German: one word in subwords.
-
-    Raises:
-        ValueError: the number is not between 0 and 999,999.
-    """
-    thousands, rest = _in_thousands(number)
-    words = [*_german(thousands), "tausend"] if thousands else []
-    words += _german(rest) if rest or not words else []
+    """Spell a number of 0 to 999,999 in German: one word in subwords."""
+    words = _in_thousands(number, _german, "tausend")
     return "@@ ".join([*words[:-1], "eins" if words[-1] == "ein" else words[-1]])
 
 
 def english(number: int) -> str:
-    """Spell a number in English: words, some of them in subwords.
-
-    Raises:
-        ValueError: the number is not between 0 and 999,999.
-    """
-    thousands, rest = _in_thousands(number)
-    words = [*_english(thousands), "thousand"] if thousands else []
-    return " ".join(words + (_english(rest) if rest or not words else []))
+    """Spell a number of 0 to 999,999 in English: words, some of them in subwords."""
+    return " ".join(_in_thousands(number, _english, "thousand"))
 
 
-def _in_thousands(number: int) -> tuple[int, int]:
+def _in_thousands(number: int, spell: Callable[[int], list[str]], thousand: str) -> list[str]:
     if not 0 <= number <= LARGEST:
         raise ValueError(f"{number} cannot be spelled: choose a number from 0 to {LARGEST}")
-    return divmod(number, 1000)
+    thousands, rest = divmod(number, 1000)
+    words = [*spell(thousands), thousand] if thousands else []
+    return words + (spell(rest) if rest or not words else [])
 
 
 def _german(number: int) -> list[str]:
     hundreds, rest = divmod(number, 100)
     words = [GERMAN[hundreds], "hundert"] if hundreds else []
-    if words and not rest:
-        return words
-    tens, unit = divmod(rest, 10)
     if rest <= 12:
-        return [*words, GERMAN[rest]]
+        return [*words, GERMAN[rest]] if rest or not words else words
+    tens, unit = divmod(rest, 10)
     if tens == 1:
         return [*words, GERMAN_STEMS.get(unit, GERMAN[unit]), "zehn"]
     stem = "zwan" if tens == 2 else GERMAN_STEMS.get(tens, GERMAN[tens])
@@ -94,11 +82,9 @@ def _german(number: int) -> list[str]:
 def _english(number: int) -> list[str]:
     hundreds, rest = divmod(number, 100)
     words = [ENGLISH[hundreds], "hundred"] if hundreds else []
-    if words and not rest:
-        return words
-    tens, unit = divmod(rest, 10)
     if rest <= 12:
-        return [*words, ENGLISH[rest]]
+        return [*words, ENGLISH[rest]] if rest or not words else words
+    tens, unit = divmod(rest, 10)
     if tens == 1:
         return [*words, f"{ENGLISH_STEMS.get(unit, ENGLISH[unit])}@@ teen"]
     stem = "for" if tens == 4 else ENGLISH_STEMS.get(tens, ENGLISH[tens])
@@ -179,15 +165,7 @@ def make_dataset(name: str, folder: Path, generator: random.Random) -> None:
     with _whole(folder) as part:
         if name in TRANSFER:
             corpus = CLASSIFICATION[name.removesuffix("_gpt")]
-            pairs = {
-                split: [
-                    (number % 3, str(one["input0"]), str(one["input1"]))
-                    for number in range(size)
-                    for one in [_example(corpus, number, generator)]
-                ]
-                for split, size in SIZES.items()
-            }
-            make_transfer(name, part, pairs)
+            make_transfer(name, part, _pairs(corpus, generator))
             return
         if name in TAGGING:
             words = _make_roles(TAGGING[name], part, generator)
@@ -200,6 +178,18 @@ def make_dataset(name: str, folder: Path, generator: random.Random) -> None:
         )
         lines = [f"{len(words)} {FEATURES}", *map(" ".join, rows)]
         (part / "glove.txt").write_text("\n".join(lines) + "\n")
+
+
+def _pairs(
+    corpus: ClassificationCorpus, generator: random.Random
+) -> dict[str, list[tuple[int, str, str]]]:
+    """Return label's number, premise and hypothesis, by split."""
+    pairs: dict[str, list[tuple[int, str, str]]] = {}
+    for split, size in SIZES.items():
+        examples = [_example(corpus, number, generator) for number in range(size)]
+        texts = [(str(one["input0"]), str(one["input1"])) for one in examples]
+        pairs[split] = [(number % 3, *text) for number, text in enumerate(texts)]
+    return pairs
 
 
 def _make_labelled(

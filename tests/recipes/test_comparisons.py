@@ -112,7 +112,7 @@ def test_a_row_has_kept_what_all_its_runs_have(tmp_path):
     (folders[1] / "statistics.json").write_text(json.dumps(content))
     assert [one.metrics["bleu"] for one in read_kept(runs)] == [[[1, 2], [3, 4]]] * 2
     (folders[1] / "statistics.json").write_text("{}")
-    with pytest.raises(UsageError, match="seed2/statistics.json is no file of --statistics"):
+    with pytest.raises(UsageError, match="seed2/statistics.json: not a file of --statistics"):
         read_kept(runs)
 
 

@@ -239,7 +239,8 @@ those of mtsa/table2_multinli.""",
         title="MTSA, Table 3: without one of its parts (SNLI)",
         about="""\
 Further columns: parameters without word vectors, and seconds of classifying the development set.
-Without direction masks a token attends to all others but not to itself, as in the released code.""",
+Without direction masks a token attends to all others but not to itself, as in the released
+code.""",
         datasets=_snli("parameters_m", "inference_s"),
         training=TRAINING,
         rows=(
