@@ -15,8 +15,7 @@ from fairseq.data import data_utils
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.unknown_tokens import UnknownWords, word_numbers
 from fairseq_posattn.inference.stream import LineReader
-from fairseq_posattn.text.props import Proposition, Sentence, pieces_of_tags
-from fairseq_posattn.text.role_sentences import SEPARATOR
+from fairseq_posattn.text.props import SEPARATOR, Proposition, Sentence, pieces_of_tags
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.corpus import SPLITS
-from fairseq_posattn.preparation.record import NAME as STAGES
+from fairseq_posattn.preparation.stages import NAME as STAGES
 from fairseq_posattn.recipes.devices import count_gpus, describe_share, share
 from fairseq_posattn.recipes.options import Options
 from fairseq_posattn.recipes.plan import PLUGIN, TINY, Entry, Plan

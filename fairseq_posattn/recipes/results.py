@@ -255,7 +255,7 @@ def read_object(path: Path) -> dict[str, Any]:
     """
     try:
         content = json.loads(read(path))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         reason = str(error).split(";")[0]
         raise UsageError(f"{path} is no result of a recipe: {reason}") from None
     if not isinstance(content, dict):
