@@ -9,7 +9,6 @@ from pathlib import Path
 from statistics import fmean
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.recipes.asked import Entry
 from fairseq_posattn.recipes.commands.recipe import ask
 from fairseq_posattn.recipes.comparisons import (
     SIGNIFICANT,
@@ -20,6 +19,7 @@ from fairseq_posattn.recipes.comparisons import (
     p_value,
 )
 from fairseq_posattn.recipes.papers import RECIPES
+from fairseq_posattn.recipes.plan import Entry
 from fairseq_posattn.recipes.recipe import COSTS, LAYER, TableRow
 from fairseq_posattn.recipes.tables import (
     DIGITS,

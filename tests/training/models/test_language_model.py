@@ -13,7 +13,7 @@ from fairseq.data import Dictionary
 from transformers import OpenAIGPTLMHeadModel
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.recipes.tiny_transfer import write_language_model
+from fairseq_posattn.recipes.tiny import write_language_model
 
 TEXT = "ba de gi ko lu cue0 cue1"
 

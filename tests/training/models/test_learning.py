@@ -9,7 +9,7 @@ from learning import learn
 from torch.nn.functional import cross_entropy
 
 from fairseq_posattn.model.mechanisms import MECHANISMS
-from fairseq_posattn.recipes.numbers_corpus import english, german
+from fairseq_posattn.recipes.tiny import english, german
 
 ENCODER_ONLY = {"mtsa", "gaussian", "future", "masked"}
 SIZES = [
