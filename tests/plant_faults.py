@@ -55,6 +55,8 @@ IMPORTS = "tests/test_imports.py"
 MANS_LOOPS = "tests/training/models/test_mans_by_loops.py"
 STARTS = "tests/model/test_starts.py"
 OLDER = "tests/compat/test_older_options.py"
+DMAN = "tests/attention/test_dman.py"
+READING = "tests/compat/test_checkpoint_reading.py"
 BY_HEADS = "tests/attention/test_by_heads.py"
 CUT = "tests/inference/test_translation.py::test_a_line_is_cut_only_if_its_end_does_not_fit"
 
@@ -104,7 +106,7 @@ FAULTS = [
         FLAGS,
     ),
     Fault("model/seq2seq.py", "causal=True,", "", STOCK),
-    Fault("training/models/seq2seq.py", "    STARTS[str(cfg.start)](layer)\n", "", FLAGS),
+    Fault("training/models/seq2seq.py", "    INITIALIZATIONS[str(cfg.start)](layer)\n", "", FLAGS),
     Fault(
         "training/models/seq2seq.py",
         "        if not path:\n",
@@ -113,20 +115,20 @@ FAULTS = [
     ),
     # --- layers
     Fault(
-        "model/builder.py",
+        "model/transformer_layer.py",
         "layer.activation, layer.activation_dropout",
         "layer.activation, layer.dropout",
         DROPOUTS,
     ),
     Fault(
-        "model/builder.py",
+        "model/transformer_layer.py",
         "            layer.dropout,\n",
         "            layer.activation_dropout,\n",
         DROPOUTS,
     ),
-    Fault("model/builder.py", "replace(layer, causal=False)", "layer", STOCK),
+    Fault("model/transformer_layer.py", "replace(layer, causal=False)", "layer", STOCK),
     Fault(
-        "model/builder.py",
+        "model/transformer_layer.py",
         "replace(layer, causal=False)",
         "replace(layer, causal=False, attention_dropout=0.0)",
         DROPOUTS,
@@ -177,21 +179,24 @@ FAULTS = [
     Fault("model/multihead.py", "self.activation(heads)", "heads", MANS_LOOPS),
     Fault("model/multihead.py", "(self.dropout(activated))", "(activated)", DROPOUTS),
     Fault(
-        "model/builder.py",
-        "layer.num_heads, mechanism, joined\n",
+        "model/transformer_layer.py",
+        "layer.num_heads, mechanism, heads\n",
         "layer.num_heads, mechanism\n",
         MANS_LOOPS,
     ),
     Fault(
         "model/mechanisms.py",
-        "F.relu if config.heads_activation == OF_MASKS else None",
+        "F.relu if config.heads_activation == RELU_IN_DMAN else None",
         "F.relu",
         MANS_LOOPS,
     ),
     Fault(
-        "model/starts.py", "kaiming_uniform_(part.weight)", "xavier_uniform_(part.weight)", STARTS
+        "model/initialization.py",
+        "kaiming_uniform_(part.weight)",
+        "xavier_uniform_(part.weight)",
+        STARTS,
     ),
-    Fault("model/starts.py", "elif isinstance(part, PackedLinear)", "elif False", STARTS),
+    Fault("model/initialization.py", "elif isinstance(part, PackedLinear)", "elif False", STARTS),
     Fault("model/mechanisms.py", "layer.max_positions - 1", "layer.max_positions", FLAGS),
     Fault(
         "model/mechanisms.py", "max_distance=config.dman_max_distance or ", "max_distance=", FLAGS
@@ -239,10 +244,10 @@ FAULTS = [
         POOLING,
     ),
     Fault("model/pooling.py", "(lengths - self.window).clamp(min=0)", "lengths", POOLING),
-    Fault("model/ngrams.py", "before * FACTOR + word", "before + word", NGRAMS),
+    Fault("model/embeddings.py", "prefix * HASH_FACTOR + token", "prefix + token", NGRAMS),
     Fault(
-        "model/ngrams.py",
-        "absent.append(padding[:, words - 1 :])",
+        "model/embeddings.py",
+        "absent.append(padding[:, n - 1 :])",
         "absent.append(padding[:, : 1 - words])",
         NGRAMS,
     ),
@@ -279,15 +284,23 @@ FAULTS = [
         "",
         DROPOUTS,
     ),
-    Fault("model/encoders/mpsan.py", "0.0 if map_dropout else cfg.dropout", "0.0", DROPOUTS),
+    Fault("model/encoders/__init__.py", "0.0 if linear_dropout else cfg.dropout", "0.0", DROPOUTS),
     Fault(
-        "model/encoders/mpsan.py", "0.0 if map_dropout else cfg.dropout", "cfg.dropout", DROPOUTS
+        "model/encoders/__init__.py",
+        "0.0 if linear_dropout else cfg.dropout",
+        "cfg.dropout",
+        DROPOUTS,
     ),
-    Fault("model/encoders/mpsan.py", "        map_dropout=map_dropout,\n", "", DROPOUTS),
-    Fault("model/encoders/disan.py", "        dropout=cfg.dropout,\n", "", DROPOUTS),
-    Fault("model/encoders/disan.py", "        map_dropout=map_dropout_of(cfg),\n", "", DROPOUTS),
+    Fault("model/encoders/__init__.py", "        map_dropout=linear_dropout,\n", "", DROPOUTS),
+    Fault("model/encoders/__init__.py", "        dropout=cfg.dropout,\n", "", DROPOUTS),
     Fault(
-        "model/encoders/attention.py", "        map_dropout=map_dropout_of(cfg),\n", "", DROPOUTS
+        "model/encoders/__init__.py", "        map_dropout=get_linear_dropout(cfg),\n", "", DROPOUTS
+    ),
+    Fault(
+        "model/encoders/attention.py",
+        "        map_dropout=get_linear_dropout(cfg),\n",
+        "",
+        DROPOUTS,
     ),
     Fault(
         "model/encoders/mtsa.py", "activation=activation, map_dropout=map_dropout)", ")", DROPOUTS
@@ -300,9 +313,7 @@ FAULTS = [
         "[self.value_map.weight]",
         "tests/model/encoders/test_mtsa_encoder.py",
     ),
-    Fault(
-        "training/architectures/classifier.py", '    "dropout_places": "maps",\n', "", MTSA_LOOPS
-    ),
+    Fault("training/presets.py", '    "dropout_places": "maps",\n', "", MTSA_LOOPS),
     Fault("attention/mtsa.py", "drop(source, p)\n", "source\n", MTSA_LOOPS),
     Fault("attention/mtsa.py", "drop(weights, p), ", "weights, ", MTSA_LOOPS),
     Fault(
@@ -325,8 +336,12 @@ FAULTS = [
     Fault("attention/by_heads.py", "g, ctx.of_kept, out=of_value", "g, 1, out=of_value", BY_HEADS),
     Fault("attention/by_heads.py", "if keep else None", "", BY_HEADS),
     Fault(
-        "model/encoders/__init__.py", "0.0 if by_itself else float(cfg.dropout)", "0.0", DROPOUTS
+        "attention/dman.py",
+        "F.threshold(logits, math.log(MASK_FLOOR)",
+        "F.threshold(logits, 2 * math.log(MASK_FLOOR)",
+        DMAN,
     ),
+    Fault("model/encoders/__init__.py", "0.0 if within else float(cfg.dropout)", "0.0", DROPOUTS),
     Fault("model/encoders/__init__.py", '"none", ', "", DROPOUTS),
     Fault(
         "attention/headwise.py",
@@ -338,15 +353,15 @@ FAULTS = [
     Fault("attention/headwise.py", ".div_(1 - ctx.p)", "", MTSA_LOOPS),
     Fault("attention/headwise.py", "addcmul_(of_seen, mask)", "add_(of_seen)", MTSA_LOOPS),
     Fault(
-        "model/encoders/bilstm.py",
+        "model/encoders/recurrent.py",
         "dropout=dropout if layers > 1 else 0.0",
         "dropout=0.0",
         DROPOUTS,
     ),
     Fault(
         "model/encoders/transformer.py",
-        "words if self.input_map is None else self.input_map(words)",
-        "words",
+        "tokens if self.input_map is None else self.input_map(tokens)",
+        "tokens",
         "tests/model/encoders/test_transformer_encoder.py",
     ),
     Fault(
@@ -380,13 +395,13 @@ FAULTS = [
         BLOCKS,
     ),
     Fault(
-        "model/encoders/hierarchical_cnn.py",
+        "model/encoders/cnn.py",
         "x = x + F.glu(",
         "x = F.glu(",
         "tests/model/encoders/test_hierarchical_cnn.py",
     ),
     Fault(
-        "model/encoders/hierarchical_cnn.py",
+        "model/encoders/cnn.py",
         "x = x.masked_fill(key_padding_mask.unsqueeze(1), 0.0)",
         "pass",
         "tests/model/encoders/test_hierarchical_cnn.py",
@@ -405,7 +420,12 @@ FAULTS = [
     ),
     # --- words, named architectures, criterions, mends
     Fault("compat/checkpoint_reading.py", "    options.complete(state)\n", "", OLDER),
-    Fault("compat/older_options.py", "if model[option] == preset:", "if True:", OLDER),
+    Fault(
+        "compat/older_options.py",
+        "if model[option] == known[option].default != value:",
+        "if True:",
+        OLDER,
+    ),
     Fault(
         "training/models/word_vectors.py", "embedding.weight[dictionary.pad()] = 0", "pass", VECTORS
     ),
@@ -452,7 +472,7 @@ FAULTS = [
         "tests/training/criterions/test_sentence_criterion.py",
     ),
     Fault(
-        "training/criterions/relatedness.py",
+        "training/criterions/score_criterions.py",
         "columns[:, ids] =",
         "columns[:, : len(ids)] =",
         "tests/training/criterions/test_relatedness.py",
@@ -462,6 +482,23 @@ FAULTS = [
         "check_split(self, split, combine)",
         "pass",
         "tests/compat/test_sentence_rows.py",
+    ),
+    Fault(
+        "compat/checkpoints/contents.py",
+        "OFTEN * size + SMALL",
+        "100 * (OFTEN * size + SMALL)",
+        READING,
+    ),
+    Fault(
+        "compat/checkpoints/contents.py",
+        "length > tensor.untyped_storage().nbytes() or ",
+        "",
+        READING,
+    ),
+    Fault("compat/checkpoints/form.py", "LEGACY_PICKLES = 5", "LEGACY_PICKLES = 4", READING),
+    Fault("compat/checkpoints/form.py", "match[1] in names", "False", READING),
+    Fault(
+        "compat/checkpoints/form.py", "return io.BufferedReader(indexed)", "return file", READING
     ),
     Fault(
         "compat/settings_objects.py",

@@ -25,14 +25,14 @@ FEWEST_PAIRS = 2**16
 def goes_by_heads(call: Call, query: Tensor, key: Tensor, value: Tensor) -> bool:
     """Whether :func:`attention_by_heads` is to serve a call."""
     return (
-        call.impl == "reference"
+        not is_recorded()
+        and call.impl == "reference"
         and query.device.type == "cpu"
         and query.size(-2) * key.size(-2) >= FEWEST_PAIRS * torch.get_num_threads()
         and query.dtype == key.dtype == value.dtype
         and query.dtype in (torch.float32, torch.float64)
         and call.dropout_p < 1
         and not call.need_weights
-        and not is_recorded()
         and not torch.is_autocast_enabled("cpu")
     )
 

@@ -12,7 +12,8 @@ class Options(TypedDict, total=False):
     """What every attention function takes by name, beside arguments of its own.
 
     Attributes:
-        key_padding_mask: bool ``[B, Tk]``, True where padded.
+        key_padding_mask: bool ``[B, Tk]``, True where padded. Padded keys may hold NaN or infinity;
+            padded values must be finite, for their weight is 0 and 0 times NaN is NaN.
         dropout_p: probability of dropping a weight, while ``training``; 0 by default.
         training: True by default.
         impl: ``auto``, by default, or the name of an implementation that the function has:

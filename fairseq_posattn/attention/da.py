@@ -72,7 +72,8 @@ def distance_aware_attention(
         context ``[B, H, Tq, D]``, or ``(context, weights [B, H, Tq, Tk])``. A query whose every key
         is padded has context and weights zero. Early adjustments are finite, and so are their
         gradients, whatever w and v are and however far the keys; to that end coefficients are kept
-        within ``LARGEST``, in float16 within ``LARGEST_IN_HALF``.
+        within ``LARGEST``, in float16 within ``LARGEST_IN_HALF``. The gradients of w and v alone
+        may overflow, in float16.
 
     Raises:
         ValueError: ``mapping`` or ``adjustment`` is unknown, or the mapping needs a

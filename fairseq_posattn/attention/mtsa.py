@@ -194,7 +194,7 @@ def _dot_product_form(
 
 def _divide(numerator: Tensor, denominator: Tensor) -> Tensor:
     """The quotient; zero for a query that sees no key, whose numerator is zero as well."""
-    return numerator / denominator.where(denominator > 0, 1.0)
+    return numerator / denominator.where(denominator != 0, 1.0)
 
 
 def _refuse(impl: str, arguments: Arguments) -> str | None:

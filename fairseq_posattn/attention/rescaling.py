@@ -46,8 +46,8 @@ def rescaled_coefficients(
         largest: the bound on the size of a coefficient; where it is met there is no gradient.
 
     Returns:
-        ``[H, L]``, float32 or wider. It is finite, with finite gradients, for all finite arguments;
-        a gradient beyond the range of a float16 parameter is that range's end.
+        ``[H, L]``, float32 or wider. It is finite, with finite gradients, for all finite arguments.
+        A gradient that overflows a float16 parameter is infinite, so that loss scaling detects it.
 
     Raises:
         ValueError: ``mapping`` is unknown, or needs a ``sigmoid_shift``.
@@ -80,9 +80,4 @@ def check_mapping(mapping: str, sigmoid_shift: Tensor | None) -> None:
 
 
 def _widen(parameter: Tensor) -> Tensor:
-    """To float32 at least; on the way back, gradients end where float16 does instead of at inf."""
-    wide = parameter.to(torch.promote_types(parameter.dtype, torch.float32))
-    if parameter.dtype == torch.float16 and wide.requires_grad:
-        end = torch.finfo(parameter.dtype).max
-        wide.register_hook(lambda gradient: gradient.clamp(-end, end))
-    return wide
+    return parameter.to(torch.promote_types(parameter.dtype, torch.float32))

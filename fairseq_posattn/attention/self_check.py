@@ -2,9 +2,9 @@
 
 What becomes of a kernel depends on the GPU and on the version of Triton, and where it goes wrong it
 need not stop: it can return wrong numbers. So before ``auto`` takes kernels for the first call of a
-kind (type, features of a head, options, whether there are padding, dropout or a mask), it compares
-them with the reference, output and gradients, on small inputs of one tile and of several. Kernels
-that are asked for by name are not checked. Imports no Triton.
+kind (type, features of a head, options, whether there are padding, dropout or a mask, whether TF32
+is allowed), it compares them with the reference, output and gradients, on small inputs of one tile
+and of several. Kernels that are asked for by name are not checked. Imports no Triton.
 """
 
 import logging
@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from fairseq_posattn.attention.call import Arguments, Attended, Call, context_of
+from fairseq_posattn.attention.kernels.support import tf32_allowed
 from fairseq_posattn.attention.masks import DistanceMask, MaskBank
 from fairseq_posattn.attention.shapes import Shapes
 
@@ -71,7 +72,7 @@ def self_check_reason(attention: Checked, call: Call, arguments: Arguments) -> s
         if name not in attention.shapes.dimensions and name != "mask"
     }
     padded, dropping = call.key_padding_mask is not None, call.dropout_p > 0
-    kind = (type(mask), padded, dropping, value.dtype, value.device, value.size(-1))
+    kind = (type(mask), padded, dropping, _eps(value.dtype), value.device, value.size(-1))
     key = (attention, *kind, *options.values())
     if key not in _reasons:
         if value.is_cuda and torch.cuda.is_current_stream_capturing():
@@ -168,7 +169,7 @@ def _disagreement(attention: Checked, call: Call, options: Arguments, example: E
     rough = _results(lambda t: attend("reference", 0.0, t), tensors)
     ours = _results(lambda t: attend("triton", NEXT_TO_NOTHING * dropping, t), tensors)
     worst = 0.0
-    eps = torch.finfo(tensors["value"].dtype).eps
+    eps = _eps(tensors["value"].dtype)
     for right, reference, kernel in zip(exact, rough, ours, strict=True):
         summands = max(1.0, exact[0].numel() / right.numel())
         rounding = 16 * eps * (1 + right.abs().max()) * math.sqrt(summands)
@@ -200,6 +201,11 @@ def _dropout_disagreement(
     there, back = context * direction, gradient.double() * others
     allowed = 16 * eps * (there.norm() + back.norm())
     return _ratio((there.sum() - back.sum()).abs(), allowed)
+
+
+def _eps(dtype: torch.dtype) -> float:
+    """Return the relative rounding step of a matmul; TF32 has 10 bits after the point."""
+    return 2.0**-10 if dtype == torch.float32 and tf32_allowed() else torch.finfo(dtype).eps
 
 
 def _ratio(error: Tensor, allowed: Tensor) -> float:

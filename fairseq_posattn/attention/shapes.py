@@ -51,8 +51,8 @@ class Shapes:
         """
         tensors: dict[str, Any] = {name: arguments.get(name) for name in self.dimensions}
         shapes = tuple(None if t is None else t.shape for t in tensors.values())
-        # A graph's sizes are symbols, which nothing can be remembered by.
-        fit = self._fit_uncached if torch.compiler.is_exporting() else self._fit
+        # While a graph is made, sizes are symbols, which are no key of a cache.
+        fit = self._fit_uncached if torch.compiler.is_compiling() else self._fit
         sizes, expanded = fit(shapes)
         fitted = dict(arguments)
         for name, shape in expanded.items():

@@ -12,7 +12,7 @@ from fairseq import checkpoint_utils, utils
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.patching import around
-from fairseq_posattn.text.companions import copy_companions
+from fairseq_posattn.text.plain_text import copy_companions
 
 logger = logging.getLogger(__name__)
 

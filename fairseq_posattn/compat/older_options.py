@@ -12,7 +12,7 @@ import os
 from fairseq.models import MODEL_DATACLASS_REGISTRY
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.compat.checkpoints.options import defaults_before, missing, model_options
+from fairseq_posattn.compat.checkpoints.options import earlier_presets, missing, model_options
 from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
 from fairseq_posattn.compat.command_loops import training_loop
 from fairseq_posattn.compat.flags.ranges import flag
@@ -24,6 +24,7 @@ logger = logging.getLogger(__name__)
 # What a model's result does not depend on, or only where it starts.
 FREE = {"attention_impl", "checkpoint_activations", "offload_activations", "min_params_to_wrap"}
 FREE |= {"encoder_embed_path", "decoder_embed_path", "start", "start_input_bias", "_name"}
+FREE |= {"language_model", "language_model_config"}  # the second is the file's alone
 
 
 @around(training_loop, "add_defaults")
@@ -56,9 +57,10 @@ def file_to_train_on(cfg):
 
 
 def take_over(model, path):
-    """Set the options that a checkpoint lacks, where they have the named architecture's defaults.
+    """Keep what a checkpoint's model was, where an option has the named architecture's default.
 
-    It warns of those that it has otherwise.
+    Options that the checkpoint lacks, and those that have the value of an earlier preset. It warns
+    of those that it has otherwise.
 
     Args:
         model: fairseq's group of settings ``model``; changed in place.
@@ -72,13 +74,13 @@ def take_over(model, path):
         options = model_options(read_checkpoint(path, device="meta")) or {}
     except (UsageError, OSError):
         return
-    before = defaults_before(name)
-    for option in missing(name, options):
-        preset = known[option].default
-        if model[option] == preset:
-            model[option] = before[option]
-            logger.info(f"{path} knows no {option}, which so stays {before[option]!r}")
     trained = options if isinstance(options, dict) else vars(options)
+    kept = {**missing(name, trained), **earlier_presets(name, trained)}
+    for option, value in kept.items():
+        if model[option] == known[option].default != value:
+            model[option] = value
+            why = "has an earlier default of" if option in trained else "knows no"
+            logger.info(f"{path} {why} {option}, which so stays {value!r}")
     for option in known:
         if option in trained and option not in FREE and str(trained[option]) != str(model[option]):
             logger.warning(

@@ -86,10 +86,11 @@ def read_summary(folder):
     return json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
 
 
-def write_splits(readers, folder, corpus, options):
+def write_splits(readers, folder, corpus, options, cut=str):
     """Tokenize published splits; hold validation out of training if it is not published.
 
-    ``readers`` are functions that yield examples, by split.
+    ``readers`` are functions that yield examples, by split; ``cut`` splits a line of words into
+    subwords.
     """
     with TextFiles(folder, corpus.kinds) as files:
         for published, read in readers.items():
@@ -98,15 +99,16 @@ def write_splits(readers, folder, corpus, options):
                 labels = [example.label for example in islice(read(), options.limit)]
                 valid = folds.held_out(labels, options.seed, options.valid_fraction)
             examples = islice(read(), options.limit)
-            tokenized = _tokenize_all(examples, published, corpus, options)
+            tokenized = _tokenize_all(examples, published, corpus, options, cut)
             for index, example in enumerate(tokenized):
                 files.write(example, "valid" if index in valid else published, published)
 
 
-def write_divided(read, folders, corpus, options):
+def write_divided(read, folders, corpus, options, cut=str):
     """Tokenize a data set without published splits and divide it into ten folds, or into tenths.
 
-    ``read`` yields all examples; ``folders`` is one output folder, or one for each fold.
+    ``read`` yields all examples; ``folders`` is one output folder, or one for each fold; ``cut``
+    splits a line of words into subwords.
     """
     examples = list(read())
     labels = [example.label for example in examples]
@@ -119,7 +121,7 @@ def write_divided(read, folders, corpus, options):
         divisions = folds.cross_validation(labels, options.seed, options.valid_fraction)
     else:
         divisions = [folds.tenths(labels, options.seed)]
-    tokenized = list(_tokenize_all(examples, "all", corpus, options))
+    tokenized = list(_tokenize_all(examples, "all", corpus, options, cut))
     for folder, division in zip(folders, divisions, strict=True):
         split_of = {index: split for split, indices in division.items() for index in indices}
         with TextFiles(folder, corpus.kinds) as files:
@@ -127,11 +129,12 @@ def write_divided(read, folders, corpus, options):
                 files.write(example, split_of[index], WHOLE)
 
 
-def _tokenize_all(examples, split, corpus, options):
-    function = partial(_tokenize, words=PUBLISHED[corpus.word_rule], cased=options.cased)
+def _tokenize_all(examples, split, corpus, options, cut):
+    words = PUBLISHED[corpus.word_rule]
+    function = partial(_tokenize, words=words, cased=options.cased, cut=cut)
     return map_lines(function, examples, options.jobs, f"tokenising {split}")
 
 
-def _tokenize(example, words, cased):
+def _tokenize(example, words, cased, cut):
     texts = (words(one_line(checked_text(text, example.place))) for text in example.inputs)
-    return example._replace(inputs=tuple(text if cased else text.lower() for text in texts))
+    return example._replace(inputs=tuple(cut(text if cased else text.lower()) for text in texts))

@@ -1,10 +1,9 @@
 """ROUGE-1, ROUGE-2 and ROUGE-L, F1, as files2rouge computes them.
 
 https://github.com/pltrdy/files2rouge hands a line per summary to ROUGE-1.5.5.pl (Lin, 2004) with
-``-c 95 -r 1000 -n 2 -a -m``: words are stemmed (since July 2020; before that, and in numbers of
-papers of that time, they were not), and ROUGE-L is on the level of summaries, a union of longest
-common subsequences over sentences, which end at " . ". In rouge-score these are rouge1, rouge2 and
-rougeLsum.
+``-c 95 -r 1000 -n 2 -a -m``: since July 2020 words are stemmed unless ``--no_stemming`` is given.
+ROUGE-L is the summary-level union of longest common subsequences over sentences, which end at
+" . ". In rouge-score these are rouge1, rouge2 and rougeLsum.
 
 Measured against ROUGE-1.5.5.pl on the same files, with the first three sentences of 250 articles of
 CNN/DailyMail and the first eight words of 1,000 of Gigaword as summaries: every summary's F1 is the
@@ -34,19 +33,19 @@ from fairseq_posattn.text.sentences import split_sentences
 
 METRICS = {"rouge1": "rouge1", "rouge2": "rouge2", "rougeL": "rougeLsum"}  # ours: rouge-score's
 AVERAGE = re.compile(r"ROUGE-([12L]) Average_F: ([\d.]+)")
-ROUGE_155 = "-c 95 -r 1000 -n 2 -a"  # files2rouge's options for it; -m stems
+ROUGE_155 = "-c 95 -r 1000 -n 2 -a"  # files2rouge's default options of ROUGE-1.5.5.pl
 WORD = re.compile(r"[A-Za-z0-9]+")
 # Of two sentences the product of their words, which rouge-score holds a number each for.
 LARGEST_TABLE = 5_000**2
 
 
 class Tokenizer:
-    """ROUGE-1.5.5's words. rouge-score's own lower-case the "İ" of "İstanbul" to an "i", too."""
+    """The words of ROUGE-1.5.5, which lower-cases ASCII only."""
 
     def __init__(self, stemming: bool):
         self.stem: Callable[[str], str] = str
         if stemming:
-            from fairseq_posattn.scoring.stemming import stem  # only here: NLTK is optional
+            from fairseq_posattn.scoring.stemming import stem  # NLTK is optional
 
             self.stem = stem
 
@@ -55,25 +54,28 @@ class Tokenizer:
 
 
 def sentences(summary: str, eos: str = ".") -> list[str]:
-    """The sentences of a summary, which end at ``eos`` between spaces, as in files2rouge."""
+    """Return the sentences of a summary, which end at ``eos`` between spaces, as in files2rouge."""
     return [part.strip() for part in f" {summary} ".split(f" {eos} ") if part.strip()]
 
 
 def lead(text: str, count: int, eos: str = ".") -> str:
-    """The first ``count`` sentences of a text, as a summary whose sentences end at ``eos``."""
+    """Return the first ``count`` sentences of a text as a summary whose sentences end at
+    ``eos``.
+    """
     return f" {eos} ".join(split_sentences(text)[:count])
 
 
 def rouge_of_each(
     pairs: Pairs, eos: str = ".", jobs: int = 1, stemming: bool = True, name: object = "text"
 ) -> dict[str, list[float]]:
-    """F1 in percent: for each metric a list of every summary's.
+    """Return F1 in percent: for each metric a list over summaries.
 
     Args:
-        eos: what ends a sentence within a line.
+        pairs: summaries and references.
+        eos: token that ends a sentence within a line.
         jobs: processes.
         stemming: whether words of one stem are equal.
-        name: of the summaries, for messages.
+        name: of the summaries, for errors.
 
     Raises:
         UsageError: sentences are too long to be compared.
@@ -105,10 +107,11 @@ def _score(
 
 
 def rouge_by_files2rouge(pairs: Pairs, eos: str = ".", stemming: bool = True) -> dict[str, float]:
-    """The means over all summaries by the real files2rouge, which must be installed and set up.
+    """Return the means over all summaries by the real files2rouge.
 
     Raises:
-        UsageError: it is not, or fails.
+        UsageError: files2rouge is not installed, or fails. Versions before July 2020 fail on
+            ``--no_stemming``.
     """
     folders = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     command = shutil.which("files2rouge", path=folders)
@@ -118,13 +121,15 @@ def rouge_by_files2rouge(pairs: Pairs, eos: str = ".", stemming: bool = True) ->
             "install it; --implementation rouge-score needs neither it nor Perl"
         )
     with tempfile.TemporaryDirectory() as folder:
-        paths = [Path(folder) / name for name in ("hypotheses", "references")]
-        for path, lines in zip(paths, (pairs.hypotheses, pairs.references), strict=True):
+        paths = [Path(folder) / name for name in ("references", "summaries")]  # in its order
+        for path, lines in zip(paths, (pairs.references, pairs.hypotheses), strict=True):
             # It wraps sentences in HTML, where ROUGE ends them at a "<"; a space is as good to it.
             text = "".join(line.replace("<", " ") + "\n" for line in lines)
             path.write_text(text, encoding="utf-8")
+        # It stems whatever --args has; --no_stemming alone turns that off.
+        stems = [] if stemming else ["--no_stemming"]
         run = subprocess.run(
-            [command, *map(str, paths), "--eos", eos, f"--args={ROUGE_155}{' -m' * stemming}"],
+            [command, *map(str, paths), f"--eos={eos}", f"--args={ROUGE_155}", *stems],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -209,6 +209,26 @@ def test_one_query_of_a_causal_module_equals_the_last_of_all(name):
         torch.testing.assert_close(newest[:, :, 0], whole[:, :, t - 1])
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name == "dman" else pytest.mark.slow)
+        for name, case in CASES.items()
+        if case.module
+    ],
+)
+def test_a_module_compiles_as_one_graph(name):
+    torch.manual_seed(0)
+    torch.compiler.reset()
+    module = CASES[name].module(6, 2)
+    hidden = torch.randn(4, 5, 6, requires_grad=True)
+    vectors = [torch.randn(4, 2, 5, 3, requires_grad=True) for _ in range(3)]
+    compiled = torch.compile(module, backend="aot_eager", fullgraph=True)
+    output = compiled(hidden, *vectors, key_padding_mask=PADDING)
+    expected = module(hidden, *vectors, key_padding_mask=PADDING)
+    assert_same_with_gradients(output, expected, [*vectors, *module.parameters()])
+
+
 @modules
 def test_a_module_drops_only_in_training_and_uses_every_parameter(name):
     torch.manual_seed(0)

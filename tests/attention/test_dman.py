@@ -47,6 +47,15 @@ def test_the_mask_never_falls_below_its_floor(impl):
     assert_same_with_gradients(output, expected, tensors)
 
 
+@pytest.mark.parametrize("impl", IMPLEMENTATIONS)
+def test_a_mask_under_its_floor_for_every_key_gives_its_logits_no_gradient(impl):
+    tensors = inputs(batch=1)
+    with torch.no_grad():
+        tensors[4].fill_(-30.0)  # the floor is met at log(1e-10) = -23
+    output = dynamic_mask_attention(*tensors, impl=impl)
+    assert all(gradient.eq(0).all() for gradient in gradients(output, tensors[3:]))
+
+
 def test_a_table_of_even_length_is_refused():
     query, key, value, query_bias, distance_bias, head_bias = inputs()
     with pytest.raises(ValueError, match="distance_bias has 4 entries; it needs 2N-1"):

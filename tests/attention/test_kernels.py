@@ -1,8 +1,9 @@
 """What is asked of the kernels of every mechanism alike."""
 
-from functools import partial
+from functools import partial, partialmethod
 from itertools import product
 
+import numpy as np
 import pytest
 import torch
 from kernel_checks import DEVICE, assert_as_exact_as_the_reference, padding_of
@@ -14,9 +15,10 @@ from fairseq_posattn.attention.cases import KERNELS, Sizes
 pytest.importorskip("triton")
 
 from fairseq_posattn.attention.kernels import (
-    distance_scores,  # noqa: E402
-    mpsan_triton,  # noqa: E402
-    tensor_scores,  # noqa: E402
+    distance_lines,
+    distance_scores,
+    mpsan_triton,
+    tensor_scores,
 )
 from fairseq_posattn.attention.kernels.distance_attention import plan_of  # noqa: E402
 from fairseq_posattn.attention.kernels.tile import Drawn  # noqa: E402
@@ -140,14 +142,118 @@ def test_a_launch_again_drops_by_the_seed_that_then_lies_in_memory(name, monkeyp
         assert torch.equal(context, first) == (change == 0)
 
 
+class Compiled:
+    """Stands in for a kernel: as Triton does, compiles a launch for what its arguments are like.
+
+    A launch that is reused must have arguments of the same kind.
+    """
+
+    def __init__(self, kernel):
+        self.kernel = kernel
+
+    def __getitem__(self, grid):
+        def launch(*args, **options):
+            self.kernel[grid](*args, **options)
+
+            def launch_again(*again):
+                again = again[: len(args)]
+                assert specialize(again) == specialize(args)
+                self.kernel[grid](*again, **options)
+
+            return {grid: launch_again}
+
+        return launch
+
+
+def specialize(argument):
+    """Return what Triton compiles a kernel for: ones, multiples of 16, types, alignment."""
+    if isinstance(argument, tuple):
+        return [specialize(part) for part in argument]
+    if torch.is_tensor(argument):
+        return argument.dtype, argument.data_ptr() % 16 == 0
+    if isinstance(argument, int):
+        return argument == 1, argument % 16 == 0
+    return type(argument)
+
+
 @pytest.fixture
-def tf32():
-    """As PyTorch is told since 2.9; whoever did may no longer ask for ``allow_tf32``."""
-    matmul = torch.backends.cuda.matmul
-    before = matmul.fp32_precision
-    matmul.fp32_precision = "tf32"
+def compiled(monkeypatch):
+    """Have the kernels of DMAN and DA reuse their launches, as on a GPU."""
+    for module in (distance_scores, distance_lines):
+        for kernel in ("lay_out", "attend", "fold_table", "fold_mapping"):
+            if hasattr(module, kernel):
+                monkeypatch.setattr(module, kernel, Compiled(getattr(module, kernel)))
+    for kernel in ("differentiate_queries", "differentiate_keys", "differentiate_whole"):
+        monkeypatch.setattr(distance_scores, kernel, Compiled(getattr(distance_scores, kernel)))
+    plan_of.cache_clear()
     yield
-    matmul.fp32_precision = before
+    plan_of.cache_clear()
+
+
+@pytest.mark.parametrize("name", ["dman", "da"])
+def test_a_launch_is_reused_only_for_a_dropout_that_is_compiled_alike(name, compiled):
+    """Where one weight in 65,536 is kept, Triton compiles the threshold 1 as a constant."""
+    attend, tensors = call(name, 20)
+    for dropout_p in (0.5, 1 - 2**-16, 0.5):
+        gradients(attend(*tensors, dropout_p=dropout_p), tensors)
+
+
+@pytest.mark.parametrize("length", [20, 40])
+@pytest.mark.parametrize("name", ["dman", "da"])
+def test_a_launch_is_not_reused_for_saved_tensors_of_other_strides(name, length, compiled):
+    """Hooks that offload saved tensors bring them back contiguous."""
+    attend, tensors = call(name, length, features=40)
+    packed = torch.stack(tensors[:3], 2).permute(3, 0, 2, 1, 4).contiguous()  # [T, B, 3, H, D]
+    views = packed.detach().requires_grad_().permute(2, 1, 3, 0, 4).unbind()
+    arguments = [*views, *tensors[3:]]
+    expected = gradients(attend(*arguments), arguments)
+    with torch.autograd.graph.saved_tensors_hooks(torch.Tensor.contiguous, lambda x: x):
+        output = attend(*arguments)
+    for ours, theirs in zip(gradients(output, arguments), expected, strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+@pytest.fixture
+def gpu_extrema(monkeypatch):
+    """Let the interpreter's maximum and minimum ignore NaN, as a GPU's do unless told otherwise."""
+    if DEVICE == "cpu":
+        from triton.runtime.interpreter import InterpreterBuilder
+
+        for name, extremum in (("create_maxnumf", np.fmax), ("create_minnumf", np.fmin)):
+            method = partialmethod(lambda self, x, y, f: self.binary_op(x, y, f), f=extremum)
+            monkeypatch.setattr(InterpreterBuilder, name, method)
+
+
+@pytest.mark.filterwarnings("ignore:All-NaN slice:RuntimeWarning")
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_nan_reaches_the_output_and_a_gradient(name, gpu_extrema):
+    attend, tensors = call(name, 20)
+    for number, tensor in enumerate(tensors):
+        spoilt = tensor.detach().clone()
+        spoilt.view(-1)[spoilt.numel() // 2] = torch.nan
+        arguments = [*tensors[:number], spoilt.requires_grad_(), *tensors[number + 1 :]]
+        output = attend(*arguments)
+        assert output.isnan().any(), number
+        assert any(gradient.isnan().any() for gradient in gradients(output, arguments)), number
+
+
+@pytest.mark.parametrize("name", ["dman", "da"])
+def test_gradients_of_biases_that_overflow_are_infinite(name):
+    """So that loss scaling skips the update."""
+    attend, tensors = call(name, 20, dtype=HALF)
+    with torch.no_grad():
+        tensors[2].mul_(1000)
+    upstream = torch.linspace(1000, 2000, 16, dtype=HALF, device=DEVICE)
+    output = attend(*tensors)
+    for gradient in torch.autograd.grad(output, tensors[3:], upstream.expand_as(output)):
+        assert gradient.isinf().any()
+
+
+def test_under_torch_compile_kernels_are_refused_in_one_line():
+    torch.compiler.reset()
+    attend, tensors = call("dman", 20)
+    with pytest.raises(ValueError, match="^impl='triton' is not available under torch.compile; ch"):
+        torch.compile(attend, backend="eager")(*tensors)
 
 
 @pytest.mark.parametrize("name", KERNELS)

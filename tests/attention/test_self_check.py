@@ -85,6 +85,18 @@ def test_a_wrong_gradient_is_noticed():
     assert "gave wrong results" in wrong
 
 
+def test_tf32_is_checked_apart_and_may_round_to_ten_bits(tf32):
+    def round_context(context, *_):
+        return context + (context.half().float() - context).detach()
+
+    assert reason_of() is None
+    assert reason_of(spoil=round_context) is None
+    tf32.fp32_precision = "ieee"
+    assert reason_of() is None
+    assert "gave wrong results" in reason_of(spoil=round_context)
+    assert len(self_check._reasons) == 4
+
+
 def test_not_a_number_is_noticed():
     assert "gave wrong results" in reason_of(spoil=lambda context, *_: context * float("nan"))
 

@@ -4,7 +4,9 @@ import argparse
 import io
 import os
 import shutil
+import sys
 import zipfile
+from pathlib import Path
 
 import numpy
 import pytest
@@ -16,8 +18,14 @@ from omegaconf import OmegaConf
 from fairseq_posattn import compat
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat import checkpoint_broadcast, checkpoint_reading
+from fairseq_posattn.compat.checkpoints import contents
+
+sys.path.append(str(Path(__file__).parents[1] / "hostile"))
+from hostile_checkpoints import CHECKPOINTS  # noqa: E402
 
 compat.apply()
+
+GOOD = Path(__file__).parents[1] / "fixtures" / "translation" / "checkpoint.pt"
 
 
 def saved(tmp_path, **entries):
@@ -155,6 +163,47 @@ def test_code_is_refused_in_a_part_of_a_model(tmp_path):
 
 
 # --- What cannot be read -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name, reason",
+    [
+        ("pickle_in_capitals", "its members are not those of one checkpoint"),
+        ("pickle_in_capitals_beside_a_good_one", "its members are not those of one checkpoint"),
+        ("twice_the_same_name", "its members are not those of one checkpoint"),
+        ("absolute_names", "its members are not those of one checkpoint"),
+        ("code_behind_the_contents", "it holds .*system"),
+        ("unknown_method", "it is compressed"),
+        ("checksum", "is damaged .Bad CRC-32"),
+        ("encrypted_by_flag", "is encrypted"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_a_file_that_torch_save_does_not_write_is_refused(tmp_path, name, reason):
+    path, canary = tmp_path / "checkpoint.pt", tmp_path / "canary"
+    CHECKPOINTS[name](path, GOOD, canary)
+    with pytest.raises(UsageError, match=reason):
+        checkpoint_reading.read_checkpoint(path)
+    assert not canary.exists()
+
+
+def test_pytorch_reads_the_index_that_was_checked(tmp_path):
+    path = tmp_path / "checkpoint.pt"
+    CHECKPOINTS["two_indexes"](path, GOOD, None)
+    assert list(torch.load(path, weights_only=True)) == ["other"]
+    read = checkpoint_reading.read_checkpoint(path)["model"]
+    good = torch.load(GOOD, weights_only=True)["model"]
+    assert read.keys() == good.keys() and all(read[name].equal(good[name]) for name in good)
+
+
+def test_tensors_are_counted_as_often_as_they_are_named():
+    """A tied weight is copied by whoever takes the numbers."""
+    weight = torch.zeros(contents.SMALL // 8, dtype=torch.uint8)
+    assert len(contents.plain([weight] * 8, 0, ())) == 8
+    with pytest.raises(contents.ContentError, match="larger than the file"):
+        contents.plain([weight] * 9, 0, ())
+    with pytest.raises(contents.ContentError, match="larger than the file"):
+        contents.plain(torch.zeros(1).expand(2), 1000, ())
 
 
 def test_a_truncated_checkpoint_is_reported_wherever_it_ends(tmp_path):

@@ -11,7 +11,7 @@ register()
 
 from fairseq import options  # noqa: E402
 
-from fairseq_posattn.training.architectures import ARCHITECTURES  # noqa: E402
+from fairseq_posattn.training.presets import ARCHITECTURES  # noqa: E402
 
 COMMANDS = {
     "train": options.get_training_parser,

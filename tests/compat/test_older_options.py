@@ -19,6 +19,7 @@ from omegaconf import OmegaConf  # noqa: E402
 
 from fairseq_posattn import compat  # noqa: E402
 from fairseq_posattn.compat.older_options import file_to_train_on  # noqa: E402
+from fairseq_posattn.model.multihead import OutputLinear  # noqa: E402
 
 compat.apply()
 
@@ -36,10 +37,10 @@ def config(*flags, arch=ARCH):
     return convert_namespace_to_omegaconf(args)
 
 
-def saved(path, *without, kind=dict, arch=ARCH):
-    """A checkpoint's file whose settings lack some options."""
+def saved(path, *without, kind=dict, arch=ARCH, **changed):
+    """A checkpoint's file whose settings lack some options, and have others changed."""
     settings = OmegaConf.to_container(config(arch=arch).model, resolve=True, enum_to_str=True)
-    settings = {name: value for name, value in settings.items() if name not in without}
+    settings = {name: value for name, value in settings.items() if name not in without} | changed
     state = {"model": {"weight": torch.zeros(2)}, "optimizer_history": [{"optimizer_name": "a"}]}
     state["optimizer_history"][0] |= {"lr_scheduler_state": {}, "num_updates": 1}
     state["extra_state"] = {"train_iterator": {"epoch": 1}}
@@ -110,6 +111,53 @@ def test_a_run_that_goes_on_keeps_it(tmp_path):
     assert trained_on(tmp_path, path).attention_dropout == 0
     other = saved(tmp_path / "new.pt")  # what would be restored counts, and nothing else
     assert trained_on(tmp_path, path, "--restore-file", other).attention_dropout == 0.1
+
+
+RELEASED = {
+    ARCH: {"heads_activation": "relu"},
+    "dman_summarization": {
+        "heads_activation": "gelu",
+        "heads_dropout": 0.1,
+        "share_all_embeddings": False,
+    },
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", RELEASED)
+def test_training_on_keeps_what_an_earlier_preset_had(tmp_path, caplog, arch):
+    """The released form, and the embeddings of each side."""
+    caplog.set_level("INFO")
+    path = saved(tmp_path / "old.pt", arch=arch, **RELEASED[arch])
+    cfg = trained_on(tmp_path, path, "--restore-file", path, arch=arch)
+    assert {name: cfg[name] for name in RELEASED[arch]} == RELEASED[arch]
+    for name, value in RELEASED[arch].items():
+        assert f"{path} has an earlier default of {name}, which so stays {value!r}" in caplog.text
+    assert "was trained with" not in caplog.text
+    cfg = trained_on(tmp_path, path, arch=arch)  # without it, as the architecture has it today
+    assert not {name: cfg[name] for name in RELEASED[arch]}.items() & RELEASED[arch].items()
+
+
+@pytest.mark.parametrize(
+    "options, activations",
+    [
+        ({"heads_activation": "relu", "start": "mans"}, {torch.nn.functional.relu}),
+        ({"heads_activation": "gelu", "heads_dropout": 0.1}, {torch.nn.functional.gelu}),
+        ({}, {None}),  # the fixture is of before there was the option
+    ],
+)
+def test_a_trained_model_has_the_form_that_it_was_trained_with(tmp_path, options, activations):
+    """Of the concatenated heads of all attention, whatever the architecture has today."""
+    state = torch.load(DATA.parent / "checkpoint.pt", weights_only=False)
+    assert "heads_activation" not in state["cfg"]["model"]
+    state["cfg"]["model"] |= {"_name": ARCH, **options}
+    path = str(tmp_path / "checkpoint.pt")
+    torch.save(state, path)
+    models_, _ = checkpoint_utils.load_model_ensemble([path], {"data": str(DATA)})
+    projections = [part for part in models_[0].modules() if isinstance(part, OutputLinear)]
+    assert len(projections) == 5
+    assert {part.activation for part in projections} == activations
+    assert {part.dropout.p for part in projections} == {options.get("heads_dropout", 0.0)}
 
 
 @pytest.mark.slow

@@ -26,6 +26,16 @@ def checkpoint(train_arguments, tmp_path_factory):
     return str(folder / "checkpoint_last.pt")
 
 
+@pytest.fixture(scope="module")
+def other(checkpoint, tmp_path_factory):
+    """The same with another mapping of DA's."""
+    path = tmp_path_factory.mktemp("other") / "checkpoint.pt"
+    state = read_checkpoint(checkpoint)
+    state["cfg"]["model"]["da_mapping"] = "linear"
+    torch.save(state, path)
+    return str(path)
+
+
 @pytest.fixture
 def text(tmp_path):
     path = tmp_path / "text"
@@ -98,6 +108,19 @@ def test_parameters(checkpoint, tmp_path, plot, layers):
     written = json.loads(numbers.read_text())
     assert written["checkpoint"] == checkpoint
     assert [sublayer["sublayer"] for sublayer in written["sublayers"]] == layers
+
+
+def test_parameters_of_several_runs(checkpoint, tmp_path):
+    numbers = tmp_path / "numbers.json"
+    runs = [checkpoint, checkpoint, checkpoint]
+    assert main(["parameters", *runs, "--plot", "weights", "--json", str(numbers)]) == 0
+    several = json.loads(numbers.read_text())
+    assert main(["parameters", checkpoint, "--plot", "weights", "--json", str(numbers)]) == 0
+    one = json.loads(numbers.read_text())
+    assert (several["checkpoint"], one["checkpoint"]) == (runs, checkpoint)
+    for name, bars in one["sublayers"][0]["parameters"].items():
+        values = [bar["value"] for bar in several["sublayers"][0]["parameters"][name]]
+        assert values == pytest.approx([bar["value"] for bar in bars])
 
 
 def test_numbers_without_a_picture_need_no_matplotlib(checkpoint, tmp_path, monkeypatch):
@@ -189,16 +212,24 @@ def parameters(*options):
         (parameters("--plot", "weights", "--side", "decoder"), "--plot weights shows DA's w and v"),
         (parameters("--plot", "weights", "--split", "test"), "sentences are only for --plot mask"),
         (["parameters", "CHECKPOINT", "--plot", "mask"], "nothing to write"),
+        (
+            ["parameters", "CHECKPOINT", "CHECKPOINT", "--plot", "curves", "--json", "OUT.json"],
+            "--plot curves shows one checkpoint, --plot weights several",
+        ),
+        (
+            ["parameters", "CHECKPOINT", "OTHER", "--plot", "weights", "--json", "OUT.json"],
+            "OTHER: layers, heads or mapping of DA are not those of CHECKPOINT",
+        ),
         (["parameters", "MISSING", "--plot", "mask", "--json", "OUT.json"], "MISSING: there is no"),
     ],
 )
-def test_what_cannot_be_served(checkpoint, text, tmp_path, capsys, arguments, message):
+def test_what_cannot_be_served(checkpoint, other, text, tmp_path, capsys, arguments, message):
     (tmp_path / "EMPTY").write_text("\n \n")
     (tmp_path / "LONG").write_text("a " * 30)
     (tmp_path / "LATIN").write_bytes(b"t\xe9\n")
     (tmp_path / "FOLDER").mkdir()
     paths = {name: str(tmp_path / name) for name in ("MISSING", "EMPTY", "LONG", "LATIN", "FOLDER")}
-    paths |= {"CHECKPOINT": checkpoint, "TEXT": text, "OUT": str(tmp_path / "OUT")}
+    paths |= {"CHECKPOINT": checkpoint, "OTHER": other, "TEXT": text, "OUT": str(tmp_path / "OUT")}
     for name, path in paths.items():
         arguments = [argument.replace(name, path) for argument in arguments]
         message = message.replace(name, path)

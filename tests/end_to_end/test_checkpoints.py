@@ -1,5 +1,6 @@
 """Checkpoints of the plugin's models in fairseq's commands: read, refused, averaged."""
 
+import argparse
 import os
 import pickle
 import re
@@ -170,6 +171,48 @@ def test_average_says_what_is_wrong_in_one_line(trained, tmp_path, capsys):
         [line] = [line for line in capsys.readouterr().err.splitlines() if "error: " in line]
         assert re.search(message, line)
     assert not (tmp_path / "average.pt").exists()
+
+
+@pytest.mark.parametrize(
+    ("group", "name", "value", "message"),
+    [
+        (
+            "model",
+            "encoder_normalize_before",
+            True,
+            "--encoder-normalize-before is True, but False",
+        ),
+        ("model", "activation_fn", "gelu", "--activation-fn is gelu, but relu"),
+        ("task", "source_lang", "en", "--source-lang is en, but "),
+        ("dictionaries", "target_dictionary", "0" * 64, "the dictionary of target words is 0000"),
+        ("model", "dropout", 0.7, None),
+        ("model", "attention_impl", "reference", None),
+    ],
+)
+def test_only_checkpoints_of_one_model_are_averaged(
+    trained, tmp_path, capsys, group, name, value, message
+):
+    first, other, output = trained / "checkpoint1.pt", tmp_path / "other.pt", tmp_path / "mean.pt"
+    state = read_checkpoint(first)
+    groups = {**state["cfg"], "dictionaries": state["extra_state"]["dictionaries"]}
+    assert groups[group][name] != value
+    groups[group][name] = value
+    torch.save(state, other)
+    status = average("--inputs", first, other, "--output", output)
+    errors = capsys.readouterr().err.splitlines()
+    assert (status, output.exists()) == ((1, False) if message else (0, True))
+    assert len(errors) == bool(message)
+    assert not message or f"error: {other}: {message}" in errors[0] and str(first) in errors[0]
+
+
+def test_options_of_fairseqs_older_models_are_compared(tmp_path):
+    for name, layers, rate in (("one", 6, 0.1), ("two", 6, 0.2), ("three", 3, 0.1)):
+        args = argparse.Namespace(arch="transformer", encoder_layers=layers, lr=[rate])
+        torch.save({"args": args, "model": {"weight": torch.ones(1)}}, tmp_path / f"{name}.pt")
+    one, two, three = (tmp_path / f"{name}.pt" for name in ("one", "two", "three"))
+    assert averaging.average_checkpoints([one, two])["model"]["weight"].item() == 1
+    with pytest.raises(UsageError, match="three.pt: --encoder-layers is 3, but 6 in .*one.pt"):
+        averaging.average_checkpoints([one, three])
 
 
 def test_average_on_a_full_disk_is_one_line_and_leaves_what_was_there(trained, tmp_path, capsys):

@@ -333,7 +333,7 @@ def test_a_mistake_is_one_line(world, finished, number):
 
 def test_spawned_processes_tell_it_once(world, run, tmp_path):
     """What only they find out: each of two is given a checkpoint that does not fit."""
-    program = Path(__file__).with_name("spawned_training.py")
+    program = Path(__file__).with_name("forked_commands.py")
     arguments, _ = arguments_of(world, "train", "--restore-file OTHER_LAYERS")
     arguments = [argument.replace("SAVE_DIR", str(tmp_path / "saved")) for argument in arguments]
     arguments += ["--distributed-world-size", "2", "--distributed-backend", "gloo"]

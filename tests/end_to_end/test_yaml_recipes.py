@@ -22,7 +22,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 SMALL = {"encoder_layers": 1, "decoder_layers": 1}
 FILES = {
     "dman/iwslt14": (
-        ["dman/iwslt14", "--rows", "DMAN", "--gpus", "0"],
+        ["dman/iwslt14", "--rows", "DMAN (paper)", "--gpus", "0"],
         {"encoder_embed_dim": 32, "decoder_embed_dim": 32, "activation_dropout": 0.0, **SMALL},
     ),
     "mpsan/sst5": (

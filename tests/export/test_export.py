@@ -1,16 +1,21 @@
 """Exported models score as the checkpoints do, whatever the architecture."""
 
 import json
+import pickle
 import re
 
 import pytest
 import torch
 from classifier_builder import sentences
-from transformers import AutoModelForSeq2SeqLM, AutoModelForSequenceClassification
+from transformers import (
+    AutoModelForSeq2SeqLM,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+)
 
 import fairseq_posattn.hugging_face  # noqa: F401, registers
 from fairseq_posattn.export.checkpoint import export
-from fairseq_posattn.training.architectures import ARCHITECTURES
+from fairseq_posattn.training.presets import ARCHITECTURES
 
 PAD, EOS = 1, 2
 HEAD = "sentence_classification_head"
@@ -74,6 +79,26 @@ def test_a_classifier_scores_as_its_checkpoint(arch, classifier, tmp_path):
     assert expected.std() > 0.01
     close(loaded(right).logits, expected)
     close(loaded(left, attention_mask=left.ne(PAD).long()).logits, expected)
+
+
+def test_a_folder_from_elsewhere_runs_no_code(classifier, tmp_path):
+    path, _ = classifier("mtsa_classifier", *TINY_CLASSIFIER)
+    folder, canary = tmp_path / "out", tmp_path / "canary"
+    export(path, folder)
+    (folder / "evil.py").write_text(f"open({str(canary)!r}, 'w')\nclass Evil: pass\n")
+    names = ("AutoConfig", "AutoModelForSequenceClassification", "AutoTokenizer")
+    for name in ("config.json", "tokenizer_config.json"):
+        settings = json.loads((folder / name).read_text())
+        settings["auto_map"] = dict.fromkeys(names, ["evil.Evil", None])
+        (folder / name).write_text(json.dumps(settings))
+    loaded = AutoModelForSequenceClassification.from_pretrained(folder)
+    assert type(loaded).__module__ == "fairseq_posattn.hugging_face.sequence_classifier"
+    assert "fairseq_posattn" in type(AutoTokenizer.from_pretrained(folder)).__module__
+    (folder / "model.safetensors").unlink()
+    torch.save({"weight": canary}, folder / "pytorch_model.bin")
+    with pytest.raises(pickle.UnpicklingError):
+        AutoModelForSequenceClassification.from_pretrained(folder)
+    assert not canary.exists()
 
 
 @pytest.mark.parametrize("features", ["difference", "distance"])

@@ -407,6 +407,55 @@ def twice_the_same_name(path, base, canary):
 
 
 @collected
+def pickle_in_capitals(path, base, canary):
+    """PyTorch finds ``data.pkl`` in either case."""
+    body = pickled(b"}" + string("x") + glob("builtins.bytearray") + b"(" + number(3 * 10**9))
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("archive/DATA.PKL", body[:-1] + b"tRs.")
+        archive.writestr("archive/version", "3\n")
+
+
+@collected
+def pickle_in_capitals_beside_a_good_one(path, base, canary):
+    rewritten(path, base)
+    with zipfile.ZipFile(path) as archive:
+        top = archive.namelist()[0].partition("/")[0]
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr(f"{top}/DATA.PKL", pickled(glob("builtins.bytearray") + b")R"))
+
+
+@collected
+def two_indexes(path, base, canary):
+    """Python's zipfile reads the last index, and PyTorch the one before it."""
+    with open(path, "wb") as file, zipfile.ZipFile(file, "w") as last:
+        with zipfile.ZipFile(base) as good_one:
+            for name in good_one.namelist():
+                last.writestr(name, good_one.read(name))
+        with zipfile.ZipFile(file, "w") as first:
+            first.writestr("archive/data.pkl", pickled(b"}" + string("other") + b"]s"))
+            first.writestr("archive/version", "3\n")
+        end = file.tell()
+        length = end - 22 - first.start_dir
+        file.write(
+            struct.pack("<4sQHHII", b"PK\6\6", 44, 45, 45, 0, 0)
+            + struct.pack("<QQQQ", 2, 2, length, first.start_dir)
+        )
+        last.infolist()[-1].comment = struct.pack("<4sIQI", b"PK\6\7", 0, end, 1)
+        last.start_dir = file.tell()
+
+
+@collected
+def code_behind_the_contents(path, base, canary):
+    """In the last of the five pickles of a file without zip."""
+    buffer = io.BytesIO()
+    torch.save({"model": {}}, buffer, _use_new_zipfile_serialization=False)
+    last = pickle.dumps([], protocol=2)
+    assert buffer.getvalue().endswith(last)
+    content = buffer.getvalue().removesuffix(last)
+    path.write_bytes(content + pickle.dumps([touch(canary)], protocol=2))
+
+
+@collected
 def absolute_names(path, base, canary):
     with zipfile.ZipFile(base) as old, zipfile.ZipFile(path, "w") as new:
         for name in old.namelist():

@@ -30,6 +30,17 @@ def test_each_parameter_is_sorted_by_itself(sublayers):
     assert [bar["head"] for bar in second["parameters"]["v"]] == [2, 1]
 
 
+def test_several_runs_are_the_mean_of_sorted_values(sublayers, build):
+    _, others = build("da,ffn")
+    with torch.no_grad():
+        others[0].mechanism.distance_weight.copy_(torch.tensor([0.25, 1.5]))  # W: 0.5, -0.25
+    found = weight_numbers(sublayers, others)
+    w = found["sublayers"][0]["parameters"]["w"]
+    assert w == [{"rank": 1, "value": 0.0}, {"rank": 2, "value": 1.0}]
+    labels = {axis.get_xlabel() for axis in draw_weights(found).axes}
+    assert labels == {"rank, by w", "rank, by v"}
+
+
 @pytest.mark.parametrize(
     "mapping, names", [("linear", ["w", "b"]), ("clip", ["w"]), ("learnable_sigmoid", ["w", "v"])]
 )

@@ -1,6 +1,7 @@
 """The commands of all recipes, rows and options: what fairseq takes, and where results go."""
 
 import re
+import shutil
 from pathlib import Path
 from threading import Thread
 
@@ -8,13 +9,15 @@ import pytest
 import torch
 from fairseq import options, tasks
 from fairseq.data import indexed_dataset
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.recipes.datasets import DATASETS, NEWS, ROLES
-from fairseq_posattn.recipes.options import read_options, what_counts
+from fairseq_posattn.recipes.options import read_options, result_words
 from fairseq_posattn.recipes.papers import RECIPES
 from fairseq_posattn.recipes.recipe import GenerationRecipe
-from fairseq_posattn.training.architectures import classifier, seq2seq
+from fairseq_posattn.recipes.tiny import write_language_model
+from fairseq_posattn.training import presets
 from fairseq_posattn.training.plugin import register
 
 register()
@@ -26,6 +29,7 @@ PARSERS = {
     "fairseq-generate": options.get_generation_parser,
     "fairseq-validate": options.get_validation_parser,
 }
+DMAN = ("DMAN (released)", "DMAN (paper)")
 TITLES = {"mind": ("titles",)}  # what a data set has beside columns of all splits
 # What sets the rows of the tables apart.
 ROWS_DIFFER_IN = re.compile(
@@ -65,6 +69,11 @@ def dictionaries(tmp_path_factory):
         vectors = [f"{first}{number}{' 0.1' * features}\n" for number in range(20)]
         (place / "glove.txt").write_text(f"20 {features}\n" + "".join(vectors))
     (folder / "snli_released").symlink_to("snli")
+    for name in ("snli", "multinli"):
+        shutil.copytree(folder / name, folder / f"{name}_gpt")
+        for kind in ("input0", "input1"):
+            (folder / f"{name}_gpt" / kind / "dict.txt").write_text("b 1\nba</w> 1\n")
+    write_language_model(folder / "openai-gpt", "ba")
     titles = indexed_dataset.make_builder(f"{folder}/mind/titles/all.bin", "mmap", vocab_size=99)
     for _ in range(21):  # of each of the news that its dictionary has
         titles.add_item(torch.tensor([4, 5, 2]))
@@ -92,7 +101,8 @@ def test_every_row_of_translation_is_commands_that_fairseq_takes(runs_of, dictio
             tasks.setup_task(train).build_model(train)
         assert generate.path.startswith(train.save_dir)
         assert (run.updates, run.epochs) == (train.max_update, train.max_epoch or 0)
-        if row.name != "Dynamic Conv":  # which is not a model of Transformers
+        # Neither a model of Transformers nor one that is trained as the others are.
+        if row.name not in ("Dynamic Conv", "Scaling NMT"):
             settings.append(vars(train))
     # Models of another class have options of their own.
     shared = set.intersection(*map(set, settings))
@@ -117,8 +127,9 @@ def test_every_row_of_classifiers_is_commands_that_fairseq_takes(runs_of, dictio
         assert train.data == test.data
         place = f"{dictionaries}/{datasets[dataset].folder or dataset}"
         assert train.data.startswith(place)
-        vectors = "" if ", FastText," in run.name else f"{place}/glove.txt"
-        assert train.encoder_embed_path == vectors
+        without = "FastText" in run.name or "Transfer" in run.name
+        vectors = "" if without else f"{place}/glove.txt"
+        assert vars(train).get("encoder_embed_path", "") == vectors
         assert (train.task, train.criterion) == (test.task, test.criterion)
         assert vars(train).get("max_positions") == vars(test).get("max_positions")
         assert test.path == f"{train.save_dir}/checkpoint_best.pt"
@@ -126,21 +137,46 @@ def test_every_row_of_classifiers_is_commands_that_fairseq_takes(runs_of, dictio
         assert (run.updates, run.epochs) == (train.max_update, train.max_epoch)
 
 
-def test_table_3_is_the_papers(runs_of, dictionaries):
+@pytest.mark.parametrize("form", ["released", "paper"])
+def test_table_3_is_the_papers(runs_of, form):
     """With the default of the architecture for C#5."""
-    sublayers = {}
-    for run in runs_of("dman/table3_sublayers", data=dictionaries):
-        train = train_of(run)
-        with torch.device("meta"):
-            model = tasks.setup_task(train).build_model(train)
-        sublayers[run.name] = model.cfg.encoder_sublayers
-    assert sublayers == {
-        "C#1": "ffn,san,ffn",
-        "C#2": "san,san,ffn",
-        "C#3": "dman,dman,ffn",
-        "C#4": "san,dman,ffn",
-        "C#5": "dman,san,ffn",
-    }
+    orders = ["ffn,san,ffn", "san,san,ffn", "dman,dman,ffn", "san,dman,ffn", "dman,san,ffn"]
+    for number, order in enumerate(orders, 1):
+        (run,) = runs_of("dman/table3_sublayers", "--rows", f"C#{number} ({form})")
+        assert convert_namespace_to_omegaconf(train_of(run)).model.encoder_sublayers == order
+
+
+FORMS = {"paper": ("relu_in_dman", 0.0, "fairseq")}
+TRANSLATION = FORMS | {"released": ("relu", 0.0, "mans")}
+SUMMARIZATION = FORMS | {"released": ("gelu", 0.1, "bert")}
+
+
+@pytest.mark.parametrize(
+    "recipe, forms",
+    [
+        *((f"dman/{name}", TRANSLATION) for name in ("iwslt14", "wmt14_base", "wmt14_big")),
+        *((f"dman/{name}", SUMMARIZATION) for name in ("cnn_dailymail", "gigaword")),
+        *((f"dman/table{name}", TRANSLATION) for name in ("3_sublayers", "4_static_masks")),
+        ("multi30k/mechanisms", TRANSLATION),
+        ("multi30k/run", TRANSLATION),
+        ("multi30k/stackings", TRANSLATION),
+        ("multi30k/static_masks", TRANSLATION),
+        ("multi30k/locality", TRANSLATION),
+        ("tatoeba/mechanisms", TRANSLATION),
+    ],
+)
+def test_a_row_has_the_form_that_its_name_says(runs_of, recipe, forms):
+    """On Multi30k and Tatoeba the released form is that of rows that name none."""
+    seen = set()
+    for run in runs_of(recipe):
+        if run.steps[0].name != "train" or not re.match(r"[SD]MAN|C#", run.name):
+            continue
+        model = convert_namespace_to_omegaconf(train_of(run)).model
+        form = "paper" if "(paper)" in run.name or "(text)" in run.name else "released"
+        assert (model.heads_activation, model.heads_dropout, model.start) == forms[form], run.name
+        seen.add(form)
+    assert "released" in seen
+    assert ("paper" in seen) == bool(re.search("^dman|mechanisms|run", recipe))
 
 
 @pytest.mark.slow
@@ -187,32 +223,24 @@ def test_the_checkpoint_is_the_recipes_or_asked_for(runs_of, name, checkpoint, f
         assert train.max_update >= train.save_interval_updates * train.keep_interval_updates
 
 
-def test_updates_and_length_as_published(runs_of):
-    lengths = {}
+def test_generation_recipes_are_as_published(runs_of):
+    """Tokens an update, epochs or updates; beam, length penalty, repeated n-grams, lengths."""
+    settings = {}
     for name in ("iwslt14", "wmt14_base", "wmt14_big", "cnn_dailymail", "gigaword"):
-        train = train_of(runs_of(f"dman/{name}", "--rows", "DMAN")[0])
-        lengths[name] = (train.max_tokens * train.update_freq[0], train.max_epoch, train.max_update)
-    assert lengths == {
-        "iwslt14": (2 * 8192, 250, 0),
-        "wmt14_base": (8 * 12288 * 3, 220, 0),
-        "wmt14_big": (8 * 4096 * 16, 0, 50000),
-        "cnn_dailymail": (4 * 8192 * 8, 0, 50000),
-        "gigaword": (4 * 12288 * 3, 0, 50000),
+        (run,) = runs_of(f"dman/{name}", "--rows", "DMAN (released)")
+        train, generate = train_of(run), parsed(step_of(run, "generate"))
+        settings[name] = (
+            *(train.max_tokens * train.update_freq[0], train.max_epoch, train.max_update),
+            *(generate.beam, generate.lenpen, generate.no_repeat_ngram_size),
+            *(generate.min_len, generate.max_len_a, generate.max_len_b),
+        )
+    assert settings == {
+        "iwslt14": (2 * 8192, 250, 0, 5, 1.0, 0, 1, 0, 200),
+        "wmt14_base": (8 * 12288 * 3, 220, 0, 4, 0.6, 0, 1, 0, 200),
+        "wmt14_big": (8 * 4096 * 16, 0, 50000, 4, 0.6, 0, 1, 0, 200),
+        "cnn_dailymail": (4 * 8192 * 8, 0, 50000, 5, 2.0, 3, 50, 0, 200),
+        "gigaword": (4 * 12288 * 3, 0, 50000, 5, 1.0, 3, 1, 0, 30),
     }
-
-
-def test_epochs_make_way_for_updates_that_are_asked_for(runs_of):
-    (run,) = runs_of("dman/iwslt14", "--rows", "DMAN", "--max-update", 80000)
-    train = train_of(run)
-    assert (train.max_update, train.max_epoch or 0, run.epochs) == (80000, 0, 0)
-
-
-@pytest.mark.parametrize(
-    "size, per_head, distance", [("base", True, 16), ("big", False, 8)], ids=["base", "big"]
-)
-def test_relative_positions_are_shaws(runs_of, size, per_head, distance):
-    train = train_of(runs_of(f"dman/wmt14_{size}", "--rows", "Relative Transformer")[0])
-    assert (getattr(train, "rpr_per_head", False), train.rpr_max_distance) == (per_head, distance)
 
 
 def test_first_sentences_are_scored_without_training(runs_of):
@@ -223,36 +251,23 @@ def test_first_sentences_are_scored_without_training(runs_of):
     assert "--hypotheses /data/text/test.source --references /data/text/test.target" in words
 
 
+@pytest.mark.parametrize(("name", "marks"), [("gigaword", True), ("iwslt14", False)])
+def test_references_are_split_as_wordpiece_splits_hypotheses(runs_of, name, marks):
+    (run,) = runs_of(f"dman/{name}", "--rows", "DMAN (released)")
+    words = " ".join(step_of(run, "score").command)
+    assert ("--remove-bpe wordpiece" in words) == marks
+
+
 def test_rows_that_need_text_are_left_out_without_it(runs_of, tmp_path):
     def names(*arguments):
         runs = runs_of("dman/cnn_dailymail", "--gpus", 0, *arguments, data=tmp_path, looks=False)
         return [run.name for run in runs]
 
-    assert names() == ["Dynamic Conv", "Transformer", "DMAN"]
+    assert names() == ["Dynamic Conv", "Transformer", *DMAN]
     assert names("--rows", "LEAD-3") == ["LEAD-3"]
     (tmp_path / "text").mkdir()
     (tmp_path / "text/test.target").touch()
-    assert names() == ["LEAD-3", "Dynamic Conv", "Transformer", "DMAN"]
-
-
-def test_generation_as_published(runs_of):
-    decoding = {}
-    for name in ("iwslt14", "wmt14_base", "wmt14_big", "cnn_dailymail", "gigaword"):
-        (run,) = runs_of(f"dman/{name}", "--rows", "DMAN")
-        settings = parsed(step_of(run, "generate"))
-        decoding[name] = (settings.beam, settings.lenpen, settings.no_repeat_ngram_size)
-        lengths = (settings.min_len, settings.max_len_a, settings.max_len_b)
-        if name == "gigaword":
-            assert lengths == (1, 0, 30)
-        if name == "cnn_dailymail":
-            assert lengths == (50, 0, 200)
-    assert decoding == {
-        "iwslt14": (5, 1.0, 0),
-        "wmt14_base": (4, 0.6, 0),
-        "wmt14_big": (4, 0.6, 0),
-        "cnn_dailymail": (5, 2.0, 3),
-        "gigaword": (5, 1.0, 3),
-    }
+    assert names() == ["LEAD-3", "Dynamic Conv", "Transformer", *DMAN]
 
 
 def test_mtsa_trains_on_each_data_set_as_published(runs_of):
@@ -283,29 +298,29 @@ def test_mtsa_trains_on_each_data_set_as_published(runs_of):
         ("da_transformer/table4_sst_snli", ["/data/snli"]),
     ],
 )
-def test_mtsas_snli_is_prepared_as_released_beside_the_plain_one(asked_of, recipe, told):
-    (step,) = asked_of(recipe, "--prepare", "--datasets", "snli").preparation()
+def test_mtsas_snli_is_prepared_as_released_beside_the_plain_one(plan_of, recipe, told):
+    (step,) = plan_of(recipe, "--prepare", "--datasets", "snli").preparation()
     assert list(step.command[step.command.index("--dest") + 1 :]) == told
 
 
-def test_both_setups_have_a_scaled_sigmoid_and_the_first_a_bias(runs_of):
-    found = {}
-    for setup in ("setup1", "setup2"):
-        train = train_of(runs_of(f"mtsa/table6_{setup}", "--rows", "MTSA")[0])
-        scale = str(getattr(train, "mtsa_source_scale", "identity"))
-        found[setup] = (
-            float(getattr(train, "mtsa_source_bias", 0)),
-            bool(getattr(train, "mtsa_divide_source", False)),
-            scale,
-        )
-    assert found == {"setup1": (5, True, "log_sigmoid"), "setup2": (0, True, "log_sigmoid")}
-
-
-def test_cspan_decays_with_the_gradient(runs_of):
-    """fairseq's Adam would decay apart from it."""
-    (run,) = runs_of("cspan/table3_components", "--rows", "+ residual", "--seeds", 1)
-    train = train_of(run)
-    assert (train.l2, train.l2_all, train.weight_decay) == (1e-4, True, 0)
+@pytest.mark.parametrize(
+    "recipe, row, expected",
+    [
+        ("mtsa/table6_setup1", "MTSA", {"mtsa_source_bias": 5, "mtsa_divide_source": True}),
+        ("mtsa/table6_setup2", "MTSA", {"mtsa_source_bias": None, "mtsa_divide_source": True}),
+        # fairseq's own weight decay is decoupled
+        ("cspan/table3_components", "+ residual", {"l2": 1e-4, "l2_all": True, "weight_decay": 0}),
+        ("dman/wmt14_base", "Relative Transformer", {"rpr_per_head": True, "rpr_max_distance": 16}),
+        ("dman/wmt14_big", "Relative Transformer", {"rpr_per_head": None, "rpr_max_distance": 8}),
+        ("dman/iwslt14 --max-update 9", "DMAN (paper)", {"max_update": 9, "max_epoch": 0}),
+        ("dman/iwslt14 -- --dropout 0.25", "DMAN (paper)", {"dropout": 0.25}),
+        ("mpsan/table1_sst -- --lr 0.25", "CNN", {"lr": [0.25]}),
+    ],
+)
+def test_flags_of_rows(runs_of, recipe, row, expected):
+    name, *options = recipe.split()
+    train = vars(train_of(runs_of(name, "--rows", row, *options)[0]))
+    assert {flag: train.get(flag) for flag in expected} == expected
 
 
 @pytest.mark.parametrize(
@@ -314,30 +329,32 @@ def test_cspan_decays_with_the_gradient(runs_of):
 )
 def test_an_update_has_the_same_size_on_any_machine(runs_of, gpus, update_freq, max_tokens):
     """24 batches of 12,288 tokens; 294,900 tokens instead of 294,912 on 5 GPUs."""
-    (run,) = runs_of("dman/wmt14_base", "--rows", "DMAN", "--gpus", gpus)
+    (run,) = runs_of("dman/wmt14_base", "--rows", "DMAN (released)", "--gpus", gpus)
     train = train_of(run)
     assert train.distributed_world_size == max(gpus, 1)
     assert (train.update_freq, train.max_tokens) == ([update_freq], max_tokens)
-    assert (train.cpu, train.fp16) == (gpus == 0, gpus > 0)
+    assert (train.cpu, train.fp16, train.bf16) == (gpus == 0, False, False)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16", "bf16"])
+@pytest.mark.parametrize("recipe", ["dman/iwslt14", "dman/gigaword", "mpsan/table7_sick"])
+def test_the_precision_is_that_which_is_asked_for(runs_of, recipe, precision):
+    run = runs_of(recipe, "--rows", RECIPES[recipe].rows[-1].name, "--precision", precision)[0]
+    train, test = train_of(run), parsed(run.steps[1])
+    assert (train.fp16, train.bf16) == (precision == "fp16", precision == "bf16")
+    assert (test.fp16, test.bf16, test.cpu) == (precision == "fp16", False, False)
 
 
 def test_a_launcher_takes_the_place_of_fairseq_train(runs_of):
     """With an update as on one GPU, which it shares."""
     (run,) = runs_of(
-        "dman/wmt14_base", "--rows", "DMAN", "--launcher", "bash 'my run.sh' --nodes 2"
+        "dman/wmt14_base", "--rows", "DMAN (released)", "--launcher", "bash 'my run.sh' --nodes 2"
     )
     words = step_of(run, "train").command
     assert words[:4] == ("bash", "my run.sh", "--nodes", "2")
     settings = options.parse_args_and_arch(options.get_training_parser(), list(words[4:]))
-    assert (settings.update_freq, settings.max_tokens, settings.fp16) == ([24], 12288, True)
+    assert (settings.update_freq, settings.max_tokens) == ([24], 12288)
     assert [step.name for step in run.steps] == ["train", "generate", "score"]
-
-
-def test_flags_come_last_and_count(runs_of):
-    (run,) = runs_of("dman/iwslt14", "--rows", "DMAN", "--", "--dropout", "0.25")
-    assert train_of(run).dropout == 0.25
-    (run,) = runs_of("mpsan/table1_sst", "--rows", "CNN", "--seeds", 1, "--", "--lr", "0.25")
-    assert train_of(run).lr == [0.25]
 
 
 @pytest.mark.parametrize(
@@ -367,16 +384,10 @@ def test_runs_are_rows_seeds_and_folds(runs_of):
     assert names[-1] == "trec, DiSAN, seed 5"
     tiny = [run.name for run in runs_of("mpsan/table6_sentences", "--rows", "mpsan", "--tiny")]
     assert len(tiny) == 1 + 3 * 2
-
-
-def test_a_baseline_is_ranked_once_and_not_trained(runs_of):
-    rank, score = runs_of("da_transformer/table5_mind", "--rows", "Popularity")[0].steps
-    assert len(runs_of("da_transformer/table5_mind", "--rows", "NRMS,Popularity")) == 5 + 1
-    scores = rank.command[rank.command.index("--scores") + 1]
-    assert rank.command[:3] == ("posattn", "rank", "popularity")
-    assert score.command == ("posattn", "score", "ranking", "--scores", scores, "--json")
-    other = runs_of("da_transformer/table5_mind", "--rows", "Popularity", data="/else")[0]
-    assert str(other.folder / "scores.tsv") != scores
+    # A baseline has one run without training.
+    news = runs_of("da_transformer/table5_mind", "--rows", "NRMS,Popularity")
+    assert [run.name for run in news if run.steps[0].name == "rank"] == ["mind, Popularity"]
+    assert len(news) == 5 + 1
 
 
 def test_vectors_are_those_that_there_are(runs_of, tmp_path):
@@ -391,9 +402,9 @@ def test_vectors_are_those_that_there_are(runs_of, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["dman/iwslt14", "mpsan/table6_sentences"])
-def test_small_data_is_made_by_one_recipe_at_a_time(asked_of, tmp_path, name):
+def test_small_data_is_made_by_one_recipe_at_a_time(plan_of, tmp_path, name):
     arguments = [name, "--tiny", "--out", tmp_path]
-    one, other = (asked_of(*arguments, data=tmp_path / "data", looks=False) for _ in range(2))
+    one, other = (plan_of(*arguments, data=tmp_path / "data", looks=False) for _ in range(2))
     making, begun = one.tiny_data(), []
     next(making)
     waiting = Thread(target=lambda: begun.extend(other.tiny_data()))
@@ -425,32 +436,40 @@ def test_different_commands_have_different_folders(runs_of):
     assert len(folders) > 300
 
 
+TRANSLATOR = ("dman/iwslt14", "--rows", "DMAN (released)")
+CLASSIFIER = ("cspan/table3_components", "--rows", "+ self-att", "--seeds", 1)
+
+
 @pytest.mark.parametrize(
-    "other",
+    "arguments, other",
     [
-        ["--seed", 2],
-        ["--max-update", 70000],
-        ["--checkpoint", "average"],
-        ["--checkpoint", "last"],
-        ["--data", "elsewhere"],
-        ["--gpus", 0],
-        ["--gpus", 3],
-        ["--tiny"],
-        ["--", "--fp16-no-flatten-grads"],
-        ["--", "--dropout", "0"],
+        (TRANSLATOR, ["--seed", 2]),
+        (TRANSLATOR, ["--max-update", 70000]),
+        (TRANSLATOR, ["--checkpoint", "average"]),
+        (TRANSLATOR, ["--checkpoint", "last"]),
+        (TRANSLATOR, ["--data", "elsewhere"]),
+        (TRANSLATOR, ["--gpus", 0]),
+        (TRANSLATOR, ["--gpus", 3]),
+        (TRANSLATOR, ["--precision", "fp16"]),
+        (TRANSLATOR, ["--tiny"]),
+        (TRANSLATOR, ["--", "--dropout", "0"]),
+        (CLASSIFIER, ["--epochs", 7]),
+        (CLASSIFIER, ["--precision", "bf16"]),
+        (CLASSIFIER, ["--tiny"]),
+        (CLASSIFIER, ["--", "--no-such-value"]),
+        (("da_transformer/table5_mind", "--rows", "Popularity"), ["--data", "elsewhere"]),
     ],
 )
-def test_other_settings_are_another_folder(runs_of, other):
-    (one,) = runs_of("dman/iwslt14", "--rows", "DMAN")
-    (another,) = runs_of("dman/iwslt14", "--rows", "DMAN", *other)
+def test_other_settings_are_another_folder(runs_of, arguments, other):
+    (one,), (another,) = runs_of(*arguments), runs_of(*arguments, *other)
     assert one.folder != another.folder
 
 
 @pytest.mark.parametrize(
     ("recipe", "row", "models", "arch"),
     [
-        ("dman/iwslt14", "DMAN", seq2seq, "dman_iwslt_de_en"),
-        ("mtsa/table1_snli", "MTSA", classifier, "mtsa_classifier"),
+        ("dman/iwslt14", "DMAN (paper)", presets.SEQ2SEQ, "dman_iwslt_de_en"),
+        ("mtsa/table1_snli", "MTSA", presets.CLASSIFIERS, "mtsa_classifier"),
     ],
 )
 def test_an_architecture_that_has_changed_is_another_folder(
@@ -464,7 +483,9 @@ def test_an_architecture_that_has_changed_is_another_folder(
 
 
 def test_seeds_and_folds_are_beside_each_other(runs_of):
-    one, another = (runs_of("dman/iwslt14", "--rows", "DMAN", "--seed", n)[0] for n in (1, 2))
+    one, another = (
+        runs_of("dman/iwslt14", "--rows", "DMAN (released)", "--seed", n)[0] for n in (1, 2)
+    )
     assert [run.folder.name for run in (one, another)] == ["seed1", "seed2"]
     assert one.folder.parent == another.folder.parent
     folds = runs_of("mpsan/table6_sentences", "--datasets", "cr", "--rows", "MPSAN", "--folds", 2)
@@ -474,33 +495,24 @@ def test_seeds_and_folds_are_beside_each_other(runs_of):
 
 def test_how_the_work_is_shared_evenly_is_no_other_folder(runs_of):
     folders = {
-        runs_of("dman/wmt14_base", "--rows", "DMAN", "--gpus", gpus)[0].folder for gpus in (1, 8)
+        runs_of("dman/wmt14_base", "--rows", "DMAN (released)", "--gpus", gpus)[0].folder
+        for gpus in (1, 8)
     }
     (shared,) = folders
-    assert re.fullmatch(r"dman_wmt_en_de-[0-9a-f]{8}", shared.parent.name)
-
-
-@pytest.mark.parametrize(
-    "other",
-    [["--epochs", 7], ["--tiny"], ["--", "--dropout", "0"], ["--", "--no-such-value"]],
-)
-def test_other_settings_of_a_classifier_are_another_folder(runs_of, other):
-    arguments = ["cspan/table3_components", "--rows", "+ self-att", "--seeds", 1]
-    (one,), (another,) = runs_of(*arguments), runs_of(*arguments, *other)
-    assert one.folder != another.folder
-    assert "cspan-no-residual-pooling-queries-1-" not in one.folder.parent.name
-    assert "cspan-no-residual-1-" in one.folder.parent.name  # a flag without a value counts
+    flag_without_value = runs_of(*CLASSIFIER)[0].folder.parent.name
+    assert "cspan-no-residual-1-" in flag_without_value
+    assert re.fullmatch(r"dman_wmt_en_de-relu-mans-[0-9a-f]{8}", shared.parent.name)
 
 
 # --- What is there already ---------------------------------------------------------------------
 
 
-def test_binarised_data_that_is_there_stays(asked_of, tmp_path):
+def test_binarised_data_that_is_there_stays(plan_of, tmp_path):
     """It may be prepared otherwise: with as many pieces as another recipe wants, for one."""
 
     def prepared(*arguments):
-        asked = asked_of("multi30k/run", "--small", *arguments, data=tmp_path)
-        return [step.name for step in asked.preparation()]
+        plan = plan_of("multi30k/run", "--small", *arguments, data=tmp_path)
+        return [step.name for step in plan.preparation()]
 
     ends = ("bin", "idx")
     splits = ("train", "valid", "test")
@@ -521,14 +533,25 @@ def test_binarised_data_that_is_there_stays(asked_of, tmp_path):
 def test_the_command_of_a_table_has_all_on_which_its_numbers_depend():
     def counts(recipe, *arguments):
         options = read_options(RECIPES[recipe], arguments, "", Path(), Path())
-        return " ".join(what_counts(options))
+        return " ".join(result_words(options))
 
     words = ["--small", "--checkpoint", "best", "--max-update", "40", "--", "--dropout", "0.3"]
     where = ["--gpus", "0", "--data", "d", "--out", "o", "--rows", "DMAN", "--seed", "2", "--jobs"]
     assert counts("multi30k/run", *where, "2", *words) == " ".join(words)
-    tuned = ["--epochs", "3", "--tune", "1e-3,3e-3", "--tune-updates", "9", "--tune-seeds", "2"]
+    tuned = [
+        "--epochs",
+        "3",
+        "--precision",
+        "bf16",
+        "--tune",
+        "1e-3,3e-3",
+        "--tune-updates",
+        "9",
+        "--tune-seeds",
+        "2",
+    ]
     found = counts("classifiers/compare_small", "--seeds", "2", "--folds", "3", *tuned)
-    assert found == "--epochs 3 --tune 0.001,0.003 --tune-updates 9 --tune-seeds 2"
+    assert found == "--epochs 3 --precision bf16 --tune 0.001,0.003 --tune-updates 9 --tune-seeds 2"
     assert counts("mpsan/table7_sick") == ""
 
 
@@ -552,7 +575,11 @@ def test_help_is_as_wide_as_the_terminal(name, monkeypatch, capsys):
 @pytest.mark.parametrize(
     "recipe, arguments, mentions",
     [
-        ("dman/table3_sublayers", ["--rows", "C#5,C#6"], ["'C#6'", "C#1, C#2, C#3, C#4, C#5"]),
+        (
+            "dman/table3_sublayers",
+            ["--rows", "C#5 (paper),C#6"],
+            ["'C#6'", "C#1 (released), C#1 (paper), C#2"],
+        ),
         ("dman/table3_sublayers", ["--row", "C#1"], ["--row", "--help"]),
         ("dman/table3_sublayers", ["--seed"], ["--seed needs a value"]),
         ("dman/table3_sublayers", ["--seed", "one"], ["--seed 'one' is not a whole number"]),
@@ -562,6 +589,10 @@ def test_help_is_as_wide_as_the_terminal(name, monkeypatch, capsys):
         ("dman/table3_sublayers", ["--max-update", "0"], ["--max-update '0' is not a positive"]),
         ("dman/table3_sublayers", ["--small"], ["--small"]),
         ("dman/iwslt14", ["--gpus", "20000"], ["20000 workers"]),
+        ("dman/iwslt14", ["--gpus", "0", "--precision", "fp16"], ["fp16 needs a GPU", "bf16"]),
+        ("dman/iwslt14", ["--tiny", "--precision", "fp16"], ["fp16 needs a GPU"]),
+        ("mpsan/table7_sick", ["--cpu", "--precision", "fp16"], ["fp16 needs a GPU"]),
+        ("mpsan/table7_sick", ["--precision", "fp8"], ["--precision", "'fp32', 'fp16', 'bf16'"]),
         ("mpsan/table6_sentences", ["--rows", "SAN"], ["'SAN'", "Bi-LSTM, Multi-head, DiSAN"]),
         ("mpsan/table6_sentences", ["--datasets", "trec,sst"], ["'sst'", "trec, cr, mpqa, subj"]),
         ("mpsan/table6_sentences", ["--seed", "1"], ["--seed", "--help"]),

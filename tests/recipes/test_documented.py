@@ -16,7 +16,11 @@ ROOT = Path(fairseq_posattn.__file__).parents[1]
 RECIPE = re.compile(r"(?:bash examples/(\w+/\w+)\.sh|posattn recipe (\w+/\w+))([^`\n|']*)")
 PAGES = sorted(
     path.relative_to(ROOT).as_posix()
-    for path in (ROOT / "README.md", *(ROOT / "examples").glob("**/README.md"))
+    for path in (
+        ROOT / "README.md",
+        *(ROOT / "docs").glob("*.md"),
+        *(ROOT / "examples").glob("**/README.md"),
+    )
 )
 
 
@@ -63,4 +67,4 @@ def test_all_recipes_are_listed(capsys):
     assert main([]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if line.split()[:1] == ["dman/table3_sublayers"]] != []
-    assert sum("/" in line.split()[0] for line in lines if line.startswith("  ")) == 46
+    assert sum("/" in line.split()[0] for line in lines if line.startswith("  ")) == 47

@@ -3,16 +3,17 @@ import os
 import shutil
 import stat
 import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from statistics import fmean
 
 import pytest
 
-from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.scoring.commands.score import score as run
 from fairseq_posattn.scoring.pairs import Pairs
 from fairseq_posattn.scoring.rouge import lead, rouge_by_files2rouge, rouge_of_each, sentences
+from fairseq_posattn.scoring.subwords import split_punctuation
 
 pytest.importorskip("rouge_score")
 
@@ -178,7 +179,7 @@ def test_json_and_text_of_generated_output(generated, capsys):
     assert result["counts"] == {"scored": 2, "missing": 1, "empty": 0, "skipped": 0}
     assert result["signature"].startswith("rouge-score:")
     assert "|stem:porter|" in result["signature"]
-    assert result["warnings"] == ["1 hypotheses are missing and scored as empty"]
+    assert result["warnings"] == ["hypotheses: 1 is missing and scored as empty"]
     assert score([*generated, "--no-stemming"]) == 0
     assert "|stem:no|" in capsys.readouterr().out
     assert score(generated) == 0
@@ -186,7 +187,7 @@ def test_json_and_text_of_generated_output(generated, capsys):
     # One of two summaries is right, so that a quarter of all draws have none, or both.
     told = [f"ROUGE-{name}  50.00 (0.00 to 100.00)" for name in "12L"]
     assert lines[:3] == told
-    assert lines[-1].startswith("2 hypotheses, 1 of them missing")
+    assert lines[-1].startswith("2 hypotheses, of which 1 is missing and 0 are empty")
 
 
 def test_without_files2rouge_it_is_one_line(generated, capsys, monkeypatch):
@@ -197,15 +198,36 @@ def test_without_files2rouge_it_is_one_line(generated, capsys, monkeypatch):
     assert error.count("\n") == 1 and "there is no command files2rouge" in error
 
 
-# Prints as ROUGE-1.5.5 does; the scores are the numbers of lines and of words that it was given.
-FILES2ROUGE = """#!/bin/sh
-[ "$3 $4" = "--eos <q>" ] || exit 2
-case $5 in --args=*-m) ;; *) exit 3 ;; esac
-words=$(cat "$2" | wc -w)
-echo "1 ROUGE-1 Average_R: 0.99999 (95%-conf.int. 0.11111 - 0.99999)"
-echo "1 ROUGE-1 Average_F: 0.$(grep -c '' "$1")0000 (95%-conf.int. 0.11111 - 0.99999)"
-echo "1 ROUGE-2 Average_F: 0.0$((words))000 (95%-conf.int. 0.11111 - 0.99999)"
-echo "1 ROUGE-L Average_F: 0.$(grep -c '<' "$1")5000 (95%-conf.int. 0.11111 - 0.99999)"
+# A stand-in with the command line of the real program: references come first, and it stems unless
+# --no_stemming is given. It prints as ROUGE-1.5.5 does: as ROUGE-1 the number of the summaries'
+# words, as ROUGE-2 that of the references', as ROUGE-L whether it stems.
+FILES2ROUGE = f"""#!{sys.executable}
+import argparse
+from pathlib import Path
+
+parser = argparse.ArgumentParser(prog="files2rouge")
+parser.add_argument("reference")
+parser.add_argument("summary")
+parser.add_argument("-v", "--verbose", action="store_true")
+parser.add_argument("-n", "--rouge_n", type=int, default=2)
+parser.add_argument("-nol", "--no_rouge_l", action="store_true")
+parser.add_argument("-a", "--args")
+parser.add_argument("-s", "--saveto")
+parser.add_argument("-e", "--eos", default=".")
+parser.add_argument("-m", "--stemming", action="store_true")
+parser.add_argument("-nm", "--no_stemming", action="store_true")
+parser.add_argument("-ir", "--ignore_empty_reference", action="store_true")
+parser.add_argument("-is", "--ignore_empty_summary", action="store_true")
+args = parser.parse_args()
+assert not args.stemming and args.eos in ("<q>", "-")
+assert args.args.split() == ["-c", "95", "-r", "1000", "-n", "2", "-a"]
+summary, reference = (Path(path).read_text() for path in (args.summary, args.reference))
+assert "<" not in summary + reference  # at which it would end the sentence
+print("1 ROUGE-1 Average_R: 0.99999 (95%-conf.int. 0.11111 - 0.99999)")
+for name, number in (
+    ("1", len(summary.split())), ("2", len(reference.split())), ("L", not args.no_stemming)
+):
+    print(f"1 ROUGE-{{name}} Average_F: 0.{{number:d}}0000 (95%-conf.int. 0.11111 - 0.99999)")
 """
 
 
@@ -220,19 +242,36 @@ def install(tmp_path, monkeypatch):
     return install
 
 
-def test_files2rouge_is_run_where_it_is_installed(install):
+@pytest.mark.parametrize(("eos", "stemming"), [("<q>", True), ("-", False)])
+def test_files2rouge_is_run_where_it_is_installed(install, eos, stemming):
     install(FILES2ROUGE)
-    scores = rouge_by_files2rouge(Pairs(["a", "b <unk>"], ["c d e", "f g"]), eos="<q>")
-    # 2 lines of hypotheses without a "<", at which it would end the sentence, and 5 words
-    assert scores == pytest.approx({"rouge1": 20, "rouge2": 5, "rougeL": 5})
-    with pytest.raises(UsageError, match="files2rouge failed"):  # -m is what it waits for
-        rouge_by_files2rouge(Pairs(["a"], ["c"]), eos="<q>", stemming=False)
+    pairs = Pairs(["a", "b <unk>"], ["c d e", "f g"])
+    scores = rouge_by_files2rouge(pairs, eos=eos, stemming=stemming)
+    assert scores == pytest.approx({"rouge1": 30, "rouge2": 50, "rougeL": 10 * stemming})
 
 
 def test_a_failure_of_files2rouge_is_one_line(install, generated, capsys):
     install("#!/bin/sh\necho starting\necho no Perl here >&2\nexit 3\n")
     assert score([*generated, "--implementation", "files2rouge"]) == 1
     assert capsys.readouterr().err.endswith("error: files2rouge failed: no Perl here\n")
+
+
+def test_references_of_wordpiece_end_sentences_where_hypotheses_do(tmp_path, capsys):
+    # BERT splits "U.S." into "u . s .", at which ROUGE-L ends sentences.
+    (tmp_path / "hypotheses").write_text("on mon ##day the u . s . he left .\n")
+    (tmp_path / "references").write_text("He left the U.S. on Monday.\n")
+    files = [f"--{name}={tmp_path / name}" for name in ("hypotheses", "references")]
+    assert score([*files, "--remove-bpe", "wordpiece", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["rougeL"] == 100  # both are "he left the u" and "s on monday", in other orders
+    assert result["signature"].endswith("|split:punctuation")
+
+
+def test_text_is_split_as_by_bert():
+    tokenizers = pytest.importorskip("tokenizers")
+    line = "U.S. (re-)elected: 3.5% \u201cof\u201d snake_case, caf\u00e9 $5 \u20ac5 a|b ~c d^e"
+    parts = tokenizers.pre_tokenizers.BertPreTokenizer().pre_tokenize_str(line)
+    assert split_punctuation(line).split() == [part for part, _ in parts]
 
 
 def test_escapes_are_warned_of(tmp_path, capsys):

@@ -78,7 +78,7 @@ assert "posattn_transformer" in fairseq.models.ARCH_MODEL_REGISTRY
 def test_a_program_that_imports_fairseq_afterwards_registers():
     output = output_of("""
 import fairseq_posattn
-from fairseq_posattn import plugin
+from fairseq_posattn.training import plugin
 plugin.register()
 import fairseq.models
 assert "posattn_transformer" in fairseq.models.ARCH_MODEL_REGISTRY

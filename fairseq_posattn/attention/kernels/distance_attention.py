@@ -95,7 +95,7 @@ class Plan:
             self.line_origin, self.line_width = queries + block - keys, 2 * block
         self._backward = kind | matrices | {"BLOCK": block}, backward.options
         self._key_programs = blocks_of(keys, block) * batch * heads
-        self._by_gradient: dict[Alike, list[Launch]] = {}
+        self._backward_launches: dict[tuple[Alike, ...], list[Launch]] = {}
         if form.is_dman:
             sums = {"LINES": 128, "ENTRIES": 16, "ROWS": 128}
             programs = blocks_of(entries, 16) + batch * blocks_of(queries, 128) + heads
@@ -103,21 +103,33 @@ class Plan:
         else:
             self.fold = Launch(lines.fold_mapping, heads, {"PROGRAMS": 256})
 
-    def differentiate(self, d_context: Alike) -> list[Launch]:
-        """One launch for all gradients of a sentence, or one for its queries and one for keys."""
-        if d_context not in self._by_gradient:
+    def differentiate(self, *tensors: Alike) -> list[Launch]:
+        """Return one launch for all gradients of a sentence, or one for queries and one for keys.
+
+        Args:
+            tensors: query, key, value, context and its gradient. Hooks on saved tensors, such as
+                :func:`torch.autograd.graph.save_on_cpu`, may give them other strides.
+        """
+        if tensors not in self._backward_launches:
             constants, options = self._backward
             shares = [(kernels.differentiate_whole, self.lines)]
             if not self.whole:
                 shares = [(kernels.differentiate_queries, self.lines)]
                 shares += [(kernels.differentiate_keys, self._key_programs)]
-            self._by_gradient[d_context] = [Launch(*s, constants, **options) for s in shares]
-        return self._by_gradient[d_context]
+            self._backward_launches[tensors] = [Launch(*s, constants, **options) for s in shares]
+        return self._backward_launches[tensors]
 
 
 @lru_cache(maxsize=1024)
-def plan_of(form: Form, precision: str, device: torch.device, *tensors: Any) -> Plan:
-    """The plan for tensors that are :func:`alike` these: query and key first, the table last."""
+def plan_of(
+    form: Form, precision: str, device: torch.device, threshold: int, *tensors: Any
+) -> Plan:
+    """Return the plan for tensors that are :func:`alike` these: query and key first, table last.
+
+    Args:
+        threshold: of :class:`Drawn`. Triton compiles a kernel for a number that is 1 or a multiple
+            of 16, so a launch must not be reused for another one.
+    """
     (dtype, query, *_), (_, key, *_), *_, (_, table, *_) = tensors
     return Plan(form, precision, device, dtype, (*query[:3], key[2], query[3]), table[0])
 
@@ -161,7 +173,7 @@ class DistanceScoredAttention(torch.autograd.Function):
         padding = None if padding is None else padding.contiguous()
         learned = tuple(None if tensor is None else tensor.contiguous() for tensor in learned)
         seen = map(alike, (query, key, value, dropout.seed, padding, *learned))
-        plan = plan_of(form, matrix_precision(query.dtype), query.device, *seen)
+        plan = plan_of(form, matrix_precision(query.dtype), query.device, dropout.threshold, *seen)
         line = query.new_empty(plan.cells, plan.width, dtype=torch.float32)
         biases, table = _operands(form, learned)
         cells = Line(line, plan.width if plan.cells > 1 else 0, plan.origin)
@@ -197,7 +209,7 @@ class DistanceScoredAttention(torch.autograd.Function):
         d_lines = Line(d_line, 0, plan.line_origin)
         inputs = biases, table, cells, padding, dropout
         of_lines = d_row, d_lines, d_numbers, *plan.numbers, plan.line_width
-        launches = plan.differentiate(alike(d_context))
+        launches = plan.differentiate(*map(alike, (query, key, value, context, d_context)))
         if plan.whole:
             launches[0](q, k, v, rows_of(context), g, log_sum, *inputs, d_q, d_k, d_v, *of_lines)
         else:

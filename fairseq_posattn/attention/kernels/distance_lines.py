@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import triton
 import triton.language as tl
 
-from fairseq_posattn.attention.kernels.tile import log_sigmoid
+from fairseq_posattn.attention.kernels.tile import log_sigmoid, maximum, minimum
 
 # What adjusts the scores: DMAN, or else a mapping of DA's, by its name.
 DMAN = tl.constexpr("dman")
@@ -56,7 +56,7 @@ def lay_out(TABLE, LINE, width, MECHANISM: tl.constexpr, BLOCK: tl.constexpr):
     if MECHANISM == DMAN:
         index = tl.minimum(tl.maximum(distance + TABLE.center, 0), TABLE.entries - 1)
         logit = tl.load(TABLE.start + index).to(tl.float32)
-        cell = tl.exp(tl.minimum(tl.maximum(logit, -LARGEST_LOGIT), LARGEST_LOGIT))
+        cell = tl.exp(minimum(maximum(logit, -LARGEST_LOGIT), LARGEST_LOGIT))
     else:
         cell, _, _ = mapped(TABLE, head, distance, MECHANISM)
     tl.store(LINE.start + head * LINE.head + entry, cell, mask=entry < width)
@@ -73,17 +73,17 @@ def mapped(MAPPING, h, distance, NAME: tl.constexpr):
     largest, log_largest = MAPPING.largest, MAPPING.log_largest
     by_shift = tl.zeros_like(x)
     if NAME == "clip" or NAME == "linear":
-        f = tl.minimum(x, MAPPING.threshold) if NAME == "clip" else x + shift
+        f = minimum(x, MAPPING.threshold) if NAME == "clip" else x + shift
         by_shift = tl.where((f >= -largest) & (f <= largest), 1.0, 0.0)
         slope = by_shift
         if NAME == "clip":
             slope = tl.where(x <= MAPPING.threshold, by_shift, 0.0)
-        f = tl.minimum(tl.maximum(f, -largest), largest)
+        f = minimum(maximum(f, -largest), largest)
     elif NAME == "sigmoid":
         f = 1.0 / (1.0 + tl.exp(-x))
         slope = f * (1.0 - f)
     elif NAME == "exponential":
-        f = tl.exp(tl.minimum(x, log_largest))
+        f = tl.exp(minimum(x, log_largest))
         slope = tl.where(x <= log_largest, f, 0.0)
     else:
         # The two terms of 1/f, sigmoid(-v) and sigmoid(v) exp(-x), by their logarithms.
@@ -91,7 +91,7 @@ def mapped(MAPPING, h, distance, NAME: tl.constexpr):
         constant, falling = log_sigmoid(-shift), log_sigmoid(shift) - x
         larger = tl.maximum(constant, falling)
         log_f = -larger - tl.log(1.0 + tl.exp(-tl.abs(constant - falling)))
-        f = tl.where(size == 0.0, 1.0, tl.exp(tl.minimum(log_f, log_largest)))
+        f = tl.where(size == 0.0, 1.0, tl.exp(minimum(log_f, log_largest)))
         inside = (log_f <= log_largest) & (size > 0.0)
         share = 1.0 / (1.0 + tl.exp(x - shift))  # of the second term in 1/f
         slope = tl.where(inside, f * share, 0.0)
@@ -173,7 +173,7 @@ def fold_table(
             pointers += (D_LINES.origin + distance)[None, :]
             inside = (line[:, None] < lines) & occurs[None, :]
             of_entries += tl.load(pointers, mask=inside, other=0.0)
-        store_number(D_TABLE + entry, tl.sum(of_entries, 0), entry < TABLE.entries)
+        tl.store(D_TABLE + entry, tl.sum(of_entries, 0), mask=entry < TABLE.entries)
     elif program < table_blocks + batch * query_blocks:
         of_query = program - table_blocks
         b, query = of_query // query_blocks, (of_query % query_blocks) * ROWS + tl.arange(0, ROWS)
@@ -181,7 +181,7 @@ def fold_table(
         for other_head in range(0, heads):
             rows = D_ROW + (b * heads + other_head).to(tl.int64) * queries
             of_rows += tl.load(rows + query, mask=query < queries, other=0.0)
-        store_number(D_QUERY_BIAS + b * queries + query, of_rows, query < queries)
+        tl.store(D_QUERY_BIAS + b * queries + query, of_rows, mask=query < queries)
     else:
         h = program - table_blocks - batch * query_blocks
         of_head = tl.zeros((ROWS,), tl.float32)
@@ -189,7 +189,7 @@ def fold_table(
             number = first_row + tl.arange(0, ROWS)
             row = ((number // queries) * heads + h).to(tl.int64) * queries + number % queries
             of_head += tl.load(D_ROW + row, mask=number < batch * queries, other=0.0)
-        store_number(D_HEAD_BIAS + h, tl.sum(of_head, 0), True)
+        tl.store(D_HEAD_BIAS + h, tl.sum(of_head, 0))
 
 
 @triton.jit(do_not_specialize=["batch", "parts"])
@@ -206,14 +206,6 @@ def fold_mapping(
         inside = number < batch * parts
         by_weight += tl.load(D_NUMBERS + 2 * program, mask=inside, other=0.0)
         by_shift += tl.load(D_NUMBERS + 2 * program + 1, mask=inside, other=0.0)
-    store_number(D_WEIGHT + h, tl.sum(by_weight, 0), True)
+    tl.store(D_WEIGHT + h, tl.sum(by_weight, 0))
     if D_SHIFT is not None:
-        store_number(D_SHIFT + h, tl.sum(by_shift, 0), True)
-
-
-@triton.jit
-def store_number(pointer, number, inside):
-    """A gradient beyond the range of float16 is that range's end (attention/rescaling.py)."""
-    if pointer.dtype.element_ty == tl.float16:
-        number = tl.minimum(tl.maximum(number, -65504.0), 65504.0)
-    tl.store(pointer, number.to(pointer.dtype.element_ty), mask=inside)
+        tl.store(D_SHIFT + h, tl.sum(by_shift, 0))

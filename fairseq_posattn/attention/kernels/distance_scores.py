@@ -37,6 +37,8 @@ from fairseq_posattn.attention.kernels.tile import (
     load_diagonals,
     load_rows,
     logarithm,
+    maximum,
+    minimum,
     power_of_two,
     product,
     reciprocal,
@@ -66,9 +68,9 @@ def adjusted(dots, row, cell, scale, MECHANISM: tl.constexpr):
     """
     if MECHANISM == DMAN:
         mask = cell * reciprocal(cell + row)
-        return dots * scale, tl.maximum(mask, MASK_FLOOR)
+        return dots * scale, maximum(mask, MASK_FLOOR)
     else:
-        return tl.maximum(dots, 0.0) * scale * cell, 1.0
+        return maximum(dots, 0.0) * scale * cell, 1.0
 
 
 @triton.jit
@@ -95,7 +97,7 @@ def load_row(BIASES, b, h, query, queries):
         bias = tl.load(BIASES.query + b * queries + query, mask=query < queries, other=0.0)
         bias = bias.to(tl.float32)
         bias += tl.load(BIASES.head + h).to(tl.float32)
-        return tl.exp(-tl.minimum(tl.maximum(bias, -LARGEST_LOGIT), LARGEST_LOGIT))
+        return tl.exp(-minimum(maximum(bias, -LARGEST_LOGIT), LARGEST_LOGIT))
     else:
         return tl.zeros_like(query).to(tl.float32)
 

@@ -40,6 +40,8 @@ from fairseq_posattn.attention.kernels.tile import (
     kept,
     key_bounds,
     load_rows,
+    maximum,
+    minimum,
     power_of_two,
     product,
     store_rows,
@@ -58,8 +60,8 @@ def load_scores(SCORES, before, positions, length, inverse):
 def additive_scores(query_score, key_score, mask, bounds, MASK):
     """The scores of a tile, to the base 2, and the slope of ELU."""
     x = query_score[:, None] + key_score[None, :]
-    slope = tl.where(x > 0.0, 1.0, power_of_two(tl.minimum(x, 0.0) * LOG2_E))
-    score = (tl.maximum(x, 0.0) + (slope - 1.0)) * LOG2_E
+    slope = tl.where(x > 0.0, 1.0, power_of_two(minimum(x, 0.0) * LOG2_E))
+    score = (maximum(x, 0.0) + (slope - 1.0)) * LOG2_E
     if MASK.start is not None:
         score += mask
     return at_most(score, bounds[None, :]), slope

@@ -39,6 +39,8 @@ def kernel_reason(arguments: Arguments, named: bool) -> str | None:
         arguments: of an attention function, tensors by name; ``value`` among them.
         named: whether kernels were asked for. Otherwise they must also be a gain.
     """
+    if torch.compiler.is_compiling():
+        return "is not available under torch.compile"
     value: Tensor = arguments["value"]
     if not named and value.size(-2) < _least_keys(value.dtype):
         return "is no gain for so few keys"

@@ -27,6 +27,8 @@ from fairseq_posattn.attention.kernels.tile import (
     key_bounds,
     load_rows,
     log_sigmoid,
+    maximum,
+    minimum,
     power_of_two,
     product,
     reciprocal,
@@ -61,9 +63,9 @@ def source_weight(scores, largest, seen, LOG_SIGMOID: tl.constexpr):
     if LOG_SIGMOID:
         slope = 1.0 / (1.0 + tl.exp(scores))  # 1 - sigmoid
         scores = log_sigmoid(scores)
-    weight = tl.exp(tl.minimum(scores - largest, 0.0))
+    weight = tl.exp(minimum(scores - largest, 0.0))
     slope = tl.where(weight > SMALLEST_WEIGHT, slope, 0.0)
-    return tl.where(seen, tl.maximum(weight, SMALLEST_WEIGHT) * BALANCE, 0.0), slope
+    return tl.where(seen, maximum(weight, SMALLEST_WEIGHT) * BALANCE, 0.0), slope
 
 
 @triton.jit(do_not_specialize=["keys"])
@@ -126,10 +128,10 @@ def pair_weights(dots, mask, bounds, scale, largest, MASK, LOG_SIGMOID: tl.const
         largest: of each row's scores, ``[BLOCK_Q]``, for ``identity`` scores.
     """
     if LOG_SIGMOID:
-        power = power_of_two(tl.minimum(dots * (-scale * LOG2_E), 100.0))
+        power = power_of_two(minimum(dots * (-scale * LOG2_E), 100.0))
         sigmoid = reciprocal(1.0 + power)
         slope = tl.where(sigmoid > SMALLEST_PAIR, power * sigmoid, 0.0)
-        weight = tl.where(bounds > 0.0, tl.maximum(sigmoid, SMALLEST_PAIR), 0.0)
+        weight = tl.where(bounds > 0.0, maximum(sigmoid, SMALLEST_PAIR), 0.0)
         if MASK.start is not None:
             weight *= mask
         return weight, slope
@@ -190,7 +192,7 @@ def attend(
         numerator = product(weight.to(g.dtype), gv, numerator, PRECISION)
 
     # What a query without keys is divided by is zero, and so is its numerator.
-    context = numerator * DROPOUT.scale / tl.where(denominator > 0.0, denominator, 1.0)
+    context = numerator * DROPOUT.scale / tl.where(denominator == 0.0, 1.0, denominator)
     store_rows(CONTEXT, b, h, query, queries, context, FEATURES, BLOCK_D)
     store_rows(DENOMINATOR, b, h, query, queries, denominator, FEATURES, BLOCK_D)
     if not LOG_SIGMOID:
@@ -224,7 +226,7 @@ def pair_gradients(
     d_dots = d_weight * weight * slope
     if LOG_SIGMOID and MASK.start is not None:
         # A source that a mask hides may outweigh what is seen by more than float32 holds.
-        d_dots = tl.where(weight > 0.0, d_dots, 0.0)
+        d_dots = tl.where(weight == 0.0, 0.0, d_dots)
     return weight, dropped, d_dots
 
 
@@ -244,7 +246,7 @@ def differentiate_queries(
     c = load_rows(CONTEXT, b, h, query, queries, FEATURES, BLOCK_D)
     d = load_rows(DENOMINATOR, b, h, query, queries, FEATURES, BLOCK_D)
     d_c = load_rows(D_CONTEXT, b, h, query, queries, FEATURES, BLOCK_D)
-    d_n = tl.where(d > 0.0, d_c.to(tl.float32) / tl.where(d > 0.0, d, 1.0), 0.0)
+    d_n = tl.where(d == 0.0, 0.0, d_c.to(tl.float32) / tl.where(d == 0.0, 1.0, d))
     d_d = (-d_n * c.to(tl.float32)).to(G.start.dtype.element_ty)
     d_n = (d_n * DROPOUT.scale).to(G.start.dtype.element_ty)
     store_rows(D_NUMERATOR, b, h, query, queries, d_n, FEATURES, BLOCK_D)

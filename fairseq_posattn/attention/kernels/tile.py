@@ -83,6 +83,18 @@ def reciprocal(x):
 
 
 @triton.jit
+def maximum(x, y):
+    """Return the larger of the two, or NaN if either is NaN, as PyTorch does."""
+    return tl.maximum(x, y, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
+def minimum(x, y):
+    """Return the smaller of the two, or NaN if either is NaN, as PyTorch does."""
+    return tl.minimum(x, y, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
 def log_sigmoid(x):
     return tl.minimum(x, 0.0) - tl.log(1.0 + tl.exp(-tl.abs(x)))
 

@@ -2,12 +2,15 @@
 
 ``torch.save`` writes a zip archive whose members are not compressed, or, before PyTorch 1.6 and
 today by option, pickles one after the other and then the tensors' numbers. ``torch.load`` takes
-more than that: it inflates what is compressed, be it to a thousand times the file's size; it does
-not compare checksums; and it calls any of some thirty functions with what the file holds.
+more than that: it calls any of some thirty functions with what the file holds, finds members in
+either case of letters, and does not compare checksums. It may also find another index in the
+archive than :mod:`zipfile` does. So it is given an index of the members that were checked.
 """
 
+import io
 import os
 import pickletools
+import re
 import struct
 import zipfile
 
@@ -24,20 +27,25 @@ GLOBALS = {
     *(f"torch.{name}" for name in dir(torch) if isinstance(getattr(torch, name), torch.dtype)),
 }
 LEGACY_PICKLES = 5  # a number, a version, the system, the checkpoint, the order of its tensors
-ENCRYPTED = 0x1
-DAMAGED = (zipfile.BadZipFile, NotImplementedError, ValueError, EOFError, struct.error)
+BLOCK = 1 << 20
+# What torch.save names the members of an archive, after the archive's name.
+MEMBER = re.compile(r"[^/]+/(data\.pkl|data/[0-9]+|version|byteorder|\.[a-z_/]+)")
+DAMAGED = (zipfile.BadZipFile, RuntimeError, ValueError, EOFError, struct.error)
 
 
 class FormError(Exception):
     """The file has not the form of a checkpoint; the message follows the file's name."""
 
 
-def check(file, allowed):
+def checked(file, allowed):
     """Check the form of a checkpoint and all that it would import.
 
     Args:
-        file: open for reading in binary, at its start; left there.
+        file: open for reading in binary, at its start.
         allowed: names of functions and types that may be in it, beside those of tensors.
+
+    Returns:
+        what ``torch.load`` is to read: a file in binary, at its start.
 
     Raises:
         FormError: the file is damaged or holds what ``torch.save`` does not write.
@@ -47,44 +55,80 @@ def check(file, allowed):
     if not start:
         raise FormError("is empty")
     if start == b"PK":
-        _check_zip(file, allowed)
-    else:
-        for _ in range(LEGACY_PICKLES):
-            _check_pickle(file, allowed)
+        try:
+            return _checked_zip(file, allowed)
+        except DAMAGED as error:
+            raise FormError(f"is damaged ({error})") from None
+    for _ in range(LEGACY_PICKLES):
+        _check_pickle(file, allowed)
     file.seek(0)
+    return file
 
 
-def _check_zip(file, allowed):
+def _checked_zip(file, allowed):
     size = os.fstat(file.fileno()).st_size
     if not zipfile.is_zipfile(file):  # its index stands at the end
         raise FormError(f"is truncated after {size:,} bytes")
-    try:
-        archive = zipfile.ZipFile(file)
-    except DAMAGED as error:
-        raise FormError(f"is damaged ({error})") from None
-    with archive:
-        members = archive.infolist()
-        names = [member.filename for member in members]
-        tops = {name.split("/")[0] for name in names}
-        if len(set(names)) < len(names) or len(tops) != 1 or "" in tops or ".." in tops:
-            raise FormError("is refused: its members are not those of one checkpoint")
-        if any(member.flag_bits & ENCRYPTED for member in members):
-            raise FormError("is encrypted")
-        if any(member.compress_type != zipfile.ZIP_STORED for member in members):
-            raise FormError("is refused: it is compressed, which no checkpoint is")
-        first = min(member.header_offset for member in members)
-        if archive.comment or first or sum(member.file_size for member in members) > size:
-            raise FormError("is refused: its index does not describe it")
-        try:
-            damaged = archive.testzip()
-        except DAMAGED as error:
-            raise FormError(f"is damaged ({error})") from None
-        if damaged:
-            raise FormError(f"is damaged: {damaged} in it has another checksum")
-        for name in names:
-            if name.endswith(".pkl"):
-                with archive.open(name) as pickle:
-                    _check_pickle(pickle, allowed)
+    indexed = _Indexed(file, size)
+    with zipfile.ZipFile(file) as archive, zipfile.ZipFile(indexed, "w") as index:
+        names = set()
+        left = size
+        for member in archive.infolist():
+            match = MEMBER.fullmatch(member.filename)
+            if not match or match[1] in names:
+                raise FormError("is refused: its members are not those of one checkpoint")
+            names.add(match[1])
+            left -= member.file_size
+            if left < 0 or member.compress_size != member.file_size or member.compress_type:
+                raise FormError("is refused: it is compressed, which no checkpoint is")
+            same = zipfile.ZipInfo(f"archive/{match[1]}")
+            same.header_offset, same.CRC = member.header_offset, member.CRC
+            same.file_size = same.compress_size = member.file_size
+            index.filelist.append(same)
+            with archive.open(member) as content:
+                if match[1] == "data.pkl":
+                    _check_pickle(content, allowed)
+                while content.read(BLOCK):  # compares the checksum
+                    pass
+    indexed.seek(0)
+    return io.BufferedReader(indexed)
+
+
+class _Indexed(io.RawIOBase):
+    """A file and, behind its end, an index of what it contains.
+
+    Args:
+        file: open for reading in binary.
+        size: its length in bytes.
+    """
+
+    def __init__(self, file, size):
+        self.file, self.size, self.place, self.index = file, size, size, bytearray()
+
+    def readable(self):
+        return True
+
+    def seekable(self):
+        return True
+
+    def seek(self, offset, whence=os.SEEK_SET):
+        self.place = offset + (0, self.place, self.size + len(self.index))[whence]
+        return self.place
+
+    def write(self, content):
+        self.index += content
+        return self.seek(0, os.SEEK_END)
+
+    def readinto(self, buffer):
+        if self.place < self.size:
+            self.file.seek(self.place)
+            count = self.file.readinto(buffer)
+        else:
+            content = self.index[self.place - self.size :][: len(buffer)]
+            count = len(content)
+            buffer[:count] = content
+        self.place += count
+        return count
 
 
 def _check_pickle(file, allowed):

@@ -10,6 +10,13 @@ from dataclasses import fields
 
 from fairseq.models import MODEL_DATACLASS_REGISTRY
 
+# Values that presets had until DMAN's took the paper form, and summarization shared its embeddings.
+EARLIER_PRESETS = {
+    "heads_activation": ("relu", "gelu"),
+    "heads_dropout": (0.1,),
+    "share_all_embeddings": (False,),
+}
+
 
 def defaults_before(arch):
     """The options that a named architecture of this plugin changes, as the model has them without.
@@ -56,6 +63,25 @@ def missing(arch, options):
         dict: values by name.
     """
     return {name: value for name, value in defaults_before(arch).items() if name not in options}
+
+
+def earlier_presets(arch, options):
+    """Return the options of a checkpoint that have a value of an earlier preset.
+
+    Args:
+        arch (str): the name of the model that is to be built.
+        options (dict): those of the checkpoint.
+
+    Returns:
+        dict: values by name; empty for other models than the plugin's named architectures.
+    """
+    if not defaults_before(arch):
+        return {}
+    return {
+        name: options[name]
+        for name, values in EARLIER_PRESETS.items()
+        if options.get(name) in values
+    }
 
 
 def complete(state):

@@ -17,7 +17,7 @@ from fairseq_posattn.compat.checkpoints.contents import (
     plain,
     stand_ins,
 )
-from fairseq_posattn.compat.checkpoints.form import FormError, check
+from fairseq_posattn.compat.checkpoints.form import FormError, checked
 
 ANOTHER = "name another one, in training with --restore-file"
 
@@ -40,9 +40,9 @@ def read_checkpoint(path, device="cpu"):
     further = allowed_by_user()
     with open(path, "rb") as file:
         try:
-            check(file, STAND_INS.keys() | further.keys())
+            whole = checked(file, STAND_INS.keys() | further.keys())
             with stand_ins(further):
-                state = torch.load(file, map_location=device, weights_only=True)
+                state = torch.load(whole, map_location=device, weights_only=True)
             state = plain(state, os.fstat(file.fileno()).st_size, further.values())
         except (FormError, ContentError) as error:
             raise UsageError(f"{path} {error}{_mend(str(error))}") from None

@@ -26,7 +26,7 @@ INITIAL_WEIGHTS = {
     *("encoder_embed_path", "decoder_embed_path", "embed_path"),
     *("load_pretrained_encoder_from", "load_pretrained_decoder_from"),
     *("load_pretrained_aux_decoder_from", "pretrained_mlm_checkpoint"),
-    *("pretrained_xlm_checkpoint", "ema_seed_model"),
+    *("pretrained_xlm_checkpoint", "ema_seed_model", "language_model"),
 }
 # What training leaves in every checkpoint and nothing needs afterwards. The kind of data, which may
 # be one that other programs read, fairseq tells by the files.

@@ -388,7 +388,7 @@ async function ask(event) {
     const headers = { "Content-Type": "application/json" };
     const response = await fetch("look", { method: "POST", headers, body });
     const answer = await response.json();
-    $("answer").textContent = answer.error || "";
+    $("answer").textContent = answer.error || answer.sentence.notice || "";
     if (answer.error) return;
     data.model = answer.model;
     data.sentences = [...data.sentences, answer.sentence].slice(-MOST_SENTENCES);

@@ -8,12 +8,11 @@ scripts make, or the Treebank's trees, ``wsj/02/*.mrg`` and ``brown/ck/ck0[1-3].
 import re
 from fnmatch import fnmatch
 
+from fairseq_posattn.common.archives import decompressed
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.corpus import TaggingCorpus
-from fairseq_posattn.preparation.unpacking import unpacked
 from fairseq_posattn.text.lines import read_lines
-from fairseq_posattn.text.props import blocks, read_props_lines
-from fairseq_posattn.text.role_sentences import RoleSentence
+from fairseq_posattn.text.props import RoleSentence, blocks, read_props_lines
 
 # Files of the release of each split, without folder and suffix, and the trees of each.
 FILES = {
@@ -27,7 +26,7 @@ TREE = re.compile(r"(?P<word>\((?P<tag>[^\s()]+)\s+(?P<form>[^\s()]+)\s*\))|\(|\
 
 
 def sentences(archive):
-    """Return lists of :class:`.role_sentences.RoleSentence`, by split."""
+    """Return lists of :class:`.text.props.RoleSentence`, by split."""
     names = sorted(archive.names())
     return {
         split: [one for part, trees in parts.items() for one in _part(archive, names, part, trees)]
@@ -91,7 +90,7 @@ def _matching(names, pattern):
 
 def _lines(archive, name):
     with archive.open(name) as stream:
-        text = unpacked(stream, archive.label(name))
+        text = decompressed(stream, archive.label(name))
         return list(read_lines(text, archive.label(name), allow_empty=True))
 
 

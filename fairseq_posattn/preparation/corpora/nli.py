@@ -22,7 +22,12 @@ from fairseq_posattn.text.words import MARK_WITHIN
 LABELS = ("contradiction", "neutral", "entailment")
 NO_AGREEMENT = "-"
 SNLI_PARTS = {"train": "train", "valid": "dev", "test": "test"}
-MULTINLI_PARTS = {"train": "train", "valid": "dev_matched", "test": "dev_mismatched"}
+SNLI_FILES = {split: f"snli_1.0_{part}.jsonl" for split, part in SNLI_PARTS.items()}
+MULTINLI_FILES = {
+    "train": "multinli_1.0_train.jsonl",
+    "valid": "multinli_1.0_dev_matched.jsonl",
+    "test": "multinli_1.0_dev_mismatched.jsonl",
+}
 SHARE_KEPT = 0.97  # share of training sentences that MTSA's released code keeps (sent_len_rate)
 
 
@@ -33,7 +38,7 @@ def snli_splits(archive, train_on_dev=False, released_form=False):
             split: partial(separate_examples, archive, part) for split, part in SNLI_PARTS.items()
         }
     else:
-        readers = json_splits(archive, "snli_1.0", SNLI_PARTS)
+        readers = json_splits(archive, SNLI_FILES)
     if train_on_dev:
         readers = {"train": readers["valid"], "test": readers["test"]}
     if released_form:
@@ -61,12 +66,9 @@ def _length(text):
     return len(text.split()) + 2 * len(MARK_WITHIN.findall(text))
 
 
-def json_splits(archive, name, parts):
+def json_splits(archive, files):
     """Return the readers of the splits, by name."""
-    return {
-        split: partial(json_examples, archive, f"{name}_{part}.jsonl")
-        for split, part in parts.items()
-    }
+    return {split: partial(json_examples, archive, file) for split, file in files.items()}
 
 
 def json_examples(archive, member):
@@ -154,7 +156,7 @@ CORPORA = (
         summary="MultiNLI, pairs, three classes; validation matched, test mismatched",
         source=f"{MULTINLI.name}, or a folder with its files",
         alternatives=((MULTINLI,),),
-        splits=lambda archive, options: json_splits(archive, "multinli_1.0", MULTINLI_PARTS),
+        splits=lambda archive, options: json_splits(archive, MULTINLI_FILES),
         word_rule="treebank",
         labels=LABELS,
         published={"train": 392_702, "valid": 9_815, "test": 9_832},

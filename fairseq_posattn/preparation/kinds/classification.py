@@ -10,7 +10,11 @@ their vectors in ``glove.txt``. Cross-validated data sets have all but the vecto
 import shlex
 import shutil
 from collections import Counter
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
 
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import say
 from fairseq_posattn.preparation import counts, labelled_text, vectors
 from fairseq_posattn.preparation.binarise import binarise_files
@@ -18,8 +22,8 @@ from fairseq_posattn.preparation.command import next_dataset, next_training, sho
 from fairseq_posattn.preparation.corpus import SPLITS
 from fairseq_posattn.preparation.sources import obtain_any
 from fairseq_posattn.preparation.stages import Stages
-from fairseq_posattn.text import manifest
-from fairseq_posattn.text.vocabulary import count_words, write_dictionary
+from fairseq_posattn.text import gpt, manifest
+from fairseq_posattn.text.vocabulary import SPECIAL, count_words, write_dictionary
 
 EMPTY_SHOWN = 3
 POSITIONS = 512  # default maximum length of fairseq's task
@@ -29,6 +33,14 @@ LONG = 100  # words; the attention of sentence classifiers needs much memory for
 def add_options(corpus, parser):
     """Add the options of classification, and the corpus's own."""
     vectors.add_word_options(parser)
+    parser.add_argument(
+        "--language-model",
+        type=Path,
+        metavar="FOLDER",
+        help="split words into the subwords of GPT (Radford et al., 2018), whose vocab.json and "
+        "merges.txt are in this folder of Hugging Face's openai-gpt, for fairseq-train with "
+        "--language-model FOLDER; instead of --glove, --min-count and --cased",
+    )
     division = parser.add_argument_group("division")
     vectors.add_seed(division)
     if corpus.source is None:
@@ -47,43 +59,68 @@ def add_options(corpus, parser):
 
 def prepare(corpus, options):
     """Prepare a :class:`.corpus.ClassificationCorpus`; ``options`` is the parsed command line."""
-    downloads, stages = (
-        options.dest.parent / "download",
-        Stages(options.dest, options.limit, options.force),
-    )
+    downloads = options.dest.parent / "download"
+    tokenizer = _read_tokenizer(options)
+    stages = Stages(options.dest, options.limit, options.force)
     with stages.locked():
         given = corpus.given(options)
         if options.source:
             given = obtain_any(corpus.alternatives, options.source, downloads)
         glove = vectors.find_vectors(options.glove, downloads, options.glove_dim)
 
-        def write_text(work):
-            archive = given or obtain_any(corpus.alternatives, None, downloads)
-            readers = corpus.splits(archive, options)
-            folders = [work / text for text in corpus.texts]
-            if labelled_text.WHOLE in readers:
-                labelled_text.write_divided(readers[labelled_text.WHOLE], folders, corpus, options)
-            else:
-                labelled_text.write_splits(readers, *folders, corpus, options)
-
         stages.run(
             "text",
             corpus.texts,
-            write_text,
+            partial(_write_text, corpus, options, given, downloads, tokenizer),
             source=given and given.fingerprint(),
             seed=options.seed,
             valid_fraction=options.valid_fraction,
             cased=options.cased,
             **corpus.text_settings(options),
+            **({"tokenizer": sha256(tokenizer.to_str().encode()).hexdigest()} if tokenizer else {}),
         )
-        vectors.run_words(stages, corpus, options, glove, lambda: _count_words(corpus, options))
+        if tokenizer:
+            stages.run("vocabulary", ["dict.txt"], partial(_write_subwords, tokenizer))
+        else:
+            count = partial(_count_words, corpus, options)
+            vectors.run_words(stages, corpus, options, glove, count)
         stages.run(
             "binarised data",
             [f"{part}/{kind}" for part in corpus.parts for kind in (*corpus.inputs, "label")],
             lambda work: _binarise(corpus, options, work),
         )
-        manifest.stage(stages, corpus, lower=not options.cased, parts=corpus.parts)
+        subwords = {"subwords": gpt.SUBWORDS} if tokenizer else {}
+        manifest.stage(stages, corpus, lower=not options.cased, parts=corpus.parts, **subwords)
     _report(corpus, options)
+
+
+def _read_tokenizer(options):
+    if options.language_model is None:
+        return None
+    for name in ("glove", "min_count", "cased"):
+        if getattr(options, name):
+            flag = f"--{name.replace('_', '-')}"
+            raise UsageError(f"{flag}: --language-model brings its own vocabulary; leave it out")
+    return gpt.read_tokenizer(options.language_model)
+
+
+def _write_text(corpus, options, given, downloads, tokenizer, work):
+    archive = given or obtain_any(corpus.alternatives, None, downloads)
+    readers = corpus.splits(archive, options)
+    folders = [work / text for text in corpus.texts]
+    cut = gpt.splitter(tokenizer) if tokenizer else str
+    if labelled_text.WHOLE in readers:
+        labelled_text.write_divided(readers[labelled_text.WHOLE], folders, corpus, options, cut)
+    else:
+        labelled_text.write_splits(readers, *folders, corpus, options, cut)
+    for folder in folders if tokenizer else ():
+        tokenizer.save(str(folder / gpt.TOKENIZER))
+
+
+def _write_subwords(tokenizer, work):
+    subwords = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
+    known = [one for one, _ in subwords if one not in SPECIAL and one.split() == [one]]
+    write_dictionary(work / "dict.txt", dict.fromkeys(known, 1))
 
 
 def _count_words(corpus, options):
@@ -132,12 +169,14 @@ def _report(corpus, options):
     written = ", ".join(f"{count:,} for {split}" for split, count in summary["written"].items())
     say(f"written{' in fold0' if corpus.cross_validated else ''}: {written}")
     if corpus.recipe is None:
-        _report_custom(corpus, options.dest, summary)
+        _report_custom(corpus, options, summary)
     else:
         next_dataset(corpus, options.dest)
 
 
-def _report_custom(corpus, dest, summary):
+def _report_custom(corpus, options, summary):
+    dest = options.dest
+
     def columns(*kinds):
         paths = {split: [dest / f"text/{split}.{kind}" for kind in kinds] for split in SPLITS}
         return {
@@ -149,10 +188,17 @@ def _report_custom(corpus, dest, summary):
     if not corpus.scored:
         rows = columns("label").items()
         counts.report_labels({split: (label for (label,) in labels) for split, labels in rows})
-    next_training(dest, training_flags(corpus, dest, len(summary["labels"]), summary["longest"]))
+    flags = training_flags(corpus, len(summary["labels"]), summary["longest"])
+    if options.language_model:
+        flags.append(f"--language-model {shlex.quote(str(options.language_model))}")
+    elif (path := dest / "glove.txt").exists():
+        features = next(counts.text_lines(path)).split()[1]
+        path = shlex.quote(str(shown(path)))
+        flags.append(f"--encoder-embed-path {path} --encoder-embed-dim {features}")
+    next_training(dest, flags)
 
 
-def training_flags(corpus, dest, classes, longest):
+def training_flags(corpus, classes, longest):
     """Return the lines of flags that train on custom data; ``longest``: words of a text."""
     if corpus.scored:
         target = "--num-classes 1 --criterion rating_regression"
@@ -169,9 +215,4 @@ def training_flags(corpus, dest, classes, longest):
     ]
     if longest >= POSITIONS:
         flags.insert(3, f"--max-positions {POSITIONS} --shorten-method truncate")
-    path = dest / "glove.txt"
-    if path.exists():
-        features = next(counts.text_lines(path)).split()[1]
-        path = shlex.quote(str(shown(path)))
-        flags.append(f"--encoder-embed-path {path} --encoder-embed-dim {features}")
     return flags

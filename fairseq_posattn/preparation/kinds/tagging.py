@@ -17,8 +17,7 @@ from fairseq_posattn.preparation.counts import count_lines, report_counts
 from fairseq_posattn.preparation.sources import obtain_any
 from fairseq_posattn.preparation.stages import Stages
 from fairseq_posattn.text import manifest
-from fairseq_posattn.text.props import read_props, write_props
-from fairseq_posattn.text.role_sentences import readable
+from fairseq_posattn.text.props import read_props, readable, write_props
 from fairseq_posattn.text.vocabulary import count_words, write_dictionary
 
 COLUMNS = ("words", "predicate", "tags")

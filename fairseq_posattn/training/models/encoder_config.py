@@ -1,4 +1,4 @@
-"""The flags of what the models of sentences have in common: word vectors and an encoder."""
+"""Flags of token embeddings and encoder, shared by classifier, recommender and tagger."""
 
 from dataclasses import dataclass, field
 from typing import Optional
@@ -13,149 +13,149 @@ from fairseq_posattn.model.encoders import ENCODERS
 from fairseq_posattn.model.encoders.cspan import FUSIONS as CSPAN_FUSIONS
 from fairseq_posattn.model.encoders.flags import ACTIVATIONS
 from fairseq_posattn.model.mechanisms import MECHANISMS
-from fairseq_posattn.model.sublayer_list import FEED_FORWARD
+from fairseq_posattn.model.transformer_layer import FEED_FORWARD
 from fairseq_posattn.training.models.mechanism_config import MechanismConfig
 
 
 @dataclass
 class SentenceEncoderConfig(MechanismConfig):
-    """Word vectors and ``--encoder``; those of the attention mechanisms are MechanismConfig's."""
+    """Flags of token embeddings and of ``--encoder``."""
 
     encoder: ChoiceEnum(list(ENCODERS)) = field(
-        default="transformer", metadata={"help": "what makes the words aware of each other"}
+        default="transformer", metadata={"help": "encoder of the token embeddings"}
     )
     encoder_embed_path: Optional[str] = field(  # noqa: UP045, fairseq reads no other form
         default=None,
         metadata={
-            "help": "text file of word vectors to start from, as GloVe's: a word and its numbers a "
-            "line, with or without a first line of their count and width"
+            "help": "text file of pre-trained embeddings such as GloVe's: a token and its numbers "
+            "per line; a first line with their count and dimension is optional"
         },
     )
-    encoder_embed_dim: int = field(default=300, metadata={"help": "features of a word vector"})
+    encoder_embed_dim: int = field(default=300, metadata={"help": "features of a token embedding"})
     freeze_embeddings: bool = field(
-        default=False, metadata={"help": "leave the word vectors as they are while training"}
+        default=False, metadata={"help": "do not train the token embeddings"}
     )
     encoder_hidden_dim: int = field(
         default=0,
         metadata={
-            "help": "features of the encoder's output, of all heads or directions together; 0 for "
-            "as many as a word has (disan, bi_blosan: twice as many)"
+            "help": "features of the encoder's output, of all heads or directions; 0 for those of "
+            "a token embedding (disan, bi_blosan: twice as many)"
         },
     )
     encoder_sublayers: str = field(
         default="san,ffn",
         metadata={
-            "help": "transformer: sublayers of a layer, with commas between: "
-            f"{', '.join(MECHANISMS)}, {FEED_FORWARD}, in any order"
+            "help": "transformer: sublayers of a layer in order, separated by commas, from "
+            f"{', '.join(MECHANISMS)}, {FEED_FORWARD}"
         },
     )
-    encoder_layers: int = field(default=1, metadata={"help": "transformer: layers"})
+    encoder_layers: int = field(default=1, metadata={"help": "transformer: number of layers"})
     encoder_attention_heads: int = field(
-        default=16, metadata={"help": "transformer, attention, mtsa: attention heads"}
+        default=16, metadata={"help": "transformer, attention, mtsa: number of attention heads"}
     )
     encoder_ffn_embed_dim: int = field(
-        default=1024, metadata={"help": "transformer: features within a feed-forward sublayer"}
+        default=1024, metadata={"help": "transformer: hidden features of a feed-forward sublayer"}
     )
     encoder_normalize_before: bool = field(
-        default=False, metadata={"help": "transformer: layer norm before each sublayer, not after"}
+        default=False,
+        metadata={"help": "transformer: layer norm before each sublayer instead of after it"},
     )
     no_token_positional_embeddings: bool = field(
         default=False,
-        metadata={"help": "transformer, attention: add no sinusoids of the positions"},
+        metadata={"help": "transformer, attention: no sinusoidal position embeddings"},
     )
     embedding_scale: ChoiceEnum(["none", "sqrt"]) = field(
         default="none",
         metadata={
-            "help": "transformer: 'sqrt' multiplies words by the root of their features before "
-            "sinusoids are added (Vaswani et al., 2017, section 3.4)"
+            "help": "transformer: 'sqrt' multiplies embeddings by the square root of their "
+            "features before positions are added (Vaswani et al., 2017, section 3.4)"
         },
     )
     attention_positions: bool = field(
-        default=False, metadata={"help": "attention: add sinusoids of the positions to the words"}
+        default=False, metadata={"help": "attention: add sinusoidal position embeddings"}
     )
     activation_fn: ChoiceEnum(get_available_activation_fns()) = field(
         default="relu", metadata={"help": "transformer: activation of feed-forward sublayers"}
     )
     dropout: float = field(
-        default=0.1, metadata={"help": "dropout probability between layers, of words and features"}
+        default=0.1, metadata={"help": "dropout probability of embeddings and features"}
     )
     dropout_places: ChoiceEnum(["layers", "maps"]) = field(
         default="layers",
         metadata={
-            "help": "where --dropout drops: 'layers' between layers; 'maps' before every affine "
-            "map of mtsa, mpsan, disan, bi_blosan, attention, source2token pooling and the head, "
-            "by a draw of its own for each map and attention head, as in the published code of "
-            "MTSA and DiSAN; other encoders lose features of their words in both"
+            "help": "where --dropout applies: 'layers' between layers; 'maps' before every linear "
+            "layer of mtsa, mpsan, disan, bi_blosan, attention, source2token pooling and the head, "
+            "drawn per linear layer and attention head, as in the released code of MTSA and DiSAN; "
+            "other encoders drop features of their input in both cases"
         },
     )
     map_activation: ChoiceEnum(list(ACTIVATIONS)) = field(
         default="elu",
         metadata={
-            "help": "activation after affine maps of mtsa, mpsan, disan and bi_blosan, of "
-            "source2token pooling and of the head"
+            "help": "activation of the linear layers of mtsa, mpsan, disan, bi_blosan, "
+            "source2token pooling and the head"
         },
     )
     attention_dropout: float = field(
         default=0.0,
-        metadata={"help": "transformer, attention, mtsa: dropout probability of a weight"},
+        metadata={"help": "transformer, attention, mtsa: dropout probability of attention weights"},
     )
     no_attention_bias: bool = field(
         default=False,
         metadata={
-            "help": "attention, mtsa: the maps to queries and keys have no bias, and of attention "
-            "those to values neither"
+            "help": "attention, mtsa: query and key projections without bias, in attention also "
+            "the value projection"
         },
     )
     activation_dropout: float = field(
-        default=0.0, metadata={"help": "transformer: dropout probability after the activation"}
+        default=0.0,
+        metadata={"help": "transformer: dropout probability after the feed-forward activation"},
     )
     mpsan_masks: str = field(
         default=",".join(MPSAN_MASKS),
         metadata={
-            "help": "mpsan: a mask for each unit, with commas between: past, future, "
+            "help": "mpsan: mask of each unit, separated by commas: past, future, "
             "others, window:RADIUS, distance, scaled_distance, or sums such as past+scaled_distance"
         },
     )
     mpsan_fusion: ChoiceEnum(list(MPSAN_FUSIONS)) = field(
         default="position",
         metadata={
-            "help": "mpsan: how units are fused: by a softmax over them and the word, by DiSAN's "
-            "gate in each unit, or by a plain sum"
+            "help": "mpsan: fusion of the units: a softmax over units and token, DiSAN's gate in "
+            "each unit, or their sum"
         },
     )
     mpsan_multi_dimensional: bool = field(
-        default=False, metadata={"help": "mpsan: a score for each feature of each pair of words"}
+        default=False, metadata={"help": "mpsan: a score per feature and pair of tokens"}
     )
     mtsa_scores: ChoiceEnum(["both", "token2token", "source2token", "none"]) = field(
         default="both",
         metadata={
-            "help": "mtsa: which scores the attention has; with 'none' there is no attention and "
-            "no gate, only the values"
+            "help": "mtsa: scores of the attention; 'none' has neither attention nor gate, only "
+            "the values"
         },
     )
     cspan_fusion: ChoiceEnum(list(CSPAN_FUSIONS)) = field(
         default="cascaded",
         metadata={
-            "help": "cspan: how meanings and positions meet, (a) to (e) of the paper's Table 5 in "
-            "order, but 'parallel', which is (d) with a self attention over the Bi-LSTM"
+            "help": "cspan: fusion of semantics and positions, (a) to (e) of the paper's Table 5 "
+            "in order, plus 'parallel', which is (d) with self attention over the Bi-LSTM"
         },
     )
     cspan_no_residual: bool = field(
-        default=False, metadata={"help": "cspan: leave out the sum with the semantic attention"}
+        default=False, metadata={"help": "cspan: do not add the semantic attention to the result"}
     )
     lstm_layers: int = field(
-        default=1, metadata={"help": "cspan, lstm, bilstm, bigru: layers of the recurrent network"}
+        default=1, metadata={"help": "cspan, lstm, bilstm, bigru: number of recurrent layers"}
     )
     cnn_widths: str = field(
         default="3,4,5",
-        metadata={
-            "help": "cnn, hierarchical_cnn: words that each convolution spans, or each layer's"
-        },
+        metadata={"help": "cnn, hierarchical_cnn: tokens spanned by each convolution or layer"},
     )
     block_length: int = field(
         default=0,
         metadata={
-            "help": "bi_blosan: words of a block; 0 for the third root of twice a sentence's words"
+            "help": "bi_blosan: tokens of a block; 0 for the cube root of twice a sentence's tokens"
         },
     )
     max_positions: int = II("task.max_positions")

@@ -235,6 +235,14 @@ def test_what_looks_like_html_is_shown_and_not_run(browser, visit, classifier):
     assert browser.run("document.images.length") == 0
 
 
+def test_words_that_look_like_html_are_shown_and_not_run(browser, visit, translator):
+    word = "<img/src=x/onerror=document.title=1>"
+    shown, _ = visit(translator(word, word), (word, word))
+    assert shown["rows"]["source"] == [word, "</s>"]
+    assert browser.run("document.title") == "Where words attend"
+    assert browser.run("document.images.length") == 0
+
+
 def test_it_asks_the_network_for_nothing(browser, visit, translator):
     visit(translator(), "a b")
     assert [url.partition(":")[0] for url in browser.requests()] == ["file"]
@@ -286,16 +294,35 @@ def test_what_one_types_is_looked_at(browser, classifier):
             assert shown["rows"] == {"words": ["a", "b", "<unk>"]}
             assert "a b <b>d</b>" in shown["outcome"]
             assert browser.complaints() == []
+            shown = typed(browser, "<img src=x onerror=document.title=1>")
+            assert "<img src=x" in shown["outcome"]
+            assert browser.run("document.images.length") == 0
+            assert browser.run("document.title") == "Where words attend"
             typed(browser, "e " * 40)
             assert "too many" in browser.run("document.querySelector('#answer').innerText")
             shown = typed(browser, "d e")
             assert shown["rows"] == {"words": ["d", "e"]}
-            assert browser.run("document.querySelectorAll('#sentence option').length") == 2
+            assert browser.run("document.querySelectorAll('#sentence option').length") == 3
         finally:
             server.shutdown()
             thread.join()
     typed(browser, "a")
     assert "has been stopped" in browser.run("document.querySelector('#answer').innerText")
+
+
+def test_a_text_that_is_cut_is_reported(browser, translator):
+    with LookServer(translator(max_source_positions=4), [], port=0) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            browser.window(1200)
+            browser.open(f"http://127.0.0.1:{server.server_port}/")
+            typed(browser, "a b c d e")
+            answer = browser.run("document.querySelector('#answer').innerText")
+            assert answer == "cut to the 4 subwords that the model reads"
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def typed(browser, text):

@@ -1,6 +1,7 @@
 import json
 import socket
 import threading
+from contextlib import ExitStack
 from http.client import HTTPConnection
 
 import pytest
@@ -78,8 +79,8 @@ def test_what_is_typed_comes_back_as_it_was(ask):
     [
         ("", "there are no words in it"),
         (" \n\t", "there are no words in it"),
-        ("a\tb", "the model needs one sentence, and here are 2"),
-        ("a " * 40, "41 words, the end among them, are too many"),
+        ("a\tb", "the model needs one sentence, not 2"),
+        ("a " * 40, "41 tokens with the end symbol"),
         ("a" * 2001, "the text is longer than 2,000 characters"),
         ("a" * 9001, "the text is longer than 2,000 characters"),
         ("\ud800", "send a JSON object with a text"),
@@ -133,6 +134,22 @@ def test_it_answers_this_machine_alone(server):
 def test_a_browser_that_says_nothing_holds_nobody_up(ask, server):
     with socket.create_connection(("127.0.0.1", server.server_port)):
         assert ask("a b")[0] == 200
+
+
+def test_connections_wait_for_a_busy_server(classifier):
+    with LookServer(classifier(encoder="mpsan"), [], port=0) as server, ExitStack() as stack:
+        for _ in range(60):  # none is accepted yet
+            address = ("127.0.0.1", server.server_port)
+            stack.enter_context(socket.create_connection(address, timeout=0.5))
+
+
+def test_a_text_that_is_cut_is_reported(translator):
+    view = translator(max_source_positions=4)
+    with LookServer(view, [], port=0) as server:
+        assert "notice" not in server.look("a b c")["sentence"]
+        sentence = server.look("a b c d e")["sentence"]
+    assert sentence["notice"] == "cut to the 4 subwords that the model reads"
+    assert sentence["rows"]["source"] == ["a", "b", "c", "</s>"]
 
 
 def test_a_port_that_is_taken_is_one_line(classifier, server):

@@ -5,6 +5,7 @@ without the flag and with it; where there is none, the flag must change what the
 dropouts are in ``test_dropouts.py``.
 """
 
+import json
 import zlib
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ import torch
 from fairseq.modules import LearnedPositionalEmbedding
 
 from fairseq_posattn.model.classifier import build_head
+from fairseq_posattn.recipes.tiny import write_language_model
 from fairseq_posattn.training.models import (
     PosAttnClassifierConfig,
     PosAttnTransformerConfig,
@@ -290,6 +292,14 @@ CLASSIFIER_CASES = {
         *([], [7]),
         base="--hierarchical",
     ),
+    "language_model": Case(
+        "--language-model={language_model}", lambda m: m.encoder.language_model is None, True, False
+    ),
+    "language_model_config": Case(
+        '--language-model-config={{"n_embd":8,"n_head":2,"n_layer":1}}',
+        lambda m: m.encoder.embed_tokens.embedding_dim,
+        *(16, 8),
+    ),
     "head_dim": Case("--head-dim=9", lambda m: head(m)[1].out_features, 6, 9),
     "head_highway_layers": Case("--head-highway-layers=2", lambda m: len(head(m)), 5, 9),
     "no_class_bias": Case("--no-class-bias", lambda m: head(m)[-1].bias is None, False, True),
@@ -434,10 +444,20 @@ def translator(build_model, vectors):
     return build
 
 
+@pytest.fixture(scope="module")
+def language_model(tmp_path_factory):
+    """A folder with a subword for each word of the dictionary."""
+    folder = tmp_path_factory.mktemp("gpt")
+    write_language_model(folder, "ab cdefgh")  # 18 subwords
+    subwords = ["<unk>", *(f"word{number}" for number in range(16)), "<sep>"]
+    (folder / "vocab.json").write_text(json.dumps({one: row for row, one in enumerate(subwords)}))
+    return folder
+
+
 @pytest.fixture
-def classifier(vectors):
+def classifier(vectors, language_model):
     def build(flags):
-        flags = flags.format(vectors=vectors(16)).split()
+        flags = flags.format(vectors=vectors(16), language_model=language_model).split()
         widths = ["--encoder-embed-dim=16", "--encoder-ffn-embed-dim=16", "--max-positions=64"]
         return classifier_builder.build("posattn_classifier", *widths, *flags)
 

@@ -1,17 +1,21 @@
-"""The published DMAN models, of translation and of summarization, against loops in float64."""
+"""The released DMAN models, of translation and of summarization, against loops in float64."""
 
 import pytest
 import torch
 from mans_by_loops import PAD, Loops, Published, gelu, relu, sinusoid
 from reference import Draws
 
-from fairseq_posattn.model.builder import build_decoder_layer, build_encoder_layer
-from fairseq_posattn.model.seq2seq import decoder_layer, encoder_layer
+from fairseq_posattn.model.seq2seq import describe_decoder_layer, describe_encoder_layer
+from fairseq_posattn.model.transformer_layer import build_decoder_layer, build_encoder_layer
 
 # Probabilities of dropping are made to differ, so that none can stand in another's place.
 TRANSLATION = Published(relu, True, False, 0.0, 0.1, 0.2, 0.3, heads=2)
 SUMMARIZATION = Published(gelu, False, True, 0.4, 0.1, 0.2, 0.3, heads=2)
 MODELS = {"dman_wmt_en_de": TRANSLATION, "dman_summarization": SUMMARIZATION}
+RELEASED = {
+    "dman_wmt_en_de": ["--heads-activation=relu", "--start=mans"],
+    "dman_summarization": ["--heads-activation=gelu", "--start=bert"],
+}
 FLAGS = [
     "--share-all-embeddings",
     "--attention-impl=reference",
@@ -32,7 +36,7 @@ def build(build_model):
     """``build(arch, layers)``: a tiny model in float64 whose every parameter matters."""
 
     def built(arch, layers):
-        flags = [f"--{side}-layers={layers}" for side in ("encoder", "decoder")]
+        flags = [f"--{side}-layers={layers}" for side in ("encoder", "decoder")] + RELEASED[arch]
         if MODELS[arch].heads_dropout:
             flags.append(f"--heads-dropout={MODELS[arch].heads_dropout}")
         torch.manual_seed(5)  # of some models in a thousand the float32 below errs by more
@@ -78,9 +82,9 @@ SUBLAYERS = [("encoder", 0), ("encoder", 1), ("decoder", 0), ("decoder", 1), ("d
 def test_an_attention_sublayer(build, monkeypatch, arch, side, number, training):
     cfg = build(arch, 1).cfg
     if side == "encoder":
-        layer = build_encoder_layer(encoder_layer(cfg), cfg)
+        layer = build_encoder_layer(describe_encoder_layer(cfg), cfg)
     else:
-        layer = build_decoder_layer(decoder_layer(cfg), cfg)
+        layer = build_decoder_layer(describe_decoder_layer(cfg), cfg)
     module = layer.sublayers[number].sublayer.double()
     module, drawn = in_training_or_not(module, training, monkeypatch)
     generator = torch.Generator().manual_seed(1)
@@ -134,11 +138,11 @@ def test_from_words_to_scores(build, monkeypatch, arch, training):
 
 
 @pytest.mark.parametrize("arch", MODELS)
-def test_the_presets_have_the_published_settings(build_model, arch):
-    """Without the flags of these tests: all probabilities are 0.1, of big models' features too."""
+def test_the_presets_have_the_published_dropouts_and_the_paper_form(build_model, arch):
+    """Without the flags of these tests."""
     with torch.device("meta"):
         cfg = build_model(arch, tiny=False).cfg
     dropouts = {cfg.dropout, cfg.attention_dropout, cfg.activation_dropout}
     assert dropouts == {0.1}
-    assert cfg.heads_dropout == (0.1 if MODELS[arch].heads_dropout else 0)
-    assert cfg.start == ("mans" if arch == "dman_wmt_en_de" else "bert")
+    assert (cfg.heads_activation, cfg.heads_dropout, cfg.start) == ("relu_in_dman", 0, "fairseq")
+    assert cfg.share_all_embeddings == (arch == "dman_summarization")

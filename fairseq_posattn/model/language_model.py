@@ -1,0 +1,154 @@
+"""GPT (Radford et al., 2018) below a classifier, with the auxiliary loss of a language model.
+
+Each sentence is encoded between a start and an end token, whose embeddings are initialized at
+random (section 3.2). The result is the hidden states of the last layer.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from pickle import UnpicklingError
+
+import torch
+import torch.nn.functional as F
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor, nn
+from transformers import OpenAIGPTConfig, OpenAIGPTModel
+
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.model.classifier import Marks
+from fairseq_posattn.text import gpt
+
+# Keys of config.json that define the network; the vocabulary is the dictionary's.
+SETTINGS = ("n_positions", "n_embd", "n_layer", "n_head", "afn", "layer_norm_epsilon")
+SETTINGS += ("initializer_range", "resid_pdrop", "embd_pdrop", "attn_pdrop")
+# Symbols with randomly initialized embeddings; fairseq's sentence tasks add the last.
+LEARNED = ("<s>", "<pad>", "</s>", "<mask>")
+UNREADABLE = (OSError, SafetensorError, UnpicklingError, RuntimeError, EOFError)
+
+
+def read_config(folder: str) -> str:
+    """Return the settings of a folder's language model as JSON, for the checkpoint.
+
+    Raises:
+        UsageError: a file is missing, or ``config.json`` is another model's.
+    """
+    gpt.check_folder(folder)
+    path = Path(folder, "config.json")
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+        if config["model_type"] == OpenAIGPTConfig.model_type:
+            return json.dumps({name: config[name] for name in SETTINGS if name in config})
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        pass
+    raise UsageError(f"{path}: its model_type is not openai-gpt; take Hugging Face's openai-gpt")
+
+
+class PretrainedLanguageModel(nn.Module):
+    """GPT over the symbols of a fairseq dictionary, with random weights.
+
+    Args:
+        config: see :func:`read_config`.
+        vocab_size: V, symbols of the dictionary.
+        marks: indices of its special symbols.
+
+    Attributes:
+        longest: maximal tokens of a sentence, the end token included.
+
+    Raises:
+        UsageError: the settings are invalid.
+    """
+
+    def __init__(self, config: str, vocab_size: int, marks: Marks):
+        super().__init__()
+        try:
+            known = {name: value for name, value in json.loads(config).items() if name in SETTINGS}
+            settings = OpenAIGPTConfig(vocab_size=vocab_size, **known)
+        except Exception as error:  # transformers raises various exceptions
+            raise UsageError(
+                f"--language-model-config: invalid settings of GPT ({error})"
+            ) from error
+        self.gpt = OpenAIGPTModel(settings)
+        self.marks = marks
+        self.longest = settings.n_positions - 1
+
+    @property
+    def embed_tokens(self) -> nn.Embedding:
+        return self.gpt.tokens_embed
+
+    def forward(self, tokens: Tensor, losses: list[Tensor] | None = None) -> tuple[Tensor, Tensor]:
+        """Encode sentences.
+
+        Args:
+            tokens: ``[N, L]``, padded on the right, without start and end tokens.
+            losses: list to which the losses ``[N]`` are appended: the mean negative log-likelihood
+                of a sentence's tokens and its end.
+
+        Returns:
+            hidden states ``[N, L + 2, C]`` of start, tokens and end, and their padding, bool
+            ``[N, L + 2]``.
+        """
+        pad = self.marks.pad
+        tokens = F.pad(F.pad(tokens, (1, 0), value=self.marks.bos), (0, 1), value=pad)
+        tokens = tokens.scatter(1, tokens.ne(pad).sum(1, keepdim=True), self.marks.eos)
+        padding = tokens.eq(pad)
+        # No padding mask: attention is causal, and padding is on the right.
+        hidden = self.gpt(inputs_embeds=self.embed_tokens(tokens)).last_hidden_state
+        if losses is not None:
+            losses.append(self._losses(hidden[:, :-1], tokens[:, 1:], ~padding[:, 1:]))
+        return hidden, padding
+
+    def _losses(self, hidden: Tensor, targets: Tensor, real: Tensor) -> Tensor:
+        logits = F.linear(hidden[real], self.embed_tokens.weight)
+        each = F.cross_entropy(logits.float(), targets[real], reduction="none")
+        return each.new_zeros(real.shape).masked_scatter(real, each).sum(1) / real.sum(1)
+
+    @torch.no_grad()
+    def load(self, folder: str, symbols: Sequence[str]) -> None:
+        """Load the pre-trained weights; embeddings of :data:`LEARNED` symbols stay random.
+
+        Args:
+            folder: local copy of Hugging Face's ``openai-gpt``; nothing in it is executed.
+            symbols: V symbols of the dictionary, in order.
+
+        Raises:
+            UsageError: the weights or the dictionary do not belong to this model.
+        """
+        rows = gpt.read_vocabulary(folder)
+        shared = [number for number, symbol in enumerate(symbols) if symbol not in LEARNED]
+        if foreign := [symbols[number] for number in shared if symbols[number] not in rows]:
+            raise UsageError(
+                f"--language-model {folder}: its vocab.json lacks {foreign[0]!r} of the "
+                f"dictionary; prepare the data with --language-model {folder}"
+            )
+        path = next(Path(folder, name) for name in gpt.WEIGHTS if Path(folder, name).is_file())
+        weights = _read_weights(path)
+        vectors = self.embed_tokens.weight
+        for name, weight in self.gpt.named_parameters():
+            shape = weight.shape if weight is not vectors else (len(rows), weight.size(1))
+            if name not in weights or weights[name].shape != shape:
+                raise UsageError(
+                    f"{path}: there is no {name} of shape {list(shape)}, as config.json and "
+                    "vocab.json require; copy the folder again"
+                )
+            if weight is not vectors:
+                weight.copy_(weights[name])
+        vectors[self.marks.pad] = 0
+        chosen = [rows[symbols[number]] for number in shared]
+        vectors[shared] = weights["tokens_embed.weight"][chosen].to(vectors)
+        if not all(weight.isfinite().all() for weight in self.parameters()):
+            raise UsageError(f"{path}: a weight is not finite; copy the file again")
+
+
+def _read_weights(path: Path) -> dict[str, Tensor]:
+    """Return the tensors by name, without the prefix of models saved with a head."""
+    try:
+        if path.suffix == ".safetensors":
+            read = load_file(path)
+        else:
+            read = dict(torch.load(path, map_location="cpu", weights_only=True))
+    except (*UNREADABLE, TypeError, ValueError) as error:
+        raise UsageError(f"{path}: cannot be read ({error}); copy the file again") from None
+    tensors = {str(name): tensor for name, tensor in read.items() if isinstance(tensor, Tensor)}
+    return {name.removeprefix("transformer."): tensor for name, tensor in tensors.items()}

@@ -1,0 +1,95 @@
+"""Subwords of GPT (Radford et al., 2018), from a folder of Hugging Face's ``openai-gpt``.
+
+The released vocabulary was learned on words that spaCy had split, as "do n't". Text that is split
+into Treebank words already is therefore cut at its spaces only.
+"""
+
+import json
+from functools import partial
+from pathlib import Path
+
+from fairseq_posattn.common.errors import UsageError
+
+SUBWORDS = "gpt"
+TOKENIZER = "gpt.json"  # beside prepared text: vocabulary and merges in one file
+UNKNOWN = "<unk>"
+FILES = ("config.json", "vocab.json", "merges.txt")
+WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+
+
+def check_folder(folder: Path | str) -> None:
+    """Raise UsageError, naming the files that are missing, unless a folder has all of a model."""
+    missing = [name for name in FILES if not Path(folder, name).is_file()]
+    if not any(Path(folder, name).is_file() for name in WEIGHTS):
+        missing.append(" or ".join(WEIGHTS))
+    if missing:
+        raise UsageError(
+            f"--language-model {folder}: there is no {', no '.join(missing)}; put the files of "
+            "Hugging Face's openai-gpt there"
+        )
+
+
+def read_vocabulary(folder):
+    """Return ``{subword: row}`` of a folder's ``vocab.json``.
+
+    Raises:
+        UsageError: the file cannot be read or is no vocabulary.
+    """
+    path = Path(folder, "vocab.json")
+    try:
+        rows = json.loads(path.read_text(encoding="utf-8"))
+        if UNKNOWN in rows and sorted(rows.values()) == list(range(len(rows))):
+            return rows
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+        pass
+    raise UsageError(f"{path}: no vocabulary of GPT, {UNKNOWN} among it; copy the file again")
+
+
+def read_tokenizer(folder):
+    """Return a folder's tokenizer, for words split at spaces.
+
+    Raises:
+        UsageError: the package tokenizers is missing, or a file cannot be used.
+    """
+    try:
+        from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+    except ImportError:
+        raise UsageError(
+            "--language-model needs the package tokenizers: pip install 'fairseq-posattn[export]'"
+        ) from None
+    check_folder(folder)
+    read_vocabulary(folder)
+    vocabulary, merges = str(Path(folder, "vocab.json")), str(Path(folder, "merges.txt"))
+    try:
+        model = models.BPE.from_file(
+            vocabulary, merges, unk_token=UNKNOWN, end_of_word_suffix="</w>"
+        )
+    except Exception as error:  # tokenizers raises nothing more special
+        raise UsageError(f"{merges}: no merges of {vocabulary}: {error}") from None
+    tokenizer = Tokenizer(model)
+    tokenizer.normalizer = normalizers.Lowercase()
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return tokenizer
+
+
+def splitter(tokenizer):
+    """Return what splits a line of words into subwords, with spaces between.
+
+    Args:
+        tokenizer: of :func:`read_tokenizer`, or the file that it was saved to.
+
+    Raises:
+        ValueError: the file holds no tokenizer.
+    """
+    if isinstance(tokenizer, Path):
+        from tokenizers import Tokenizer
+
+        try:
+            tokenizer = Tokenizer.from_file(str(tokenizer))
+        except Exception as error:  # tokenizers raises nothing more special
+            raise ValueError(str(error)) from None
+    return partial(_split, tokenizer)
+
+
+def _split(tokenizer, line):
+    return " ".join(tokenizer.encode(line).tokens)

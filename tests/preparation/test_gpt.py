@@ -1,0 +1,71 @@
+"""Text in the subwords of a pre-trained language model."""
+
+import json
+import shutil
+
+import pytest
+
+from fairseq_posattn.preparation.commands.prepare import prepare
+from fairseq_posattn.recipes.tiny import make_transfer, write_language_model
+from fairseq_posattn.text import manifest
+from fairseq_posattn.text.plain_text import splitter
+
+PAIR = (0, "( Ba ( de cue ) )", "( De xx )")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Prepared pairs, beside their language model."""
+    tmp_path = tmp_path_factory.mktemp("transfer")
+    pairs = dict.fromkeys(("train", "valid", "test"), [PAIR, (1, "ba", "de"), (2, "ba", "de")])
+    make_transfer("snli_gpt", tmp_path / "snli_gpt", pairs)
+    return tmp_path / "snli_gpt"
+
+
+def first_line(path):
+    return path.read_text(encoding="utf-8").splitlines()[0]
+
+
+def test_words_are_split_by_the_models_merges(folder):
+    assert first_line(folder / "text" / "train.input0") == "ba</w> de</w> c u e</w>"
+    vocabulary = json.loads((folder.with_name("openai-gpt") / "vocab.json").read_text())
+    lines = (folder / "input0" / "dict.txt").read_text(encoding="utf-8").splitlines()
+    assert [line.partition(" ")[0] for line in lines] == [*vocabulary][1:]  # <unk> is fairseq's
+
+
+def test_new_text_is_split_likewise_without_the_model(folder, tmp_path):
+    """By what the manifest says; an unknown character is unknown, a capital is not."""
+    folder = shutil.copytree(folder, tmp_path / "moved")
+    told = manifest.read(folder)
+    assert (told.subwords, told.lower) == ("gpt", True)
+    split = splitter(folder, told, "en")
+    assert split("BA cue deba ßc") == "ba</w> c u e</w> d e ba</w> <unk> c</w>"
+
+
+def test_another_model_splits_anew(tmp_path):
+    (tmp_path / "source").mkdir()
+    for side, text in (("s1", "ba"), ("s2", "de"), ("labels", "neutral")):
+        for split in ("train", "dev", "test"):
+            (tmp_path / "source" / f"{side}.{split}").write_text(f"{text}\n")
+    arguments = ["snli", "--source", str(tmp_path / "source"), "--dest", str(tmp_path / "snli")]
+    arguments += ["--language-model", str(tmp_path / "openai-gpt"), "--jobs", "1"]
+    for text, split in (("ba de", "ba</w>"), ("b a de", "b a</w>")):
+        write_language_model(tmp_path / "openai-gpt", text)
+        assert prepare("classification", arguments) == 0
+        assert first_line(tmp_path / "snli" / "text" / "train.input0") == split
+
+
+@pytest.mark.parametrize("flag", [["--glove", "6B.50d"], ["--min-count", "2"], ["--cased"]])
+def test_other_vocabularies_are_refused(folder, tmp_path, flag, capsys):
+    model = str(folder.with_name("openai-gpt"))
+    arguments = ["snli", "--dest", str(tmp_path / "no"), "--language-model", model, *flag]
+    assert prepare("classification", arguments)
+    assert f"{flag[0]}: --language-model brings its own vocabulary" in capsys.readouterr().err
+    assert not (tmp_path / "no").exists()
+
+
+def test_a_folder_without_files_is_named(tmp_path, capsys):
+    arguments = ["snli", "--dest", str(tmp_path / "no"), "--language-model", str(tmp_path / "x")]
+    assert prepare("classification", arguments)
+    error = capsys.readouterr().err
+    assert f"--language-model {tmp_path / 'x'}: there is no config.json, no vocab.json" in error

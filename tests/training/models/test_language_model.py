@@ -1,0 +1,202 @@
+"""A pre-trained language model below the classifier: weights, auxiliary loss, mistakes."""
+
+import json
+import sys
+from types import SimpleNamespace
+
+import classifier_builder
+import pytest
+import torch
+from classifier_builder import HEAD, scores
+from fairseq.criterions import CRITERION_DATACLASS_REGISTRY, CRITERION_REGISTRY
+from fairseq.data import Dictionary
+from transformers import OpenAIGPTLMHeadModel
+
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.recipes.tiny import write_language_model
+
+TEXT = "ba de gi ko lu cue0 cue1"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A small random language model without dropout."""
+    write_language_model(tmp_path / "openai-gpt", TEXT)
+    change_config(tmp_path / "openai-gpt", resid_pdrop=0, embd_pdrop=0, attn_pdrop=0)
+    return tmp_path / "openai-gpt"
+
+
+def change_config(folder, **settings):
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | settings))
+
+
+def dictionary(folder):
+    """Its subwords in another order than the language model's, and a symbol of fairseq's task."""
+    words = Dictionary()
+    for subword in sorted(json.loads((folder / "vocab.json").read_text()), reverse=True):
+        words.add_symbol(subword)
+    words.add_symbol("<mask>")
+    return words
+
+
+def build(folder, *flags, **options):
+    words = dictionary(folder)
+    flags = [f"--language-model={folder}", *flags]
+    return classifier_builder.build(
+        "mtsa_classifier", "--encoder-hidden-dim=12", *flags, words=words, pairs=True, **options
+    )
+
+
+def batch(padded_left=False):
+    """Pairs of sentences of several lengths."""
+    sentences = classifier_builder.sentences
+    return sentences(7, 2, 4, left_pad=padded_left), sentences(1, 6, 3, seed=1)
+
+
+def loss_of(model, weight):
+    cfg = CRITERION_DATACLASS_REGISTRY["sentence_classification"](language_model_weight=weight)
+    task = SimpleNamespace(cfg=SimpleNamespace(num_classes=5), datasets={})
+    criterion = CRITERION_REGISTRY["sentence_classification"].build_criterion(cfg, task)
+    first, second = batch()
+    net_input = {"src_tokens": first, "src_lengths": None, "pair_tokens": second}
+    sample = {"id": torch.arange(3), "target": torch.tensor([0, 3, 1]), "ntokens": 9}
+    return criterion(model, {**sample, "net_input": net_input})[0]
+
+
+def test_the_auxiliary_loss_is_that_of_transformers(folder):
+    """Value and gradients in float64, a sentence at a time, against its own head."""
+    model = build(folder).double().train()
+    gpt = model.encoder.language_model.gpt
+    reference = OpenAIGPTLMHeadModel(gpt.config).double()
+    reference.transformer.load_state_dict(gpt.state_dict())
+    reference.tie_weights()
+    expected = 0
+    for tokens in batch():
+        for row in tokens:
+            ids = torch.cat([torch.tensor([0]), row[row.ne(1)]])[None]
+            expected = expected + 0.3 * reference(ids, labels=ids).loss / 2
+    expected.backward()
+    added = loss_of(model, 0.3) - loss_of(model, 0.0)
+    torch.testing.assert_close(added, expected.detach(), check_dtype=False, rtol=1e-6, atol=0)
+    added.backward()
+    for name, parameter in reference.transformer.named_parameters():
+        got = gpt.get_parameter(name).grad
+        torch.testing.assert_close(got, parameter.grad, rtol=1e-5, atol=1e-8, msg=name)
+
+
+def test_classification_trains_the_language_model(folder):
+    model = build(folder).train()
+    loss_of(model, 0.0).backward()
+    gradients = [one.grad for one in model.encoder.language_model.gpt.h.parameters()]
+    assert all(gradient.abs().sum() > 0 for gradient in gradients)
+    model.zero_grad()
+    assert loss_of(model.eval(), 0.3) == loss_of(model, 0.0)  # validation is of the classes alone
+
+
+@pytest.mark.parametrize("as_pickle", [False, True])
+def test_weights_are_the_folders(folder, as_pickle):
+    pretrained = OpenAIGPTLMHeadModel.from_pretrained(folder)
+    if as_pickle:
+        torch.save(pretrained.state_dict(), folder / "pytorch_model.bin")
+        (folder / "model.safetensors").unlink()
+    gpt = build(folder).encoder.language_model.gpt
+    rows = json.loads((folder / "vocab.json").read_text())
+    ours = gpt.state_dict()
+    theirs = pretrained.transformer.state_dict()
+    words = "tokens_embed.weight"
+    for subword, row in rows.items():
+        torch.testing.assert_close(
+            ours[words][dictionary(folder).index(subword)], theirs[words][row]
+        )
+    del ours[words], theirs[words]
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=0)
+
+
+def test_padding_changes_nothing(folder):
+    model = build(folder).double().eval()
+    right, left = (scores(model, *batch(padded_left)) for padded_left in (False, True))
+    torch.testing.assert_close(left, right)
+    alone = scores(model, batch()[0][1:2, :3], batch()[1][1:2])
+    torch.testing.assert_close(alone, right[1:2])
+
+
+def test_a_saved_model_needs_no_folder(folder):
+    model = build(folder)
+    config = model.cfg.language_model_config
+    words = dictionary(folder)
+    for path in folder.iterdir():
+        path.unlink()
+    flags = ["--encoder-hidden-dim=12", f"--language-model-config={config}"]
+    loaded = classifier_builder.build("mtsa_classifier", *flags, words=words, pairs=True)
+    assert not torch.equal(scores(loaded.eval(), *batch()), scores(model.eval(), *batch()))
+    loaded.load_state_dict(model.state_dict())
+    torch.testing.assert_close(scores(loaded, *batch()), scores(model, *batch()), rtol=0, atol=0)
+
+
+def test_a_sentence_longer_than_its_positions_is_refused(folder):
+    model = build(folder).eval()
+    assert model.max_positions() == 63
+    assert scores(model, *[classifier_builder.sentences(62)] * 2).shape == (1, 5)
+    with pytest.raises(UsageError, match="64 tokens is longer"):
+        scores(model, *[classifier_builder.sentences(63)] * 2)
+
+
+def spoil(folder, what):
+    if what == "missing":
+        (folder / "merges.txt").unlink()
+        (folder / "model.safetensors").unlink()
+    elif what == "model_type":
+        change_config(folder, model_type="gpt2")
+    elif what == "shape":
+        change_config(folder, n_embd=16)
+    elif what == "heads":
+        change_config(folder, n_head=5)
+    elif what == "weights":
+        (folder / "model.safetensors").write_bytes(b"no weights")
+    elif what == "vocabulary":
+        (folder / "vocab.json").write_text('{"<unk>": 0, "a": 2}')
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        ("missing", "there is no merges.txt, no model.safetensors or pytorch_model.bin; put"),
+        ("model_type", "config.json: its model_type is not openai-gpt"),
+        ("shape", "there is no tokens_embed.weight of shape .*, 16\\], as config.json"),
+        ("heads", "must be divisible"),
+        ("weights", "model.safetensors: cannot be read"),
+        ("vocabulary", "vocab.json: no vocabulary of GPT"),
+    ],
+)
+def test_a_folder_that_will_not_do(folder, what, message):
+    words = dictionary(folder)
+    spoil(folder, what)
+    flags = [f"--language-model={folder}", "--encoder-hidden-dim=12"]
+    with pytest.raises(UsageError, match=message):
+        classifier_builder.build("mtsa_classifier", *flags, words=words)
+
+
+def test_without_transformers_the_extra_is_named(folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    monkeypatch.delitem(sys.modules, "fairseq_posattn.model.language_model", raising=False)
+    with pytest.raises(UsageError, match=r"needs transformers; pip .*\[export\]'$"):
+        build(folder)
+
+
+def test_words_of_another_preparation_are_refused(folder):
+    with pytest.raises(UsageError, match="lacks 'word0' of the dictionary; prepare the data with"):
+        classifier_builder.build("mtsa_classifier", f"--language-model={folder}")
+
+
+@pytest.mark.parametrize("flag", ["--hierarchical", "--word-ngrams=2", "--encoder-embed-path=x"])
+def test_flags_for_word_vectors_are_refused(folder, flag):
+    with pytest.raises(UsageError, match=f"^--language-model: .*{flag.partition('=')[0]}"):
+        build(folder, flag)
+
+
+def test_the_weight_without_a_language_model_is_refused():
+    model = classifier_builder.build("mtsa_classifier", pairs=True)
+    assert HEAD in model.classification_heads
+    with pytest.raises(UsageError, match="^--language-model-weight 0.3: the model has no language"):
+        loss_of(model.train(), 0.3)
