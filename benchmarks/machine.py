@@ -55,7 +55,7 @@ def keep(report: dict, path: str | None) -> None:
 
 def describe(device: str, dtype: str) -> dict:
     """The hardware and the versions that a measurement depends on."""
-    from fairseq_posattn.attention.linear import library
+    from fairseq_posattn.attention.cpu.linear import library
 
     return {
         "device": torch.cuda.get_device_name() if device == "cuda" else processor(),

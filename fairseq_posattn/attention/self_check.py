@@ -18,7 +18,7 @@ from torch import Tensor
 
 from fairseq_posattn.attention.call import Arguments, Attended, Call, context_of
 from fairseq_posattn.attention.kernels.support import tf32_allowed
-from fairseq_posattn.attention.masks import DistanceMask, MaskBank
+from fairseq_posattn.attention.mask_bank import DistanceMask, MaskBank
 from fairseq_posattn.attention.shapes import Shapes
 
 logger = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ _reasons: dict[tuple[object, ...], str | None] = {}
 
 
 class Checked(Protocol):
-    """What is read of an :class:`~fairseq_posattn.attention.implementations.Attention`."""
+    """What is read of an :class:`~fairseq_posattn.attention.declare.Attention`."""
 
     @property
     def name(self) -> str: ...
@@ -72,7 +72,15 @@ def self_check_reason(attention: Checked, call: Call, arguments: Arguments) -> s
         if name not in attention.shapes.dimensions and name != "mask"
     }
     padded, dropping = call.key_padding_mask is not None, call.dropout_p > 0
-    kind = (type(mask), padded, dropping, _eps(value.dtype), value.device, value.size(-1))
+    kind = (
+        type(mask),
+        call.causal,
+        padded,
+        dropping,
+        _eps(value.dtype),
+        value.device,
+        value.size(-1),
+    )
     key = (attention, *kind, *options.values())
     if key not in _reasons:
         if value.is_cuda and torch.cuda.is_current_stream_capturing():
@@ -111,10 +119,11 @@ def _check(
             reason = f"gave wrong results when it was tried on {device}"
     called = [f"{name}={option!r}" for name, option in options.items()]
     called += [str(value.dtype).removeprefix("torch."), f"{value.size(-1)} features"]
+    called += ["causal"] if call.causal else []
     called += ["padding"] if call.key_padding_mask is not None else []
     called += ["dropout"] if call.dropout_p > 0 else []
     logger.warning(
-        "the Triton kernels of %s are left aside for calls with %s: the implementation %s",
+        "%s does not use its Triton kernels for calls with %s: the implementation %s",
         attention.name,
         ", ".join(called),
         reason,

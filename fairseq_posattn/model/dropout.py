@@ -4,7 +4,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from fairseq_posattn.attention.dropout import drop
+from fairseq_posattn.attention.cpu.dropout import drop
 
 
 class Dropout(nn.Dropout):

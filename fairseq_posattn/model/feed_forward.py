@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from fairseq_posattn.attention.linear import Linear
+from fairseq_posattn.attention.cpu.linear import Linear
 from fairseq_posattn.model.activations import ACTIVATIONS
 from fairseq_posattn.model.dropout import Dropout
 

@@ -6,7 +6,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from fairseq_posattn.attention.linear import Linear
+from fairseq_posattn.attention.cpu.linear import Linear
 
 LARGEST = 127
 # Where a processor adds two products in 16 bits, inputs have 7 bits, so that none overflows.

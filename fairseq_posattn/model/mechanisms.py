@@ -14,8 +14,9 @@ from torch import Tensor
 
 from fairseq_posattn import attention
 from fairseq_posattn.attention import Mechanism
-from fairseq_posattn.attention.implementations import Attention
-from fairseq_posattn.attention.mtsa import SourceMaps
+from fairseq_posattn.attention.call import Attended
+from fairseq_posattn.attention.declare import declaration_of
+from fairseq_posattn.attention.source_maps import SourceMaps
 from fairseq_posattn.model.description import LayerDescription
 from fairseq_posattn.model.multihead import JoinedHeads
 
@@ -35,10 +36,10 @@ def joined_heads(config: Namespace) -> JoinedHeads:
     return JoinedHeads(activation, config.heads_dropout)
 
 
-def implementation_of(function: Attention, config: Namespace) -> str:
+def implementation_of(function: Callable[..., Attended], config: Namespace) -> str:
     """The implementation that ``--attention-impl`` names, where the function has it."""
     named = str(config.attention_impl)
-    return named if named in function.implementations else "auto"
+    return named if named in declaration_of(function).implementations else "auto"
 
 
 def _build(
@@ -49,7 +50,7 @@ def _build(
     **own: Any,
 ) -> Mechanism:
     """A mechanism with arguments of its own, and those that every mechanism has."""
-    impl = implementation_of(mechanism.attention, config)
+    impl = implementation_of(mechanism.function, config)
     build: Callable[..., Mechanism] = mechanism
     return build(*args, **own, causal=layer.causal, dropout=layer.attention_dropout, impl=impl)
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from fairseq_posattn.attention.linear import Linear, is_recorded, product
+from fairseq_posattn.attention.cpu.linear import Linear, is_recorded, product
 
 
 class WordScores(Linear):

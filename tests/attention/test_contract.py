@@ -52,7 +52,7 @@ def test_every_case_has_an_equation():
 
 @pytest.mark.parametrize(
     ("name", "impl", "causal"),
-    [(*s, causal) for s in SERVED for causal in (False, True)[: 1 + CASES[s[0]].causal]],
+    [(*s, causal) for s in SERVED for causal in (False, True)[: 1 + CASES[s[0]].attention.causal]],
 )
 @pytest.mark.parametrize(("queries", "padded"), [(1, True), (3, True), (5, True), (5, False)])
 def test_equals_the_equation(name, impl, causal, queries, padded):
@@ -143,7 +143,7 @@ def test_no_number_in_the_keys_of_padding_reaches_what_is_seen(name):
 @pytest.mark.parametrize("queries", [1, 2])
 def test_queries_are_the_last_of_the_positions(name, impl, queries):
     arguments = CASES[name].arguments(Sizes(batch=1))
-    options = {"impl": impl} | ({"causal": True} if CASES[name].causal else {})
+    options = {"impl": impl} | ({"causal": True} if CASES[name].attention.causal else {})
     whole = CASES[name](arguments, **options)
     last = sliced(name, arguments, slice(5 - queries, 5), slice(0, 5))
     torch.testing.assert_close(CASES[name](last, **options), whole[..., -queries:, :])

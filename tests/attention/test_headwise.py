@@ -4,7 +4,7 @@ import pytest
 import torch
 from reference import Draws, assert_same_with_gradients, leaves
 
-from fairseq_posattn.attention import linear
+from fairseq_posattn.attention.cpu import linear
 from fairseq_posattn.attention.headwise import map_heads
 
 

@@ -73,7 +73,7 @@ def test_without_padding(name):
 @pytest.mark.parametrize("name", KERNELS)
 def test_queries_are_the_last_of_the_positions(name, queries, keys):
     check(name, queries, keys)
-    if KERNELS[name].causal:
+    if KERNELS[name].attention.causal:
         check(name, queries, keys, causal=True)
 
 

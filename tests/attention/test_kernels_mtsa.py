@@ -13,7 +13,7 @@ from kernel_checks import (
 from reference import gradients
 
 from fairseq_posattn.attention import TensorizedAttention, tensorized_attention
-from fairseq_posattn.attention.masks import MaskBank
+from fairseq_posattn.attention.mask_bank import MaskBank
 
 pytest.importorskip("triton")
 

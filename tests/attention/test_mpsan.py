@@ -6,13 +6,13 @@ import torch.nn.functional as F
 from reference import PADDING, Draws, assert_same_with_gradients, gradients, leaves
 from torch import nn
 
+from fairseq_posattn.attention.fusion import position_fusion
 from fairseq_posattn.attention.masks import mask_by_name, past_mask
 from fairseq_posattn.attention.mpsan import (
     MPSAN_MASKS,
     MultiplePositionalSelfAttention,
     PositionalSelfAttention,
     additive_attention,
-    position_fusion,
 )
 
 

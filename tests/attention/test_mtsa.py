@@ -14,12 +14,13 @@ from reference import (
 )
 
 from fairseq_posattn.attention.headwise import HeadwiseFusionGate, HeadwiseLinear
-from fairseq_posattn.attention.mtsa import SourceMaps, TensorizedAttention, tensorized_attention
+from fairseq_posattn.attention.mtsa import TensorizedAttention, tensorized_attention
 from fairseq_posattn.attention.source2token import (
     Source2TokenPooling,
     source2token_pooling,
     source2token_weights,
 )
+from fairseq_posattn.attention.source_maps import SourceMaps
 
 INF = math.inf
 SCALES = ["log_sigmoid", "identity"]

@@ -1,5 +1,6 @@
 """Attention by the kernels of ``distance_scores.py``, as one differentiable function."""
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -8,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from fairseq_posattn.attention.call import Call
 from fairseq_posattn.attention.kernels import distance_lines as lines
 from fairseq_posattn.attention.kernels import distance_scores as kernels
 from fairseq_posattn.attention.kernels.distance_lines import Line, Mapping, Table
@@ -20,6 +22,7 @@ from fairseq_posattn.attention.kernels.launch import (
     alike,
     block_of,
     blocks_of,
+    draw_dropout,
     kind_of_tiles,
     line_origin,
     line_width,
@@ -29,6 +32,7 @@ from fairseq_posattn.attention.kernels.launch import (
     with_unit_stride,
 )
 from fairseq_posattn.attention.kernels.tile import Drawn
+from fairseq_posattn.attention.rescaling import SHIFTED_MAPPINGS, largest_coefficient
 
 
 class Form(NamedTuple):
@@ -241,3 +245,55 @@ def _operands(form: Form, learned: Sequence[Any]) -> tuple[Biases, Table | Mappi
     shift, weight = learned
     numbers = form.threshold, form.largest, form.log_largest
     return Biases(None, None), Mapping(weight, shift, *numbers)
+
+
+def dynamic_mask_attention_triton(
+    call: Call,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    query_bias: Tensor,
+    distance_bias: Tensor,
+    head_bias: Tensor,
+) -> Tensor:
+    """Return the context ``[B, H, Tq, D]`` of DMAN.
+
+    Logits of the mask are clamped to 85 in size: ``h_t W + U`` together, and ``P``.
+    """
+    return _attend(call, query, key, value, "dman", (query_bias, head_bias, distance_bias))
+
+
+def distance_aware_attention_triton(
+    call: Call,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    distance_weight: Tensor,
+    sigmoid_shift: Tensor | None,
+    mapping: str,
+    adjustment: str,
+    clip_threshold: float,
+) -> Tensor:
+    """Return the context ``[B, H, Tq, D]`` of DA with ``adjustment="early_multiply"``."""
+    largest = largest_coefficient(query.dtype)
+    numbers = float(clip_threshold), largest, math.log(largest)
+    shift = sigmoid_shift if mapping in SHIFTED_MAPPINGS else None
+    return _attend(call, query, key, value, mapping, (shift, distance_weight), *numbers)
+
+
+def _attend(
+    call: Call,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mechanism: str,
+    learned: tuple[Tensor | None, ...],
+    *numbers: float,
+) -> Tensor:
+    form = Form(mechanism, call.causal, *numbers)
+    dropout = draw_dropout(call.dropout_p, query.device)
+    # torch has no types for apply
+    context: Tensor = DistanceScoredAttention.apply(  # type: ignore[no-untyped-call]
+        query, key, value, call.key_padding_mask, form, dropout, *learned
+    )
+    return context

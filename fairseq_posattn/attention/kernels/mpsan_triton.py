@@ -46,7 +46,7 @@ from fairseq_posattn.attention.kernels.tile import (
     product,
     store_rows,
 )
-from fairseq_posattn.attention.masks import DistanceMask
+from fairseq_posattn.attention.mask_bank import DistanceMask
 
 
 @triton.jit
@@ -276,7 +276,7 @@ class AdditiveKernels(torch.autograd.Function):
         return d_query, d_key, d_value, None, None, None, None, None
 
 
-def additive_attention(
+def additive_attention_triton(
     call: Call,
     key_score: Tensor,
     query_score: Tensor,
@@ -284,22 +284,21 @@ def additive_attention(
     mask: Tensor | DistanceMask | None,
     constant: float,
 ) -> Tensor:
-    """See the function of the same name; returns the context ``[B, ..., Tq, C]``."""
+    """Return the context ``[B, ..., Tq, C]`` of MPSAN."""
     batch, *heads, queries = query_score.shape
     keys, features = value.shape[-2:]
     if isinstance(mask, Tensor):
         mask = mask.expand(batch, *heads, queries, keys).reshape(batch, -1, queries, keys)
     query_score, key_score = (s.reshape(batch, -1, s.size(-1)) for s in (query_score, key_score))
     shape = (batch, query_score.size(1), queries)
-    with torch.cuda.device_of(value):
-        # torch has no types for apply
-        context: Tensor = AdditiveKernels.apply(  # type: ignore[no-untyped-call]
-            query_score,
-            key_score,
-            value.reshape(batch, -1, keys, features),
-            *mask_arguments(mask, shape, keys, multiplies=False),
-            call.key_padding_mask,
-            constant,
-            draw_dropout(call.dropout_p, value.device),
-        )
+    # torch has no types for apply
+    context: Tensor = AdditiveKernels.apply(  # type: ignore[no-untyped-call]
+        query_score,
+        key_score,
+        value.reshape(batch, -1, keys, features),
+        *mask_arguments(mask, shape, keys, multiplies=False),
+        call.key_padding_mask,
+        constant,
+        draw_dropout(call.dropout_p, value.device),
+    )
     return context.view(batch, *heads, queries, features)

@@ -21,7 +21,7 @@ from fairseq_posattn.attention.kernels.launch import (
 )
 from fairseq_posattn.attention.kernels.masks import mask_arguments, mask_operand
 from fairseq_posattn.attention.kernels.tile import Drawn
-from fairseq_posattn.attention.masks import DistanceMask
+from fairseq_posattn.attention.mask_bank import DistanceMask
 
 
 class TensorizedKernels(torch.autograd.Function):
@@ -137,18 +137,17 @@ def tiles(device: torch.device, dtype: torch.dtype, features: int) -> tuple[Tile
     return Tile(128, 64, 8, 2) if many else Tile(64, 64, 4, 2), Tile(64, 64, 4, 2)
 
 
-def tensorized_attention(
+def tensorized_attention_triton(
     call: Call,
     query: Tensor,
     key: Tensor,
     value: Tensor,
     source_scores: Tensor,
     mask: Tensor | DistanceMask | None,
-    *,
     token_scale: str,
     source_scale: str,
 ) -> Tensor:
-    """See the function of the same name; returns the context ``[B, H, Tq, D]``.
+    """Return the context ``[B, H, Tq, D]`` of MTSA.
 
     A pair's sigmoid below 2**-36 counts as that: queries all of whose keys have scores below -25
     see them as equal. Of masks as tensors there is no gradient.
@@ -156,17 +155,9 @@ def tensorized_attention(
     # Pairs and sources are dropped apart, each with the root of the probability of keeping.
     dropout = draw_dropout(1 - (1 - call.dropout_p) ** 0.5, query.device)
     values, reach = mask_arguments(mask, query.shape[:3], key.size(2), token_scale == "log_sigmoid")
-    with torch.cuda.device_of(query):
-        # torch has no types for apply
-        context: Tensor = TensorizedKernels.apply(  # type: ignore[no-untyped-call]
-            query,
-            key,
-            value,
-            source_scores,
-            values,
-            reach,
-            call.key_padding_mask,
-            (token_scale, source_scale),
-            dropout,
-        )
+    scales = token_scale, source_scale
+    # torch has no types for apply
+    context: Tensor = TensorizedKernels.apply(  # type: ignore[no-untyped-call]
+        *(query, key, value, source_scores, values, reach, call.key_padding_mask, scales, dropout)
+    )
     return context

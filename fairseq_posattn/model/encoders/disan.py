@@ -2,7 +2,7 @@
 
 from argparse import Namespace
 
-from fairseq_posattn.attention.disan import DISAN, DirectionalSelfAttention
+from fairseq_posattn.attention.disan import DirectionalSelfAttention, directional_attention
 from fairseq_posattn.model.encoders.flags import activation_of, map_dropout_of
 from fairseq_posattn.model.mechanisms import implementation_of
 
@@ -17,5 +17,5 @@ def build(cfg: Namespace, dim: int) -> DirectionalSelfAttention:
         dropout=cfg.dropout,
         map_dropout=map_dropout_of(cfg),
         activation=activation_of(cfg),
-        impl=implementation_of(DISAN, cfg),
+        impl=implementation_of(directional_attention, cfg),
     )

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fairseq_posattn.attention.cpu.dropout import drop
 from fairseq_posattn.attention.disan import glorot_linear
-from fairseq_posattn.attention.dropout import drop
 from fairseq_posattn.model.encoders.cnn import convolution, parse_widths, same_length
 
 

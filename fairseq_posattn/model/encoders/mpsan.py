@@ -2,7 +2,7 @@
 
 from argparse import Namespace
 
-from fairseq_posattn.attention.mpsan import MPSAN, MultiplePositionalSelfAttention
+from fairseq_posattn.attention.mpsan import MultiplePositionalSelfAttention, additive_attention
 from fairseq_posattn.model.encoders.flags import (
     activation_of,
     map_dropout_of,
@@ -22,5 +22,5 @@ def build(cfg: Namespace, dim: int) -> MultiplePositionalSelfAttention:
         dropout=0.0 if map_dropout else cfg.dropout,
         map_dropout=map_dropout,
         activation=activation_of(cfg),
-        impl=implementation_of(MPSAN, cfg),
+        impl=implementation_of(additive_attention, cfg),
     )

@@ -14,7 +14,7 @@ from omegaconf import II
 from torch import Tensor, nn
 
 from fairseq_posattn.attention.call import context_of
-from fairseq_posattn.attention.linear import Linear
+from fairseq_posattn.attention.cpu.linear import Linear
 from fairseq_posattn.common.errors import UsageError, as_usage_error
 from fairseq_posattn.model.dropout import Dropout
 from fairseq_posattn.model.encoders import ENCODERS, input_dropout_of

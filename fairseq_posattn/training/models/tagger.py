@@ -10,7 +10,7 @@ from fairseq.dataclass import ChoiceEnum
 from fairseq.models import BaseFairseqModel, register_model
 from torch import Tensor, nn
 
-from fairseq_posattn.attention.linear import Linear
+from fairseq_posattn.attention.cpu.linear import Linear
 from fairseq_posattn.common.errors import UsageError, as_usage_error
 from fairseq_posattn.model.dropout import Dropout
 from fairseq_posattn.model.encoders import ENCODERS
