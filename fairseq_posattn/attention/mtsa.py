@@ -25,14 +25,14 @@ from fairseq_posattn.attention.cpu.dropout import drop
 from fairseq_posattn.attention.declare import attention
 from fairseq_posattn.attention.headwise import HeadwiseFusionGate, map_to_heads
 from fairseq_posattn.attention.mask_bank import DistanceMask, MaskBank
-from fairseq_posattn.attention.masks import (
-    block_padding,
-    masked_softmax_attention,
-    separate_mask,
-)
+from fairseq_posattn.attention.masks import masked_softmax_attention
 from fairseq_posattn.attention.mechanism import Mechanism, Shared
-from fairseq_posattn.attention.softmax import scaled_scores, sdpa_attention
-from fairseq_posattn.attention.source2token import source2token_weights
+from fairseq_posattn.attention.softmax import scaled_scores
+from fairseq_posattn.attention.source2token import (
+    divide_or_zero,
+    source2token_attention,
+    source2token_weights,
+)
 from fairseq_posattn.attention.source_maps import SourceMaps
 
 # sigma_t and sigma_s of eq. 10 (appendix A.1).
@@ -116,7 +116,7 @@ def tensorized_attention(
         source = source2token_weights(source, padding)  # [B, H, Tk, D]
         source = source.clamp(min=SMALLEST_WEIGHT)
         if call.impl == "sdpa":
-            return _dot_product_attention(query, key, value, source, p, mask, padding)
+            return source2token_attention(query, key, value, source, p, mask, padding)
 
         scores = SCALES[token_scale](scaled_scores(query, key).to(wide))  # [B, H, Tq, Tk]
         denominator, weights = masked_softmax_attention(
@@ -126,42 +126,8 @@ def tensorized_attention(
         if p > 0:
             kept, source = drop(weights, p), drop(source, p)
         numerator = torch.matmul(kept, source * value)  # [B, H, Tq, D]
-        context = _divide(numerator, denominator).to(value.dtype)
+        context = divide_or_zero(numerator, denominator).to(value.dtype)
     return (context, weights.to(value.dtype)) if call.need_weights else context
-
-
-def _dot_product_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    source: Tensor,
-    p: float,
-    mask: Tensor | None,
-    key_padding_mask: Tensor | None,
-) -> Tensor:
-    """Attend by PyTorch's fused attention, with numerator and denominator as concatenated values.
-
-    With dropout of probability ``p``, which spares the denominator, each takes a call.
-    """
-    # float16 cannot hold the smallest weights, bfloat16 can.
-    dtype = torch.float32 if query.dtype == torch.float16 else query.dtype
-    penalties, blocked = (None, None) if mask is None else separate_mask(mask.to(dtype))
-    blocked = block_padding(blocked, key_padding_mask)
-
-    def attend(values: Tensor, dropout_p: float) -> Tensor:
-        q, k, v = (tensor.to(dtype) for tensor in (query, key, values))
-        context = sdpa_attention(q, k, v, dropout_p, bias=penalties, blocked=blocked)
-        return context.to(source.dtype)
-
-    if p > 0:
-        return _divide(attend(drop(source, p) * value, p), attend(source, 0.0)).to(value.dtype)
-    both = torch.cat([source * value, source], dim=-1)  # [B, H, Tk, 2D]
-    return _divide(*attend(both, 0.0).chunk(2, dim=-1)).to(value.dtype)
-
-
-def _divide(numerator: Tensor, denominator: Tensor) -> Tensor:
-    """Return the quotient; zero for a query without keys, whose numerator is zero too."""
-    return numerator / denominator.where(denominator != 0, 1.0)
 
 
 class TensorizedAttention(Mechanism):

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from fairseq_posattn.attention.call import Attended
 from fairseq_posattn.attention.cpu.dropout import drop
 from fairseq_posattn.attention.cpu.linear import Linear
-from fairseq_posattn.attention.softmax import open_dead_rows
+from fairseq_posattn.attention.masks import block_padding, separate_mask
+from fairseq_posattn.attention.softmax import open_dead_rows, sdpa_attention
 
 
 def source2token_weights(scores: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
@@ -61,6 +62,42 @@ def source2token_pooling(
     weights = source2token_weights(scores, key_padding_mask)  # [B, T, C]
     pooled = (weights * hidden).sum(dim=1).to(hidden.dtype)  # [B, C]
     return (pooled, weights.to(hidden.dtype)) if need_weights else pooled
+
+
+def source2token_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    source: Tensor,
+    p: float,
+    mask: Tensor | None,
+    key_padding_mask: Tensor | None,
+) -> Tensor:
+    """Attend to values weighted by ``source`` ``[B, H, Tk, D]``, by PyTorch's fused attention.
+
+    One call has numerator and denominator as concatenated values. With dropout of probability
+    ``p``, which spares the denominator, each takes a call.
+    """
+    # float16 cannot hold the smallest weights, bfloat16 can.
+    dtype = torch.float32 if query.dtype == torch.float16 else query.dtype
+    penalties, blocked = (None, None) if mask is None else separate_mask(mask.to(dtype))
+    blocked = block_padding(blocked, key_padding_mask)
+
+    def attend(values: Tensor, dropout_p: float) -> Tensor:
+        q, k, v = (tensor.to(dtype) for tensor in (query, key, values))
+        context = sdpa_attention(q, k, v, dropout_p, bias=penalties, blocked=blocked)
+        return context.to(source.dtype)
+
+    if p > 0:
+        numerator = attend(drop(source, p) * value, p)  # [B, H, Tq, D]
+        return divide_or_zero(numerator, attend(source, 0.0)).to(value.dtype)
+    both = torch.cat([source * value, source], dim=-1)  # [B, H, Tk, 2D]
+    return divide_or_zero(*attend(both, 0.0).chunk(2, dim=-1)).to(value.dtype)
+
+
+def divide_or_zero(numerator: Tensor, denominator: Tensor) -> Tensor:
+    """Return the quotient; zero for a query without keys, whose numerator is zero too."""
+    return numerator / denominator.where(denominator != 0, 1.0)
 
 
 class Source2TokenPooling(nn.Module):
