@@ -1,6 +1,7 @@
 """Launches of kernels: reuse, CUDA graphs, checkpoints, compilation for a GPU; and dropout."""
 
 import json
+import math
 import os
 import subprocess
 import sys
