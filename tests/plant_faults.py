@@ -358,7 +358,7 @@ FAULTS = [
     Fault(
         "attention/sinusoid.py",
         "return x + relative_sinusoids(",
-        "return words - relative_sinusoids(",
+        "return x - relative_sinusoids(",
         "tests/model/encoders/test_transformer_encoder.py",
     ),
     Fault(
