@@ -23,8 +23,9 @@ import update
 from fairseq.data.language_pair_dataset import collate
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from fairseq_posattn.attention import dropout, implementations, linear
-from fairseq_posattn.attention.implementations import Attention
+from fairseq_posattn.attention import declare
+from fairseq_posattn.attention.cpu import dropout, linear
+from fairseq_posattn.attention.declare import Attention
 from fairseq_posattn.attention.kernels import support
 from fairseq_posattn.attention.kernels.launch import Launch
 from fairseq_posattn.training.criterions import fused_cross_entropy as fused_loss
@@ -77,8 +78,8 @@ def as_on_a_gpu(counter):
     """Return patches under which code that depends on the device chooses as on a GPU."""
 
     def choose(self, call, arguments):
-        able = (name for name in implementations.IMPLEMENTATIONS if name in self.implementations)
-        return next(name for name in able if self._reason(name, call, arguments) is None)
+        able = self.implementations
+        return next(name for name in able if self._refusal(name, call, arguments) is None)
 
     def drop(x, p=0.5, training=True, inplace=False):
         return torch.native_dropout(x, p, True)[0] if training and p else x
@@ -93,8 +94,8 @@ def as_on_a_gpu(counter):
     return (
         patch.object(Attention, "_choose", choose),
         patch.object(support, "interpreted", lambda: True),
-        patch.object(implementations, "self_check_reason", lambda *call: None),
-        patch.object(dropout, "draws_here", lambda x, p: False),
+        patch.object(declare, "self_check_reason", lambda *call: None),
+        patch.object(dropout, "uses_byte_masks", lambda x, p: False),
         patch.object(linear, "_by_onednn", lambda x, weight: False),
         patch.object(F, "dropout", drop),
         patch.object(Launch, "__call__", launch),

@@ -57,7 +57,6 @@ STARTS = "tests/model/test_starts.py"
 OLDER = "tests/compat/test_older_options.py"
 DMAN = "tests/attention/test_dman.py"
 READING = "tests/compat/test_checkpoint_reading.py"
-BY_HEADS = "tests/attention/test_by_heads.py"
 CUT = "tests/inference/test_translation.py::test_a_line_is_cut_only_if_its_end_does_not_fit"
 
 MANIFEST = "tests/text/test_manifest.py"
@@ -324,17 +323,10 @@ FAULTS = [
     ),
     Fault(
         "attention/masks.py",
-        "_let_through(distances != 0)",
-        "_let_through(distances == distances)",
+        "_allow(distances != 0)",
+        "_allow(distances == distances)",
         MASKS,
     ),
-    Fault("attention/by_heads.py", "of_scores.sub_(mean[head])", "of_scores", BY_HEADS),
-    Fault("attention/by_heads.py", "of_scores.mul_(mask)", "pass", BY_HEADS),
-    Fault("attention/by_heads.py", "mask.mul_(w)", "w", BY_HEADS),
-    Fault("attention/by_heads.py", "of_pairs.add_(of_sums)", "of_pairs.copy_(of_sums)", BY_HEADS),
-    Fault("attention/by_heads.py", "closed[head]", "closed[0, 0]", BY_HEADS),
-    Fault("attention/by_heads.py", "g, ctx.of_kept, out=of_value", "g, 1, out=of_value", BY_HEADS),
-    Fault("attention/by_heads.py", "if keep else None", "", BY_HEADS),
     Fault(
         "attention/dman.py",
         "F.threshold(logits, math.log(MASK_FLOOR)",
@@ -345,13 +337,13 @@ FAULTS = [
     Fault("model/encoders/__init__.py", '"none", ', "", DROPOUTS),
     Fault(
         "attention/headwise.py",
-        "draw_kept(_of_all_heads(x, weight), p)",
-        "_of_all_heads(draw_kept(x, p), weight)",
+        "draw_mask(_expand_heads(x, weight), p)",
+        "_expand_heads(draw_mask(x, p), weight)",
         DROPOUTS,
     ),
     Fault("attention/headwise.py", "bias, self.dropout, self.training)", "bias)", DROPOUTS),
     Fault("attention/headwise.py", ".div_(1 - ctx.p)", "", MTSA_LOOPS),
-    Fault("attention/headwise.py", "addcmul_(of_seen, mask)", "add_(of_seen)", MTSA_LOOPS),
+    Fault("attention/headwise.py", "addcmul_(d_seen, mask)", "add_(d_seen)", MTSA_LOOPS),
     Fault(
         "model/encoders/recurrent.py",
         "dropout=dropout if layers > 1 else 0.0",
@@ -372,8 +364,8 @@ FAULTS = [
     ),
     Fault(
         "attention/sinusoid.py",
-        "return words + relative_sinusoids(",
-        "return words - relative_sinusoids(",
+        "return x + relative_sinusoids(",
+        "return x - relative_sinusoids(",
         "tests/model/encoders/test_transformer_encoder.py",
     ),
     Fault(

@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fairseq_posattn.attention.cpu.dropout import drop
 from fairseq_posattn.attention.disan import glorot_linear
-from fairseq_posattn.attention.dropout import drop
 from fairseq_posattn.model.feed_forward import Dropout
 
 

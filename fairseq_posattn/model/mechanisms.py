@@ -15,8 +15,9 @@ from torch import Tensor
 
 from fairseq_posattn import attention
 from fairseq_posattn.attention import Mechanism
-from fairseq_posattn.attention.implementations import Attention
-from fairseq_posattn.attention.mtsa import SourceMaps
+from fairseq_posattn.attention.call import Attended
+from fairseq_posattn.attention.declare import declaration_of
+from fairseq_posattn.attention.source_maps import SourceMaps
 from fairseq_posattn.model.multihead import ConcatenatedHeads
 
 # Activations of the concatenated heads, by the names of --heads-activation. RELU_IN_DMAN is applied
@@ -66,10 +67,10 @@ def configure_concatenated_heads(config: Namespace) -> ConcatenatedHeads:
     return ConcatenatedHeads(activation, config.heads_dropout)
 
 
-def select_implementation(function: Attention, config: Namespace) -> str:
+def select_implementation(function: Callable[..., Attended], config: Namespace) -> str:
     """Return the implementation of ``--attention-impl`` if the function has it, else "auto"."""
     named = str(config.attention_impl)
-    return named if named in function.implementations else "auto"
+    return named if named in declaration_of(function).implementations else "auto"
 
 
 def _build(
@@ -80,7 +81,7 @@ def _build(
     **options: Any,
 ) -> Mechanism:
     """Build a mechanism from its arguments and those that every mechanism has."""
-    impl = select_implementation(mechanism.attention, config)
+    impl = select_implementation(mechanism.function, config)
     build: Callable[..., Mechanism] = mechanism
     return build(*args, **options, causal=layer.causal, dropout=layer.attention_dropout, impl=impl)
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from fairseq_posattn.attention.implementations import IMPLEMENTATIONS
+from fairseq_posattn.attention.declare import IMPLEMENTATIONS
 from fairseq_posattn.model.mechanisms import MECHANISMS, LayerDescription
 from fairseq_posattn.training.models.mechanism_config import MechanismConfig
 

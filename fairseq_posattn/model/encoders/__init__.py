@@ -9,8 +9,8 @@ from argparse import Namespace
 
 from torch import Tensor, nn
 
-from fairseq_posattn.attention.disan import DISAN, DirectionalSelfAttention
-from fairseq_posattn.attention.mpsan import MPSAN, MultiplePositionalSelfAttention
+from fairseq_posattn.attention.disan import DirectionalSelfAttention, directional_attention
+from fairseq_posattn.attention.mpsan import MultiplePositionalSelfAttention, additive_attention
 from fairseq_posattn.model.encoders import (
     attention,
     bi_blosan,
@@ -53,7 +53,7 @@ def build_disan(cfg: Namespace, dim: int) -> DirectionalSelfAttention:
         dropout=cfg.dropout,
         map_dropout=get_linear_dropout(cfg),
         activation=build_activation(cfg),
-        impl=select_implementation(DISAN, cfg),
+        impl=select_implementation(directional_attention, cfg),
     )
 
 
@@ -68,7 +68,7 @@ def build_mpsan(cfg: Namespace, dim: int) -> MultiplePositionalSelfAttention:
         dropout=0.0 if linear_dropout else cfg.dropout,
         map_dropout=linear_dropout,
         activation=build_activation(cfg),
-        impl=select_implementation(MPSAN, cfg),
+        impl=select_implementation(additive_attention, cfg),
     )
 
 

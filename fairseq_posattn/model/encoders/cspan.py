@@ -8,12 +8,11 @@ from argparse import Namespace
 
 from torch import Tensor, nn
 
-from fairseq_posattn.attention.call import Attended, map_context
-from fairseq_posattn.attention.choices import check_choice
-from fairseq_posattn.attention.dropout import drop
+from fairseq_posattn.attention.call import Attended, check_choice, map_context
+from fairseq_posattn.attention.cpu.dropout import drop
 from fairseq_posattn.attention.mechanism import AttentionFunction
 from fairseq_posattn.attention.rpr import RelativePositionAttention
-from fairseq_posattn.attention.san import SAN, dot_product_attention
+from fairseq_posattn.attention.san import dot_product_attention
 from fairseq_posattn.attention.sinusoid import with_positions
 from fairseq_posattn.model.encoders.flags import check_hidden_dim
 from fairseq_posattn.model.encoders.recurrent import BiLSTM
@@ -132,5 +131,5 @@ def build(cfg: Namespace, dim: int) -> SemanticPositionalAttention:
         residual=not cfg.cspan_no_residual,
         max_distance=cfg.rpr_max_distance,
         dropout=cfg.dropout,
-        impl=select_implementation(SAN, cfg),
+        impl=select_implementation(dot_product_attention, cfg),
     )

@@ -7,7 +7,7 @@ from fairseq.dataclass import ChoiceEnum
 from fairseq.utils import get_available_activation_fns
 from omegaconf import II
 
-from fairseq_posattn.attention.mpsan import FUSIONS as MPSAN_FUSIONS
+from fairseq_posattn.attention.fusion import FUSIONS as MPSAN_FUSIONS
 from fairseq_posattn.attention.mpsan import MPSAN_MASKS
 from fairseq_posattn.model.encoders import ENCODERS
 from fairseq_posattn.model.encoders.cspan import FUSIONS as CSPAN_FUSIONS
