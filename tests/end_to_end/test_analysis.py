@@ -12,7 +12,7 @@ import torch
 from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
 from fairseq_posattn.inspection.commands.analysis import main
 
-MODULE = ["-m", "fairseq_posattn.inspection"]
+MODULE = ["-m", "fairseq_posattn.cli", "analysis"]
 
 
 @pytest.fixture(scope="module")
@@ -199,28 +199,43 @@ def parameters(*options):
         (locality("--sentences", "LATIN"), "--sentences LATIN:1: not UTF-8: byte 2 is 0xe9; conv"),
         (locality("--split", "nonesuch"), "--split nonesuch: there is no such split in"),
         (locality("--sentences", "LONG"), "--sentences LONG:1: 31 tokens, its end included, where"),
-        (locality("--sentences", "TEXT", "--data", "MISSING"), "MISSING, where the dictionaries"),
-        (locality("--sentences", "TEXT", "--data", "FOLDER"), "dictionary FOLDER/dict.de.txt is"),
+        (
+            locality("--sentences", "TEXT", "--data", "MISSING"),
+            "MISSING: no such folder of dictionaries",
+        ),
+        (
+            locality("--sentences", "TEXT", "--data", "FOLDER"),
+            "FOLDER/dict.de.txt: no such dictionary",
+        ),
         (heatmap("--heads", "3"), "--heads 3: there are heads 1 to 2"),
-        (heatmap("--line", "2"), "--line 2: TEXT has no sentence there; its last is on 3"),
-        (heatmap("--line", "4"), "--line 4: TEXT has no sentence there; its last is on 3"),
+        (heatmap("--line", "2"), "--line 2: TEXT has no sentence there; its last line is 3"),
+        (heatmap("--line", "4"), "--line 4: TEXT has no sentence there; its last line is 3"),
         (heatmap("--output", "OUT.jpg"), "--output OUT.jpg: the name must end in .png or .pdf"),
         (
             parameters("--plot", "mask", "--sublayers", "san"),
-            "--plot mask shows DMAN's mask by distance for each head, which those chosen",
+            "--plot mask: needs DynamicMaskAttention, but the chosen",
         ),
-        (parameters("--plot", "weights", "--side", "decoder"), "--plot weights shows DA's w and v"),
-        (parameters("--plot", "weights", "--split", "test"), "sentences are only for --plot mask"),
-        (["parameters", "CHECKPOINT", "--plot", "mask"], "nothing to write"),
+        (
+            parameters("--plot", "weights", "--side", "decoder"),
+            "--plot weights: needs DistanceAwareAttention",
+        ),
+        (
+            parameters("--plot", "weights", "--split", "test"),
+            "--sentences, --split: only for --plot mask",
+        ),
+        (["parameters", "CHECKPOINT", "--plot", "mask"], "--output, --json: nothing to write"),
         (
             ["parameters", "CHECKPOINT", "CHECKPOINT", "--plot", "curves", "--json", "OUT.json"],
-            "--plot curves shows one checkpoint, --plot weights several",
+            "--plot curves: takes one checkpoint",
         ),
         (
             ["parameters", "CHECKPOINT", "OTHER", "--plot", "weights", "--json", "OUT.json"],
-            "OTHER: layers, heads or mapping of DA are not those of CHECKPOINT",
+            "OTHER: layers, heads or mapping of DA differ from CHECKPOINT",
         ),
-        (["parameters", "MISSING", "--plot", "mask", "--json", "OUT.json"], "MISSING: there is no"),
+        (
+            ["parameters", "MISSING", "--plot", "mask", "--json", "OUT.json"],
+            "MISSING: no such checkpoint",
+        ),
     ],
 )
 def test_what_cannot_be_served(checkpoint, other, text, tmp_path, capsys, arguments, message):
@@ -244,11 +259,14 @@ def test_what_cannot_be_served(checkpoint, other, text, tmp_path, capsys, argume
 @pytest.mark.parametrize(
     "options, told",
     [
-        (locality("--split", "test", "--windows", "1,-1"), "--windows: 1,-1: a window is 0 tokens"),
+        (
+            locality("--split", "test", "--windows", "1,-1"),
+            "--windows: 1,-1: a window must be 0 tokens",
+        ),
         (locality("--split", "test", "--windows", "a"), "--windows: invalid list of numbers value"),
         (
             parameters("--plot", "mask", "--distance", "1001"),
-            "1001 is more than the 1,000 that can",
+            "1001 is more than 1,000",
         ),
     ],
 )

@@ -190,11 +190,11 @@ def test_tags_go_together_where_that_is_asked_for(tagger, tmp_path, monkeypatch,
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (b"3\ta B c\n", "typed:1: the predicate '3' is outside the sentence, whose 3 words"),
-        (b"0,-1\ta B c\n", "typed:1: the predicate '0,-1' is outside"),
-        (b"0 1\ta B c\n", "typed:1: there should be the places of the predicates, from 0, with"),
-        (b"9" * 5000 + b"\ta B c\n", "typed:1: there should be the places of the predicates"),
-        (b"a B c\n", "typed:1: there should be the places of the predicates"),
+        (b"3\ta B c\n", "typed:1: predicate '3': outside the sentence of 3 words"),
+        (b"0,-1\ta B c\n", "typed:1: predicate '0,-1': outside"),
+        (b"0 1\ta B c\n", "typed:1: a line needs the positions of the predicates, from 0, "),
+        (b"9" * 5000 + b"\ta B c\n", "typed:1: a line needs the positions of the predicates"),
+        (b"a B c\n", "typed:1: a line needs the positions of the predicates"),
         (b"1\t\xff\n", "typed:1: not UTF-8"),
     ],
 )
@@ -329,7 +329,7 @@ def test_a_score_that_is_not_finite_is_one_line(recommender, tmp_path, capsys):
     arguments = [str(broken), "--split", "valid", "--scores", str(scores), "--cpu"]
     assert rank(arguments) == 1
     error = capsys.readouterr().err
-    assert error.endswith("of valid is not finite\n")
+    assert error.endswith("of valid is NaN or infinite\n")
     assert error.count("\n") == 1
     assert not scores.exists()
 
@@ -337,5 +337,7 @@ def test_a_score_that_is_not_finite_is_one_line(recommender, tmp_path, capsys):
 def test_only_a_recommender_ranks(tagger, tmp_path, capsys):
     assert rank([str(tagger[0]), "--scores", str(tmp_path / "scores.tsv")]) == 1
     error = capsys.readouterr().err
-    assert error.endswith("is no recommender: it was not trained on news_recommendation\n")
+    assert error.endswith(
+        ": not a recommender; it was not trained with --task news_recommendation\n"
+    )
     assert not list(tmp_path.iterdir())

@@ -236,8 +236,8 @@ def test_words_are_made_as_asked(classifier):
     "texts, complaint",
     [
         ([("a", "b"), ("a", " ")], "text 2: the sentence is empty"),
-        (["a"], "text 1: the model needs a pair of sentences, and here are 1; in a line a TAB"),
-        ([("a", "b " * 600)], "text 1: 601 words, the end among them, are too many"),
+        (["a"], "text 1: the model needs a pair of sentences, not 1"),
+        ([("a", "b " * 600)], "text 1: 601 tokens with the end symbol"),
     ],
 )
 def test_texts_that_the_model_cannot_take(classifier, texts, complaint):
@@ -246,7 +246,12 @@ def test_texts_that_the_model_cannot_take(classifier, texts, complaint):
 
 
 @pytest.mark.parametrize(
-    "line, reason", [(b"a\n", "here are 1"), (b"a\tb\tc\n", "are 3"), (b"\xff\ta\n", "not UTF-8")]
+    "line, reason",
+    [
+        (b"a\n", "of sentences, not 1"),
+        (b"a\tb\tc\n", "of sentences, not 3"),
+        (b"\xff\ta\n", "not UTF-8"),
+    ],
 )
 def test_a_bad_line_is_named_after_what_precedes_it(classifier, line, reason):
     lines = [b"a\tb\n", b"b\tc\r\n", line, b"a\tb\n"]
@@ -264,12 +269,12 @@ def test_blank_lines_and_sides_are_answered_with_nothing(classifier):
 
 def test_no_such_checkpoint_is_one_line(run):
     output = run(sys.executable, PREDICT, "nowhere.pt", exit_code=1)
-    assert output == "predict: error: nowhere.pt: there is no such checkpoint\n"
+    assert output == "predict: error: nowhere.pt: no such checkpoint\n"
 
 
 def test_a_checkpoint_that_classifies_nothing(monkeypatch):
     task = SimpleNamespace(cfg=SimpleNamespace(_name="translation"))
     trained = TrainedModel("translation.pt", None, None, task)
     monkeypatch.setattr(prediction, "load_checkpoint", lambda *paths: trained)
-    with pytest.raises(UsageError, match="is no classifier and no tagger: it was trained"):
+    with pytest.raises(UsageError, match="neither a classifier nor a tagger; it was trained"):
         prediction.load("translation.pt")

@@ -83,7 +83,16 @@ TRANSLATION = {
         "average_checkpoints.py", "--inputs", "{path}", "{path}", "--output", "{folder}/mean.pt"
     ),
     "analysis": script(
-        *("fairseq_posattn.inspection", "locality", "{path}", "--data", "{data}", "--split", "test")
+        *(
+            "fairseq_posattn.cli",
+            "analysis",
+            "locality",
+            "{path}",
+            "--data",
+            "{data}",
+            "--split",
+            "test",
+        )
     ),
     "from_pretrained": from_pretrained,
 }
