@@ -54,7 +54,7 @@ def main(arguments=None, prog=None):
 def train(file, settings):
     """Hand the file, and what else is said, to fairseq's own program."""
     words = hydra_words(file, settings)
-    from fairseq_posattn.compat.quiet import quietly
+    from fairseq_posattn.compat.patching import quietly
     from fairseq_posattn.training.plugin import register
 
     with quietly():

@@ -71,7 +71,7 @@ def _with_defaults(config, name, preset):
         (option, options[option].type, field(default=value, metadata=options[option].metadata))
         for option, value in preset.items()
     ]
-    # What an option is in checkpoints from before there was one: see compat/checkpoints/options.py.
+    # What an option is in checkpoints from before there was one: see compat/matching.py.
     return make_dataclass(name, changed, bases=(config,), namespace={"preset_of": config})
 
 
