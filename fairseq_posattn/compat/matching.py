@@ -150,10 +150,8 @@ def take_over(model, path):
     except (UsageError, OSError):
         return
     trained = options if isinstance(options, dict) else vars(options)
-    for option, value in {
-        **missing_options(name, trained),
-        **earlier_presets(name, trained),
-    }.items():
+    earlier = missing_options(name, trained) | earlier_presets(name, trained)
+    for option, value in earlier.items():
         if model[option] == known[option].default != value:
             model[option] = value
             why = "has an earlier default of" if option in trained else "lacks"

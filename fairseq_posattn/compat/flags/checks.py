@@ -95,8 +95,10 @@ TRAINING: Rules = (
         "--num-batch-buckets: fairseq supports it with NumPy 1 only; leave it out",
     ),
     (
-        lambda s: s.decoder_attention_heads
-        and _does_not_divide(s.encoder_attention_heads, s.encoder_embed_dim),
+        lambda s: (
+            s.decoder_attention_heads
+            and _does_not_divide(s.encoder_attention_heads, s.encoder_embed_dim)
+        ),
         "--encoder-attention-heads {encoder_attention_heads}: it must divide --encoder-embed-dim "
         "{encoder_embed_dim}",
     ),
@@ -112,8 +114,9 @@ TRAINING: Rules = (
     ),
     (lambda s: s.fp16 and s.bf16, "--fp16: it excludes --bf16; leave one out"),
     (
-        lambda s: s.fp16
-        and not (s.memory_efficient_fp16 or s.fp16_no_flatten_grads or _has_gpu(s)),
+        lambda s: (
+            s.fp16 and not (s.memory_efficient_fp16 or s.fp16_no_flatten_grads or _has_gpu(s))
+        ),
         "--fp16" + NEEDS_GPU,
     ),
     (lambda s: s.amp and not _has_gpu(s), "--amp" + NEEDS_GPU),

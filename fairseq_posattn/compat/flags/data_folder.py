@@ -34,7 +34,6 @@ SENTENCES = Layout(
 )
 LANGUAGE_MODEL = Layout(("language_modeling",), "dict.txt", "{split}.*")
 LAYOUTS = (TRANSLATION, SENTENCES, LANGUAGE_MODEL)
-READS_A_FILE = "speech_unit_modeling"  # the one task whose data is a JSON file
 
 
 def check_data(settings: Mapping, subsets: tuple[str, ...]):
@@ -46,15 +45,8 @@ def check_data(settings: Mapping, subsets: tuple[str, ...]):
     Raises:
         UsageError: a folder, the dictionaries, a language or a split is missing.
     """
-    if not isinstance(settings.get("data"), str):
-        return  # a task without data
-    if settings.get("task") == READS_A_FILE:
-        if not os.path.isfile(settings["data"]):
-            raise UsageError(
-                f"{settings['data']}: --task {READS_A_FILE} reads a JSON file; name the one that "
-                "lists its manifests"
-            )
-        return
+    if not isinstance(settings.get("data"), str) or settings.get("task") == "speech_unit_modeling":
+        return  # a task without data, or whose data is a file
     folders = utils.split_paths(settings["data"]) or [""]
     for folder in folders:
         if not os.path.isdir(folder) and "://" not in folder:
