@@ -20,6 +20,7 @@ from fairseq_posattn.model.classification_head import PAIR_FEATURES
 from fairseq_posattn.model.classifier import Marks, SentenceEncoder, build_head, features_of
 from fairseq_posattn.model.pooling import POOLINGS
 from fairseq_posattn.training.models.encoder_config import SentenceEncoderConfig
+from fairseq_posattn.training.models.mechanism_config import read_by
 from fairseq_posattn.training.models.registration import all_options
 from fairseq_posattn.training.models.word_vectors import build_embedding
 
@@ -37,10 +38,10 @@ class PosAttnClassifierConfig(SentenceEncoderConfig):
         },
     )
     pooling_queries: int = field(
-        default=16, metadata={"help": "--pooling multi_query: learned queries"}
+        default=16, metadata=read_by("--pooling multi_query", help="learned queries")
     )
     pooling_window: int = field(
-        default=5, metadata={"help": "--pooling window_max: neighbouring words"}
+        default=5, metadata=read_by("--pooling window_max", help="neighbouring words")
     )
     word_ngrams: int = field(
         default=1,
@@ -50,7 +51,7 @@ class PosAttnClassifierConfig(SentenceEncoderConfig):
         },
     )
     ngram_buckets: int = field(
-        default=2_000_000, metadata={"help": "none: vectors that n-grams are hashed to"}
+        default=2_000_000, metadata=read_by("none", help="vectors that n-grams are hashed to")
     )
     head_dim: int = field(
         default=0, metadata={"help": "features of a layer before the classes; 0 for none"}

@@ -14,7 +14,7 @@ from fairseq_posattn.model.encoders.cspan import FUSIONS as CSPAN_FUSIONS
 from fairseq_posattn.model.encoders.flags import ACTIVATIONS
 from fairseq_posattn.model.mechanisms import MECHANISMS
 from fairseq_posattn.model.sublayer_list import FEED_FORWARD
-from fairseq_posattn.training.models.mechanism_config import MechanismConfig
+from fairseq_posattn.training.models.mechanism_config import MechanismConfig, read_by
 
 
 @dataclass
@@ -44,37 +44,42 @@ class SentenceEncoderConfig(MechanismConfig):
     )
     encoder_sublayers: str = field(
         default="san,ffn",
-        metadata={
-            "help": "transformer: sublayers of a layer, with commas between: "
-            f"{', '.join(MECHANISMS)}, {FEED_FORWARD}, in any order"
-        },
+        metadata=read_by(
+            "transformer",
+            help="sublayers of a layer, with commas between: "
+            f"{', '.join(MECHANISMS)}, {FEED_FORWARD}, in any order",
+        ),
     )
-    encoder_layers: int = field(default=1, metadata={"help": "transformer: layers"})
+    encoder_layers: int = field(default=1, metadata=read_by("transformer", help="layers"))
     encoder_attention_heads: int = field(
-        default=16, metadata={"help": "transformer, attention, mtsa: attention heads"}
+        default=16, metadata=read_by("transformer", "attention", "mtsa", help="attention heads")
     )
     encoder_ffn_embed_dim: int = field(
-        default=1024, metadata={"help": "transformer: features within a feed-forward sublayer"}
+        default=1024,
+        metadata=read_by("transformer", help="features within a feed-forward sublayer"),
     )
     encoder_normalize_before: bool = field(
-        default=False, metadata={"help": "transformer: layer norm before each sublayer, not after"}
+        default=False,
+        metadata=read_by("transformer", help="layer norm before each sublayer, not after"),
     )
     no_token_positional_embeddings: bool = field(
         default=False,
-        metadata={"help": "transformer, attention: add no sinusoids of the positions"},
+        metadata=read_by("transformer", "attention", help="add no sinusoids of the positions"),
     )
     embedding_scale: ChoiceEnum(["none", "sqrt"]) = field(
         default="none",
-        metadata={
-            "help": "transformer: 'sqrt' multiplies words by the root of their features before "
-            "sinusoids are added (Vaswani et al., 2017, section 3.4)"
-        },
+        metadata=read_by(
+            "transformer",
+            help="'sqrt' multiplies words by the root of their features before "
+            "sinusoids are added (Vaswani et al., 2017, section 3.4)",
+        ),
     )
     attention_positions: bool = field(
-        default=False, metadata={"help": "attention: add sinusoids of the positions to the words"}
+        default=False,
+        metadata=read_by("attention", help="add sinusoids of the positions to the words"),
     )
     activation_fn: ChoiceEnum(get_available_activation_fns()) = field(
-        default="relu", metadata={"help": "transformer: activation of feed-forward sublayers"}
+        default="relu", metadata=read_by("transformer", help="activation of feed-forward sublayers")
     )
     dropout: float = field(
         default=0.1, metadata={"help": "dropout probability between layers, of words and features"}
@@ -97,65 +102,79 @@ class SentenceEncoderConfig(MechanismConfig):
     )
     attention_dropout: float = field(
         default=0.0,
-        metadata={"help": "transformer, attention, mtsa: dropout probability of a weight"},
+        metadata=read_by(
+            "transformer", "attention", "mtsa", help="dropout probability of a weight"
+        ),
     )
     no_attention_bias: bool = field(
         default=False,
-        metadata={
-            "help": "attention, mtsa: the maps to queries and keys have no bias, and of attention "
-            "those to values neither"
-        },
+        metadata=read_by(
+            "attention",
+            "mtsa",
+            help="the maps to queries and keys have no bias, and of attention "
+            "those to values neither",
+        ),
     )
     activation_dropout: float = field(
-        default=0.0, metadata={"help": "transformer: dropout probability after the activation"}
+        default=0.0,
+        metadata=read_by("transformer", help="dropout probability after the activation"),
     )
     mpsan_masks: str = field(
         default=",".join(MPSAN_MASKS),
-        metadata={
-            "help": "mpsan: a mask for each unit, with commas between: past, future, "
-            "others, window:RADIUS, distance, scaled_distance, or sums such as past+scaled_distance"
-        },
+        metadata=read_by(
+            "mpsan",
+            help="a mask for each unit, with commas between: past, future, others, "
+            "window:RADIUS, distance, scaled_distance, or sums such as past+scaled_distance",
+        ),
     )
     mpsan_fusion: ChoiceEnum(list(MPSAN_FUSIONS)) = field(
         default="position",
-        metadata={
-            "help": "mpsan: how units are fused: by a softmax over them and the word, by DiSAN's "
-            "gate in each unit, or by a plain sum"
-        },
+        metadata=read_by(
+            "mpsan",
+            help="how units are fused: by a softmax over them and the word, by DiSAN's "
+            "gate in each unit, or by a plain sum",
+        ),
     )
     mpsan_multi_dimensional: bool = field(
-        default=False, metadata={"help": "mpsan: a score for each feature of each pair of words"}
+        default=False,
+        metadata=read_by("mpsan", help="a score for each feature of each pair of words"),
     )
     mtsa_scores: ChoiceEnum(["both", "token2token", "source2token", "none"]) = field(
         default="both",
-        metadata={
-            "help": "mtsa: which scores the attention has; with 'none' there is no attention and "
-            "no gate, only the values"
-        },
+        metadata=read_by(
+            "mtsa",
+            help="which scores the attention has; with 'none' there is no attention and "
+            "no gate, only the values",
+        ),
     )
     cspan_fusion: ChoiceEnum(list(CSPAN_FUSIONS)) = field(
         default="cascaded",
-        metadata={
-            "help": "cspan: how meanings and positions meet, (a) to (e) of the paper's Table 5 in "
-            "order, but 'parallel', which is (d) with a self attention over the Bi-LSTM"
-        },
+        metadata=read_by(
+            "cspan",
+            help="how meanings and positions meet, (a) to (e) of the paper's Table 5 in "
+            "order, but 'parallel', which is (d) with a self attention over the Bi-LSTM",
+        ),
     )
     cspan_no_residual: bool = field(
-        default=False, metadata={"help": "cspan: leave out the sum with the semantic attention"}
+        default=False,
+        metadata=read_by("cspan", help="leave out the sum with the semantic attention"),
     )
     lstm_layers: int = field(
-        default=1, metadata={"help": "cspan, lstm, bilstm, bigru: layers of the recurrent network"}
+        default=1,
+        metadata=read_by(
+            "cspan", "lstm", "bilstm", "bigru", help="layers of the recurrent network"
+        ),
     )
     cnn_widths: str = field(
         default="3,4,5",
-        metadata={
-            "help": "cnn, hierarchical_cnn: words that each convolution spans, or each layer's"
-        },
+        metadata=read_by(
+            "cnn", "hierarchical_cnn", help="words that each convolution spans, or each layer's"
+        ),
     )
     block_length: int = field(
         default=0,
-        metadata={
-            "help": "bi_blosan: words of a block; 0 for the third root of twice a sentence's words"
-        },
+        metadata=read_by(
+            "bi_blosan", help="words of a block; 0 for the third root of twice a sentence's words"
+        ),
     )
     max_positions: int = II("task.max_positions")

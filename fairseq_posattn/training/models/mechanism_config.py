@@ -10,6 +10,15 @@ from fairseq_posattn.attention.rescaling import MAPPINGS
 from fairseq_posattn.model.mechanisms import HEADS_ACTIVATIONS, OF_MASKS
 
 
+def read_by(*readers: str, help: str) -> dict[str, object]:
+    """Return the metadata of a flag that only some parts of a model read.
+
+    Args:
+        readers: values of ``--encoder``, names of sublayers, or "--pooling NAME".
+    """
+    return {"readers": readers, "help": f"{', '.join(readers)}: {help}"}
+
+
 @dataclass
 class MechanismConfig(FairseqDataclass):
     """The flags of the mechanisms, shared by all models."""
@@ -42,91 +51,104 @@ class MechanismConfig(FairseqDataclass):
     )
     dman_max_distance: int = field(
         default=0,
-        metadata={
-            "help": "dman: learned distances each way, further tokens share the furthest one's; "
-            "0 for as many as there are positions"
-        },
+        metadata=read_by(
+            "dman",
+            help="learned distances each way, further tokens share the furthest one's; "
+            "0 for as many as there are positions",
+        ),
     )
     sman_radius: str = field(
         default="4",
-        metadata={
-            "help": "sman: tokens seen each way, a number, or 'sqrt' for the square root of half "
-            "the sentence's length"
-        },
+        metadata=read_by(
+            "sman",
+            help="tokens seen each way, a number, or 'sqrt' for the square root of half "
+            "the sentence's length",
+        ),
     )
     da_mapping: ChoiceEnum(list(MAPPINGS)) = field(
         default="learnable_sigmoid",
-        metadata={"help": "da: function of the weighted distance (DA-Transformer section 4.3)"},
+        metadata=read_by(
+            "da", help="function of the weighted distance (DA-Transformer section 4.3)"
+        ),
     )
     da_adjustment: ChoiceEnum(list(ADJUSTMENTS)) = field(
         default="early_multiply",
-        metadata={"help": "da: how that function enters the attention (section 4.4)"},
+        metadata=read_by("da", help="how that function enters the attention (section 4.4)"),
     )
     da_clip_threshold: float = field(
         default=1.0,
-        metadata={
-            "help": "da: upper bound of the weighted distance in mapping 'clip'; the paper gives "
-            "none, the default is a guess"
-        },
+        metadata=read_by(
+            "da",
+            help="upper bound of the weighted distance in mapping 'clip'; the paper gives "
+            "none, the default is a guess",
+        ),
     )
     mtsa_masks: str = field(
         default="past,future",
-        metadata={
-            "help": "mtsa: masks that the heads are shared out among, as for --attention-masks; "
-            "'none' for no masks"
-        },
+        metadata=read_by(
+            "mtsa",
+            help="masks that the heads are shared out among, as for --attention-masks; "
+            "'none' for no masks",
+        ),
     )
     mtsa_include_self: bool = field(
-        default=False, metadata={"help": "mtsa: a token sees itself under any mask"}
+        default=False, metadata=read_by("mtsa", help="a token sees itself under any mask")
     )
     mtsa_token_scale: ChoiceEnum(list(SCALES)) = field(
         default="log_sigmoid",
-        metadata={"help": "mtsa: scale function of the token2token scores, sigma_t"},
+        metadata=read_by("mtsa", help="scale function of the token2token scores, sigma_t"),
     )
     mtsa_source_scale: ChoiceEnum(list(SCALES)) = field(
         default="identity",
-        metadata={"help": "mtsa: scale function of the source2token scores, sigma_s"},
+        metadata=read_by("mtsa", help="scale function of the source2token scores, sigma_s"),
     )
     mtsa_source: ChoiceEnum(list(SOURCES)) = field(
         default="key",
-        metadata={
-            "help": "mtsa: what the source2token scores are made of: a head's key or value, or the "
-            "layer's input, by one affine map for all heads"
-        },
+        metadata=read_by(
+            "mtsa",
+            help="what the source2token scores are made of: a head's key or value, or the "
+            "layer's input, by one affine map for all heads",
+        ),
     )
     mtsa_source_layers: int = field(
         default=2,
-        metadata={
-            "help": "mtsa: affine maps to the source2token scores, 1 or 2; 0 for no such scores"
-        },
+        metadata=read_by(
+            "mtsa", help="affine maps to the source2token scores, 1 or 2; 0 for no such scores"
+        ),
     )
     mtsa_source_bias: float = field(
-        default=0.0, metadata={"help": "mtsa: what the last bias of those maps starts at"}
+        default=0.0, metadata=read_by("mtsa", help="what the last bias of those maps starts at")
     )
     mtsa_divide_source: bool = field(
         default=False,
-        metadata={"help": "mtsa: divide the source2token scores by the root of a head's features"},
+        metadata=read_by(
+            "mtsa", help="divide the source2token scores by the root of a head's features"
+        ),
     )
     mtsa_fusion_gate: bool = field(
         default=False,
-        metadata={"help": "mtsa: a gate chooses between a token's value and its context"},
+        metadata=read_by("mtsa", help="a gate chooses between a token's value and its context"),
     )
     rpr_max_distance: int = field(
         default=16,
-        metadata={"help": "rpr, cspan: distance beyond which embeddings are shared (Shaw's k)"},
+        metadata=read_by(
+            "rpr", "cspan", help="distance beyond which embeddings are shared (Shaw's k)"
+        ),
     )
     rpr_per_head: bool = field(
         default=False,
-        metadata={
-            "help": "rpr: embeddings for each head, as in Shaw's base model, and not one set for "
-            "all heads, as in the big one"
-        },
+        metadata=read_by(
+            "rpr",
+            help="embeddings for each head, as in Shaw's base model, and not one set for "
+            "all heads, as in the big one",
+        ),
     )
     attention_masks: str = field(
         default="past,future",
-        metadata={
-            "help": "masked: masks that the heads are shared out among, with commas between: past, "
+        metadata=read_by(
+            "masked",
+            help="masks that the heads are shared out among, with commas between: past, "
             "future, others, window:RADIUS, distance, scaled_distance, or sums such as "
-            "past+scaled_distance"
-        },
+            "past+scaled_distance",
+        ),
     )

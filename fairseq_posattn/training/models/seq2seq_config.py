@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields, make_dataclass
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.models.transformer import TransformerConfig
 
-from fairseq_posattn.model.mechanisms import MECHANISMS
+from fairseq_posattn.model.mechanisms import MECHANISMS, REPLACE_POSITIONS
 from fairseq_posattn.model.starts import STARTS
 from fairseq_posattn.model.sublayer_list import CROSS, FEED_FORWARD
 from fairseq_posattn.training.models.mechanism_config import MechanismConfig
@@ -81,8 +81,9 @@ class PosAttnTransformerConfig(MechanismConfig, StockConfig):
     encoder_sublayers: str = field(
         default="san,ffn",
         metadata={
+            "replace_positions": tuple(sorted(REPLACE_POSITIONS)),
             "help": f"sublayers of an encoder layer, with commas between: {', '.join(MECHANISMS)}, "
-            f"{FEED_FORWARD}; the last must be {FEED_FORWARD}"
+            f"{FEED_FORWARD}; the last must be {FEED_FORWARD}",
         },
     )
     start: ChoiceEnum(list(STARTS)) = field(
@@ -97,7 +98,8 @@ class PosAttnTransformerConfig(MechanismConfig, StockConfig):
     decoder_sublayers: str = field(
         default="san,cross,ffn",
         metadata={
-            "help": f"sublayers of a decoder layer: as --encoder-sublayers, and {CROSS} just once"
+            "replace_positions": tuple(sorted(REPLACE_POSITIONS)),
+            "help": f"sublayers of a decoder layer: as --encoder-sublayers, and {CROSS} just once",
         },
     )
 

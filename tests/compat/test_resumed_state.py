@@ -1,16 +1,17 @@
-"""Optimizers of half precision go on from what they saved as if they had not stopped."""
+"""Optimizers, best losses and restored files of resumed trainings."""
 
 import io
+from types import SimpleNamespace
 
 import pytest
 import torch
+from fairseq import checkpoint_utils
 from fairseq.optim import AMPOptimizer, FP16Optimizer, MemoryEfficientFP16Optimizer
+from fairseq_cli import train
 from omegaconf import OmegaConf
 
-from fairseq_posattn import compat
-from fairseq_posattn.compat import master_weights
-
-compat.apply()
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat import resuming
 
 
 def settings(**common):
@@ -79,21 +80,6 @@ FORMS = [
 ]
 
 
-@pytest.fixture
-def forget(monkeypatch):
-    """Give one of the optimizers fairseq's own functions again."""
-
-    def forget(kind):
-        for owner in kind.__mro__:
-            for name in ("state_dict", "load_state_dict"):
-                function = vars(owner).get(name)
-                while hasattr(function, "__wrapped__"):
-                    function = function.__wrapped__
-                    monkeypatch.setattr(owner, name, function)
-
-    return forget
-
-
 @pytest.fixture(autouse=True)
 def flat_weights_on_the_cpu(monkeypatch):
     """fairseq asks for the GPU's number; that of the CPU is None."""
@@ -124,8 +110,10 @@ def test_goes_on_as_it_was(kind, dtype, common):
 
 
 @pytest.mark.parametrize("kind, dtype, common", FORMS[:4])
-def test_fairseq_does_not(kind, dtype, common, forget):
-    forget(kind)
+def test_fairseq_does_not(kind, dtype, common, restore):
+    for owner in kind.__mro__:
+        for name in {"state_dict", "load_state_dict"} & vars(owner).keys():
+            restore(owner, name)
     alone, going_on = resumed(kind, dtype, common)
     weights = zip(alone.weights, going_on.weights, strict=True)
     same = all(torch.equal(*pair) for pair in weights)
@@ -138,7 +126,7 @@ def test_what_fairseq_saved_is_read(kind, dtype, common):
     old = Training(kind, dtype, **common)
     old.train(2)
     state = old.optimizer.state_dict()
-    for key in (master_weights.WEIGHTS, master_weights.SCALER):
+    for key in (resuming.WEIGHTS, resuming.SCALER):
         state.pop(key, None)
     new = Training(kind, dtype, **common)
     new.optimizer.load_state_dict(state)
@@ -170,3 +158,61 @@ def test_the_scale_of_mixed_precision_goes_on():
     second.load_state_dict(first.state_dict())
     assert second.scaler.state_dict() == first.scaler.state_dict()
     assert second.scaler.get_scale() == 2.0
+
+
+def validate(loss):
+    """What fairseq keeps of a validation, though nothing is saved."""
+    checkpoint = SimpleNamespace(
+        no_save=True, maximize_best_checkpoint_metric=False, patience=1, save_dir="."
+    )
+    trainer = SimpleNamespace(data_parallel_rank=0, get_num_updates=lambda: 1)
+    checkpoint_utils.save_checkpoint(checkpoint, trainer, None, loss)
+    return train.should_stop_early(SimpleNamespace(checkpoint=checkpoint), loss)
+
+
+def test_the_best_loss_is_this_trainings():
+    assert not validate(1.0)
+    assert validate(2.0)  # worse: it has had its patience
+    assert checkpoint_utils.save_checkpoint.best == 1.0
+    resuming.forget_previous_training(lambda cfg, trainer: None, None, None)
+    assert not validate(2.0)  # of the next training, whose first and best it is
+    assert checkpoint_utils.save_checkpoint.best == 2.0
+    resuming.forget_previous_training(lambda cfg, trainer: None, None, None)
+
+
+def test_what_a_checkpoint_has_stays():
+    def load(cfg, trainer):
+        checkpoint_utils.save_checkpoint.best = 3.0
+
+    resuming.forget_previous_training(load, None, None)
+    assert checkpoint_utils.save_checkpoint.best == 3.0
+    resuming.forget_previous_training(lambda cfg, trainer: None, None, None)
+    assert not hasattr(checkpoint_utils.save_checkpoint, "best")
+
+
+def test_a_training_forgets_the_previous_one():
+    checkpoint_utils.save_checkpoint.best = 1.0
+    with pytest.raises(AttributeError):  # there are no settings
+        checkpoint_utils.load_checkpoint(None, SimpleNamespace(checkpoint_suffix=""))
+    assert not hasattr(checkpoint_utils.save_checkpoint, "best")
+
+
+def restored(tmp_path, restore_file):
+    """What fairseq is asked to load once the file has been looked for."""
+    loaded = []
+    cfg = SimpleNamespace(restore_file=restore_file, save_dir=str(tmp_path))
+    trainer = SimpleNamespace(checkpoint_suffix="")
+    resuming.require_restored_file(
+        lambda cfg, trainer: loaded.append(cfg.restore_file), cfg, trainer
+    )
+    return loaded
+
+
+@pytest.mark.parametrize("restore_file", ["", "checkpoint_last.pt"])
+def test_no_file_and_none_yet_are_from_scratch(tmp_path, restore_file):
+    assert restored(tmp_path, restore_file) == [restore_file]
+
+
+def test_a_file_that_is_named_must_be_there(tmp_path):
+    with pytest.raises(UsageError, match="--restore-file: there is no file checkpoint_7.pt"):
+        restored(tmp_path, "checkpoint_7.pt")

@@ -1,21 +1,19 @@
-"""A checkpoint knows the dictionaries that its model was trained with."""
+"""A checkpoint belongs to the dictionaries that its model was trained with."""
 
-import inspect
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
+from fairseq import checkpoint_utils, tasks
+from fairseq.data import Dictionary
+from fairseq.trainer import Trainer
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.compat import dictionary_fingerprints
+from fairseq_posattn.compat import dictionaries
 from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
 from fairseq_posattn.inference import prediction
-
-from fairseq import checkpoint_utils, tasks  # isort: skip, after the plugin
-from fairseq.data import Dictionary  # isort: skip
-from fairseq.trainer import Trainer  # isort: skip
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "classification"
 
@@ -72,8 +70,8 @@ def permute(path):
 def test_other_dictionaries_of_fairseqs_older_tasks_are_refused():
     settings = SimpleNamespace(data="data-bin/pairs")
     task = SimpleNamespace(cfg=None, args=settings, source_dictionary=Dictionary())
-    with pytest.raises(UsageError, match="^the dictionary of source words in data-bin/pairs is"):
-        dictionary_fingerprints.check(task, {"source_dictionary": "another"})
+    with pytest.raises(UsageError, match="^the dictionary of source words in data-bin/pairs "):
+        dictionaries.check(task, {"source_dictionary": "another"})
 
 
 DICTIONARIES = [("input0", "source words"), ("label", "labels")]
@@ -86,16 +84,15 @@ def test_predicting_with_other_dictionaries_is_refused(name, called, data, check
     found = prediction.load(checkpoint, str(data), device="cpu")(texts)
     assert [one.label for one in found] == expected
     permute(data / name / "dict.txt")
-    message = f"^{checkpoint}: the dictionary of {called} in {data} is not the one"
+    message = f"^{checkpoint}: the dictionary of {called} in {data} differs"
     with pytest.raises(UsageError, match=message):
         prediction.load(checkpoint, str(data), device="cpu")
 
 
 @pytest.mark.parametrize("name", ["input0", "label"])
-def test_fairseq_takes_them_without_a_word(name, data, checkpoint, monkeypatch):
+def test_fairseq_accepts_other_dictionaries(name, data, checkpoint, restore):
     """As it does with checkpoints that know no fingerprints, which stay readable."""
-    load_state_dict = inspect.unwrap(tasks.FairseqTask.load_state_dict)
-    monkeypatch.setattr(tasks.FairseqTask, "load_state_dict", load_state_dict)
+    restore(tasks.FairseqTask, "load_state_dict")
     permute(data / name / "dict.txt")
     texts = FIXTURE.joinpath("sentences.txt").read_text().splitlines()
     expected = FIXTURE.joinpath("labels.txt").read_text().split()
@@ -114,7 +111,7 @@ def test_training_goes_on_with_the_same_dictionaries_only(
 ):
     make_trainer().load_checkpoint(checkpoint, reset_optimizer=True)
     permute(data / name / "dict.txt")
-    with pytest.raises(UsageError, match=f"^the dictionary of {called} in {data} is not the one"):
+    with pytest.raises(UsageError, match=f"^the dictionary of {called} in {data} differs"):
         make_trainer().load_checkpoint(checkpoint, reset_optimizer=True)
 
 

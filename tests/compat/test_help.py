@@ -1,17 +1,12 @@
-"""``--help`` of fairseq's commands with the plugin."""
+"""--help of fairseq's commands with the plugin."""
 
 import inspect
 import sys
 
 import pytest
+from fairseq import options
 
-from fairseq_posattn.training.plugin import register
-
-register()
-
-from fairseq import options  # noqa: E402
-
-from fairseq_posattn.training.architectures import ARCHITECTURES  # noqa: E402
+from fairseq_posattn.training.architectures import ARCHITECTURES
 
 COMMANDS = {
     "train": options.get_training_parser,
@@ -80,7 +75,7 @@ def test_preprocessing_names_the_tasks(capsys, monkeypatch):
     assert "sentence_pair_prediction" in capsys.readouterr().out.rpartition("fairseq_posattn")[2]
 
 
-def test_a_wrong_name_is_still_told(monkeypatch, capsys):
+def test_a_wrong_name_is_reported(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["fairseq-train", "--arch", "dmann_iwslt_de_en", "--help"])
     with pytest.raises(SystemExit) as stopped:
         options.parse_args_and_arch(options.get_training_parser())

@@ -1,27 +1,21 @@
-"""Options that a checkpoint lacks: the model stays what it was, whatever a preset says today."""
+"""A resumed model keeps the options that it was trained with."""
 
 import argparse
 from pathlib import Path
 from types import SimpleNamespace
 
+import fairseq_cli.train
 import pytest
 import torch
+from fairseq import checkpoint_utils, models, options
+from fairseq.data import Dictionary
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from omegaconf import OmegaConf
 
-from fairseq_posattn.training.plugin import register
-
-register()
-
-import fairseq_cli.train  # noqa: E402
-from fairseq import checkpoint_utils, models, options  # noqa: E402
-from fairseq.data import Dictionary  # noqa: E402
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: E402
-from omegaconf import OmegaConf  # noqa: E402
-
-from fairseq_posattn import compat  # noqa: E402
-from fairseq_posattn.compat.older_options import file_to_train_on  # noqa: E402
-from fairseq_posattn.model.multihead import OutputLinear  # noqa: E402
-
-compat.apply()
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat import matching
+from fairseq_posattn.compat.matching import file_to_train_on
+from fairseq_posattn.model.multihead import OutputLinear
 
 # It has attention_dropout 0.1 and dropout 0.3; the model without a preset has 0 and 0.1.
 ARCH = "dman_iwslt_de_en"
@@ -98,7 +92,7 @@ def test_training_on_keeps_it_too(tmp_path, caplog, flag):
     with caplog.at_level("INFO"):
         cfg = trained_on(tmp_path, path, flag, path)
     assert (cfg.attention_dropout, cfg.dropout) == (0, 0.3)
-    assert f"{path} knows no attention_dropout, which so stays 0.0" in caplog.text
+    assert f"{path} lacks attention_dropout, which stays 0.0" in caplog.text
     cfg = trained_on(tmp_path, path, flag, path, "--attention-dropout=0.2")
     assert cfg.attention_dropout == 0.2
     assert trained_on(tmp_path, path).attention_dropout == 0.1
@@ -132,7 +126,7 @@ def test_training_on_keeps_what_an_earlier_preset_had(tmp_path, caplog, arch):
     cfg = trained_on(tmp_path, path, "--restore-file", path, arch=arch)
     assert {name: cfg[name] for name in RELEASED[arch]} == RELEASED[arch]
     for name, value in RELEASED[arch].items():
-        assert f"{path} has an earlier default of {name}, which so stays {value!r}" in caplog.text
+        assert f"{path} has an earlier default of {name}, which stays {value!r}" in caplog.text
     assert "was trained with" not in caplog.text
     cfg = trained_on(tmp_path, path, arch=arch)  # without it, as the architecture has it today
     assert not {name: cfg[name] for name in RELEASED[arch]}.items() & RELEASED[arch].items()
@@ -168,15 +162,15 @@ def test_a_checkpoint_with_all_options_changes_nothing(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("arch", [ARCH, "posattn_transformer"])
-def test_another_option_is_told(tmp_path, caplog, arch):
+def test_another_option_is_reported(tmp_path, caplog, arch):
     """The weights do not tell: their shapes are the same."""
     caplog.set_level("WARNING")  # commands of other tests leave another, or none
     path = saved(tmp_path / "new.pt", arch=arch)
     trained_on(tmp_path, path, "--restore-file", path, "--attention-impl=reference", arch=arch)
     assert not caplog.records
     trained_on(tmp_path, path, "--restore-file", path, "--activation-fn=gelu", arch=arch)
-    (told,) = caplog.messages
-    assert told.startswith(f"{path} was trained with --activation-fn relu, not gelu, with which")
+    (message,) = caplog.messages
+    assert message == f"{path} was trained with --activation-fn relu; training continues with gelu"
 
 
 def test_a_damaged_file_is_for_fairseq_to_report(tmp_path):
@@ -191,3 +185,24 @@ def test_shards_are_found(tmp_path, name):
     assert file_to_train_on(cfg) is None
     (tmp_path / name).touch()
     assert file_to_train_on(cfg) == str(tmp_path / name)
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_another_folder_is_proposed_for_a_checkpoint_in_save_dir(tmp_path, inside):
+    """Not for a checkpoint that --restore-file or --finetune-from-model names."""
+
+    def load(trainer, path):
+        try:
+            raise RuntimeError('Missing key(s) in state_dict: "weight"')
+        except RuntimeError:
+            raise Exception("Cannot load model parameters from checkpoint") from None
+
+    path = tmp_path / "checkpoint_last.pt"
+    torch.save({"args": argparse.Namespace(task="t", arch="a"), "model": {}}, path)
+    settings = SimpleNamespace(save_dir=str(tmp_path if inside else tmp_path / "other"))
+    trainer = SimpleNamespace(
+        task=SimpleNamespace(cfg={}), cfg=SimpleNamespace(model={}, checkpoint=settings)
+    )
+    with pytest.raises(UsageError, match="weight among them; train with its settings") as caught:
+        matching.report_difference_in_training(load, trainer, str(path))
+    assert str(caught.value).endswith(", or give another --save-dir") == inside

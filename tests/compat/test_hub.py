@@ -1,20 +1,25 @@
-"""Archives of models are unpacked into one folder, and stay."""
+"""from_pretrained unpacks archives safely and translates plain text."""
 
 import contextlib
 import io
 import os
+import shutil
 import tarfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from fairseq import file_utils
+from fairseq.hub_utils import GeneratorHubInterface
+from fairseq.models.transformer import TransformerModel
+from fairseq.tasks.translation import TranslationTask
 
-from fairseq_posattn import compat
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.compat import model_archives
-
-compat.apply()
+from fairseq_posattn.compat import hub
+from fairseq_posattn.inference import translation
+from fairseq_posattn.text import manifest
+from fairseq_posattn.text.manifest import Manifest
 
 
 def archive(path, members, mode="w:gz"):
@@ -70,17 +75,15 @@ def test_a_folder_is_taken_as_it_is(tmp_path):
     [
         [("../outside", b"x")],
         [("a/../../outside", b"x")],
-        [("{folder}/outside", b"x")],
         [("a", link(tarfile.SYMTYPE, "{folder}")), ("a/outside", b"x")],
         [("a", link(tarfile.SYMTYPE, "../..")), ("a/outside", b"x")],
         [("a", link(tarfile.LNKTYPE, "{folder}/victim")), ("a", b"x")],
         [("a", link(tarfile.FIFOTYPE, ""))],
         [("a", link(tarfile.CHRTYPE, ""))],
-        [("a", b"x"), ("a", b"y")],
         [("a", b"x"), ("a/b", b"y")],
     ],
     ids=[
-        *("up", "through", "absolute", "link", "links", "hard link", "fifo", "device", "twice"),
+        *("up", "through", "link", "links", "hard link", "fifo", "device"),
         "file as folder",
     ],
 )
@@ -113,32 +116,25 @@ def test_damaged_archives(tmp_path):
     assert [entry.name for entry in tmp_path.iterdir()] == ["model.tar.gz"]
 
 
-def test_neither_do_many_empty_files(tmp_path, monkeypatch):
-    monkeypatch.setattr(model_archives, "SMALL", 100 * model_archives.BLOCK)
+def test_many_empty_files_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(hub, "EXTRA_BYTES", 100 * hub.BLOCK)
     members = [(f"model/{number}", b"") for number in range(1000)]
     path = archive(tmp_path / "model.tar.gz", members)
     with pytest.raises(UsageError, match="cannot be unpacked: it would become much larger"):
         file_utils.load_archive_file(str(path))
 
 
-@pytest.mark.parametrize("depth, kind", [(1500, tarfile.DIRTYPE), (1, tarfile.GNUTYPE_SPARSE)])
-def test_neither_do_deep_folders_and_sparse_files(tmp_path, depth, kind):
-    path = archive(tmp_path / "model.tar.gz", [("m/" * depth, link(kind, ""))])
-    with pytest.raises(UsageError, match=f"^{path} cannot be unpacked: [^\n]*$"):
-        file_utils.load_archive_file(str(path))
-
-
 def test_two_processes_unpack_once(tmp_path, monkeypatch):
     """The second does not take away the folder that the first reads."""
     path = archive(tmp_path / "model.tar.gz", [("model/model.pt", b"weights")])
-    both, unpack, done = threading.Barrier(2), model_archives._unpack, []
+    both, unpack, done = threading.Barrier(2), hub._extract, []
 
     def unpack_together(*arguments):
         with contextlib.suppress(threading.BrokenBarrierError):
             both.wait(timeout=1)
         done.append(unpack(*arguments))
 
-    monkeypatch.setattr(model_archives, "_unpack", unpack_together)
+    monkeypatch.setattr(hub, "_extract", unpack_together)
     with ThreadPoolExecutor() as pool:
         folders = list(pool.map(file_utils.load_archive_file, [str(path)] * 2))
     assert folders == [f"{path}.unpacked"] * 2
@@ -154,3 +150,56 @@ def test_a_bomb_takes_neither_disk_nor_memory(tmp_path, what):
     path.write_bytes(info.tobuf(tarfile.GNU_FORMAT) + bytes(4096))
     with pytest.raises(UsageError, match="cannot be unpacked: (it would become|a header of)"):
         file_utils.load_archive_file(str(path))
+
+
+FIXTURE = Path(__file__).parents[1] / "fixtures" / "translation"
+TEXTS = ["  AB,c ", "d, E"]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A checkpoint with the dictionaries, the manifest and the codes beside it."""
+    for file in (FIXTURE / "checkpoint.pt", *(FIXTURE / "data").glob("dict.*.txt")):
+        shutil.copy(file, tmp_path)
+    rule = {"word_rule": "moses-escaped", "lower": True, "subwords": "subword_nmt"}
+    manifest.write(tmp_path, Manifest("own", "translation", **rule, languages=("de", "en")))
+    (tmp_path / "bpe.codes").write_text("#version: 0.2\nz z</w>\na b</w>\n")
+    return tmp_path
+
+
+def load(folder, **options):
+    return TransformerModel.from_pretrained(str(folder), "checkpoint.pt", **options)
+
+
+def test_plain_text_is_translated_as_posattn_translate_does(folder):
+    expected = [found.text for found in translation.load(folder / "checkpoint.pt")(TEXTS)]
+    model = load(folder)
+    assert model.apply_bpe(model.tokenize("AB,c")) == "ab , c"
+    assert model.translate(TEXTS) == expected
+    pieces = model.tgt_dict.encode_line("A@@ B , &apos;s", add_if_not_exist=True)
+    assert model.decode(pieces) == "AB,'s"
+
+
+def test_fairseq_does_not_tokenize(folder, restore):
+    restore(GeneratorHubInterface, "__init__")
+    model = load(folder)
+    assert model.apply_bpe(model.tokenize("AB,c")) == "AB,c"
+
+
+def test_what_is_named_is_taken(folder):
+    model = load(folder, tokenizer="space")
+    assert model.apply_bpe(model.tokenize("AB,c")) == "AB,c"
+
+
+def test_unnamed_languages_are_those_of_the_manifest(folder, restore):
+    assert load(folder).task.cfg.target_lang == "en"
+    restore(TranslationTask, "setup_task")
+    with pytest.raises(UsageError, match="Could not infer language pair"):
+        load(folder)
+
+
+def test_a_model_without_a_manifest_is_as_fairseq_has_it(folder):
+    (folder / manifest.NAME).unlink()
+    model = load(folder, source_lang="de", target_lang="en")
+    assert model.tokenizer is None
+    assert model.apply_bpe(model.tokenize("AB,c")) == "AB,c"

@@ -1,3 +1,5 @@
+"""Rows of sentence data are checked for models that ask for it."""
+
 from types import SimpleNamespace
 
 import pytest
@@ -5,11 +7,7 @@ from fairseq import models, options, tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.training.plugin import register
-
-register()
-
-from fairseq_posattn.training.models import PosAttnClassifier  # noqa: E402
+from fairseq_posattn.training.models import PosAttnClassifier
 
 
 @pytest.fixture
