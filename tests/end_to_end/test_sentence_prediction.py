@@ -291,6 +291,6 @@ def test_bad_data_is_one_line(task, write_sentence_data, splits, user_dir, tmp_p
     assert forked_commands.run("train", arguments, log) == 1
     assert log.read_text().splitlines()[-1] == (
         f"fairseq_posattn: error: {folder}/input1/valid: row 5 is empty; "
-        "a sentence needs a word at least"
+        "a sentence needs at least one word"
     )
     assert "Traceback" not in log.read_text()

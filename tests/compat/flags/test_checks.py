@@ -1,75 +1,74 @@
-"""Settings that are looked at before a training begins."""
+"""Companions, conflicts, packages and devices, by the tables of checks."""
 
 import pytest
 
-from fairseq_posattn.training.plugin import register
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat.flags import checks
 
-register()
-
-from fairseq_posattn.common.errors import UsageError  # noqa: E402
-from fairseq_posattn.compat.flags import settings  # noqa: E402
-
-
-def test_validation_asks_a_decoder_for_weights():
-    sdpa = {"attention_impl": "sdpa"}
-    with pytest.raises(UsageError, match="--attention-impl sdpa .* give auto.*disable-validation"):
-        settings.check_weights({**sdpa, "decoder_sublayers": "san,cross,ffn"})
-    settings.check_weights(sdpa)  # of a classifier
-    settings.check_weights({"attention_impl": "auto", "decoder_sublayers": "san,cross,ffn"})
-
-
-def test_windows_are_of_words_alone():
-    """Over n-grams they would reach from a sentence's words, or from the padding, into them."""
-    windows = {"pooling": "window_max"}
-    with pytest.raises(UsageError, match="--word-ngrams 2: --pooling window_max .* give --pooling"):
-        settings.check_windows({**windows, "word_ngrams": 2})
-    settings.check_windows({**windows, "word_ngrams": 1})
-    settings.check_windows({"pooling": "mean", "word_ngrams": 2})
-
-
-@pytest.mark.parametrize(
-    "name, told",
-    [
-        ("tensorboard_logdir", "--tensorboard-logdir runs: TensorBoard"),
-        ("wandb_project", "--wandb-project runs: Weights & Biases"),
-    ],
-)
-def test_what_a_training_is_tracked_with_must_be_installed(monkeypatch, name, told):
-    monkeypatch.setattr(settings, "find_spec", lambda package: None)
-    with pytest.raises(UsageError, match=f"{told} is not installed: pip install .*tracking"):
-        settings.check_trackers({name: "runs"})
-    settings.check_trackers({name: None})
-    monkeypatch.setattr(settings, "find_spec", lambda package: package)
-    settings.check_trackers({name: "runs"})
-
-
-def test_subsets_that_are_joined_have_one_name():
-    with pytest.raises(UsageError, match="--combine-val joins .* --valid-subset valid,test must"):
-        settings.check_subsets({"combine_valid_subsets": True, "valid_subset": "valid,test"})
-    settings.check_subsets({"combine_valid_subsets": True, "valid_subset": "valid"})
-    settings.check_subsets({"combine_valid_subsets": None, "valid_subset": "valid,test"})
-
-
-@pytest.mark.parametrize("name", ["fp16", "amp"])
-def test_half_precision_without_a_gpu_says_what_to_change(name):
-    with pytest.raises(UsageError, match=rf"--{name}: .* \(in YAML: common.{name}=false\)"):
-        settings.check_devices({name: True, "cpu": True})
+TRAIN = {"max_tokens": 100, "optimizer": "adam", "save_dir": "checkpoints", "cpu": True}
+SEARCH = {"beam": 5, "nbest": 1, "print_alignment": "hard", "replace_unk": "@@ "}
+CASES = [
+    (checks.TRAINING, TRAIN, {"decoder_attention_heads": 2, "decoder_embed_dim": 4}),
+    (checks.TRAINING, TRAIN, {"pooling": "window_max", "word_ngrams": 1}),
+    (checks.TRAINING, TRAIN, {"pooling": "mean", "word_ngrams": 2}),
+    (checks.VALIDATION, {}, {"attention_impl": "sdpa"}),
+    (checks.VALIDATION, {}, {"attention_impl": "auto", "decoder_sublayers": "san,cross,ffn"}),
+    (checks.VALIDATION, {}, {"combine_valid_subsets": True, "valid_subset": "valid"}),
+    (checks.VALIDATION, {}, {"combine_valid_subsets": None, "valid_subset": "valid,test"}),
+    (checks.SEARCH_OF_FILES, SEARCH, {"post_process": "subword_nmt"}),
+    (checks.SEARCH_OF_INPUT, SEARCH, {"bpe": "subword_nmt"}),
+]
+MISTAKES = [
+    (
+        checks.TRAINING,
+        TRAIN,
+        {"decoder_attention_heads": 3, "decoder_embed_dim": 4},
+        "3: .*-embed-dim 4",
+    ),
+    (checks.TRAINING, TRAIN, {"pooling": "window_max", "word_ngrams": 2}, "--word-ngrams 2: --po"),
+    (checks.TRAINING, TRAIN, {"fp16": True}, r"--fp16: .* \(in YAML: common.fp16=false"),
+    (checks.TRAINING, TRAIN, {"amp": True}, "--amp: .* common.amp=false"),
+    (
+        checks.TRAINING,
+        TRAIN,
+        {"distributed_rank": 2, "distributed_world_size": 2},
+        "--distributed-rank 2: it must be less",
+    ),
+    (
+        checks.VALIDATION,
+        {},
+        {"attention_impl": "sdpa", "decoder_sublayers": "san,cross,ffn"},
+        "--attention-impl sdpa: .* give auto.*disable-validation",
+    ),
+    (
+        checks.VALIDATION,
+        {},
+        {"combine_valid_subsets": True, "valid_subset": "valid,test"},
+        "--combine-val joins .* --valid-subset valid,test must",
+    ),
+    (checks.SEARCH_OF_FILES, SEARCH, {"print_alignment": "soft"}, "--replace-unk: it needs --pr"),
+    (checks.SEARCH_OF_FILES, SEARCH, {"bpe": "subword_nmt"}, "--replace-unk: --bpe joins the sub"),
+    (checks.SEARCH_OF_FILES, SEARCH, {"tokenizer": "moses"}, "--replace-unk: --tokenizer joins"),
+    (checks.SEARCH_OF_INPUT, SEARCH, {"post_process": "x"}, "--replace-unk: --post-process joins"),
+]
 
 
-@pytest.mark.parametrize(
-    "interactive, given, told",
-    [
-        (False, {"print_alignment": "soft"}, " needs --print-alignment hard"),
-        (False, {"bpe": "subword_nmt"}, ": --bpe joins the pieces"),
-        (False, {"tokenizer": "moses"}, ": --tokenizer joins the pieces"),
-        (True, {"post_process": "subword_nmt"}, ": --post-process joins the pieces"),
-    ],
-)
-def test_an_unknown_word_is_looked_up_among_pieces(interactive, given, told):
-    """They are joined before by all of these but fairseq-generate's --post-process."""
-    good = dict.fromkeys(("bpe", "tokenizer", "post_process")) | {"print_alignment": "hard"}
-    settings.check_replacing(good, interactive)
-    with pytest.raises(UsageError, match=f"^--replace-unk{told}"):
-        settings.check_replacing(good | given, interactive)
-    settings.check_replacing(good | {"post_process": "subword_nmt"}, interactive=False)
-    settings.check_replacing(good | {"bpe": "subword_nmt"}, interactive=True)
+@pytest.mark.parametrize("rules, good, given", CASES)
+def test_good_settings(rules, good, given):
+    checks.check_rules(rules, good | given)
+
+
+@pytest.mark.parametrize("rules, good, given, words", MISTAKES)
+def test_mistakes_are_one_line(rules, good, given, words):
+    with pytest.raises(UsageError, match=words):
+        checks.check_rules(rules, good | given)
+
+
+@pytest.mark.parametrize("name, words", [(name, row[1]) for name, row in checks.PACKAGES.items()])
+def test_a_package_must_be_installed(monkeypatch, name, words):
+    monkeypatch.setattr(checks, "find_spec", lambda package: None)
+    with pytest.raises(UsageError, match=f" needs {words}: pip install "):
+        checks.check_packages({name: "runs"})
+    checks.check_packages({name: None})
+    monkeypatch.setattr(checks, "find_spec", lambda package: package)
+    checks.check_packages({name: "runs"})
