@@ -61,6 +61,7 @@ KNOWN = (
         "--sampling, "
         "--diverse-beam-groups, --match-source-len and --diversity-rate exclude each other",
     ),
+    ("ValueError", r"Cannot combine --fp16 and --tpu", "--fp16 and --bf16 exclude each other"),
     ("ValueError", r"(impl='\w+' needs a GPU, .*)", "--attention-impl: {0}"),
     ("ImportError", r"\s*(?:Cannot find (\w+)\. )?(Please install [^\n]*)", "{1}"),
     (

@@ -112,7 +112,6 @@ TRAINING: Rules = (
         "--word-ngrams {word_ngrams}: --pooling window_max takes neighbouring words, which "
         "n-grams are not: give --pooling mean, max or mean_max, or leave n-grams out",
     ),
-    (lambda s: s.fp16 and s.bf16, "--fp16: it excludes --bf16; leave one out"),
     (
         lambda s: (
             s.fp16 and not (s.memory_efficient_fp16 or s.fp16_no_flatten_grads or _has_gpu(s))

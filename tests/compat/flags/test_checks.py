@@ -23,7 +23,7 @@ MISTAKES = [
         checks.TRAINING,
         TRAIN,
         {"decoder_attention_heads": 3, "decoder_embed_dim": 4},
-        "3: .*-embed-dim 4",
+        "3: .*-dim 4",
     ),
     (checks.TRAINING, TRAIN, {"pooling": "window_max", "word_ngrams": 2}, "--word-ngrams 2: --po"),
     (checks.TRAINING, TRAIN, {"fp16": True}, r"--fp16: .* \(in YAML: common.fp16=false"),
