@@ -56,7 +56,7 @@ def read_column(
     return rows
 
 
-def own_symbols(dictionary: Dictionary) -> list[str]:
+def list_symbols(dictionary: Dictionary) -> list[str]:
     """Return the words, labels, tags or news of a dictionary, in order.
 
     fairseq puts special symbols before them and fills up with ``madeupword``; tasks add a mask.
@@ -204,7 +204,7 @@ def check_labels(path, combine, rows, limits, dictionary: Dictionary):
     if labels is None:
         raise UsageError(f"{path}: there are no such labels; prepare them first")
     _require_equal((len(labels), path), rows)
-    known = len(own_symbols(dictionary))
+    known = len(list_symbols(dictionary))
     if limits.num_classes > known:
         raise UsageError(
             f"--num-classes {limits.num_classes}: {path.parent / 'dict.txt'} has {known} labels; "

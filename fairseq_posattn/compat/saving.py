@@ -129,12 +129,14 @@ def lock(folder):
 
     Raises:
         UsageError: another process has locked it.
+        OSError: the lock file is a link.
     """
     folder = os.path.realpath(folder)
     if folder in _held:
         return
     os.makedirs(folder, exist_ok=True)
-    file = open(os.path.join(folder, LOCK), "a+")  # noqa: SIM115, open while the lock is held
+    path = os.path.join(folder, LOCK)  # the target of a link is not overwritten
+    file = open(path, "a+", opener=lambda *how: os.open(how[0], how[1] | os.O_NOFOLLOW, 0o666))
     try:
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:

@@ -128,6 +128,15 @@ def test_a_folder_for_checkpoints_goes_if_none_was_written(tmp_path, monkeypatch
     assert len(at_exit) == 1  # a folder that was there stays
 
 
+def test_the_target_of_a_link_is_not_overwritten(tmp_path):
+    (tmp_path / "saved").mkdir()
+    (tmp_path / "thesis.txt").write_text("mine")
+    (tmp_path / "saved" / ".lock").symlink_to("../thesis.txt")
+    with pytest.raises(OSError, match="symbolic links"):
+        saving.lock(tmp_path / "saved")
+    assert (tmp_path / "thesis.txt").read_text() == "mine"
+
+
 def test_a_folder_is_locked_only_where_locks_exist(tmp_path, monkeypatch):
     def no_locks(*args):
         raise OSError(95, "Operation not supported")

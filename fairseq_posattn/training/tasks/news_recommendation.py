@@ -8,7 +8,7 @@ from fairseq.tasks import FairseqTask, register_task
 from omegaconf import II, MISSING
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.compat.columns import own_symbols, read_column, read_dictionary
+from fairseq_posattn.compat.columns import list_symbols, read_column, read_dictionary
 from fairseq_posattn.training.data.news import (
     ClickDataset,
     Impressions,
@@ -51,7 +51,7 @@ class NewsRecommendationTask(FairseqTask):
     def __init__(self, cfg, words: Dictionary, news: Dictionary, labels: Dictionary):
         super().__init__(cfg)
         self.words, self.news, self.labels = words, news, labels
-        rows, named = read_column(cfg.data, "titles", "all", words), len(own_symbols(news))
+        rows, named = read_column(cfg.data, "titles", "all", words), len(list_symbols(news))
         if len(rows) != named:
             raise UsageError(
                 f"{cfg.data}: titles of {len(rows)} news, but news.txt names {named}: prepare the "

@@ -19,7 +19,7 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.tasks import FairseqTask, register_task
 from omegaconf import II, MISSING
 
-from fairseq_posattn.compat.columns import own_symbols, read_column, read_dictionary
+from fairseq_posattn.compat.columns import list_symbols, read_column, read_dictionary
 from fairseq_posattn.training.data.tag_sequences import (
     IGNORED,
     best_tags,
@@ -67,7 +67,7 @@ class SequenceTaggingTask(FairseqTask):
     def __init__(self, cfg, words: Dictionary, flags: Dictionary, tags: Dictionary):
         super().__init__(cfg)
         self.words, self.flags, self.tags = words, flags, tags
-        self.tag_names = own_symbols(tags)
+        self.tag_names = list_symbols(tags)
         self.forbidden = None
         if cfg.constrained_decoding:
             self.constrain()
