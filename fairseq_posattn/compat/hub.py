@@ -97,13 +97,18 @@ def _open(path):
 def _extract(archive, folder, left):
     for member in archive:
         left -= member.size + BLOCK
-        if left < 0 or member.issparse():
+        if left < 0:
             raise tarfile.ReadError("it would become much larger than it is")
         archive.extract(member, folder, filter="data")
 
 
 class _Member(tarfile.TarInfo):
-    """A header that is refused if it is too long."""
+    """A header that is refused if it is too long, or of a sparse file."""
+
+    def _refuse_sparse(self, *args):
+        raise tarfile.ReadError("it has a sparse file, whose size is unbounded")
+
+    _proc_sparse = _proc_gnusparse_00 = _proc_gnusparse_01 = _proc_gnusparse_10 = _refuse_sparse
 
     def _proc_member(self, archive):  # tarfile's hook for subclasses
         if self.size < 0 or not self.isreg() and self.size > MAX_HEADER:

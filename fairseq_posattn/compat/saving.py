@@ -136,7 +136,7 @@ def lock(folder):
         return
     os.makedirs(folder, exist_ok=True)
     path = os.path.join(folder, LOCK)  # the target of a link is not overwritten
-    file = open(path, "a+", opener=lambda *how: os.open(how[0], how[1] | os.O_NOFOLLOW, 0o666))
+    file = open(path, "a+", opener=lambda *how: os.open(how[0], how[1] | os.O_NOFOLLOW, 0o666))  # noqa: SIM115
     try:
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
