@@ -175,6 +175,10 @@ SEARCH: Rules = (
         "--diverse-beam-groups {diverse_beam_groups}: it must divide --beam {beam}",
     ),
     (
+        lambda s: s.retain_iter_history and s.task != "translation_lev",
+        "--retain-iter-history: it needs a model of --task translation_lev; leave it out",
+    ),
+    (
         lambda s: s.print_alignment and s.task == "translation_lev",
         "--print-alignment: models of --task translation_lev have none; leave it out",
     ),

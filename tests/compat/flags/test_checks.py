@@ -49,6 +49,7 @@ MISTAKES = [
     (checks.SEARCH_OF_FILES, SEARCH, {"print_alignment": "soft"}, "--replace-unk: it needs --pr"),
     (checks.SEARCH_OF_FILES, SEARCH, {"bpe": "subword_nmt"}, "--replace-unk: --bpe joins the sub"),
     (checks.SEARCH_OF_FILES, SEARCH, {"tokenizer": "moses"}, "--replace-unk: --tokenizer joins"),
+    (checks.SEARCH_OF_FILES, SEARCH, {"retain_iter_history": True}, "--task translation_lev"),
     (checks.SEARCH_OF_INPUT, SEARCH, {"post_process": "x"}, "--replace-unk: --post-process joins"),
 ]
 
