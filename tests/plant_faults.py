@@ -415,8 +415,8 @@ FAULTS = [
     Fault("compat/loading.py", "        complete(state)\n", "", MATCHING),
     Fault(
         "compat/matching.py",
-        "if model[option] == known[option].default != value:",
-        "if True:",
+        "model[option] == known[option].default != value:",
+        "True:",
         MATCHING,
     ),
     Fault(

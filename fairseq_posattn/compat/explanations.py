@@ -11,6 +11,7 @@ from types import TracebackType
 KNOWN = (
     ("AssertionError", r"(--(?:sampling|temperature|replace-unk|batch-size) [^\n]*)", "{0}"),
     ("AssertionError", r"(--sampling-top[kp] requires --sampling)", "{0}"),
+    ("AssertionError", r"Must set task\.num_classes", "--num-classes must be 1 or more"),
     (
         "AssertionError",
         r"min_len cannot be larger than max_len",

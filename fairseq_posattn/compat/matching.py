@@ -152,7 +152,7 @@ def take_over(model, path):
     trained = options if isinstance(options, dict) else vars(options)
     earlier = missing_options(name, trained) | earlier_presets(name, trained)
     for option, value in earlier.items():
-        if model[option] == known[option].default != value:
+        if option in known and model[option] == known[option].default != value:
             model[option] = value
             why = "has an earlier default of" if option in trained else "lacks"
             logger.info(f"{path} {why} {option}, which stays {value!r}")
