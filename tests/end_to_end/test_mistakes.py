@@ -127,15 +127,15 @@ MISTAKES = [
     ("train", "--fp16 --bf16", "--fp16 and --bf16"),
     ("train", "--amp", "--amp: no GPU --bf16"),
     ("train", "--model-parallel-size 2", "install the megatron submodule"),
-    ("classify", "without --task", "--arch mpsan_classifier: --task sentence_prediction or"),
+    ("classify", "without --task", "unrecognized --num-classes --task"),
     ("train", "--criterion sequence_tagging", "--criterion give --task sequence_tagging"),
-    ("train", "--criterion news_recommendation", "--criterion give --task news_recommendation"),
+    ("train", "--criterion news_recommendation", "unrecognized --label-smoothing --criterion"),
     (
         "train",
         "--task translation_multi_simple_epoch",
         "translation_multi_simple_epoch: --lang-pairs",
     ),
-    ("train", "--task online_backtranslation", "online_backtranslation: --mono-langs"),
+    ("train", "--task online_backtranslation", "unrecognized --source-lang --task"),
     (
         "train",
         "--task translation_from_pretrained_bart",
