@@ -21,7 +21,7 @@ INSTALL_REQUIRES = [
     "tabulate>=0.9",
     "tqdm>=4.60",
 ]
-DOCS_REQUIRES = ["pdoc>=15"]
+DOCS_REQUIRES = ["mkdocs>=1.6,<2", "mkdocs-material>=9.5,<10", "mkdocstrings[python]>=1,<2"]
 # ONNX and accelerate, which transformers' Trainer needs, beside what reads and writes models.
 EXPORT_REQUIRES = [
     "transformers>=5.20,<6",

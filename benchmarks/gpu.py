@@ -1,12 +1,12 @@
-"""All that a GPU has to show, in parts of minutes that go on where they stopped.
+"""All measurements that need a GPU, in parts of minutes that can be resumed.
 
-    bash benchmarks/gpu.sh                   # everything, most telling part first
+    bash benchmarks/gpu.sh                   # everything, most informative part first
     bash benchmarks/gpu.sh kernels attention # these parts
     bash benchmarks/gpu.sh --tiny            # a rehearsal on any machine, in Triton's interpreter
 
-A part is a list of commands, each with a file of results and a limit of minutes. A command whose
-file is there is not run again; one that fails is told, with its log, and the others go on.
-``python scripts/fill_numbers.py`` then fills docs/fused_attention.md.
+A part is a list of commands, each with a result file and a limit of minutes. A finished command is
+not run again; a failed one is reported with its log, and the others continue. Afterwards run
+``python scripts/fill_numbers.py``, which writes the blocks of docs/fused_attention.md.
 """
 
 import argparse
@@ -32,9 +32,9 @@ class Step:
     """A command of a part.
 
     Attributes:
-        name: of its files: its results, if it writes any, and its log.
-        command: ``{json}`` in it is the file of its results, ``{folder}`` that of all results.
-        minutes: it is ended after so many; it must save what it has by then.
+        name: stem of its result file and log.
+        command: ``{json}`` stands for the result file, ``{folder}`` for the folder of all results.
+        minutes: time limit; partial results must be saved by then.
     """
 
     name: str
@@ -47,10 +47,11 @@ def benchmark(script: str, *options: object) -> tuple[str, ...]:
 
 
 def parts(tiny: bool, multi30k: Path | None = None) -> dict[str, list[Step]]:
-    """The commands of every part, most telling first; ``tiny`` for a CPU.
+    """Return the commands of every part, most informative first; ``tiny`` for a CPU.
 
     Args:
-        multi30k: the published files; None where data-bin/ has what was made of them.
+        tiny: use tiny sizes.
+        multi30k: folder of the published files; None if data-bin/ has the prepared ones.
     """
     device = ("--device", "cpu" if tiny else "cuda")
     kernels = (PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider")
@@ -72,7 +73,7 @@ def parts(tiny: bool, multi30k: Path | None = None) -> dict[str, list[Step]]:
             f"switches_compiled_{pair}",
             benchmark("switches", "--pairs", pair, *device, *updates, "--compile"),
         )
-        for pair in pairs[: 0 if tiny else 1]  # which compiles for minutes
+        for pair in pairs[: 0 if tiny else 1]  # compiles for minutes
     ]
     half = () if tiny else ("--dtype", "float16")
     compared = (*device, "--mechanisms", *mechanisms, *attention, "--lengths")
@@ -96,7 +97,7 @@ def parts(tiny: bool, multi30k: Path | None = None) -> dict[str, list[Step]]:
         "tiles": [
             Step(f"tiles_{name}", benchmark("tiles", *device, "--mechanisms", name, *tiles))
             for name in mechanisms
-            if name in ("dman", "mtsa")  # whose kernels DA and MTSA's other form have
+            if name in ("dman", "mtsa")  # DA and mtsa_identity use the same kernels
         ],
         "multi30k": [
             Step("multi30k", (PYTHON, "examples/recipe.py", "multi30k/run", *recipe)),
@@ -105,7 +106,7 @@ def parts(tiny: bool, multi30k: Path | None = None) -> dict[str, list[Step]]:
 
 
 def run(step: Step, results: Path) -> str:
-    """Run a step; what a person is told of it in a line."""
+    """Run a step; return its status line."""
     result, log, done = (results / f"{step.name}{end}" for end in (".json", ".log", ".done"))
     if done.exists():
         return "done before"
@@ -151,7 +152,7 @@ def main() -> None:
         metavar="FOLDER",
         help="Multi30k's published files, prepared without a network (default: data-bin/multi30k)",
     )
-    parser.add_argument("--minutes", type=float, help="begin nothing after so many")
+    parser.add_argument("--minutes", type=float, help="start no step after so many minutes")
     arguments = parser.parse_args()
     unknown = set(arguments.parts) - set(names)
     if unknown:
@@ -166,11 +167,11 @@ def main() -> None:
             continue
         for step in steps:
             if arguments.minutes and time.monotonic() - start > 60 * arguments.minutes:
-                print(f"{name} {step.name}: not begun, {arguments.minutes} minutes are over")
+                print(f"{name} {step.name}: not started, over {arguments.minutes} minutes")
                 continue
-            told = run(step, results)
+            status = run(step, results)
             failed = failed or not (results / f"{step.name}.done").exists()
-            print(f"{name} {step.name}: {told}", flush=True)
+            print(f"{name} {step.name}: {status}", flush=True)
     sys.exit(1 if failed else 0)
 
 

@@ -1,13 +1,13 @@
-"""What the compiler makes of the attention kernels, on any machine: no GPU is needed.
+"""Instructions, registers and shared memory of the compiled attention kernels, without a GPU.
 
     python benchmarks/kernels.py
     python benchmarks/kernels.py --mechanisms dman --features 64 128 --capability 80
 
-Each kernel is compiled as a training step would launch it, and assembled for the GPU. The table has
-its instructions (of a warp, each counted once); those of its largest loop; how many of these each
-thread issues for a pair of positions, and how many are special functions; the registers of a
-thread, the instructions of a loop that spill them, and the shared memory of a program. One that
-needs more shared memory than the GPU has cannot be launched: then the exit status is 1.
+Each kernel is compiled as for a training step and assembled for the GPU. The table has the number
+of its instructions (per warp, each counted once); those of its largest loop; instructions per
+thread and pair of positions in that loop, and how many are special functions; registers of a
+thread; spilling instructions of the loop; and shared memory of a program. The exit status is 1 if a
+kernel needs more shared memory than the GPU has.
 """
 
 import re
@@ -22,7 +22,6 @@ import machine
 import no_driver
 import torch
 import triton
-from tabulate import tabulate
 from triton.runtime.jit import JITFunction
 
 from fairseq_posattn.attention.cases import KERNELS, Sizes
@@ -39,7 +38,7 @@ ASSEMBLER = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
 
 @contextmanager
 def recording(compiling=True):
-    """Kernels are noted, in a list of (kernel, compiled, arguments by name), and not launched."""
+    """Yield a list that collects (kernel, compiled, keyword arguments) instead of launching."""
     launches = []
     run = JITFunction.run
 
@@ -55,7 +54,7 @@ def recording(compiling=True):
 
 
 def training_step(mechanism, dtype, features, length):
-    """A training step with padding and, where there is one, causality."""
+    """Run a training step with padding and, if supported, a causal mask."""
     case = KERNELS[mechanism]
     arguments = case.arguments(Sizes(1, HEADS, length, length, features), dtype)
     options = {"causal": True} if case.causal else {}
@@ -65,7 +64,7 @@ def training_step(mechanism, dtype, features, length):
 
 
 def counts(compiled, options):
-    """What the table says of a compiled kernel, from the column ``warps`` on."""
+    """Return a compiled kernel's columns, from ``warps`` on."""
     with tempfile.TemporaryDirectory() as folder:
         binary = Path(folder) / "kernel.cubin"
         binary.write_bytes(compiled.asm["cubin"])
@@ -93,7 +92,7 @@ def _output(*command):
 
 
 def largest_loop(lines):
-    """How many instructions there are, and those of the innermost loop that has most."""
+    """Return the number of instructions, and those of the largest innermost loop."""
     labels, code, loops = {}, [], []
     for line in lines:
         if label := re.match(r"(\.L_x_\d+):", line):
@@ -132,7 +131,7 @@ def parse_arguments():
 
 
 def compile_all(arguments):
-    """A row of the table for each kernel."""
+    """Yield a row for each kernel."""
     for mechanism in arguments.mechanisms:
         for dtype in arguments.dtypes:
             for features in arguments.features:
@@ -145,16 +144,23 @@ def compile_all(arguments):
                         yield row | counts(compiled, options)
 
 
+def tables(report):
+    """Return the report's Markdown."""
+    shared = "dtype", "length"
+    rows = [{k: v for k, v in row.items() if k not in shared} for row in report["kernels"]]
+    return {"": machine.table(rows)}
+
+
 def main():
+    """Compile the kernels; exit with 1 if one needs too much shared memory."""
     arguments = parse_arguments()
     no_driver.install(arguments.capability)
     rows = []
     for row in compile_all(arguments):
         rows.append(row)
         print(" | ".join(str(row[column]) for column in COLUMNS), file=sys.stderr, flush=True)
-    print(tabulate(rows, headers="keys", tablefmt="github"))
     report = {"triton": triton.__version__, "capability": arguments.capability, "kernels": rows}
-    machine.keep(report, arguments.json)
+    machine.finish("kernels", report, arguments.json, tables)
     sys.exit(0 if all(row["shared KiB"] <= SHARED[arguments.capability] for row in rows) else 1)
 
 

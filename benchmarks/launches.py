@@ -1,12 +1,12 @@
-"""What an update of half precision launches on a GPU, and what that moves, counted without one.
+"""Kernel launches of a half-precision update on a GPU and the bytes they move, without a GPU.
 
     python benchmarks/launches.py --sentences 157 --json FILE
 
-fairseq's trainer makes an update on the CPU in float16, told to take what it would on a GPU:
-kernels, which do nothing here, PyTorch's fused attention and dropout. An operation that computes is
-a launch, the backward pass of a layer norm two, one on many tensors one for 64 of them.
-Bytes are those of its operands and results. Left out are the batch, which the host puts together,
-and dropout of attention weights, which PyTorch's fused attention lacks on a CPU.
+fairseq's trainer makes an update on the CPU in float16, patched to choose as on a GPU: the Triton
+kernels (which do nothing here), PyTorch's fused attention and dropout. An operation that computes
+counts as one launch, the backward pass of a layer norm as two, one on a list of tensors as one per
+64 tensors. Bytes are those of operands and results. Not counted: the batch, put together by the
+host, and dropout of attention weights, which PyTorch's fused attention lacks on a CPU.
 """
 
 import collections
@@ -23,15 +23,16 @@ import update
 from fairseq.data.language_pair_dataset import collate
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from fairseq_posattn.attention import dropout, implementations, linear
-from fairseq_posattn.attention.implementations import Attention
+from fairseq_posattn.attention import declare
+from fairseq_posattn.attention.cpu import dropout, linear
+from fairseq_posattn.attention.declare import Attention
 from fairseq_posattn.attention.kernels import support
 from fairseq_posattn.attention.kernels.launch import Launch
-from fairseq_posattn.training.criterions import label_smoothed_cross_entropy_fused as fused_loss
+from fairseq_posattn.training.criterions import fused_cross_entropy as fused_loss
 
 GROUPS = {
-    "products of matrices": ("mm", "addmm", "bmm"),
-    "gradients of their biases": ("sum",),
+    "matmuls": ("mm", "addmm", "bmm"),
+    "gradients of biases": ("sum",),
     "copies": ("copy_", "_foreach_copy_", "clone", "_to_copy", "cat"),
     "layer norms": ("native_layer_norm", "native_layer_norm_backward"),
     "dropout": ("native_dropout", "native_dropout_backward"),
@@ -53,7 +54,7 @@ OTHERS = "others"
 
 
 class Counter(TorchDispatchMode):
-    """Launches and bytes by group."""
+    """Counts of launches and bytes by group of operations."""
 
     def __init__(self):
         super().__init__()
@@ -74,11 +75,11 @@ class Counter(TorchDispatchMode):
 
 
 def as_on_a_gpu(counter):
-    """Patches: what chooses by the device takes what it would take on a GPU."""
+    """Return patches under which code that depends on the device chooses as on a GPU."""
 
     def choose(self, call, arguments):
-        able = (name for name in implementations.IMPLEMENTATIONS if name in self.implementations)
-        return next(name for name in able if self._reason(name, call, arguments) is None)
+        able = self.implementations
+        return next(name for name in able if self._refusal(name, call, arguments) is None)
 
     def drop(x, p=0.5, training=True, inplace=False):
         return torch.native_dropout(x, p, True)[0] if training and p else x
@@ -86,33 +87,33 @@ def as_on_a_gpu(counter):
     def launch(self, *args):
         counter.add("kernel", args)
 
-    def zeros_like(tensor):  # what kernels do not fill must be numbers
+    def zeros_like(tensor):  # kernels that do nothing must not leave NaN
         with _disable_current_modes():
             return torch.zeros_like(tensor)
 
     return (
         patch.object(Attention, "_choose", choose),
         patch.object(support, "interpreted", lambda: True),
-        patch.object(implementations, "self_check_reason", lambda *call: None),
-        patch.object(dropout, "draws_here", lambda x, p: False),
+        patch.object(declare, "self_check_reason", lambda *call: None),
+        patch.object(dropout, "uses_byte_masks", lambda x, p: False),
         patch.object(linear, "_by_onednn", lambda x, weight: False),
         patch.object(F, "dropout", drop),
         patch.object(Launch, "__call__", launch),
         patch.object(torch, "empty_like", zeros_like),
         patch.object(torch.cuda, "current_device", lambda: None),
-        patch.dict(fused_loss.AT_ONCE, cpu=fused_loss.AT_ONCE["cuda"]),
+        patch.dict(fused_loss.CHUNK_SIZES, cpu=fused_loss.CHUNK_SIZES["cuda"]),
     )
 
 
 def count(flags, stock, name, words, sample):
-    """What an update launches and moves, and the model."""
+    """Return the counts of an update, and the model."""
     counter = Counter()
     with contextlib.ExitStack() as patches:
         for change in as_on_a_gpu(counter):
             patches.enter_context(change)
         contestant = switches.Contestant(name, f"{flags} {HALF}", stock)
         trainer = switches.build(contestant, name, words, "cpu")
-        trainer.train_step([sample])  # which makes what later ones find
+        trainer.train_step([sample])  # creates what later updates reuse
         counter.launches.clear()
         counter.bytes.clear()
         with counter:
@@ -121,12 +122,11 @@ def count(flags, stock, name, words, sample):
 
 
 def saved_by_norms(model, shape):
-    """What kernels of residual sum, dropout and the norm that follows would save.
+    """Return what fused kernels of residual sum, dropout and the next layer norm would save.
 
-    Where norms stand before their sublayers, those of a layer but the first follow a sum of it.
-    Both passes of sum, dropout and norm launch 7 and would launch 4, a seed's with them. Of tensors
-    of all words' features, dropout's bytes counting half, they read and write 18 and would do so
-    with 9.
+    Where norms precede their sublayers, all but a layer's first follow a sum of that layer. Forward
+    and backward pass have 7 launches and would have 4 (with that of a seed). They read and write 18
+    tensors of all tokens' features (dropout's bytes count half) and would do so with 9.
     """
     places = words = 0
     for side, length in ((model.encoder, "source_length"), (model.decoder, "target_length")):
@@ -141,10 +141,9 @@ def saved_by_norms(model, shape):
     }
 
 
-def count_pair(name, arguments):
-    words = pairs.dictionary(pairs.PAIRS[name].words)
-    shape = pairs.batch_shape(name, arguments)
-    rows = update.sentences(pairs.random_batch(words, shape, "cpu"), words)
+def measure(name, words, shape, arguments):
+    """Return the counts of a pair."""
+    rows = update.sentences(words, shape)
     sample = collate(rows, words.pad(), words.eos(), left_pad_source=True)
     ours, model = count(switches.FUSED_LOSS, False, name, words, sample)
     stock, _ = count(f"{switches.OLD_ADAM} {switches.LOSS}", True, name, words, sample)
@@ -158,23 +157,38 @@ def count_pair(name, arguments):
         }
         for group in (*GROUPS, OTHERS)
     ]
-    told = ", ".join("{group} {launches} ({stock_launches})".format(**group) for group in groups)
-    return {
-        "arch": name,
-        "stock": pairs.PAIRS[name].stock,
-        **shape,
-        "groups": groups,
-        "norms": saved_by_norms(model, shape),
-        "told": f"{sum(ours.launches.values())} ({sum(stock.launches.values())}): {told}",
-    }
+    return {"groups": groups, "norms": saved_by_norms(model, shape)}
 
 
-def parse_arguments():
+def tables(report):
+    """Return the report's Markdown: launches by group, and what fused norms would save."""
+    rows, norms = [], []
+    for pair in report["pairs"]:
+        keys = "launches", "stock_launches", "bytes", "stock_bytes"
+        total = {key: sum(group[key] for group in pair["groups"]) for key in keys}
+        for group in [*pair["groups"], {"group": "all", **total}]:
+            row = {"operations": group["group"], "launches": f"{group['launches']:,}"}
+            row["fairseq's launches"] = f"{group['stock_launches']:,}"
+            row["MB"] = f"{group['bytes'] / 1e6:,.0f}"
+            row["fairseq's MB"] = f"{group['stock_bytes'] / 1e6:,.0f}"
+            rows.append(row)
+        saved = pair["norms"]
+        norms.append(
+            f"Fused kernels for the {saved['places']} norms of `{pair['arch']}` that follow a sum "
+            f"of their layer would save {saved['launches']} of {total['launches']:,} launches "
+            f"({saved['launches'] / total['launches']:.0%}) and {saved['bytes'] / 1e6:,.0f} of "
+            f"{total['bytes'] / 1e6:,.0f} MB ({saved['bytes'] / total['bytes']:.0%})."
+        )
+    return {"": machine.table(rows), "norms": "\n\n".join(norms)}
+
+
+def main():
+    """Count the launches of the pairs."""
     parser = machine.make_parser(__doc__)
     pairs.add_arguments(parser, dtype=False)
     parser.set_defaults(pairs=["dman_iwslt_de_en"], dtype="float16")
-    return parser.parse_args()
+    pairs.run("launches", parser.parse_args(), measure, tables)
 
 
 if __name__ == "__main__":
-    pairs.run(parse_arguments(), count_pair, "launches of {arch} ({stock}) {told}")
+    main()

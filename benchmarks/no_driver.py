@@ -1,7 +1,7 @@
-"""A driver for Triton where there is no GPU: it compiles for one and launches nothing.
+"""A Triton driver without a GPU: it compiles for one and launches nothing.
 
-Import it before the kernels: what compiles is then real, and what a launch costs the host too, but
-for the call of CUDA itself.
+Import it before the kernels. Compilation and the host's part of a launch are real, except for the
+call of CUDA itself.
 """
 
 import os
@@ -26,7 +26,7 @@ class _Launcher:
 
 class _Utilities:
     def load_binary(self, name, binary, shared, device):
-        """Module, function, registers, spilled registers and the most threads of a program."""
+        """Return module, function, registers, spilled registers and maximum threads."""
         return object(), 1, 0, 0, 1024
 
     def unload_module(self, module):
@@ -37,7 +37,7 @@ class _Utilities:
 
 
 class NoDriver(DriverBase):
-    """Of a GPU of this compute capability, 90 for an H100 or H200."""
+    """A driver for a compute capability, 90 for an H100 or H200."""
 
     launcher_cls = _Launcher
 
@@ -69,6 +69,6 @@ class NoDriver(DriverBase):
 
 
 def install(capability: int = 90):
-    """From now on kernels take tensors on the CPU, are compiled, and do nothing with them."""
+    """Make kernels accept CPU tensors, be compiled, and do nothing."""
     triton.runtime.driver.set_active(NoDriver(capability))
     support.interpreted = lambda: True

@@ -1,14 +1,12 @@
-"""What WMT14 big costs on 8, 64 and 512 GPUs, by a small model; the model held against real runs.
+"""Predicted cost of WMT14 big on 8, 64 and 512 GPUs; the prediction is checked on this machine.
 
     python benchmarks/scale.py --json benchmarks/results/scale.json
-    python scripts/fill_numbers.py        # writes docs/scale.md
 
-A batch takes its floating-point operations at the rate of matrix products and what it moves through
-memory at the memory's rate, or the host's time to launch it if that is more; an update takes its
-batches, the optimiser's step, and what of the gradients' all-reduce does not hide behind the last
-backward pass. Operations and activations are counted by PyTorch on tensors without contents. The
-same sum is held against training by one and by two processes here, on the CPU, whose rates are
-measured first. No GPU is used: its rates are the assumptions below.
+A batch takes its floating-point operations at the matmul rate plus its memory traffic at the memory
+rate, or the host's launch time if that is longer. An update takes its batches, the optimiser step,
+and the part of the all-reduce that the last backward pass does not hide. PyTorch counts operations
+and activations on tensors without data. The same sum is compared with training by one and by two
+processes on this CPU, whose rates are measured. No GPU is used: its rates are the inputs below.
 """
 
 import json
@@ -28,27 +26,27 @@ import translation_pairs as pairs
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.flop_counter import FlopCounterMode
 
-os.environ["POSATTN_LINEAR"] = "torch"  # of whose products the counter knows
+os.environ["POSATTN_LINEAR"] = "torch"  # the FLOP counter does not know oneDNN's
 DATASHEET = "vendor's data sheet of the H200 (SXM)"
 SYSTEM = "one 400 Gb/s adapter a GPU, as in the vendor's systems of eight"
 ASSUMED = "assumption"
-# name: value, unit, source. What a user of another cluster changes.
+# name: value, unit, source. Change these for another cluster.
 INPUTS = {
     "matrix_rate": (989e12, "FLOP/s of dense float16 products", DATASHEET),
-    "matrix_share": (0.5, "of that rate reached", ASSUMED),
+    "matrix_share": (0.5, "of that rate achieved", ASSUMED),
     "memory_rate": (4.8e12, "bytes/s", DATASHEET),
-    "memory_share": (0.7, "of that rate reached", ASSUMED),
+    "memory_share": (0.7, "of that rate achieved", ASSUMED),
     "host_seconds": (0.014, "of Python a batch: 1,400 launches of 10 microseconds", ASSUMED),
     "within_node": (450e9, "bytes/s each way between GPUs of a node", DATASHEET),
     "between_nodes": (50e9, "bytes/s each way between nodes, a GPU", SYSTEM),
-    "network_share": (0.8, "of those rates reached", ASSUMED),
+    "network_share": (0.8, "of those rates achieved", ASSUMED),
     "latency": (1e-5, "seconds of a step of the all-reduce, of which there are 2 log2 N", ASSUMED),
     "gpus_per_node": (8, "", SYSTEM),
     "tokens_per_update": (4096 * 128, "on each side, as published (MANs, WMT14 big)", "recipe"),
     "words_per_sentence": (32, "on each side, padding included", ASSUMED),
     "vocabulary": (37000, "joint byte pairs", "recipe"),
 }
-# The sizes of fairseq's transformer_wmt_en_de_big, which itself cannot be built without contents.
+# Sizes of fairseq's transformer_wmt_en_de_big, which cannot be built on the meta device.
 BIG = " ".join(
     f"--{side}-embed-dim 1024 --{side}-ffn-embed-dim 4096 --{side}-attention-heads 16"
     for side in ("encoder", "decoder")
@@ -69,12 +67,12 @@ PASSES = 4
 
 @dataclass(frozen=True)
 class Work:
-    """What an update of one batch is: counted, not measured.
+    """Counted work of an update of one batch.
 
     Attributes:
-        parameters: of the model.
-        operations: floating-point operations of forward and backward pass.
-        activations: bytes kept for the backward pass.
+        parameters: number of parameters.
+        operations: floating-point operations, forward and backward.
+        activations: bytes saved for the backward pass.
     """
 
     parameters: int
@@ -84,12 +82,14 @@ class Work:
 
 @dataclass(frozen=True)
 class Rates:
-    """What a device and its network reach: FLOP/s, bytes/s, bytes/s, seconds of a step.
+    """Rates of a device and its network.
 
     Attributes:
-        host: seconds in which a batch is launched; none where host and device are one.
-        overlap: share of the computation behind which an all-reduce hides: the backward pass is
-            two thirds; none where the processors that compute also carry it.
+        matrix, memory, network: FLOP/s and bytes/s.
+        latency: seconds of a step of the all-reduce.
+        host: seconds to launch a batch; 0 on a CPU.
+        overlap: share of the computation that hides an all-reduce: 2/3 (the backward pass), 0 on a
+            CPU, which also does the communication.
     """
 
     matrix: float
@@ -101,7 +101,7 @@ class Rates:
 
 
 def all_reduce_seconds(size: float, processes: int, rates: Rates) -> float:
-    """A ring: each process sends and receives ``2 (N-1) / N`` of the bytes."""
+    """Return the time of a ring, which sends ``2 (N-1) / N`` of the bytes per process."""
     if processes == 1:
         return 0.0
     steps = 2 * math.ceil(math.log2(processes))
@@ -109,7 +109,7 @@ def all_reduce_seconds(size: float, processes: int, rates: Rates) -> float:
 
 
 def predict(work: Work, batches: int, processes: int, dtype: str, rates: Rates) -> dict:
-    """Seconds of an update of so many batches a process, and what they are made of."""
+    """Return seconds and bytes of an update of so many batches per process."""
     device = work.operations / rates.matrix + PASSES * work.activations / rates.memory
     batch = max(device, rates.host)
     step = work.parameters * STEP[dtype] / rates.memory
@@ -129,39 +129,39 @@ def predict(work: Work, batches: int, processes: int, dtype: str, rates: Rates) 
 
 
 def loss_of(model, batch, padding):
-    """Label-smoothed, from float32 scores of the whole vocabulary, as fairseq's."""
-    scores = model(batch.source, batch.lengths, batch.previous)[0]
+    """Return the label-smoothed loss from float32 logits, as fairseq computes it."""
+    logits = model(batch.source, batch.lengths, batch.previous)[0]
     target = batch.target.flatten()
     return F.cross_entropy(
-        scores.flatten(0, 1).float(), target, ignore_index=padding, label_smoothing=0.1
+        logits.flatten(0, 1).float(), target, ignore_index=padding, label_smoothing=0.1
     )
 
 
 def count(model, batch, padding) -> Work:
-    """What an update of the batch is; the tensors may be without contents."""
+    """Return the work of an update; tensors may be on the meta device."""
     parameters = {parameter.untyped_storage()._cdata for parameter in model.parameters()}
-    kept = {}
+    saved = {}
 
-    def keep(tensor):
+    def save(tensor):
         storage = tensor.untyped_storage()
         if storage._cdata not in parameters:
-            kept[storage._cdata] = storage.nbytes()
+            saved[storage._cdata] = storage.nbytes()
         return tensor
 
     with FlopCounterMode(display=False) as counter:
-        with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        with torch.autograd.graph.saved_tensors_hooks(save, lambda tensor: tensor):
             loss = loss_of(model.train(), batch, padding)
         loss.backward()
-    return Work(pairs.parameters(model), counter.get_total_flops(), sum(kept.values()))
+    return Work(pairs.parameters(model), counter.get_total_flops(), sum(saved.values()))
 
 
 def on_gpus(inputs: dict) -> list[dict]:
-    """WMT14 big: the published update shared out, and beyond it a full batch on each GPU."""
+    """Return rows for WMT14 big: the published update, and a full batch on each of 512 GPUs."""
     words = pairs.dictionary(inputs["vocabulary"])
     rows = []
     for arch, (built, flags) in ARCHITECTURES.items():
         flags = f"{pairs.EMBEDDINGS} {flags}"
-        with torch.device("meta"):  # sizes and types, no contents
+        with torch.device("meta"):
             model = pairs.build(built, flags, words, "meta", "float16")
         for gpus, tokens in ((8, 4096), (64, 4096), (512, 1024), (512, 4096)):
             length = inputs["words_per_sentence"]
@@ -188,15 +188,10 @@ def on_gpus(inputs: dict) -> list[dict]:
 
 
 def median_seconds(function, rounds: int) -> float:
-    """Of the processor, all threads of the process together; the first call does not count.
-
-    The clock would tell what else the machine does. Where nothing hides behind anything, the time
-    of the processor is that of a machine left alone.
-    """
+    """Return the median of the processor's seconds, all threads; the first call is not counted."""
     times = []
     for _ in range(rounds + 1):
-        if dist.is_initialized():
-            dist.barrier()
+        dist.barrier()
         start = time.process_time()
         function()
         times.append(time.process_time() - start)
@@ -204,32 +199,25 @@ def median_seconds(function, rounds: int) -> float:
 
 
 def measured_rates(rounds: int) -> Rates:
-    """Of this machine, with as many processes at work as there are."""
+    """Return the rates of this machine while all processes work."""
     x, weight = torch.randn(1024, 512), torch.randn(512, 512)
     with torch.no_grad():
         product = median_seconds(lambda: F.linear(x, weight), rounds)
         large = torch.zeros(2**25)
         moved = median_seconds(lambda: large.add_(1.0), rounds)
-    network, latency = math.inf, 0.0
-    if dist.get_world_size() > 1:
+    network, latency, processes = math.inf, 0.0, dist.get_world_size()
+    if processes > 1:
         few, many = torch.zeros(2**10), torch.zeros(2**24)
-        steps = 2 * math.ceil(math.log2(dist.get_world_size()))
+        steps = 2 * math.ceil(math.log2(processes))
         latency = median_seconds(lambda: dist.all_reduce(few), rounds) / steps
         seconds = median_seconds(lambda: dist.all_reduce(many), rounds) - steps * latency
-        share = 2 * (dist.get_world_size() - 1) / dist.get_world_size()
-        network = share * many.nbytes / max(seconds, 1e-9)
-    return Rates(
-        2 * x.numel() * len(weight) / product,
-        2 * large.nbytes / moved,
-        network,
-        latency,
-        host=0.0,
-        overlap=0.0,
-    )
+        network = 2 * (processes - 1) / processes * many.nbytes / max(seconds, 1e-9)
+    matrix, memory = 2 * x.numel() * len(weight) / product, 2 * large.nbytes / moved
+    return Rates(matrix, memory, network, latency, host=0.0, overlap=0.0)
 
 
-def train_here(rank: int, processes: int, rendezvous: str, arguments, found: str) -> None:
-    """Measure an update by so many processes, and predict it from the rates measured beside it."""
+def train_here(rank: int, processes: int, rendezvous: str, arguments, result: str) -> None:
+    """Measure an update by so many processes, and predict it from the measured rates."""
     dist.init_process_group(
         "gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=processes
     )
@@ -252,31 +240,27 @@ def train_here(rank: int, processes: int, rendezvous: str, arguments, found: str
         row = {"processes": processes, "measured_seconds": seconds} | asdict(rates) | asdict(work)
         row |= predict(work, 1, processes, "float32", rates)
         row["network"] = rates.network if processes > 1 else None
-        Path(found).write_text(json.dumps(row), encoding="utf-8")
+        Path(result).write_text(json.dumps(row), encoding="utf-8")
     dist.destroy_process_group()
 
 
 def here(arguments) -> list[dict]:
-    """An update by one and by two processes of this machine, measured and predicted."""
+    """Return rows for one and two processes of this machine, measured and predicted."""
     rows = []
     for processes in (1, 2):
         with tempfile.TemporaryDirectory() as folder:
-            found = f"{folder}/row.json"
+            result = f"{folder}/row.json"
             torch.multiprocessing.spawn(
-                train_here, (processes, f"{folder}/met", arguments, found), nprocs=processes
+                train_here, (processes, f"{folder}/met", arguments, result), nprocs=processes
             )
-            rows.append(json.loads(Path(found).read_text(encoding="utf-8")))
+            rows.append(json.loads(Path(result).read_text(encoding="utf-8")))
     return rows
 
 
 def parse_arguments():
     parser = machine.make_parser(__doc__)
-    parser.add_argument(
-        "--pair",
-        choices=pairs.PAIRS,
-        default="dman_iwslt_de_en",
-        help="what is trained here",
-    )
+    trained = {"choices": pairs.PAIRS, "default": "dman_iwslt_de_en"}
+    parser.add_argument("--pair", **trained, help="pair to train on this machine")
     for size in ("sentences", "source-length", "target-length"):
         parser.add_argument(f"--{size}", type=int, help="of its batch (default: the pair's own)")
     parser.add_argument("--rounds", type=int, default=9, help="counted updates and trials")
@@ -289,7 +273,52 @@ def parse_arguments():
     return parser.parse_args()
 
 
+def tables(report):
+    """Return the report's Markdown: predictions for GPUs, the check here, and the inputs."""
+    gpus = [
+        {
+            "architecture": f"`{row['arch']}`",
+            "GPUs": row["gpus"],
+            "batches x tokens, a GPU": f"{row['batches']} x {row['tokens']}",
+            "memory, GB": f"{row['memory_bytes'] / 1e9:.1f}",
+            "sent by a GPU, GB": f"{row['network_bytes'] / 1e9:.2f}",
+            "device, ms": f"{1e3 * row['device_seconds']:.0f}",
+            "with the host, ms": f"{1e3 * row['batches_seconds']:.0f}",
+            "optimiser, ms": f"{1e3 * row['step_seconds']:.1f}",
+            "network, ms": f"{1e3 * row['network_seconds']:.1f}",
+            "not hidden, ms": f"{1e3 * row['exposed_seconds']:.1f}",
+            "update, ms": f"{1e3 * row['update_seconds']:.0f}",
+            "tokens/s": f"{row['words_per_second'] / 1e6:.2f}M",
+        }
+        for row in report["gpus"]
+    ]
+    here = [
+        {
+            "processes": row["processes"],
+            "matmul, GFLOP/s": f"{row['matrix'] / 1e9:.0f}",
+            "memory, GB/s": f"{row['memory'] / 1e9:.1f}",
+            "network, GB/s": f"{row['network'] / 1e9:.2f}" if row["network"] else "",
+            "predicted, s": f"{row['update_seconds']:.2f}",
+            "measured, s": f"{row['measured_seconds']:.2f}",
+            "measured / predicted": f"{row['measured_seconds'] / row['update_seconds']:.2f}",
+        }
+        for row in report["here"]
+    ]
+    inputs = [
+        {"input": f"`--{name.replace('_', '-')}`", "value": f"{value['value']:g}"}
+        | {"unit": value["unit"], "source": value["source"]}
+        for name, value in report["inputs"].items()
+    ]
+    note = (
+        "`{pair}`, {sentences} sentences of up to {source_length} and {target_length} tokens per "
+        "process; {device}, one thread each, {dtype}, PyTorch {torch}, {date}.".format(**report)
+    )
+    checked = f"{machine.table(here)}\n\n{note}"
+    return {"": machine.table(gpus), "here": checked, "inputs": machine.table(inputs)}
+
+
 def main():
+    """Predict, and measure here."""
     arguments = parse_arguments()
     inputs = {name: getattr(arguments, name) for name in INPUTS}
     report = machine.describe("cpu", "float32") | {
@@ -302,17 +331,7 @@ def main():
         "gpus": on_gpus(inputs),
         "here": here(arguments),
     }
-    for row in report["here"]:
-        print(
-            "{processes} processes here: {measured_seconds:.3f} s an update, "
-            "{update_seconds:.3f} predicted".format(**row)
-        )
-    for row in report["gpus"]:
-        print(
-            "{arch} on {gpus} GPUs, {batches} x {tokens} tokens: {update_seconds:.3f} s, "
-            "{words_per_second:,.0f} words/s, predicted".format(**row)
-        )
-    machine.keep(report, arguments.json)
+    machine.finish("scale", report, arguments.json, tables)
 
 
 if __name__ == "__main__":

@@ -1,29 +1,22 @@
-"""Memory and time of a training step against the length of the sentences: Figure 1(a, b) of MTSA.
+"""Memory and time of a training step by sentence length: Figure 1(a, b) of MTSA.
 
     python benchmarks/sequence_length.py
     python benchmarks/sequence_length.py --device cuda --lengths 16 32 64 128 256 512
 
-As in the paper: 64 sentences, 300 features, and MTSA beside a Bi-LSTM, a Bi-GRU, CNNs,
-multi-head attention, DiSAN and Bi-BloSAN. Every point is measured in a process of its own, the
-mechanisms taking turns. A step is forward and backward, without an optimizer. Memory is what the
-step needs at its peak beyond parameters and input.
+As in the paper: 64 sentences, 300 features, and MTSA beside a Bi-LSTM, a Bi-GRU, CNNs, multi-head
+attention, DiSAN and Bi-BloSAN, which take turns. A step is forward and backward, without an
+optimizer. Memory is the peak of a step beyond parameters and input, on a CPU in a process for each.
 """
 
-import argparse
-import json
 import logging
-import resource
 import statistics
-import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 
 import machine
 import torch
 import torch.nn.functional as F
 from torch import nn
-from tqdm import tqdm
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -33,20 +26,17 @@ from fairseq_posattn.attention import (  # noqa: E402
     SourceMaps,
     TensorizedAttention,
 )
-from fairseq_posattn.common.files import output_file, write_json  # noqa: E402
 from fairseq_posattn.model.encoders.bi_blosan import BiBloSAN  # noqa: E402
-from fairseq_posattn.model.encoders.bilstm import BiLSTM  # noqa: E402
-from fairseq_posattn.model.encoders.cnn import NGramConvolutions  # noqa: E402
-from fairseq_posattn.model.encoders.hierarchical_cnn import HierarchicalCNN  # noqa: E402
+from fairseq_posattn.model.encoders.cnn import HierarchicalCNN, NGramConvolutions  # noqa: E402
 from fairseq_posattn.model.encoders.mtsa import TensorizedEncoder  # noqa: E402
-from fairseq_posattn.model.encoders.recurrent import Recurrent  # noqa: E402
+from fairseq_posattn.model.encoders.recurrent import BiLSTM, Recurrent  # noqa: E402
 
 MIB = 2**20
 HEADS = 4
 
 
 class MultiHead(nn.Module):
-    """Multi-head dot-product attention of batches that come first."""
+    """Multi-head dot-product attention, batch first."""
 
     def __init__(self, dim):
         super().__init__()
@@ -61,6 +51,7 @@ class MultiHead(nn.Module):
 
 
 def mtsa(dim):
+    """Return MTSA's encoder."""
     attention = TensorizedAttention(
         HEADS, dim // HEADS, source=SourceMaps("value", activation=F.elu), fusion_gate=True
     )
@@ -80,19 +71,15 @@ MECHANISMS = {
 
 
 def parse_arguments():
+    """Return the options."""
     parser = machine.make_parser(__doc__)
+    lengths = [8, 16, 32, 48, 64, 96, 128, 192, 256]
+    parser.add_argument("--lengths", nargs="+", type=int, default=lengths, help="tokens")
     parser.add_argument(
-        "--lengths",
-        nargs="+",
-        type=int,
-        default=[8, 16, 32, 48, 64, 96, 128, 192, 256],
-        help="words in each sentence",
+        "--mechanisms", nargs="+", choices=MECHANISMS, default=list(MECHANISMS), help="mechanisms"
     )
-    parser.add_argument(
-        "--mechanisms", nargs="+", choices=MECHANISMS, default=list(MECHANISMS), help="which"
-    )
-    parser.add_argument("--sentences", type=int, default=64, help="in a batch")
-    parser.add_argument("--features", type=int, default=300, help="of a word")
+    parser.add_argument("--sentences", type=int, default=64, help="sentences in a batch")
+    parser.add_argument("--features", type=int, default=300, help="features of a token")
     parser.add_argument("--steps", type=int, default=3, help="counted steps")
     machine.add_device(parser, dtype=False)
     parser.add_argument(
@@ -100,122 +87,64 @@ def parse_arguments():
         type=float,
         default=12,
         metavar="GIB",
-        help="a mechanism's longer sentences are left out where they would probably need more, "
-        "by the square of the length",
+        help="leave out longer sentences if a mechanism would need more, by its quadratic growth",
     )
-    parser.add_argument(
-        "--picture", type=output_file, metavar="FILE", help="draw it here (png, svg, pdf)"
-    )
-    parser.add_argument("--draw", type=Path, metavar="JSON", help="only draw an earlier --json")
-    parser.add_argument("--point", nargs=2, help=argparse.SUPPRESS)  # one point, in this process
     return parser.parse_args()
 
 
-def step(module, words):
-    module(words).sum().backward()
-
-
-def peak_bytes(device):
-    if device == "cuda":
-        return torch.cuda.max_memory_allocated()
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
-def measure_point(name, length, arguments):
-    """Seconds of each step, and bytes at the peak of the first, of one mechanism at one length."""
+def measure(arguments):
+    """Return peak bytes, then seconds of each step, by mechanism and length."""
     torch.manual_seed(1)
-    device = arguments.device
-    module = MECHANISMS[name](arguments.features).to(device)
-    make = partial(torch.randn, device=device)
-    step(module, make(2, 2, arguments.features))  # loads what the first step loads
-    words = make(arguments.sentences, length, arguments.features)
-    before = peak_bytes(device) if device == "cpu" else torch.cuda.memory_allocated()
-    step(module, words)
-    used = peak_bytes(device) - before
-    seconds = []
-    for _ in range(arguments.steps):
-        start = machine.now(device)
-        step(module, words)
-        seconds.append(machine.now(device) - start)
-    return {"mechanism": name, "length": length, "bytes": used, "seconds": seconds}
-
-
-def measure_all(arguments):
-    """All points, every one in a process of its own."""
-    points, left_out = [], set()
-    settings = ("sentences", "features", "steps", "device")
-    options = [word for name in settings for word in (f"--{name}", str(getattr(arguments, name)))]
-    pairs = [(length, name) for length in arguments.lengths for name in arguments.mechanisms]
-    for length, name in tqdm(pairs, unit="point"):
-        if name in left_out:
-            continue
-        command = [sys.executable, __file__, "--point", name, str(length), *options]
-        result = subprocess.run(command, capture_output=True, text=True)
-        if result.returncode:
-            raise SystemExit(f"{name} at length {length} failed:\n{result.stderr}")
-        points.append(json.loads(result.stdout))
-        later = [other for other in arguments.lengths if other > length]
-        if later and points[-1]["bytes"] * (later[0] / length) ** 2 > arguments.memory * 2**30:
-            left_out.add(name)
-    return {
-        **machine.describe(arguments.device, "float32"),
-        **{name: getattr(arguments, name) for name in ("sentences", "features", "steps")},
-        "points": points,
-    }
-
-
-def draw(report, path):
-    from fairseq_posattn.common.figures import new_figure, write_picture
-
-    figure = new_figure(10, 4)
-    memory, time = figure.subplots(1, 2)
-    for name in dict.fromkeys(point["mechanism"] for point in report["points"]):
-        points = [point for point in report["points"] if point["mechanism"] == name]
-        lengths = [point["length"] for point in points]
-        memory.plot(lengths, [point["bytes"] / MIB for point in points], marker="o", label=name)
-        milliseconds = [1000 * statistics.median(point["seconds"]) for point in points]
-        time.plot(lengths, milliseconds, marker="o", label=name)
-    for axes, title, unit in (
-        (memory, "(a) memory", "MiB at the peak of a training step"),
-        (time, "(b) time", "ms for a training step"),
-    ):
-        axes.set(title=title, xlabel="words in a sentence", ylabel=unit, yscale="log")
-        axes.set_xscale("log", base=2)
-        axes.set_xticks(sorted({point["length"] for point in report["points"]}))
-        axes.xaxis.set_major_formatter("{x:.0f}")
-        axes.minorticks_off()
-        axes.grid(alpha=0.3)
-    memory.legend()
-    figure.suptitle(
-        "{sentences} sentences, {features} features, {dtype}: {device}, threads: {threads}, "
-        "torch {torch}, {date}".format(**report),
-        fontsize=9,
-    )
-    write_picture(figure, path)
-
-
-def print_table(report):
-    for point in report["points"]:
-        print(
-            "{mechanism:>12} {length:6d} words {mib:10.1f} MiB {ms:10.1f} ms".format(
-                **point, mib=point["bytes"] / MIB, ms=1000 * statistics.median(point["seconds"])
+    points, turns, left_out, sentences = [], {}, set(), arguments.sentences
+    for place, length in enumerate(arguments.lengths):
+        for name in arguments.mechanisms:
+            if name in left_out:
+                continue
+            module = MECHANISMS[name](arguments.features).to(arguments.device)
+            first, step = (
+                training_step(module, shape, arguments.device)
+                for shape in ((2, 2, arguments.features), (sentences, length, arguments.features))
             )
-        )
+            peak = machine.peak_bytes(step, arguments.device, first)
+            points.append({"mechanism": name, "length": length, "bytes": peak})
+            turns.setdefault(length, []).append(step)
+            longer = arguments.lengths[place + 1 :]
+            if longer and peak * (longer[0] / length) ** 2 > arguments.memory * 2**30:
+                left_out.add(name)
+    # Times come last: processes are forked above, before PyTorch has threads.
+    rounds = arguments.steps, 1, arguments.device
+    times = [machine.take_turns(f"{n} tokens", steps, *rounds) for n, steps in turns.items()]
+    each = [seconds for of_length in times for seconds in of_length]
+    return [{**point, "seconds": seconds} for point, seconds in zip(points, each, strict=True)]
+
+
+def training_step(module, shape, device):
+    """Return a function that makes a step."""
+    words = torch.randn(shape, device=device)
+    return lambda: module(words).sum().backward()
+
+
+def tables(report):
+    """Return the report's Markdown: memory and time by length."""
+    lengths = sorted({point["length"] for point in report["points"]})
+    rows = {}
+    for point in report["points"]:
+        ms = 1000 * statistics.median(point["seconds"])
+        name = point["mechanism"]
+        row = rows.setdefault(name, {"MiB, ms": name} | dict.fromkeys(lengths))
+        row[point["length"]] = f"{point['bytes'] / MIB:,.0f}, {ms:,.0f}"
+    rows = [{str(key): cell for key, cell in row.items()} for row in rows.values()]
+    return {"": machine.table(rows)}
 
 
 def main():
+    """Measure all mechanisms and lengths."""
     arguments = parse_arguments()
-    logging.disable(logging.INFO)  # of matplotlib, which fairseq's import makes talkative
-    if arguments.point:
-        name, length = arguments.point
-        print(json.dumps(measure_point(name, int(length), arguments)))
-        return
-    report = json.loads(arguments.draw.read_text()) if arguments.draw else measure_all(arguments)
-    print_table(report)
-    if arguments.json:
-        write_json(arguments.json, report, indent=1)
-    if arguments.picture:
-        draw(report, arguments.picture)
+    logging.disable(logging.INFO)
+    report = machine.describe(arguments.device, "float32")
+    report |= {name: getattr(arguments, name) for name in ("sentences", "features", "steps")}
+    report["points"] = measure(arguments)
+    machine.finish("sequence_length", report, arguments.json, tables)
 
 
 if __name__ == "__main__":

@@ -1,15 +1,15 @@
-"""What each thing that makes an update faster gains, as flags of fairseq-train, side by side.
+"""Time of a training update under each switch that makes it faster, as flags of fairseq-train.
 
     python benchmarks/switches.py
     python benchmarks/switches.py --device cuda --json FILE
 
-An update is all that fairseq's trainer does with a batch: to the device, forward, loss, backward,
-norm, step, log. Models take turns. Launches are kernels on a GPU, and PyTorch's operations on a
-CPU; waits are how often the host waits for a GPU.
+An update is everything fairseq's trainer does with a batch. Models take turns. Launches are kernels
+on a GPU and PyTorch's operations on a CPU; waits are synchronizations of host and GPU.
 """
 
 import statistics
 from dataclasses import dataclass
+from functools import partial
 
 import machine
 import torch
@@ -20,7 +20,6 @@ from fairseq.data.language_pair_dataset import collate
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.tasks.translation import TranslationTask
 from fairseq.trainer import Trainer
-from torch.profiler import ProfilerActivity, profile
 
 TRAINING = "--no-save --optimizer adam --adam-betas (0.9,0.98) --lr 1e-5 --label-smoothing 0.1"
 OLD_ADAM = "--use-old-adam"
@@ -31,7 +30,7 @@ HALF = {"cpu": "--bf16", "cuda": "--fp16"}
 
 @dataclass
 class Contestant:
-    """A model and how it is trained: ``flags`` are what a table says, beside those of all."""
+    """A model and the flags of its training beyond those of all."""
 
     name: str
     flags: str
@@ -40,11 +39,12 @@ class Contestant:
 
 
 def contestants(device: str, compiled: bool) -> list[Contestant]:
+    """Return the models to compare; the first is the stock model."""
     half = HALF[device]
     stock = Contestant("fairseq's", f"{OLD_ADAM} {LOSS}", stock=True)
     if compiled:
         return [stock, Contestant("both, compiled", FUSED_LOSS, compiled=True)]
-    found = [
+    models = [
         stock,
         Contestant("ours", f"{OLD_ADAM} {LOSS}"),
         Contestant("fused Adam", LOSS),
@@ -55,12 +55,12 @@ def contestants(device: str, compiled: bool) -> list[Contestant]:
     ]
     if device == "cuda":
         named = "both, half precision, no kernels"
-        found.append(Contestant(named, f"{FUSED_LOSS} {half} --attention-impl reference"))
-    return found
+        models.append(Contestant(named, f"{FUSED_LOSS} {half} --attention-impl reference"))
+    return models
 
 
 def build(contestant: Contestant, name: str, words, device: str) -> Trainer:
-    """fairseq's trainer of a contestant's model, as fairseq-train builds it."""
+    """Return the trainer that fairseq-train would build."""
     arch, flags = pairs.command(name, contestant.stock)
     command = f"data --arch {arch} {flags} {TRAINING} {contestant.flags}"
     command += " --cpu" * (device == "cpu")
@@ -74,75 +74,53 @@ def build(contestant: Contestant, name: str, words, device: str) -> Trainer:
     return Trainer(cfg, task, model, task.build_criterion(cfg.criterion))
 
 
-def timed(trainer: Trainer, sample: dict, device: str):
-    """A function that makes an update and returns the seconds that it took."""
-
-    def run() -> float:
-        start = machine.now(device)
-        trainer.train_step([sample])
-        return machine.now(device) - start
-
-    return run
-
-
-def count(trainer: Trainer, sample: dict, device: str) -> dict:
-    """Launches of an update, and waits for the device."""
-    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as recorded:
-        trainer.train_step([sample])
-    events = recorded.events()
-    waits = sum(event.name == "cudaStreamSynchronize" for event in events)
-    return {"launches": update.count_launches(events, device), "waits": waits}
-
-
-def time_pair(name: str, arguments) -> dict:
-    words = pairs.dictionary(pairs.PAIRS[name].words)
-    shape = pairs.batch_shape(name, arguments)
-    rows = update.sentences(pairs.random_batch(words, shape, "cpu"), words)
+def measure(name, words, shape, arguments):
+    """Return time, launches and waits of each contestant."""
+    device, rows = arguments.device, update.sentences(words, shape)
     sample = collate(rows, words.pad(), words.eos(), left_pad_source=True)
-    device = arguments.device
     chosen = contestants(device, arguments.compile)
-    trainers = [build(contestant, name, words, device) for contestant in chosen]
-    seconds = machine.take_turns(
-        name,
-        [timed(trainer, sample, device) for trainer in trainers],
-        arguments.updates,
-        arguments.warmup,
-        "round",
-    )
-    counts = [count(trainer, sample, device) for trainer in trainers]
-    results = [
-        {
-            "name": contestant.name,
-            "flags": contestant.flags,
-            "milliseconds": round(1e3 * statistics.median(times), 1),
-            **machine.compare(times, seconds[0]),
-            **counted,
-        }
-        for contestant, times, counted in zip(chosen, seconds, counts, strict=True)
+    steps = [
+        partial(build(contestant, name, words, device).train_step, [sample])
+        for contestant in chosen
     ]
-    return {
-        "arch": name,
-        "stock": pairs.PAIRS[name].stock,
-        **shape,
-        "updates": arguments.updates,
-        "contestants": results,
-        "told": "; ".join(
-            "{name} x {time_ratio:.2f} ({launches} launches, {waits} waits)".format(**result)
-            for result in results
-        ),
-    }
+    seconds = machine.take_turns(name, steps, arguments.updates, arguments.warmup, device)
+    results = []
+    for contestant, times, step in zip(chosen, seconds, steps, strict=True):
+        events = update.events_of(step)
+        row = {"name": contestant.name, "flags": contestant.flags}
+        row["milliseconds"] = round(1e3 * statistics.median(times), 1)
+        row |= machine.compare(times, seconds[0])
+        row["launches"] = update.count_launches(events, device)
+        row["waits"] = sum(event.name == "cudaStreamSynchronize" for event in events)
+        results.append(row)
+    return {"updates": arguments.updates, "contestants": results}
 
 
-def parse_arguments():
+def tables(report):
+    """Return the report's Markdown."""
+    rows = [
+        {
+            "update": row["name"],
+            "flags": f"`{row['flags']}`",
+            "model": f"`{pair['arch']}`",
+            "device": machine.name_of_device(report),
+            "ms": f"{row['milliseconds']:,.0f}",
+            "launches": f"{row['launches']:,}",
+            "time / fairseq's": machine.ratio(row),
+        }
+        for pair in report["pairs"]
+        for row in pair["contestants"]
+    ]
+    return {"": machine.table(rows)}
+
+
+def main():
+    """Measure the pairs."""
     parser = machine.make_parser(__doc__)
-    pairs.add_arguments(parser, dtype=False)
-    parser.add_argument("--updates", type=int, default=5, help="counted")
-    parser.add_argument("--warmup", type=int, default=2, help="updates before")
-    parser.add_argument(
-        "--compile", action="store_true", help="by torch.compile alone, which takes minutes"
-    )
-    return parser.parse_args()
+    pairs.add_arguments(parser, rounds=5, warmup=2, dtype=False)
+    parser.add_argument("--compile", action="store_true", help="torch.compile only (minutes)")
+    pairs.run("switches", parser.parse_args(), measure, tables)
 
 
 if __name__ == "__main__":
-    pairs.run(parse_arguments(), time_pair, "{arch} over {stock}: {told}")
+    main()

@@ -1,10 +1,10 @@
-"""Searches the sizes of tiles, warps and stages, and writes the best where the kernels look.
+"""Search for the kernels' best tile sizes, warps and stages, and store them for the GPU.
 
     python benchmarks/tiles.py --device cuda --mechanisms dman mtsa
 
-A choice must give the reference's numbers before its time counts; of those that do, the one whose
-training steps are fastest, over all lengths, goes into fairseq_posattn/attention/kernels/tiles.json
-under the GPU's name, from where every call takes it.
+A choice must reproduce the reference before it is timed. The choice with the fastest training
+steps over all lengths is stored in fairseq_posattn/attention/kernels/tiles.json under the GPU's
+name, where the kernels look it up.
 """
 
 import itertools
@@ -29,7 +29,7 @@ LONGEST_CHECKED = 1024
 
 
 def choices(kernels):
-    """Pairs of tiles, forward and backward, those that are taken without a search near the top."""
+    """Yield pairs of tiles, forward and backward; the defaults come early."""
     forward = [(128, 4, 2), (128, 8, 2), (64, 4, 2), (128, 4, 3), (128, 8, 3), (64, 4, 3)]
     backward = [(64, 4, 2), (64, 8, 2), (32, 4, 2), (64, 4, 3), (64, 4, 1), (128, 8, 2)]
     for (queries, warps, stages), (other, *options) in itertools.product(forward, backward):
@@ -39,23 +39,23 @@ def choices(kernels):
 
 
 def wrong(ours, rough, exact):
-    """Whether a result is further off than the kernels' self check would allow.
+    """Return whether a result is further off than the kernels' self check allows.
 
-    That is four times what the reference is in the same type, and some roundings, of which those
-    in a sum grow as the root of its size.
+    It allows four times the reference's error in the same type, and rounding errors, which grow
+    with the square root of the number of summands.
     """
     eps = torch.finfo(ours[0].dtype).eps
     for got, reference, right in zip(ours, rough, exact, strict=True):
         summands = max(1.0, exact[0].numel() / right.numel())
         rounding = 16 * eps * (1 + right.abs().max()) * math.sqrt(summands)
         allowed = 4 * (reference.double() - right).abs().max() + rounding
-        if not (got.double() - right).abs().max() <= allowed:  # nor is what is no number
+        if not (got.double() - right).abs().max() <= allowed:  # true for NaN
             return True
     return False
 
 
 def milliseconds(step, device):
-    """Of a step, its launches on a GPU back to back."""
+    """Return the time of a step, with launches on a GPU back to back."""
     if device == "cuda":
         from triton.testing import do_bench
 
@@ -66,7 +66,7 @@ def milliseconds(step, device):
 
 
 def step_of(name, length, dtype, arguments):
-    """A function that makes a training step by an implementation, and returns its results."""
+    """Return a function that runs a training step by an implementation and returns its results."""
     batch = max(1, arguments.tokens // length)
     sizes = Sizes(batch, arguments.heads, length, length, arguments.features)
     given = CASES[name].arguments(sizes, dtype, arguments.device)
@@ -83,7 +83,7 @@ def step_of(name, length, dtype, arguments):
 
 
 def measure(name, length, arguments):
-    """Milliseconds of a step with the tiles that are set.
+    """Return milliseconds of a step with the present tiles.
 
     Raises:
         ArithmeticError: its results are wrong.
@@ -97,7 +97,7 @@ def measure(name, length, arguments):
 
 
 def search(name, arguments):
-    """A row for each choice that gives the right results."""
+    """Return a row for each choice with correct results."""
     kind = kind_of_tiles(KERNELS[name], getattr(torch, arguments.dtype), arguments.features)
     rows = []
     for pair in itertools.islice(choices(KERNELS[name]), arguments.choices):
@@ -105,7 +105,7 @@ def search(name, arguments):
         plan_of.cache_clear()
         try:
             times = [measure(name, length, arguments) for length in arguments.lengths]
-        except Exception as failure:  # too many resources, by whatever name: the next choice
+        except Exception as failure:  # too many resources, with various exception types
             first_line = str(failure).partition("\n")[0]
             print(f"{name} {pair}: {type(failure).__name__}: {first_line}", flush=True)
             continue
@@ -115,7 +115,7 @@ def search(name, arguments):
 
 
 def best(rows):
-    """The tiles of each kind whose steps take least: the lowest mean of the times' logarithms."""
+    """Return the tiles of each kind with the lowest geometric mean of times."""
     kinds = dict.fromkeys(row["kind"] for row in rows)
     return {
         kind: min(
@@ -124,6 +124,17 @@ def best(rows):
         )["tiles"]
         for kind in kinds
     }
+
+
+def tables(report):
+    """Return the report's Markdown: the fastest tiles of each kind."""
+    rows = []
+    for kind, pair in best(report["results"]).items():
+        times = next(row["milliseconds"] for row in report["results"] if row["tiles"] == pair)
+        row = {"kind": kind, "forward": tuple(pair[0]), "backward": tuple(pair[1])}
+        lengths = zip(report["lengths"], times, strict=True)
+        rows.append(row | {f"ms at {length}": round(ms, 3) for length, ms in lengths})
+    return {"": machine.table(rows) if rows else "No choice was correct."}
 
 
 def parse_arguments():
@@ -135,28 +146,27 @@ def parse_arguments():
     parser.add_argument("--features", type=int, default=64, help="of a head")
     parser.add_argument("--dtype", choices=["float32", "float16", "bfloat16"], default="bfloat16")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cuda")
-    parser.add_argument("--choices", type=int, help="try so many; default: all")
+    parser.add_argument("--choices", type=int, help="number of choices to try (default: all)")
     parser.add_argument(
-        "--table", type=output_file, default=str(TILES), help="where the kernels look"
+        "--table", type=output_file, default=str(TILES), help="file to store them in"
     )
     return parser.parse_args()
 
 
 def main():
+    """Search, write the report and store the fastest tiles."""
     arguments = parse_arguments()
     report = machine.describe(arguments.device, arguments.dtype)
     report["lengths"] = arguments.lengths
     report["results"] = [row for name in arguments.mechanisms for row in search(name, arguments)]
-    found = best(report["results"])
-    for kind, pair in found.items():
-        print("best:", kind, *map(tuple, pair))
-    machine.keep(report, arguments.json)
-    if found:
+    machine.finish("tiles", report, arguments.json, tables)
+    fastest = best(report["results"])
+    if fastest:
         table = Path(arguments.table)
         known = json.loads(table.read_text(encoding="utf-8")) if table.exists() else {}
-        known[report["device"]] = known.get(report["device"], {}) | found
+        known[report["device"]] = known.get(report["device"], {}) | fastest
         write_json(table, known, indent=2)
-    sys.exit(0 if found else 1)
+    sys.exit(0 if fastest else 1)
 
 
 if __name__ == "__main__":

@@ -1,18 +1,16 @@
-"""What a training step of the attention functions launches and moves, counted on any machine.
+"""Launches and memory traffic of a training step of attention functions, counted without a GPU.
 
     python benchmarks/traffic.py [--json FILE]
 
-An operation counts where it computes something: on a GPU it is a launch, or a few; a kernel is one.
-Bytes are those of the operands and results of operations on tensors of all pairs,
-``[B, H, Tq, Tk]``, for each pair: what goes through device memory beyond what the length alone
-decides. In bfloat16, parameters too.
+An operation that computes counts as one launch (on a GPU it is one or a few), a kernel as one.
+Bytes are those of operands and results that have all pairs of positions, ``[B, H, Tq, Tk]``, per
+pair. Everything is bfloat16, parameters too.
 """
 
 import kernels
 import machine
 import no_driver
 import torch
-from tabulate import tabulate
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -20,10 +18,12 @@ from fairseq_posattn.attention.cases import CASES, Sizes
 
 BATCH, HEADS, LENGTH, FEATURES = 2, 2, 128, 16
 PAIRS = BATCH * HEADS * LENGTH * LENGTH
+H200 = 4.8e12  # bytes/s of memory, by the vendor's data sheet
+MECHANISMS = ("dman", "da", "mtsa", "mpsan")
 
 
 class Counter(TorchDispatchMode):
-    """Operations that compute, and the bytes of their operands and results of all pairs."""
+    """Counts of operations and of bytes in tensors of all pairs."""
 
     def __init__(self):
         super().__init__()
@@ -39,20 +39,17 @@ class Counter(TorchDispatchMode):
 
 
 def tensors_in(values):
-    """Of an operation's arguments or results, however they are nested."""
+    """Return the tensors in nested arguments or results."""
     return [value for value in tree_leaves(values) if torch.is_tensor(value)]
 
 
 def bytes_of(tensor):
-    """Of the elements that are there at all: an expanded dimension is read from a cache."""
+    """Return the bytes of a tensor's distinct elements; expanded dimensions count once."""
     return min(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes())
 
 
-MECHANISMS = ("dman", "da", "mtsa", "mpsan")
-
-
 def count(name, impl):
-    """Operations and bytes for each pair, forward and backward."""
+    """Return launches and bytes per pair, forward and then backward."""
     case = CASES[name]
     arguments = case.arguments(Sizes(BATCH, HEADS, LENGTH, LENGTH, FEATURES), torch.bfloat16)
     counts = []
@@ -68,25 +65,34 @@ def count(name, impl):
     return counts
 
 
+def tables(report):
+    """Return the report's Markdown, with the least time that DMAN's reference takes on an H200."""
+    text = machine.table(report["rows"])
+    for row in report["rows"]:
+        if (row["mechanism"], row["implementation"]) == ("dman", "reference"):
+            pair = (row["bytes forward"] + row["bytes backward"]) / H200
+            text += (
+                f"\n\nThese bytes alone take at least {pair * 1e12:.0f} ps a pair on an H200 "
+                f"({H200 / 1e12:.1f} TB/s by its data sheet): a training step of DMAN's reference "
+                f"takes at least {1000 * pair * 32 * 8192**2:.0f} ms for one sentence of 8192 "
+                "tokens and 32 heads."
+            )
+    return {"": text}
+
+
 def main():
-    parser = machine.make_parser(__doc__)
-    arguments = parser.parse_args()
+    """Count all mechanisms."""
+    arguments = machine.make_parser(__doc__).parse_args()
     no_driver.install()
-    columns = (
-        "mechanism",
-        "implementation",
-        "forward",
-        "bytes forward",
-        "backward",
-        "bytes backward",
-    )
+    columns = ("mechanism", "implementation", "forward", "bytes forward")
+    columns += ("backward", "bytes backward")
     rows = [
         dict(zip(columns, [name, impl, *count(name, impl)], strict=True))
         for name in MECHANISMS
         for impl in ("reference", "triton")
     ]
-    print(tabulate(rows, headers="keys", tablefmt="github"))
-    machine.keep({"torch": torch.__version__, "rows": rows}, arguments.json)
+    report = {"torch": torch.__version__, "rows": rows}
+    machine.finish("traffic", report, arguments.json, tables)
 
 
 if __name__ == "__main__":

@@ -1,15 +1,14 @@
-"""Words per second in training: the plugin's models beside fairseq's own, in one run.
+"""Time and memory of a training update: the plugin's models beside fairseq's.
 
     python benchmarks/training.py
     python benchmarks/training.py --sentences 256 --device cuda --dtype bfloat16
 
-The two models of a pair have equally many layers and, to within a percent or so, parameters. They
-take turns, update by update, on the same random sentences. An update is the forward pass, the
-label-smoothed loss, the backward pass and a step of Adam. Memory is the most that model, gradients,
-moments and update have at a time, before the models take turns, each alone.
+Both models of a pair have equally many layers and, within a percent, parameters. They take turns,
+update by update, on the same random sentences. An update is the forward pass, the label-smoothed
+loss, the backward pass and a step of Adam. Memory is the peak of parameters, gradients, moments and
+two updates, measured for each model alone.
 """
 
-import statistics
 from functools import partial
 
 import machine
@@ -17,20 +16,11 @@ import torch
 import translation_pairs as pairs
 
 
-def parse_arguments():
-    parser = machine.make_parser(__doc__)
-    pairs.add_arguments(parser)
-    parser.add_argument("--updates", type=int, default=15, help="counted updates of each model")
-    parser.add_argument("--warmup", type=int, default=3, help="updates before those")
-    return parser.parse_args()
-
-
-def trainer(model, batch, padding, device):
-    """A function that makes one update and returns the seconds that it took."""
+def trainer(model, batch, padding):
+    """Return a function that makes one update."""
     optimizer = torch.optim.Adam(model.train().parameters(), lr=1e-5, eps=1e-4)
 
     def update():
-        start = machine.now(device)
         optimizer.zero_grad()
         output = model(batch.source, batch.lengths, batch.previous)[0]
         loss = torch.nn.functional.cross_entropy(
@@ -41,58 +31,59 @@ def trainer(model, batch, padding, device):
         )
         loss.backward()
         optimizer.step()
-        return machine.now(device) - start
 
     return update
 
 
-def memory(name, words, batch, arguments):
-    """Bytes of both models' updates, the second of which has all that there ever is."""
-
+def measure(name, words, shape, arguments):
+    """Return size, memory and time of a pair."""
     device = arguments.device
+    batch = pairs.random_batch(words, shape, device)
 
     def two_updates(stock):
-        command = pairs.command(name, stock)
-        model = pairs.build(*command, words, device, arguments.dtype)
-        update = trainer(model, batch, words.pad(), device)
+        model = pairs.build(*pairs.command(name, stock), words, device, arguments.dtype)
+        update = trainer(model, batch, words.pad())
         update()
         update()
 
-    return [machine.peak_bytes(partial(two_updates, stock), device) for stock in (False, True)]
-
-
-def time_pair(name, arguments):
-    words = pairs.dictionary(pairs.PAIRS[name].words)
-    shape = pairs.batch_shape(name, arguments)
-    batch = pairs.random_batch(words, shape, arguments.device)
-    peak, stock_peak = memory(name, words, batch, arguments)
+    peaks = [machine.peak_bytes(partial(two_updates, stock), device) for stock in (False, True)]
     models = pairs.build_pair(name, words, arguments)
-    updates = [trainer(model, batch, words.pad(), arguments.device) for model in models]
-    ours, theirs = machine.take_turns(name, updates, arguments.updates, arguments.warmup, "update")
+    updates = [trainer(model, batch, words.pad()) for model in models]
     return {
-        "arch": name,
-        "stock": pairs.PAIRS[name].stock,
-        **shape,
         "updates": arguments.updates,
-        "parameters": pairs.parameters(models[0]),
-        "stock_parameters": pairs.parameters(models[1]),
-        "peak_bytes": peak,
-        "stock_peak_bytes": stock_peak,
-        "memory_ratio": round(peak / stock_peak, 3),
-        "words_per_second": round(batch.words / statistics.median(ours)),
-        "stock_words_per_second": round(batch.words / statistics.median(theirs)),
-        **machine.compare(ours, theirs),
+        **dict(zip(("parameters", "stock_parameters"), map(pairs.parameters, models), strict=True)),
+        **dict(zip(("peak_bytes", "stock_peak_bytes"), peaks, strict=True)),
+        **machine.beside_stock(name, *updates, arguments.updates, arguments.warmup, device),
     }
 
 
-LINE = (
-    "{arch} ({parameters:,} parameters, {words_per_second:,} words/s) against "
-    "{stock} ({stock_parameters:,}, {stock_words_per_second:,}), {sentences} sentences of "
-    "up to {source_length} to {target_length} words: time per update x {time_ratio:.2f} "
-    "(median of {updates}; {time_ratio_lowest:.2f} to {time_ratio_highest:.2f}), "
-    "peak memory x {memory_ratio:.2f}"
-)
+def tables(report):
+    """Return the report's Markdown."""
+    return {
+        "": machine.table(
+            [
+                pairs.describe(pair, report)
+                | {
+                    "parameters": ", ".join(
+                        f"{pair[key] / 1e6:.2f}M" for key in ("parameters", "stock_parameters")
+                    ),
+                    "time, ours / fairseq's (rounds)": machine.ratio(pair, "updates"),
+                    "peak MB": ", ".join(
+                        f"{pair[key] / 1e6:,.0f}" for key in ("peak_bytes", "stock_peak_bytes")
+                    ),
+                }
+                for pair in report["pairs"]
+            ]
+        )
+    }
+
+
+def main():
+    """Measure the pairs."""
+    parser = machine.make_parser(__doc__)
+    pairs.add_arguments(parser, rounds=15, warmup=3)
+    pairs.run("training", parser.parse_args(), measure, tables)
 
 
 if __name__ == "__main__":
-    pairs.run(parse_arguments(), time_pair, LINE)
+    main()

@@ -1,11 +1,11 @@
-"""posattn translate beside fairseq-generate on the same sentences, and its memory on many lines.
+"""Time of posattn translate beside fairseq-generate on the same sentences, and its memory.
 
     python benchmarks/translate.py CHECKPOINT --data data-bin/multi30k --input test_2016_flickr.de
 
-The one reads plain text, which it makes words and pieces; the other a split of binarised data. Both
-run whole, from the loading of the model to the last line written, in turns within one process; how
-many sentences they translate alike is told. The seconds are the processor's. Memory is the most
-that a process of its own had, given the first words of the lines over and over.
+posattn translate reads plain text, fairseq-generate the binarised split. Each round runs both, from
+loading the model to the last line written; seconds are the processor's. The report counts sentences
+with identical translations. Memory is the peak of a separate process that translates many short
+lines.
 """
 
 import contextlib
@@ -38,22 +38,22 @@ SHORT = 3  # words of a line where memory is measured
 
 def parse_arguments():
     parser = machine.make_parser(__doc__)
-    parser.add_argument("checkpoint", help="of a model that translates")
+    parser.add_argument("checkpoint", help="translation model")
     parser.add_argument("--data", required=True, metavar="FOLDER", help="its binarised data")
     parser.add_argument(
         "--input", required=True, metavar="FILE", help="the plain text of the split"
     )
     parser.add_argument("--split", default="test", help="of the data")
-    parser.add_argument("--beam", type=int, default=5, help="hypotheses kept")
+    parser.add_argument("--beam", type=int, default=5, help="beam size")
     parser.add_argument("--batch-size", type=int, default=128, help="sentences")
-    parser.add_argument("--rounds", type=int, default=5, help="counted of each")
+    parser.add_argument("--rounds", type=int, default=5, help="counted rounds")
     parser.add_argument("--warmup", type=int, default=1, help="rounds before those")
     parser.add_argument(
         "--lines",
         type=int,
         nargs="*",
         default=[20_000, 200_000],
-        help="how many lines memory is measured on",
+        help="numbers of lines to measure memory with",
     )
     parser.add_argument("--threads", type=int, default=1, help="of PyTorch")
     return parser.parse_args()
@@ -79,7 +79,7 @@ def decoding(arguments):
 
 
 def timed(command, arguments):
-    """The processor's seconds, and the lines that were written."""
+    """Return the processor's seconds and the output lines."""
     with tempfile.TemporaryFile("w+", encoding="utf-8") as file:
         start = time.process_time()
         with contextlib.redirect_stdout(file):
@@ -89,19 +89,19 @@ def timed(command, arguments):
         return seconds, file.read().splitlines()
 
 
-def fairseqs_pieces(lines):
-    """Of each sentence what the model wrote, in the order of the sentences."""
+def fairseqs_subwords(lines):
+    """Return the best hypotheses of fairseq-generate, in the order of the sentences."""
     rows = [line[2:].split("\t") for line in lines if line.startswith("H-")]
     return [pieces for _, _, pieces in sorted(rows, key=lambda row: int(row[0]))]
 
 
-def pieces_of(lines):
-    found = [json.loads(line)["hypotheses"] for line in lines]
-    return [hypotheses[0]["pieces"] if hypotheses else "" for hypotheses in found]
+def our_subwords(lines):
+    sentences = [json.loads(line)["hypotheses"] for line in lines]
+    return [hypotheses[0]["pieces"] if hypotheses else "" for hypotheses in sentences]
 
 
 def take_turns(arguments):
-    """Seconds of each counted round, ours and fairseq's; sentences, and those translated alike."""
+    """Return seconds of each round (ours, fairseq's), number of sentences and of identical ones."""
     taken = [], []
     for number in range(arguments.warmup + arguments.rounds):
         ours, lines = timed(by_translate, arguments)
@@ -109,12 +109,12 @@ def take_turns(arguments):
         if number >= arguments.warmup:
             taken[0].append(ours)
             taken[1].append(fairseqs)
-    pairs = list(zip_longest(pieces_of(lines), fairseqs_pieces(fairseqs_lines)))
+    pairs = list(zip_longest(our_subwords(lines), fairseqs_subwords(fairseqs_lines)))
     return *taken, len(pairs), sum(one == other for one, other in pairs)
 
 
 def describe(arguments):
-    """The model, and what it is measured on."""
+    """Return hardware, versions and sizes of the model."""
     trained = load(arguments.checkpoint, arguments.data)
     return {
         **machine.describe("cpu", "float32"),
@@ -126,7 +126,7 @@ def describe(arguments):
     }
 
 
-# Asked of the process itself: what wait4 tells begins with the memory of the one that started it.
+# Read by the process itself: wait4's peak includes the memory of the parent at the fork.
 MEASURED = """
 import sys
 from fairseq_posattn.inference.commands.translate import main
@@ -137,7 +137,7 @@ sys.exit(status)
 
 
 def memory(arguments, count):
-    """The most that posattn translate has for so many short lines, in MB."""
+    """Return the peak memory of posattn translate for so many short lines, in MB."""
     text = Path(arguments.input).read_text(encoding="utf-8").splitlines()
     short = [" ".join(line.split()[:SHORT]) for line in text]
     words = [arguments.checkpoint, "--data", arguments.data, "--cpu", "--beam", "1"]
@@ -153,31 +153,36 @@ def memory(arguments, count):
     return round(int(finished.stderr.split("VmHWM:")[1].split()[0]) / 1024, 1)
 
 
+def tables(report):
+    """Return the report's Markdown."""
+    row = {
+        "model": f"`{report['arch']}`, {report['parameters'] / 1e6:.2f}M parameters",
+        "sentences": f"{report['sentences']:,}",
+        "identical translations": f"{report['alike']:,}",
+        "beam": report["beam"],
+        "seconds": f"{report['seconds']:.1f}",
+        "fairseq-generate": f"{report['fairseq_seconds']:.1f}",
+        "ratio (rounds)": machine.ratio(report, "rounds"),
+    }
+    peaks = {f"{int(n):,} lines": f"{most:.0f} MB" for n, most in report["megabytes"].items()}
+    return {"": machine.table([row | peaks])}
+
+
 def main():
+    """Measure time and memory."""
     arguments = parse_arguments()
     torch.set_num_threads(arguments.threads)
     ours, fairseqs, sentences, alike = take_turns(arguments)
     report = {
         **describe(arguments),
-        "sentences": sentences,
-        "alike": alike,
-        "beam": arguments.beam,
-        "rounds": arguments.rounds,
+        **{"sentences": sentences, "alike": alike},
+        **{"beam": arguments.beam, "rounds": arguments.rounds},
         "seconds": round(statistics.median(ours), 3),
         "fairseq_seconds": round(statistics.median(fairseqs), 3),
         **machine.compare(ours, fairseqs),
         "megabytes": {str(count): memory(arguments, count) for count in arguments.lines},
     }
-    print(
-        "{device}, {threads} threads, torch {torch}\n"
-        "{sentences:,} sentences, beam {beam}, {alike:,} of them translated alike: {seconds:.1f} s "
-        "of the processor, fairseq-generate {fairseq_seconds:.1f}; time x {time_ratio:.2f} "
-        "(median of {rounds}; "
-        "{time_ratio_lowest:.2f} to {time_ratio_highest:.2f})".format(**report)
-    )
-    for count, most in report["megabytes"].items():
-        print(f"{int(count):,} lines: {most:,.0f} MB at most")
-    machine.keep(report, arguments.json)
+    machine.finish("translate", report, arguments.json, tables)
 
 
 if __name__ == "__main__":

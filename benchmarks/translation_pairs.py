@@ -1,11 +1,8 @@
-"""The plugin's translation models, each with a stock fairseq model of as many parameters.
-
-What :mod:`training` and :mod:`decoding` share: the pairs, random sentences for them, and timing in
-which the two models of a pair take turns, so that what disturbs the machine disturbs both.
-"""
+"""The plugin's translation models, each with a stock fairseq model of as many parameters."""
 
 import logging
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import SimpleNamespace
 
@@ -25,8 +22,10 @@ import fairseq_posattn  # noqa: E402, F401, registers
 class Pair:
     """A stock architecture with the flags that give it the parameters and settings of ours.
 
-    ``sentences``, ``source_length`` and ``target_length`` are those of a batch, ``words`` the size
-    of the joint dictionary.
+    Attributes:
+        stock, flags: the stock architecture and its flags.
+        words: size of the joint dictionary.
+        sentences, source_length, target_length: sizes of a batch.
     """
 
     stock: str
@@ -48,46 +47,40 @@ def _size(features, ffn, heads):
 EMBEDDINGS = "--share-all-embeddings"
 DROPOUTS = "--attention-dropout 0.1 --activation-dropout 0.1"
 NORMS_BEFORE = "--encoder-normalize-before --decoder-normalize-before"
+BIG = f"--dropout 0.3 {NORMS_BEFORE} {_size(1024, 4096, 16)}"
+SUMMARIES = (
+    "--dropout 0.1 --layernorm-embedding --activation-fn gelu --encoder-learned-pos "
+    "--decoder-learned-pos --max-source-positions 512 --max-target-positions 512 "
+    f"{_size(768, 3072, 12)}"
+)
 PAIRS = {
     "dman_iwslt_de_en": Pair(
         "transformer_iwslt_de_en", f"--dropout 0.3 {NORMS_BEFORE}", 10152, 32, 26, 26
     ),
     "dman_wmt_en_de": Pair("transformer", f"--dropout 0.1 {NORMS_BEFORE}", 37000, 16, 30, 30),
-    "dman_wmt_en_de_big": Pair(
-        "transformer",
-        f"--dropout 0.3 {NORMS_BEFORE} " + _size(1024, 4096, 16),
-        37000,
-        16,
-        30,
-        30,
-    ),
-    "dman_summarization": Pair(
-        "transformer",
-        "--dropout 0.1 --layernorm-embedding --activation-fn gelu "
-        "--max-source-positions 512 --max-target-positions 512 "
-        + _size(768, 3072, 12)
-        + " --encoder-learned-pos --decoder-learned-pos",
-        32000,
-        2,
-        512,
-        64,
-    ),
+    "dman_wmt_en_de_big": Pair("transformer", BIG, 37000, 16, 30, 30),
+    "dman_summarization": Pair("transformer", SUMMARIES, 32000, 2, 512, 64),
 }
 
 
-def add_arguments(parser, dtype=True):
-    """The options that all measurements of pairs have; ``dtype`` only where one is chosen."""
+def add_arguments(parser, rounds: int = 0, warmup: int = 0, dtype=True, unit="updates"):
+    """Add the options of measurements of pairs; ``unit`` names their rounds, if there are any."""
     parser.add_argument(
-        "--pairs", nargs="+", choices=PAIRS, default=list(PAIRS), help="architectures to time"
+        "--pairs", nargs="+", choices=PAIRS, default=list(PAIRS), help="architectures to measure"
     )
-    sizes = "(default: the pair's own)"
+    sizes = "(default: the pair's)"
     parser.add_argument("--sentences", type=int, help=f"sentences in a batch {sizes}")
-    parser.add_argument("--source-length", type=int, help=f"words of the longest source {sizes}")
-    parser.add_argument("--target-length", type=int, help=f"words of the longest target {sizes}")
+    parser.add_argument("--source-length", type=int, help=f"tokens of the longest source {sizes}")
+    parser.add_argument("--target-length", type=int, help=f"tokens of the longest target {sizes}")
     machine.add_device(parser, dtype)
+    if not rounds:
+        return
+    parser.add_argument(f"--{unit}", type=int, default=rounds, help=f"counted {unit}, each model")
+    parser.add_argument("--warmup", type=int, default=warmup, help=f"{unit} before those")
 
 
 def dictionary(size: int) -> Dictionary:
+    """Return a dictionary of this size."""
     words = Dictionary()
     for word in range(size - words.nspecial):
         words.add_symbol(f"word{word}")
@@ -95,13 +88,13 @@ def dictionary(size: int) -> Dictionary:
 
 
 def build_model(flags: list[str], task):
-    """A model as fairseq-train builds it."""
+    """Return a model built as by fairseq-train."""
     args = options.parse_args_and_arch(options.get_training_parser(), ["data", *flags])
     return models.build_model(convert_namespace_to_omegaconf(args).model, task)
 
 
 def build(arch: str, flags: str, words: Dictionary, device: str, dtype: str):
-    """A translation model, with weights from one seed."""
+    """Return a translation model, initialized from seed 1."""
     torch.manual_seed(1)
     task = SimpleNamespace(source_dictionary=words, target_dictionary=words)
     model = build_model(["--arch", arch, *flags.split()], task)
@@ -109,26 +102,26 @@ def build(arch: str, flags: str, words: Dictionary, device: str, dtype: str):
 
 
 def command(name: str, stock: bool) -> tuple[str, str]:
-    """Architecture and flags of our model, or of the stock one."""
+    """Return architecture and flags of our model, or of the stock one."""
     if not stock:
         return name, EMBEDDINGS
     return PAIRS[name].stock, f"{EMBEDDINGS} {DROPOUTS} {PAIRS[name].flags}"
 
 
 def build_pair(name: str, words: Dictionary, arguments) -> list:
-    """Our model and the stock one."""
+    """Return our model and the stock one."""
     precision = (words, arguments.device, arguments.dtype)
     return [build(*command(name, stock), *precision) for stock in (False, True)]
 
 
 def batch_shape(name: str, arguments) -> dict:
-    """The sizes of a pair's batch: what the user asked for, else its own."""
+    """Return the sizes of a batch: those of the options, else the pair's."""
     sizes = ("sentences", "source_length", "target_length")
     return {size: getattr(arguments, size) or getattr(PAIRS[name], size) for size in sizes}
 
 
 def random_sentences(words: Dictionary, count: int, longest: int, generator: torch.Generator):
-    """``[count, longest]``, half as long or more, padded on the right; and their lengths."""
+    """Return ``[count, longest]`` tokens, padded on the right, and their lengths."""
     lengths = torch.randint(longest // 2, longest + 1, (count,), generator=generator)
     lengths[0] = longest
     tokens = torch.randint(words.nspecial, len(words), (count, longest), generator=generator)
@@ -137,7 +130,7 @@ def random_sentences(words: Dictionary, count: int, longest: int, generator: tor
 
 
 def random_batch(words: Dictionary, shape: dict, device: str):
-    """Random sentences; sources are padded left, as fairseq does."""
+    """Return random sentences; sources are padded on the left, as in fairseq."""
     generator = torch.Generator().manual_seed(1)
     (source, source_lengths), (target, target_lengths) = (
         random_sentences(words, shape["sentences"], shape[f"{side}_length"], generator)
@@ -155,15 +148,37 @@ def random_batch(words: Dictionary, shape: dict, device: str):
 
 
 def parameters(model) -> int:
+    """Return the number of parameters."""
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def run(arguments, time_pair, line: str):
-    """Time the pairs that are asked for, print ``line`` of each and write all to ``--json``."""
+def run(benchmark: str, arguments, measure: Callable, tables: Callable) -> None:
+    """Measure the pairs of ``--pairs`` and write the report.
+
+    Args:
+        benchmark: name of the program.
+        arguments: the options.
+        measure: returns the measurements of a pair, from its name, words, shape and the options.
+        tables: returns the Markdown of a report, see :func:`machine.finish`.
+    """
     logging.disable(logging.INFO)
     report = machine.describe(arguments.device, getattr(arguments, "dtype", "float32"))
-    report["pairs"] = [time_pair(name, arguments) for name in arguments.pairs]
-    print("{device}, {threads} threads, {dtype}, torch {torch}".format(**report))
-    for pair in report["pairs"]:
-        print(line.format(**pair))
-    machine.keep(report, arguments.json)
+    report["pairs"] = []
+    for name in arguments.pairs:
+        words, shape = dictionary(PAIRS[name].words), batch_shape(name, arguments)
+        row = {"arch": name, "stock": PAIRS[name].stock, **shape}
+        report["pairs"].append(row | measure(name, words, shape, arguments))
+    machine.finish(benchmark, report, arguments.json, tables)
+
+
+def describe(pair: dict, report: dict) -> dict:
+    """Return the first columns of a table of pairs."""
+    library = {"onednn": "oneDNN", "torch": "MKL"}[report["linear"]]
+    return {
+        "pair": f"`{pair['arch']}`, `{pair['stock']}`",
+        "sentences x source, target": "{sentences} x {source_length}, {target_length}".format(
+            **pair
+        ),
+        "device": machine.name_of_device(report),
+        "matmul": "int8" if pair.get("int8") else library,
+    }

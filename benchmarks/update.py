@@ -1,12 +1,11 @@
-"""Where the time of a training update goes: batch, forward, loss, backward, norm, optimiser.
+"""Time of the parts of a training update: batch, forward, loss, backward, norm, optimiser.
 
     python benchmarks/update.py
     python benchmarks/update.py --pairs dman_iwslt_de_en --device cuda --dtype float16
 
-Each part is fairseq's own, of our model and of the stock one, which take turns; the device is
-waited for between parts, so that their sum is more than an update takes. Launches are kernels on a
-GPU and PyTorch's operations on a CPU. --criterion names the loss of ours: fairseq's, or the one
-that keeps less. The stock model has fairseq's, and fairseq's own step of Adam, ours the fused one.
+Our model and the stock one take turns, with synchronization between parts: their sum is more than
+an update takes. Launches are kernels on a GPU and PyTorch's operations on a CPU. The stock model
+has fairseq's loss and Adam, ours the loss of --criterion and the fused Adam.
 """
 
 import statistics
@@ -26,7 +25,7 @@ LAUNCHES = ("cudaLaunchKernel", "cuLaunchKernel")
 
 
 class Update:
-    """An update in its parts, each a method that goes on from what the last left."""
+    """An update in parts, each a method that continues from the last one."""
 
     def __init__(self, model, rows, words, arguments, stock):
         self.model, self.rows, self.words = model.train(), rows, words
@@ -41,7 +40,7 @@ class Update:
         self.optimizer = FairseqAdam(config, self.parameters)
 
     def batch(self):
-        """Sentences put together, padded and moved to the device."""
+        """Collate the sentences and move them to the device."""
         sample = collate(self.rows, self.words.pad(), self.words.eos(), left_pad_source=True)
         self.sample = utils.apply_to_sample(lambda tensor: tensor.to(self.device), sample)
 
@@ -57,33 +56,22 @@ class Update:
         self.output = self.value = None
 
     def norm(self):
-        """Of the gradients, which fairseq asks for in every update."""
+        """Compute the gradients' norm, as fairseq does in every update."""
         utils.clip_grad_norm_(self.parameters, 0.0)
 
     def optimiser(self):
         self.optimizer.step()
 
 
-def timed(update, part):
-    """A function that does the part and returns the seconds that it took."""
-
-    def run():
-        start = machine.now(update.device)
-        getattr(update, part)()
-        return machine.now(update.device) - start
-
-    return run
-
-
-def launches(update, part):
-    """How many kernels or operations a part is."""
+def events_of(work):
+    """Return what the profiler records of ``work()``."""
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as recorded:
-        getattr(update, part)()
-    return count_launches(recorded.events(), update.device)
+        work()
+    return recorded.events()
 
 
 def count_launches(events, device):
-    """Of what the profiler recorded."""
+    """Return the number of kernels or, on a CPU, of outermost operations."""
     if device == "cuda":
         return sum(event.name.startswith(LAUNCHES) for event in events)
     operations = [event for event in events if event.name.startswith("aten::")]
@@ -93,9 +81,10 @@ def count_launches(events, device):
     )
 
 
-def sentences(batch, words):
-    """The random batch as the rows that fairseq puts together."""
-    rows = zip(batch.source.cpu(), batch.target.cpu(), strict=True)
+def sentences(words, shape):
+    """Return random sentences as rows for fairseq's collater."""
+    batch = pairs.random_batch(words, shape, "cpu")
+    rows = zip(batch.source, batch.target, strict=True)
     sides = ("source", "target")
     return [
         {"id": number}
@@ -104,57 +93,58 @@ def sentences(batch, words):
     ]
 
 
-def time_pair(name, arguments):
-    words = pairs.dictionary(pairs.PAIRS[name].words)
-    shape = pairs.batch_shape(name, arguments)
-    rows = sentences(pairs.random_batch(words, shape, "cpu"), words)
+def measure(name, words, shape, arguments):
+    """Return time and launches of each part."""
+    rows, device = sentences(words, shape), arguments.device
+    models = pairs.build_pair(name, words, arguments)
     updates = [
         Update(model, rows, words, arguments, stock)
-        for model, stock in zip(
-            pairs.build_pair(name, words, arguments), (False, True), strict=True
-        )
+        for model, stock in zip(models, (False, True), strict=True)
     ]
-    seconds = machine.take_turns(
-        name,
-        [timed(update, part) for update in updates for part in PARTS],
-        arguments.updates,
-        arguments.warmup,
-        "update",
-    )
+    parts = [getattr(update, part) for update in updates for part in PARTS]
+    seconds = machine.take_turns(name, parts, arguments.updates, arguments.warmup, device)
     milliseconds = [round(1e3 * statistics.median(times), 2) for times in seconds]
-    parts = [
-        {
-            "part": part,
-            "milliseconds": milliseconds[number],
-            "stock_milliseconds": milliseconds[number + len(PARTS)],
-            "launches": launches(updates[0], part),
-            "stock_launches": launches(updates[1], part),
-        }
-        for number, part in enumerate(PARTS)
-    ]
+    launches = [count_launches(events_of(part), device) for part in parts]
     return {
-        "arch": name,
-        "stock": pairs.PAIRS[name].stock,
-        **shape,
         "criterion": arguments.criterion,
-        "parts": parts,
-        "told": in_words(parts),
+        "parts": [
+            {
+                "part": part,
+                "milliseconds": milliseconds[number],
+                "stock_milliseconds": milliseconds[number + len(PARTS)],
+                "launches": launches[number],
+                "stock_launches": launches[number + len(PARTS)],
+            }
+            for number, part in enumerate(PARTS)
+        ],
     }
 
 
-def in_words(parts):
-    line = "{part} {milliseconds} ms ({launches}), stock {stock_milliseconds} ({stock_launches})"
-    return "; ".join(line.format(**part) for part in parts)
+def tables(report):
+    """Return the report's Markdown."""
+    heads = {
+        **{"milliseconds": "ms", "stock_milliseconds": "fairseq's ms"},
+        **{"launches": "launches", "stock_launches": "fairseq's launches"},
+    }
+    return {
+        "": machine.table(
+            [
+                {"part": part["part"], "model": f"`{pair['arch']}`"}
+                | {head: part[key] for key, head in heads.items()}
+                for pair in report["pairs"]
+                for part in pair["parts"]
+            ]
+        )
+    }
 
 
-def parse_arguments():
+def main():
+    """Measure the pairs."""
     parser = machine.make_parser(__doc__)
-    pairs.add_arguments(parser)
-    parser.add_argument("--updates", type=int, default=9, help="counted")
-    parser.add_argument("--warmup", type=int, default=2, help="updates before")
-    parser.add_argument("--criterion", choices=LOSSES, default=LOSSES[0], help="of ours")
-    return parser.parse_args()
+    pairs.add_arguments(parser, rounds=9, warmup=2)
+    parser.add_argument("--criterion", choices=LOSSES, default=LOSSES[0], help="loss of ours")
+    pairs.run("update", parser.parse_args(), measure, tables)
 
 
 if __name__ == "__main__":
-    pairs.run(parse_arguments(), time_pair, "{arch} beside {stock}, {criterion}: {told}")
+    main()

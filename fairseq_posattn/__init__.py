@@ -1,9 +1,8 @@
 """Position-aware and locality-aware attention for fairseq.
 
-This is the module that ``--user-dir`` imports: it registers the plugin with the fairseq that is
-loaded then. Imported where fairseq is not loaded it does nothing, so that
-:mod:`fairseq_posattn.attention` costs no more than PyTorch; a program that wants fairseq afterwards
-calls :func:`fairseq_posattn.training.plugin.register`.
+``--user-dir`` imports this module, which registers the plugin if fairseq is loaded. Otherwise it
+does nothing, so that :mod:`fairseq_posattn.attention` needs only PyTorch; call
+:func:`fairseq_posattn.training.plugin.register` to load and patch fairseq later.
 """
 
 import sys

@@ -3,8 +3,8 @@
 import argparse
 from pathlib import Path
 
-from fairseq_posattn.training.architectures import ARCHITECTURES
 from fairseq_posattn.training.plugin import register
+from fairseq_posattn.training.presets import ARCHITECTURES
 
 
 def main(arguments: list[str] | None = None, prog: str = "python -m fairseq_posattn"):
@@ -18,7 +18,7 @@ def main(arguments: list[str] | None = None, prog: str = "python -m fairseq_posa
     parser.add_argument(
         "--flags",
         action="store_true",
-        help="print the flags of models, tasks and criterions instead, explained",
+        help="print the help of the flags of models, tasks and criterions instead",
     )
     wanted = parser.parse_args(arguments)
     if wanted.architectures:
@@ -30,12 +30,12 @@ def main(arguments: list[str] | None = None, prog: str = "python -m fairseq_posa
 
 
 def architectures() -> list[str]:
-    """The plugin's models and their named architectures."""
+    """Return the names of the plugin's models and named architectures."""
     return [*ARCHITECTURES, *(name for presets in ARCHITECTURES.values() for name in presets)]
 
 
 def plugin_flags() -> str:
-    """A help text of what the plugin's models, tasks and criterions take beside fairseq's flags."""
+    """Return the help text of the flags of the plugin's models, tasks and criterions."""
     register()
     from fairseq.criterions import CRITERION_REGISTRY
     from fairseq.models import MODEL_REGISTRY
@@ -49,7 +49,7 @@ def plugin_flags() -> str:
         ours = registered_by_plugin(registry)
         for name, registered in ours.items():
             if registered.__base__ in ours.values():
-                continue  # a named architecture, whose flags are its model's
+                continue  # a named architecture has its model's flags
             parser = argparse.ArgumentParser(
                 usage=f"fairseq-train ... --{option} {name} ...", add_help=False
             )

@@ -1,4 +1,4 @@
-"""``posattn``: the commands of the installed package, each loaded only when it is given."""
+"""``posattn``: the command line; a command's module is imported when the command is given."""
 
 import sys
 from importlib import import_module
@@ -6,52 +6,70 @@ from importlib import import_module
 from fairseq_posattn import __version__
 from fairseq_posattn.common.cli import end
 
-# Name: the module, whose main(arguments, prog) does the work and returns the exit status, and a
-# line for --help.
+# By name: the module, whose main(arguments, prog) returns the exit status, and a line for --help.
 COMMANDS = {
-    "analysis": ("fairseq_posattn.inspection.commands.analysis", "look into a trained model"),
-    "average": ("fairseq_posattn.inference.averaging", "the mean of several checkpoints' weights"),
+    "analysis": (
+        "fairseq_posattn.inspection.commands.analysis",
+        "attention statistics and heatmaps of a trained model",
+    ),
+    "average": (
+        "fairseq_posattn.inference.averaging",
+        "average the weights of several checkpoints",
+    ),
     "curves": (
         "fairseq_posattn.training.commands.curves",
-        "losses, scores and learning rates, drawn",
+        "plot losses, scores and learning rates",
     ),
-    "export": ("fairseq_posattn.export.commands.export", "a model for Hugging Face, ONNX, int8"),
+    "export": (
+        "fairseq_posattn.export.commands.export",
+        "export a model to Hugging Face, ONNX or int8",
+    ),
     "hydra-train": (
         "fairseq_posattn.training.commands.hydra_train",
-        "train by the settings in a YAML file",
+        "train with the settings of a YAML file",
     ),
-    "look": ("fairseq_posattn.inspection.commands.look", "a page that shows where words attend"),
-    "predict": ("fairseq_posattn.inference.commands.predict", "labels and scores for new text"),
+    "look": (
+        "fairseq_posattn.inspection.commands.look",
+        "browser page with the attention of a text",
+    ),
+    "predict": (
+        "fairseq_posattn.inference.commands.predict",
+        "predict labels and scores of new text",
+    ),
     "prepare": (
         "fairseq_posattn.preparation.commands.prepare",
-        "published data sets, or your own, to binarised data",
+        "prepare published or custom data for training",
     ),
     "rank": (
         "fairseq_posattn.inference.commands.rank",
-        "scores and ranks of news for MIND's impressions",
+        "rank the news of MIND's impressions",
     ),
     "recipe": (
         "fairseq_posattn.recipes.commands.recipe",
-        "train and measure the rows of a paper's table",
+        "train and score the rows of a paper's table",
     ),
-    "score": ("fairseq_posattn.scoring.commands.score", "BLEU, chrF, ROUGE, roles' F1, rankings"),
-    "summarize": ("fairseq_posattn.inference.commands.summarize", "summaries of plain text"),
-    "translate": ("fairseq_posattn.inference.commands.translate", "translations of plain text"),
-    "user-dir": ("fairseq_posattn.__main__", "the directory for fairseq's --user-dir; flags"),
+    "score": (
+        "fairseq_posattn.scoring.commands.score",
+        "BLEU, chrF, ROUGE, F1 of roles, ranking metrics",
+    ),
+    "summarize": ("fairseq_posattn.inference.commands.summarize", "summarize plain text"),
+    "translate": ("fairseq_posattn.inference.commands.translate", "translate plain text"),
+    "user-dir": ("fairseq_posattn.__main__", "print the directory for --user-dir, or the flags"),
 }
 
-# Those that have commands of their own: alone, they list them.
-OF_SEVERAL = ("analysis", "prepare", "score")
+# Commands with subcommands, which they list when given alone.
+WITH_SUBCOMMANDS = ("analysis", "prepare", "score")
 
 
 def usage() -> str:
+    """Return the help text."""
     width = max(map(len, COMMANDS))
     lines = [f"  {name:{width}}  {about}" for name, (_, about) in COMMANDS.items()]
     return "\n".join(
         [
             "usage: posattn COMMAND ...",
             "",
-            "Position-aware attention for fairseq. Each command explains itself with --help:",
+            "Position-aware attention for fairseq. For details run a command with --help:",
             "",
             *lines,
             "",
@@ -62,7 +80,7 @@ def usage() -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run ``posattn``; returns the exit status."""
+    """Run ``posattn`` and return the exit status."""
     name, *rest = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
     if name in ("-h", "--help"):
         return end("posattn", lambda: print(usage()))
@@ -70,10 +88,10 @@ def main(arguments: list[str] | None = None) -> int:
         return end("posattn", lambda: print(f"posattn {__version__}"))
     if name not in COMMANDS:
         known = ", ".join(COMMANDS)
-        print(f"posattn: error: there is no command {name!r}; there are: {known}", file=sys.stderr)
+        print(f"posattn: error: {name}: no such command; choose from: {known}", file=sys.stderr)
         return 2
     prog = f"posattn {name}"
-    if name in OF_SEVERAL and not rest:
+    if name in WITH_SUBCOMMANDS and not rest:
         rest = ["--help"]
     return end(prog, lambda: import_module(COMMANDS[name][0]).main(rest, prog=prog))
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write the numbers of the documentation anew, from what was measured; --help explains."""
+"""Write the generated blocks of the documentation; see --help."""
 
 import sys
 from pathlib import Path

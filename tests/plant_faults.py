@@ -57,7 +57,6 @@ STARTS = "tests/model/test_starts.py"
 MATCHING = "tests/compat/test_matching.py"
 DMAN = "tests/attention/test_dman.py"
 LOADING = "tests/compat/test_loading.py"
-BY_HEADS = "tests/attention/test_by_heads.py"
 CUT = "tests/inference/test_translation.py::test_a_line_is_cut_only_if_its_end_does_not_fit"
 
 MANIFEST = "tests/text/test_manifest.py"
@@ -106,7 +105,7 @@ FAULTS = [
         FLAGS,
     ),
     Fault("model/seq2seq.py", "causal=True,", "", STOCK),
-    Fault("training/models/seq2seq.py", "    STARTS[str(cfg.start)](layer)\n", "", FLAGS),
+    Fault("training/models/seq2seq.py", "    INITIALIZATIONS[str(cfg.start)](layer)\n", "", FLAGS),
     Fault(
         "training/models/seq2seq.py",
         "        if not path:\n",
@@ -115,20 +114,20 @@ FAULTS = [
     ),
     # --- layers
     Fault(
-        "model/builder.py",
+        "model/transformer_layer.py",
         "layer.activation, layer.activation_dropout",
         "layer.activation, layer.dropout",
         DROPOUTS,
     ),
     Fault(
-        "model/builder.py",
+        "model/transformer_layer.py",
         "            layer.dropout,\n",
         "            layer.activation_dropout,\n",
         DROPOUTS,
     ),
-    Fault("model/builder.py", "replace(layer, causal=False)", "layer", STOCK),
+    Fault("model/transformer_layer.py", "replace(layer, causal=False)", "layer", STOCK),
     Fault(
-        "model/builder.py",
+        "model/transformer_layer.py",
         "replace(layer, causal=False)",
         "replace(layer, causal=False, attention_dropout=0.0)",
         DROPOUTS,
@@ -179,21 +178,24 @@ FAULTS = [
     Fault("model/multihead.py", "self.activation(heads)", "heads", MANS_LOOPS),
     Fault("model/multihead.py", "(self.dropout(activated))", "(activated)", DROPOUTS),
     Fault(
-        "model/builder.py",
-        "layer.num_heads, mechanism, joined\n",
+        "model/transformer_layer.py",
+        "layer.num_heads, mechanism, heads\n",
         "layer.num_heads, mechanism\n",
         MANS_LOOPS,
     ),
     Fault(
         "model/mechanisms.py",
-        "F.relu if config.heads_activation == OF_MASKS else None",
+        "F.relu if config.heads_activation == RELU_IN_DMAN else None",
         "F.relu",
         MANS_LOOPS,
     ),
     Fault(
-        "model/starts.py", "kaiming_uniform_(part.weight)", "xavier_uniform_(part.weight)", STARTS
+        "model/initialization.py",
+        "kaiming_uniform_(part.weight)",
+        "xavier_uniform_(part.weight)",
+        STARTS,
     ),
-    Fault("model/starts.py", "elif isinstance(part, PackedLinear)", "elif False", STARTS),
+    Fault("model/initialization.py", "elif isinstance(part, PackedLinear)", "elif False", STARTS),
     Fault("model/mechanisms.py", "layer.max_positions - 1", "layer.max_positions", FLAGS),
     Fault(
         "model/mechanisms.py", "max_distance=config.dman_max_distance or ", "max_distance=", FLAGS
@@ -241,10 +243,10 @@ FAULTS = [
         POOLING,
     ),
     Fault("model/pooling.py", "(lengths - self.window).clamp(min=0)", "lengths", POOLING),
-    Fault("model/ngrams.py", "before * FACTOR + word", "before + word", NGRAMS),
+    Fault("model/embeddings.py", "prefix * HASH_FACTOR + token", "prefix + token", NGRAMS),
     Fault(
-        "model/ngrams.py",
-        "absent.append(padding[:, words - 1 :])",
+        "model/embeddings.py",
+        "absent.append(padding[:, n - 1 :])",
         "absent.append(padding[:, : 1 - words])",
         NGRAMS,
     ),
@@ -281,15 +283,23 @@ FAULTS = [
         "",
         DROPOUTS,
     ),
-    Fault("model/encoders/mpsan.py", "0.0 if map_dropout else cfg.dropout", "0.0", DROPOUTS),
+    Fault("model/encoders/__init__.py", "0.0 if linear_dropout else cfg.dropout", "0.0", DROPOUTS),
     Fault(
-        "model/encoders/mpsan.py", "0.0 if map_dropout else cfg.dropout", "cfg.dropout", DROPOUTS
+        "model/encoders/__init__.py",
+        "0.0 if linear_dropout else cfg.dropout",
+        "cfg.dropout",
+        DROPOUTS,
     ),
-    Fault("model/encoders/mpsan.py", "        map_dropout=map_dropout,\n", "", DROPOUTS),
-    Fault("model/encoders/disan.py", "        dropout=cfg.dropout,\n", "", DROPOUTS),
-    Fault("model/encoders/disan.py", "        map_dropout=map_dropout_of(cfg),\n", "", DROPOUTS),
+    Fault("model/encoders/__init__.py", "        map_dropout=linear_dropout,\n", "", DROPOUTS),
+    Fault("model/encoders/__init__.py", "        dropout=cfg.dropout,\n", "", DROPOUTS),
     Fault(
-        "model/encoders/attention.py", "        map_dropout=map_dropout_of(cfg),\n", "", DROPOUTS
+        "model/encoders/__init__.py", "        map_dropout=get_linear_dropout(cfg),\n", "", DROPOUTS
+    ),
+    Fault(
+        "model/encoders/attention.py",
+        "        map_dropout=get_linear_dropout(cfg),\n",
+        "",
+        DROPOUTS,
     ),
     Fault(
         "model/encoders/mtsa.py", "activation=activation, map_dropout=map_dropout)", ")", DROPOUTS
@@ -302,9 +312,7 @@ FAULTS = [
         "[self.value_map.weight]",
         "tests/model/encoders/test_mtsa_encoder.py",
     ),
-    Fault(
-        "training/architectures/classifier.py", '    "dropout_places": "maps",\n', "", MTSA_LOOPS
-    ),
+    Fault("training/presets.py", '    "dropout_places": "maps",\n', "", MTSA_LOOPS),
     Fault("attention/mtsa.py", "drop(source, p)\n", "source\n", MTSA_LOOPS),
     Fault("attention/mtsa.py", "drop(weights, p), ", "weights, ", MTSA_LOOPS),
     Fault(
@@ -315,46 +323,37 @@ FAULTS = [
     ),
     Fault(
         "attention/masks.py",
-        "_let_through(distances != 0)",
-        "_let_through(distances == distances)",
+        "_allow(distances != 0)",
+        "_allow(distances == distances)",
         MASKS,
     ),
-    Fault("attention/by_heads.py", "of_scores.sub_(mean[head])", "of_scores", BY_HEADS),
-    Fault("attention/by_heads.py", "of_scores.mul_(mask)", "pass", BY_HEADS),
-    Fault("attention/by_heads.py", "mask.mul_(w)", "w", BY_HEADS),
-    Fault("attention/by_heads.py", "of_pairs.add_(of_sums)", "of_pairs.copy_(of_sums)", BY_HEADS),
-    Fault("attention/by_heads.py", "closed[head]", "closed[0, 0]", BY_HEADS),
-    Fault("attention/by_heads.py", "g, ctx.of_kept, out=of_value", "g, 1, out=of_value", BY_HEADS),
-    Fault("attention/by_heads.py", "if keep else None", "", BY_HEADS),
     Fault(
         "attention/dman.py",
         "F.threshold(logits, math.log(MASK_FLOOR)",
         "F.threshold(logits, 2 * math.log(MASK_FLOOR)",
         DMAN,
     ),
-    Fault(
-        "model/encoders/__init__.py", "0.0 if by_itself else float(cfg.dropout)", "0.0", DROPOUTS
-    ),
+    Fault("model/encoders/__init__.py", "0.0 if within else float(cfg.dropout)", "0.0", DROPOUTS),
     Fault("model/encoders/__init__.py", '"none", ', "", DROPOUTS),
     Fault(
         "attention/headwise.py",
-        "draw_kept(_of_all_heads(x, weight), p)",
-        "_of_all_heads(draw_kept(x, p), weight)",
+        "draw_mask(_expand_heads(x, weight), p)",
+        "_expand_heads(draw_mask(x, p), weight)",
         DROPOUTS,
     ),
     Fault("attention/headwise.py", "bias, self.dropout, self.training)", "bias)", DROPOUTS),
     Fault("attention/headwise.py", ".div_(1 - ctx.p)", "", MTSA_LOOPS),
-    Fault("attention/headwise.py", "addcmul_(of_seen, mask)", "add_(of_seen)", MTSA_LOOPS),
+    Fault("attention/headwise.py", "addcmul_(d_seen, mask)", "add_(d_seen)", MTSA_LOOPS),
     Fault(
-        "model/encoders/bilstm.py",
+        "model/encoders/recurrent.py",
         "dropout=dropout if layers > 1 else 0.0",
         "dropout=0.0",
         DROPOUTS,
     ),
     Fault(
         "model/encoders/transformer.py",
-        "words if self.input_map is None else self.input_map(words)",
-        "words",
+        "tokens if self.input_map is None else self.input_map(tokens)",
+        "tokens",
         "tests/model/encoders/test_transformer_encoder.py",
     ),
     Fault(
@@ -365,8 +364,8 @@ FAULTS = [
     ),
     Fault(
         "attention/sinusoid.py",
-        "return words + relative_sinusoids(",
-        "return words - relative_sinusoids(",
+        "return x + relative_sinusoids(",
+        "return x - relative_sinusoids(",
         "tests/model/encoders/test_transformer_encoder.py",
     ),
     Fault(
@@ -388,13 +387,13 @@ FAULTS = [
         BLOCKS,
     ),
     Fault(
-        "model/encoders/hierarchical_cnn.py",
+        "model/encoders/cnn.py",
         "x = x + F.glu(",
         "x = F.glu(",
         "tests/model/encoders/test_hierarchical_cnn.py",
     ),
     Fault(
-        "model/encoders/hierarchical_cnn.py",
+        "model/encoders/cnn.py",
         "x = x.masked_fill(key_padding_mask.unsqueeze(1), 0.0)",
         "pass",
         "tests/model/encoders/test_hierarchical_cnn.py",
@@ -465,7 +464,7 @@ FAULTS = [
         "tests/training/criterions/test_sentence_criterion.py",
     ),
     Fault(
-        "training/criterions/relatedness.py",
+        "training/criterions/score_criterions.py",
         "columns[:, ids] =",
         "columns[:, : len(ids)] =",
         "tests/training/criterions/test_relatedness.py",

@@ -44,7 +44,7 @@ def test_no_command_is_help(capsys):
 def test_an_unknown_command_is_one_line_that_names_those_there_are(capsys):
     assert main(["translat"]) == 2
     error = capsys.readouterr().err
-    assert error.startswith("posattn: error: there is no command 'translat'; there are: ")
+    assert error.startswith("posattn: error: translat: no such command; choose from: ")
     assert error.count("\n") == 1
 
 

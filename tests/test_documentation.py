@@ -1,7 +1,7 @@
-"""Every command line of the documentation is one that its command takes.
+"""Commands, programs, links and names in the documentation are valid.
 
-The options are parsed by the command itself, which then stops; what only the machine of a user has
-(pip, sbatch) must be among those named here. Shell scripts are read by bash.
+Each command parses its command lines and stops; programs of other packages (pip, sbatch) are listed
+here. Shell scripts are parsed by bash.
 """
 
 import argparse
@@ -19,7 +19,13 @@ from pathlib import Path
 import pytest
 import torch
 
+try:
+    import tomllib
+except ImportError:  # Python 3.10
+    from pip._vendor import tomli as tomllib
+
 from fairseq_posattn import cli
+from fairseq_posattn.model.mechanisms import MECHANISMS
 from fairseq_posattn.recipes.papers import RECIPES
 from fairseq_posattn.training.plugin import register
 
@@ -32,14 +38,14 @@ PAGES = [
         for path in sorted((ROOT / folder).rglob("*.md"))
     ),
 ]
-# Tried elsewhere: the quickstart and the tests by running them, what trains on machines and queues
-# by tests of their own.
+# Other tests run these.
 SCRIPTS = ("benchmarks/", "examples/quickstart/", "examples/distributed/", "scripts/")
 FOREIGN = ("pip", "sbatch", "pre-commit", "source")
 COMMAND = re.compile(r"(bash|python|posattn|echo|printf|fairseq-[a-z-]+|pip|sbatch|pre-commit) ")
 USER_DIR = re.compile(
     r'"?\$\((?:python -m fairseq_posattn|posattn user-dir)\)"?|(?<=--user-dir )fairseq_posattn'
 )
+LISTINGS = (["--help"], ["recipe"])  # of posattn, which parse nothing
 PLACEHOLDER = " ..."  # of flags that are as above
 
 
@@ -88,6 +94,8 @@ def try_command(words, monkeypatch):
         return
     if kind == "bash":
         try_script(*rest)
+    elif rest in LISTINGS:
+        assert not cli.main(rest)
     elif kind == "posattn":
         must_parse(lambda: cli.main(rest))
     elif kind == "python" and rest[0] == "-m":
@@ -151,9 +159,6 @@ MEASUREMENTS = {
     " --updates 1 --warmup 0",
     "decoding": f"{PAIRS} --batches 1",
     "loss": "--rows 3 --words 9 --rounds 1",
-    "news": "--users 40 --impressions 4 --shown 4 --history 2 --news 10 --anew 2 --threads 1",
-    "roles_and_news": "--archs mtsa_tagger nrms_recommender --layers 1 --sentences 2 --length 3"
-    " --clicks 1 --history 2 --title 3 --vocabulary 9 --updates 1 --warmup 0",
     "sequence_length": "--mechanisms CNN --lengths 3 --sentences 2 --features 6 --steps 1",
     "training": f"{PAIRS} --updates 1",
     "update": f"{PAIRS} --updates 1 --criterion label_smoothed_cross_entropy_fused",
@@ -187,11 +192,54 @@ def test_a_script_is_started_from_a_checkout(script):
     assert (finished.returncode, finished.stdout[:6]) == (0, "usage:"), finished.stderr
 
 
-def test_the_walks_of_the_design_can_be_taken():
-    """Each step names a file of the package, and what is defined in it."""
+def python_blocks(page):
+    """Return the Python programs of a page."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return re.findall(r"^```python$\n(.*?)^```$", text, flags=re.S | re.M)
+
+
+@pytest.mark.parametrize("program", python_blocks("docs/mechanisms.md"))
+def test_a_program_of_the_mechanisms_runs(program):
+    names = {}
+    exec(program, names)
+    assert next(reversed(names.values())).isfinite().all()
+
+
+def test_the_readmes_function_runs():
+    exec(next(block for block in python_blocks("README.md") if "import torch" in block), {})
+
+
+def test_every_sublayer_has_a_section():
+    sections = re.findall(r"^## (.+)$", (ROOT / "docs/mechanisms.md").read_text(), re.M)
+    assert {*MECHANISMS} <= {name for title in sections for name in title.split(", ")}
+
+
+def test_links_of_the_readme_are_absolute_and_lead_to_files():
+    """The package index shows README.md without the files beside it."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    links = re.findall(r"\]\(([^)]+)\)|^\[[^]]+\]: (\S+)$", text, re.M)
+    urls = ["".join(pair) for pair in links]
+    assert all(url.startswith("https://") for url in urls)
+    home = re.escape(project["urls"]["Homepage"])
+    files = [match[1] for url in urls if (match := re.match(rf"{home}/\w+/main/(.+)", url))]
+    assert len(files) > 15
+    assert [file for file in files if not (ROOT / file).exists()] == []
+    assert f"repo_url: {project['urls']['Homepage']}\n" in (ROOT / "mkdocs.yml").read_text()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_relative_links_lead_to_files(page):
+    text = re.sub(r"^```.*?^```$", "", (ROOT / page).read_text("utf-8"), flags=re.S | re.M)
+    paths = re.findall(r"\]\((?!\w+:|#)([^)\s#]+)", text)
+    assert [path for path in paths if not ((ROOT / page).parent / path).exists()] == []
+
+
+def test_the_traces_of_the_design_exist():
+    """Each step names a file of the package and what it defines."""
     design = (ROOT / "DESIGN.md").read_text(encoding="utf-8")
-    walks = design.partition("## Four walks")[2].partition("\n## ")[0]
-    steps = re.findall(r"`(\w[\w/]*/\w+\.py)`((?:\s+`\w+`)+)", walks)
+    traces = design.partition("## Traces")[2].partition("\n## ")[0]
+    steps = re.findall(r"`(\w[\w/]*/\w+\.py)`((?:\s+`\w+`)+)", traces)
     assert len(steps) > 20
     for path, names in steps:
         text = (ROOT / "fairseq_posattn" / path).read_text(encoding="utf-8")

@@ -193,6 +193,12 @@ class TestDeclarations:
         for wanted in (Requirement(w) for group in groups for w in declared(f"{group}_REQUIRES")):
             assert wanted.specifier.contains(tested[wanted.name]), wanted.name
 
+    def test_versions_of_the_site_lie_within_the_ranges(self, declared):
+        lines = (ROOT / "requirements-docs.txt").read_text().splitlines()
+        tested = dict(line.split("==") for line in lines if not line.startswith("#"))
+        for wanted in map(Requirement, declared("DOCS_REQUIRES")):
+            assert wanted.specifier.contains(tested[wanted.name]), wanted.name
+
 
 class TestPlugin:
     def test_module_prints_its_directory(self):

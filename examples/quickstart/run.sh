@@ -90,7 +90,7 @@ mkdir -p "$out" 2>/dev/null || die "$out cannot be made: choose another director
 out="$(cd "$out" && pwd -P)"
 
 headline "1/4 Corpus: German and English numbers in word pieces"
-PYTHONPATH="$root" python -m fairseq_posattn.recipes.numbers_corpus "$out/corpus" \
+PYTHONPATH="$root" python -m fairseq_posattn.recipes.tiny text "$out/corpus" \
     --train 30000 --valid 500 --test 500
 paste -d '\n' "$out/corpus/train.de" "$out/corpus/train.en" | sed -n 's/^/   /; 1,4p'
 

@@ -1,4 +1,4 @@
-"""The mathematics: attention mechanisms as pure functions, and modules that own their parameters.
+"""Attention mechanisms: pure functions, and modules with their parameters.
 
 Nothing here imports fairseq. Shapes are written in these letters: B sentences, H heads, T positions
 (Tq queries, Tk keys), D features of one head, C = H * D.
@@ -14,6 +14,7 @@ from fairseq_posattn.attention.disan import (
     directional_attention,
 )
 from fairseq_posattn.attention.dman import DynamicMaskAttention, dynamic_mask_attention
+from fairseq_posattn.attention.fusion import PositionFusion, position_fusion
 from fairseq_posattn.attention.gaussian import GaussianAttention, gaussian_attention
 from fairseq_posattn.attention.masked import (
     MaskedDotProductAttention,
@@ -31,11 +32,9 @@ from fairseq_posattn.attention.mechanism import Mechanism
 from fairseq_posattn.attention.mpsan import (
     MultiplePositionalSelfAttention,
     PositionalSelfAttention,
-    PositionFusion,
     additive_attention,
-    position_fusion,
 )
-from fairseq_posattn.attention.mtsa import SourceMaps, TensorizedAttention, tensorized_attention
+from fairseq_posattn.attention.mtsa import TensorizedAttention, tensorized_attention
 from fairseq_posattn.attention.rpr import (
     RelativePositionAttention,
     relative_position_attention,
@@ -43,6 +42,7 @@ from fairseq_posattn.attention.rpr import (
 from fairseq_posattn.attention.san import DotProductAttention, dot_product_attention
 from fairseq_posattn.attention.sman import StaticMaskAttention, mask_attention, static_mask
 from fairseq_posattn.attention.source2token import Source2TokenPooling, source2token_pooling
+from fairseq_posattn.attention.source_maps import SourceMaps
 from fairseq_posattn.attention.tener import AdaptedAttention, adapted_attention
 from fairseq_posattn.attention.transformer_xl import (
     TransformerXLAttention,

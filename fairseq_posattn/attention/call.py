@@ -1,27 +1,32 @@
-"""How attention functions are called: the options that all of them share."""
+"""Types of a call to an attention function: its options, its arguments and its result."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
 from typing_extensions import TypedDict
 
+from fairseq_posattn.attention.distance import blocked_keys
+
 
 class Options(TypedDict, total=False):
-    """What every attention function takes by name, beside arguments of its own.
+    """Keyword arguments of every attention function.
 
     Attributes:
         key_padding_mask: bool ``[B, Tk]``, True where padded. Padded keys may hold NaN or infinity;
-            padded values must be finite, for their weight is 0 and 0 times NaN is NaN.
-        dropout_p: probability of dropping a weight, while ``training``; 0 by default.
-        training: True by default.
-        impl: ``auto``, by default, or the name of an implementation that the function has:
-            ``reference`` is the equation, ``sdpa`` PyTorch's fused attention, ``triton`` kernels.
-        need_weights: also return the weights before dropout; False by default.
+            padded values must be finite, because their weight is 0 and 0 times NaN is NaN.
+        causal: block the keys after each query; default False. Functions whose mask gives the
+            direction do not have it.
+        dropout_p: probability of dropping a weight while ``training``; default 0.
+        training: default True.
+        impl: implementation; ``auto`` (default), ``reference`` (the equation), ``sdpa`` (PyTorch's
+            fused attention) or ``triton`` (kernels), where the function has it.
+        need_weights: also return the weights before dropout; default False.
     """
 
     key_padding_mask: Tensor | None
+    causal: bool
     dropout_p: float
     training: bool
     impl: str
@@ -30,22 +35,21 @@ class Options(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Call:
-    """The options of a call, checked.
+    """Checked options of a call: see :class:`Options`; ``dropout_p`` is 0 outside training."""
 
-    Attributes:
-        impl: the implementation that serves it.
-        key_padding_mask: bool ``[B, Tk]`` or None.
-        dropout_p: 0 where nothing is to be dropped.
-        need_weights: whether weights are returned with the context.
-    """
+    impl: str = "reference"
+    key_padding_mask: Tensor | None = None
+    causal: bool = False
+    dropout_p: float = 0.0
+    need_weights: bool = False
 
-    impl: str
-    key_padding_mask: Tensor | None
-    dropout_p: float
-    need_weights: bool
+    def blocked(self, query: Tensor, key: Tensor) -> Tensor | None:
+        """Return the keys a query may not see: bool ``[B, 1, Tq, Tk]`` (broadcastable) or None."""
+        lengths = query.size(-2), key.size(-2)
+        return blocked_keys(*lengths, self.key_padding_mask, self.causal, query.device)
 
 
-# The arguments of an attention function by name: tensors, masks, and what else is its own.
+# Arguments of an attention function by name, beside the options.
 Arguments = Mapping[str, Any]
 
 # The context, or context and weights.
@@ -53,15 +57,21 @@ Attended = Tensor | tuple[Tensor, Tensor]
 
 
 def context_of(attended: Attended) -> Tensor:
-    """The context, without the weights that may be beside it."""
+    """Return the context without the weights."""
     return attended[0] if isinstance(attended, tuple) else attended
 
 
 def map_context(change: Callable[[Tensor], Tensor] | None, attended: Attended) -> Attended:
-    """The same with another context, None for the same; weights that are beside it stay."""
+    """Apply ``change`` (None: the identity) to the context; weights pass unchanged."""
     if change is None:
         return attended
     if isinstance(attended, tuple):
         context, weights = attended
         return change(context), weights
     return change(attended)
+
+
+def check_choice(what: str, name: str, choices: Collection[str]) -> None:
+    """Raise ValueError if ``name`` is none of the choices."""
+    if name not in choices:
+        raise ValueError(f"unknown {what} {name!r}; choose one of: {', '.join(choices)}")

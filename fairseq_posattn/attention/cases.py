@@ -1,7 +1,6 @@
-"""Every attention function with inputs to try it on, by the name that users type.
+"""Test and benchmark cases of every attention function, by the name that users type.
 
-One description for the tests of what all must satisfy and for the benchmarks. To add a mechanism,
-give it a line here: it is tested and measured with the others.
+A mechanism with a line in ``CASES`` is tested and measured with the others.
 """
 
 from collections.abc import Callable
@@ -11,29 +10,26 @@ import torch
 from torch import Tensor
 
 from fairseq_posattn.attention.call import Attended
-from fairseq_posattn.attention.da import DA, DistanceAwareAttention, distance_aware_attention
-from fairseq_posattn.attention.disan import DISAN, directional_attention
-from fairseq_posattn.attention.dman import DMAN, DynamicMaskAttention, dynamic_mask_attention
-from fairseq_posattn.attention.gaussian import GAUSSIAN, GaussianAttention, gaussian_attention
-from fairseq_posattn.attention.implementations import Attention
+from fairseq_posattn.attention.da import DistanceAwareAttention, distance_aware_attention
+from fairseq_posattn.attention.declare import Attention, declaration_of
+from fairseq_posattn.attention.disan import directional_attention
+from fairseq_posattn.attention.dman import DynamicMaskAttention, dynamic_mask_attention
+from fairseq_posattn.attention.gaussian import GaussianAttention, gaussian_attention
+from fairseq_posattn.attention.mask_bank import DistanceMask, MaskBank
 from fairseq_posattn.attention.masked import (
-    MASKED,
     MaskedDotProductAttention,
     masked_dot_product_attention,
 )
-from fairseq_posattn.attention.masks import DistanceMask, MaskBank
 from fairseq_posattn.attention.mechanism import Mechanism
-from fairseq_posattn.attention.mpsan import MPSAN, additive_attention
-from fairseq_posattn.attention.mtsa import MTSA, TensorizedAttention, tensorized_attention
+from fairseq_posattn.attention.mpsan import additive_attention
+from fairseq_posattn.attention.mtsa import TensorizedAttention, tensorized_attention
 from fairseq_posattn.attention.rpr import (
-    RPR,
     RelativePositionAttention,
     relative_position_attention,
 )
-from fairseq_posattn.attention.san import SAN, DotProductAttention, dot_product_attention
-from fairseq_posattn.attention.tener import TENER, AdaptedAttention, adapted_attention
+from fairseq_posattn.attention.san import DotProductAttention, dot_product_attention
+from fairseq_posattn.attention.tener import AdaptedAttention, adapted_attention
 from fairseq_posattn.attention.transformer_xl import (
-    TRANSFORMER_XL,
     TransformerXLAttention,
     transformer_xl_attention,
 )
@@ -43,7 +39,7 @@ DIRECTIONS = ("past", "future")
 
 @dataclass(frozen=True)
 class Sizes:
-    """Of the tensors of a call: B, H, Tq, Tk and D."""
+    """Sizes of the tensors of a call: B, H, Tq, Tk and D."""
 
     batch: int = 4
     heads: int = 2
@@ -54,17 +50,16 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Case:
-    """An attention function, and how it is tried.
+    """Attention function with arguments to call it with.
 
     Attributes:
-        attention, function: as declared, and as users call it.
-        module: builds its mechanism, given C, H and what all have by name; or None.
-        options: of its own.
-        masks: names of masks that the heads are shared out among; none for no mask.
-        mask_matrix: whether the function takes masks laid out only.
+        function: the attention function.
+        module: builds its mechanism from C, H and :class:`Shared` arguments; or None.
+        options: other keyword arguments.
+        masks: names of masks, divided evenly among the heads; empty for none.
+        mask_matrix: the function takes masks as matrices only.
     """
 
-    attention: Attention
     function: Callable[..., Attended]
     module: Callable[..., Mechanism] | None = None
     options: dict[str, object] = field(default_factory=dict)
@@ -72,9 +67,8 @@ class Case:
     mask_matrix: bool = False
 
     @property
-    def causal(self) -> bool:
-        """Whether the function itself can be told to block later keys."""
-        return "causal" in self.function.__annotations__
+    def attention(self) -> Attention:
+        return declaration_of(self.function)
 
     def arguments(
         self,
@@ -82,7 +76,7 @@ class Case:
         dtype: torch.dtype = torch.float64,
         device: torch.device | str = "cpu",
     ) -> dict[str, object]:
-        """Everything to call the function with: random tensors, which require gradients, a mask.
+        """Return random tensors, which require gradients, and the mask, by name.
 
         The numbers are the same in every precision.
         """
@@ -110,41 +104,36 @@ class Case:
 
 
 CASES = {
-    "san": Case(SAN, dot_product_attention, lambda C, H, **shared: DotProductAttention(**shared)),
+    "san": Case(dot_product_attention, lambda C, H, **shared: DotProductAttention(**shared)),
     "dman": Case(
-        DMAN,
         dynamic_mask_attention,
         lambda C, H, **shared: DynamicMaskAttention(C, H, max_distance=2, **shared),
     ),
     "da": Case(
-        DA,
         distance_aware_attention,
         lambda C, H, **shared: DistanceAwareAttention(H, **shared),
     ),
     "mtsa": Case(
-        MTSA,
         tensorized_attention,
         lambda C, H, **shared: TensorizedAttention(H, C // H, masks=(), **shared),
         masks=DIRECTIONS,
     ),
-    "mtsa_identity": Case(MTSA, tensorized_attention, options={"token_scale": "identity"}),
-    "mpsan": Case(MPSAN, additive_attention, masks=DIRECTIONS),
+    "mtsa_identity": Case(tensorized_attention, options={"token_scale": "identity"}),
+    "mpsan": Case(additive_attention, masks=DIRECTIONS),
     "masked": Case(
-        MASKED,
         masked_dot_product_attention,
         lambda C, H, **shared: MaskedDotProductAttention(H, ["past"], **shared),
         masks=DIRECTIONS,
         mask_matrix=True,
     ),
     "rpr": Case(
-        RPR,
         relative_position_attention,
         lambda C, H, **shared: RelativePositionAttention(C, H, max_distance=2, **shared),
     ),
-    "gaussian": Case(GAUSSIAN, gaussian_attention, GaussianAttention),
-    "transformer_xl": Case(TRANSFORMER_XL, transformer_xl_attention, TransformerXLAttention),
-    "tener": Case(TENER, adapted_attention, AdaptedAttention),
-    "disan": Case(DISAN, directional_attention),
+    "gaussian": Case(gaussian_attention, GaussianAttention),
+    "transformer_xl": Case(transformer_xl_attention, TransformerXLAttention),
+    "tener": Case(adapted_attention, AdaptedAttention),
+    "disan": Case(directional_attention),
 }
-# Those that have kernels.
+# Cases with kernels.
 KERNELS = {n: case for n, case in CASES.items() if "triton" in case.attention.implementations}

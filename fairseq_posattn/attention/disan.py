@@ -4,8 +4,8 @@ Shen et al., 2018, "DiSAN: Directional Self-Attention Network for RNN/CNN-Free L
 Understanding", section "Directional Self-Attention"; MTSA (Shen et al., 2019) repeats it in eq. 6.
 The paper's forward direction looks at the past, its backward direction at the future.
 
-This one is slow by nature: it keeps tensors of B * C * Tq * Tk numbers, C times those of plain
-attention. That is what MTSA was made to avoid.
+It stores tensors of B * C * Tq * Tk numbers, C times those of dot-product attention. MTSA avoids
+them.
 """
 
 from collections.abc import Callable
@@ -16,15 +16,26 @@ from torch import Tensor, nn
 from typing_extensions import Unpack
 
 from fairseq_posattn.attention.call import Attended, Call, Options, context_of, map_context
-from fairseq_posattn.attention.dropout import drop
-from fairseq_posattn.attention.implementations import Attention
-from fairseq_posattn.attention.linear import Linear
-from fairseq_posattn.attention.masks import MaskBank, masked_softmax_attention
+from fairseq_posattn.attention.cpu.dropout import drop
+from fairseq_posattn.attention.cpu.linear import Linear
+from fairseq_posattn.attention.declare import attention
+from fairseq_posattn.attention.mask_bank import MaskBank
+from fairseq_posattn.attention.masks import masked_softmax_attention
 from fairseq_posattn.attention.mechanism import AttentionFunction
-from fairseq_posattn.attention.shapes import Shapes
 
 
+@attention(
+    {
+        "key_score": "B Tk C",
+        "query_score": "B Tq C",
+        "value": "B Tk C",
+        "mask": "~B C Tq Tk",
+    },
+    vectors=False,
+    causal=False,
+)
 def directional_attention(
+    call: Call,
     key_score: Tensor,
     query_score: Tensor,
     value: Tensor,
@@ -33,42 +44,22 @@ def directional_attention(
     constant: float = 5.0,
     **options: Unpack[Options],
 ) -> Attended:
-    """Softmax over the keys of ``c tanh((W1 h_i + W2 h_j + b) / c) + M_ij``, for each feature.
+    """Return values weighted, per feature, by a softmax over the keys.
+
+    The scores are ``c tanh((W1 h_i + W2 h_j + b) / c) + M_ij``.
 
     Args:
         key_score: ``[B, Tk, C]``, ``W1 h_i``.
         query_score: ``[B, Tq, C]``, ``W2 h_j + b``.
         value: ``[B, Tk, C]``, ``h_i``.
         mask: float, broadcastable to ``[B, C, Tq, Tk]``: 0, -inf or a penalty.
-        constant: c, which bounds a score.
-        options: see :class:`~fairseq_posattn.attention.call.Options`; ``impl`` is ``auto`` or
-            ``reference``.
+        constant: c, which bounds a score; default 5.
+        options: see :class:`~fairseq_posattn.attention.call.Options`.
 
     Returns:
-        context ``[B, Tq, C]``, or ``(context, weights [B, C, Tq, Tk])``. A query that may see no
-        key has both zero.
-
-    Raises:
-        ValueError: as :class:`~fairseq_posattn.attention.implementations.Attention` when called.
+        context ``[B, Tq, C]``, or ``(context, weights [B, C, Tq, Tk])``. Both are zero for a query
+        that may see no key.
     """
-    return DISAN(
-        options,
-        key_score=key_score,
-        query_score=query_score,
-        value=value,
-        mask=mask,
-        constant=constant,
-    )
-
-
-def _attend(
-    call: Call,
-    key_score: Tensor,
-    query_score: Tensor,
-    value: Tensor,
-    mask: Tensor | None,
-    constant: float,
-) -> Attended:
     # A feature is a head of width 1: the softmax runs over contiguous keys.
     key_score = (key_score / constant).transpose(1, 2).unsqueeze(-2)  # [B, C, 1, Tk]
     query_score = (query_score / constant).transpose(1, 2).unsqueeze(-1)  # [B, C, Tq, 1]
@@ -83,27 +74,14 @@ def _attend(
     return map_context(lambda context: context.squeeze(-1).transpose(1, 2), attended)
 
 
-DISAN = Attention(
-    "directional attention",
-    _attend,
-    Shapes(
-        key_score="B Tk C",
-        query_score="B Tq C",
-        value="B Tk C",
-        mask="~B C Tq Tk",
-        key_padding_mask="B Tk",
-    ),
-)
-
-
 class FusionGate(nn.Module):
-    """DiSAN's gate between a token's features h and their context s: ``F h + (1 - F) s``.
+    """DiSAN's gate between a token's features h and its context s: ``F h + (1 - F) s``.
 
     ``F = sigmoid(W1 s + W2 h + b)``, with 2 C^2 + C parameters.
 
     Args:
         dim: C.
-        dropout: probability of dropping a feature of what the gate looks at.
+        dropout: probability of dropping an input feature of the gate; default 0.
     """
 
     def __init__(self, dim: int, dropout: float = 0.0):
@@ -112,23 +90,22 @@ class FusionGate(nn.Module):
         self.dropout = dropout
 
     def forward(self, hidden: Tensor, context: Tensor) -> Tensor:
-        """``[..., C]`` and ``[..., C]`` to ``[..., C]``."""
+        """Gate two ``[..., C]`` into one."""
         seen = drop(torch.cat([context, hidden], dim=-1), self.dropout, self.training)
         gate = torch.sigmoid(self.map(seen))
         return gate * hidden + (1 - gate) * context
 
 
 class DirectionalBlock(nn.Module):
-    """DiSA, directional self attention under one mask: affine map, attention, fusion gate.
+    """DiSA, directional self attention under one mask: linear layer, attention, fusion gate.
 
     Args:
         embed_dim: features of the input.
         hidden_dim: C.
         mask: name of the mask, see :func:`fairseq_posattn.attention.masks.mask_by_name`.
-        dropout: probability of dropping a feature on its way into the maps of the scores, which see
-            the same.
-        map_dropout: before the affine map and the gate.
-        activation: after the affine map.
+        dropout: probability of dropping an input feature of the two score projections, drawn once.
+        map_dropout: the same before the first linear layer and the gate.
+        activation: after the first linear layer.
         impl: see :func:`directional_attention`.
     """
 
@@ -154,12 +131,12 @@ class DirectionalBlock(nn.Module):
         self.query_map = glorot_linear(hidden_dim, hidden_dim)  # W2, b
         self.gate = FusionGate(hidden_dim, map_dropout)
 
-    def forward(self, words: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
-        """``[B, T, embed_dim]`` to ``[B, T, C]``; ``key_padding_mask`` bool ``[B, T]``."""
-        seen = drop(words, self.map_dropout, self.training)
+    def forward(self, tokens: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
+        """Map ``[B, T, embed_dim]`` to ``[B, T, C]``; ``key_padding_mask`` is bool ``[B, T]``."""
+        seen = drop(tokens, self.map_dropout, self.training)
         hidden = self.activation(self.hidden_map(seen))  # [B, T, C]
         dropped = drop(hidden, self.dropout, self.training)
-        length = words.size(1)
+        length = tokens.size(1)
         attended = self.attend(
             self.key_map(dropped),
             self.query_map(dropped),
@@ -174,7 +151,7 @@ class DirectionalBlock(nn.Module):
 
 
 class DirectionalSelfAttention(nn.Module):
-    """Two blocks side by side, one of the past and one of the future: DiSAN before its pooling.
+    """Two concatenated blocks, one of the past and one of the future: DiSAN before its pooling.
 
     Args:
         embed_dim: features of the input.
@@ -201,13 +178,13 @@ class DirectionalSelfAttention(nn.Module):
         )
         self.output_dim = 2 * hidden_dim
 
-    def forward(self, words: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
-        """``[B, T, embed_dim]`` to ``[B, T, 2 C]``; ``key_padding_mask`` bool ``[B, T]``."""
-        return torch.cat([block(words, key_padding_mask) for block in self.blocks], dim=-1)
+    def forward(self, tokens: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
+        """Map ``[B, T, embed_dim]`` to ``[B, T, 2 C]``; ``key_padding_mask`` is bool ``[B, T]``."""
+        return torch.cat([block(tokens, key_padding_mask) for block in self.blocks], dim=-1)
 
 
 def glorot_linear(input_dim: int, output_dim: int, bias: bool = True) -> Linear:
-    """An affine map as DiSAN and MPSAN start theirs: Xavier uniform weights, zero bias."""
+    """Return a linear layer initialized as in DiSAN and MPSAN: Xavier uniform, zero bias."""
     linear = Linear(input_dim, output_dim, bias=bias)
     nn.init.xavier_uniform_(linear.weight)
     if bias:

@@ -1,7 +1,7 @@
-"""Functions of the distance between a query and a key, laid out as matrices.
+"""Functions of the distance between a query and a key, as matrices.
 
-Queries are the last ``query_length`` of ``key_length`` positions, so that one query against a cache
-of keys (incremental decoding) stands where it stood in the whole sentence.
+Queries are the last ``query_length`` of ``key_length`` positions, so that in incremental decoding
+one query against a cache of keys has the same distances as in the whole sentence.
 """
 
 import torch
@@ -12,7 +12,7 @@ from fairseq_posattn.attention.passes import once_a_pass
 
 
 def signed_distances(query_length: int, key_length: int, device: Device = None) -> Tensor:
-    """Every distance ``t - s`` (query position less key position) that occurs, ascending.
+    """Return every distance ``t - s`` (query minus key position) that occurs, ascending.
 
     Returns:
         ``[Tq+Tk-1]`` integers from ``-(Tq-1)`` to ``Tk-1``; positive where the key comes first.
@@ -21,7 +21,7 @@ def signed_distances(query_length: int, key_length: int, device: Device = None) 
 
 
 def distance_matrix(line: Tensor, query_length: int, key_length: int) -> Tensor:
-    """Lay out a function of distance as a matrix with constant diagonals.
+    """Return a function of distance as a matrix with constant diagonals.
 
     Args:
         line: ``[..., Tq+Tk-1]``, the values at :func:`signed_distances`.
@@ -29,7 +29,7 @@ def distance_matrix(line: Tensor, query_length: int, key_length: int) -> Tensor:
     Returns:
         ``[..., Tq, Tk]``, at (t, s) the value for the distance between those positions.
     """
-    if torch.compiler.is_exporting():  # ONNX has no windows of a length that is not known
+    if torch.compiler.is_exporting():  # ONNX has no windows of symbolic length
         queries = torch.arange(key_length - query_length, key_length, device=line.device)
         keys = torch.arange(key_length, device=line.device)
         return line[..., queries[:, None] - keys + query_length - 1]
@@ -46,14 +46,14 @@ def blocked_keys(
     causal: bool = False,
     device: Device = None,
 ) -> Tensor | None:
-    """Which keys a query may not see.
+    """Return the keys that a query may not see.
 
     Args:
         key_padding_mask: bool ``[B, Tk]``, True where padded.
-        causal: whether a query sees only itself and what comes before it.
+        causal: block the keys after each query; default False.
 
     Returns:
-        bool, broadcastable to ``[B, H, Tq, Tk]``, True where blocked; None where nothing is.
+        bool, broadcastable to ``[B, H, Tq, Tk]``, True where blocked; None if nothing is.
     """
     blocked = None
     if causal and query_length > 1:

@@ -1,26 +1,29 @@
 """Local attention with a learnable Gaussian bias: Local Transformer.
 
-Yang et al., 2018, "Modeling Localness for Self-Attention Networks": the form in which each query
-predicts both the central position of its region and the region's width (query-specific window).
+Yang et al., 2018, "Modeling Localness for Self-Attention Networks": each query predicts the
+central position of its region and the region's width (query-specific window).
 """
 
 import torch
 from torch import Tensor, nn
 from typing_extensions import Unpack
 
-from fairseq_posattn.attention.call import Attended, Call, Options
-from fairseq_posattn.attention.distance import blocked_keys
-from fairseq_posattn.attention.implementations import Attention
-from fairseq_posattn.attention.mechanism import Mechanism
-from fairseq_posattn.attention.shapes import Shapes
+from fairseq_posattn.attention.call import Arguments, Attended, Call, Options
+from fairseq_posattn.attention.declare import attention
+from fairseq_posattn.attention.mechanism import Mechanism, Shared
 from fairseq_posattn.attention.softmax import biased_attention
 
-# In tokens. A window this narrow already holds a single key, and the bias of the nearest key is
-# still finite in float16.
+# In tokens. This window holds a single key; the bias of the nearest key is finite in float16.
 NARROWEST_WINDOW = 0.01
 
 
+@attention(
+    {"center_logit": "B H Tq", "window_logit": "B H Tq"},
+    sdpa=True,
+    causal=False,
+)
 def gaussian_attention(
+    call: Call,
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -28,7 +31,7 @@ def gaussian_attention(
     window_logit: Tensor,
     **options: Unpack[Options],
 ) -> Attended:
-    """``softmax(Q K' / sqrt(D) + G) V``, ``G[t, s] = -(s - P_t)^2 / (2 sigma_t^2)``.
+    """Return ``softmax(Q K' / sqrt(D) + G) V``, ``G[t, s] = -(s - P_t)^2 / (2 sigma_t^2)``.
 
     The central position is ``P_t = I sigmoid(p_t)`` and the deviation half of the window,
     ``sigma_t = I sigmoid(z_t) / 2``, for a sentence of I tokens at positions 1 to I.
@@ -36,63 +39,23 @@ def gaussian_attention(
     Args:
         query: ``[B, H, Tq, D]``.
         key, value: ``[B, H, Tk, D]``.
-        center_logit: ``[B, H, Tq]``, ``p``.
-        window_logit: ``[B, H, Tq]``, ``z``.
-        options: see :class:`~fairseq_posattn.attention.call.Options`; ``impl`` is ``auto``,
-            ``sdpa`` or ``reference``. Padding, on whichever side, counts neither in I nor in the
-            positions.
+        center_logit, window_logit: ``[B, H, Tq]``, ``p`` and ``z``.
+        options: see :class:`~fairseq_posattn.attention.call.Options`. Padding on either side counts
+            neither in I nor in the positions.
 
     Returns:
-        context ``[B, H, Tq, D]``, or ``(context, weights [B, H, Tq, Tk])``. A query whose every key
-        is padded has context and weights zero.
-
-    Raises:
-        ValueError: as :class:`~fairseq_posattn.attention.implementations.Attention` when called.
+        context ``[B, H, Tq, D]``, or ``(context, weights [B, H, Tq, Tk])``. Both are zero for a
+        query whose every key is padded.
     """
-    return GAUSSIAN(
-        options,
-        query=query,
-        key=key,
-        value=value,
-        center_logit=center_logit,
-        window_logit=window_logit,
-    )
-
-
-def _attend(
-    call: Call,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    center_logit: Tensor,
-    window_logit: Tensor,
-) -> Attended:
-    padding = call.key_padding_mask
-    blocked = blocked_keys(query.size(-2), key.size(-2), padding, device=query.device)
-    position, length = sentence_positions(key, padding)
+    position, length = sentence_positions(key, call.key_padding_mask)
     bias = gaussian_bias(center_logit, window_logit, position, length)  # [B, H, Tq, Tk]
-    return biased_attention(call, query, key, value, bias=bias, blocked=blocked)
-
-
-GAUSSIAN = Attention(
-    "gaussian attention",
-    _attend,
-    Shapes(
-        query="B H Tq D",
-        key="B H Tk D",
-        value="B H Tk Dv",
-        center_logit="B H Tq",
-        window_logit="B H Tq",
-        key_padding_mask="B Tk",
-    ),
-    implementations=("sdpa", "reference"),
-)
+    return biased_attention(call, query, key, value, bias=bias, blocked=call.blocked(query, key))
 
 
 def sentence_positions(key: Tensor, key_padding_mask: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Each key's position in its sentence, from 1: ``[B, Tk]``; and the sentence's length, ``[B]``.
+    """Return each key's position in its sentence, from 1, ``[B, Tk]``, and the length, ``[B]``.
 
-    The length of a sentence that is all padding is given as 1.
+    The length of a sentence of padding alone is 1.
     """
     if key_padding_mask is None:
         key_padding_mask = torch.zeros(1, key.size(-2), dtype=torch.bool, device=key.device)
@@ -103,7 +66,7 @@ def sentence_positions(key: Tensor, key_padding_mask: Tensor | None) -> tuple[Te
 def gaussian_bias(
     center_logit: Tensor, window_logit: Tensor, position: Tensor, length: Tensor
 ) -> Tensor:
-    """``G``, in float32 at least.
+    """Return ``G``, in float32 at least.
 
     Args:
         center_logit, window_logit: ``[B, H, Tq]``, ``p`` and ``z``.
@@ -123,72 +86,45 @@ def gaussian_bias(
 
 
 class GaussianAttention(Mechanism):
-    """Local attention as a mechanism: it owns what predicts the central position and the window.
+    """Local attention with the parameters that predict the central position and the window.
 
-    ``p_t = U_p' tanh(W_p q_t)`` and ``z_t = U_d' tanh(W_p q_t)``, where every head has its own
-    ``W_p``, ``U_p`` and ``U_d``. They start as Xavier uniform.
+    ``p_t = U_p' tanh(W_p q_t)`` and ``z_t = U_d' tanh(W_p q_t)``, with ``W_p``, ``U_p`` and
+    ``U_d`` for each head, which are initialized Xavier uniform.
 
     Args:
         embed_dim: C, features of the layer's input.
         num_heads: H, which divides C.
-        causal: must be False: position and window are shares of the whole sentence's length, which
-            a decoder does not know.
-        dropout: probability of dropping an attention weight while training.
-        impl: see :func:`gaussian_attention`.
+        shared: see :class:`~fairseq_posattn.attention.mechanism.Mechanism`; ``causal`` must be
+            False, because position and window are fractions of the whole sentence's length.
 
     Raises:
         ValueError: ``causal`` is True.
     """
 
-    attention = GAUSSIAN
+    function = staticmethod(gaussian_attention)
 
-    def __init__(
-        self,
-        embed_dim: int,
-        num_heads: int,
-        causal: bool = False,
-        dropout: float = 0.0,
-        impl: str = "auto",
-    ):
-        if causal:
+    def __init__(self, embed_dim: int, num_heads: int, **shared: Unpack[Shared]):
+        super().__init__(**shared)
+        if self.causal:
             raise ValueError(
                 "gaussian attention has no causal form: it needs the length of the whole sentence, "
                 "which a decoder does not know"
             )
-        super().__init__(causal, dropout, impl)
         head_dim = embed_dim // num_heads
         self.query_weight = nn.Parameter(torch.empty(num_heads, head_dim, head_dim))  # W_p'
         self.center_weight = nn.Parameter(torch.empty(num_heads, head_dim, 1))  # U_p
         self.window_weight = nn.Parameter(torch.empty(num_heads, head_dim, 1))  # U_d
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
         for parameter in self.parameters():
             for matrix in parameter:
                 nn.init.xavier_uniform_(matrix)
 
     def predict_region(self, query: Tensor) -> tuple[Tensor, Tensor]:
-        """The logits ``p`` and ``z`` of each query ``[B, H, Tq, D]``: twice ``[B, H, Tq]``."""
+        """Return ``p`` and ``z`` of the queries ``[B, H, Tq, D]``, each ``[B, H, Tq]``."""
         hidden = torch.tanh(torch.matmul(query, self.query_weight))  # [B, H, Tq, D]
         weights = torch.cat([self.center_weight, self.window_weight], dim=-1)  # [H, D, 2]
         center, window = torch.matmul(hidden, weights).unbind(-1)
         return center, window
 
-    def forward(
-        self,
-        hidden: Tensor,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        *,
-        key_padding_mask: Tensor | None = None,
-        need_weights: bool = False,
-    ) -> Attended:
-        """See :func:`gaussian_attention`; ``hidden`` ``[B, Tq, C]`` is not looked at."""
-        return gaussian_attention(
-            query,
-            key,
-            value,
-            *self.predict_region(query),
-            **self.options(key_padding_mask, need_weights),
-        )
+    def arguments(self, hidden: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Arguments:
+        center, window = self.predict_region(query)
+        return {"center_logit": center, "window_logit": window}

@@ -1,4 +1,4 @@
-"""What the modules around the attention functions share, so that a layer can be made of any."""
+"""The base class of the modules around attention functions."""
 
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -6,12 +6,12 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 from typing_extensions import TypedDict
 
-from fairseq_posattn.attention.call import Attended, Options
-from fairseq_posattn.attention.implementations import Attention
+from fairseq_posattn.attention.call import Arguments, Attended, Options, map_context
+from fairseq_posattn.attention.declare import declaration_of
 
 
 class Shared(TypedDict, total=False):
-    """The arguments that every mechanism has."""
+    """Arguments of every mechanism: see :class:`Mechanism`."""
 
     causal: bool
     dropout: float
@@ -19,7 +19,7 @@ class Shared(TypedDict, total=False):
 
 
 class AttentionFunction(nn.Module):
-    """An attention function as a module, so that hooks are told of its calls, as of a mechanism's.
+    """Attention function as a module, so that forward hooks see its calls.
 
     Args:
         function: takes ``need_weights`` and then returns its result and the weights.
@@ -30,31 +30,27 @@ class AttentionFunction(nn.Module):
         self.function = function
 
     def forward(self, *args: Any, **kwargs: Any) -> Attended:
-        """What the function makes of these arguments."""
+        """Call the function."""
         return self.function(*args, **kwargs)
 
 
 class Mechanism(nn.Module):
-    """A kind of self attention, with the parameters that it learns.
-
-    It is called as ``mechanism(hidden, query, key, value, key_padding_mask=None,
-    need_weights=False)``: ``hidden`` ``[B, Tq, C]`` is the layer's (normalised) input at the
-    queries; query ``[B, H, Tq, D]``, key and value ``[B, H, Tk, D]`` are its projections, and the
-    queries are the last Tq of the Tk positions. It returns the context ``[B, H, Tq, D]``; with
-    ``need_weights`` also the weights ``[B, H, Tq, Tk]``.
+    """Base class of self attention mechanisms: an attention function and its parameters.
 
     Args:
-        causal: whether queries are blocked from the keys after them.
-        dropout: probability of dropping an attention weight while training.
-        impl: implementation of the attention function.
+        causal: block the keys after each query; default False.
+        dropout: probability of dropping an attention weight in training; default 0.
+        impl: implementation of the attention function; default ``auto``.
 
     Attributes:
-        attention: the function that it calls.
-        projects_key: False where the key is the layer's input itself, split among the heads.
+        function: the attention function.
+        projects_key: False if the key is the layer's input itself, split among the heads.
+        activation: applied to the context; None for none.
     """
 
-    attention: ClassVar[Attention]
-    projects_key = True
+    function: ClassVar[Callable[..., Attended]]
+    projects_key: ClassVar[bool] = True
+    activation: Callable[[Tensor], Tensor] | None = None
 
     def __init__(self, causal: bool = False, dropout: float = 0.0, impl: str = "auto"):
         super().__init__()
@@ -62,12 +58,45 @@ class Mechanism(nn.Module):
         self.dropout = dropout
         self.impl = impl
 
-    def options(self, key_padding_mask: Tensor | None, need_weights: bool) -> Options:
-        """Arguments that every attention function takes by name."""
-        return {
+    def arguments(self, hidden: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Arguments:
+        """Return the function's arguments beside query, key, value and options, by name."""
+        return {}
+
+    def finish(self, context: Tensor, value: Tensor) -> Tensor:
+        """Return the mechanism's output from the function's context and the values."""
+        return context if self.activation is None else self.activation(context)
+
+    def forward(
+        self,
+        hidden: Tensor,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        *,
+        key_padding_mask: Tensor | None = None,
+        need_weights: bool = False,
+    ) -> Attended:
+        """Attend within a sentence.
+
+        Args:
+            hidden: ``[B, Tq, C]``, the layer's (normalised) input at the queries.
+            query: ``[B, H, Tq, D]``, projection of the last Tq of the Tk positions.
+            key, value: ``[B, H, Tk, D]``.
+            key_padding_mask: bool ``[B, Tk]``, True where padded.
+            need_weights: also return the weights before dropout.
+
+        Returns:
+            context ``[B, H, Tq, D]``, or ``(context, weights [B, H, Tq, Tk])``.
+        """
+        options: Options = {
             "key_padding_mask": key_padding_mask,
             "dropout_p": self.dropout,
             "training": self.training,
             "impl": self.impl,
             "need_weights": need_weights,
         }
+        if declaration_of(self.function).causal:
+            options["causal"] = self.causal
+        arguments = {**self.arguments(hidden, query, key, value), **options}
+        attended = type(self).function(query, key, value, **arguments)
+        return map_context(lambda context: self.finish(context, value), attended)

@@ -1,36 +1,44 @@
 """MPSAN: additive self attention under several positional masks at once, and their fusion.
 
 Dai et al., 2020, "Multiple Positional Self-Attention Network for Text Classification", eq. 1 to 7,
-15 and 16. A mask unit is an affine map of its own with ELU after it, and attention under its own
-mask (:mod:`fairseq_posattn.attention.masks`, which also maps the paper's forward and backward); a
-fusion makes one sequence of what the units found.
+15 and 16. A mask unit is a linear layer with ELU, and attention under the unit's mask
+(:mod:`fairseq_posattn.attention.masks`). A fusion combines the contexts of the units.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 from typing_extensions import Unpack
 
-from fairseq_posattn.attention.call import Attended, Call, Options, context_of
-from fairseq_posattn.attention.choices import check_choice
-from fairseq_posattn.attention.disan import FusionGate, glorot_linear
-from fairseq_posattn.attention.dropout import drop
+from fairseq_posattn.attention.call import Attended, Call, Options, check_choice, context_of
+from fairseq_posattn.attention.cpu.dropout import drop
+from fairseq_posattn.attention.cpu.linear import Linear
+from fairseq_posattn.attention.declare import attention
+from fairseq_posattn.attention.fusion import FUSIONS
 from fairseq_posattn.attention.headwise import map_heads, map_to_heads
-from fairseq_posattn.attention.implementations import Attention
-from fairseq_posattn.attention.linear import Linear, linear
-from fairseq_posattn.attention.masks import DistanceMask, MaskBank, masked_softmax_attention
+from fairseq_posattn.attention.mask_bank import DistanceMask, MaskBank
+from fairseq_posattn.attention.masks import masked_softmax_attention
 from fairseq_posattn.attention.mechanism import AttentionFunction
-from fairseq_posattn.attention.shapes import Shapes
 
 # The four units of the published model.
 MPSAN_MASKS = ("window:2", "window:3", "past+scaled_distance", "future+scaled_distance")
 
 
+@attention(
+    {
+        "key_score": "B * Tk",
+        "query_score": "B * Tq",
+        "value": "B * Tk C",
+        "mask": "~B * Tq Tk",
+    },
+    vectors=False,
+    kernel="mpsan_triton:additive_attention_triton",
+    causal=False,
+)
 def additive_attention(
+    call: Call,
     key_score: Tensor,
     query_score: Tensor,
     value: Tensor,
@@ -39,53 +47,27 @@ def additive_attention(
     constant: float = 5.0,
     **options: Unpack[Options],
 ) -> Attended:
-    """Softmax over the keys of ``ELU((U h_i + V h_j + b) / c) + M_ij``, times values (eq. 6, 7).
+    """Return values weighted by ``softmax_i(ELU((U h_i + V h_j + b) / c) + M_ij)`` (eq. 6 and 7).
 
-    With heads, or units, all four tensors have them after the batch: ``[B, H, ...]``. The
-    multi-dimensional score of Table 4 is this function with every feature a head: ``U h_i`` is
-    ``[B, C, Tk]``, ``V h_j + b`` is ``[B, C, Tq]``, the values are ``[B, C, Tk, 1]``. It keeps C
-    times as many numbers for its backward pass, B * C * Tq * Tk of them twice.
+    Heads, or units, follow the batch in all four tensors: ``[B, H, ...]``. The multi-dimensional
+    score of Table 4 makes each feature a head: ``U h_i`` is ``[B, C, Tk]``, ``V h_j + b`` is
+    ``[B, C, Tq]``, the values are ``[B, C, Tk, 1]``. It stores C times as many numbers for the
+    backward pass, B * C * Tq * Tk twice.
 
     Args:
         key_score: ``[B, Tk]``, ``U h_i``.
         query_score: ``[B, Tq]``, ``V h_j + b``.
         value: ``[B, Tk, C]``, ``h_i``.
-        mask: float, broadcastable to ``[B, Tq, Tk]``: 0, -inf or a penalty. Or the functions of
-            distance that masks are, K of them for the first dimension after the batch, which the
-            kernels read faster.
-        constant: c.
-        options: see :class:`~fairseq_posattn.attention.call.Options`; ``impl`` is ``auto``,
-            ``triton`` or ``reference``. Padding is ``[B, Tk]`` with heads too.
+        mask: float, broadcastable to ``[B, Tq, Tk]``: 0, -inf or a penalty. Or K masks as functions
+            of distance, for the first dimension after the batch, which the kernels read faster.
+        constant: c; default 5.
+        options: see :class:`~fairseq_posattn.attention.call.Options`. Padding is ``[B, Tk]`` with
+            heads too.
 
     Returns:
-        context ``[B, Tq, C]``, or ``(context, weights [B, Tq, Tk])``. A query that may see no key
-        has both zero.
-
-    Raises:
-        ValueError: as :class:`~fairseq_posattn.attention.implementations.Attention` when called.
+        context ``[B, Tq, C]``, or ``(context, weights [B, Tq, Tk])``. Both are zero for a query
+        that may see no key.
     """
-    return MPSAN(
-        options,
-        key_score=key_score,
-        query_score=query_score,
-        value=value,
-        mask=mask,
-        constant=constant,
-    )
-
-
-def _attend(
-    call: Call,
-    key_score: Tensor,
-    query_score: Tensor,
-    value: Tensor,
-    mask: Tensor | DistanceMask | None,
-    constant: float,
-) -> Attended:
-    if call.impl == "triton":
-        from fairseq_posattn.attention.kernels.mpsan_triton import additive_attention
-
-        return additive_attention(call, key_score, query_score, value, mask, constant)
     if isinstance(mask, DistanceMask):
         matrix = mask.matrix(value.dtype)  # [K, Tq, Tk]
         ones = [1] * (key_score.dim() - 3)
@@ -102,29 +84,15 @@ def _attend(
     )
 
 
-MPSAN = Attention(
-    "additive attention",
-    _attend,
-    Shapes(
-        key_score="B * Tk",
-        query_score="B * Tq",
-        value="B * Tk C",
-        mask="~B * Tq Tk",
-        key_padding_mask="B Tk",
-    ),
-    implementations=("triton", "reference"),
-)
-
-
 class PositionalSelfAttention(nn.Module):
-    """K mask units over the same words, worked out together (eq. 1 and 7).
+    """K mask units over the same tokens, computed at once (eq. 1 and 7).
 
     Args:
-        embed_dim: C, features of a word and, as in the paper, of a unit.
+        embed_dim: C, features of a token and, as in the paper, of a unit.
         masks: their names, see :func:`fairseq_posattn.attention.masks.mask_by_name`.
-        multi_dimensional: whether a score is a vector, a number for each feature (Table 4's M-D).
-        map_dropout: probability of dropping a feature before W_h, of each unit by itself, and
-            before U and V, which see the same.
+        multi_dimensional: scores have a number for each feature (Table 4's M-D); default False.
+        map_dropout: probability of dropping a feature before W_h, drawn for each unit, and before
+            U and V, drawn once for both.
         activation: after W_h.
         impl: see :func:`additive_attention`.
 
@@ -153,14 +121,11 @@ class PositionalSelfAttention(nn.Module):
         self.key_weight = nn.Parameter(torch.empty(self.units, self.scores, embed_dim))  # U
         self.query_weight = nn.Parameter(torch.empty(self.units, self.scores, embed_dim))  # V
         self.query_bias = nn.Parameter(torch.empty(self.units, self.scores))  # b
-        # Vectors of scores have two biases for the one of eq. 6, which is their sum: with one, a
-        # model of two such units has 1.08m parameters, where the paper counts 1.09m.
+        # Vector scores have two biases, whose sum is that of eq. 6: a model of two such units then
+        # has the paper's 1.09m parameters; with one bias it has 1.08m.
         key_bias = nn.Parameter(torch.empty(self.units, self.scores)) if multi_dimensional else None
         self.key_bias: nn.Parameter | None
         self.register_parameter("key_bias", key_bias)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
         hidden_weights = self.hidden_map.weight.chunk(self.units)
         for weight in (*hidden_weights, *self.key_weight, *self.query_weight):
             nn.init.xavier_uniform_(weight)
@@ -169,31 +134,31 @@ class PositionalSelfAttention(nn.Module):
                 nn.init.zeros_(bias)
 
     def forward(
-        self, words: Tensor, key_padding_mask: Tensor | None = None
+        self, tokens: Tensor, key_padding_mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Every unit's context of every word, and the features h that it was drawn from.
+        """Return every unit's context of every token, and its features h.
 
         Args:
-            words: ``[B, T, C]``.
+            tokens: ``[B, T, C]``.
             key_padding_mask: bool ``[B, T]``, True where padded.
 
         Returns:
             contexts ``[B, K, T, C]`` and hidden ``[B, K, T, C]``.
         """
-        length, dropping = words.size(1), (self.map_dropout, self.training)
-        hidden = self.activation(map_to_heads(self.hidden_map, words, self.units, *dropping))
+        length, dropping = tokens.size(1), (self.map_dropout, self.training)
+        hidden = self.activation(map_to_heads(self.hidden_map, tokens, self.units, *dropping))
         score_weight = torch.cat([self.key_weight, self.query_weight], dim=1)  # [K, 2S, C]
         scores = map_heads(hidden, score_weight, None, *dropping)  # [B, K, T, 2S]
         key_score, query_score = scores.transpose(2, 3).chunk(2, dim=2)  # [B, K, S, T] each
         if self.key_bias is not None:
             key_score = key_score + self.key_bias[..., None]
-        # Each of the S numbers of a score weighs C / S features: all of them, or one.
+        # Each of the S numbers of a score weights C / S features: all of them, or one.
         value = hidden.unflatten(-1, (self.scores, -1)).transpose(2, 3)  # [B, K, S, T, C/S]
         attended = self.attend(
             key_score,
             query_score + self.query_bias[..., None],
             value,
-            mask=self.masks.of_distance(length, length, device=words.device),
+            mask=self.masks.of_distance(length, length, device=tokens.device),
             key_padding_mask=key_padding_mask,
             training=self.training,
             impl=self.impl,
@@ -202,153 +167,16 @@ class PositionalSelfAttention(nn.Module):
         return contexts, hidden
 
 
-def position_fusion(contexts: Tensor, words: Tensor, logits: Tensor) -> Tensor:
-    """Sum contexts and words, weighted by a softmax over them for each feature (eq. 15, 16).
-
-    Args:
-        contexts: ``[B, K, T, C]``, one of each mask unit.
-        words: ``[B, T, C]``.
-        logits: ``[B, K+1, T, C]``, ``W_P w + b_P``; the last group is the words'.
-
-    Returns:
-        ``[B, T, C]``.
-    """
-    return _fuse(contexts, words, logits[:, :-1] - logits[:, -1:])
-
-
-def _fuse(contexts: Tensor, words: Tensor, relative: Tensor) -> Tensor:
-    """By the logits ``[B, K, T, C]`` of the contexts less those of the words: all that counts."""
-    # torch has no types for apply
-    fused: Tensor = _Fused.apply(contexts, words, relative)  # type: ignore[no-untyped-call]
-    return fused
-
-
-class _Fused(torch.autograd.Function):
-    """One group after the other: none is copied, and of all only their exponentials are kept."""
-
-    @staticmethod
-    def forward(ctx: Any, contexts: Tensor, words: Tensor, relative: Tensor) -> Tensor:
-        wide = torch.promote_types(relative.dtype, torch.float32)
-        greatest = relative.amax(1).clamp_(min=0).to(wide)  # [B, T, C]
-        of_words = greatest.neg().exp_()  # the exponential of its logit, which is 0
-        fused, total = of_words * words, of_words.clone()
-        exponentials = []
-        for logits, context in zip(relative.unbind(1), contexts.unbind(1), strict=True):
-            exponential = (logits - greatest).exp_()
-            fused += exponential * context
-            total += exponential
-            exponentials.append(exponential)
-        fused /= total
-        ctx.save_for_backward(contexts, of_words, total, fused, *exponentials)
-        return fused.to(torch.promote_types(contexts.dtype, words.dtype))
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, ...]:
-        contexts, of_words, total, fused, *exponentials = ctx.saved_tensors
-        gradient = gradient / total
-        of_contexts = torch.empty_like(contexts, dtype=total.dtype)
-        # In memory as the map gave the logits, whose gradients are of its rows.
-        batch, units, length, dim = contexts.shape
-        of_logits = gradient.new_empty(batch, length, units, dim).transpose(1, 2)
-        for unit, of_context in enumerate(of_contexts.unbind(1)):
-            torch.mul(exponentials[unit], gradient, out=of_context)
-            torch.mul(contexts[:, unit] - fused, of_context, out=of_logits[:, unit])
-        return of_contexts, of_words * gradient, of_logits
-
-
-class PositionFusion(nn.Module):
-    """MPSAN's tokens-position-weight, TPW: see :func:`position_fusion`.
-
-    Args:
-        embed_dim: C.
-        units: K.
-        map_dropout: probability of dropping a feature before W_P.
-
-    Attributes:
-        output_dim: C.
-    """
-
-    def __init__(self, embed_dim: int, units: int, map_dropout: float = 0.0):
-        super().__init__()
-        self.groups = units + 1
-        self.map_dropout = map_dropout
-        self.map = glorot_linear(embed_dim, self.groups * embed_dim)  # W_P, b_P
-        self.output_dim = embed_dim
-
-    def forward(self, contexts: Tensor, hidden: Tensor, words: Tensor) -> Tensor:
-        """``[B, K, T, C]`` and ``[B, T, C]`` to ``[B, T, C]``; ``hidden`` is not looked at."""
-        seen = drop(words, self.map_dropout, self.training)
-        # A softmax depends on differences alone: a fifth less to multiply, where K is four.
-        weight, bias = (self._relative(parameter) for parameter in (self.map.weight, self.map.bias))
-        relative = linear(seen, weight, bias).unflatten(-1, (self.groups - 1, -1))  # [B, T, K, C]
-        return _fuse(contexts, words, relative.transpose(1, 2))
-
-    def _relative(self, parameter: Tensor) -> Tensor:
-        """That of the units' logits less that of the words'."""
-        groups = parameter.unflatten(0, (self.groups, -1))
-        relative: Tensor = groups[:-1] - groups[-1:]
-        return relative.flatten(0, 1)
-
-
-class GateFusion(nn.Module):
-    """Table 3's FG: DiSAN's fusion gate in every unit, their outputs side by side.
-
-    Args:
-        embed_dim: C.
-        units: K.
-        map_dropout: probability of dropping a feature before a gate.
-
-    Attributes:
-        output_dim: K C.
-    """
-
-    def __init__(self, embed_dim: int, units: int, map_dropout: float = 0.0):
-        super().__init__()
-        self.gates = nn.ModuleList(FusionGate(embed_dim, map_dropout) for _ in range(units))
-        self.output_dim = units * embed_dim
-
-    def forward(self, contexts: Tensor, hidden: Tensor, words: Tensor) -> Tensor:
-        """``[B, K, T, C]`` and ``[B, K, T, C]`` to ``[B, T, K C]``; ``words`` is not looked at."""
-        units = zip(self.gates, hidden.unbind(1), contexts.unbind(1), strict=True)
-        return torch.cat([gate(h, s) for gate, h, s in units], dim=-1)
-
-
-class SumFusion(nn.Module):
-    """No fusion layer (Table 5): the sum of the units, which is how the paper's silence is read.
-
-    Args:
-        embed_dim: C.
-        units: K.
-        map_dropout: of nothing, there is no map.
-
-    Attributes:
-        output_dim: C.
-    """
-
-    def __init__(self, embed_dim: int, units: int, map_dropout: float = 0.0):
-        super().__init__()
-        self.output_dim = embed_dim
-
-    def forward(self, contexts: Tensor, hidden: Tensor, words: Tensor) -> Tensor:
-        """``[B, K, T, C]`` to ``[B, T, C]``; ``hidden`` and ``words`` are not looked at."""
-        return contexts.sum(1)
-
-
-FUSIONS = {"position": PositionFusion, "gate": GateFusion, "sum": SumFusion}
-
-
 class MultiplePositionalSelfAttention(nn.Module):
     """MPSAN before its pooling: mask units, dropout, fusion.
 
     Args:
         embed_dim: C.
         masks: a name for each unit, see :func:`fairseq_posattn.attention.masks.mask_by_name`.
-        fusion: ``position``, ``gate`` or ``sum``.
+        fusion: ``position`` (default), ``gate`` or ``sum``.
         multi_dimensional, impl: see :class:`PositionalSelfAttention`.
         dropout: probability of dropping a feature of a unit's context before the fusion.
-        map_dropout: before each affine map: those of :class:`PositionalSelfAttention` and of the
-            fusion.
+        map_dropout: the same before each linear layer, those of the fusion included.
         activation: of a unit.
 
     Attributes:
@@ -378,9 +206,9 @@ class MultiplePositionalSelfAttention(nn.Module):
         self.fusion = FUSIONS[fusion](embed_dim, len(masks), map_dropout)
         self.output_dim = self.fusion.output_dim
 
-    def forward(self, words: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
-        """``[B, T, C]`` to ``[B, T, output_dim]``; ``key_padding_mask`` bool ``[B, T]``."""
-        contexts, hidden = self.attention(words, key_padding_mask)
+    def forward(self, tokens: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
+        """Map ``[B, T, C]`` to ``[B, T, output_dim]``; ``key_padding_mask`` is bool ``[B, T]``."""
+        contexts, hidden = self.attention(tokens, key_padding_mask)
         contexts = drop(contexts, self.dropout, self.training)
-        fused: Tensor = self.fusion(contexts, hidden, words)
+        fused: Tensor = self.fusion(contexts, hidden, tokens)
         return fused

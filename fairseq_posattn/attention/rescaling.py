@@ -1,4 +1,4 @@
-"""How DA-Transformer re-scales distances: the functions of its sections 3.1, 3.2 and 4.3."""
+"""DA-Transformer's functions of the distance (sections 3.1, 3.2 and 4.3)."""
 
 import math
 
@@ -6,15 +6,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fairseq_posattn.attention.choices import check_choice
+from fairseq_posattn.attention.call import check_choice
 
 # The last is eq. 5.
 MAPPINGS = ("clip", "linear", "exponential", "sigmoid", "learnable_sigmoid")
-# The mappings that learn a second number a head.
+# Mappings with a second parameter.
 SHIFTED_MAPPINGS = ("linear", "learnable_sigmoid")
 
-# Coefficients beyond these count as these, so that no score and no gradient that a coefficient
-# multiplies overflows: in float16, and in the types with an exponent of eight bits or more.
+# Bounds of the coefficients, so that no score and no gradient overflows: in float16, and in types
+# with an exponent of eight bits or more.
 LARGEST_IN_HALF = 2.0**12
 LARGEST = 2.0**64
 
@@ -28,7 +28,7 @@ def rescaled_coefficients(
     clip_threshold: float = 1.0,
     largest: float = LARGEST,
 ) -> Tensor:
-    """``f(x)`` of the weighted distances ``x = w |t-s|`` (DA-Transformer section 3.1, 3.2 and 4.3).
+    """Return ``f(x)`` of the weighted distances ``x = w |t-s|``.
 
     - ``clip``: ``min(x, T)``, T one number for all heads;
     - ``linear``: ``x + b``, the paper's ``k x + b`` with k taken into w, b the second parameter;
@@ -43,7 +43,7 @@ def rescaled_coefficients(
         sigmoid_shift: ``[H]``, v of ``learnable_sigmoid``, b of ``linear``; others ignore it.
         mapping: f.
         clip_threshold: T of ``clip``.
-        largest: the bound on the size of a coefficient; where it is met there is no gradient.
+        largest: bound of a coefficient's size; at the bound there is no gradient.
 
     Returns:
         ``[H, L]``, float32 or wider. It is finite, with finite gradients, for all finite arguments.
@@ -66,17 +66,22 @@ def rescaled_coefficients(
     log_largest = math.log(largest)
     if mapping == "exponential":
         return weighted.clamp(max=log_largest).exp()
-    # f = 1 / (sigmoid(-v) + sigmoid(v) exp(-x)): no term of its logarithm overflows or cancels.
+    # f = 1 / (sigmoid(-v) + sigmoid(v) exp(-x)): its logarithm neither overflows nor cancels.
     log_f = -torch.logaddexp(F.logsigmoid(-shift), F.logsigmoid(shift) - weighted)
     f = log_f.clamp(max=log_largest).exp()
     return torch.where(distances == 0, 1.0, f)  # exactly, where rounding may miss it
 
 
 def check_mapping(mapping: str, sigmoid_shift: Tensor | None) -> None:
-    """ValueError where a mapping is unknown, or lacks its second parameter."""
+    """Raise ValueError if a mapping is unknown or lacks its second parameter."""
     check_choice("mapping", mapping, MAPPINGS)
     if mapping in SHIFTED_MAPPINGS and sigmoid_shift is None:
         raise ValueError(f"mapping {mapping!r} needs sigmoid_shift, one number for each head")
+
+
+def largest_coefficient(dtype: torch.dtype) -> float:
+    """Return the bound of the coefficients of scores of this type."""
+    return LARGEST_IN_HALF if dtype == torch.float16 else LARGEST
 
 
 def _widen(parameter: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """Relative position representations (RPR).
 
-Shaw et al., 2018, "Self-Attention with Relative Position Representations", eq. 3 to 5: a learned
-vector for each distance within k is added to the keys, and another one to the values.
+Shaw et al., 2018, "Self-Attention with Relative Position Representations", eq. 3 to 5: learned
+vectors for the distances within k are added to the keys and to the values.
 """
 
 import torch
@@ -9,75 +9,45 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from typing_extensions import Unpack
 
-from fairseq_posattn.attention.call import Attended, Call, Options
-from fairseq_posattn.attention.distance import blocked_keys
-from fairseq_posattn.attention.dropout import drop
-from fairseq_posattn.attention.implementations import Attention
-from fairseq_posattn.attention.mechanism import Mechanism
+from fairseq_posattn.attention.call import Arguments, Attended, Call, Options
+from fairseq_posattn.attention.cpu.dropout import drop
+from fairseq_posattn.attention.declare import attention
+from fairseq_posattn.attention.mechanism import Mechanism, Shared
 from fairseq_posattn.attention.relative_shift import relative_shift, relative_unshift
-from fairseq_posattn.attention.shapes import Shapes
 from fairseq_posattn.attention.softmax import masked_softmax, scaled_scores
 
 
+@attention({"value": "B H Tk D", "key_embedding": "(H) 2k+1 D", "value_embedding": "(H) 2k+1 D"})
 def relative_position_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    key_embedding: Tensor,
-    value_embedding: Tensor,
-    *,
-    causal: bool = False,
-    **options: Unpack[Options],
-) -> Attended:
-    """``z_t = sum_s a_ts (v_s + w^V)``, ``a = softmax over s of q_t (k_s + w^K) / sqrt(D)``.
-
-    Both ``w`` are those of the distance ``s - t``, clipped to k (eq. 3 and 4). As in eq. 5, a query
-    meets each ``w`` once, not once for each key at that distance.
-
-    Args:
-        query: ``[B, H, Tq, D]``, the last Tq of the Tk positions.
-        key, value: ``[B, H, Tk, D]``.
-        key_embedding: ``w^K``, ``[2k+1, D]`` for all heads or ``[H, 2k+1, D]``, entry ``s-t+k``.
-        value_embedding: ``w^V``, likewise.
-        causal: block the keys after each query.
-        options: see :class:`~fairseq_posattn.attention.call.Options`; ``impl`` is ``auto`` or
-            ``reference``.
-
-    Returns:
-        context ``[B, H, Tq, D]``, or ``(context, weights [B, H, Tq, Tk])``. A query whose every key
-        is padded has context and weights zero.
-
-    Raises:
-        ValueError: as :class:`~fairseq_posattn.attention.implementations.Attention` when called.
-    """
-    return RPR(
-        options,
-        query=query,
-        key=key,
-        value=value,
-        key_embedding=key_embedding,
-        value_embedding=value_embedding,
-        causal=causal,
-    )
-
-
-def _attend(
     call: Call,
     query: Tensor,
     key: Tensor,
     value: Tensor,
     key_embedding: Tensor,
     value_embedding: Tensor,
-    causal: bool,
+    **options: Unpack[Options],
 ) -> Attended:
-    query_length, key_length = query.size(-2), key.size(-2)
-    reach, past, future = label_reach(key_embedding, query_length, key_length)
-    blocked = blocked_keys(query_length, key_length, call.key_padding_mask, causal, query.device)
+    """Return ``z_t = sum_s a_ts (v_s + w^V)``, ``a = softmax_s(q_t (k_s + w^K) / sqrt(D))``.
 
+    Both ``w`` are those of the distance ``s - t``, clipped to k (eq. 3 and 4). As in eq. 5, a
+    query is multiplied with each ``w`` once, not once for each key at that distance.
+
+    Args:
+        query: ``[B, H, Tq, D]``, the last Tq of the Tk positions.
+        key, value: ``[B, H, Tk, D]``.
+        key_embedding, value_embedding: ``w^K`` and ``w^V``, ``[2k+1, D]`` for all heads or
+            ``[H, 2k+1, D]``, entry ``s-t+k``.
+        options: see :class:`~fairseq_posattn.attention.call.Options`.
+
+    Returns:
+        context ``[B, H, Tq, D]``, or ``(context, weights [B, H, Tq, Tk])``. Both are zero for a
+        query whose every key is padded.
+    """
+    reach, past, future = label_reach(key_embedding, query.size(-2), key.size(-2))
     by_label = scaled_scores(query, key_embedding[..., reach, :])  # [B, H, Tq, labels]
     by_distance = repeat_ends(by_label, past, future)  # [B, H, Tq, Tq+Tk-1]
     scores = scaled_scores(query, key).add_(relative_shift(by_distance))  # [B, H, Tq, Tk], eq. 5
-    weights = masked_softmax(scores, blocked, value.dtype)
+    weights = masked_softmax(scores, call.blocked(query, key), value.dtype)
     dropped = drop(weights, call.dropout_p)
     by_label = add_ends(relative_unshift(dropped), past, future)  # [B, H, Tq, labels]
     context = torch.matmul(dropped, value)  # [B, H, Tq, D]
@@ -85,32 +55,17 @@ def _attend(
     return (context, weights) if call.need_weights else context
 
 
-RPR = Attention(
-    "relative position attention",
-    _attend,
-    Shapes(
-        query="B H Tq D",
-        key="B H Tk D",
-        value="B H Tk D",
-        key_embedding="(H) 2k+1 D",
-        value_embedding="(H) 2k+1 D",
-        key_padding_mask="B Tk",
-    ),
-)
-
-
 def label_reach(
     table: Tensor, query_length: int, key_length: int
 ) -> tuple[slice | Tensor, int, int]:
-    """The part of a table ``[..., 2k+1, D]`` that the distances of these lengths need.
+    """Return the part of a table ``[..., 2k+1, D]`` that the distances of these lengths need.
 
     Returns:
-        What to index it with, and how many distances beyond it, before the query and after it, are
-        clipped to its first and its last label.
+        index into the table, and the numbers of past and of future distances that are clipped.
     """
     furthest = table.size(-2) // 2
     past, future = key_length - 1, query_length - 1
-    if torch.compiler.is_exporting():  # which of them is greater is not known of a graph's lengths
+    if torch.compiler.is_exporting():  # symbolic lengths cannot be compared
         distances = torch.arange(-past, query_length, device=table.device)
         return distances.clamp(-furthest, furthest) + furthest, 0, 0
     reach = slice(max(furthest - past, 0), furthest + min(furthest, future) + 1)
@@ -137,22 +92,20 @@ def add_ends(by_distance: Tensor, past: int, future: int) -> Tensor:
 
 
 class RelativePositionAttention(Mechanism):
-    """RPR as a mechanism: it owns the embeddings of the distances, which start as Xavier uniform.
+    """RPR with its embeddings of the distances, which are initialized Xavier uniform.
 
-    The paper's base model has k = 16 and embeddings for each head; its big model k = 8, and the
-    same ones for all heads. Each layer has its own in both.
+    The paper's base model has k = 16 and embeddings for each head. Its big model has k = 8 and
+    shares them among the heads. Each layer has its own in both.
 
     Args:
         embed_dim: C, features of the layer's input.
         num_heads: H, which divides C.
-        max_distance: k: further keys have the embeddings of distance k.
-        per_head: whether each head has its own embeddings.
-        causal: whether queries are blocked from the keys after them.
-        dropout: probability of dropping an attention weight while training.
-        impl: see :func:`relative_position_attention`.
+        max_distance: k: further keys have the embeddings of distance k; default 16.
+        per_head: separate embeddings for each head; default False.
+        shared: see :class:`~fairseq_posattn.attention.mechanism.Mechanism`.
     """
 
-    attention = RPR
+    function = staticmethod(relative_position_attention)
 
     def __init__(
         self,
@@ -160,37 +113,14 @@ class RelativePositionAttention(Mechanism):
         num_heads: int,
         max_distance: int = 16,
         per_head: bool = False,
-        causal: bool = False,
-        dropout: float = 0.0,
-        impl: str = "auto",
+        **shared: Unpack[Shared],
     ):
-        super().__init__(causal, dropout, impl)
+        super().__init__(**shared)
         shape = (num_heads if per_head else 1, 2 * max_distance + 1, embed_dim // num_heads)
         self.key_embedding = nn.Parameter(torch.empty(shape))  # w^K
         self.value_embedding = nn.Parameter(torch.empty(shape))  # w^V
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
         for table in (*self.key_embedding, *self.value_embedding):
             nn.init.xavier_uniform_(table)
 
-    def forward(
-        self,
-        hidden: Tensor,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        *,
-        key_padding_mask: Tensor | None = None,
-        need_weights: bool = False,
-    ) -> Attended:
-        """See :func:`relative_position_attention`; ``hidden`` ``[B, Tq, C]`` is not looked at."""
-        return relative_position_attention(
-            query,
-            key,
-            value,
-            self.key_embedding,
-            self.value_embedding,
-            causal=self.causal,
-            **self.options(key_padding_mask, need_weights),
-        )
+    def arguments(self, hidden: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Arguments:
+        return {"key_embedding": self.key_embedding, "value_embedding": self.value_embedding}

@@ -1,10 +1,9 @@
-"""The kernels' self check: do they agree with the reference on the GPU at hand?
+"""Self check: comparison of the kernels with the reference on the GPU in use.
 
-What becomes of a kernel depends on the GPU and on the version of Triton, and where it goes wrong it
-need not stop: it can return wrong numbers. So before ``auto`` takes kernels for the first call of a
-kind (type, features of a head, options, whether there are padding, dropout or a mask, whether TF32
-is allowed), it compares them with the reference, output and gradients, on small inputs of one tile
-and of several. Kernels that are asked for by name are not checked. Imports no Triton.
+A kernel compiled by another version of Triton or for another GPU can silently return wrong numbers.
+Before ``auto`` takes kernels for the first call of a kind, it compares output and gradients on
+small inputs of one tile and of several. A kind is the type, head size, options, padding, dropout,
+mask and TF32. Kernels named by ``impl`` are not checked. Imports no Triton.
 """
 
 import logging
@@ -18,21 +17,21 @@ from torch import Tensor
 
 from fairseq_posattn.attention.call import Arguments, Attended, Call, context_of
 from fairseq_posattn.attention.kernels.support import tf32_allowed
-from fairseq_posattn.attention.masks import DistanceMask, MaskBank
+from fairseq_posattn.attention.mask_bank import DistanceMask, MaskBank
 from fairseq_posattn.attention.shapes import Shapes
 
 logger = logging.getLogger(__name__)
 
 LENGTHS = (24, 150)
 BATCH, HEADS = 2, 2
-# Kernels round the probability to multiples of 2^-16: this drops nothing, by the code that drops.
+# Kernels round it to a multiple of 2^-16: the dropout code runs but drops nothing.
 NEXT_TO_NOTHING = 2.0**-18
 
 _reasons: dict[tuple[object, ...], str | None] = {}
 
 
 class Checked(Protocol):
-    """What is read of an :class:`~fairseq_posattn.attention.implementations.Attention`."""
+    """Protocol of the parts used of an :class:`~fairseq_posattn.attention.declare.Attention`."""
 
     @property
     def name(self) -> str: ...
@@ -49,7 +48,7 @@ Tensors = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class Example:
-    """Inputs to compare on: tensors by name, a mask if one is called with, padding ``[B, Tk]``."""
+    """Inputs of a comparison: tensors by name, a mask or None, padding ``[B, Tk]``."""
 
     tensors: Tensors
     mask: Tensor | DistanceMask | None
@@ -57,13 +56,10 @@ class Example:
 
 
 def self_check_reason(attention: Checked, call: Call, arguments: Arguments) -> str | None:
-    """Why ``auto`` does not take a function's kernels for calls of this kind, or None.
-
-    Args:
-        call, arguments: as the function was called.
+    """Return why ``auto`` must not use the kernels for calls of this kind, or None.
 
     Raises:
-        torch.OutOfMemoryError: the check had no room. The next call tries again.
+        torch.OutOfMemoryError: in the check; the next call tries again.
     """
     value, mask = arguments["value"], arguments.get("mask")
     options = {
@@ -72,7 +68,15 @@ def self_check_reason(attention: Checked, call: Call, arguments: Arguments) -> s
         if name not in attention.shapes.dimensions and name != "mask"
     }
     padded, dropping = call.key_padding_mask is not None, call.dropout_p > 0
-    kind = (type(mask), padded, dropping, _eps(value.dtype), value.device, value.size(-1))
+    kind = (
+        type(mask),
+        call.causal,
+        padded,
+        dropping,
+        _eps(value.dtype),
+        value.device,
+        value.size(-1),
+    )
     key = (attention, *kind, *options.values())
     if key not in _reasons:
         if value.is_cuda and torch.cuda.is_current_stream_capturing():
@@ -102,7 +106,7 @@ def _check(
             )
         except torch.OutOfMemoryError:
             raise
-        except Exception as error:  # of the compiler, the driver or the launch, by whatever name
+        except Exception as error:  # any error of compiler, driver or launch
             first_line = str(error).partition("\n")[0]
             reason = f"failed when it was tried on {device}: {type(error).__name__}: {first_line}"
         else:
@@ -111,10 +115,11 @@ def _check(
             reason = f"gave wrong results when it was tried on {device}"
     called = [f"{name}={option!r}" for name, option in options.items()]
     called += [str(value.dtype).removeprefix("torch."), f"{value.size(-1)} features"]
+    called += ["causal"] if call.causal else []
     called += ["padding"] if call.key_padding_mask is not None else []
     called += ["dropout"] if call.dropout_p > 0 else []
     logger.warning(
-        "the Triton kernels of %s are left aside for calls with %s: the implementation %s",
+        "%s does not use its Triton kernels for calls with %s: the implementation %s",
         attention.name,
         ", ".join(called),
         reason,
@@ -125,11 +130,11 @@ def _check(
 def _example(
     attention: Checked, length: int, mask: Tensor | DistanceMask | None, value: Tensor
 ) -> Example:
-    """Random tensors, a mask of the kind that is called with, and padding."""
+    """Return random tensors, a mask of the call's kind, and padding."""
     generator = torch.Generator().manual_seed(length)
     sizes = {"B": BATCH, "H": HEADS, "Tq": length, "Tk": length}
     sizes |= {"D": value.size(-1), "Dv": value.size(-1), "C": value.size(-1)}
-    heads = [HEADS] * (value.dim() - 3)  # of those whose heads are any number of dimensions
+    heads = [HEADS] * (value.dim() - 3)  # sizes of ``*``
     tensors = attention.shapes.random(sizes, heads, generator)
     del tensors["key_padding_mask"]
     for name, spread in attention.spread.items():
@@ -148,10 +153,10 @@ def _example(
 
 
 def _disagreement(attention: Checked, call: Call, options: Arguments, example: Example) -> float:
-    """The largest error of the kernels' results, over what is allowed.
+    """Return the largest error of the kernels' results over the tolerance.
 
-    Allowed is four times the error of the reference in the same type, and some roundings, of which
-    those in a sum grow as the root of its size.
+    The tolerance is four times the error of the reference in the same type plus some roundings,
+    which grow as the root of the number of summands.
     """
     tensors = example.tensors
     if "mask" in attention.shapes.masks:
@@ -183,10 +188,10 @@ def _disagreement(attention: Checked, call: Call, options: Arguments, example: E
 def _dropout_disagreement(
     attend: Callable[[str, float, Tensors], Tensor], dropout_p: float, tensors: Tensors, eps: float
 ) -> float:
-    """What is dropped on the way back must be what was dropped on the way there.
+    """Return the error of the backward pass's dropout mask over the tolerance.
 
-    The context is linear in the values: whatever was dropped, the product of their gradient with
-    other values is that of the context's gradient with these values' context.
+    The context is linear in the values. For equal masks the inner product of their gradient with
+    other values equals that of the context's gradient with those values' context.
     """
     value = tensors["value"]
     others = value.flip(-2)
@@ -214,7 +219,7 @@ def _ratio(error: Tensor, allowed: Tensor) -> float:
 
 
 def _results(attend: Callable[[Tensors], Tensor], tensors: Tensors) -> list[Tensor]:
-    """The output, and the gradients of its sum with fixed weights."""
+    """Return the output and the gradients of its weighted sum."""
     leaves = {name: tensor.detach().requires_grad_() for name, tensor in tensors.items()}
     output = attend(leaves)
     weights = torch.linspace(-1, 1, output.size(-1), device=output.device, dtype=output.dtype)

@@ -1,13 +1,13 @@
-"""The shapes of an attention function's tensors: checked, and broadcast, in this one place.
+"""Declared shapes of an attention function's tensors, checked and broadcast before every call.
 
-They are written as docstrings write them, ``"B H Tq D"``, and say what every implementation may
-rely on, the kernels, which would read beyond a tensor that is too short, like the reference.
+A shape is a string such as ``"B H Tq D"``. Kernels rely on it: they would read beyond a tensor that
+is too short.
 
 - ``B``, ``H`` and ``Tq`` may be 1 in one tensor where another has more: it is expanded.
 - ``*`` is any number of dimensions, as many in every tensor, each of which may be 1 likewise.
 - ``(H)`` may be missing; ``Tq+Tk-1`` is computed; ``2N-1`` and ``2k+1`` are odd.
 - ``~B H Tq Tk`` is a mask: broadcastable to that, and left as it is. It may be a
-  :class:`~fairseq_posattn.attention.masks.DistanceMask`, of one head or of as many as there are.
+  :class:`~fairseq_posattn.attention.mask_bank.DistanceMask` of one head or of all.
 
 All other dimensions must be equal wherever they have the same name.
 """
@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from fairseq_posattn.attention.call import Arguments
-from fairseq_posattn.attention.masks import DistanceMask
+from fairseq_posattn.attention.mask_bank import DistanceMask
 
 BROADCAST = {"B", "H", "Tq"}
 DISTANCES = "Tq+Tk-1"
@@ -28,11 +28,7 @@ ODD = {"2N-1", "2k+1"}
 
 
 class Shapes:
-    """What shapes a function's tensors have, by argument.
-
-    Args:
-        shapes: as above; the order is that in which sizes are found out, and errors told.
-    """
+    """Shapes of a function's tensors by argument, in the order in which they are checked."""
 
     def __init__(self, **shapes: str):
         self.dimensions = {
@@ -44,14 +40,14 @@ class Shapes:
         self._fit = lru_cache(maxsize=256)(self._fit_uncached)
 
     def broadcast(self, arguments: Arguments) -> dict[str, Any]:
-        """The arguments, with tensors expanded to the sizes that they have together.
+        """Return the arguments, with tensors expanded to their common sizes.
 
         Raises:
             ValueError: a tensor does not fit the others, or a mask them.
         """
         tensors: dict[str, Any] = {name: arguments.get(name) for name in self.dimensions}
         shapes = tuple(None if t is None else t.shape for t in tensors.values())
-        # While a graph is made, sizes are symbols, which are no key of a cache.
+        # Under torch.compile sizes are symbols, which cannot be keys of a cache.
         fit = self._fit_uncached if torch.compiler.is_compiling() else self._fit
         sizes, expanded = fit(shapes)
         fitted = dict(arguments)
@@ -66,7 +62,7 @@ class Shapes:
     def _fit_uncached(
         self, shapes: tuple[torch.Size | None, ...]
     ) -> tuple[dict[str, int], dict[str, tuple[int, ...]]]:
-        """The sizes of all dimensions, and the tensors that are to be expanded, to what."""
+        """Return the sizes of all dimensions, and the shapes of tensors to expand."""
         sizes: dict[str, int] = {}
         given = [
             (name, self._dimensions_of(name, shape, sizes), shape)
@@ -109,7 +105,7 @@ class Shapes:
     def random(
         self, sizes: Mapping[str, int], leading: Sequence[int], generator: torch.Generator
     ) -> dict[str, Tensor]:
-        """Tensors of normal numbers, in float64, for checks and measurements; no masks.
+        """Return normal random tensors in float64 for checks and benchmarks; no masks.
 
         Args:
             sizes: of all dimensions by name. leading: those of ``*``.
@@ -125,7 +121,7 @@ class Shapes:
 
 
 def _named(dimensions: Sequence[str], sizes: Mapping[str, int]) -> list[str]:
-    """The dimensions, each that ``*`` stands for by a name of its own."""
+    """Return the dimensions with ``*`` replaced by numbered names."""
     named = []
     for dimension in dimensions:
         stars = [f"*{number}" for number in range(sizes["*"])] if dimension == "*" else [dimension]
@@ -144,7 +140,7 @@ def _misfit(
 
 
 def _sure(condition: Any) -> bool:
-    """Whether a condition holds; of a graph's sizes, whether it is known to hold."""
+    """Return whether a condition holds; for symbolic sizes, whether it is known to hold."""
     if not torch.compiler.is_exporting():
         return bool(condition)
     from torch.fx.experimental.symbolic_shapes import guard_or_false

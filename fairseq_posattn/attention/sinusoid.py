@@ -15,10 +15,10 @@ def relative_sinusoids(
     device: Device = None,
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:
-    """``R_{t-s}``: sines (even features) and cosines (odd ones) of distance times frequency.
+    """Return ``R_{t-s}``: sines (even features) and cosines (odd ones) of distance x frequency.
 
-    Feature pair i has the frequency ``10000^(-2i/features)``. The sines tell keys before the query
-    from keys after it; the cosines do not. An odd number of features ends in a sine.
+    Feature pair i has the frequency ``10000^(-2i/features)``. Only the sines
+    distinguish keys before and after the query. An odd number of features ends in a sine.
 
     Returns:
         ``[Tq+Tk-1, features]``, a row for each of
@@ -32,8 +32,8 @@ def relative_sinusoids(
     return pairs[:, :features].to(dtype)
 
 
-def with_positions(words: Tensor) -> Tensor:
-    """Words with the sinusoids of their positions added, from 0 on: ``[B, T, C]`` to the same."""
-    length, features = words.shape[1:]
-    # The distances of the positions from the first are the positions.
-    return words + relative_sinusoids(1, length, features, device=words.device, dtype=words.dtype)
+def with_positions(x: Tensor) -> Tensor:
+    """Add the sinusoids of the positions, from 0 on, to ``[B, T, C]``."""
+    length, features = x.shape[1:]
+    # With one query the distances are the positions.
+    return x + relative_sinusoids(1, length, features, device=x.device, dtype=x.dtype)

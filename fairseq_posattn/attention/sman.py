@@ -12,61 +12,63 @@ from torch import Tensor
 from torch.types import Device
 from typing_extensions import Unpack
 
-from fairseq_posattn.attention.call import Attended, Call, Options, map_context
+from fairseq_posattn.attention.call import Arguments, Attended, Call, Options
+from fairseq_posattn.attention.declare import attention
 from fairseq_posattn.attention.distance import distance_matrix, signed_distances
-from fairseq_posattn.attention.implementations import Attention
-from fairseq_posattn.attention.mechanism import Mechanism
-from fairseq_posattn.attention.shapes import Shapes
+from fairseq_posattn.attention.masks import block_padding
+from fairseq_posattn.attention.mechanism import Mechanism, Shared
 from fairseq_posattn.attention.softmax import biased_attention
 
 
+@attention({"mask": "~B H Tq Tk"}, sdpa=True, causal=False)
 def mask_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor,
-    **options: Unpack[Options],
+    call: Call, query: Tensor, key: Tensor, value: Tensor, mask: Tensor, **options: Unpack[Options]
 ) -> Attended:
-    """``M exp(Q K' / sqrt(D))``, normalised over the keys, times V (MANs eq. 4).
+    """Return ``M exp(Q K' / sqrt(D))``, normalised over the keys, times V (MANs eq. 4).
 
     Args:
         query: ``[B, H, Tq, D]``.
         key, value: ``[B, H, Tk, D]``.
-        mask: in [0, 1], broadcastable to ``[B, H, Tq, Tk]``. Where it is 0 it is a constant: it
-            passes no gradient to the mask.
-        options: see :class:`~fairseq_posattn.attention.call.Options`; ``impl`` is ``auto``,
-            ``sdpa`` or ``reference``.
+        mask: in [0, 1], broadcastable to ``[B, H, Tq, Tk]``. Entries of 0 get no gradient.
+        options: see :class:`~fairseq_posattn.attention.call.Options`.
 
     Returns:
-        context ``[B, H, Tq, D]``, or ``(context, weights [B, H, Tq, Tk])``. A query whose mask is 0
-        for every key has context and weights zero.
-
-    Raises:
-        ValueError: as :class:`~fairseq_posattn.attention.implementations.Attention` when called.
+        context ``[B, H, Tq, D]``, or ``(context, weights [B, H, Tq, Tk])``. Both are zero for a
+        query whose mask is 0 for every key.
     """
-    return MASK_ATTENTION(options, query=query, key=key, value=value, mask=mask)
-
-
-def _attend(call: Call, query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Attended:
     closed = mask <= 0
     log_mask = mask.masked_fill(closed, 1.0).log().to(query.dtype)
-    if call.key_padding_mask is not None:
-        closed = closed | call.key_padding_mask[:, None, None, :]
-    return biased_attention(call, query, key, value, bias=log_mask, blocked=closed)
+    blocked = block_padding(closed, call.key_padding_mask)
+    return biased_attention(call, query, key, value, bias=log_mask, blocked=blocked)
 
 
-MASK_ATTENTION = Attention(
-    "mask attention",
-    _attend,
-    Shapes(
-        query="B H Tq D",
-        key="B H Tk D",
-        value="B H Tk Dv",
-        mask="~B H Tq Tk",
-        key_padding_mask="B Tk",
-    ),
-    implementations=("sdpa", "reference"),
-)
+@attention(sdpa=True)
+def static_mask_attention(
+    call: Call,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    radius: float | None = 4,
+    **options: Unpack[Options],
+) -> Attended:
+    """Return dot-product attention to the keys where :func:`static_mask` is 1 (MANs eq. 11).
+
+    Args:
+        query: ``[B, H, Tq, D]``, the last Tq of the Tk positions.
+        key, value: ``[B, H, Tk, D]``.
+        radius: see :func:`static_mask`; default 4.
+        options: see :class:`~fairseq_posattn.attention.call.Options`.
+
+    Returns:
+        context ``[B, H, Tq, D]``, or ``(context, weights [B, H, Tq, Tk])``.
+    """
+    lengths = query.size(-2), key.size(-2)
+    padding, causal = call.key_padding_mask, call.causal
+    mask = static_mask(
+        *lengths, radius, key_padding_mask=padding, causal=causal, device=query.device
+    )
+    return biased_attention(call, query, key, value, blocked=mask == 0)
 
 
 def static_mask(
@@ -78,12 +80,11 @@ def static_mask(
     causal: bool = False,
     device: Device = None,
 ) -> Tensor:
-    """``SM[t, s]`` = 1 where ``|t-s| <= b``, else 0 (MANs eq. 11).
+    """Return ``SM[t, s]``: 1 where ``|t-s| <= b``, else 0 (MANs eq. 11).
 
     Args:
-        radius: b; or None for the b of SMAN1, read as the square root of L/2, L the number of keys
-            that the query may see: the sentence's length, or where ``causal`` its length so far,
-            which is all that is known of it while it is being written.
+        radius: b. None is the b of SMAN1, ``sqrt(L / 2)``. L is the number of keys that the query
+            may see: the sentence's length, or where ``causal`` the length of the prefix.
         key_padding_mask: bool ``[B, Tk]``, True where padded.
         causal: block the keys after each query.
 
@@ -103,51 +104,22 @@ class StaticMaskAttention(Mechanism):
     """SMAN: attention within a fixed distance, in DMAN's place (MANs section 4.2).
 
     Args:
-        radius: b of eq. 11; None for SMAN1's, which grows with the sentence (:func:`static_mask`).
-        causal: whether queries are blocked from the keys after them.
-        dropout: probability of dropping an attention weight while training.
-        impl: see :func:`mask_attention`.
+        radius: b of eq. 11, default 4; None for SMAN1's (:func:`static_mask`).
         activation: of the context, the F of eq. 5; None for none.
+        shared: see :class:`~fairseq_posattn.attention.mechanism.Mechanism`.
     """
 
-    attention = MASK_ATTENTION
+    function = staticmethod(static_mask_attention)
 
     def __init__(
         self,
         radius: float | None = 4,
-        causal: bool = False,
-        dropout: float = 0.0,
-        impl: str = "auto",
         activation: Callable[[Tensor], Tensor] | None = F.relu,
+        **shared: Unpack[Shared],
     ):
-        super().__init__(causal, dropout, impl)
+        super().__init__(**shared)
         self.activation = activation
         self.radius = radius
 
-    def forward(
-        self,
-        hidden: Tensor,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        *,
-        key_padding_mask: Tensor | None = None,
-        need_weights: bool = False,
-    ) -> Attended:
-        """See :func:`mask_attention`; ``hidden`` ``[B, Tq, C]`` is not looked at."""
-        mask = static_mask(
-            query.size(-2),
-            key.size(-2),
-            self.radius,
-            key_padding_mask=key_padding_mask,
-            causal=self.causal,
-            device=query.device,
-        )
-        attended = mask_attention(
-            query,
-            key,
-            value,
-            mask,
-            **self.options(None, need_weights),  # the mask closes padding, too
-        )
-        return map_context(self.activation, attended)
+    def arguments(self, hidden: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Arguments:
+        return {"radius": self.radius}

@@ -1,4 +1,4 @@
-"""Source2token attention: a weight for each position and feature, and pooling by it.
+"""Source2token attention: weights for each position and feature, and pooling with them.
 
 Multi-dimensional source2token self attention: Shen et al., 2018 (DiSAN), and 2019 (MTSA), section
 2.2 B and eq. 9.
@@ -11,13 +11,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_posattn.attention.call import Attended
-from fairseq_posattn.attention.dropout import drop
-from fairseq_posattn.attention.linear import Linear
-from fairseq_posattn.attention.softmax import open_dead_rows
+from fairseq_posattn.attention.cpu.dropout import drop
+from fairseq_posattn.attention.cpu.linear import Linear
+from fairseq_posattn.attention.masks import block_padding, separate_mask
+from fairseq_posattn.attention.softmax import open_dead_rows, sdpa_attention
 
 
 def source2token_weights(scores: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
-    """Softmax over the positions, for each feature (MTSA section 2.2 B and eq. 9).
+    """Return the softmax over the positions for each feature (MTSA section 2.2 B and eq. 9).
 
     Args:
         scores: ``[B, ..., T, C]``.
@@ -45,33 +46,69 @@ def source2token_pooling(
     key_padding_mask: Tensor | None = None,
     need_weights: bool = False,
 ) -> Attended:
-    """One vector for a sentence: the mean over its positions, weighted for each feature.
+    """Pool a sentence into one vector: the mean over positions, weighted per feature.
 
     Multi-dimensional source2token self attention (MTSA section 2.2 B; DiSAN, Shen et al., 2018).
 
     Args:
         hidden: ``[B, T, C]``.
-        scores: ``[B, T, C]``, each position's score for each feature.
+        scores: ``[B, T, C]``.
         key_padding_mask: bool ``[B, T]``, True where padded.
         need_weights: also return the weights.
 
     Returns:
-        ``[B, C]``, or ``([B, C], weights [B, T, C])``. A sentence of nothing but padding has zero.
+        ``[B, C]``, or ``([B, C], weights [B, T, C])``. Zero for a sentence of padding alone.
     """
     weights = source2token_weights(scores, key_padding_mask)  # [B, T, C]
     pooled = (weights * hidden).sum(dim=1).to(hidden.dtype)  # [B, C]
     return (pooled, weights.to(hidden.dtype)) if need_weights else pooled
 
 
+def source2token_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    source: Tensor,
+    p: float,
+    mask: Tensor | None,
+    key_padding_mask: Tensor | None,
+) -> Tensor:
+    """Attend to values weighted by ``source`` ``[B, H, Tk, D]``, by PyTorch's fused attention.
+
+    One call has numerator and denominator as concatenated values. With dropout of probability
+    ``p``, which spares the denominator, each takes a call.
+    """
+    # float16 cannot hold the smallest weights, bfloat16 can.
+    dtype = torch.float32 if query.dtype == torch.float16 else query.dtype
+    penalties, blocked = (None, None) if mask is None else separate_mask(mask.to(dtype))
+    blocked = block_padding(blocked, key_padding_mask)
+
+    def attend(values: Tensor, dropout_p: float) -> Tensor:
+        q, k, v = (tensor.to(dtype) for tensor in (query, key, values))
+        context = sdpa_attention(q, k, v, dropout_p, bias=penalties, blocked=blocked)
+        return context.to(source.dtype)
+
+    if p > 0:
+        numerator = attend(drop(source, p) * value, p)  # [B, H, Tq, D]
+        return divide_or_zero(numerator, attend(source, 0.0)).to(value.dtype)
+    both = torch.cat([source * value, source], dim=-1)  # [B, H, Tk, 2D]
+    return divide_or_zero(*attend(both, 0.0).chunk(2, dim=-1)).to(value.dtype)
+
+
+def divide_or_zero(numerator: Tensor, denominator: Tensor) -> Tensor:
+    """Return the quotient; zero for a query without keys, whose numerator is zero too."""
+    return numerator / denominator.where(denominator != 0, 1.0)
+
+
 class Source2TokenPooling(nn.Module):
     """Source2token pooling whose scores are ``W2 elu(W1 x + b1) + b2``: 2 C^2 + 2 C parameters.
 
-    Weights start as Glorot uniform, biases at zero (MTSA appendix B).
+    Weights are initialized Glorot uniform, biases 0 (MTSA appendix B).
 
     Args:
         embed_dim: C.
-        activation: between the maps; ELU as in DiSAN and in MTSA's model of SNLI.
-        dropout: probability of dropping a feature before either map; what is weighed keeps all.
+        activation: between the linear layers; default ELU, as in DiSAN and in MTSA's SNLI model.
+        dropout: probability of dropping an input feature of either layer, not of ``hidden`` itself.
     """
 
     def __init__(
@@ -85,9 +122,6 @@ class Source2TokenPooling(nn.Module):
         self.output = Linear(embed_dim, embed_dim)
         self.activation = activation
         self.dropout = dropout
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
         for linear in (self.hidden, self.output):
             nn.init.xavier_uniform_(linear.weight)
             nn.init.zeros_(linear.bias)
@@ -95,7 +129,7 @@ class Source2TokenPooling(nn.Module):
     def forward(
         self, hidden: Tensor, key_padding_mask: Tensor | None = None, need_weights: bool = False
     ) -> Attended:
-        """``[B, T, C]`` to ``[B, C]``: see :func:`source2token_pooling`."""
+        """Pool ``[B, T, C]`` into ``[B, C]``: see :func:`source2token_pooling`."""
         between = self.activation(self.hidden(self._drop(hidden)))  # [B, T, C]
         scores = self.output(self._drop(between))  # [B, T, C]
         return source2token_pooling(

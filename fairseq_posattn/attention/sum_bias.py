@@ -1,47 +1,36 @@
-"""A bias of the scores that is made of a number for each query and one for each pair."""
+"""A score bias that is a function of a number for each query plus one for each pair."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-Map = Callable[[Tensor], Tensor]
+Elementwise = Callable[[Tensor], Tensor]
 
 
-@dataclass(frozen=True)
-class SumBias:
-    """A bias of the scores that is a function of ``rows + pairs``.
+def sum_bias(rows: Tensor, pairs: Tensor, function: Elementwise, slope: Elementwise) -> Tensor:
+    """Return ``function(rows + pairs)``, saving only ``rows`` and ``pairs`` for backward.
 
-    Only these are kept for the backward pass, nothing of all heads' pairs.
-
-    Attributes:
+    Args:
         rows: ``[B, H, Tq, 1]``.
         pairs: ``[Tq, Tk]``, the same for all heads.
-        function, slope: of a number; both may write to what they are given.
+        function, slope: elementwise, the derivative second; both may overwrite their argument.
+
+    Returns:
+        ``[B, H, Tq, Tk]``.
     """
-
-    rows: Tensor
-    pairs: Tensor
-    function: Map
-    slope: Map
-
-    def of_all_pairs(self) -> Tensor:
-        """``[B, H, Tq, Tk]``."""
-        # torch has no types for apply
-        bias: Tensor = _OfAllPairs.apply(*self.parts)  # type: ignore[no-untyped-call]
-        return bias
-
-    @property
-    def parts(self) -> tuple[Tensor, Tensor, Map, Map]:
-        return self.rows, self.pairs, self.function, self.slope
+    # torch has no types for apply
+    bias: Tensor = _SumBias.apply(rows, pairs, function, slope)  # type: ignore[no-untyped-call]
+    return bias
 
 
-class _OfAllPairs(torch.autograd.Function):
+class _SumBias(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, pairs: Tensor, function: Map, slope: Map) -> Tensor:
+    def forward(
+        ctx: Any, rows: Tensor, pairs: Tensor, function: Elementwise, slope: Elementwise
+    ) -> Tensor:
         ctx.save_for_backward(rows, pairs)
         ctx.slope = slope
         return function(rows + pairs)
@@ -50,5 +39,5 @@ class _OfAllPairs(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         rows, pairs = ctx.saved_tensors
-        of_sums = ctx.slope(rows + pairs).mul_(gradient)
-        return of_sums.sum(-1, keepdim=True), of_sums.sum((0, 1)), None, None
+        d_sums = ctx.slope(rows + pairs).mul_(gradient)
+        return d_sums.sum(-1, keepdim=True), d_sums.sum((0, 1)), None, None

@@ -11,28 +11,28 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from typing_extensions import Unpack
 
-from fairseq_posattn.attention.call import Attended, Call, Options
-from fairseq_posattn.attention.distance import blocked_keys
-from fairseq_posattn.attention.implementations import Attention
-from fairseq_posattn.attention.mechanism import Mechanism
+from fairseq_posattn.attention.call import Arguments, Attended, Call, Options
+from fairseq_posattn.attention.declare import attention
+from fairseq_posattn.attention.mechanism import Mechanism, Shared
 from fairseq_posattn.attention.relative_shift import relative_shift
-from fairseq_posattn.attention.shapes import Shapes
 from fairseq_posattn.attention.sinusoid import relative_sinusoids
 from fairseq_posattn.attention.softmax import biased_attention, scaled_scores, softmax_attention
 
 
+@attention(
+    {"relative_key": "(H) Tq+Tk-1 D", "content_bias": "H D", "position_bias": "H D"}, sdpa=True
+)
 def transformer_xl_attention(
+    call: Call,
     query: Tensor,
     key: Tensor,
     value: Tensor,
     relative_key: Tensor,
     content_bias: Tensor,
     position_bias: Tensor,
-    *,
-    causal: bool = False,
     **options: Unpack[Options],
 ) -> Attended:
-    """``softmax(A / sqrt(D)) V`` with the ``A^rel`` of section 3.3.
+    """Return ``softmax(A / sqrt(D)) V`` with the ``A^rel`` of section 3.3.
 
     ``A[t, s] = q_t k_s + q_t r_{t-s} + u k_s + v r_{t-s}``, its terms (a) to (d), where
     ``r_{t-s} = W_{k,R} R_{t-s}``.
@@ -41,30 +41,15 @@ def transformer_xl_attention(
         query: ``[B, H, Tq, D]``, the last Tq of the Tk positions.
         key, value: ``[B, H, Tk, D]``.
         relative_key: ``[H, Tq+Tk-1, D]``, or the same for all heads ``[Tq+Tk-1, D]``: ``r`` at each
-            of :func:`fairseq_posattn.attention.distance.signed_distances`.
-        content_bias: ``[H, D]``, ``u``.
-        position_bias: ``[H, D]``, ``v``.
-        causal: block the keys after each query.
-        options: see :class:`~fairseq_posattn.attention.call.Options`; ``impl`` is ``auto``,
-            ``sdpa`` or ``reference``.
+            of :func:`~fairseq_posattn.attention.distance.signed_distances`.
+        content_bias, position_bias: ``[H, D]``, ``u`` and ``v``.
+        options: see :class:`~fairseq_posattn.attention.call.Options`.
 
     Returns:
-        context ``[B, H, Tq, D]``, or ``(context, weights [B, H, Tq, Tk])``. A query whose every key
-        is padded has context and weights zero.
-
-    Raises:
-        ValueError: as :class:`~fairseq_posattn.attention.implementations.Attention` when called.
+        context ``[B, H, Tq, D]``, or ``(context, weights [B, H, Tq, Tk])``. Both are zero for a
+        query whose every key is padded.
     """
-    return TRANSFORMER_XL(
-        options,
-        query=query,
-        key=key,
-        value=value,
-        relative_key=relative_key,
-        content_bias=content_bias,
-        position_bias=position_bias,
-        causal=causal,
-    )
+    return relative_attention(call, query, key, value, relative_key, content_bias, position_bias)
 
 
 def relative_attention(
@@ -75,16 +60,10 @@ def relative_attention(
     relative_key: Tensor,
     content_bias: Tensor,
     position_bias: Tensor,
-    causal: bool,
     scaled: bool = True,
 ) -> Attended:
-    """See :func:`transformer_xl_attention`.
-
-    Args:
-        scaled: whether ``A`` is divided by ``sqrt(D)``.
-    """
-    padding = call.key_padding_mask
-    blocked = blocked_keys(query.size(-2), key.size(-2), padding, causal, query.device)
+    """Compute :func:`transformer_xl_attention`; divide ``A`` by ``sqrt(D)`` only if ``scaled``."""
+    blocked = call.blocked(query, key)
     content_query = query + content_bias[:, None]  # [B, H, Tq, D], of terms (a) and (c)
     position_query = query + position_bias[:, None]  # [B, H, Tq, D], of terms (b) and (d)
     by_distance = scaled_scores(position_query, relative_key.flip(-2))  # [B, H, Tq, Tq+Tk-1]
@@ -106,60 +85,32 @@ def relative_attention(
     return biased_attention(call, content_query, key, value, bias=position_scores, blocked=blocked)
 
 
-TRANSFORMER_XL = Attention(
-    "Transformer-XL's attention",
-    relative_attention,
-    Shapes(
-        query="B H Tq D",
-        key="B H Tk D",
-        value="B H Tk Dv",
-        relative_key="(H) Tq+Tk-1 D",
-        content_bias="H D",
-        position_bias="H D",
-        key_padding_mask="B Tk",
-    ),
-    implementations=("sdpa", "reference"),
-)
-
-
 class TransformerXLAttention(Mechanism):
-    """Transformer-XL's relative attention as a mechanism: it owns ``W_{k,R}``, ``u`` and ``v``.
+    """Transformer-XL's relative attention with its parameters ``W_{k,R}``, ``u`` and ``v``.
 
-    ``R`` has the C features of the layer's input, as there. Each layer has its own ``u`` and ``v``,
-    which start as N(0, 0.02**2), as in the published code; ``W_{k,R}`` starts as Xavier uniform.
+    ``R`` has C features. Each layer has its own ``u`` and ``v``, which are initialized
+    N(0, 0.02**2), as in the published code; ``W_{k,R}`` is initialized Xavier uniform.
 
     Args:
         embed_dim: C, features of the layer's input.
         num_heads: H, which divides C.
-        causal: whether queries are blocked from the keys after them.
-        dropout: probability of dropping an attention weight while training.
-        impl: see :func:`transformer_xl_attention`.
+        shared: see :class:`~fairseq_posattn.attention.mechanism.Mechanism`.
     """
 
-    attention = TRANSFORMER_XL
+    function = staticmethod(transformer_xl_attention)
 
-    def __init__(
-        self,
-        embed_dim: int,
-        num_heads: int,
-        causal: bool = False,
-        dropout: float = 0.0,
-        impl: str = "auto",
-    ):
-        super().__init__(causal, dropout, impl)
+    def __init__(self, embed_dim: int, num_heads: int, **shared: Unpack[Shared]):
+        super().__init__(**shared)
         head_dim = embed_dim // num_heads
         self.distance_weight = nn.Parameter(torch.empty(embed_dim, embed_dim))  # W_{k,R}
         self.content_bias = nn.Parameter(torch.empty(num_heads, head_dim))  # u
         self.position_bias = nn.Parameter(torch.empty(num_heads, head_dim))  # v
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
         nn.init.xavier_uniform_(self.distance_weight)
         nn.init.normal_(self.content_bias, std=0.02)
         nn.init.normal_(self.position_bias, std=0.02)
 
     def relative_key(self, query_length: int, key_length: int) -> Tensor:
-        """``W_{k,R} R_{t-s}`` for each head: ``[H, Tq+Tk-1, D]``."""
+        """Return ``W_{k,R} R_{t-s}`` for each head: ``[H, Tq+Tk-1, D]``."""
         weight = self.distance_weight
         sinusoids = relative_sinusoids(
             query_length, key_length, weight.size(1), device=weight.device, dtype=weight.dtype
@@ -168,24 +119,9 @@ class TransformerXLAttention(Mechanism):
         by_head: Tensor = projected.unflatten(-1, self.content_bias.shape)
         return by_head.transpose(0, 1)
 
-    def forward(
-        self,
-        hidden: Tensor,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        *,
-        key_padding_mask: Tensor | None = None,
-        need_weights: bool = False,
-    ) -> Attended:
-        """See :func:`transformer_xl_attention`; ``hidden`` ``[B, Tq, C]`` is not looked at."""
-        return transformer_xl_attention(
-            query,
-            key,
-            value,
-            self.relative_key(query.size(-2), key.size(-2)),
-            self.content_bias,
-            self.position_bias,
-            causal=self.causal,
-            **self.options(key_padding_mask, need_weights),
-        )
+    def arguments(self, hidden: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Arguments:
+        return {
+            "relative_key": self.relative_key(query.size(-2), key.size(-2)),
+            "content_bias": self.content_bias,
+            "position_bias": self.position_bias,
+        }

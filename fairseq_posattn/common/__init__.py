@@ -1,1 +1,1 @@
-"""Errors, files, command lines and figures: what every package uses."""
+"""Errors, files, command lines, processes and figures, used by every package."""

@@ -1,4 +1,4 @@
-"""What the package's commands have in common: how they explain themselves, and how they end."""
+"""Shared parts of the commands: parsers, argument types, errors in one line."""
 
 import argparse
 import functools
@@ -14,65 +14,62 @@ WIDEST = 100  # columns of the sentences of --help
 
 
 def make_parser(about: str | None, prog: str | None = None) -> argparse.ArgumentParser:
-    """A parser whose ``--help`` begins with a text, ``%(prog)s`` being the command.
+    """Return a parser with a description.
 
     Args:
-        about: the text, as a rule its module's own.
-        prog: what to call the command.
+        about: the description; ``%(prog)s`` stands for the command.
+        prog: name of the command.
     """
     return argparse.ArgumentParser(prog=prog, description=about, formatter_class=Help)
 
 
 class Help(argparse.RawDescriptionHelpFormatter):
-    """``--help`` whose sentences are as wide as the terminal, but not wider than is easy to read.
-
-    Lines that are indented, or have columns, stay as they are.
-    """
+    """Help formatter that refills paragraphs; indented lines and columns stay as they are."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         fill = functools.partial(
             textwrap.wrap, width=min(width, WIDEST), break_long_words=False, break_on_hyphens=False
         )
         lines: list[str] = []
-        for stays, block in itertools.groupby(text.splitlines(), _stays):
+        for is_paragraph, block in itertools.groupby(text.splitlines(), _is_in_paragraph):
             some = list(block)
-            lines += some if stays else fill(" ".join(some))
+            lines += fill(" ".join(some)) if is_paragraph else some
         return "\n".join(lines)
 
 
-def _stays(line: str) -> bool:
-    return line[:1] in ("", " ") or "  " in line
+def _is_in_paragraph(line: str) -> bool:
+    return line[:1] not in ("", " ") and "  " not in line
 
 
 def positive(text: str) -> int:
-    """The type of options that count something."""
+    """Return a number above 0, as an argparse type."""
     if not text.isdecimal() or int(text) == 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a positive whole number")
     return int(text)
 
 
 def natural(text: str) -> int:
-    """The type of options that may be 0, too."""
+    """Return a number that may be 0, as an argparse type."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
     return int(text)
 
 
 def number_list(text: str) -> list[int]:
-    """The type of options that take several numbers, with commas between."""
+    """Return numbers separated by commas, as an argparse type."""
     return [int(number) for number in text.split(",")]
 
 
-number_list.__name__ = "list of numbers"  # as argparse calls it in its errors
+number_list.__name__ = "list of numbers"  # for argparse's errors
 
 
 def name_list(text: str) -> list[str]:
-    """The type of options that take several names, with commas between."""
+    """Return names separated by commas, as an argparse type."""
     return text.split(",")
 
 
 def add_data(parser: argparse._ActionsContainer) -> None:
-    """The option that says where the data of a trained model is."""
+    """Add ``--data``, the folder of a trained model's data."""
     parser.add_argument(
         "--data",
         metavar="FOLDER",
@@ -82,18 +79,19 @@ def add_data(parser: argparse._ActionsContainer) -> None:
 
 
 def end(prog: str, work: Callable[[], object], unnamed: object = "standard output") -> int:
-    """Do a command's work; what is the user's to mend ends it in one line.
+    """Run a command and print user errors as one line.
 
     Args:
-        prog: what the command is called.
-        unnamed: what to name where the system does not say which file it is.
+        prog: name of the command.
+        work: its work; may return an exit status.
+        unnamed: file to name in an error of the system that names none.
 
     Returns:
-        the exit status: what ``work`` returns, or 0; 1 after that line, 130 after Ctrl-C.
+        the exit status: 0 or what ``work`` returns; 1 after an error, 130 after Ctrl-C.
     """
     try:
         status = work()
-        print(end="", flush=True)  # what cannot be written is told here, and not when Python ends
+        print(end="", flush=True)  # errors of printing are raised here, not when Python ends
         return status if isinstance(status, int) else 0
     except UsageError as error:
         reason = str(error)
@@ -118,5 +116,5 @@ def end(prog: str, work: Callable[[], object], unnamed: object = "standard outpu
 
 
 def _write_no_more() -> None:
-    """What could not be written is not tried again when Python ends, which would fail again."""
+    """Redirect standard output, so that Python does not flush it again at its end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""Errors that are the user's to mend: shown as one line, without the path the program took."""
+"""Errors that users can fix, shown as one line without a traceback."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -10,12 +10,12 @@ Explain = Callable[[BaseException, TracebackType | None], str | None]
 
 
 class UsageError(ValueError):
-    """Flags or files that cannot be served; the message names them and the mend in one line."""
+    """Wrong flags or files; the message names them and the fix in one line."""
 
 
 @contextmanager
 def as_usage_error() -> Iterator[None]:
-    """Where a ValueError says that flags contradict each other; a decorator, too."""
+    """Raise a ValueError of the block as :class:`UsageError`; also a decorator."""
     try:
         yield
     except ValueError as error:
@@ -23,21 +23,21 @@ def as_usage_error() -> Iterator[None]:
 
 
 def in_one_line(error: BaseException) -> str:
-    """An error with its type, shortened."""
+    """Return an error with its type, shortened."""
     return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
 
 
 def shown(message: str) -> str:
-    """A message on one line, in which nothing that a file or a name brings steers the terminal."""
+    """Return a message on one line, with escapes for control characters."""
     line = " ".join(message.split())
     return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in line)
 
 
 def install_hook(explain: Explain = lambda error, traceback: None) -> None:
-    """Show an uncaught :class:`UsageError` as one line; calling it again changes nothing.
+    """Print an uncaught :class:`UsageError` as one line; calling it again changes nothing.
 
     Args:
-        explain: what to print of another error, given it and its traceback; None for all of it.
+        explain: returns the line for another error and its traceback, or None to print both.
     """
     if not hasattr(sys.excepthook, "shows_usage_errors"):
         sys.excepthook = _show(sys.excepthook, explain)

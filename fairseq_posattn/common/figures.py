@@ -1,10 +1,9 @@
-"""What the figures share: matplotlib, which is optional, colours, and files that are whole."""
+"""Shared parts of the figures: matplotlib, which is optional, colours, fonts and files."""
 
 import io
 import logging
 import sys
 import warnings
-from collections.abc import Iterator
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,24 +17,24 @@ DOTS_PER_INCH = 150
 LARGEST = 100  # inches
 NEEDS = "pictures need matplotlib: pip install 'fairseq_posattn[analysis]'"
 
-# Of Okabe and Ito: the colour-blind tell them apart. Without the yellow, too pale for lines.
+# Okabe and Ito's colours for the colour-blind, without the yellow, too pale for lines.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 LINE_STYLES = ("-", "--", ":", "-.")
 
 
 def line_style(index: int) -> dict[str, str]:
-    """A look of its own for each of 28 lines."""
+    """Return colour and line style of a line; the first 28 differ."""
     repeats, colour = divmod(index, len(COLOURS))
     return {"color": COLOURS[colour], "linestyle": LINE_STYLES[repeats % len(LINE_STYLES)]}
 
 
 def new_figure(width: float, height: float) -> Any:
-    """An empty matplotlib figure of so many inches, without a window.
+    """Return an empty matplotlib figure of a size in inches, without a window.
 
     Raises:
-        UsageError: it would be too large to look at.
+        UsageError: it is larger than :data:`LARGEST`.
     """
-    # It tells all its fonts, once fairseq has opened the log to everybody.
+    # It logs all its fonts, since fairseq has opened the root logger.
     logging.getLogger("matplotlib").setLevel(logging.WARNING)
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -50,15 +49,15 @@ def new_figure(width: float, height: float) -> Any:
 
 
 def can_draw() -> bool:
-    """Whether matplotlib is installed."""
+    """Return whether matplotlib is installed."""
     return find_spec("matplotlib") is not None
 
 
 def check_picture(path: str | None, instead: str = "") -> None:
-    """Raise UsageError if the picture of --output cannot be drawn or written, before there is one.
+    """Raise UsageError if the picture of --output cannot be drawn or written.
 
     Args:
-        instead: what to do where matplotlib is not installed.
+        instead: text on what to do without matplotlib.
     """
     if path is None:
         return
@@ -70,26 +69,31 @@ def check_picture(path: str | None, instead: str = "") -> None:
 
 
 def use_fonts_for(figure: Any) -> None:
-    """Take characters that the usual font lacks, as Japanese ones, from others of the machine.
+    """Take characters that the default font lacks from other fonts of the machine.
 
-    What none of them has is told in a line. Letters of scripts that are joined, or written from the
-    right, matplotlib sets one by one: ``posattn look`` shows them as they are written.
+    Characters without any font are listed in a warning. matplotlib does not join letters, nor
+    write from right to left; ``posattn look`` does.
     """
     from matplotlib import font_manager
     from matplotlib.ft2font import FT2Font
     from matplotlib.text import Text
 
     texts = figure.findobj(Text)
-    usual = FT2Font(font_manager.findfont(font_manager.FontProperties())).get_charmap()
+    default = FT2Font(font_manager.findfont(font_manager.FontProperties())).get_charmap()
     shown = {one for text in texts for one in text.get_text() if one.isprintable()}
-    missing = {one for one in shown if ord(one) not in usual}
+    missing = {one for one in shown if ord(one) not in default}
+    fonts = []
+    for path in font_manager.findSystemFonts() if missing else ():
+        with suppress(OSError, RuntimeError):  # unreadable fonts
+            font = FT2Font(path)
+            covered = {one for one in missing if ord(one) in font.get_charmap()}
+            fonts.append((covered, font.style_name == "Regular", font.family_name, path))
     families: list[str] = []
-    fonts = sorted(_fonts_with(missing), key=lambda font: (len(font[0]), font[1]), reverse=True)
-    for found, _, family, path in fonts:
-        if missing & found:
+    for covered, _, family, path in sorted(fonts, key=lambda font: (-len(font[0]), not font[1])):
+        if missing & covered:
             font_manager.fontManager.addfont(path)
             families.append(family)
-            missing -= found
+            missing -= covered
     for text in texts if families else ():
         text.set_fontfamily([*text.get_fontfamily(), *families])
     if missing:
@@ -100,26 +104,13 @@ def use_fonts_for(figure: Any) -> None:
         )
 
 
-def _fonts_with(characters: set[str]) -> Iterator[tuple[set[str], bool, str, str]]:
-    """Of the machine's fonts that have some: which, whether it is upright, its family, its file."""
-    from matplotlib import font_manager
-    from matplotlib.ft2font import FT2Font
-
-    for path in font_manager.findSystemFonts() if characters else ():
-        with suppress(OSError, RuntimeError):  # one that cannot be read
-            font = FT2Font(path)
-            known = font.get_charmap()
-            if found := {one for one in characters if ord(one) in known}:
-                yield found, font.style_name == "Regular", font.family_name, path
-
-
 def write_picture(figure: Any, path: str) -> None:
-    """As the suffix says."""
+    """Write a figure in the format of the file's suffix."""
     memory = io.BytesIO()
     kind = Path(path).suffix[1:].lower()
     use_fonts_for(figure)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from ")  # told in one line
+        warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from ")  # use_fonts_for warns
         figure.savefig(memory, format=kind, dpi=DOTS_PER_INCH, bbox_inches="tight")
     with writing(path, binary=True) as file:
         file.write(memory.getvalue())

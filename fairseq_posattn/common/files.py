@@ -1,13 +1,11 @@
-"""How every file is written: whole, or not at all.
+"""Atomic writing: a file gets its name once it is complete.
 
-A file gets its name once all of it is there, so that neither a kill nor a full disk leaves half of
-one; what had that name stays until then. Symbolic links are followed, permissions are kept, and
-what is no regular file (a device, a named pipe) is written into, never replaced.
+Neither a kill nor a full disk leaves half a file; an existing file stays until then. Symbolic links
+are followed, permissions stay, devices and standard output are written into.
 """
 
 import argparse
 import errno
-import fcntl
 import json
 import os
 import stat
@@ -16,48 +14,52 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
+from uuid import uuid4
 
 from fairseq_posattn.common.errors import UsageError
 
 StrPath = str | os.PathLike[str]
 
-NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP)  # as some network file systems have it
-
 
 @contextmanager
 def writing(path: StrPath, *, binary: bool = False) -> Iterator[IO[Any]]:
-    """A file to write to, which has its name only after the ``with`` block has ended well.
+    """Yield a file to write to, which gets its name when the ``with`` block ends without error.
 
     Args:
-        path: its folder must be there.
+        path: its folder must exist.
         binary: bytes; otherwise text in UTF-8 with ``\\n`` line ends.
 
     Raises:
         UsageError: it cannot be written; the message names ``path``.
     """
-    target = os.path.realpath(path)
-    part = os.path.join(os.path.dirname(target), f".{os.path.basename(target)}.part")
+    part = None
     try:
-        existing = _status(path)
-        own = _own_stream(existing)
-        if own is not None or existing and not stat.S_ISREG(existing.st_mode):
-            descriptor = os.open(path, os.O_WRONLY | os.O_NOCTTY) if own is None else os.dup(own)
-            with _file(descriptor, binary) as file:
+        if os.path.isdir(path):
+            raise IsADirectoryError(errno.EISDIR, "it is a folder; name a file in it", path)
+        if os.path.isfile(path) and not os.access(path, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        stream = _special_file(path)
+        if stream is not None:
+            with _open(stream, binary) as file:
                 yield file
             return
-        with _file(_open_part(part, existing), binary) as file:
-            try:
-                yield file
-                file.flush()
-                os.replace(part, target)  # before the file is closed, and the next one may have it
-            except BaseException:
-                with suppress(OSError):
-                    os.unlink(part)
-                raise
+        target = os.path.realpath(path)
+        folder, name = os.path.split(target)
+        part = os.path.join(folder, f".{name}.{uuid4().hex[:8]}.part")
+        with _open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), binary) as file:
+            yield file
+        if os.path.exists(target):
+            os.chmod(part, stat.S_IMODE(os.stat(target).st_mode))
+        os.replace(part, target)
+        part = None
     except OSError as error:
-        if error.filename not in (None, os.fspath(path), part):
-            raise  # what else the block does has a name of its own
+        if error.filename not in (None, path, os.fspath(path), part):
+            raise  # an error of another file in the ``with`` block
         raise UsageError(f"{path} cannot be written: {error.strerror or error}") from error
+    finally:
+        if part:
+            with suppress(OSError):
+                os.unlink(part)
 
 
 def write_text(path: StrPath, text: str) -> None:
@@ -70,20 +72,20 @@ def write_json(path: StrPath, content: Any, **options: Any) -> None:
     """Write a JSON file; ``options`` are those of :func:`json.dumps`.
 
     Raises:
-        ValueError: there is a NaN or an infinity in it, which JSON has not.
+        ValueError: a number is NaN or infinite.
     """
     text = json.dumps(content, ensure_ascii=False, allow_nan=False, **options)
     write_text(path, text + "\n")
 
 
 def check_writable(path: StrPath, option: str = "") -> None:
-    """Refuse a file that cannot be written, before the work whose result should go there.
+    """Raise if a file cannot be written, before the work that produces its content.
 
     Args:
         option: the flag that names it, for the message.
 
     Raises:
-        UsageError: it is a folder, its folder is missing, or it may not be written.
+        UsageError: it is a folder, its folder is missing, or permission is denied.
     """
     named = f"{option} {path}".strip()
     target = Path(os.path.realpath(path))
@@ -96,7 +98,7 @@ def check_writable(path: StrPath, option: str = "") -> None:
 
 
 def output_file(text: str) -> str:
-    """The type of options of argparse that name a file to write; see :func:`check_writable`."""
+    """Return the name of a file to write, as an argparse type; see :func:`check_writable`."""
     try:
         check_writable(text)
     except UsageError as error:
@@ -104,59 +106,19 @@ def output_file(text: str) -> str:
     return text
 
 
-def _status(path: StrPath) -> os.stat_result | None:
-    """What is there under the name; None for nothing."""
-    try:
-        existing = os.stat(path)
-    except FileNotFoundError:
+def _special_file(path: StrPath) -> int | None:
+    """Return a descriptor of a device, pipe or this program's output; None for other files."""
+    if not os.path.exists(path):
         return None
-    if stat.S_ISDIR(existing.st_mode):
-        raise IsADirectoryError(errno.EISDIR, "it is a folder; name a file in it", os.fspath(path))
-    if stat.S_ISREG(existing.st_mode) and not os.access(path, os.W_OK):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), os.fspath(path))
-    return existing
+    status = os.stat(path)
+    with suppress(AttributeError, OSError, ValueError):  # no stdout, or one without a descriptor
+        if os.path.samestat(status, os.fstat(sys.stdout.fileno())):
+            sys.stdout.flush()
+            return os.dup(sys.stdout.fileno())
+    return None if stat.S_ISREG(status.st_mode) else os.open(path, os.O_WRONLY | os.O_NOCTTY)
 
 
-def _own_stream(existing: os.stat_result | None) -> int | None:
-    """The descriptor of this program's output if that is the file, as with /dev/stdout."""
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(AttributeError, OSError, ValueError):  # none, closed, or of no file
-            if existing and os.path.samestat(existing, os.fstat(stream.fileno())):
-                stream.flush()
-                return stream.fileno()
-    return None
-
-
-def _open_part(part: str, existing: os.stat_result | None) -> int:
-    """The unfinished file, for this writer alone; takes over what a killed one left."""
-    while True:
-        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o666)
-        try:
-            lock(descriptor)  # waits for another writer of the same file
-            with suppress(FileNotFoundError):  # that one has finished or given up: once more
-                if os.path.samestat(os.fstat(descriptor), os.stat(part)):
-                    os.ftruncate(descriptor, 0)
-                    if existing:
-                        with suppress(PermissionError):
-                            os.fchown(descriptor, existing.st_uid, existing.st_gid)
-                        os.fchmod(descriptor, stat.S_IMODE(existing.st_mode))
-                    return descriptor
-        except BaseException:
-            os.close(descriptor)
-            raise
-        os.close(descriptor)
-
-
-def lock(descriptor: int) -> None:
-    """Wait until no other process has the file's lock; where there are no locks, go without."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-    except OSError as error:
-        if error.errno not in NO_LOCKS:
-            raise
-
-
-def _file(descriptor: int, binary: bool) -> IO[Any]:
+def _open(descriptor: int, binary: bool) -> IO[Any]:
     if binary:
         return open(descriptor, "wb")
     return open(descriptor, "w", encoding="utf-8", newline="\n")

@@ -1,10 +1,9 @@
-"""One run at a time: a second one waits until the first ends, however that ends."""
+"""A file lock, so that one run at a time works on something."""
 
 from contextlib import contextmanager
 
 from filelock import FileLock, Timeout
 
-from fairseq_posattn.common.files import NO_LOCKS
 from fairseq_posattn.common.progress import say
 
 PATIENCE = 1  # seconds between two calls of ``meanwhile``
@@ -12,26 +11,22 @@ PATIENCE = 1  # seconds between two calls of ``meanwhile``
 
 @contextmanager
 def locked(path, work, tell=None, meanwhile=lambda: None):
-    """Hold the lock file ``path``; where the file system has no locks, go without.
+    """Hold the lock file ``path``; a second run waits until the first one ends.
 
     Args:
-        work: what the other run is at work on, to say so while this one waits.
-        tell: says it; None: as preparation does.
-        meanwhile: called again and again while this one waits; may raise to give up.
+        work: what the other run works on, for the message while this one waits.
+        tell: prints that message, default :func:`say`.
+        meanwhile: called every second of waiting; may raise to give up.
     """
-    lock, waiting = FileLock(path), False
+    lock, is_waiting = FileLock(path), False
     while not lock.is_locked:
         try:
             lock.acquire(timeout=PATIENCE)
         except Timeout:
             meanwhile()
-            if not waiting:
+            if not is_waiting:
                 (tell or say)(f"waiting for another run that is at work on {work}")
-            waiting = True
-        except OSError as error:
-            if error.errno not in NO_LOCKS:
-                raise
-            break
+            is_waiting = True
     try:
         yield
     finally:

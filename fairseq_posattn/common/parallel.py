@@ -1,10 +1,12 @@
-"""Work on lines by several processes, in order and in bounded memory."""
+"""Work on lines in several processes, in order and in bounded memory.
 
+joblib does not serve here: its workers outlive a killed parent by minutes, and it pickles the
+function for every batch, so that tokenizers lose their caches.
+"""
+
+import ctypes
 import multiprocessing
-import multiprocessing.connection
-import os
 import signal
-import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -16,31 +18,38 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import Progress
 
 Line = TypeVar("Line")
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 CHUNK = 1000
-_function = None  # what a worker process was forked for
+_SET_PARENT_DEATH_SIGNAL = 1  # of Linux' prctl
+_system = ctypes.CDLL(None)
+_function = None  # the function of a worker process, set as it is forked
+
+
+def ending_with_this(number: signal.Signals) -> Callable[[], object]:
+    """Return a ``preexec_fn`` that sends the new process a signal when its starting thread ends."""
+    return lambda: _system.prctl(_SET_PARENT_DEATH_SIGNAL, number)
 
 
 def map_lines(
-    function: Callable[[Line], Found],
+    function: Callable[[Line], Result],
     lines: Iterable[Line],
     jobs: int,
     title: str,
     total: int | None = None,
     chunk: int = CHUNK,
-) -> Iterator[Found]:
-    """``function(line)`` of each line, in order.
+) -> Iterator[Result]:
+    """Yield ``function(line)`` of each line, in order.
 
-    No more than two chunks per process are read ahead. Worker processes end with this one, however
-    it ends.
+    At most two chunks per process are read ahead. Worker processes end with this one, even if it
+    is killed.
 
     Args:
-        function: any callable; a :class:`UsageError` that it raises comes through.
+        function: any callable; its :class:`UsageError` is raised here.
         lines: strings, or tuples of them.
         jobs: processes; 1 works in this one.
-        title: what is being done, for the progress bar.
-        total: how many lines there are, where that is known.
+        title: title of the progress bar.
+        total: number of lines, if known.
         chunk: lines that a process takes at a time.
     """
     with Progress(title, "lines", total) as progress:
@@ -56,7 +65,7 @@ def _map_chunks(function, chunks, jobs):
         return
     executor = ProcessPoolExecutor(
         jobs,
-        # Forked, so that the function need not be pickled; no thread runs here yet.
+        # Forked, so that the function is not pickled; no other thread runs here yet.
         mp_context=multiprocessing.get_context("fork"),
         initializer=_start_worker,
         initargs=(function,),
@@ -80,13 +89,8 @@ def _map_chunks(function, chunks, jobs):
 def _start_worker(function):
     global _function
     _function = function
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that hands out work
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent():
-    multiprocessing.connection.wait([multiprocessing.parent_process().sentinel])
-    os._exit(1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent process
+    ending_with_this(signal.SIGKILL)()
 
 
 def _work(chunk):

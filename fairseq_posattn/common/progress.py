@@ -1,36 +1,36 @@
-"""What a preparation says while it works: all of it on standard error."""
+"""Messages and progress bars, on standard error."""
 
 import sys
 import time
 
 from tqdm import tqdm
 
-tqdm.monitor_interval = 0  # no thread of its own: worker processes are forked
+tqdm.monitor_interval = 0  # no extra thread: worker processes are forked
 
 SECONDS_BETWEEN_LINES = 60
 
 
 def say(message: str) -> None:
-    """One line to the user."""
+    """Print one line."""
     tqdm.write(message, file=sys.stderr)
     sys.stderr.flush()
 
 
 class Progress:
-    """A bar while something goes on, and one line with its rate at the end.
+    """A progress bar, and one line with the rate at the end.
 
-    Where there is no terminal, for instance in a job's log, a line a minute stands in for the bar.
+    Without a terminal, as in a job's log, it prints one line per minute.
 
     Args:
-        title: what is being done.
+        title: the work.
         unit: what is counted, in the plural.
-        total: how many of them, where that is known.
-        start: how many there were already; they do not enter the rate.
+        total: final count, if known.
+        start: count at the start, which does not enter the rate.
     """
 
     def __init__(self, title, unit="lines", total=None, start=0):
         self.title, self.unit, self.start = title, unit, start
-        self.began = self.told = time.monotonic()
+        self.started = self.reported = time.monotonic()
         self.bar = tqdm(
             desc=title,
             unit=f" {unit}",
@@ -47,8 +47,8 @@ class Progress:
     def add(self, count):
         self.count += count
         self.bar.update(count)
-        if self.bar.disable and time.monotonic() - self.told > SECONDS_BETWEEN_LINES:
-            self.told = time.monotonic()
+        if self.bar.disable and time.monotonic() - self.reported > SECONDS_BETWEEN_LINES:
+            self.reported = time.monotonic()
             say(f"{self.title}: {self.count:,} {self.unit} so far")
 
     def __enter__(self):
@@ -57,6 +57,6 @@ class Progress:
     def __exit__(self, kind, error, traceback):
         self.bar.close()
         if kind is None:
-            seconds = max(time.monotonic() - self.began, 1e-3)
+            seconds = max(time.monotonic() - self.started, 1e-3)
             rate = (self.count - self.start) / seconds
             say(f"{self.title}: {self.count:,} {self.unit}, {rate:,.0f} a second")

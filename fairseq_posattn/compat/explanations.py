@@ -64,7 +64,23 @@ KNOWN = (
     ),
     ("ValueError", r"Cannot combine --fp16 and --tpu", "--fp16 and --bf16 exclude each other"),
     ("ValueError", r"(impl='\w+' needs a GPU, .*)", "--attention-impl: {0}"),
+    (
+        "ImportError",
+        r"\s*Please install the megatron submodule",
+        "--model-parallel-size: fairseq's megatron submodule is not installed; leave it out",
+    ),
     ("ImportError", r"\s*(?:Cannot find (\w+)\. )?(Please install [^\n]*)", "{1}"),
+    (
+        "TypeError",
+        r"MaskedLMDictionary\.__init__\(\) got an unexpected keyword",
+        "--task translation_from_pretrained_xlm: fairseq cannot read its dictionaries in this "
+        "version; give --task translation",
+    ),
+    (
+        "TypeError",
+        r"\w+\.forward\(\) missing 2 required .*: 'src_lengths' and 'prev_output_tokens'",
+        "--lm-path names a model that translates: it must be a language model",
+    ),
     (
         "FloatingPointError",
         r"(gradients are Nan/Inf|Minimum loss scale reached)",

@@ -1,14 +1,9 @@
 """``from_pretrained(...)``: archives are unpacked safely, and plain text is translated."""
 
-import bz2
-import gzip
 import logging
-import lzma
 import os
 import shutil
-import tarfile
 import tempfile
-import zlib
 from pathlib import Path
 
 from fairseq import file_utils, utils
@@ -16,21 +11,15 @@ from fairseq.data import data_utils
 from fairseq.hub_utils import GeneratorHubInterface
 from fairseq.tasks.translation import TranslationTask
 
+from fairseq_posattn.common.archives import unpack_tar
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.common.files import lock
+from fairseq_posattn.common.locking import locked
 from fairseq_posattn.compat.flags.data_folder import check_data
 from fairseq_posattn.compat.patching import around, instead
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.plain_text import joiner, splitter
 
 logger = logging.getLogger(__name__)
-
-TIMES, EXTRA_BYTES = 20, 1 << 30  # an archive may hold TIMES its size and EXTRA_BYTES
-BLOCK = 1 << 12  # bytes that even an empty file takes on the disk
-MAX_HEADER = 1 << 20  # bytes; tarfile reads headers into memory
-OPENERS = {b"\x1f\x8b": gzip.open, b"BZ": bz2.open, b"\xfd7": lzma.open}
-DAMAGED = (tarfile.TarError, lzma.LZMAError, zlib.error, EOFError, OSError, ValueError)
-DAMAGED += (RecursionError,)  # a thousand nested folders
 
 
 @instead(file_utils, "load_archive_file")
@@ -61,11 +50,16 @@ def load_archive_file(archive_file):
 def unpack(path):
     """Return the folder of an archive's files, unpacked unless that is newer than the archive."""
     folder = f"{path}.unpacked"
-    with open(path, "rb") as locked:
-        lock(locked.fileno())
-        if not os.path.isdir(folder) or os.path.getmtime(folder) < os.path.getmtime(path):
-            _unpack_into(folder, path)
+    if not _is_current(folder, path):
+        parent, name = os.path.split(os.path.abspath(path))
+        with locked(os.path.join(parent, f".{name}.lock"), path):
+            if not _is_current(folder, path):
+                _unpack_into(folder, path)
     return folder
+
+
+def _is_current(folder, path):
+    return os.path.isdir(folder) and os.path.getmtime(folder) >= os.path.getmtime(path)
 
 
 def _unpack_into(folder, path):
@@ -73,47 +67,15 @@ def _unpack_into(folder, path):
         content = os.path.join(parent, "content")
         os.mkdir(content)
         try:
-            with (
-                _open(path) as file,
-                tarfile.open(fileobj=file, mode="r:", tarinfo=_Member) as archive,
-            ):
-                _extract(archive, content, TIMES * os.path.getsize(path) + EXTRA_BYTES)
-        except DAMAGED as error:
-            raise UsageError(f"{path} cannot be unpacked: {error}; use another archive") from None
+            unpack_tar(path, content)
+        except OSError as error:
+            raise UsageError(f"{path} cannot be unpacked: {error}") from None
         inside = os.listdir(content)
         if len(inside) == 1 and os.path.isdir(os.path.join(content, inside[0])):
             content = os.path.join(content, inside[0])
         shutil.rmtree(folder, ignore_errors=True)
         os.rename(content, folder)
     os.utime(folder)
-
-
-def _open(path):
-    with open(path, "rb") as file:
-        start = file.read(2)
-    return OPENERS.get(start, open)(path, "rb")
-
-
-def _extract(archive, folder, left):
-    for member in archive:
-        left -= member.size + BLOCK
-        if left < 0:
-            raise tarfile.ReadError("it would become much larger than it is")
-        archive.extract(member, folder, filter="data")
-
-
-class _Member(tarfile.TarInfo):
-    """A header that is refused if it is too long, or of a sparse file."""
-
-    def _refuse_sparse(self, *args):
-        raise tarfile.ReadError("it has a sparse file, whose size is unbounded")
-
-    _proc_sparse = _proc_gnusparse_00 = _proc_gnusparse_01 = _proc_gnusparse_10 = _refuse_sparse
-
-    def _proc_member(self, archive):  # tarfile's hook for subclasses
-        if self.size < 0 or not self.isreg() and self.size > MAX_HEADER:
-            raise tarfile.ReadError(f"a header of {self.size:,} bytes")
-        return super()._proc_member(archive)
 
 
 # --- Plain text ----------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from fairseq import checkpoint_utils
 from fairseq.dataclass.utils import overwrite_args_by_name
 from fairseq.file_io import PathManager
 from fairseq.logging import meters
+from fairseq.models import BaseFairseqModel
 from fairseq.models.transformer import TransformerDecoderBase
 from fairseq.trainer import Trainer
 from fairseq_cli import validate
@@ -217,6 +218,19 @@ def require_finite_weights(load, filenames, *args, **kwargs):
                     "training has diverged; use an earlier checkpoint"
                 )
     return models, cfg, task
+
+
+@around(BaseFairseqModel, "load_state_dict")
+def require_floating_point(load_state_dict, self, state_dict, *args, **kwargs):
+    """Refuse complex, integer and boolean weights, which PyTorch casts silently."""
+    for name, weight in self.state_dict().items():
+        saved = state_dict.get(name, weight)
+        if weight.is_floating_point() and not saved.is_floating_point():
+            kind = str(saved.dtype).removeprefix("torch.")
+            raise UsageError(
+                f"the weight {name} is of type {kind}, not floating-point; use another checkpoint"
+            )
+    return load_state_dict(self, state_dict, *args, **kwargs)
 
 
 @around(meters.MetersDict, "load_state_dict")

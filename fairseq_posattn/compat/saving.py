@@ -19,7 +19,7 @@ from fairseq.trainer import Trainer
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.checkpoints.folders import readable_checkpoints_beside
 from fairseq_posattn.compat.patching import around
-from fairseq_posattn.text.companions import copy_companions
+from fairseq_posattn.text.plain_text import copy_companions
 
 logger = logging.getLogger(__name__)
 

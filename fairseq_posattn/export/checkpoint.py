@@ -37,7 +37,7 @@ from fairseq_posattn.training.models import (  # noqa: E402
     PosAttnTransformer,
     PosAttnTransformerConfig,
 )
-from fairseq_posattn.training.models.classifier import marks_of  # noqa: E402
+from fairseq_posattn.training.models.classifier import find_marks  # noqa: E402
 from fairseq_posattn.training.models.registration import all_options  # noqa: E402
 
 TOLERANCE = 1e-4
@@ -49,7 +49,7 @@ UNREAD = ("encoder.version", "decoder.version")
 
 @dataclass(frozen=True)
 class Exported:
-    """What a folder holds.
+    """The contents of an exported folder.
 
     Attributes:
         model: as ``transformers`` loads it. tokenizer: likewise.
@@ -107,7 +107,7 @@ def _classifier(trained: TrainedModel, folder: Path, unused) -> Exported:
     if model.encoder.language_model is not None:
         raise UsageError(f"{trained.path}: a model with --language-model cannot be exported")
     predictor = Predictor(trained, None, torch.device("cpu"))
-    marks = marks_of(model.cfg, task.source_dictionary)
+    marks = find_marks(model.cfg, task.source_dictionary)
     config = hugging_face.PosAttnTextConfig(
         options=_plain(model.cfg, PosAttnClassifierConfig),
         vocab_size=model.encoder.embed_tokens.num_embeddings,
@@ -121,13 +121,13 @@ def _classifier(trained: TrainedModel, folder: Path, unused) -> Exported:
     )
     _write_vocabulary(folder / "vocab.json", task.source_dictionary)
     before = (None, None)
-    if not predictor.apart:
+    if not predictor.encodes_apart:
         before = (task.cfg.init_token, task.cfg.separator_token)
     tokenizer = hugging_face.PosAttnClassifierTokenizer(
         str(folder / "vocab.json"),
         words=predictor.rule_of_text(),
         lower=predictor.lower,
-        apart=predictor.apart,
+        apart=predictor.encodes_apart,
         before=before,
         model_max_length=task.cfg.max_positions,
     )
@@ -214,7 +214,7 @@ def _seq2seq_tokenizer(task, model, folder):
 
 
 def _generation(model, decoding, config):
-    """How fairseq-generate decodes, in the words of ``transformers``."""
+    """Return fairseq-generate's search settings by the names of ``transformers``."""
     given = {"beam": 5, "lenpen": 1.0, "max_len_b": 200, "min_len": 1, "no_repeat_ngram_size": 0}
     given |= decoding
     longest = min(given["max_len_b"], model.max_decoder_positions() - 1)
@@ -235,7 +235,7 @@ def _generation(model, decoding, config):
 
 
 def _plain(options, config: type) -> dict[str, object]:
-    """The options of a model as JSON has values."""
+    """Return a model's options as JSON values."""
     names = {option.name for option in fields(config)} - {"_name", *PLACES}
     given = {name: getattr(options, name) for name in sorted(names)}
     return {
@@ -249,7 +249,7 @@ def _write_vocabulary(path, dictionary):
 
 
 def _write(kind, config, state, folder, generation=None) -> PreTrainedModel:
-    """Write the model, and read it again as anybody will."""
+    """Write the model and load it again."""
     model = kind(config)
     model.load_state_dict(state)
     if generation is not None:
@@ -270,7 +270,7 @@ def _difference(
     exported_scores: Callable[[Tensor, Tensor], Tensor],
     other_words: int | None = None,
 ) -> float:
-    """The greatest difference between what both models say of a few made-up lines.
+    """Return the largest difference between both models' scores on generated lines.
 
     Raises:
         UsageError: it is more than rounding makes.
@@ -289,7 +289,7 @@ def _difference(
 
 
 def _made_up(dictionary, words: int, seed: int) -> Tensor:
-    """Lines of 5, 3 and 1 words, padded on the right."""
+    """Return generated lines of 5, 3 and 1 words, padded on the right."""
     generator = torch.Generator().manual_seed(seed)
     first = min(dictionary.nspecial, words - 1)
     lines = torch.full((3, 6), dictionary.pad())

@@ -23,7 +23,7 @@ BATCH = 32
 
 @dataclass(frozen=True)
 class Measured:
-    """How one form of a model does on some lines.
+    """The quality and speed of one form of a model.
 
     Attributes:
         name: of the form.
@@ -46,7 +46,7 @@ class Measured:
 def compare(
     exported: Exported, folder: Path, lines: Sequence[str], right: Sequence[str] | None = None
 ) -> list[Measured]:
-    """Ask the model and its forms: a classifier's graphs, or the int8 of a model that writes.
+    """Compare the forms of a model: a classifier's graphs, or the int8 of a generation model.
 
     Args:
         exported: the model. folder: of its graphs.
@@ -75,7 +75,7 @@ def compare(
 
 
 def _classifiers(exported, folder, labels):
-    """What gives classes, by name, and what says how good they are."""
+    """Return the forms of a classifier by name, and their quality measure."""
     known = exported.model.config.label2id
     for label in labels or ():
         if label not in known:
@@ -99,7 +99,7 @@ def _classifiers(exported, folder, labels):
 
 
 def _writers(exported, folder, references):
-    """What writes, by name, and what says how good it is."""
+    """Return the forms of a generation model by name, and their quality measure."""
 
     def ask(model, **inputs):
         return exported.tokenizer.batch_decode(model.generate(**inputs), skip_special_tokens=True)
@@ -114,14 +114,14 @@ def _writers(exported, folder, references):
 
 
 def _as_torch():
-    """As many threads for all."""
+    """Return session options with PyTorch's number of threads."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     return options
 
 
 def _batches(exported, lines):
-    """The rows of each batch and what is asked of them; lines of like length go together."""
+    """Yield rows and inputs of batches; lines of similar length share one."""
     order = sorted(range(len(lines)), key=lambda row: len(lines[row].split()))
     config = exported.model.config
     apart = None if config.is_encoder_decoder else "\t"

@@ -27,7 +27,7 @@ TOLERANCE = 1e-4
 
 
 class Classifier(nn.Module):
-    """Tensors to a tensor."""
+    """A classifier from tensors to a tensor."""
 
     inputs, output = ("input_ids", "attention_mask"), "logits"
 
@@ -40,7 +40,7 @@ class Classifier(nn.Module):
 
 
 class PairClassifier(Classifier):
-    """As :class:`Classifier`, of pairs that are told apart."""
+    """A classifier of pairs that are encoded apart."""
 
     inputs = ("input_ids", "attention_mask", "token_type_ids")
 
@@ -49,7 +49,7 @@ class PairClassifier(Classifier):
 
 
 class Encoder(Classifier):
-    """The encoder of a model that writes."""
+    """The encoder of a generation model."""
 
     output = "last_hidden_state"
 
@@ -88,7 +88,7 @@ def write(model: PreTrainedModel, folder: Path) -> float:
 
 @contextmanager
 def _whole(path):
-    """Leave no half of a file that is written within."""
+    """Remove a file that is incomplete if writing fails."""
     try:
         yield
     except OSError as error:
@@ -126,7 +126,7 @@ def _face(model):
 
 
 def _lines(face, lengths, longest) -> tuple[Tensor, ...]:
-    """Made-up lines of so many words, as the graph takes them."""
+    """Return generated lines of the given lengths as inputs of the graph."""
     config = face.model.config
     generator = torch.Generator().manual_seed(len(lengths))
     pairs = 1 + ("token_type_ids" in face.inputs)
@@ -163,14 +163,14 @@ def _difference(face, path, longest):
 
 
 def run(session: onnxruntime.InferenceSession, tensors) -> torch.Tensor:
-    """What a graph gives for tensors in the order of its inputs, as an array."""
+    """Return the output of a graph, as an array, for tensors in the order of its inputs."""
     names = [given.name for given in session.get_inputs()]
     arrays = (tensor.numpy() for tensor in tensors)
     return session.run(None, dict(zip(names, arrays, strict=True)))[0]
 
 
 def quantise(folder: Path) -> None:
-    """Write ``model.int8.onnx``: weights of 8 bits, inputs made so while it runs.
+    """Write ``model.int8.onnx``: int8 weights and dynamically quantized inputs.
 
     Raises:
         UsageError: it cannot be written.

@@ -1,22 +1,22 @@
-"""Exported models in ``transformers``: importing this lets its Auto classes load them.
+"""Exported models for ``transformers``; importing this registers them with its Auto classes.
 
     import fairseq_posattn.hugging_face
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
     model = AutoModelForSeq2SeqLM.from_pretrained("my-model")
 
-``posattn export`` makes such a folder of a checkpoint. Nothing here needs fairseq.
+``posattn export`` writes such a folder from a checkpoint. fairseq is not needed.
 """
 
 import sys
 
-# fairseq brings a torchaudio, which may be made for another PyTorch; transformers loads one that is
-# there, so one that does not load must not be there.
+# fairseq requires torchaudio, which may be built for another PyTorch. transformers imports it if it
+# is installed, so hide one that fails to load.
 try:
     import torchaudio  # noqa: F401
 except ImportError:
     pass
-except (OSError, RuntimeError):  # of another ABI, or of another CUDA
+except (OSError, RuntimeError):  # another ABI or CUDA version
     sys.modules["torchaudio"] = None
 
 try:
@@ -28,7 +28,7 @@ try:
     )
     from transformers.utils.import_utils import is_torchaudio_available
 
-    is_torchaudio_available.cache_clear()  # it may have been asked before
+    is_torchaudio_available.cache_clear()  # transformers may have cached True
 except ImportError as error:
     raise ImportError(
         "fairseq_posattn.hugging_face needs transformers 5: pip install 'fairseq-posattn[export]'"

@@ -1,7 +1,4 @@
-"""``config.json`` of exported models: the options of training, and what ``transformers`` asks for.
-
-``options`` are those of the model, by the names of fairseq's flags.
-"""
+"""``config.json`` of exported models; ``options`` are those of fairseq's flags."""
 
 from argparse import Namespace
 from typing import Any
@@ -13,11 +10,11 @@ class PosAttnTextConfig(PreTrainedConfig):
     """Configuration of ``PosAttnForSequenceClassification``.
 
     Attributes:
-        options: of ``posattn_classifier``, ``max_positions`` among them.
+        options: of ``posattn_classifier``, with ``max_positions``.
         vocab_size: V. pad_token_id, eos_token_id: of the dictionary.
-        separator_id: of the word between the sentences of a document; -1 for none.
-        sentence_end_ids: of the words that end a sentence of a document.
-        encodes_pairs: whether it is given two sentences, told apart by ``token_type_ids``.
+        separator_id: index of the token between a document's sentences; -1 for none.
+        sentence_end_ids: indices of the tokens that end a sentence of a document.
+        encodes_pairs: whether inputs are sentence pairs, marked by ``token_type_ids``.
     """
 
     model_type = "posattn_classifier"
@@ -31,12 +28,12 @@ class PosAttnTextConfig(PreTrainedConfig):
 
 
 class PosAttnSeq2SeqConfig(PreTrainedConfig):
-    """Of :class:`~fairseq_posattn.hugging_face.encoder_decoder.PosAttnForSeq2SeqLM`.
+    """Configuration of ``PosAttnForSeq2SeqLM``.
 
     Attributes:
         options: of ``posattn_transformer``.
-        vocab_size: words of the source. target_vocab_size: of the target.
-        decoder_start_token_id: what comes before the first word: ``</s>``, as in fairseq.
+        vocab_size: tokens of the source dictionary. target_vocab_size: of the target dictionary.
+        decoder_start_token_id: ``</s>``, as in fairseq.
     """
 
     model_type = "posattn_transformer"
@@ -45,7 +42,7 @@ class PosAttnSeq2SeqConfig(PreTrainedConfig):
     vocab_size: int = 4
     target_vocab_size: int = 4
     is_encoder_decoder: bool = True
-    tie_word_embeddings: bool = True  # those that the options say
+    tie_word_embeddings: bool = True  # the options define which
     bos_token_id: int | None = 0
     pad_token_id: int | None = 1
     eos_token_id: int | list[int] | None = 2
@@ -53,7 +50,7 @@ class PosAttnSeq2SeqConfig(PreTrainedConfig):
 
 
 def nested(options: dict[str, Any]) -> Namespace:
-    """Flat options with those of either side under ``encoder`` and ``decoder``, too."""
+    """Return the options, with those of each side also under ``encoder`` and ``decoder``."""
     sides = {
         side: Namespace(
             **{

@@ -1,4 +1,4 @@
-"""``posattn_transformer`` as ``transformers`` has models, and its beam search made fairseq's."""
+"""``posattn_transformer`` for ``transformers``, with the end condition of fairseq's beam search."""
 
 import torch
 import torch.nn.functional as F
@@ -14,26 +14,26 @@ NO_LABEL = -100
 
 
 class SourceEncoder(Encoder):
-    """The encoder, called as ``generate`` calls one."""
+    """Encoder with the call signature of ``generate``."""
 
     main_input_name = "input_ids"
 
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor | None = None, **unused
     ) -> BaseModelOutput:
-        """``[B, S]``, padded on either side, to ``last_hidden_state`` ``[B, S, C]``."""
+        """Encode ``[B, S]``, padded on either side, to ``last_hidden_state`` ``[B, S, C]``."""
         if attention_mask is not None:
             input_ids = input_ids.masked_fill(attention_mask.eq(0), self.padding_idx)
         encoded = super().forward(input_ids)["encoder_out"][0]
         return BaseModelOutput(last_hidden_state=encoded.transpose(0, 1))
 
 
-class EndAtLongest(LogitsProcessor):
-    """At the greatest length a hypothesis ends, and pays for its end, as in fairseq.
+class EndAtMaxLength(LogitsProcessor):
+    """Force ``</s>`` at the maximal length and add its score, as in fairseq.
 
     Args:
-        longest: tokens of the longest, its first and last among them.
-        eos: the end's number.
+        longest: maximal tokens of a hypothesis, first and last included.
+        eos: index of ``</s>``.
     """
 
     def __init__(self, longest: int, eos: int):
@@ -48,11 +48,7 @@ class EndAtLongest(LogitsProcessor):
 
 
 class PosAttnForSeq2SeqLM(PreTrainedModel, GenerationMixin):
-    """A model that translates or summarises.
-
-    Args:
-        config: with the options that it was trained with.
-    """
+    """Translation or summarization model."""
 
     config_class = PosAttnSeq2SeqConfig
     main_input_name = "input_ids"
@@ -100,17 +96,17 @@ class PosAttnForSeq2SeqLM(PreTrainedModel, GenerationMixin):
         return_dict: bool | None = None,
         **unused,
     ) -> Seq2SeqLMOutput | tuple:
-        """Score what comes next.
+        """Compute logits of the next tokens.
 
         Args:
             input_ids: ``[B, S]``, padded on either side, with ``</s>`` at the end.
-            attention_mask: ``[B, S]``, 0 where padded; without it the padding symbol tells.
-            decoder_input_ids: ``[B, T]``, ``</s>`` and the words so far, all of them, also with
-                ``past_key_values``; None for the labels moved on by one.
-            encoder_outputs: what the encoder gave before.
-            past_key_values: what an earlier call gave: only the last position is computed.
-            labels: ``[B, T]``, -100 or the padding symbol where there is none.
-            use_cache: whether to remember the past for the next call.
+            attention_mask: ``[B, S]``, 0 where padded; default: where tokens are padding.
+            decoder_input_ids: ``[B, T]``, ``</s>`` and all tokens so far, also with
+                ``past_key_values``; default: the labels shifted right.
+            encoder_outputs: result of the encoder.
+            past_key_values: cache of an earlier call; only the last position is computed.
+            labels: ``[B, T]``, -100 or the padding symbol where ignored.
+            use_cache: return a cache for the next call.
 
         Returns:
             ``logits`` ``[B, T, V]`` (with ``use_cache`` ``[B, 1, V]``), ``past_key_values``, the
@@ -132,7 +128,7 @@ class PosAttnForSeq2SeqLM(PreTrainedModel, GenerationMixin):
         past = None
         if use_cache:
             past = {} if past_key_values is None else past_key_values
-            if not past:  # a beginning that was given
+            if not past:  # a given prefix
                 for length in range(1, decoder_input_ids.size(1)):
                     self.decoder(decoder_input_ids[:, :length], encoder_out, past)
         logits = self.decoder(decoder_input_ids, encoder_out, past)
@@ -149,38 +145,36 @@ class PosAttnForSeq2SeqLM(PreTrainedModel, GenerationMixin):
         return output.to_tuple() if return_dict is False else output
 
     def prepare_decoder_input_ids_from_labels(self, labels: Tensor) -> Tensor:
-        """Labels moved on by one, after ``</s>``: ``[B, T]``."""
+        """Shift labels right, with ``</s>`` first: ``[B, T]``."""
         pad = self.config.pad_token_id
         start = labels.new_full((len(labels), 1), self.config.decoder_start_token_id)
         return torch.cat([start, labels[:, :-1].masked_fill(labels[:, :-1].eq(NO_LABEL), pad)], 1)
 
     def generate(self, inputs: Tensor | None = None, *args, **kwargs):
-        """As ``transformers`` has it; without an attention mask the padding symbol tells, too."""
+        """Generate as ``transformers``; the attention mask defaults to where tokens are padding."""
         tokens = kwargs.get("input_ids") if inputs is None else inputs
         if tokens is not None and kwargs.get("attention_mask") is None:
             kwargs["attention_mask"] = tokens.ne(self.config.pad_token_id).long()
         return super().generate(inputs, *args, **kwargs)
 
-    # --- What generate() calls ---
-
     @classmethod
     def _supports_default_dynamic_cache(cls) -> bool:
-        """The mechanisms keep their own past: see ``past_key_values``."""
+        """Return False: the mechanisms have their own cache, see ``past_key_values``."""
         return False
 
     def prepare_inputs_for_generation(
         self, input_ids: Tensor, next_sequence_length: int | None = None, **kwargs
     ) -> dict:
-        """The decoder is given all words so far: it counts its positions by them."""
+        """Pass all tokens so far: the decoder counts positions by them."""
         return super().prepare_inputs_for_generation(input_ids, **kwargs)
 
     def _get_logits_processor(self, generation_config, *args, **kwargs):
         processors = super()._get_logits_processor(generation_config, *args, **kwargs)
-        processors.append(EndAtLongest(generation_config.max_length, self.config.eos_token_id))
+        processors.append(EndAtMaxLength(generation_config.max_length, self.config.eos_token_id))
         return processors
 
     def _reorder_cache(self, past: IncrementalState, order: Tensor) -> IncrementalState:
-        """Hypotheses change places within a sentence: what they know of its source stays."""
+        """Reorder hypotheses within sentences, whose cross-attention cache stays the same."""
         for module in self.decoder.modules():
             if isinstance(module, MultiheadSelfAttention):
                 module.reorder_incremental_state(past, order)

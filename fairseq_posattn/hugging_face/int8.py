@@ -1,4 +1,4 @@
-"""An exported model whose affine maps multiply whole numbers of 8 bits, for a CPU.
+"""int8 linear layers of an exported model, for CPUs.
 
 from fairseq_posattn.hugging_face.int8 import in_int8
 
@@ -10,13 +10,13 @@ from typing import TypeVar
 
 from transformers import PreTrainedModel
 
-from fairseq_posattn.model.int8_linear import round_maps
+from fairseq_posattn.model.projections import quantize_linear_layers
 
 Model = TypeVar("Model", bound=PreTrainedModel)
 
 
 def in_int8(model: Model) -> Model:
-    """A copy that is for asking alone; embeddings, attention and layer norms stay float32."""
+    """Return a copy for inference; embeddings, attention and layer norms stay float32."""
     copied = copy.deepcopy(model).eval()
-    round_maps(copied)
+    quantize_linear_layers(copied)
     return copied

@@ -1,4 +1,4 @@
-"""``posattn_classifier`` as ``transformers`` has models."""
+"""``posattn_classifier`` for ``transformers``."""
 
 from argparse import Namespace
 
@@ -9,16 +9,12 @@ from transformers import PreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput
 
 from fairseq_posattn.hugging_face.configuration import PosAttnTextConfig
-from fairseq_posattn.model.classifier import Marks, SentenceEncoder, build_head, features_of
+from fairseq_posattn.model.classifier import Marks, SentenceEncoder, build_head, encode_features
 from fairseq_posattn.model.sentence_batches import pad_right
 
 
 class PosAttnForSequenceClassification(PreTrainedModel):
-    """A classifier of sentences, documents or pairs.
-
-    Args:
-        config: with the options that it was trained with.
-    """
+    """Classifier of sentences, documents or pairs."""
 
     config_class = PosAttnTextConfig
     base_model_prefix = "encoder"
@@ -53,20 +49,20 @@ class PosAttnForSequenceClassification(PreTrainedModel):
         return_dict: bool | None = None,
         **unused,
     ) -> SequenceClassifierOutput | tuple:
-        """Classify.
+        """Classify sentences, documents or pairs.
 
         Args:
-            input_ids: ``[B, T]``, padded on either side, each sentence with ``</s>`` after it.
-            attention_mask: ``[B, T]``, 0 where padded; without it the padding symbol tells.
-            token_type_ids: ``[B, T]``, of models of pairs: 1 in the second sentence.
-            labels: ``[B]``, classes, or scores of a model with one output.
+            input_ids: ``[B, T]``, padded on either side, with ``</s>`` after each sentence.
+            attention_mask: ``[B, T]``, 0 where padded; default: where tokens are padding.
+            token_type_ids: ``[B, T]``, 1 in the second sentence of pairs.
+            labels: ``[B]``, classes, or scores if the model has one output.
 
         Returns:
             ``logits`` ``[B, classes]``, and ``loss`` if there are labels.
 
         Raises:
-            UsageError: a sentence has no words or is longer than the model was made for.
-            ValueError: a model of pairs is not told where the second sentence is.
+            UsageError: a sentence is empty or longer than ``max_positions``.
+            ValueError: ``token_type_ids`` of pairs are missing.
         """
         pad = self.config.pad_token_id
         if attention_mask is not None:
@@ -74,11 +70,13 @@ class PosAttnForSequenceClassification(PreTrainedModel):
         pairs = None
         if self.config.encodes_pairs:
             if token_type_ids is None:
-                raise ValueError("a model of pairs needs token_type_ids: 1 in the second sentence")
+                raise ValueError(
+                    "token_type_ids: missing for a model of pairs; give 1 in the second sentence"
+                )
             is_second = token_type_ids.eq(1)
             pairs = _narrow(input_ids.masked_fill(~is_second, pad), pad)
             input_ids = _narrow(input_ids.masked_fill(is_second, pad), pad)
-        logits = self.head(features_of(self.options, self.encoder, input_ids, pairs))
+        logits = self.head(encode_features(self.options, self.encoder, input_ids, pairs))
         loss = None
         if labels is not None and self.config.num_labels == 1:
             loss = F.mse_loss(logits.squeeze(-1), labels.to(logits))
@@ -89,7 +87,7 @@ class PosAttnForSequenceClassification(PreTrainedModel):
 
 
 def _narrow(tokens: Tensor, pad: int) -> Tensor:
-    """Rows ``[B, T]`` padded on the right, and no wider than the longest of them."""
+    """Pad rows ``[B, T]`` on the right, to the length of the longest."""
     tokens = pad_right(tokens, pad)
     if torch.compiler.is_exporting():
         return tokens

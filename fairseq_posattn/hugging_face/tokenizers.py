@@ -1,7 +1,7 @@
-"""From plain text to the numbers of its pieces and back, by the code of preparation.
+"""Tokenizers of exported models, with the text processing of ``posattn prepare``.
 
-The files of a tokeniser are ``vocab.json`` (and ``target_vocab.json``, where the words written are
-others than those read), and of models that write ``preparation.json`` and what it names.
+Their files are ``vocab.json``, ``target_vocab.json`` if the target dictionary differs, and for
+generation ``preparation.json`` with the files that it names.
 """
 
 import json
@@ -19,22 +19,21 @@ MARKS = {"bos_token": "<s>", "pad_token": "<pad>", "eos_token": "</s>", "unk_tok
 
 
 class DictionaryTokenizer(PreTrainedTokenizer):
-    """What both kinds share: a vocabulary that was fairseq's dictionary.
+    """Base of the tokenizers, with the vocabulary of a fairseq dictionary.
 
     Args:
-        vocab_file: numbers of the pieces that are read, in JSON.
-        kwargs: as ``transformers`` has them.
+        vocab_file: JSON file of source subwords and their indices.
     """
 
     vocab_files_names = {"vocab_file": "vocab.json"}
     padding_side = "right"
-    marks = frozenset(MARKS.values())  # no piece of text is one
+    marks = frozenset(MARKS.values())  # special symbols, never produced from text
 
     def __init__(self, vocab_file: str, **kwargs):
         self.folder = Path(vocab_file).parent
         self.numbers = json.loads(Path(vocab_file).read_text(encoding="utf-8"))
         self.written = self.numbers
-        self.reads = True  # and does not write: what is tokenised is source, not target
+        self.reads = True  # whether text is source, not target
         self._name_pieces()
         super().__init__(**{**MARKS, **kwargs})
 
@@ -49,11 +48,11 @@ class DictionaryTokenizer(PreTrainedTokenizer):
         return dict(self.numbers)
 
     def split(self, text: str) -> str:
-        """The pieces of a text, with spaces between."""
+        """Return the subwords of a text, separated by spaces."""
         raise NotImplementedError
 
     def tokenize(self, text: str, **unused) -> list[str]:
-        """The pieces of a text; what looks like a mark in it is an unknown word, as in training."""
+        """Return the subwords of a text; special symbols in it become unknown, as in training."""
         unknown = MARKS["unk_token"]
         return [unknown if piece in self.marks else piece for piece in self.split(text).split()]
 
@@ -65,7 +64,7 @@ class DictionaryTokenizer(PreTrainedTokenizer):
         return self.pieces.get(index, MARKS["unk_token"])
 
     def convert_ids_to_tokens(self, ids, skip_special_tokens: bool = False):
-        """Pieces; an unknown word is skipped by nobody: the model wrote it."""
+        """Return subwords; ``<unk>`` is never skipped, since the model generated it."""
         if isinstance(ids, int):
             return self._convert_id_to_token(ids)
         skipped = {self.bos_token_id, self.pad_token_id, self.eos_token_id}
@@ -77,12 +76,12 @@ class DictionaryTokenizer(PreTrainedTokenizer):
         ]
 
     def build_inputs_with_special_tokens(self, token_ids_0, token_ids_1=None) -> list[int]:
-        """Each sentence with ``</s>`` after it."""
+        """Append ``</s>`` to each sentence."""
         second = [] if token_ids_1 is None else [*token_ids_1, self.eos_token_id]
         return [*token_ids_0, self.eos_token_id, *second]
 
     def save_vocabulary(self, save_directory: str, filename_prefix: str | None = None) -> tuple:
-        """Copy the files that it was made of."""
+        """Copy the tokenizer's files and return their paths."""
         saved = []
         for name in self.vocab_files_names.values():
             source, target = self.folder / name, Path(save_directory, name)
@@ -94,13 +93,13 @@ class DictionaryTokenizer(PreTrainedTokenizer):
 
 
 class PosAttnClassifierTokenizer(DictionaryTokenizer):
-    """Sentences, or pairs of them, as ``posattn predict`` reads them.
+    """Tokenizer of sentences and pairs, as in ``posattn predict``.
 
     Args:
-        words: the rule by which text becomes words.
-        lower: capitals become small.
-        apart: the sentences of a pair are told apart by ``token_type_ids``.
-        before: numbers of what stands before each sentence, None for nothing.
+        words: rule that splits text into words.
+        lower: lowercase the text.
+        apart: return ``token_type_ids`` for pairs.
+        before: indices of the symbols before each sentence, None for none.
     """
 
     marks = DictionaryTokenizer.marks | {"<mask>"}
@@ -125,17 +124,17 @@ class PosAttnClassifierTokenizer(DictionaryTokenizer):
         return words.lower() if self.lower else words
 
     def prepare_for_model(self, ids, pair_ids=None, truncation=False, max_length=None, **kwargs):
-        """As ``transformers`` has it, but what is told apart is cut apart, as in training."""
+        """Prepare as ``transformers``, but truncate the sentences of pairs separately."""
         whole = self.apart and pair_ids is not None and max_length == self.model_max_length
-        if whole and truncation == "longest_first":  # what truncation=True is by now
-            ids, pair_ids = ids[: max_length - 1], pair_ids[: max_length - 1]  # and the ends
+        if whole and truncation == "longest_first":  # the value of truncation=True
+            ids, pair_ids = ids[: max_length - 1], pair_ids[: max_length - 1]  # </s> follows
             truncation = False
         return super().prepare_for_model(
             ids, pair_ids, truncation=truncation, max_length=max_length, **kwargs
         )
 
     def build_inputs_with_special_tokens(self, token_ids_0, token_ids_1=None) -> list[int]:
-        """Each sentence with ``</s>`` after it, and what the task puts before."""
+        """Append ``</s>`` to each sentence and prepend the task's symbols."""
         sentences = [token_ids_0] if token_ids_1 is None else [token_ids_0, token_ids_1]
         joined = []
         for mark, sentence in zip(self.before, sentences, strict=False):
@@ -144,10 +143,10 @@ class PosAttnClassifierTokenizer(DictionaryTokenizer):
 
 
 class PosAttnSeq2SeqTokenizer(DictionaryTokenizer):
-    """Lines to be translated or summarised, and what becomes of them, as ``posattn translate``.
+    """Tokenizer of translation and summarization, as in ``posattn translate``.
 
     Args:
-        source_lang, target_lang: the languages, for the rules that differ by them.
+        source_lang, target_lang: languages, for language-specific rules.
     """
 
     vocab_files_names = {
@@ -167,16 +166,16 @@ class PosAttnSeq2SeqTokenizer(DictionaryTokenizer):
         **kwargs,
     ):
         folder = Path(vocab_file).parent
-        told = manifest.read(folder)
+        prepared = manifest.read(folder)
         self.target_lang = target_lang
         self.to_pieces = {True: str.strip, False: str.strip}
         self.subwords, self.join = None, str
-        if told is not None:
+        if prepared is not None:
             languages = {True: source_lang, False: target_lang}
             self.to_pieces = {
-                side: splitter(folder, told, language) for side, language in languages.items()
+                side: splitter(folder, prepared, language) for side, language in languages.items()
             }
-            self.subwords, self.join = told.subwords, joiner(told, target_lang)
+            self.subwords, self.join = prepared.subwords, joiner(prepared, target_lang)
         super().__init__(vocab_file, source_lang=source_lang, target_lang=target_lang, **kwargs)
         if target_vocab_file is not None:
             self.written = json.loads(Path(target_vocab_file).read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""Which words of a sentence a translation's words attended to."""
+"""Attention between the words of a translation and those of its source."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,16 +13,15 @@ DIGITS = 4
 
 @dataclass(frozen=True, eq=False)
 class Alignment:
-    """The weights of the last decoder layer's attention to the encoder.
+    """Attention weights of the last decoder layer to the encoder.
 
-    They are the mean over its heads and, in an ensemble, over the models. A word of several pieces
-    has the sum of their weights where it is attended to, their mean where it attends.
+    They are means over heads and models. Weights of a source word's subwords are summed, those of a
+    target word's subwords averaged.
 
     Attributes:
-        source: words of the sentence, the mark of its end after them, which is attended to as well.
+        source: words of the sentence, and the end symbol.
         target: words of the translation.
-        weights: ``[T, S]``, a row for each word of ``target``, a column for each of ``source``; a
-            row's sum is 1.
+        weights: ``[T, S]``; each row sums to 1.
     """
 
     source: tuple[str, ...]
@@ -30,7 +29,7 @@ class Alignment:
     weights: Tensor
 
     def as_json(self) -> dict:
-        """The same in lists, numbers rounded to four digits."""
+        """Return the fields as lists, numbers rounded to four digits."""
         rows = [[round(weight, DIGITS) for weight in row] for row in self.weights.tolist()]
         return {"source": list(self.source), "target": list(self.target), "weights": rows}
 
@@ -38,13 +37,13 @@ class Alignment:
 def align(
     source: Sequence[str], target: Sequence[str], weights: Tensor, subwords: str | None
 ) -> Alignment:
-    """Between words, from the weights between pieces.
+    """Return the alignment of words from the attention between subwords.
 
     Args:
-        source: S pieces without the mark of the end.
-        target: T pieces, 1 or more.
+        source: S subwords without the end symbol.
+        target: T subwords, 1 or more.
         weights: ``[T, S + 1]``.
-        subwords: the kind of pieces, a key of :data:`WORDS`; None where pieces are words.
+        subwords: the kind of subwords, a key of :data:`WORDS`; None for words.
     """
     of_source, names = _words(source, subwords)
     of_target, attending = _words(target, subwords)
@@ -55,7 +54,7 @@ def align(
 
 
 def _words(pieces, subwords):
-    """Of each piece, the number of its word; and the words."""
+    """Return the index of each subword's word, and the words."""
     begins, strip = WORDS[subwords]
     numbers, words = [], []
     before = ""
@@ -68,7 +67,7 @@ def _words(pieces, subwords):
     return numbers, words
 
 
-# Of each kind of pieces: whether a piece begins a word, given the one before it; and the letters.
+# By kind of subwords: whether one begins a word, given the one before it; and its letters.
 WORDS: dict[str | None, tuple[Callable[[str, str], bool], Callable[[str], str]]] = {
     None: (lambda piece, before: True, str),
     "subword_nmt": (

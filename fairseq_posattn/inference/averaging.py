@@ -3,9 +3,9 @@
     %(prog)s --inputs checkpoints/iwslt --num-epoch-checkpoints 5 \\
         --output checkpoints/iwslt/average.pt
 
-The result takes its settings from the newest checkpoint and leaves out the optimizer's state: it is
-for translating, for validation and for --finetune-from-model, not for resuming. Checkpoints whose
-model, languages or dictionaries differ are refused.
+The result has the settings of the newest checkpoint and no optimizer state: use it to translate, to
+validate and with --finetune-from-model, not to resume training. Checkpoints whose model, languages
+or dictionaries differ are refused.
 """
 
 from argparse import Namespace
@@ -28,9 +28,9 @@ def make_parser(prog=None):
         nargs="+",
         required=True,
         metavar="PATH",
-        help="checkpoints, or folders with a checkpoint_best.pt or checkpoint_last.pt, from the "
-        "oldest to the newest; with one of the options that count "
-        "checkpoints, the directory that holds them (fairseq's --save-dir)",
+        help="checkpoints, or folders with checkpoint_best.pt or checkpoint_last.pt, oldest first; "
+        "with --num-epoch-checkpoints or --num-update-checkpoints, the folder that holds them "
+        "(fairseq's --save-dir)",
     )
     parser.add_argument(
         "--output", required=True, type=output_file, metavar="FILE", help="checkpoint to write"
@@ -52,13 +52,13 @@ def make_parser(prog=None):
         "--checkpoint-upper-bound",
         type=int,
         metavar="M",
-        help="count back from epoch M (or update M) and not from the last one",
+        help="count back from epoch M (or update M) (default: from the last)",
     )
     return parser
 
 
 def parse(parser, arguments):
-    """The options; ends the program where they do not go together."""
+    """Return the options; exit if they contradict each other."""
     args = parser.parse_args(arguments)
     if args.num_epoch_checkpoints is None and args.num_update_checkpoints is None:
         if args.checkpoint_upper_bound is not None:
@@ -67,14 +67,13 @@ def parse(parser, arguments):
             )
     elif len(args.inputs) > 1 or not Path(args.inputs[0]).is_dir():
         parser.error(
-            "to count checkpoints, --inputs takes one directory that is there, not "
-            f"{' '.join(args.inputs)}"
+            f"--inputs {' '.join(args.inputs)}: to count checkpoints, name one existing folder"
         )
     return args
 
 
 def chosen_checkpoints(args):
-    """The paths that the command line asks for, the oldest first."""
+    """Return the paths of the checkpoints to average, oldest first."""
     if args.num_epoch_checkpoints is not None:
         kind, count = "epoch", args.num_epoch_checkpoints
     elif args.num_update_checkpoints is not None:
@@ -85,7 +84,7 @@ def chosen_checkpoints(args):
 
 
 def last_checkpoints(directory, kind, count, upper_bound=None):
-    """The last ``count`` checkpoints of a kind ("epoch" or "update"), the oldest first."""
+    """Return the last ``count`` checkpoints of a kind ("epoch" or "update"), oldest first."""
     from fairseq import checkpoint_utils
 
     numbered = checkpoint_utils.checkpoint_paths(directory, PATTERNS[kind], keep_match=True)
@@ -93,20 +92,20 @@ def last_checkpoints(directory, kind, count, upper_bound=None):
     if len(paths) < count:
         bound = "" if upper_bound is None else f" up to {kind} {upper_bound}"
         raise UsageError(
-            f"{directory} holds {len(paths)} {kind} checkpoints{bound}, but --num-{kind}-"
-            f"checkpoints asks for {count}"
+            f"{directory}: {len(paths)} {kind} checkpoints{bound}, fewer than "
+            f"--num-{kind}-checkpoints {count}"
         )
     return paths[:count][::-1]
 
 
 def average_checkpoints(paths):
-    """The checkpoint whose weights are the mean of those in ``paths``, the newest being last.
+    """Return a checkpoint with the mean weights of ``paths``, which end with the newest.
 
-    Means are taken in float64 and stored in the weights' own precision, that of half precision in
-    float32. Buffers of whole numbers are the newest checkpoint's.
+    Means are computed in float64 and stored in the weights' precision, at least float32. Integer
+    buffers are the newest checkpoint's.
 
     Raises:
-        UsageError: a file cannot be read, or the files' models, languages or dictionaries differ.
+        UsageError: a file cannot be read, or models, languages or dictionaries differ.
     """
     import torch
 
@@ -136,10 +135,10 @@ def average_checkpoints(paths):
 
 
 def essentials(state):
-    """Return what a checkpoint must share with those it is averaged with, by the name to show.
+    """Return the settings that averaged checkpoints must share, by the name to print.
 
-    Dropout and what else acts in training alone is not among it. Settings of fairseq's older models
-    are a Namespace of all options, of which those count that decide which weights there are.
+    Settings that act in training only, such as dropout, are left out. Older models of fairseq have
+    a Namespace of all options, of which only those count that decide which weights exist.
     """
     from fairseq_posattn.compat.dictionaries import KEY, NAMES
     from fairseq_posattn.compat.flags import flag
@@ -187,36 +186,36 @@ def require_same_shapes(path, weights, first_path, first_weights):
     for name in [*shapes, *first_shapes]:
         if shapes.get(name) != first_shapes.get(name):
             raise UsageError(
-                f"{path} and {first_path} are not of one model: {name} has shape "
-                f"{shapes.get(name, 'none')} in the one and {first_shapes.get(name, 'none')} in "
-                "the other"
+                f"{path}: {name} has shape {shapes.get(name, 'none')}, but "
+                f"{first_shapes.get(name, 'none')} in {first_path}; average checkpoints of one "
+                "training run"
             )
 
 
 def write_checkpoint(state, path):
-    """Write what :func:`average_checkpoints` made.
+    """Write a checkpoint.
 
     Raises:
-        UsageError: it cannot be written.
+        UsageError: the file cannot be written.
     """
     import torch
 
     with writing(path, binary=True) as file:
         try:
             torch.save(state, file)
-        except RuntimeError as error:  # what PyTorch makes of the file's own error
+        except RuntimeError as error:  # PyTorch wraps the error of the file
             raise error.__context__ or error from None
 
 
 def main(arguments=None, prog=None):
-    """Average; returns the exit status."""
+    """Average checkpoints; return the exit status."""
     parser = make_parser(prog)
     args = parse(parser, arguments)
     return cli.end(parser.prog, partial(average, args))
 
 
 def average(args):
-    """Write what a command line asks for."""
+    """Write the average that a command line describes."""
     from fairseq_posattn import compat  # only here: --help needs no PyTorch
 
     compat.apply()

@@ -1,4 +1,4 @@
-"""fairseq's beam search, where some translations begin with given words, or must have them."""
+"""Beam search with prefixes and constraints for some sentences of a batch."""
 
 import math
 
@@ -6,11 +6,11 @@ from fairseq.sequence_generator import SequenceGenerator
 
 
 class ForcedSearch(SequenceGenerator):
-    """fairseq's, but that no sentence is in the way of those beside it in a batch.
+    """fairseq's search, in which no sentence affects the others of its batch.
 
-    There, one for which no translation can be ended in time stops the search of all with an
-    assertion; here it is found none. And while the longest prefix goes on, the minimal length does
-    not hold for the others, which may end before they have begun; here it does.
+    fairseq's stops with an assertion if one sentence cannot be completed in time; here that
+    sentence has no hypothesis. fairseq's ignores the minimum length of all sentences while the
+    longest prefix lasts; here it holds.
     """
 
     def __init__(self, *args, **kwargs):

@@ -1,4 +1,4 @@
-"""A trained recommender's scores of whole impressions."""
+"""Scores of whole impressions by a trained recommender."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +11,7 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inference import trained_model
 from fairseq_posattn.scoring.popularity import read_names
 from fairseq_posattn.scoring.ranking import Impression
-from fairseq_posattn.training.data.news import RankingDataset
+from fairseq_posattn.training.tasks.news_recommendation import RankingDataset
 
 
 def rank(
@@ -21,47 +21,51 @@ def rank(
     batch_size: int = 256,
     device: str | None = None,
 ) -> Iterator[Impression]:
-    """The impressions of a split in their order, each candidate's score being a dot product.
+    """Yield the impressions of a split, in order, with a dot-product score for each candidate.
 
-    Titles are encoded once, and so are the users of a batch; impressions of equal histories come
-    one after the other. Of the whole split nothing but the scores is held, four bytes each.
+    Titles are encoded once. Impressions of equal history length share a batch. Only the scores of
+    the split are held in memory, four bytes each.
 
     Args:
-        path: of the checkpoint.
-        data: the folder of the data; None for that of the training.
-        batch_size: impressions that the model sees at once.
-        device: where it runs; None for the GPU, if there is one.
+        path: the checkpoint.
+        split: train, valid, test or submission.
+        data: the folder of the data; by default that of the training.
+        batch_size: impressions in a batch.
+        device: by default a GPU if there is one.
 
     Raises:
-        UsageError: the checkpoint or the data does not serve, or a score is not finite.
+        UsageError: the checkpoint is no recommender, the data does not match, or a score is not
+            finite.
     """
     trained = trained_model.load(path, data)
     task = trained.task
     if not hasattr(task, "titles"):
-        raise UsageError(f"{path} is no recommender: it was not trained on news_recommendation")
+        raise UsageError(
+            f"{path}: not a recommender; it was not trained with --task news_recommendation"
+        )
     impressions = task.load_dataset(split).impressions
     folder = Path(task.cfg.data)
     names = sum(1 for _ in read_names(folder, split))
     if names != len(impressions):
         raise UsageError(
-            f"{folder} has {len(impressions)} impressions of {split}, but names for {names}: "
-            "prepare the data again"
+            f"{folder}: {len(impressions)} impressions of {split}, but {names} names; prepare the "
+            "data again"
         )
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     scores, ends = candidate_scores(
         trained.model.to(device), task, RankingDataset(impressions), batch_size
     )
     for index, name in enumerate(read_names(folder, split)):
-        found = scores[ends[index] : ends[index + 1]]
-        if not numpy.isfinite(found).all():
-            raise UsageError(f"{path}: a score of impression {name} of {split} is not finite")
-        yield Impression(name, impressions.labels(index).astype(int).tolist(), found.tolist())
+        candidates = scores[ends[index] : ends[index + 1]]
+        if not numpy.isfinite(candidates).all():
+            raise UsageError(f"{path}: a score of impression {name} of {split} is NaN or infinite")
+        yield Impression(name, impressions.labels(index).astype(int).tolist(), candidates.tolist())
 
 
 def candidate_scores(
     model, task, dataset: RankingDataset, batch_size: int
 ) -> tuple[numpy.ndarray, numpy.ndarray]:
-    """The scores of all impressions' candidates, and where those of each begin and end."""
+    """Return the scores of all candidates ``[N]`` and the offsets of the impressions in them."""
     ends = numpy.concatenate([[0], dataset.impressions.shown.cumsum()])
     scores = numpy.empty(ends[-1], dtype=numpy.float32)
     order = dataset.ordered_indices()
@@ -71,8 +75,8 @@ def candidate_scores(
             examples = [dataset[int(index)] for index in order[start : start + batch_size]]
             batch = dataset.collater(examples)["net_input"]
             batch = {name: tensor.to(device) for name, tensor in batch.items()}
-            found = model.rank(task.titles, **batch).float().cpu().numpy()
-            for example, row in zip(examples, found, strict=True):
+            batch_scores = model.rank(task.titles, **batch).float().cpu().numpy()
+            for example, row in zip(examples, batch_scores, strict=True):
                 begin, end = ends[example["id"]], ends[example["id"] + 1]
                 scores[begin:end] = row[: end - begin]
             bar.update(len(examples))

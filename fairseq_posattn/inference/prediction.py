@@ -1,6 +1,6 @@
 """Labels and scores for new text, from a trained classifier.
 
-    from fairseq_posattn import prediction
+    from fairseq_posattn.inference import prediction
 
     predictor = prediction.load("checkpoints/sst5/checkpoint_best.pt")
     predictor(["a gorgeous , witty , seductive movie ."])[0].label
@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.inference.line_reader import LineReader
+from fairseq_posattn.inference.stream import LineReader
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.plain_text import cutter
 from fairseq_posattn.text.words import RULES
@@ -33,24 +33,26 @@ from fairseq_posattn.compat.unknown_tokens import UnknownWords, word_numbers  # 
 from fairseq_posattn.inference.role_prediction import RolePredictor  # noqa: E402
 from fairseq_posattn.inference.trained_model import TrainedModel  # noqa: E402
 from fairseq_posattn.inference.trained_model import load as load_checkpoint  # noqa: E402
-from fairseq_posattn.training.criterions.relatedness import expected_score  # noqa: E402
+from fairseq_posattn.training.criterions.score_criterions import expected_score  # noqa: E402
 from fairseq_posattn.training.tasks import (  # noqa: E402
     SentencePairPredictionTask,
     SequenceTaggingTask,
 )
 
-SENTENCE_SEPARATOR = "<sep>"  # of documents
+SENTENCE_SEPARATOR = "<sep>"  # between the sentences of a document
+
+__all__ = ["Prediction", "Predictor", "load", "predictor_of"]
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a model says of one text; of a blank line nothing.
+    """The prediction for one text; all fields are empty for a blank line.
 
     Attributes:
         label: the most probable class; None where the model predicts scores.
-        score: the score; None where the model predicts classes. It is the mean where the model
-            predicts a distribution over scores (``--criterion relatedness``).
-        probabilities: of each class or score by its name; empty where the model predicts a number.
+        score: the score, or the mean of a distribution over scores (``--criterion relatedness``);
+            None where the model predicts classes.
+        probabilities: by the name of the class or score; empty where the model predicts a number.
     """
 
     label: str | None
@@ -63,23 +65,23 @@ class Prediction:
         return "" if self.score is None else f"{self.score:.4f}"
 
     def as_json(self) -> str:
-        """A JSON object of what there is, numbers rounded to six digits."""
+        """Return a JSON object of the fields that are set, numbers rounded to six digits."""
         if self == NOTHING:
             return json.dumps({"label": None, "score": None})
-        found = {} if self.label is None else {"label": self.label}
+        result = {} if self.label is None else {"label": self.label}
         if self.score is not None:
-            found["score"] = round(self.score, 6)
+            result["score"] = round(self.score, 6)
         if self.probabilities:
             rounded = {name: round(value, 6) for name, value in self.probabilities.items()}
-            found["probabilities"] = rounded
-        return json.dumps(found, ensure_ascii=False)
+            result["probabilities"] = rounded
+        return json.dumps(result, ensure_ascii=False)
 
 
 NOTHING = Prediction(None, None, {})
 
 
 class EmptySentenceError(UsageError):
-    """There is no word to go by."""
+    """A sentence without words."""
 
 
 def load(
@@ -93,13 +95,12 @@ def load(
 
     Args:
         checkpoint: the file.
-        data: folder with the dictionaries, ``input0/dict.txt`` and ``label/dict.txt``; None for
-            beside the checkpoint, or where they were in training.
-        words: makes of a text words with spaces between, as those of the training data: a function,
-            or the name of a rule of :data:`~fairseq_posattn.text.words.RULES`. None for
-            the rule that the data says it was made by; where it says nothing, text is taken as it
-            stands. Capitals become small where the data has none.
-        device: None for a GPU if there is one.
+        data: folder with the dictionaries, ``input0/dict.txt`` and ``label/dict.txt``; by default
+            the checkpoint's, else the folder of the training data.
+        words: tokenizer, which returns the words of a text with spaces between: a function or the
+            name of a rule of :data:`~fairseq_posattn.text.words.RULES`; by default the rule of the
+            training data. Text is lower-cased if the training data is.
+        device: by default a GPU if there is one.
 
     Raises:
         UsageError: the checkpoint or its dictionaries cannot be used.
@@ -114,14 +115,14 @@ def predictor_of(
     words: str | Callable[[str], str] | None = None,
     device: str | torch.device | None = None,
 ) -> "Predictor | RolePredictor":
-    """As :func:`load`, of what is loaded already."""
+    """Return a predictor for a loaded model; see :func:`load`."""
     if device is None:
         device = "cuda" if torch.cuda.is_available() else "cpu"
     if isinstance(trained.task, SequenceTaggingTask):
         return _role_predictor(trained, words, torch.device(device))
     if not isinstance(trained.task, SentencePredictionTask):
         raise UsageError(
-            f"{trained.path} is no classifier and no tagger: it was trained with --task "
+            f"{trained.path}: neither a classifier nor a tagger; it was trained with --task "
             f"{trained.task_name}, not sentence_prediction, sentence_pair_prediction or "
             "sequence_tagging"
         )
@@ -129,29 +130,28 @@ def predictor_of(
     is_pairs = isinstance(trained.task, SentencePairPredictionTask)
     if cfg.regression_target and cfg.num_classes > 1 and not is_pairs:
         raise UsageError(
-            f"{trained.path} predicts {cfg.num_classes} numbers of each text: a score is of "
-            "--num-classes 1, or of --task sentence_pair_prediction"
+            f"{trained.path}: predicts {cfg.num_classes} numbers for each text; a score needs "
+            "--num-classes 1 or --task sentence_pair_prediction"
         )
     return Predictor(trained, words, torch.device(device))
 
 
 def _role_predictor(trained, words, device):
-    told = manifest.read(trained.task.cfg.data)
+    info = manifest.read(trained.task.cfg.data)
     rule = (word_rule(trained.task.cfg.data) or "spaces") if words is None else words
-    lower = told is None or told.lower
+    lower = info is None or info.lower
     return RolePredictor(trained, RULES.get(rule, rule), lower, device, NOTHING)
 
 
 def word_rule(folder: str) -> str | None:
-    """The rule by which the text of binarised data was made words; None where nothing says so."""
-    told = manifest.read(folder)
-    if told is not None and told.word_rule not in RULES:
+    """Return the tokenization rule of binarised data, or None if no manifest names it."""
+    info = manifest.read(folder)
+    if info is not None and info.word_rule not in RULES:
         raise UsageError(
-            f"{folder}/{manifest.NAME}: its words were made by the rule "
-            f"{told.word_rule!r}, and the known ones are {', '.join(RULES)}: say how to "
-            "make them, or update fairseq_posattn"
+            f"{folder}/{manifest.NAME}: unknown tokenization rule {info.word_rule!r}; name one of "
+            f"{', '.join(RULES)}, or update fairseq_posattn"
         )
-    return told and told.word_rule
+    return info and info.word_rule
 
 
 class Predictor(LineReader):
@@ -159,9 +159,9 @@ class Predictor(LineReader):
 
     Attributes:
         expects_pairs: whether a text is a pair of sentences.
-        dictionary: the model's words.
-        words: makes words of a text.
-        unknown: counts the words that the dictionary lacks.
+        dictionary: the model's vocabulary.
+        words: tokenizer of texts.
+        unknown: counts of unknown words.
     """
 
     def __init__(self, trained: TrainedModel, words, device):
@@ -174,58 +174,60 @@ class Predictor(LineReader):
         rule = word_rule(data) if words is None else words
         self.words = RULES.get(rule or "spaces", rule)
         self.unknown = UnknownWords()
-        self.apart = isinstance(self.task, SentencePairPredictionTask)
-        self.expects_pairs = self.apart or Path(data, "input1").is_dir()
-        told = manifest.read(data)
-        self.lower = self._is_lower(told)
-        self.cut = cutter(Path(data), told) if told else str
+        self.encodes_apart = isinstance(self.task, SentencePairPredictionTask)
+        self.expects_pairs = self.encodes_apart or Path(data, "input1").is_dir()
+        info = manifest.read(data)
+        self.lower = self._is_lower(info)
+        self.cut = cutter(Path(data), info) if info else str
         self.names = self._names()
         self._check_settings()
 
     def _check_settings(self):
-        """What the checkpoint says of sentences, which any may say."""
+        """Raise UsageError if settings of the checkpoint fit no sentence."""
         cfg = self.task.cfg
         if cfg.max_positions < 1:
-            raise UsageError(f"{self.path}: its --max-positions {cfg.max_positions} hold no word")
+            raise UsageError(
+                f"{self.path}: its --max-positions is {cfg.max_positions}; it must be at least 1"
+            )
         for name in ("init_token", "separator_token"):
-            mark = getattr(cfg, name, None)  # sentences that are apart have none
+            mark = getattr(cfg, name, None)  # the task of separate sentences has none
             if mark is not None and not 0 <= mark < len(self.dictionary):
                 raise UsageError(
-                    f"{self.path}: its --{name.replace('_', '-')} {mark} is not among the "
-                    f"{len(self.dictionary)} words of its dictionary"
+                    f"{self.path}: its --{name.replace('_', '-')} {mark} is outside its "
+                    f"dictionary of {len(self.dictionary)} words"
                 )
 
-    def _is_lower(self, told):
-        if told is not None:
-            return told.lower
+    def _is_lower(self, info):
+        if info is not None:
+            return info.lower
         known = self.dictionary.symbols[self.dictionary.nspecial :]
         return not any(word != word.lower() for word in known)
 
     def _names(self):
-        """What the model's outputs are called."""
+        """Return the names of the model's outputs."""
         count = self.task.cfg.num_classes
         if self.task.cfg.regression_target:
             return [str(score) for score in range(1, count + 1)]
         names = list_symbols(self.task.label_dictionary)
         if len(names) != count:
             raise UsageError(
-                f"{self.path} tells {count} classes apart, and {self.task.cfg.data}/label/dict.txt "
-                f"has {len(names)}: name the folder of the data that it was trained on with --data"
+                f"{self.path}: has {count} classes, but {self.task.cfg.data}/label/dict.txt has "
+                f"{len(names)}; name the folder of its training data with --data"
             )
         return names
 
     def __call__(
         self, texts: Iterable[str | tuple[str, str]], batch_size: int = 64
     ) -> list[Prediction]:
-        """Predict, in the order of the texts.
+        """Return the predictions, in the order of the texts.
 
         Args:
             texts: sentences, or pairs of them for a model of pairs.
-            batch_size: texts that the model sees at once.
+            batch_size: texts in a batch.
 
         Raises:
-            UsageError: a text is empty, too long, or no pair where one is needed; it names the text
-                by its number, counted from 1.
+            UsageError: a text is empty, too long, or not a pair where the model needs one; the
+                message has its number, counted from 1.
         """
         encoded = []
         for number, text in enumerate(texts, start=1):
@@ -236,42 +238,43 @@ class Predictor(LineReader):
         return self.predict(encoded, batch_size)
 
     def rule_of_text(self) -> str:
-        """The rule that makes words of plain text.
+        """Return the tokenization rule for plain text.
 
-        It is that of the data. Where nothing says that, it is Moses', and into sentences for what
-        was trained on documents.
+        It is the rule of the training data, by default Moses'; documents are also split into
+        sentences.
         """
         documents = SENTENCE_SEPARATOR in self.dictionary
         return word_rule(self.task.cfg.data) or ("documents" if documents else "moses")
 
     def encode_line(self, text: str) -> list[Tensor] | None:
+        """Return the model's input for a line, or None if it has no words; a TAB splits a pair."""
         try:
             return self.encode(text.split("\t"))
         except EmptySentenceError:
             return None
 
     def encode(self, sentences: Sequence[str]) -> list[Tensor]:
-        """The model's input for one text: a sequence of word numbers, or two for a pair apart.
+        """Return the model's input for one text: token ids, or two sequences for a separate pair.
 
         Raises:
-            UsageError: as :meth:`__call__`, without naming the text.
+            UsageError: as :meth:`__call__`, without the text's number.
         """
         if len(sentences) != 1 + self.expects_pairs:
             wanted = "a pair of sentences" if self.expects_pairs else "one sentence"
             raise UsageError(
-                f"the model needs {wanted}, and here are {len(sentences)}; in a line a TAB parts "
-                "them"
+                f"the model needs {wanted}, not {len(sentences)}; separate the sentences of a line "
+                "with a TAB"
             )
         sequences = [self._encode_sentence(sentence) for sentence in sentences]
-        if not self.apart:
+        if not self.encodes_apart:
             sequences = [self._join(sequences)]
         cfg = self.task.cfg
         for number, tokens in enumerate(sequences):
             if len(tokens) > cfg.max_positions:
                 if cfg.shorten_method == "none":
                     raise UsageError(
-                        f"{len(tokens)} words, the end among them, are too many: the model was "
-                        f"trained with --max-positions {cfg.max_positions}"
+                        f"{len(tokens)} tokens with the end symbol; the model was trained with "
+                        f"--max-positions {cfg.max_positions}"
                     )
                 sequences[number] = tokens[: cfg.max_positions]
         return sequences
@@ -286,7 +289,7 @@ class Predictor(LineReader):
         return torch.cat([tokens, tokens.new_tensor([self.dictionary.eos()])])
 
     def _join(self, sentences):
-        """One sequence, as fairseq's ``sentence_prediction`` makes it."""
+        """Concatenate sentences as fairseq's ``sentence_prediction`` does."""
         before = [self.task.cfg.init_token, self.task.cfg.separator_token]
         marked = [
             tokens if mark is None else torch.cat([tokens.new_tensor([mark]), tokens])
@@ -297,9 +300,9 @@ class Predictor(LineReader):
     def predict(
         self, encoded: Sequence[list[Tensor] | None], batch_size: int = 64
     ) -> list[Prediction]:
-        """As :meth:`__call__`, for texts that :meth:`encode` has encoded; None for a blank one.
+        """Return the predictions of encoded texts (:meth:`encode`); None stands for a blank one.
 
-        Texts of like length share a batch, so that little is padded.
+        Texts of similar length share a batch, to limit padding.
         """
         lengths = {
             row: max(map(len, sequences))
@@ -307,13 +310,13 @@ class Predictor(LineReader):
             if sequences is not None
         }
         order = sorted(lengths, key=lengths.__getitem__)
-        found = [NOTHING] * len(encoded)
+        results = [NOTHING] * len(encoded)
         for start in range(0, len(order), batch_size):
             rows = order[start : start + batch_size]
             predictions = self._predict_batch([encoded[row] for row in rows])
             for row, prediction in zip(rows, predictions, strict=True):
-                found[row] = prediction
-        return found
+                results[row] = prediction
+        return results
 
     @torch.inference_mode()
     def _predict_batch(self, batch):
@@ -325,7 +328,7 @@ class Predictor(LineReader):
         head = self.task.cfg.classification_head_name
         logits, _ = self.model(**net_input, features_only=True, classification_head_name=head)
         if not logits.isfinite().all():
-            raise UsageError(f"{self.path}: what the model gives is no number (NaN or infinite)")
+            raise UsageError(f"{self.path}: the model's output is NaN or infinite")
         return [self._prediction(row) for row in logits.double().cpu()]
 
     def _prediction(self, logits):

@@ -1,8 +1,8 @@
-"""Semantic roles of new sentences, from a trained tagger; what ``posattn predict`` does with one.
+"""Semantic roles of new sentences, from a trained tagger (``posattn predict``).
 
-A line is ``PLACES<TAB>SENTENCE``, with the places of the predicates, from 0, with commas between:
-``2<TAB>My cats love hats.``. A line as preparation writes it is read too: ``2 My cats love hats .
-||| B-A0 I-A0 B-V B-A1 O``, of which the tags are not looked at.
+A line is ``PLACES<TAB>SENTENCE``: the positions of the predicates, from 0, separated by commas, as
+in ``2<TAB>My cats love hats.``. A line of prepared data is read, too, without its tags: ``2 My cats
+love hats . ||| B-A0 I-A0 B-V B-A1 O``.
 """
 
 import json
@@ -14,9 +14,8 @@ from fairseq.data import data_utils
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.unknown_tokens import UnknownWords, word_numbers
-from fairseq_posattn.inference.line_reader import LineReader
-from fairseq_posattn.text.props import Proposition, Sentence, pieces_of_tags
-from fairseq_posattn.text.role_sentences import SEPARATOR
+from fairseq_posattn.inference.stream import LineReader
+from fairseq_posattn.text.props import SEPARATOR, Proposition, Sentence, pieces_of_tags
 
 
 @dataclass(frozen=True)
@@ -25,18 +24,18 @@ class RolePrediction:
 
     Attributes:
         words: of the sentence.
-        tags: for each of its predicates the place and a tag for each word.
+        tags: for each predicate its position and a tag for each word.
     """
 
     words: tuple[str, ...]
     tags: tuple[tuple[int, tuple[str, ...]], ...]
 
     def __str__(self):
-        """``[A0 My cats] [V love] [A1 hats] .``, with a TAB between predicates."""
+        """Return ``[A0 My cats] [V love] [A1 hats] .``, with a TAB between predicates."""
         return "\t".join(_bracketed(self.words, tags) for _, tags in self.tags)
 
     def as_json(self) -> str:
-        """The words, and for each predicate its arguments: label, first and last word, text."""
+        """Return the words and the arguments of each predicate (label, start, end, text)."""
         propositions = [
             {
                 "predicate": place,
@@ -64,13 +63,14 @@ def _bracketed(words, tags):
 
 
 class RolePredictor(LineReader):
-    """A tagger, called with lines.
+    """A tagger of semantic roles.
 
     Args:
         trained: a :class:`.trained_model.TrainedModel`.
-        words: makes words of a sentence.
-        lower: the model's words have no capitals.
-        nothing: what a blank line is answered with.
+        words: tokenizer of sentences.
+        lower: whether the model's vocabulary is lower-cased.
+        device: of the model.
+        nothing: the prediction for a blank line.
     """
 
     def __init__(self, trained, words, lower, device, nothing):
@@ -79,13 +79,13 @@ class RolePredictor(LineReader):
         self.dictionary = self.task.source_dictionary
         self.words, self.lower, self.device = words, lower, device
         self.nothing = nothing
-        self.unknown = UnknownWords()  # of the tagged sentences, once for each predicate
+        self.unknown = UnknownWords()  # a sentence counts once for each predicate
 
     def encode_line(self, text: str) -> tuple[tuple[str, ...], list[int]]:
-        """Its words and the places of its predicates.
+        """Return the words of a line and the positions of its predicates.
 
         Raises:
-            UsageError: the line is not of the form, or a predicate is outside its sentence.
+            UsageError: the line has another format, or a predicate is outside the sentence.
         """
         prepared = f" {SEPARATOR} " in text and "\t" not in text
         places, separator, sentence = text.partition(" " if prepared else "\t")
@@ -95,38 +95,37 @@ class RolePredictor(LineReader):
             separator = ""
         if not separator:
             raise UsageError(
-                "there should be the places of the predicates, from 0, with commas between, a TAB "
+                "a line needs the positions of the predicates, from 0, separated by commas, a TAB "
                 "and the sentence"
             )
         rest = sentence.partition(f" {SEPARATOR} ")[0] if prepared else self.words(sentence)
         words = tuple(rest.split())
         if not all(0 <= number < len(words) for number in numbers):
             raise UsageError(
-                f"the predicate {places!r} is outside the sentence, whose {len(words)} words are "
-                "counted from 0"
+                f"predicate {places!r}: outside the sentence of {len(words)} words, counted from 0"
             )
         return words, numbers
 
-    def predict(self, asked: Sequence, batch_size: int = 64) -> list:
-        """Answers in the order of what is asked; sentences of like length share a batch."""
+    def predict(self, encoded: Sequence, batch_size: int = 64) -> list:
+        """Return the predictions in order; sentences of similar length share a batch."""
         queries = [
-            (row, place, asked[row][0])
-            for row in range(len(asked))
-            if asked[row] is not None
-            for place in asked[row][1]
+            (row, place, encoded[row][0])
+            for row in range(len(encoded))
+            if encoded[row] is not None
+            for place in encoded[row][1]
         ]
         order = sorted(range(len(queries)), key=lambda number: len(queries[number][2]))
         tags = {}
         for start in range(0, len(order), batch_size):
             chosen = order[start : start + batch_size]
-            found = self._tag([queries[number] for number in chosen])
-            tags.update(zip(chosen, found, strict=True))
-        answers = [[] for _ in asked]
+            batch_tags = self._tag([queries[number] for number in chosen])
+            tags.update(zip(chosen, batch_tags, strict=True))
+        answers = [[] for _ in encoded]
         for number, (row, place, _) in enumerate(queries):
             answers[row].append((place, tuple(tags[number])))
         return [
-            self.nothing if of_line is None else RolePrediction(of_line[0], tuple(answers[row]))
-            for row, of_line in enumerate(asked)
+            self.nothing if line is None else RolePrediction(line[0], tuple(answers[row]))
+            for row, line in enumerate(encoded)
         ]
 
     @torch.inference_mode()
@@ -143,33 +142,34 @@ class RolePredictor(LineReader):
             src_tokens=padded.to(self.device), predicate=predicate.to(self.device)
         )
         if not scores.isfinite().all():
-            raise UsageError(f"{self.path}: what the model gives is no number (NaN or infinite)")
+            raise UsageError(f"{self.path}: the model's output is NaN or infinite")
         lengths = torch.tensor(list(map(len, tokens)))
         return self.task.decode(scores.float().log_softmax(-1).cpu(), lengths)
 
 
 def as_props(gold: Sequence[Sentence], predictions: Iterable[RolePrediction]) -> Iterator[Sentence]:
-    """The predicted sentences of a props file, given those that it is scored against.
+    """Yield the predicted sentences in the format of a props file.
 
     Args:
-        predictions: one for each predicate, in the order of ``gold``.
+        gold: the sentences they will be scored against.
+        predictions: one for each predicate of ``gold``, in order.
 
     Raises:
-        UsageError: they are not of the same predicates.
+        UsageError: the predicates differ.
     """
     predictions = iter(predictions)
     for sentence in gold:
-        found = []
+        propositions = []
         for proposition in sentence.propositions:
             prediction = next(predictions, None)
             places = prediction and [place for place, _ in prediction.tags]
             if places != [proposition.place] or len(prediction.words) != sentence.length:
                 raise UsageError(
-                    f"line {sentence.line} of the props is not of the predicates that were tagged: "
-                    "give the .roles and the .props of one split"
+                    f"props file, line {sentence.line}: other predicates than those tagged; give "
+                    "the .roles and the .props of one split"
                 )
             pieces = pieces_of_tags(prediction.tags[0][1])
-            found.append(Proposition(proposition.predicate, proposition.place, pieces))
-        yield Sentence(sentence.length, found)
+            propositions.append(Proposition(proposition.predicate, proposition.place, pieces))
+        yield Sentence(sentence.length, propositions)
     if next(predictions, None) is not None:
-        raise UsageError("more predicates were tagged than the props have")
+        raise UsageError("props file: fewer predicates than were tagged")

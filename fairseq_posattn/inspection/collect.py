@@ -16,7 +16,7 @@ TOKENS_AT_ONCE = 4096  # of sentences up to 64 tokens; of longer ones fewer, for
 
 @dataclass(frozen=True)
 class AttentionCall:
-    """What a mechanism was given for a batch of sentences of one length, and its weights.
+    """A call of a mechanism for a batch of sentences of one length, with its weights.
 
     Attributes:
         mechanism: the module.
@@ -33,7 +33,7 @@ class AttentionCall:
 
     @classmethod
     def of(cls, mechanism: nn.Module, args: tuple, weights: Tensor) -> "AttentionCall":
-        """From the arguments that every mechanism takes in order."""
+        """Return the call from a mechanism's positional arguments."""
         hidden, _, key, value = args
         return cls(mechanism, hidden, key, value, weights)
 
@@ -44,7 +44,7 @@ def collect(
     sentences: Sequence[Tensor],
     measure: Callable[[AttentionCall], object],
 ) -> Iterator[tuple[int, list]]:
-    """Run the encoder over all sentences, those of one length together, so that none is padded.
+    """Run the encoder over all sentences, batched by length so that none is padded.
 
     Args:
         encoder: in evaluation mode.
@@ -61,7 +61,7 @@ def collect(
 
 
 def batches_of_one_length(sentences: Sequence[Tensor]) -> Iterator[Tensor]:
-    """``[B, T]`` with every sentence once, the shortest first."""
+    """Yield batches ``[B, T]`` with every sentence once, shortest first."""
     by_length = defaultdict(list)
     for sentence in sentences:
         by_length[len(sentence)].append(sentence)
@@ -72,7 +72,7 @@ def batches_of_one_length(sentences: Sequence[Tensor]) -> Iterator[Tensor]:
 
 @torch.no_grad()
 def measure_batch(encoder, sublayers, batch: Tensor, measure) -> list:
-    """``measure`` of the call of each sublayer, for a batch ``[B, T]`` without padding."""
+    """Return ``measure`` of each sublayer's call, for a batch ``[B, T]`` without padding."""
     measured = {}
 
     def observe(index, mechanism, args, weights):
@@ -88,7 +88,7 @@ def measure_batch(encoder, sublayers, batch: Tensor, measure) -> list:
 def watching(
     modules: Sequence[nn.Module], observe: Callable[[int, nn.Module, tuple, Tensor], None]
 ):
-    """While it lasts, tell of every call of the modules; who calls them notices nothing.
+    """Report every call of the modules within the context, without changing results.
 
     Args:
         modules: whose ``forward`` takes ``need_weights``, and then returns its result and weights.

@@ -25,7 +25,7 @@ MEGABYTE = 1 << 20
 def inference_seconds(
     model: PosAttnClassifier, task: FairseqTask, split: str, batch_size: int, device: torch.device
 ) -> float:
-    """The mean time of some passes over a split, its batches on the device already.
+    """Return the mean time of several passes over a split, with batches already on the device.
 
     Args:
         model: on the device, in evaluation mode.
@@ -60,7 +60,8 @@ def inference_seconds(
 
 
 def update_megabytes(model: PosAttnClassifier, device: torch.device) -> float:
-    """The greatest memory of a forward and backward pass of the encoder over made-up sentences.
+    """Return the peak memory of a forward and backward pass of the encoder over generated
+    sentences.
 
     It begins at the words' vectors and ends at those of sentences. Parameters are not in it, their
     gradients are.
@@ -80,7 +81,7 @@ def update_megabytes(model: PosAttnClassifier, device: torch.device) -> float:
 
 
 def _peak_bytes(work: Callable[[], None], device: torch.device) -> int:
-    """The most that tensors take while something is done, beside those that there were before."""
+    """Return the peak memory of tensors allocated within a function."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
         before = torch.cuda.memory_allocated(device)
@@ -105,7 +106,7 @@ def _wait(device: torch.device) -> None:
 
 
 def require_classifier(model: nn.Module, path: str) -> PosAttnClassifier:
-    """The model, if it classifies.
+    """Return the model if it is a classifier.
 
     Raises:
         UsageError: it does not.

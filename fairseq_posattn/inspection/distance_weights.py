@@ -55,7 +55,7 @@ def layout(sublayers: Sequence[AttentionSublayer]) -> list:
 
 
 def learned_parameters(mechanism: DistanceAwareAttention) -> dict[str, list[float]]:
-    """w of each head, and v (or b) where the mapping has one, by their names."""
+    """Return w of each head, and v (or b) if the mapping has one, by name."""
     parameters = {"w": mechanism.distance_weight.tolist()}
     if mechanism.sigmoid_shift is not None:
         parameters[SHIFTS[mechanism.mapping]] = mechanism.sigmoid_shift.tolist()
@@ -71,7 +71,7 @@ def _sorted(runs: Sequence[Sequence[float]]) -> list[dict]:
 
 
 def draw_weights(numbers: dict):
-    """A matplotlib figure of what :func:`weight_numbers` returned."""
+    """Return a matplotlib figure of the result of :func:`weight_numbers`."""
     sublayers = numbers["sublayers"]
     names = list(sublayers[0]["parameters"])
     heads = len(sublayers[0]["parameters"]["w"])

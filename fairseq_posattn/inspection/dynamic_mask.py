@@ -22,7 +22,7 @@ MOST_COLUMNS = 3
 def median_query_terms(
     encoder: nn.Module, sublayers: Sequence[AttentionSublayer], sentences: Sequence[Tensor]
 ) -> list[float]:
-    """The median of ``h W`` over all tokens of the sentences, for each of DMAN's sublayers.
+    """Return the median of ``h W`` over all tokens, for each of DMAN's sublayers.
 
     The mask grows with this term, so at its median is the median of the mask.
     """
@@ -32,7 +32,7 @@ def median_query_terms(
 
 
 def query_terms(call: AttentionCall) -> Tensor:
-    """``h W`` of every query, ``[B T]``."""
+    """Return ``h W`` of every query, ``[B T]``."""
     return (call.hidden @ call.mechanism.query_weight).flatten()
 
 
@@ -41,7 +41,7 @@ def mask_numbers(
     furthest: int,
     query_terms: Sequence[float] | None = None,
 ) -> dict:
-    """The mask of each head of sublayers whose mechanism is DMAN.
+    """Return the mask of each head of DMAN sublayers.
 
     Args:
         furthest: distance in tokens up to which the mask is worked out.
@@ -69,7 +69,7 @@ def mask_numbers(
 
 @torch.no_grad()
 def mask_logits(mechanism: DynamicMaskAttention, furthest: int) -> Tensor:
-    """``P + U``: of each head, by the key's position less the query's, ``[H, 2N+1]``."""
+    """Return ``P + U`` of each head by distance (key minus query), ``[H, 2N+1]``."""
     length = furthest + 1
     # Distances ascend from the query's position less the key's; positions, the other way about.
     line = distance_line(mechanism.distance_bias(), length, length).flip(0)  # [2N+1]
@@ -85,7 +85,7 @@ def _masks(mechanism: DynamicMaskAttention, furthest: int, query_term: float) ->
 
 
 def draw_masks(numbers: dict):
-    """A matplotlib figure of what :func:`mask_numbers` returned."""
+    """Return a matplotlib figure of the result of :func:`mask_numbers`."""
     sublayers = numbers["sublayers"]
     columns = min(len(sublayers), MOST_COLUMNS)
     rows = math.ceil(len(sublayers) / columns)

@@ -35,7 +35,7 @@ def attention_numbers(
     sentence: Tensor,
     labels: Sequence[str],
 ) -> dict:
-    """The weights of the heads in a sentence.
+    """Return the weights of the heads in a sentence.
 
     Args:
         heads: counted from 1.
@@ -79,7 +79,7 @@ def _of_heads(call: AttentionCall, heads: Sequence[int]) -> list[dict]:
 
 
 def note_on_head(mechanism: nn.Module, head: int) -> str:
-    """What is particular to a head by its parameters or masks; may be empty."""
+    """Return a note on a head's parameters or mask; may be empty."""
     if isinstance(mechanism, DistanceAwareAttention):
         return f"w = {mechanism.distance_weight[head]:+.2f}"
     masks = getattr(mechanism, "masks", None)
@@ -87,7 +87,7 @@ def note_on_head(mechanism: nn.Module, head: int) -> str:
 
 
 def draw_attention(numbers: dict):
-    """A matplotlib figure of what :func:`attention_numbers` returned."""
+    """Return a matplotlib figure of the result of :func:`attention_numbers`."""
     tokens = numbers["tokens"]
     side = min(max(len(tokens) * LABEL_HEIGHT, NARROWEST_PANEL), WIDEST_PANEL)
     most_columns = max(1, int(WIDEST_FIGURE / side))
@@ -115,7 +115,7 @@ def draw_attention(numbers: dict):
 
 
 def _panel_rows(sublayer: dict, most_columns: int) -> list[list[dict]]:
-    """The panels of a sublayer, in as few rows as hold them and evenly filled."""
+    """Return the panels of a sublayer in as few, evenly filled rows as possible."""
     title = f"layer {sublayer['layer']}, {sublayer['sublayer']}"
     heads = sublayer["heads"]
     panels = [
@@ -154,7 +154,7 @@ def _draw_panel(axis, panel: dict):
 
 
 def _label_tokens(axis, tokens: Sequence[str], side: float, rotation: int = 0):
-    """Name the positions, every second or third one where not all of them fit."""
+    """Label the positions, every second or third one if not all fit."""
     step = math.ceil(len(tokens) * LABEL_HEIGHT / side)
     positions = range(0, len(tokens), step)
     labels = [_shorten(tokens[position]) for position in positions]
@@ -163,7 +163,7 @@ def _label_tokens(axis, tokens: Sequence[str], side: float, rotation: int = 0):
 
 
 def _label_queries(axis, is_first: bool):
-    """Only left of a row of panels: they all have the same."""
+    """Label queries only left of a row of panels, which share them."""
     axis.tick_params(labelleft=is_first)
     if is_first:
         axis.set_ylabel("query (the token that attends)")
@@ -174,7 +174,7 @@ def _shorten(token: str) -> str:
 
 
 def _share_colours(images: Sequence, power: float):
-    """One scale for all, on which colours grow with that power of the weights."""
+    """Use one colour scale for all panels, by a power of the weights."""
     from matplotlib.colors import Normalize, PowerNorm
 
     lowest = min(float(image.get_array().min()) for image in images)

@@ -16,7 +16,7 @@ from fairseq_posattn.inspection.sublayers import AttentionSublayer
 
 
 def attention_within(weights: Tensor, windows: Sequence[int]) -> Tensor:
-    """The attention to keys at most w tokens away, averaged over heads and queries.
+    """Return the attention to keys at most w tokens away, averaged over heads and queries.
 
     Args:
         weights: ``[..., H, T, T]``, query by key, of one sentence without padding.
@@ -38,7 +38,7 @@ def locality(
     sentences: Sequence[Tensor],
     windows: Sequence[int],
 ) -> Tensor:
-    """Eq. 13: :func:`attention_within` each sentence, averaged over the sentences.
+    """Return :func:`attention_within` averaged over sentences (MANs eq. 13).
 
     Every token that the encoder is given counts as query and as key, ``</s>`` as well.
 
@@ -63,7 +63,7 @@ def locality(
 def locality_rows(
     sublayers: Sequence[AttentionSublayer], windows: Sequence[int], attention: Tensor
 ) -> list[dict]:
-    """What :func:`locality` returned, a row a number, in percent as in the paper's table."""
+    """Return the result of :func:`locality` as rows, in percent as in the paper's table."""
     return [
         {"window": window, **sublayer.labels, "percent": 100 * value}
         for sublayer, values in zip(sublayers, attention.tolist(), strict=True)
@@ -72,7 +72,7 @@ def locality_rows(
 
 
 def locality_table(rows: Sequence[dict]) -> str:
-    """The rows as the paper prints them: layers side by side, a sublayer below the other."""
+    """Return the rows as the paper's table: layers in columns, sublayers in rows."""
     windows, names, layers = (
         list(dict.fromkeys(row[column] for row in rows))
         for column in ("window", "sublayer", "layer")

@@ -1,4 +1,4 @@
-"""What the commands of ``posattn analysis`` do."""
+"""The commands of ``posattn analysis``."""
 
 import torch
 from fairseq.models import FairseqEncoder
@@ -26,7 +26,7 @@ from fairseq_posattn.inspection.sublayers import (
 )
 from fairseq_posattn.model.classifier import SentenceEncoder
 
-# What has to be there for each `parameters --plot`.
+# The mechanism that each `parameters --plot` needs.
 MECHANISMS = {
     "weights": DistanceAwareAttention,
     "curves": DistanceAwareAttention,
@@ -64,12 +64,16 @@ def run_parameters(args):
     check_outputs(args)
     has_sentences = args.sentences or args.split
     if has_sentences and (args.plot != "mask" or args.side != "encoder"):
-        raise UsageError("sentences are only for --plot mask of the encoder: leave them out")
+        raise UsageError(
+            "--sentences, --split: only for --plot mask of the encoder; leave them out"
+        )
     if args.plot == "weights":
         show_weights(args)
         return
     if len(args.checkpoint) > 1:
-        raise UsageError(f"--plot {args.plot} shows one checkpoint, --plot weights several")
+        raise UsageError(
+            f"--plot {args.plot}: takes one checkpoint; only --plot weights takes several"
+        )
     [args.checkpoint] = args.checkpoint
     trained = load(args.checkpoint, args.data, reads_data=args.split is not None)
     sublayers = sublayers_with_plot(chosen_sublayers(trained, args), args, trained.path)
@@ -89,15 +93,15 @@ def run_parameters(args):
 
 
 def show_weights(args):
-    """Write w and v of a checkpoint, or the means of those of several, sorted in each."""
+    """Write w and v of a checkpoint, or the means of sorted values over several."""
     runs = []
     for path in args.checkpoint:
         sublayers = chosen_sublayers(load(path, args.data), args)
         runs.append(sublayers_with_plot(sublayers, args, path))
         if distance_weights.layout(runs[-1]) != distance_weights.layout(runs[0]):
             raise UsageError(
-                f"{path}: layers, heads or mapping of DA are not those of {args.checkpoint[0]}; "
-                "name checkpoints of one model trained with several seeds"
+                f"{path}: layers, heads or mapping of DA differ from {args.checkpoint[0]}; name "
+                "checkpoints of one model with several seeds"
             )
     if len(runs) == 1:
         [args.checkpoint] = args.checkpoint
@@ -119,7 +123,7 @@ def run_cost(args):
     if args.json:
         gpu = torch.cuda.get_device_name(device) if on_gpu else None
         write_json(args.json, {"checkpoint": args.checkpoint, **numbers, "gpu": gpu})
-    print(f"{args.split}, {args.batch_size} at a time: {numbers['inference_s']:.2f} seconds")
+    print(f"{args.split}, batches of {args.batch_size}: {numbers['inference_s']:.2f} seconds")
     print(
         f"{cost.SENTENCES} sentences of {cost.WORDS} words, forward and backward: "
         f"{numbers['memory_mb']:.0f} MB"
@@ -132,12 +136,14 @@ def chosen_sublayers(trained: TrainedModel, args) -> list[AttentionSublayer]:
 
 
 def encoder_of(trained: TrainedModel) -> FairseqEncoder | SentenceEncoder:
-    """What is given sentences and no more; a tagger is told the predicate, a recommender clicks."""
+    """Return the encoder if sentences are its only input: a tagger needs predicates, a recommender
+    clicks.
+    """
     encoder = getattr(trained.model, "encoder", None)
     if not isinstance(encoder, FairseqEncoder | SentenceEncoder):
         raise UsageError(
-            f"{trained.path} is a {type(trained.model).__name__}, which encodes more than a "
-            "sentence: only its parameters can be shown, without sentences"
+            f"{trained.path}: a {type(trained.model).__name__} needs more input than sentences; "
+            "only its parameters can be shown, without sentences"
         )
     return encoder
 
@@ -150,36 +156,36 @@ def sublayers_with_plot(
     if not having:
         names = ", ".join(dict.fromkeys(sublayer.name for sublayer in sublayers))
         raise UsageError(
-            f"--plot {args.plot} shows {args.plots[args.plot]}, which those chosen of the "
-            f"{args.side} of {path} lack: {names}"
+            f"--plot {args.plot}: needs {mechanism.__name__}, but the chosen {args.side} sublayers "
+            f"of {path} are {names}"
         )
     return having
 
 
 def read_sentences(trained: TrainedModel, args) -> dict:
-    """The sentences that are asked for, by line."""
+    """Return the sentences that the options name, by line."""
     task, encoder = trained.task, encoder_of(trained)
     name = f"--split {args.split}" if args.split else f"--sentences {args.sentences}"
     if args.split:
-        found = sentences.read_split(args.split, task)
+        texts = sentences.read_split(args.split, task)
     else:
-        found = sentences.read_file(args.sentences, task)
+        texts = sentences.read_file(args.sentences, task)
     if "line" in args:
-        if args.line not in found:
+        if args.line not in texts:
             source = args.split or args.sentences
             raise UsageError(
-                f"--line {args.line}: {source} has no sentence there; its last is on {max(found)}"
+                f"--line {args.line}: {source} has no sentence there; its last line is {max(texts)}"
             )
-        found = {args.line: found[args.line]}
-    sentences.check_lengths(found, encoder.max_positions(), name)
-    if not args.split:  # which was prepared
-        sentences.warn_of_unknown_tokens(found, task.source_dictionary.unk())
-    return found
+        texts = {args.line: texts[args.line]}
+    sentences.check_lengths(texts, encoder.max_positions(), name)
+    if not args.split:
+        sentences.warn_of_unknown_tokens(texts, task.source_dictionary.unk())
+    return texts
 
 
 def check_outputs(args):
     if not (args.output or args.json):
-        raise UsageError("nothing to write: name a picture with --output, or a file with --json")
+        raise UsageError("--output, --json: nothing to write; name a picture or a JSON file")
     figures.check_picture(args.output, " (or write the numbers alone, with --json)")
     check_json(args)
 
@@ -190,7 +196,7 @@ def check_json(args):
 
 
 def write(numbers: dict, draw, args):
-    """The picture and the numbers in it, as asked for."""
+    """Write the picture and its numbers."""
     if args.output:
         figures.write_picture(draw(numbers), args.output)
     if args.json:

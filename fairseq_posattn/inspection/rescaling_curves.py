@@ -19,7 +19,7 @@ WEIGHTED_DISTANCES = torch.linspace(-10, 10, 101)  # the range of the paper's fi
 
 
 def curve_numbers(sublayers: Sequence[AttentionSublayer], furthest: int) -> dict:
-    """f of each head of sublayers whose mechanism is DA.
+    """Return f of each head of DA sublayers.
 
     Args:
         furthest: distance in tokens up to which f is worked out.
@@ -62,7 +62,7 @@ def _curves(mechanism: DistanceAwareAttention, distances: Tensor) -> list[dict]:
 
 
 def _mapped(mechanism: DistanceAwareAttention, weighted: Tensor) -> Tensor:
-    """f at these weighted distances ``[X]``, below 0 or above: ``[H, X]``."""
+    """Return f at weighted distances ``[X]`` of either sign: ``[H, X]``."""
     one = torch.ones_like(mechanism.distance_weight)
     negative, positive = (
         rescaled_coefficients(
@@ -78,7 +78,7 @@ def _mapped(mechanism: DistanceAwareAttention, weighted: Tensor) -> Tensor:
 
 
 def draw_curves(numbers: dict):
-    """A matplotlib figure of what :func:`curve_numbers` returned."""
+    """Return a matplotlib figure of the result of :func:`curve_numbers`."""
     sublayers = numbers["sublayers"]
     legend_height = 0.16 * len(sublayers[0]["heads"])
     figure = new_figure(10, len(sublayers) * max(2.6, legend_height + 0.5))

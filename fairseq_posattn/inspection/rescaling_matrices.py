@@ -17,7 +17,7 @@ MOST_COLUMNS = 8
 
 
 def matrix_numbers(sublayers: Sequence[AttentionSublayer], length: int) -> dict:
-    """The coefficients of each head of sublayers whose mechanism is DA.
+    """Return the coefficients of each head of DA sublayers.
 
     Args:
         length: T, tokens in the sentence.
@@ -60,7 +60,7 @@ def _matrices(mechanism, length: int) -> list[dict]:
 
 
 def draw_matrices(numbers: dict):
-    """A matplotlib figure of what :func:`matrix_numbers` returned."""
+    """Return a matplotlib figure of the result of :func:`matrix_numbers`."""
     sublayers = numbers["sublayers"]
     heads = len(sublayers[0]["heads"])
     rows_each = math.ceil(heads / MOST_COLUMNS)
@@ -92,7 +92,7 @@ def _title(sublayer: dict, head: dict) -> str:
 
 
 def _share_colours(images: Sequence, neutral: float):
-    """One scale for all: white at ``neutral``, and darker on either side the further from it."""
+    """Use one colour scale for all: white at ``neutral``, darker with the difference from it."""
     from matplotlib.colors import TwoSlopeNorm
 
     lowest = min(image.get_array().min() for image in images)

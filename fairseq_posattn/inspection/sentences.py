@@ -14,7 +14,7 @@ STANDARD_INPUT = "-"
 
 
 def read_file(path: str, task: FairseqTask) -> dict[int, Tensor]:
-    """The sentences of a text, tokenised as in training, by line, blank lines left out.
+    """Return the sentences of a text by line, tokenized as in training, without blank lines.
 
     Args:
         path: of the text; ``-`` for the standard input.
@@ -49,7 +49,7 @@ def _encode(line: str, task: FairseqTask) -> Tensor:
 
 
 def read_split(split: str, task: FairseqTask) -> dict[int, Tensor]:
-    """The source sentences of a split of the binarised data, by line, each ``[T]``.
+    """Return the source sentences of a split by line, each ``[T]``.
 
     Raises:
         UsageError: there is no such split.
@@ -69,7 +69,7 @@ def read_split(split: str, task: FairseqTask) -> dict[int, Tensor]:
 
 
 def warn_of_unknown_tokens(sentences: dict[int, Tensor], unknown: int):
-    """Say on the standard error how many tokens the dictionary lacks: too many are a mistake."""
+    """Warn on standard error about the number of unknown tokens."""
     tokens = torch.cat(list(sentences.values()))
     missing = int(tokens.eq(unknown).sum())
     if missing:
@@ -81,7 +81,7 @@ def warn_of_unknown_tokens(sentences: dict[int, Tensor], unknown: int):
 
 
 def check_lengths(sentences: dict[int, Tensor], longest: int, name: str):
-    """Raise UsageError, with the text's name, if a sentence is longer than the model takes."""
+    """Raise UsageError if a sentence is longer than the model reads."""
     for line, sentence in sentences.items():
         if len(sentence) > longest:
             raise UsageError(
@@ -91,5 +91,5 @@ def check_lengths(sentences: dict[int, Tensor], longest: int, name: str):
 
 
 def token_labels(sentence: Tensor, dictionary) -> list[str]:
-    """What the model sees at each position."""
+    """Return a label for each position."""
     return [dictionary[index] for index in sentence.tolist()]

@@ -9,13 +9,12 @@ from torch import nn
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inference.trained_model import TrainedModel
 from fairseq_posattn.model.multihead import MultiheadCrossAttention, MultiheadSelfAttention
-from fairseq_posattn.model.sublayer_list import parse_sublayers
-from fairseq_posattn.model.transformer_layer import DecoderLayer, EncoderLayer
+from fairseq_posattn.model.transformer_layer import DecoderLayer, EncoderLayer, parse_sublayers
 
 
 @dataclass(frozen=True)
 class AttentionSublayer:
-    """Attention somewhere in a model.
+    """An attention sublayer of a model.
 
     Attributes:
         layer: counted from 1, as in the papers' tables.
@@ -34,7 +33,7 @@ class AttentionSublayer:
 
     @property
     def labels(self) -> dict:
-        """What tables and figures call it."""
+        """Return the names used in tables and figures."""
         return {"layer": self.layer, "sublayer": self.name}
 
 
@@ -43,7 +42,7 @@ def attention_sublayers(
     names: Sequence[str],
     kind: type[nn.Module] = MultiheadSelfAttention,
 ):
-    """Those of layers that are lists of sublayers, in the order in which they are computed.
+    """Return the attention sublayers of layers, in the order of computation.
 
     Args:
         layers: of an encoder or a decoder.
@@ -68,7 +67,8 @@ def attention_sublayers(
 def sublayers_of(
     trained: TrainedModel, side: str, kind: type[nn.Module] = MultiheadSelfAttention
 ) -> list[AttentionSublayer]:
-    """The sublayers of a model's ``encoder`` or ``decoder`` that are self attention, or of a kind.
+    """Return the self-attention sublayers of a model's ``encoder`` or ``decoder``, or those of a
+    kind.
 
     A recommender has two encoders: the names of their sublayers begin with ``words.`` and
     ``clicks.``.
@@ -106,7 +106,7 @@ def choose(
     layers: Sequence[int] | None = None,
     names: Sequence[str] | None = None,
 ) -> list[AttentionSublayer]:
-    """Those of the layers and of the names that are asked for; None asks for all.
+    """Return the sublayers of the given layers and names; None for all.
 
     Raises:
         UsageError: there is no such layer or sublayer, or none of the one in the other.
@@ -131,7 +131,7 @@ def choose(
 
 
 def choose_heads(sublayers: Sequence[AttentionSublayer], heads: Sequence[int] | None) -> list[int]:
-    """The heads that are asked for, counted from 1; None asks for all.
+    """Return the given heads, counted from 1; None for all.
 
     Raises:
         UsageError: there is no such head.

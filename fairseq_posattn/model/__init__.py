@@ -1,4 +1,1 @@
-"""Sublayers, and the encoder and decoder layers built from a list of them.
-
-Hidden states are ``[T, B, C]`` here, as in fairseq's Transformer.
-"""
+"""Networks without fairseq; hidden states of Transformer layers are ``[T, B, C]``."""

@@ -1,4 +1,4 @@
-"""From the vector of a sentence, or of a pair of them, to a score for each class."""
+"""Classification head: from the vector of a sentence or pair to logits."""
 
 from collections.abc import Callable
 
@@ -6,18 +6,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fairseq_posattn.attention.cpu.dropout import drop
 from fairseq_posattn.attention.disan import glorot_linear
-from fairseq_posattn.attention.dropout import drop
-from fairseq_posattn.model.dropout import Dropout
+from fairseq_posattn.model.feed_forward import Dropout
 
 
 def difference_and_product(first: Tensor, second: Tensor) -> Tensor:
-    """``[a, b, a - b, a * b]`` (MTSA section 4.1): two ``[B, D]`` to ``[B, 4 D]``."""
+    """Return ``[a, b, a - b, a * b]`` (MTSA section 4.1): two ``[B, D]`` to ``[B, 4 D]``."""
     return torch.cat([first, second, first - second, first * second], dim=-1)
 
 
 def distance_and_product(first: Tensor, second: Tensor) -> Tensor:
-    """``[|a - b|, a * b]``, two ``[B, D]`` to ``[B, 2 D]``: the same, whichever comes first.
+    """Return the symmetric ``[|a - b|, a * b]``, two ``[B, D]`` to ``[B, 2 D]``.
 
     Tai, Socher and Manning (2015), Improved semantic representations from tree-structured long
     short-term memory networks, eq. 15.
@@ -25,8 +25,7 @@ def distance_and_product(first: Tensor, second: Tensor) -> Tensor:
     return torch.cat([(first - second).abs(), first * second], dim=-1)
 
 
-# What the head sees of a pair, by the names that users type, and how many times the features of a
-# sentence that is.
+# Functions by the names of --pair-features, and their output features as a multiple of D.
 PAIR_FEATURES: dict[str, tuple[Callable[[Tensor, Tensor], Tensor], int]] = {
     "difference": (difference_and_product, 4),
     "distance": (distance_and_product, 2),
@@ -34,13 +33,12 @@ PAIR_FEATURES: dict[str, tuple[Callable[[Tensor, Tensor], Tensor], int]] = {
 
 
 class Highway(nn.Module):
-    """``g * ELU(affine(x)) + (1 - g) * x``, ``g = sigmoid(affine(x))`` (Srivastava et al., 2015).
+    """Highway layer ``g * f(W x) + (1 - g) * x``, ``g = sigmoid(V x)`` (Srivastava et al., 2015).
 
     Args:
         dim: features of input and output.
-        activation: ELU, or another.
-        map_dropout: probability of dropping a feature of x before either affine map, by itself;
-            what is carried keeps all.
+        activation: f.
+        map_dropout: probability of zeroing a feature of the input of W and of V, drawn separately.
     """
 
     def __init__(
@@ -53,7 +51,6 @@ class Highway(nn.Module):
         self.gate = glorot_linear(dim, dim)
 
     def forward(self, x: Tensor) -> Tensor:
-        """``[B, C]`` to ``[B, C]``."""
         gate = torch.sigmoid(self.gate(self._drop(x)))
         return gate * self.activation(self.map(self._drop(x))) + (1 - gate) * x
 
@@ -62,18 +59,17 @@ class Highway(nn.Module):
 
 
 class ClassificationHead(nn.Module):
-    """Dropout, perhaps a layer and highway layers, and an affine map to the classes.
+    """Optional hidden layer and highway layers, then a linear layer to the classes.
 
     Args:
-        input_dim: features of what is classified.
-        num_classes: scores to return.
-        hidden_dim: features of the layer; 0 for none.
-        highway_layers: after it.
-        dropout: probability of dropping a feature, before each layer.
-        activation: of the layer and the highway layers; ELU if none is given.
-        drop_carried: whether what a highway layer carries is dropped from; otherwise only what its
-            maps see.
-        bias: whether the linear layer to the classes has one.
+        input_dim: features of the input.
+        num_classes: number of logits.
+        hidden_dim: features of the hidden layer; 0 for none.
+        highway_layers: number of highway layers after it.
+        dropout: probability of zeroing a feature before each layer.
+        activation: of hidden and highway layers, default ELU.
+        drop_carried: drop features of a highway layer's whole input, not only of its linear ones.
+        bias: whether the linear layer to the classes has a bias.
     """
 
     def __init__(
@@ -100,6 +96,6 @@ class ClassificationHead(nn.Module):
         self.layers = nn.Sequential(*layers)
 
     def forward(self, features: Tensor) -> Tensor:
-        """``[B, input_dim]`` to ``[B, num_classes]``."""
-        scores: Tensor = self.layers(features)
-        return scores
+        """Map ``[B, input_dim]`` to logits ``[B, num_classes]``."""
+        logits: Tensor = self.layers(features)
+        return logits

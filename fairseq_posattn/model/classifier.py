@@ -1,8 +1,4 @@
-"""Sentences, pairs of them and documents to scores: all of ``posattn_classifier`` but fairseq.
-
-Word vectors, an encoder that makes them aware of each other, a pooling that makes one vector of
-them, and a head: each by name.
-"""
+"""Networks of ``posattn_classifier``: embeddings, encoder, pooling and classification head."""
 
 from argparse import Namespace
 from collections.abc import Sequence
@@ -13,27 +9,23 @@ from torch import Tensor, nn
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.model.classification_head import PAIR_FEATURES, ClassificationHead
-from fairseq_posattn.model.dropout import Dropout
-from fairseq_posattn.model.encoders import ENCODERS, input_dropout_of
-from fairseq_posattn.model.encoders.flags import activation_of, map_dropout_of
-from fairseq_posattn.model.ngrams import NGramEmbedding
+from fairseq_posattn.model.embeddings import NGramEmbedding
+from fairseq_posattn.model.encoders import ENCODERS, get_input_dropout
+from fairseq_posattn.model.encoders.flags import build_activation, get_linear_dropout
+from fairseq_posattn.model.feed_forward import Dropout
 from fairseq_posattn.model.pooling import POOLINGS
-from fairseq_posattn.model.sentence_batches import (
-    groups_of_like_length,
-    split_documents,
-    words_only,
-)
+from fairseq_posattn.model.sentence_batches import group_by_length, split_documents, strip_eos
 
 
 @dataclass(frozen=True)
 class Marks:
-    """The numbers of the symbols that are no words.
+    """Indices of a dictionary's special symbols.
 
     Attributes:
-        pad: fills rows. eos: ends them.
-        separator: stands between the sentences of a document; -1 for none.
-        ends: of the words that end a sentence and belong to it.
-        bos: begins a sentence for a language model; fairseq's dictionaries have it first.
+        pad: padding. eos: end of a row.
+        separator: symbol between the sentences of a document; -1 for none.
+        ends: tokens that end a sentence and belong to it.
+        bos: start token of a language model; fairseq's dictionaries have it first.
     """
 
     pad: int
@@ -44,47 +36,40 @@ class Marks:
 
 
 class SequenceEncoder(nn.Module):
-    """A sequence of vectors to one: dropout, encoder and pooling.
+    """Dropout, encoder and pooling: ``[B, T, C]`` to ``[B, output_dim]``.
 
     Args:
-        cfg: the options of ``PosAttnClassifierConfig``.
+        cfg: options of ``PosAttnClassifierConfig``.
         dim: C.
-
-    Attributes:
-        output_dim: features of the result.
     """
 
     def __init__(self, cfg: Namespace, dim: int):
         super().__init__()
-        self.dropout = Dropout(input_dropout_of(cfg))
+        self.dropout = Dropout(get_input_dropout(cfg))
         self.encoder = ENCODERS[str(cfg.encoder)](cfg, dim)
         self.pooling = POOLINGS[str(cfg.pooling)](
             self.encoder.output_dim,
             cfg.pooling_queries,
             cfg.pooling_window,
-            activation_of(cfg),
-            map_dropout_of(cfg),
+            build_activation(cfg),
+            get_linear_dropout(cfg),
         )
         self.output_dim = getattr(self.pooling, "output_dim", self.encoder.output_dim)
 
     def forward(self, vectors: Tensor, key_padding_mask: Tensor) -> Tensor:
-        """``[B, T, C]`` to ``[B, output_dim]``; ``key_padding_mask`` bool ``[B, T]``."""
         hidden = self.encoder(self.dropout(vectors), key_padding_mask)
         return self.pooling(hidden, key_padding_mask)
 
 
 class SentenceEncoder(nn.Module):
-    """Sentences, or documents of them, to a vector each.
+    """Encoder of sentences or documents to one vector each, ``[B, output_dim]``.
 
     Args:
-        cfg: the options of ``PosAttnClassifierConfig``.
-        embed_tokens: of the words.
-        marks: of the same dictionary.
-        language_model: pre-trained, below the encoder; its word vectors are ``embed_tokens``. None
-            for the word vectors alone.
-
-    Attributes:
-        output_dim: features of the result.
+        cfg: options of ``PosAttnClassifierConfig``.
+        embed_tokens: token embeddings.
+        marks: special symbols of the same dictionary.
+        language_model: pre-trained model below the encoder, whose embeddings are
+            ``embed_tokens``; None for the embeddings alone.
 
     Raises:
         ValueError: the flags contradict each other.
@@ -105,7 +90,7 @@ class SentenceEncoder(nn.Module):
         self.ngrams = None
         if cfg.word_ngrams > 1:
             if str(cfg.encoder) != "none":
-                raise ValueError(f"--word-ngrams {cfg.word_ngrams} is for --encoder none alone")
+                raise ValueError(f"--word-ngrams {cfg.word_ngrams}: needs --encoder none")
             self.ngrams = NGramEmbedding(cfg.word_ngrams, cfg.ngram_buckets, dim)
         self.words = SequenceEncoder(cfg, dim)
         self.sentences = None
@@ -118,7 +103,7 @@ class SentenceEncoder(nn.Module):
 
     @property
     def layers(self):
-        """The Transformer's layers over words, where that is what the encoder is."""
+        """Return the layers of ``--encoder transformer`` over tokens, else an empty list."""
         return getattr(self.words.encoder, "layers", [])
 
     def forward(
@@ -127,26 +112,23 @@ class SentenceEncoder(nn.Module):
         src_lengths: Tensor | None = None,
         losses: list[Tensor] | None = None,
     ) -> Tensor:
-        """Encode what has been read.
+        """Encode sentences to ``[B, output_dim]``.
 
         Args:
-            src_tokens: ``[B, T]``, padded on either side. The ``</s>`` that ends a row is no word.
-            src_lengths: not looked at: the padding symbol tells.
+            src_tokens: ``[B, T]``, padded on either side, rows ending with ``</s>``.
+            src_lengths: unused; the padding symbol marks padding.
             losses: list to which the language model's losses, ``[B]``, are appended.
 
-        Returns:
-            ``[B, output_dim]``.
-
         Raises:
-            UsageError: a sentence has no words or is longer than ``--max-positions``.
+            UsageError: a sentence is empty or longer than ``--max-positions``.
         """
         if src_tokens.size(1) > self.longest:
             raise UsageError(
                 f"a sentence of {src_tokens.size(1)} tokens is longer than --max-positions "
-                f"{self.longest}: raise that, or shorten it"
+                f"{self.longest}; raise the flag or shorten the sentence"
             )
         pad = self.marks.pad
-        tokens = words_only(src_tokens, pad, self.marks.eos)
+        tokens = strip_eos(src_tokens, pad, self.marks.eos)
         if self.language_model is not None:
             return self.words(*self.language_model(tokens, losses))
         if self.sentences is None:
@@ -157,15 +139,15 @@ class SentenceEncoder(nn.Module):
         return self.sentences(vectors, padding)
 
     def _encode_groups(self, tokens: Tensor) -> Tensor:
-        """As :meth:`_encode_words`, but one long sentence does not pad all the others."""
-        if torch.compiler.is_exporting():  # how many groups there are, a graph cannot leave open
+        """Encode groups of similar length, so that one long sentence does not pad all others."""
+        if torch.compiler.is_exporting():  # a graph has a fixed number of groups
             return self._encode_words(tokens)
-        rows, groups = zip(*groups_of_like_length(tokens, self.marks.pad), strict=True)
+        rows, groups = zip(*group_by_length(tokens, self.marks.pad), strict=True)
         vectors = torch.cat([self._encode_words(group) for group in groups])
         return vectors[torch.cat(rows).argsort()]
 
     def _encode_words(self, tokens: Tensor) -> Tensor:
-        """``[N, L]``, padded on the right, to ``[N, D]``."""
+        """Encode ``[N, L]``, padded on the right, to ``[N, D]``."""
         vectors, padding = self.embed_tokens(tokens), tokens.eq(self.marks.pad)
         if self.ngrams is not None:
             more, absent = self.ngrams(tokens, padding)
@@ -174,12 +156,12 @@ class SentenceEncoder(nn.Module):
 
 
 def build_head(cfg: Namespace, encoder: SentenceEncoder, classes: int, pairs: bool):
-    """The head that makes scores of what the encoder gives.
+    """Build the classification head.
 
     Args:
-        cfg: the options of ``PosAttnClassifierConfig``.
-        classes: scores that it gives.
-        pairs: whether of two sentences at a time.
+        cfg: options of ``PosAttnClassifierConfig``.
+        classes: number of logits.
+        pairs: whether its input is that of sentence pairs.
     """
     _, width = PAIR_FEATURES[str(cfg.pair_features)]
     return ClassificationHead(
@@ -188,20 +170,20 @@ def build_head(cfg: Namespace, encoder: SentenceEncoder, classes: int, pairs: bo
         hidden_dim=cfg.head_dim,
         highway_layers=cfg.head_highway_layers,
         dropout=cfg.dropout,
-        activation=activation_of(cfg),
-        drop_carried=not map_dropout_of(cfg),
+        activation=build_activation(cfg),
+        drop_carried=not get_linear_dropout(cfg),
         bias=not getattr(cfg, "no_class_bias", False),  # models exported before the option lack it
     )
 
 
-def features_of(
+def encode_features(
     cfg: Namespace,
     encoder: SentenceEncoder,
     tokens: Tensor,
     pair_tokens: Tensor | None = None,
     losses: list[Tensor] | None = None,
 ) -> Tensor:
-    """What the head sees: of sentences ``[B, D]``, of pairs ``[B, 4 D]`` or ``[B, 2 D]``."""
+    """Return the head's input: ``[B, D]`` of sentences, ``[B, 4 D]`` or ``[B, 2 D]`` of pairs."""
     features = encoder(tokens, losses=losses)
     if pair_tokens is not None:
         combine, _ = PAIR_FEATURES[str(cfg.pair_features)]

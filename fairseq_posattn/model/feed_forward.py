@@ -1,20 +1,82 @@
-"""The feed-forward sublayer (MANs eq. 3 and 9: the mask attention whose mask is the identity)."""
+"""Activations, dropout and the feed-forward sublayer."""
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fairseq_posattn.attention.linear import Linear
-from fairseq_posattn.model.activations import ACTIVATIONS
-from fairseq_posattn.model.dropout import Dropout
+from fairseq_posattn.attention.cpu.dropout import drop
+from fairseq_posattn.attention.cpu.linear import Linear
+
+
+def _gelu(x: Tensor) -> Tensor:
+    return F.gelu(x.float()).type_as(x)
+
+
+def _relu_squared(x: Tensor) -> Tensor:
+    return F.relu(x).square()
+
+
+def _linear(x: Tensor) -> Tensor:
+    return x
+
+
+_tanh_gelu = partial(F.gelu, approximate="tanh")
+
+# By the names of fairseq's --activation-fn.
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "relu_squared": _relu_squared,
+    "gelu": _gelu,
+    "gelu_fast": _tanh_gelu,  # deprecated alias of gelu_accurate
+    "gelu_accurate": _tanh_gelu,
+    "tanh": torch.tanh,
+    "linear": _linear,
+    "swish": F.silu,
+}
+
+
+class Dropout(nn.Dropout):
+    """Dropout that fairseq's ``--retain-dropout`` can keep active during generation.
+
+    Args:
+        p: probability of zeroing a feature.
+        owner: class name by which ``--retain-dropout-modules`` selects it; "" for none.
+    """
+
+    def __init__(self, p: float, owner: str = ""):
+        super().__init__(p)
+        self.owner = owner
+        self.retained = False
+
+    def forward(self, x: Tensor) -> Tensor:
+        return drop(x, self.p, self.training or self.retained)
+
+    def make_generation_fast_(
+        self,
+        name: str,
+        retain_dropout: bool = False,
+        retain_dropout_modules: list[str] | None = None,
+        **unused: Any,
+    ) -> None:
+        """Set whether to drop in generation; fairseq calls this. Without names all modules do."""
+        selected = retain_dropout_modules is None or self.owner in retain_dropout_modules
+        self.retained = retain_dropout and selected
 
 
 class FeedForward(nn.Module):
-    """Two affine maps with an activation between, at each position.
+    """Position-wise feed-forward sublayer: linear, activation, dropout, linear.
+
+    MANs eq. 3 and 9 read it as mask attention whose mask is the identity.
 
     Args:
-        embed_dim: features of input and output.
-        inner_dim: features between the maps.
-        activation: a name of :data:`~fairseq_posattn.model.activations.ACTIVATIONS`.
-        dropout: probability of dropping a feature after the activation.
+        embed_dim: C, features of input and output.
+        inner_dim: features of the hidden layer.
+        activation: a name of :data:`ACTIVATIONS`.
+        dropout: probability of zeroing a feature after the activation.
     """
 
     def __init__(self, embed_dim: int, inner_dim: int, activation: str, dropout: float):
@@ -25,6 +87,6 @@ class FeedForward(nn.Module):
         self.fc2 = Linear(inner_dim, embed_dim)
 
     def forward(self, x: Tensor) -> Tensor:
-        """``[T, B, C]`` to ``[T, B, C]``."""
+        """Map ``[T, B, C]`` to ``[T, B, C]``."""
         output: Tensor = self.fc2(self.dropout(self.activation(self.fc1(x))))
         return output

@@ -1,7 +1,7 @@
 """GPT (Radford et al., 2018) below a classifier, with the auxiliary loss of a language model.
 
-Each sentence is read alone, between a start and an end token whose vectors are learned from random
-ones (section 3.2). Its tokens' vectors are those of the last layer.
+Each sentence is encoded between a start and an end token, whose embeddings are initialized at
+random (section 3.2). The result is the hidden states of the last layer.
 """
 
 import json
@@ -20,10 +20,10 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.model.classifier import Marks
 from fairseq_posattn.text import gpt
 
-# Settings of config.json that the model depends on; the vocabulary is the dictionary's.
+# Keys of config.json that define the network; the vocabulary is the dictionary's.
 SETTINGS = ("n_positions", "n_embd", "n_layer", "n_head", "afn", "layer_norm_epsilon")
 SETTINGS += ("initializer_range", "resid_pdrop", "embd_pdrop", "attn_pdrop")
-# Symbols whose vectors start at random; fairseq's tasks of sentences add the last.
+# Symbols with randomly initialized embeddings; fairseq's sentence tasks add the last.
 LEARNED = ("<s>", "<pad>", "</s>", "<mask>")
 UNREADABLE = (OSError, SafetensorError, UnpicklingError, RuntimeError, EOFError)
 
@@ -54,10 +54,10 @@ class PretrainedLanguageModel(nn.Module):
         marks: indices of its special symbols.
 
     Attributes:
-        longest: tokens of a sentence that it reads, the end included.
+        longest: maximal tokens of a sentence, the end token included.
 
     Raises:
-        UsageError: the settings are those of no model.
+        UsageError: the settings are invalid.
     """
 
     def __init__(self, config: str, vocab_size: int, marks: Marks):
@@ -65,8 +65,10 @@ class PretrainedLanguageModel(nn.Module):
         try:
             known = {name: value for name, value in json.loads(config).items() if name in SETTINGS}
             settings = OpenAIGPTConfig(vocab_size=vocab_size, **known)
-        except Exception as error:  # transformers validates with exceptions of its own
-            raise UsageError(f"--language-model-config: no settings of GPT: {error}") from error
+        except Exception as error:  # transformers raises various exceptions
+            raise UsageError(
+                f"--language-model-config: invalid settings of GPT ({error})"
+            ) from error
         self.gpt = OpenAIGPTModel(settings)
         self.marks = marks
         self.longest = settings.n_positions - 1
@@ -75,23 +77,23 @@ class PretrainedLanguageModel(nn.Module):
     def embed_tokens(self) -> nn.Embedding:
         return self.gpt.tokens_embed
 
-    def forward(self, words: Tensor, losses: list[Tensor] | None = None) -> tuple[Tensor, Tensor]:
+    def forward(self, tokens: Tensor, losses: list[Tensor] | None = None) -> tuple[Tensor, Tensor]:
         """Encode sentences.
 
         Args:
-            words: ``[N, L]``, padded on the right, without start and end tokens.
-            losses: list to which the losses ``[N]`` are appended: the negative log-likelihood of
-                a sentence's tokens, the end included, averaged over them.
+            tokens: ``[N, L]``, padded on the right, without start and end tokens.
+            losses: list to which the losses ``[N]`` are appended: the mean negative log-likelihood
+                of a sentence's tokens and its end.
 
         Returns:
-            vectors ``[N, L + 2, C]`` of start, words and end, and where they are padding,
-            bool ``[N, L + 2]``.
+            hidden states ``[N, L + 2, C]`` of start, tokens and end, and their padding, bool
+            ``[N, L + 2]``.
         """
         pad = self.marks.pad
-        tokens = F.pad(F.pad(words, (1, 0), value=self.marks.bos), (0, 1), value=pad)
+        tokens = F.pad(F.pad(tokens, (1, 0), value=self.marks.bos), (0, 1), value=pad)
         tokens = tokens.scatter(1, tokens.ne(pad).sum(1, keepdim=True), self.marks.eos)
         padding = tokens.eq(pad)
-        # No mask of padding: attention is causal, and padding comes last.
+        # No padding mask: attention is causal, and padding is on the right.
         hidden = self.gpt(inputs_embeds=self.embed_tokens(tokens)).last_hidden_state
         if losses is not None:
             losses.append(self._losses(hidden[:, :-1], tokens[:, 1:], ~padding[:, 1:]))
@@ -104,11 +106,11 @@ class PretrainedLanguageModel(nn.Module):
 
     @torch.no_grad()
     def load(self, folder: str, symbols: Sequence[str]) -> None:
-        """Read the pre-trained weights; :data:`LEARNED` symbols keep random vectors.
+        """Load the pre-trained weights; embeddings of :data:`LEARNED` symbols stay random.
 
         Args:
-            folder: of Hugging Face's ``openai-gpt``. Nothing is downloaded, and no code is run.
-            symbols: V symbols of the dictionary, in their order.
+            folder: local copy of Hugging Face's ``openai-gpt``; nothing in it is executed.
+            symbols: V symbols of the dictionary, in order.
 
         Raises:
             UsageError: the weights or the dictionary do not belong to this model.
@@ -128,7 +130,7 @@ class PretrainedLanguageModel(nn.Module):
             if name not in weights or weights[name].shape != shape:
                 raise UsageError(
                     f"{path}: there is no {name} of shape {list(shape)}, as config.json and "
-                    "vocab.json have it; copy the folder again"
+                    "vocab.json require; copy the folder again"
                 )
             if weight is not vectors:
                 weight.copy_(weights[name])
@@ -136,11 +138,11 @@ class PretrainedLanguageModel(nn.Module):
         chosen = [rows[symbols[number]] for number in shared]
         vectors[shared] = weights["tokens_embed.weight"][chosen].to(vectors)
         if not all(weight.isfinite().all() for weight in self.parameters()):
-            raise UsageError(f"{path}: a weight is no number; copy the file again")
+            raise UsageError(f"{path}: a weight is not finite; copy the file again")
 
 
 def _read_weights(path: Path) -> dict[str, Tensor]:
-    """Return the tensors by name, without the prefix of models that were saved with a head."""
+    """Return the tensors by name, without the prefix of models saved with a head."""
     try:
         if path.suffix == ".safetensors":
             read = load_file(path)

@@ -1,12 +1,13 @@
-"""Every attention mechanism that a sublayer can be made of, by the name that users type.
+"""Builders of the attention mechanisms, by the names of ``--encoder-sublayers``.
 
-To add one: write its function and module in ``fairseq_posattn/attention``, a function below that
-builds the module from the flags, and a line in ``MECHANISMS``. Flags of its own are fields of
-``MechanismConfig`` in ``fairseq_posattn/training/models/mechanism_config.py``.
+To add a mechanism: write its module in ``fairseq_posattn/attention``, a builder below, and a line
+in ``MECHANISMS``. Its flags are fields of ``MechanismConfig`` in
+``fairseq_posattn/training/models/mechanism_config.py``.
 """
 
 from argparse import Namespace
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch.nn.functional as F
@@ -14,14 +15,14 @@ from torch import Tensor
 
 from fairseq_posattn import attention
 from fairseq_posattn.attention import Mechanism
-from fairseq_posattn.attention.implementations import Attention
-from fairseq_posattn.attention.mtsa import SourceMaps
-from fairseq_posattn.model.description import LayerDescription
-from fairseq_posattn.model.multihead import JoinedHeads
+from fairseq_posattn.attention.call import Attended
+from fairseq_posattn.attention.declare import declaration_of
+from fairseq_posattn.attention.source_maps import SourceMaps
+from fairseq_posattn.model.multihead import ConcatenatedHeads
 
-# What the joined heads may pass through, by the names of --heads-activation, where it is not for
-# the mechanism to say.
-OF_MASKS = "relu_in_dman"
+# Activations of the concatenated heads, by the names of --heads-activation. RELU_IN_DMAN is applied
+# by the mechanisms dman and sman themselves.
+RELU_IN_DMAN = "relu_in_dman"
 HEADS_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor] | None] = {
     "relu": F.relu,
     "gelu": F.gelu,
@@ -29,16 +30,47 @@ HEADS_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor] | None] = {
 }
 
 
-def joined_heads(config: Namespace) -> JoinedHeads:
-    """What the joined heads of every attention sublayer pass through."""
+@dataclass(frozen=True)
+class LayerDescription:
+    """Sizes and options of a Transformer layer.
+
+    Attributes:
+        sublayers: names, see :func:`~fairseq_posattn.model.transformer_layer.parse_sublayers`.
+        embed_dim: C. num_heads: H. ffn_dim: hidden features of a feed-forward sublayer.
+        max_positions: tokens of the longest sentence on this side of the model.
+        causal: whether queries are blocked from later keys (a decoder's self attention).
+        normalize_before: whether layer norms precede the sublayers, not the sums.
+        activation: of feed-forward sublayers, a name of fairseq's.
+        dropout: probability of zeroing a feature of a sublayer's output.
+        attention_dropout: of an attention weight.
+        activation_dropout: of a feature after the activation.
+        encoder_dim: features that a decoder's layer attends to; 0 for none.
+    """
+
+    sublayers: tuple[str, ...]
+    embed_dim: int
+    num_heads: int
+    ffn_dim: int
+    max_positions: int
+    causal: bool = False
+    normalize_before: bool = False
+    activation: str = "relu"
+    dropout: float = 0.0
+    attention_dropout: float = 0.0
+    activation_dropout: float = 0.0
+    encoder_dim: int = 0
+
+
+def configure_concatenated_heads(config: Namespace) -> ConcatenatedHeads:
+    """Return the activation and dropout of the concatenated heads."""
     activation = HEADS_ACTIVATIONS.get(str(config.heads_activation))
-    return JoinedHeads(activation, config.heads_dropout)
+    return ConcatenatedHeads(activation, config.heads_dropout)
 
 
-def implementation_of(function: Attention, config: Namespace) -> str:
-    """The implementation that ``--attention-impl`` names, where the function has it."""
+def select_implementation(function: Callable[..., Attended], config: Namespace) -> str:
+    """Return the implementation of ``--attention-impl`` if the function has it, else "auto"."""
     named = str(config.attention_impl)
-    return named if named in function.implementations else "auto"
+    return named if named in declaration_of(function).implementations else "auto"
 
 
 def _build(
@@ -46,12 +78,12 @@ def _build(
     config: Namespace,
     layer: LayerDescription,
     *args: Any,
-    **own: Any,
+    **options: Any,
 ) -> Mechanism:
-    """A mechanism with arguments of its own, and those that every mechanism has."""
-    impl = implementation_of(mechanism.attention, config)
+    """Build a mechanism from its arguments and those that every mechanism has."""
+    impl = select_implementation(mechanism.function, config)
     build: Callable[..., Mechanism] = mechanism
-    return build(*args, **own, causal=layer.causal, dropout=layer.attention_dropout, impl=impl)
+    return build(*args, **options, causal=layer.causal, dropout=layer.attention_dropout, impl=impl)
 
 
 def build_san(config: Namespace, layer: LayerDescription) -> Mechanism:
@@ -60,7 +92,7 @@ def build_san(config: Namespace, layer: LayerDescription) -> Mechanism:
 
 def build_dman(config: Namespace, layer: LayerDescription) -> Mechanism:
     if config.dman_max_distance < 0:
-        raise ValueError(f"--dman-max-distance {config.dman_max_distance}: it cannot be negative")
+        raise ValueError(f"--dman-max-distance {config.dman_max_distance}: must be 0 or more")
     return _build(
         attention.DynamicMaskAttention,
         config,
@@ -68,21 +100,21 @@ def build_dman(config: Namespace, layer: LayerDescription) -> Mechanism:
         layer.embed_dim,
         layer.num_heads,
         max_distance=config.dman_max_distance or layer.max_positions - 1,
-        activation=_of_masks(config),
+        activation=_mask_activation(config),
     )
 
 
 def build_sman(config: Namespace, layer: LayerDescription) -> Mechanism:
     if config.sman_radius != "sqrt" and not config.sman_radius.isdecimal():
-        raise ValueError(f"--sman-radius {config.sman_radius}: it must be a number or 'sqrt'")
+        raise ValueError(f"--sman-radius {config.sman_radius}: must be a number or 'sqrt'")
     radius = None if config.sman_radius == "sqrt" else int(config.sman_radius)
     return _build(
-        attention.StaticMaskAttention, config, layer, radius, activation=_of_masks(config)
+        attention.StaticMaskAttention, config, layer, radius, activation=_mask_activation(config)
     )
 
 
-def _of_masks(config: Namespace) -> Callable[[Tensor], Tensor] | None:
-    return F.relu if config.heads_activation == OF_MASKS else None
+def _mask_activation(config: Namespace) -> Callable[[Tensor], Tensor] | None:
+    return F.relu if config.heads_activation == RELU_IN_DMAN else None
 
 
 def build_da(config: Namespace, layer: LayerDescription) -> Mechanism:
@@ -128,7 +160,7 @@ def build_mtsa(
 
 def build_rpr(config: Namespace, layer: LayerDescription) -> Mechanism:
     if config.rpr_max_distance < 1:
-        raise ValueError(f"--rpr-max-distance {config.rpr_max_distance}: it must be 1 or more")
+        raise ValueError(f"--rpr-max-distance {config.rpr_max_distance}: must be 1 or more")
     return _build(
         attention.RelativePositionAttention,
         config,
@@ -145,13 +177,7 @@ def build_gaussian(config: Namespace, layer: LayerDescription) -> Mechanism:
 
 
 def build_transformer_xl(config: Namespace, layer: LayerDescription) -> Mechanism:
-    return _build(
-        attention.TransformerXLAttention,
-        config,
-        layer,
-        layer.embed_dim,
-        layer.num_heads,
-    )
+    return _build(attention.TransformerXLAttention, config, layer, layer.embed_dim, layer.num_heads)
 
 
 def build_tener(config: Namespace, layer: LayerDescription) -> Mechanism:
@@ -189,6 +215,6 @@ MECHANISMS = {
     "masked": build_masked,
 }
 
-# Those that know where tokens are by themselves, as in their papers: a side of the model that uses
-# one has no position embeddings.
+# Mechanisms with positions of their own, as in their papers: an encoder or decoder that uses one
+# has no position embeddings.
 REPLACE_POSITIONS = {"da", "rpr", "transformer_xl", "tener"}

@@ -1,6 +1,6 @@
 """Multi-head attention around any mechanism: projections, heads, and the cache of past keys.
 
-Every module here takes and gives ``[T, B, C]``. Weights start as in fairseq's multi-head attention.
+Inputs and outputs are ``[T, B, C]``. Weights are initialized as in fairseq's multi-head attention.
 """
 
 import math
@@ -12,21 +12,21 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.attention import Mechanism
-from fairseq_posattn.attention.linear import Linear
-from fairseq_posattn.model.dropout import Dropout
+from fairseq_posattn.attention.cpu.linear import Linear
+from fairseq_posattn.model.feed_forward import Dropout
 
-# What each module remembers while decoding, from step to step, by the module and a name.
+# Cache of incremental decoding, by (module, name).
 IncrementalState = dict[Any, Any]
 
 
 class PackedLinear(Linear):
-    """Several projections of one input as one matrix product.
+    """Several projections of one input as one matmul.
 
     Args:
         input_dim: features of the input.
         output_dim: features of each projection.
-        parts: how many projections.
-        bias: whether they have one.
+        parts: number of projections.
+        bias: whether the projections have a bias.
     """
 
     def __init__(self, input_dim: int, output_dim: int, parts: int, bias: bool = True):
@@ -39,18 +39,18 @@ class PackedLinear(Linear):
             nn.init.xavier_uniform_(weight, gain=1 / math.sqrt(2))
 
     def split(self, x: Tensor) -> tuple[Tensor, ...]:
-        """The projections of the input, apart."""
+        """Return the projections as separate tensors."""
         packed: Tensor = self(x)
         return packed.chunk(self.parts, dim=-1)
 
 
 @dataclass(frozen=True)
-class JoinedHeads:
-    """What the joined heads pass through before their output projection.
+class ConcatenatedHeads:
+    """Activation and dropout of the concatenated heads, before their output projection.
 
     Attributes:
-        activation: None for none.
-        dropout: probability of dropping a feature after it.
+        activation: None for the identity.
+        dropout: probability of zeroing a feature after the activation.
     """
 
     activation: Callable[[Tensor], Tensor] | None = None
@@ -58,58 +58,54 @@ class JoinedHeads:
 
 
 class OutputLinear(Linear):
-    """The projection of the joined heads, and what they pass through first.
+    """Output projection of the concatenated heads, after their activation and dropout."""
 
-    Args:
-        embed_dim: features of input and output.
-        joined: see :class:`JoinedHeads`.
-    """
-
-    def __init__(self, embed_dim: int, joined: JoinedHeads):
+    def __init__(self, embed_dim: int, heads: ConcatenatedHeads):
         super().__init__(embed_dim, embed_dim)
-        self.activation = joined.activation
-        self.dropout = Dropout(joined.dropout, type(self).__name__)
+        self.activation = heads.activation
+        self.dropout = Dropout(heads.dropout, type(self).__name__)
 
     def reset_parameters(self) -> None:
         nn.init.xavier_uniform_(self.weight)
         nn.init.zeros_(self.bias)
 
     def forward(self, heads: Tensor) -> Tensor:
-        """``[T, B, C]`` to ``[T, B, C]``."""
+        """Map ``[T, B, C]`` to ``[T, B, C]``."""
         activated = heads if self.activation is None else self.activation(heads)
         return super().forward(self.dropout(activated))
 
 
 def split_heads(x: Tensor, num_heads: int) -> Tensor:
-    """``[T, B, C]`` to ``[B, H, T, D]``, a view."""
+    """Return ``[T, B, C]`` as ``[B, H, T, D]``, a view."""
     heads: Tensor = x.unflatten(-1, (num_heads, -1))
     return heads.permute(1, 2, 0, 3)
 
 
 def merge_heads(x: Tensor) -> Tensor:
-    """``[B, H, T, D]`` to ``[T, B, C]``."""
+    """Concatenate the heads ``[B, H, T, D]`` to ``[T, B, C]``."""
     return x.permute(2, 0, 1, 3).flatten(2)
 
 
 def check_heads(embed_dim: int, num_heads: int) -> None:
+    """Raise ValueError if H does not divide C."""
     if embed_dim % num_heads:
         raise ValueError(f"{embed_dim} features cannot be divided among {num_heads} heads")
 
 
-def sentences_of_hypotheses(new_order: Tensor, hypotheses: int) -> Tensor:
-    """The sentences that ``new_order`` keeps, where each has so many rows one after another."""
+def select_sentences(new_order: Tensor, hypotheses: int) -> Tensor:
+    """Return the sentences kept; each sentence has ``hypotheses`` consecutive rows."""
     return new_order if hypotheses == 1 else new_order[::hypotheses] // hypotheses
 
 
-def nothing_moves(new_order: Tensor, count: int) -> bool:
-    """Whether all of so many stay where they are; on a GPU, where the host would wait, unknown."""
+def is_identity_order(new_order: Tensor, count: int) -> bool:
+    """Return whether the order is the identity. Always False on a GPU, to avoid a device sync."""
     if new_order.device.type != "cpu":
         return False
     return torch.equal(new_order, torch.arange(count))
 
 
 class CachedAttention(nn.Module):
-    """What self and cross attention share while decoding: tensors kept from step to step."""
+    """Base of self and cross attention: a cache of tensors for incremental decoding."""
 
     def cached(self, incremental_state: IncrementalState | None) -> dict[str, Tensor] | None:
         return None if incremental_state is None else incremental_state.get((self, "attention"))
@@ -120,16 +116,16 @@ class CachedAttention(nn.Module):
 
 
 class MultiheadSelfAttention(CachedAttention):
-    """Self attention by one mechanism.
+    """Multi-head self attention by one mechanism.
 
     Args:
         embed_dim: C.
-        num_heads: H, which divides C.
-        mechanism: what happens within the heads.
-        joined: what happens to their contexts.
+        num_heads: H.
+        mechanism: attention within the heads.
+        heads: activation and dropout of the concatenated heads.
 
     Raises:
-        ValueError: the heads do not divide the features.
+        ValueError: H does not divide C.
     """
 
     def __init__(
@@ -137,7 +133,7 @@ class MultiheadSelfAttention(CachedAttention):
         embed_dim: int,
         num_heads: int,
         mechanism: Mechanism,
-        joined: JoinedHeads = JoinedHeads(),  # noqa: B008, it is frozen
+        heads: ConcatenatedHeads = ConcatenatedHeads(),  # noqa: B008, it is frozen
     ):
         super().__init__()
         check_heads(embed_dim, num_heads)
@@ -145,7 +141,7 @@ class MultiheadSelfAttention(CachedAttention):
         self.projects_key = mechanism.projects_key
         self.qkv_proj = PackedLinear(embed_dim, embed_dim, parts=3 if self.projects_key else 2)
         self.mechanism = mechanism
-        self.out_proj = OutputLinear(embed_dim, joined)
+        self.out_proj = OutputLinear(embed_dim, heads)
 
     def forward(
         self,
@@ -154,11 +150,11 @@ class MultiheadSelfAttention(CachedAttention):
         incremental_state: IncrementalState | None = None,
         need_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """Attend from each position of ``x`` to ``x``, or to all of it so far.
+        """Attend from each position of ``x`` to ``x`` and the cached positions before it.
 
         Args:
             x: ``[T, B, C]``; with ``incremental_state`` only the newest positions.
-            key_padding_mask: bool ``[B, T]`` for the same positions, True where padded.
+            key_padding_mask: bool ``[B, T]`` of the same positions, True where padded.
             need_weights: also return the weights.
 
         Returns:
@@ -189,7 +185,7 @@ class MultiheadSelfAttention(CachedAttention):
         value: Tensor,
         padding: Tensor | None,
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Key and value ``[T, B, C]`` and padding ``[B, T]`` of all positions so far."""
+        """Return key and value ``[T, B, C]`` and padding ``[B, T]`` of all positions so far."""
         newest = {"key": key, "value": value}
         if padding is not None:
             newest["padding"] = padding.t()
@@ -207,9 +203,9 @@ class MultiheadSelfAttention(CachedAttention):
     def reorder_incremental_state(
         self, incremental_state: IncrementalState, new_order: Tensor
     ) -> IncrementalState:
-        """Follow a beam search that keeps the hypotheses ``new_order``, in that order.
+        """Store the order of a beam search's hypotheses.
 
-        It is followed when the next position is appended: what is kept is copied once, not twice.
+        It is applied when the next position is appended, so that the cache is copied once.
         """
         past = self.cached(incremental_state)
         if past is not None:
@@ -223,7 +219,7 @@ def _no_padding(key: Tensor) -> Tensor:
 
 
 def _append(past: Tensor, order: Tensor | None, newest: Tensor) -> Tensor:
-    """The hypotheses ``order`` of ``past`` ``[T, B, ...]``, None for all, and ``newest`` behind."""
+    """Append ``newest`` to the rows ``order`` of ``past`` ``[T, B, ...]``; None for all rows."""
     if order is None:
         return torch.cat([past, newest])
     if past.requires_grad:
@@ -241,12 +237,12 @@ class MultiheadCrossAttention(CachedAttention):
     Args:
         embed_dim: C of the decoder.
         encoder_dim: features of the encoder's output.
-        num_heads: H, which divides C.
-        mechanism: what happens within the heads; not causal.
-        joined: what happens to their contexts.
+        num_heads: H.
+        mechanism: attention within the heads, not causal.
+        heads: activation and dropout of the concatenated heads.
 
     Raises:
-        ValueError: the heads do not divide the features.
+        ValueError: H does not divide C.
     """
 
     def __init__(
@@ -255,7 +251,7 @@ class MultiheadCrossAttention(CachedAttention):
         encoder_dim: int,
         num_heads: int,
         mechanism: Mechanism,
-        joined: JoinedHeads = JoinedHeads(),  # noqa: B008, it is frozen
+        heads: ConcatenatedHeads = ConcatenatedHeads(),  # noqa: B008, it is frozen
     ):
         super().__init__()
         check_heads(embed_dim, num_heads)
@@ -263,7 +259,7 @@ class MultiheadCrossAttention(CachedAttention):
         self.query_proj = PackedLinear(embed_dim, embed_dim, parts=1)
         self.kv_proj = PackedLinear(encoder_dim, embed_dim, parts=2)
         self.mechanism = mechanism
-        self.out_proj = OutputLinear(embed_dim, joined)
+        self.out_proj = OutputLinear(embed_dim, heads)
 
     def forward(
         self,
@@ -276,9 +272,9 @@ class MultiheadCrossAttention(CachedAttention):
         """Attend from each position of ``x`` to the encoder's output.
 
         Args:
-            x: ``[T, B*N, C]``: N hypotheses for each encoded sentence, one after another; one if
-                not decoding. They are queries of one attention: keys and values are read once.
-            encoder_out: ``[S, B, encoder_dim]``; projected once while ``incremental_state`` lasts.
+            x: ``[T, B*N, C]``: N consecutive hypotheses of each encoded sentence, 1 in training.
+                They are queries of one attention, so that keys and values are read once.
+            encoder_out: ``[S, B, encoder_dim]``, projected once per ``incremental_state``.
             encoder_padding_mask: bool ``[B, S]``, True where padded.
             need_weights: also return the weights.
 
@@ -292,7 +288,7 @@ class MultiheadCrossAttention(CachedAttention):
             key, value = (
                 split_heads(part, self.num_heads) for part in self.kv_proj.split(encoder_out)
             )
-            if incremental_state is not None:  # laid out once, not for the product of each step
+            if incremental_state is not None:  # copied once, not for the matmul of each step
                 key, value = key.contiguous(), value.contiguous()
                 incremental_state[self, "hypotheses"] = hypotheses
             self.cache(incremental_state, {"key": key, "value": value})
@@ -319,23 +315,23 @@ class MultiheadCrossAttention(CachedAttention):
     def reorder_incremental_state(
         self, incremental_state: IncrementalState, new_order: Tensor
     ) -> IncrementalState:
-        """Follow a beam search; the hypotheses of a sentence stay next to each other."""
+        """Reorder the cached sentences; a sentence's hypotheses stay consecutive."""
         tensors = self.cached(incremental_state)
         if tensors is not None:
-            sentences = sentences_of_hypotheses(new_order, incremental_state[self, "hypotheses"])
-            if not nothing_moves(sentences, tensors["key"].size(0)):
+            sentences = select_sentences(new_order, incremental_state[self, "hypotheses"])
+            if not is_identity_order(sentences, tensors["key"].size(0)):
                 tensors = {name: one.index_select(0, sentences) for name, one in tensors.items()}
                 self.cache(incremental_state, tensors)
         return incremental_state
 
 
 def gather_hypotheses(x: Tensor, batch: int) -> Tensor:
-    """``[T, B*N, C]`` to ``[N*T, B, C]``: the hypotheses of a sentence as one longer one."""
+    """Concatenate each sentence's hypotheses: ``[T, B*N, C]`` to ``[N*T, B, C]``."""
     hypotheses: Tensor = x.unflatten(1, (batch, -1))
     return hypotheses.permute(2, 0, 1, 3).flatten(0, 1)
 
 
 def spread_hypotheses(x: Tensor, length: int) -> Tensor:
-    """``[N*T, B, C]`` back to ``[T, B*N, C]``."""
+    """Invert :func:`gather_hypotheses`: ``[N*T, B, C]`` to ``[T, B*N, C]``."""
     hypotheses: Tensor = x.unflatten(0, (-1, length))
     return hypotheses.permute(1, 2, 0, 3).flatten(1, 2)

@@ -1,8 +1,7 @@
-"""From the vectors of a sentence's words to one vector, by the names that users type.
+"""Pooling of a sequence of vectors to one vector, by the names of ``--pooling``.
 
-Each is built for C features and called as ``pooling(hidden [B, T, C], key_padding_mask bool
-[B, T])``; it returns ``[B, C]``, or as many features as its ``output_dim``
-says, zero where there is nothing but padding.
+A pooling is called as ``pooling(hidden [B, T, C], key_padding_mask bool [B, T])``. It returns
+``[B, C]``, or ``[B, output_dim]`` if it has that attribute; rows of padding alone give zero.
 """
 
 import torch
@@ -10,37 +9,32 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_posattn.attention import Source2TokenPooling
-from fairseq_posattn.model.multi_query import MultiQueryPooling
+from fairseq_posattn.attention.call import Attended, context_of
+from fairseq_posattn.attention.cpu.linear import Linear
+from fairseq_posattn.attention.disan import glorot_linear
+from fairseq_posattn.attention.mechanism import AttentionFunction
+from fairseq_posattn.attention.softmax import softmax_attention
 
 
 class MeanPooling(nn.Module):
-    """The mean over the words."""
+    """Mean over the tokens."""
 
     def forward(self, hidden: Tensor, key_padding_mask: Tensor) -> Tensor:
-        """``[B, T, C]`` to ``[B, C]``."""
-        words = hidden.masked_fill(key_padding_mask.unsqueeze(-1), 0.0)
+        tokens = hidden.masked_fill(key_padding_mask.unsqueeze(-1), 0.0)
         count = (~key_padding_mask).sum(1, keepdim=True).clamp(min=1)  # [B, 1]
-        return words.sum(1) / count
+        return tokens.sum(1) / count
 
 
 class MaxPooling(nn.Module):
-    """The greatest value of each feature."""
+    """Maximum of each feature over the tokens."""
 
     def forward(self, hidden: Tensor, key_padding_mask: Tensor) -> Tensor:
-        """``[B, T, C]`` to ``[B, C]``."""
-        greatest = hidden.masked_fill(key_padding_mask.unsqueeze(-1), float("-inf")).amax(1)
-        return greatest.masked_fill(key_padding_mask.all(1, keepdim=True), 0.0)
+        maximum = hidden.masked_fill(key_padding_mask.unsqueeze(-1), float("-inf")).amax(1)
+        return maximum.masked_fill(key_padding_mask.all(1, keepdim=True), 0.0)
 
 
 class MeanMaxPooling(nn.Module):
-    """Mean and greatest value, side by side: SWEM-concat of Shen et al. (2018, ACL).
-
-    Args:
-        dim: C.
-
-    Attributes:
-        output_dim: 2 C.
-    """
+    """Concatenation of mean and maximum, ``[B, 2 C]``: SWEM-concat (Shen et al., 2018, ACL)."""
 
     def __init__(self, dim: int):
         super().__init__()
@@ -48,18 +42,14 @@ class MeanMaxPooling(nn.Module):
         self.output_dim = 2 * dim
 
     def forward(self, hidden: Tensor, key_padding_mask: Tensor) -> Tensor:
-        """``[B, T, C]`` to ``[B, 2 C]``."""
         pooled = [pooling(hidden, key_padding_mask) for pooling in (self.mean, self.max)]
         return torch.cat(pooled, dim=-1)
 
 
 class WindowMaxPooling(nn.Module):
-    """The greatest mean of each feature over neighbouring words: SWEM-hier of the same paper.
+    """Maximum over the means of windows: SWEM-hier (Shen et al., 2018, ACL).
 
-    A shorter sentence is one window.
-
-    Args:
-        window: words of one.
+    A sentence shorter than ``window`` tokens is one window. Padding must be on the right.
     """
 
     def __init__(self, window: int):
@@ -67,25 +57,105 @@ class WindowMaxPooling(nn.Module):
         self.window = window
 
     def forward(self, hidden: Tensor, key_padding_mask: Tensor) -> Tensor:
-        """``[B, T, C]``, padded on the right if at all, to ``[B, C]``."""
         lengths = (~key_padding_mask).sum(1, keepdim=True)  # [B, 1]
-        words = hidden.masked_fill(key_padding_mask.unsqueeze(-1), 0.0).transpose(1, 2)  # [B, C, T]
-        words = F.pad(words, (0, self.window - 1))
-        sums = F.avg_pool1d(words, self.window, stride=1) * self.window  # [B, C, T]
+        tokens = hidden.masked_fill(key_padding_mask.unsqueeze(-1), 0.0).transpose(1, 2)
+        tokens = F.pad(tokens, (0, self.window - 1))  # [B, C, T + window - 1]
+        sums = F.avg_pool1d(tokens, self.window, stride=1) * self.window  # [B, C, T]
         start = torch.arange(hidden.size(1), device=hidden.device)
         beyond = start > (lengths - self.window).clamp(min=0)  # [B, T]
-        greatest = sums.masked_fill(beyond.unsqueeze(1), float("-inf")).amax(2)  # [B, C]
-        return greatest / lengths.clamp(min=1, max=self.window)
+        maximum = sums.masked_fill(beyond.unsqueeze(1), float("-inf")).amax(2)  # [B, C]
+        return maximum / lengths.clamp(min=1, max=self.window)
 
 
-# Called with C, the number of queries, the words of a window, and what is around the maps: an
-# activation between them and the probability of dropping features before them.
+def multi_query_attention(
+    hidden: Tensor,
+    keys: Tensor,
+    queries: Tensor,
+    *,
+    key_padding_mask: Tensor | None = None,
+    need_weights: bool = False,
+) -> Attended:
+    """Return for each query i the mean of ``hidden`` weighted by ``softmax(u_t' Q_i)``.
+
+    CSPAN (Jiang et al., 2020), section 2.3, eq. 10 to 13.
+
+    Args:
+        hidden: ``[B, T, C]``, F in eq. 12.
+        keys: ``[B, T, K]``, u of eq. 10; in CSPAN K is C.
+        queries: ``[M, K]``, Q.
+        key_padding_mask: bool ``[B, T]``, True where padded.
+        need_weights: also return the weights.
+
+    Returns:
+        ``[B, M, C]``, or ``([B, M, C], weights [B, M, T])``; zero for rows of padding alone.
+    """
+    scores = torch.matmul(queries, keys.transpose(1, 2))  # [B, M, T]
+    blocked = None if key_padding_mask is None else key_padding_mask.unsqueeze(1)  # [B, 1, T]
+    return softmax_attention(scores, hidden, blocked=blocked, need_weights=need_weights)
+
+
+class MultiQueryPooling(nn.Module):
+    """Multi-query soft attention (CSPAN), fused by a linear layer.
+
+    ``u = tanh(F W + b)``; eq. 13's ``W^f`` has no bias. Weights are Glorot uniform. One query
+    without fusion is the attention of hierarchical attention networks (Yang et al., 2016).
+
+    Args:
+        embed_dim: C.
+        queries: M, 1 or more.
+        fuse: project the M vectors to C features; otherwise concatenate them, ``[B, M C]``.
+
+    Raises:
+        ValueError: there are no queries.
+    """
+
+    def __init__(self, embed_dim: int, queries: int = 16, fuse: bool = True):
+        super().__init__()
+        if queries < 1:
+            raise ValueError(f"--pooling-queries {queries}: must be 1 or more")
+        self.attend = AttentionFunction(multi_query_attention)
+        self.key_map = glorot_linear(embed_dim, embed_dim)  # W^h, b^h
+        self.queries = nn.Parameter(torch.empty(queries, embed_dim))  # Q
+        self.fusion = glorot_linear(queries * embed_dim, embed_dim, bias=False) if fuse else None
+        nn.init.xavier_uniform_(self.queries)
+
+    def forward(self, hidden: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
+        """Map ``[B, T, C]`` to ``[B, C]`` or ``[B, M C]``; the mask is bool ``[B, T]``."""
+        keys = torch.tanh(self.key_map(hidden))  # [B, T, C]
+        attended = self.attend(hidden, keys, self.queries, key_padding_mask=key_padding_mask)
+        vectors = context_of(attended).flatten(1)  # [B, M C]
+        if self.fusion is not None:
+            vectors = self.fusion(vectors)
+        return vectors
+
+
+class AdditivePooling(nn.Module):
+    """Additive attention ``softmax(v' tanh(W h + b))`` over the positions (NRMS).
+
+    Args:
+        dim: C, features of a position.
+        hidden_dim: rows of W.
+    """
+
+    def __init__(self, dim: int, hidden_dim: int):
+        super().__init__()
+        self.hidden = Linear(dim, hidden_dim)
+        self.query = nn.Linear(hidden_dim, 1, bias=False)
+
+    def forward(self, hidden: Tensor, padding: Tensor) -> Tensor:
+        keys = torch.tanh(self.hidden(hidden))  # [B, T, hidden_dim]
+        attended = multi_query_attention(hidden, keys, self.query.weight, key_padding_mask=padding)
+        return context_of(attended).squeeze(1)
+
+
+# Called with C, the number of queries, the window's tokens, and the activation and dropout
+# probability of linear layers.
 POOLINGS = {
-    "mean": lambda dim, queries, window, *maps: MeanPooling(),
-    "max": lambda dim, queries, window, *maps: MaxPooling(),
-    "mean_max": lambda dim, queries, window, *maps: MeanMaxPooling(dim),
-    "window_max": lambda dim, queries, window, *maps: WindowMaxPooling(window),
-    "attention": lambda dim, queries, window, *maps: MultiQueryPooling(dim, queries=1, fuse=False),
-    "source2token": lambda dim, queries, window, *maps: Source2TokenPooling(dim, *maps),
-    "multi_query": lambda dim, queries, window, *maps: MultiQueryPooling(dim, queries),
+    "mean": lambda dim, queries, window, *linear: MeanPooling(),
+    "max": lambda dim, queries, window, *linear: MaxPooling(),
+    "mean_max": lambda dim, queries, window, *linear: MeanMaxPooling(dim),
+    "window_max": lambda dim, queries, window, *linear: WindowMaxPooling(window),
+    "attention": lambda dim, *other: MultiQueryPooling(dim, queries=1, fuse=False),
+    "source2token": lambda dim, queries, window, *linear: Source2TokenPooling(dim, *linear),
+    "multi_query": lambda dim, queries, window, *linear: MultiQueryPooling(dim, queries),
 }

@@ -1,8 +1,4 @@
-"""Batches of tokens as fairseq makes them, brought into the form that the encoders expect.
-
-Rows of words without the final ``</s>``, padded on the right; and documents taken apart into their
-sentences.
-"""
+"""fairseq's batches for the encoders: without ``</s>``, padded on the right, documents split."""
 
 from dataclasses import dataclass
 from typing import cast
@@ -14,42 +10,38 @@ from torch import Tensor
 from fairseq_posattn.common.errors import UsageError
 
 
-def words_only(tokens: Tensor, pad: int, eos: int) -> Tensor:
-    """Take away the ``</s>`` that ends each row, and pad on the right.
+def strip_eos(tokens: Tensor, pad: int, eos: int) -> Tensor:
+    """Remove the ``</s>`` that ends each row of ``[B, T]``, and pad on the right.
 
-    A ``</s>`` within a row, as between two sentences that fairseq put into one, stays.
-
-    Args:
-        tokens: ``[B, T]``, padded on either side.
-        pad, eos: the symbols' indices.
+    A ``</s>`` within a row, as between two sentences joined by fairseq, stays.
 
     Returns:
-        ``[B, T']``, T' words in the longest row.
+        ``[B, T']`` with T' tokens in the longest row.
 
     Raises:
-        UsageError: a row has no words.
+        UsageError: a row has no tokens.
     """
     tokens = pad_right(tokens, pad)
     lengths = tokens.ne(pad).sum(1)  # [B]
     last = (lengths - 1).clamp(min=0)
     ends = tokens.gather(1, last[:, None]).squeeze(1).eq(eos)  # [B]
     lengths = lengths - ends.long()
-    if torch.compiler.is_exporting():  # a graph asks no lengths: what is padding stays, masked
+    if torch.compiler.is_exporting():  # a graph has a fixed length: padding stays
         beyond = torch.arange(tokens.size(1), device=tokens.device) >= lengths[:, None]
         return tokens.masked_fill(beyond, pad)
     shortest, longest = torch.stack(lengths.aminmax()).tolist()
     if shortest == 0:
         empty = (lengths == 0).nonzero()[0].item()
         raise UsageError(
-            f"sentence {empty + 1} of a batch of {len(lengths)} has no words: take empty lines out "
-            "of the text, with their labels, and prepare it again"
+            f"sentence {empty + 1} of a batch of {len(lengths)} has no words; remove empty lines "
+            "from the text, with their labels, and prepare the data again"
         )
     beyond = torch.arange(longest, device=tokens.device) >= lengths[:, None]
     return tokens[:, :longest].masked_fill(beyond, pad)
 
 
 def pad_right(tokens: Tensor, pad: int) -> Tensor:
-    """Rows ``[B, T]`` that are padded on the left, padded on the right."""
+    """Move the padding of rows ``[B, T]`` from the left to the right."""
     before = tokens.ne(pad).long().argmax(1)  # [B], padding before the first token
     length = tokens.size(1)
     source = torch.arange(length, device=tokens.device) + before[:, None]
@@ -58,12 +50,12 @@ def pad_right(tokens: Tensor, pad: int) -> Tensor:
 
 @dataclass(frozen=True)
 class SplitDocuments:
-    """The sentences of a batch of documents.
+    """Sentences of a batch of documents.
 
     Attributes:
-        sentences: ``[N, L]``, those of all documents one after another, padded on the right.
-        document: ``[N]``, the row of the batch that a sentence came from.
-        number: ``[N]``, that of the sentence within the document, from 0 on.
+        sentences: ``[N, L]``, of all documents in order, padded on the right.
+        document: ``[N]``, row of the batch that contains the sentence.
+        number: ``[N]``, index of the sentence within the document.
         documents: B.
     """
 
@@ -73,16 +65,12 @@ class SplitDocuments:
     documents: int
 
     def gather(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
-        """Put a vector for each sentence where the sentence stood.
-
-        Args:
-            vectors: ``[N, C]``.
+        """Arrange the sentences' vectors ``[N, C]`` by document.
 
         Returns:
-            ``[B, S, C]``, S sentences in the longest document, and bool ``[B, S]``, True where
-            padded.
+            ``[B, S, C]`` with S sentences in the longest document, and the padding ``[B, S]``.
         """
-        longest = cast(int, self.number.max().item()) + 1  # of a graph no int, but its symbol
+        longest = cast(int, self.number.max().item()) + 1  # symbolic in a graph
         shape = (self.documents, longest)
         padding = torch.ones(shape, dtype=torch.bool, device=vectors.device)
         padding[self.document, self.number] = False
@@ -93,27 +81,27 @@ class SplitDocuments:
 def split_documents(
     tokens: Tensor, pad: int, separator: int, ends: Tensor | None = None
 ) -> SplitDocuments:
-    """Take documents apart: at the separator, which belongs to no sentence, and after some words.
+    """Split documents into sentences at the separator and after tokens that end a sentence.
 
-    Sentences without words are left out.
+    Empty sentences are left out.
 
     Args:
         tokens: ``[B, T]``, padded on the right.
-        pad, separator: the symbols' indices.
-        ends: those of the words that end a sentence and belong to it.
+        separator: symbol between sentences, which belongs to none.
+        ends: indices of the tokens that end a sentence and belong to it.
 
     Raises:
-        UsageError: a document has no words.
+        UsageError: a document has no tokens.
     """
     separates = tokens.eq(separator)
     is_word = tokens.ne(pad) & ~separates  # [B, T]
     if not torch.compiler.is_exporting() and not is_word.any(1).all():
-        raise UsageError("a document consists of sentence separators only: take it out of the data")
+        raise UsageError("a document has nothing but sentence separators; remove it from the data")
     closes = separates if ends is None else separates | tokens[..., None].eq(ends).any(-1)
-    begins = is_word & F.pad(closes, (1, 0), value=True)[:, :-1]  # [B, T], a sentence's first word
+    begins = is_word & F.pad(closes, (1, 0), value=True)[:, :-1]  # [B, T], first tokens
     document, first = begins.nonzero(as_tuple=True)  # [N], in order of reading
     number = begins.cumsum(1)[document, first] - 1
-    sentence = begins.flatten().cumsum(0)[is_word.flatten()] - 1  # [W], that a word stands in
+    sentence = begins.flatten().cumsum(0)[is_word.flatten()] - 1  # [W], of each token
     lengths = torch.zeros_like(first).index_add(0, sentence, torch.ones_like(sentence))  # [N]
     within = torch.arange(lengths.max().item(), device=tokens.device)  # [L]
     beyond = within >= lengths[:, None]  # [N, L]
@@ -122,16 +110,11 @@ def split_documents(
     return SplitDocuments(sentences, document, number, tokens.size(0))
 
 
-def groups_of_like_length(tokens: Tensor, pad: int) -> list[tuple[Tensor, Tensor]]:
-    """Sentences in groups, each padded to its own longest only.
-
-    Those of 16 words or fewer are one group, those of up to 32 the next, of up to 64, and so on.
-
-    Args:
-        tokens: ``[N, L]``, padded on the right.
+def group_by_length(tokens: Tensor, pad: int) -> list[tuple[Tensor, Tensor]]:
+    """Group sentences ``[N, L]`` by length: up to 16 tokens, up to 32, up to 64, and so on.
 
     Returns:
-        for each group its rows of ``tokens``, ``[G]``, and their tokens, ``[G, L']``.
+        for each group its rows ``[G]`` and their tokens ``[G, L']``, padded to the group's longest.
     """
     lengths = tokens.ne(pad).sum(1)  # [N]
     doublings = lengths.clamp(min=16).log2().ceil()  # [N]

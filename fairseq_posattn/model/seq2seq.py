@@ -1,8 +1,8 @@
-"""Encoder and decoder of ``posattn_transformer``: all of their passes, and nothing of fairseq.
+"""Encoder and decoder of ``posattn_transformer`` without fairseq.
 
-:class:`EncoderPass` and :class:`DecoderPass` say what is done with the parts of a Transformer, by
-the names that fairseq gives them. fairseq's own classes make the parts for training; those here
-make the same parts without it, with the same parameters by the same names.
+:class:`EncoderPass` and :class:`DecoderPass` are the forward passes over the modules of a
+Transformer, by fairseq's names. In training fairseq's classes build the modules; :class:`Encoder`
+and :class:`Decoder` build the same modules, with the same parameter names, without fairseq.
 """
 
 import math
@@ -12,35 +12,33 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.attention.passes import model_pass
-from fairseq_posattn.model.builder import build_decoder_layer, build_encoder_layer
-from fairseq_posattn.model.description import LayerDescription
-from fairseq_posattn.model.dropout import Dropout
-from fairseq_posattn.model.mechanisms import REPLACE_POSITIONS
+from fairseq_posattn.model.embeddings import LearnedPositions, SinusoidalPositions
+from fairseq_posattn.model.feed_forward import Dropout
+from fairseq_posattn.model.mechanisms import REPLACE_POSITIONS, LayerDescription
 from fairseq_posattn.model.multihead import IncrementalState
-from fairseq_posattn.model.positions import LearnedPositions, SinusoidalPositions
-from fairseq_posattn.model.sublayer_list import parse_sublayers
-from fairseq_posattn.model.word_scores import WordScores
+from fairseq_posattn.model.projections import OutputProjection
+from fairseq_posattn.model.transformer_layer import (
+    build_decoder_layer,
+    build_encoder_layer,
+    parse_sublayers,
+)
 
 
-def encoder_layer(cfg: Namespace) -> LayerDescription:
-    """The encoder's layers.
+def describe_encoder_layer(cfg: Namespace) -> LayerDescription:
+    """Return the description of the encoder's layers.
 
     Args:
-        cfg: the model's options, those of either side under ``encoder`` and ``decoder``.
+        cfg: options of the model, with those of each side under ``encoder`` and ``decoder``.
 
     Raises:
-        ValueError: as :func:`parse_sublayers`.
+        ValueError: see :func:`parse_sublayers`.
     """
     names = parse_sublayers(cfg.encoder.sublayers, flag="--encoder-sublayers", cross=False)
     return _describe(cfg, cfg.encoder, names, max_positions=cfg.max_source_positions)
 
 
-def decoder_layer(cfg: Namespace) -> LayerDescription:
-    """The decoder's layers; see :func:`encoder_layer`.
-
-    Raises:
-        ValueError: as :func:`parse_sublayers`.
-    """
+def describe_decoder_layer(cfg: Namespace) -> LayerDescription:
+    """Return the description of the decoder's layers; see :func:`describe_encoder_layer`."""
     names = parse_sublayers(cfg.decoder.sublayers, flag="--decoder-sublayers", cross=True)
     return _describe(
         cfg,
@@ -68,9 +66,9 @@ def _describe(cfg, side, names, **differences) -> LayerDescription:
 
 
 def find_padding(tokens: Tensor, padding_idx: int) -> Tensor | None:
-    """Where a batch is padded, bool ``[B, T]``; None if it is not and to find out costs nothing.
+    """Return the padding mask, bool ``[B, T]``, or None if a batch on a CPU has no padding.
 
-    On a GPU the answer would be waited for, by the host and so by all that it has yet to launch.
+    On a GPU the mask is always returned, to avoid a device sync.
     """
     padding = tokens.eq(padding_idx)
     if tokens.device.type != "cpu" or torch.compiler.is_exporting():
@@ -79,10 +77,10 @@ def find_padding(tokens: Tensor, padding_idx: int) -> Tensor | None:
 
 
 class EmbeddingPass:
-    """What either side does with its embeddings."""
+    """Embedding step of encoder and decoder."""
 
     def finish_embedding(self, x: Tensor, positions: Tensor | None) -> Tensor:
-        """Words ``[B, T, C]`` and their positions to the first layer's input."""
+        """Add positions to token embeddings ``[B, T, C]``, normalise and drop features."""
         if positions is not None:
             x = x + positions.to(x.dtype)
         if self.layernorm_embedding is not None:
@@ -91,14 +89,15 @@ class EmbeddingPass:
 
 
 class EncoderPass(EmbeddingPass):
-    """What a Transformer's encoder does with its parts."""
+    """Forward pass of a Transformer encoder."""
 
     def forward_embedding(
         self, tokens: Tensor, token_embeddings: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Words with their positions, normalised and dropped from, and words: ``[B, S, C]``."""
-        words = self.embed_tokens(tokens) if token_embeddings is None else token_embeddings
-        embedded = self.embed_scale * words
+        """Return the first layer's input and the scaled token embeddings, ``[B, S, C]`` each."""
+        if token_embeddings is None:
+            token_embeddings = self.embed_tokens(tokens)
+        embedded = self.embed_scale * token_embeddings
         positions = None if self.embed_positions is None else self.embed_positions(tokens)
         return self.finish_embedding(embedded, positions), embedded
 
@@ -110,16 +109,16 @@ class EncoderPass(EmbeddingPass):
         return_all_hiddens: bool = False,
         token_embeddings: Tensor | None = None,
     ) -> dict[str, list]:
-        """Encode sentences without making the host wait for the device.
+        """Encode sentences without a device sync.
 
         Args:
-            src_tokens: ``[B, S]``. src_lengths: not looked at; the padding symbol tells.
-            return_all_hiddens: also return what each layer gave.
-            token_embeddings: ``[B, S, C]`` in place of looking the tokens up.
+            src_tokens: ``[B, S]``. src_lengths: unused; the padding symbol marks padding.
+            return_all_hiddens: also return the output of each layer.
+            token_embeddings: ``[B, S, C]`` instead of the tokens' embeddings.
 
         Returns:
             fairseq's dictionary of lists, among them ``encoder_out`` ``[S, B, C]`` and
-            ``encoder_padding_mask``, bool ``[B, S]``, or no mask where nothing is padded.
+            ``encoder_padding_mask``, bool ``[B, S]``, empty if nothing is padded.
         """
         padding = find_padding(src_tokens, self.padding_idx)
         x, embedded = self.forward_embedding(src_tokens, token_embeddings)  # [B, S, C]
@@ -143,7 +142,7 @@ class EncoderPass(EmbeddingPass):
 
 
 class DecoderPass(EmbeddingPass):
-    """What a Transformer's decoder does with its parts."""
+    """Forward pass of a Transformer decoder."""
 
     @model_pass
     def extract_features(
@@ -155,15 +154,15 @@ class DecoderPass(EmbeddingPass):
         alignment_layer: int | None = None,
         alignment_heads: int | None = None,
     ) -> tuple[Tensor, dict[str, list]]:
-        """The features that the vocabulary's scores are made of; training, the host never waits.
+        """Compute the features of the output projection; in training without a device sync.
 
         Args:
-            prev_output_tokens: ``[B, T]``; with ``incremental_state`` all so far, of which only the
-                last position is computed.
-            encoder_out: what the encoder returned.
-            full_context_alignment: refused: self attention is causal always.
-            alignment_layer: whose cross attention to return, the last by default.
-            alignment_heads: how many of its heads to average, all by default.
+            prev_output_tokens: ``[B, T]``; with ``incremental_state`` all tokens so far, of which
+                only the last position is computed.
+            encoder_out: result of the encoder.
+            full_context_alignment: must be False: self attention is always causal.
+            alignment_layer: layer whose cross attention is returned, by default the last.
+            alignment_heads: number of its heads to average, by default all.
 
         Returns:
             ``[B, T, C]``, and under ``attn`` the weights ``[B, T, S]`` or None.
@@ -208,16 +207,16 @@ class DecoderPass(EmbeddingPass):
 
 
 class Encoder(EncoderPass, nn.Module):
-    """The encoder, with fairseq's names for its parts.
+    """Transformer encoder.
 
     Args:
-        cfg: the options of ``PosAttnTransformerConfig``, as :func:`encoder_layer` has them.
-        embed_tokens: of the words; its ``padding_idx`` is the padding's number.
+        cfg: options of ``PosAttnTransformerConfig``, see :func:`describe_encoder_layer`.
+        embed_tokens: token embeddings; ``padding_idx`` is the padding symbol's index.
     """
 
     def __init__(self, cfg: Namespace, embed_tokens: nn.Embedding):
         super().__init__()
-        layer = encoder_layer(cfg)
+        layer = describe_encoder_layer(cfg)
         _add_embeddings(self, cfg, cfg.encoder, layer, embed_tokens)
         self.layers = nn.ModuleList(
             build_encoder_layer(layer, cfg) for _ in range(cfg.encoder.layers)
@@ -226,16 +225,11 @@ class Encoder(EncoderPass, nn.Module):
 
 
 class Decoder(DecoderPass, nn.Module):
-    """The decoder, with fairseq's names for its parts.
-
-    Args:
-        cfg: the options of ``PosAttnTransformerConfig``, as :func:`encoder_layer` has them.
-        embed_tokens: of the words; its ``padding_idx`` is the padding's number.
-    """
+    """Transformer decoder with its output projection; arguments as :class:`Encoder`."""
 
     def __init__(self, cfg: Namespace, embed_tokens: nn.Embedding):
         super().__init__()
-        layer = decoder_layer(cfg)
+        layer = describe_decoder_layer(cfg)
         _add_embeddings(self, cfg, cfg.decoder, layer, embed_tokens)
         self.layers = nn.ModuleList(
             build_decoder_layer(layer, cfg) for _ in range(cfg.decoder.layers)
@@ -246,7 +240,7 @@ class Decoder(DecoderPass, nn.Module):
         features = cfg.decoder.output_dim
         narrowed = features != layer.embed_dim
         self.project_out_dim = nn.Linear(layer.embed_dim, features, False) if narrowed else None
-        self.output_projection = WordScores(features, embed_tokens.num_embeddings)
+        self.output_projection = OutputProjection(features, embed_tokens.num_embeddings)
         if cfg.share_decoder_input_output_embed:
             self.output_projection.weight = embed_tokens.weight
 
@@ -256,7 +250,7 @@ class Decoder(DecoderPass, nn.Module):
         encoder_out: dict[str, list],
         incremental_state: IncrementalState | None = None,
     ) -> Tensor:
-        """Scores of the vocabulary, ``[B, T, V]``: see :meth:`DecoderPass.extract_features`."""
+        """Return logits ``[B, T, V]``; see :meth:`DecoderPass.extract_features`."""
         features, _ = self.extract_features(tokens, encoder_out, incremental_state)
         return self.output_projection(features)
 

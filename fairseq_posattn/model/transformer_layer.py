@@ -1,26 +1,65 @@
-"""Encoder and decoder layers as lists of residual sublayers, called as fairseq calls its own."""
+"""Encoder and decoder layers as lists of residual sublayers, and their builders."""
 
+from argparse import Namespace
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from torch import Tensor, nn
 
-from fairseq_posattn.model.dropout import Dropout
+from fairseq_posattn.model.feed_forward import Dropout, FeedForward
+from fairseq_posattn.model.mechanisms import (
+    MECHANISMS,
+    LayerDescription,
+    configure_concatenated_heads,
+)
 from fairseq_posattn.model.multihead import (
     IncrementalState,
     MultiheadCrossAttention,
     MultiheadSelfAttention,
 )
 
+CROSS = "cross"
+FEED_FORWARD = "ffn"
 
-class Residual(nn.Module):
-    """``x + dropout(sublayer(norm(x)))``, or the norm of ``x + dropout(sublayer(x))``.
+
+def parse_sublayers(text: str, *, flag: str, cross: bool, ffn_last: bool = True) -> list[str]:
+    """Split and check a list of sublayers such as ``dman,san,ffn``.
 
     Args:
-        sublayer: module that returns its output, or its output and attention weights.
-        embed_dim: features of input and output.
-        dropout: probability of dropping a feature of the sublayer's output.
-        normalize_before: whether the layer norm comes before the sublayer or after the sum.
+        text: names separated by commas.
+        flag: option that the list came from, for errors.
+        cross: whether the list is a decoder's, which has exactly one ``cross``.
+        ffn_last: whether the last sublayer must be ``ffn``.
+
+    Raises:
+        ValueError: a name is unknown, the last sublayer is not ``ffn``, or ``cross`` is missing,
+            repeated or in an encoder.
+    """
+    names = [name.strip() for name in text.split(",")]
+    known = [*MECHANISMS, *([CROSS] if cross else []), FEED_FORWARD]
+    for name in names:
+        if name == CROSS and not cross:
+            raise ValueError(f"{flag} {text}: an encoder has no {CROSS} attention; remove {CROSS}")
+        if name not in known:
+            raise ValueError(f"{flag} {text}: unknown sublayer {name!r}; known: {', '.join(known)}")
+    if ffn_last and names[-1] != FEED_FORWARD:
+        raise ValueError(f"{flag} {text}: the last sublayer must be {FEED_FORWARD}")
+    if cross and names.count(CROSS) != 1:
+        raise ValueError(
+            f"{flag} {text}: {CROSS} must occur exactly once, not {names.count(CROSS)} times"
+        )
+    return names
+
+
+class Residual(nn.Module):
+    """Residual connection: ``x + dropout(f(norm(x)))``, or ``norm(x + dropout(f(x)))``.
+
+    Args:
+        sublayer: f, which returns its output, or its output and attention weights.
+        embed_dim: C, features of input and output.
+        dropout: probability of zeroing a feature of the sublayer's output.
+        normalize_before: whether the layer norm precedes the sublayer, not the sum.
     """
 
     def __init__(self, sublayer: nn.Module, embed_dim: int, dropout: float, normalize_before: bool):
@@ -31,7 +70,7 @@ class Residual(nn.Module):
         self.normalize_before = normalize_before
 
     def forward(self, x: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor | None]:
-        """``[T, B, C]`` to ``[T, B, C]``, and the sublayer's attention weights or None."""
+        """Return ``[T, B, C]`` and the sublayer's attention weights or None."""
         output = self.sublayer(self.layer_norm(x) if self.normalize_before else x, *args, **kwargs)
         output, weights = output if isinstance(output, tuple) else (output, None)
         x = x + self.dropout(output)
@@ -39,10 +78,10 @@ class Residual(nn.Module):
 
 
 class EncoderLayer(nn.Module):
-    """Sublayers one after another.
+    """Encoder layer.
 
     Args:
-        sublayers: each a :class:`Residual` around self attention or a feed-forward sublayer.
+        sublayers: residual self attention or feed-forward sublayers, in order.
     """
 
     def __init__(self, sublayers: Sequence[Residual]):
@@ -50,7 +89,7 @@ class EncoderLayer(nn.Module):
         self.sublayers = nn.ModuleList(sublayers)
 
     def forward(self, x: Tensor, encoder_padding_mask: Tensor | None = None) -> Tensor:
-        """``[T, B, C]`` to ``[T, B, C]``; the mask is bool ``[B, T]``, True where padded."""
+        """Map ``[T, B, C]`` to ``[T, B, C]``; the mask is bool ``[B, T]``, True where padded."""
         for residual in self.sublayers:
             if isinstance(residual.sublayer, MultiheadSelfAttention):
                 x, _ = residual(x, encoder_padding_mask)
@@ -59,15 +98,14 @@ class EncoderLayer(nn.Module):
         return x
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Any], name: str) -> None:
-        """Called by fairseq's encoder; there are no older checkpoints to upgrade."""
+        """Do nothing: fairseq's encoder calls this, and there are no old checkpoints to upgrade."""
 
 
 class DecoderLayer(nn.Module):
-    """Sublayers one after another, self attention causal, called as fairseq's decoder layers are.
+    """Decoder layer with causal self attention and the call signature of fairseq's.
 
     Args:
-        sublayers: each a :class:`Residual` around self attention, cross attention or a feed-forward
-            sublayer.
+        sublayers: residual self attention, cross attention or feed-forward sublayers, in order.
     """
 
     def __init__(self, sublayers: Sequence[Residual]):
@@ -86,16 +124,15 @@ class DecoderLayer(nn.Module):
         need_attn: bool = False,
         need_head_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None, None]:
-        """``[T, B, C]`` to ``[T, B, C]`` and the cross attention's weights or None.
+        """Map ``[T, B, C]`` to ``[T, B, C]`` and the cross-attention weights or None.
 
         Args:
             encoder_out: ``[S, B, encoder_dim]``. encoder_padding_mask: bool ``[B, S]``.
-            incremental_state: where the decoder is fed a position at a time, what it remembers.
-            self_attn_mask: the causal mask that fairseq hands over; the mechanisms are causal by
-                construction and do not need it.
+            incremental_state: cache of incremental decoding.
+            self_attn_mask: unused: the mechanisms are causal by construction.
             self_attn_padding_mask: bool ``[B, T]``.
-            need_attn, need_head_weights: whether to return weights ``[H, B, T, S]``. While training
-                none are: no criterion of these models reads them.
+            need_attn, need_head_weights: return weights ``[H, B, T, S]``; never in training,
+                where no criterion of these models reads them.
         """
         attention = None
         for residual in self.sublayers:
@@ -116,5 +153,50 @@ class DecoderLayer(nn.Module):
         return x, None if attention is None else attention.transpose(0, 1), None
 
     def make_generation_fast_(self, need_attn: bool = False, **kwargs: object) -> None:
-        """Called by fairseq before it generates: whether anybody will read the attention."""
+        """Set whether generation reads the attention; fairseq calls this."""
         self.need_attn = need_attn
+
+
+def build_encoder_layer(layer: LayerDescription, config: Namespace) -> EncoderLayer:
+    """Build an encoder layer; see :func:`build_sublayers`."""
+    return EncoderLayer(build_sublayers(layer, config))
+
+
+def build_decoder_layer(layer: LayerDescription, config: Namespace) -> DecoderLayer:
+    """Build a decoder layer; see :func:`build_sublayers`."""
+    return DecoderLayer(build_sublayers(layer, config))
+
+
+def build_sublayers(layer: LayerDescription, config: Namespace) -> list[Residual]:
+    """Build the residual sublayers of a layer.
+
+    Args:
+        config: options of the mechanisms.
+
+    Raises:
+        ValueError: H does not divide C, or an option is out of range.
+    """
+    return [
+        Residual(
+            _build_sublayer(name, layer, config),
+            layer.embed_dim,
+            layer.dropout,
+            layer.normalize_before,
+        )
+        for name in layer.sublayers
+    ]
+
+
+def _build_sublayer(name: str, layer: LayerDescription, config: Namespace) -> nn.Module:
+    if name == FEED_FORWARD:
+        return FeedForward(
+            layer.embed_dim, layer.ffn_dim, layer.activation, layer.activation_dropout
+        )
+    heads = configure_concatenated_heads(config)
+    if name == CROSS:
+        mechanism = MECHANISMS["san"](config, replace(layer, causal=False))
+        return MultiheadCrossAttention(
+            layer.embed_dim, layer.encoder_dim, layer.num_heads, mechanism, heads
+        )
+    mechanism = MECHANISMS[name](config, layer)
+    return MultiheadSelfAttention(layer.embed_dim, layer.num_heads, mechanism, heads)

@@ -1,57 +1,52 @@
-"""Published archives and the folders that they unpack to, read alike.
+"""Published archives and the folders that they unpack to, with one interface.
 
 An archive is a tar (plain, .gz, .bz2, .xz), a zip, one compressed file, one plain file, or a
-folder; what it is shows in its content, not in its name. Members are streamed: nothing is unpacked,
-so that names, links and devices in an archive lead nowhere. What unpacks to far more than it is, is
-refused; so is all that cannot be read.
+folder. Its content decides, not its name. Members are streamed and never written to disk, so names
+and links in an archive cannot lead elsewhere.
 """
 
 import hashlib
 import os
 import tarfile
+import zipfile
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path, PurePosixPath
 
+from fairseq_posattn.common.archives import Header, checked, damage_reported, decompressed
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.preparation import zips
-from fairseq_posattn.preparation.unpacking import (
-    Limit,
-    damage_told,
-    decompressed,
-    guarded,
-    unpacked,
-)
-
-LONGEST_HEADER = 1 << 14  # bytes of a tar's extended header, which is read whole
 
 
 def open_archive(path):
-    """An :class:`Archive` for a file or a folder.
+    """Return the :class:`Archive` of a file or folder.
 
     Raises:
-        UsageError: there is neither, or it is damaged.
+        UsageError: it does not exist, or is damaged.
     """
     path = Path(path)
     if path.is_dir():
         return Folder(path)
     if not path.is_file():
         raise UsageError(f"{path}: no such file or folder")
-    if zips.is_zip(path):
-        return Zip(path)
+    with damage_reported(path):
+        if zipfile.is_zipfile(path):
+            return Zip(path)
     archive = SingleFile(path)
     with archive.open_only() as stream:
         start = stream.read(tarfile.BLOCKSIZE)
-    if _is_tar(start):
-        return Tar(str(path), archive.open_only, lambda: _state(path))
-    return archive
+    try:
+        tarfile.TarInfo.frombuf(start, tarfile.ENCODING, "surrogateescape")
+    except tarfile.HeaderError:
+        return archive
+    return Tar(str(path), archive.open_only, archive.fingerprint)
 
 
 def check_archive(path):
-    """Read a file through, so that what is damaged or cut off shows now.
+    """Read an archive to its end.
 
     Raises:
-        UsageError: it is damaged.
+        UsageError: it is damaged or cut off.
     """
     for _, stream in open_archive(path).members():
         while stream.read(1 << 20):
@@ -59,20 +54,17 @@ def check_archive(path):
 
 
 class Archive:
-    """Named files to read. Names are paths with slashes, as in the archive.
+    """Named files to read; names are paths with slashes. Damage raises :class:`UsageError`."""
 
-    Reading raises a :class:`UsageError` where the archive is damaged.
-    """
-
-    def __init__(self, name):
-        self.name = name
+    def __init__(self, path):
+        self.path, self.name = path, str(path)
 
     def names(self):
-        """Names of all files."""
+        """Return the names of all files."""
         return [name for name, _ in self.members()]
 
-    def members(self):
-        """``(name, binary stream)`` of each file in one pass; a stream serves until the next one.
+    def members(self) -> Iterator:
+        """Yield ``(name, binary stream)`` of each file; a stream is valid until the next one.
 
         A folder's files come sorted by name, an archive's in the order they were packed.
         """
@@ -80,7 +72,7 @@ class Archive:
 
     @contextmanager
     def open(self, member):
-        """A binary stream over the file whose path is ``member`` or ends in ``/member``.
+        """Open the file whose path is ``member`` or ends in ``/member``.
 
         Raises:
             UsageError: there is none.
@@ -92,45 +84,37 @@ class Archive:
         raise self._missing(member)
 
     def label(self, member):
-        """What to call a file in messages."""
+        """Return the name of a file for messages."""
         return f"{self.name}/{member}"
 
     def has(self, member):
-        """Whether :meth:`open` would find it."""
+        """Return whether :meth:`open` finds the file."""
         return any(_ends_in(name, member) for name in self.names())
 
     def nested(self, member):
-        """The tar archive that is a file of this one, compressed or not; in a folder, a zip too."""
+        """Return the tar archive inside this one, compressed or not; in a folder also a zip."""
         name = f"{self.name}/{member}"
         return Tar(name, partial(_open_nested, self, member, name), self.fingerprint)
 
     def fingerprint(self, *members):
-        """Something that changes when the files do: the archive, or ``members`` of a folder.
-
-        Without ``members`` it tells of all files of a folder.
-        """
-        raise NotImplementedError
+        """Return text that changes with the archive, or with ``members`` (all) of a folder."""
+        return _state(self.path)
 
     def _missing(self, member):
         return UsageError(f"{self.name}: holds no {member}")
 
 
 class Folder(Archive):
-    """Its regular files; devices and pipes, which may have no end, are none."""
+    """The regular files of a folder."""
 
     def __init__(self, path):
-        super().__init__(str(path))
-        self.path = path
+        super().__init__(path)
         self._names = None
 
     def names(self):
         if self._names is None:
-            self._names = sorted(
-                Path(folder, file).relative_to(self.path).as_posix()
-                for folder, _, files in os.walk(self.path)
-                for file in files
-                if os.path.isfile(os.path.join(folder, file))
-            )
+            files = (path for path in self.path.rglob("*") if path.is_file())
+            self._names = sorted(path.relative_to(self.path).as_posix() for path in files)
         return self._names
 
     def members(self):
@@ -138,31 +122,30 @@ class Folder(Archive):
             with open(self.path / name, "rb") as stream:
                 yield name, stream
 
-    @contextmanager
     def open(self, member):
-        with open(self.path / self._find(member), "rb") as stream:
-            yield stream
+        return open(self.path / self._find(member), "rb")
 
     def label(self, member):
         return str(self.path / self._find(member))
 
     def nested(self, member):
         path = self.path / self._find(member)
-        return Zip(path) if zips.is_zip(path) else super().nested(member)
+        return Zip(path) if zipfile.is_zipfile(path) else super().nested(member)
 
     def fingerprint(self, *members):
         names = sorted({self._find(member) for member in members}) if members else self.names()
-        return _digest(f"{name} {_state(self.path / name)}" for name in names)
+        states = "".join(f"{name} {_state(self.path / name)}\n" for name in names)
+        return hashlib.sha256(states.encode("utf-8", "surrogateescape")).hexdigest()
 
     def _find(self, member):
-        found = [name for name in self.names() if _ends_in(name, member)]
-        if not found:
+        matches = [name for name in self.names() if _ends_in(name, member)]
+        if not matches:
             raise self._missing(member)
-        return min(found, key=_depth)
+        return min(matches, key=lambda name: len(PurePosixPath(name).parts))
 
 
 class Tar(Archive):
-    """A tar archive, of which ``opener`` gives the bytes from the start, decompressed."""
+    """A tar archive; ``opener`` opens its decompressed bytes from the start."""
 
     def __init__(self, name, opener, fingerprint):
         super().__init__(name)
@@ -173,75 +156,47 @@ class Tar(Archive):
 
     def members(self):
         with self.opener() as stream:
-            tar = self._opened(stream)
+            with damage_reported(self.name):
+                tar = tarfile.TarFile.open(fileobj=stream, mode="r|", tarinfo=Header)
             while (member := self._next(tar)) is not None:
-                tar.members.clear()  # it would remember every header
+                tar.members.clear()  # else it stores every header
                 if member.isfile():
-                    content = guarded(tar.extractfile(member), self.name)
+                    content = checked(tar.extractfile(member), self.name)
                     yield member.name.removeprefix("./"), content
             while stream.read(1 << 20):
                 pass  # to the checksum at the end of a compressed file
 
-    def _opened(self, stream):
-        with damage_told(self.name):
-            return tarfile.open(fileobj=stream, mode="r|", tarinfo=Header)
-
     def _next(self, tar):
-        with damage_told(self.name):
+        with damage_reported(self.name):
             return tar.next()
 
 
-class Header(tarfile.TarInfo):
-    """A header that is not read whole where it claims to be endless."""
-
-    EXTENDED = (
-        tarfile.XHDTYPE,
-        tarfile.XGLTYPE,
-        tarfile.SOLARIS_XHDTYPE,
-        tarfile.GNUTYPE_LONGNAME,
-        tarfile.GNUTYPE_LONGLINK,
-    )
-
-    def _refuse_sparse(self, *arguments):
-        raise tarfile.ReadError("a sparse file, which may be without end")
-
-    _proc_sparse = _proc_gnusparse_00 = _proc_gnusparse_01 = _proc_gnusparse_10 = _refuse_sparse
-
-    def _proc_member(self, tar):  # tarfile's own hook for subclasses
-        if self.size < 0 or self.type in self.EXTENDED and self.size > LONGEST_HEADER:
-            raise tarfile.ReadError(f"a header of {self.size:,} bytes")
-        return super()._proc_member(tar)
-
-
 class Zip(Archive):
-    def __init__(self, path):
-        super().__init__(str(path))
-        self.path = path
+    """A zip archive."""
 
     def names(self):
-        with zips.opened(self.path) as archive:
+        with damage_reported(self.name), zipfile.ZipFile(self.path) as archive:
             return [item.filename for item in archive.infolist() if not item.is_dir()]
 
     def members(self):
-        limit = Limit(self.path)
-        with zips.opened(self.path) as archive:
+        with damage_reported(self.name):
+            archive = zipfile.ZipFile(self.path)
+        with archive:
             for item in archive.infolist():
                 if not item.is_dir():
-                    with zips.member(archive, item) as stream:
-                        yield item.filename, guarded(stream, self.name, limit)
-
-    def fingerprint(self, *members):
-        return _state(self.path)
+                    with damage_reported(self.label(item.filename)):
+                        stream = archive.open(item)
+                    with stream:
+                        yield item.filename, checked(stream, self.label(item.filename))
 
 
 class SingleFile(Archive):
-    """One file, compressed or not, under its own name (without .gz and the like)."""
+    """One file, compressed or not, under its name without .gz and the like."""
 
     def __init__(self, path):
-        super().__init__(str(path))
-        self.path = path
+        super().__init__(path)
         with open(path, "rb") as file:
-            self.is_compressed = decompressed(file) is not file
+            self.is_compressed = decompressed(file, path) is not file
 
     def label(self, member):
         return self.name
@@ -256,46 +211,21 @@ class SingleFile(Archive):
 
     @contextmanager
     def open_only(self):
-        """Its bytes, decompressed."""
+        """Open the decompressed file."""
         with open(self.path, "rb") as file:
-            if self.is_compressed:
-                yield guarded(decompressed(file), self.name, Limit(self.path))
-            else:
-                yield file
-
-    def fingerprint(self, *members):
-        return _state(self.path)
+            yield decompressed(file, self.name)
 
 
 @contextmanager
 def _open_nested(archive, member, name):
     with archive.open(member) as stream:
-        yield unpacked(stream, name)
-
-
-def _is_tar(start):
-    try:
-        tarfile.TarInfo.frombuf(start, tarfile.ENCODING, "surrogateescape")
-    except tarfile.HeaderError:
-        return False
-    return True
+        yield decompressed(stream, name)
 
 
 def _ends_in(name, member):
     return name == member or name.endswith(f"/{member}")
 
 
-def _depth(name):
-    return len(PurePosixPath(name).parts)
-
-
 def _state(path):
     status = os.stat(path)
     return f"{status.st_size} {status.st_mtime_ns}"
-
-
-def _digest(texts):
-    digest = hashlib.sha256()
-    for text in texts:
-        digest.update(f"{text}\n".encode("utf-8", "surrogateescape"))
-    return digest.hexdigest()

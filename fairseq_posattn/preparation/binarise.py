@@ -1,4 +1,4 @@
-"""Binarised data, made by fairseq-preprocess in a process of its own."""
+"""Binarised data, made by fairseq-preprocess in a separate process."""
 
 import os
 import re
@@ -9,15 +9,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-from fairseq_posattn.common.child_processes import ending_with_this
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.parallel import ending_with_this
 from fairseq_posattn.common.progress import say
 from fairseq_posattn.preparation.counts import count_lines
 
-# What fairseq's MMapIndexedDataset begins with: a mark, a version, a type, the number of rows.
+# Header of fairseq's MMapIndexedDataset: magic, version, type, number of rows.
 INDEX = struct.Struct("<9sQBQ")
 INDEX_MAGIC = b"MMIDIDX\0\0"
-TOLD = re.compile(r"\[\w+\] (?:.*/)?(.*(?:types|sents, .*))$")
+SIZES = re.compile(r"\[\w+\] (?:.*/)?(.*(?:types|sents, .*))$")
 
 
 def binarise_pairs(source, target, prefixes, dest, jobs, **options):
@@ -25,8 +25,8 @@ def binarise_pairs(source, target, prefixes, dest, jobs, **options):
 
     Args:
         source, target: languages.
-        prefixes: maps ``train``, ``valid``, ``test`` to files without ``.{language}``.
-        options: flags of fairseq-preprocess: ``joined_dictionary=True`` is ``--joined-dictionary``.
+        prefixes: ``{split: file without .{language}}``.
+        options: flags of fairseq-preprocess, such as ``joined_dictionary=True``.
     """
     files = {f"{split}pref": prefix for split, prefix in prefixes.items()}
     preprocess(dest, jobs, source_lang=source, target_lang=target, **files, **options)
@@ -39,8 +39,8 @@ def binarise_files(targets, dictionary, jobs, scratch, tell=say):
     """Binarise many files in one run of fairseq-preprocess, which starts slowly.
 
     Args:
-        targets: for each text file the path that its binarised form gets, without its endings; a
-            copy of the dictionary lies beside it.
+        targets: ``{text file: binarised file without its endings}``; the dictionary is copied
+            beside each.
     """
     files = ",".join(map(str, targets))
     preprocess(scratch, jobs, tell, only_source=True, srcdict=dictionary, testpref=files)
@@ -54,21 +54,17 @@ def binarise_files(targets, dictionary, jobs, scratch, tell=say):
 
 
 def check_rows(index, text):
-    """Check that binarised data has a row for each line of its text.
-
-    Raises:
-        UsageError: it has not, so that rows of different files would not belong together.
-    """
+    """Raise UsageError unless binarised data has one row for each line of its text."""
     with open(index, "rb") as file:
         head = file.read(INDEX.size)
     magic, *_, rows = INDEX.unpack(head) if len(head) == INDEX.size else (head, 0)
     if magic != INDEX_MAGIC:
-        raise UsageError(f"{index}: no index of binarised data, as fairseq-preprocess writes it")
+        raise UsageError(f"{index}: no index of binarised data of fairseq-preprocess")
     lines = count_lines(text)
     if rows != lines:
         raise UsageError(
-            f"{index}: {rows:,} rows for the {lines:,} lines of {text}: a line holds what "
-            "fairseq-preprocess takes for the end of one"
+            f"{index}: {rows:,} rows for the {lines:,} lines of {text}: a line holds a "
+            "separator that ends a line for fairseq-preprocess"
         )
 
 
@@ -76,10 +72,10 @@ def preprocess(dest, jobs, tell=say, **options):
     """Run fairseq-preprocess.
 
     Args:
-        tell: called with what it says of the sizes of dictionaries and data.
+        tell: called with its lines about sizes of dictionaries and data.
 
     Raises:
-        UsageError: it fails; ends with the last line that it said.
+        UsageError: it fails; the message ends with its last line.
     """
     flags = []
     for name, value in options.items():
@@ -103,9 +99,9 @@ def preprocess(dest, jobs, tell=say, **options):
     try:
         for line in process.stdout:
             last = line.strip() or last
-            if (told := TOLD.search(line)) and told[1] not in shown:
-                shown.add(told[1])
-                tell(told[1])
+            if (match := SIZES.search(line)) and match[1] not in shown:
+                shown.add(match[1])
+                tell(match[1])
     finally:
         if process.poll() is None and sys.exc_info()[0]:
             process.kill()

@@ -137,7 +137,7 @@ class TaggingCorpus(Corpus):
 
     Attributes:
         sentences: of an archive and the parsed options, lists of
-            :class:`.role_sentences.RoleSentence`, by the name of their split.
+            :class:`.text.props.RoleSentence`, by the name of their split.
         predicates: how many examples each split has, where that is known; ``published`` are its
             sentences.
         alternatives: the ways in which it is published; empty where it must be had already.

@@ -1,17 +1,16 @@
-"""How many examples each split has, beside how many were published."""
+"""Numbers of examples per split, beside the published ones."""
 
 from fairseq_posattn.common.progress import say
 
 
 def report_counts(counts, published, limit=None, what="lines"):
-    """Print a table, and a warning for each split that differs from what was published.
+    """Print a table, and a warning for each split that differs from the published number.
 
     Args:
         counts: ``{split: number}``.
-        published: the same for the splits whose size is known; text where it is rounded, which
-            is shown and not compared.
-        limit: of a quick look, for which counts differ by design.
-        what: is counted.
+        published: the same for splits of known size; rounded ones are text and not compared.
+        limit: ``--limit`` of a quick look, for which no count is compared.
+        what: what is counted.
     """
     width = max(map(len, ["split", *counts]))
     print(f"{'split':<{width}} {what:>12} {'published':>12}")
@@ -31,6 +30,6 @@ def report_counts(counts, published, limit=None, what="lines"):
 
 
 def count_lines(path):
-    """Lines of a file."""
+    """Return the number of lines of a file."""
     with open(path, "rb") as file:
         return sum(1 for _ in file)

@@ -1,25 +1,37 @@
-"""Downloads that go on where they broke off, from the first mirror that serves the right file."""
+"""Downloads that resume where they broke off, from the first mirror that serves the right file."""
 
 import hashlib
 import http.client
-import json
-import os
 import re
+import ssl
 import time
 import urllib.error
-from dataclasses import asdict, dataclass
+import urllib.request
+from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.locking import locked
 from fairseq_posattn.common.progress import Progress, say
 from fairseq_posattn.preparation.archives import SingleFile, check_archive, open_archive
-from fairseq_posattn.preparation.http import BROKEN_OFF, TooSlow, Unavailable, ask, is_safe
 
-ATTEMPTS = 4  # in a row that bring nothing new, of one mirror
-LARGEST = 1 << 33  # bytes; the largest file that is fetched here has a quarter of that
+ATTEMPTS = 4  # per mirror, in a row, that bring nothing new
+PATIENCE = 60.0  # seconds without a byte
 BLOCK = 1 << 18
-RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)", re.ASCII)
+USER_AGENT = "fairseq-posattn"  # some servers refuse urllib's
+LOCALHOST = ("127.0.0.1", "::1", "localhost")
+BROKEN_OFF = (
+    ConnectionError,
+    TimeoutError,
+    ssl.SSLError,
+    urllib.error.URLError,
+    http.client.HTTPException,
+)
+
+
+class Unavailable(Exception):
+    """A mirror does not have the file, or must not be used."""
 
 
 @dataclass(frozen=True)
@@ -27,11 +39,11 @@ class Source:
     """A published file.
 
     Attributes:
-        name: what it is called here.
-        urls: where it can be had, in the order to try them.
-        sha256: of the file, where its publisher says it; without it, addresses are https only.
-        is_archive: a tar, zip or compressed file, which shows by itself whether it is whole. Of
-            any other file, one that turns out to be a web page is refused.
+        name: file name of the download.
+        urls: mirrors, in the order to try them.
+        sha256: checksum, if its publisher gives one; without it, addresses must be https.
+        is_archive: a tar, zip or compressed file, which is read to its end as a check. Any other
+            file is refused only if it is a web page.
     """
 
     name: str
@@ -41,7 +53,9 @@ class Source:
 
     def __post_init__(self):
         for url in self.urls:
-            if not is_safe(url, bool(self.sha256)):
+            parts = urlsplit(url)
+            is_trusted = self.sha256 or parts.hostname in LOCALHOST
+            if parts.scheme != "https" and not (parts.scheme == "http" and is_trusted):
                 raise ValueError(f"{url}: must be https, or have a SHA-256")
 
 
@@ -51,7 +65,7 @@ def fetch(source, folder, pause=1.0) -> Path:
     Another process that wants the same file waits for it.
 
     Args:
-        pause: seconds to wait after the first failed attempt, twice as long after the next.
+        pause: seconds to wait after the first failed attempt; doubled after each further one.
 
     Raises:
         UsageError: no mirror serves it; says what to fetch by hand and where to put it.
@@ -63,20 +77,19 @@ def fetch(source, folder, pause=1.0) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder / f".{source.name}.lock", path):
         if not path.exists():
-            _fetch_from_any(source, path, pause)
+            _fetch_from_mirrors(source, path, pause)
     return path
 
 
-def _fetch_from_any(source, path, pause):
+def _fetch_from_mirrors(source, path, pause):
     failures = []
     for url in source.urls:
-        mark = hashlib.sha256(url.encode()).hexdigest()[:8]
-        part = Part(path.with_name(f".{source.name}.{mark}.part"))
+        part = Part(path, url)
         say(f"downloading {url}")
         try:
             _fetch_from(url, part, source, pause)
         except Unavailable as failure:
-            failures.append(f"{url}: {_line(failure)}")
+            failures.append(f"{url}: {_in_one_line(failure)}")
             say(failures[-1])
             continue
         part.path.replace(path)
@@ -90,184 +103,123 @@ def _fetch_from_any(source, path, pause):
 
 
 class Part:
-    """What has come of a file so far, and from which state of the file it came.
+    """The bytes of a file received so far, and the tag of the version that they belong to."""
 
-    Attributes:
-        path: of what has come.
-        version: what the server told of the file.
-    """
-
-    def __init__(self, path):
-        self.path = path
-        self.told = path.with_name(f"{path.name}.json")
-        self.version = self._read_version()
+    def __init__(self, path, url):
+        mirror = hashlib.sha256(url.encode()).hexdigest()[:8]
+        self.path = path.with_name(f".{path.name}.{mirror}.part")
+        self.tag_path = self.path.with_name(f"{self.path.name}.tag")
 
     def size(self):
-        return self.path.lstat().st_size if os.path.lexists(self.path) else 0
+        return self.path.stat().st_size if self.path.exists() else 0
 
-    def forget(self):
-        for path in (self.told, self.path):
+    def tag(self):
+        return self.tag_path.read_text(encoding="utf-8") if self.tag_path.exists() else ""
+
+    def restart(self, tag=""):
+        """Forget the bytes; the next ones belong to the version ``tag``."""
+        for path in (self.tag_path, self.path):
             path.unlink(missing_ok=True)
-        self.version = Version()
-
-    def begin(self, version):
-        """Keep nothing of what came before."""
-        self.forget()
-        self.version = version
-        self.told.write_text(json.dumps(asdict(version)), encoding="utf-8")
-
-    def open(self):
-        """To append to; never what a link leads to."""
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
-        return open(os.open(self.path, flags, 0o666), "ab")
-
-    def _read_version(self):
-        try:
-            return Version(**json.loads(self.told.read_bytes()))
-        except (OSError, ValueError, TypeError, RecursionError):
-            self.forget()  # it came from nobody knows where
-            return Version()
-
-
-@dataclass(frozen=True)
-class Version:
-    """Which state of a file a server serves.
-
-    Attributes:
-        tag: the server's ``ETag``, if it is a strong one, or ``Last-Modified``.
-        total: bytes of the file, where that is known.
-    """
-
-    tag: str | None = None
-    total: int | None = None
+        if tag:
+            self.tag_path.write_text(tag, encoding="utf-8")
 
 
 def _fetch_from(url, part, source, pause):
-    """Fill ``part`` with the right file, going on where an earlier attempt broke off.
+    """Fill ``part`` with the file, resuming after interruptions.
 
     Raises:
-        Unavailable: this mirror does not have it.
+        Unavailable: this mirror does not serve the file.
     """
-    fruitless = 0
-    while True:
+    fruitless, problem = 0, "no attempt"
+    while problem and fruitless < ATTEMPTS:
         before = part.size()
-        problem, is_slow = None, False
         try:
-            problem = _attempt(url, part, source)
-        except TooSlow as error:
-            problem, is_slow = str(error), True
-        except (*BROKEN_OFF, urllib.error.URLError) as error:
+            problem = _request(url, part, source)
+        except BROKEN_OFF as error:
             problem = str(getattr(error, "reason", "") or error) or type(error).__name__
-        if problem is None:
-            break
-        fruitless = 0 if part.size() > before and not is_slow else fruitless + 1
-        if fruitless == ATTEMPTS:
-            break  # a server may promise more than there is: what came may be whole
-        say(f"{url}: {_line(problem)}; trying again")
-        time.sleep(pause * 2**fruitless)
-    wrong = _what_is_wrong(part.path, source)
-    if wrong and problem is None:
-        part.forget()  # nothing to go on from
-    if wrong:
+        if problem:
+            fruitless = 0 if part.size() > before else fruitless + 1
+        if problem and fruitless < ATTEMPTS:
+            say(f"{url}: {_in_one_line(problem)}; trying again")
+            time.sleep(pause * 2**fruitless)
+    # A server may promise more bytes than there are: what was received may still be whole.
+    if wrong := _find_fault(part.path, source):
+        if not problem:
+            part.restart()
         raise Unavailable(problem or wrong)
 
 
-def _attempt(url, part, source):
-    """Ask for what ``part`` lacks and append it.
-
-    Returns:
-        None where the server says that this is all, or else what went wrong.
+def _request(url, part, source):
+    """Request the missing bytes and append them; return what went wrong, or None.
 
     Raises:
-        Unavailable: there is no use in asking again.
+        Unavailable: asking again is useless.
     """
-    headers = _headers_to_go_on(part, source)
-    if not headers:
-        part.forget()
-    start = part.size()
+    headers = {"User-Agent": USER_AGENT}
+    if part.size() and (part.tag() or source.sha256):
+        headers["Range"] = f"bytes={part.size()}-"
+        if part.tag():
+            headers["If-Range"] = part.tag()
+    else:
+        part.restart()
     try:
-        with ask(url, headers) as answer:
-            version = _version(answer)
-            if answer.status == http.HTTPStatus.PARTIAL_CONTENT:
-                if not headers:
-                    raise Unavailable("it sends a part that was not asked for")
-                if wrong := _wrong_part(answer, version, part):
-                    part.forget()
-                    return wrong
-            elif answer.status == http.HTTPStatus.OK:
-                start = 0
-                part.begin(version)
-            else:
-                raise Unavailable(f"{answer.status} {answer.reason}")
-            _append(answer, part, source.name, start)
+        request = urllib.request.Request(url, headers=headers)
+        answer = urllib.request.build_opener(_Redirects).open(request, timeout=PATIENCE)
     except urllib.error.HTTPError as error:
-        return _refusal(error, part)
-    if part.version.total is not None and part.size() < part.version.total:
-        return f"broke off after {part.size():,} of {part.version.total:,} bytes"
-    return None
-
-
-def _headers_to_go_on(part, source):
-    """What asks for the rest of the file; nothing, where the rest may be that of another file."""
-    if not part.size() or not (part.version.tag or source.sha256):
-        return {}
-    condition = {"If-Range": part.version.tag} if part.version.tag else {}
-    return {"Range": f"bytes={part.size()}-", **condition}
-
-
-def _append(answer, part, title, start):
-    total = part.version.total
-    if (total or 0) > LARGEST:
-        raise Unavailable(f"it has {total:,} bytes, more than {LARGEST:,}")
-    with part.open() as file, Progress(title, "bytes", total, start) as progress:
-        while block := answer.read1(BLOCK):
-            file.write(block)
-            progress.add(len(block))
-            if progress.count > LARGEST:
-                raise Unavailable(f"it goes on after {LARGEST:,} bytes")
-
-
-def _version(answer):
-    """Which state of the file an answer is of, or a part of."""
-    tag = answer.headers.get("ETag", "")
-    if not tag.startswith('"'):  # a weak one does not tell files apart
-        tag = answer.headers.get("Last-Modified")
-    told = RANGE.fullmatch(answer.headers.get("Content-Range", ""))
-    total = told[3] if told else answer.headers.get("Content-Length", "")
-    is_number = total.isascii() and total.isdecimal() and len(total) <= 18
-    return Version(tag, int(total) if is_number else None)
-
-
-def _wrong_part(answer, version, part):
-    """Why the part that a server sends is not the rest of the file, or None."""
-    told = RANGE.fullmatch(answer.headers.get("Content-Range", ""))
-    if not told or int(told[1]) != part.size():
-        return "it sent another part than was asked for"
-    if version.tag != part.version.tag and version.tag and part.version.tag:
-        return "the file has changed"
-    if version.total != part.version.total and None not in (version.total, part.version.total):
-        return "the file has another size than before"
-    return None
-
-
-def _refusal(error, part):
-    """What an answer that is none means; see :func:`_attempt`."""
-    with error:
         if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE and part.size():
-            return None  # there is no more than this
+            return None  # nothing is missing
         if error.code < 500 and error.code != http.HTTPStatus.TOO_MANY_REQUESTS:
             raise Unavailable(f"{error.code} {error.reason}") from None
         return f"{error.code} {error.reason}"
+    except (ValueError, http.client.InvalidURL) as error:
+        raise Unavailable(f"it redirects to a malformed address ({error})") from None
+    with answer:
+        return _append(answer, part, source.name)
 
 
-def _what_is_wrong(path, source):
-    """Why a file cannot be the one that is wanted, or None."""
+def _append(answer, part, title):
+    tag = answer.headers.get("ETag", "")
+    if not tag.startswith('"'):  # a weak tag does not identify the bytes
+        tag = answer.headers.get("Last-Modified", "")
+    if answer.status == http.HTTPStatus.PARTIAL_CONTENT:
+        position = re.match(r"bytes (\d+)-", answer.headers.get("Content-Range", ""), re.ASCII)
+        if not position or int(position[1]) != part.size() or tag != part.tag():
+            part.restart()
+            return "it sent another part than requested"
+    else:
+        part.restart(tag)
+    start, length = part.size(), answer.length
+    total = None if length is None else start + length
+    with open(part.path, "ab") as file, Progress(title, "bytes", total, start) as progress:
+        while block := answer.read1(BLOCK):
+            file.write(block)
+            progress.add(len(block))
+    if total is not None and part.size() < total:
+        return f"broke off after {part.size():,} of {total:,} bytes"
+    return None
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Redirects that stay on https, or on http where the checksum is known."""
+
+    def redirect_request(self, request, answer, code, message, headers, url):
+        before, after = urlsplit(request.full_url).scheme, urlsplit(url).scheme
+        if after not in ("https", before):
+            raise Unavailable(f"it redirects from {before} to {url}, which is not followed")
+        return super().redirect_request(request, answer, code, message, headers, url)
+
+
+def _find_fault(path, source):
+    """Return why a file cannot be the published one, or None."""
     if not path.is_file() or not path.stat().st_size:
         return "the file is empty"
-    if source.sha256:
-        digest = _sha256(path)
-        return None if digest == source.sha256 else f"wrong file: its sha256 is {digest}"
     with open(path, "rb") as file:
+        if source.sha256:
+            digest = hashlib.sha256()
+            while block := file.read(1 << 20):
+                digest.update(block)
+            is_right = digest.hexdigest() == source.sha256
+            return None if is_right else f"wrong file: its sha256 is {digest.hexdigest()}"
         start = file.read(512).lstrip().lower()
     if start.startswith((b"<!doctype", b"<html")):
         return "a web page instead of the file"
@@ -283,15 +235,7 @@ def _what_is_wrong(path, source):
     return None
 
 
-def _sha256(path):
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
-
-
-def _line(told):
-    """What a server says, as one line that does nothing to a terminal."""
-    line = str(told).partition("\n")[0][:200]
+def _in_one_line(message):
+    """Return a server's message on one line, without control characters."""
+    line = str(message).partition("\n")[0][:200]
     return "".join(letter if letter.isprintable() else " " for letter in line)

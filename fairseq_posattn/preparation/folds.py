@@ -1,6 +1,6 @@
-"""Which examples are for training, validation and test, where that was not published.
+"""Seeded, stratified splits of data sets whose splits were not published.
 
-Every choice is seeded and stratified: each class has its share of each part, to within one example.
+Each class has its share of each split, to within one example.
 """
 
 import random
@@ -9,44 +9,44 @@ FOLDS = 10
 
 
 def cross_validation(labels, seed, valid_fraction):
-    """The splits of ten-fold cross validation.
+    """Return the splits of ten-fold cross validation.
 
     Args:
-        labels: class of each example, None for none.
-        seed: of the shuffle.
-        valid_fraction: of what is not tested in a fold, held out for validation.
+        labels: class of each example, or None.
+        seed: seed of the shuffle.
+        valid_fraction: share of a fold's training examples, held out for validation.
 
     Returns:
-        For each fold the sets of indices of its ``train``, ``valid`` and ``test``; each example is
-        tested in one fold.
+        For each fold the index sets ``train``, ``valid`` and ``test``; each example is tested in
+        one fold.
     """
     order = stratified_order(labels, seed)
     return [_fold(labels, order[fold::FOLDS], seed, valid_fraction) for fold in range(FOLDS)]
 
 
 def tenths(labels, seed):
-    """Eight tenths for training, one for validation, one for test, as sets of indices."""
+    """Return index sets: eight tenths for training, one for validation, one for test."""
     order = stratified_order(labels, seed)
     test, valid = set(order[0::FOLDS]), set(order[1::FOLDS])
     return {"train": set(order) - test - valid, "valid": valid, "test": test}
 
 
 def held_out(labels, seed, fraction):
-    """The indices of a fraction of the examples, at least one, for validation."""
+    """Return the indices of a fraction of the examples, at least one."""
     return stratified_sample(labels, seed, max(1, round(len(labels) * fraction)))
 
 
 def stratified_sample(labels, seed, count):
-    """The indices of ``count`` examples, or of all if there are fewer."""
+    """Return the indices of ``count`` examples, or of all if there are fewer."""
     order = stratified_order(labels, seed)
     count = min(count, len(order))
     return {order[(2 * i + 1) * len(order) // (2 * count)] for i in range(count)}
 
 
 def stratified_order(labels, seed):
-    """All indices, class after class, shuffled within each class.
+    """Return all indices by class, shuffled within each class.
 
-    Taken at even distances, they give each class its share.
+    Indices at even distances then give each class its share.
     """
     by_class = {}
     for index, label in enumerate(labels):

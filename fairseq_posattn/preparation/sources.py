@@ -1,4 +1,4 @@
-"""Data sets as they are published: in a file or in several, in one way or in several."""
+"""Data sets as they are published: in one file or several, at one place or several."""
 
 from itertools import chain
 from pathlib import Path
@@ -10,7 +10,7 @@ from fairseq_posattn.preparation.download import fetch
 
 
 def obtain(source, options):
-    """The archive that ``--source`` names or holds, or else a download beside what is made of it.
+    """Return the archive that ``--source`` names or holds, or a download into ``--dest``.
 
     Raises:
         UsageError: as :func:`obtain_any`.
@@ -19,28 +19,28 @@ def obtain(source, options):
 
 
 def obtain_any(alternatives, given, folder):
-    """The archive of a data set, from the first of some ways that works.
+    """Return the archive of a data set, from the first alternative that works.
 
     Args:
         alternatives: tuples of sources; each tuple is the whole data set.
-        given: a file or folder of the user's, or None: download it. A folder may hold the published
+        given: the user's file or folder, or None for a download. A folder may hold the published
             files, or what they unpack to.
-        folder: where downloads go.
+        folder: folder of the downloads.
 
     Raises:
-        UsageError: ``given`` is not there, or nothing can be downloaded.
+        UsageError: ``given`` does not exist, or every download fails.
     """
     if given is not None:
         given = Path(given)
         for sources in alternatives:
             paths = [given / source.name for source in sources]
             if all(path.is_file() for path in paths):
-                return _together(given, paths)
+                return _join(given, paths)
         return open_archive(given)
     failures = []
     for sources in alternatives:
         try:
-            return _together(folder, [fetch(source, folder) for source in sources])
+            return _join(folder, [fetch(source, folder) for source in sources])
         except UsageError as failure:
             failures.append(str(failure))
             if len(failures) < len(alternatives):
@@ -48,15 +48,12 @@ def obtain_any(alternatives, given, folder):
     raise UsageError("; or else ".join(failures))
 
 
-class Together(Archive):
+class Archives(Archive):
     """Several archives as one."""
 
-    def __init__(self, name, archives):
-        super().__init__(name)
+    def __init__(self, folder, archives):
+        super().__init__(folder)
         self.archives = archives
-
-    def names(self):
-        return [name for archive in self.archives for name in archive.names()]
 
     def members(self):
         return chain.from_iterable(archive.members() for archive in self.archives)
@@ -77,6 +74,6 @@ class Together(Archive):
         raise self._missing(member)
 
 
-def _together(folder, paths):
+def _join(folder, paths):
     archives = [open_archive(path) for path in paths]
-    return archives[0] if len(archives) == 1 else Together(str(folder), archives)
+    return archives[0] if len(archives) == 1 else Archives(folder, archives)

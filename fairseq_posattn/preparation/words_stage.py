@@ -1,10 +1,10 @@
-"""The stage that makes a dictionary of words, and of vectors for them where they are asked for."""
+"""The stage that makes a dictionary of words and, on request, their vectors."""
 
 from fairseq_posattn.preparation.vectors import find_vectors, write_vocabulary
 
 
 def asked_vectors(options, downloads):
-    """The vectors of ``--glove``, as :func:`.text.glove.find_vectors` gives them; None for none."""
+    """Return the vectors of ``--glove`` from :func:`.vectors.find_vectors`, or None."""
     return find_vectors(options.glove, downloads, options.glove_dim) if options.glove else None
 
 
@@ -12,10 +12,10 @@ def run_words(stages, options, vectors, min_count, count):
     """Make ``dict.txt`` and, if there are vectors, ``glove.txt``.
 
     Args:
-        stages: a :class:`.pipeline.stages.Stages`.
-        vectors: as :func:`asked_vectors` gives them.
-        min_count: how often a word without a vector must occur in training, unless an option says.
-        count: called when the stage is due, returns counts of the words of training and of others.
+        stages: a :class:`.stages.Stages`.
+        vectors: result of :func:`asked_vectors`.
+        min_count: default of ``--min-count``, for words without a vector.
+        count: returns counts of the words of training and of other splits.
     """
 
     def make(work):

@@ -1,7 +1,6 @@
-"""The tables of the papers as data, and the runner that trains and measures their rows.
+"""The papers' tables as data, and a runner that trains and measures their rows.
 
-``recipe`` says what a recipe is and ``papers`` has them all; ``generation`` and ``classification``
-turn one, as it is asked for, into the command lines of fairseq, ``run`` runs these and ``tables``
-prints the paper's numbers beside ours. Nothing here imports PyTorch or fairseq: ``posattn recipe``
-answers at once.
+``recipe`` has the data classes, ``papers`` the tables. ``generation`` and ``classification`` turn a
+table and the options into fairseq's command lines, ``runner`` runs them, ``tables`` prints the
+results. Only ``tiny`` imports PyTorch or fairseq, so that listing a recipe is fast.
 """

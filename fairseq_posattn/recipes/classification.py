@@ -1,4 +1,4 @@
-"""A table of classifiers, taggers or recommenders as it is asked for, down to its command lines."""
+"""Command lines of a table of classifiers, taggers or recommenders."""
 
 import shlex
 from collections.abc import Iterator
@@ -6,10 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.recipes.asked import KEPT, LOGGED, PLUGIN, Asked, Entry, choose
-from fairseq_posattn.recipes.devices import gpus_here
+from fairseq_posattn.recipes.devices import count_gpus
 from fairseq_posattn.recipes.options import Options
-from fairseq_posattn.recipes.prepared_data import VECTORS
+from fairseq_posattn.recipes.plan import PLUGIN, TINY, Entry, Plan, choose
 from fairseq_posattn.recipes.recipe import (
     MEASURED_COSTS,
     ClassificationRecipe,
@@ -17,11 +16,10 @@ from fairseq_posattn.recipes.recipe import (
     Row,
     Training,
 )
-from fairseq_posattn.recipes.runs import Run, Say, Step, folder_name, preset_of
-from fairseq_posattn.recipes.tuning import Tuning, tune
+from fairseq_posattn.recipes.runs import VECTORS, Run, Say, Step, folder_name, preset_of
+from fairseq_posattn.recipes.tuning import Tuning
 from fairseq_posattn.text.gpt import check_folder
 
-TINY_DATASETS = "fairseq_posattn.recipes.tiny_datasets"
 TINY_MODEL = (
     "--encoder-embed-dim 12 --encoder-hidden-dim 12 --encoder-attention-heads 2"
     " --encoder-ffn-embed-dim 12"
@@ -30,8 +28,8 @@ LANGUAGE_MODEL = "openai-gpt"  # its folder beside the data sets
 LOWER_IS_BETTER = {"loss", "mse", "rmse", "mae"}
 
 
-class AskedClassification(Asked):
-    """See :class:`Asked`."""
+class ClassificationPlan(Plan):
+    """See :class:`Plan`."""
 
     recipe: ClassificationRecipe
     averages = False
@@ -43,50 +41,54 @@ class AskedClassification(Asked):
         named = {dataset.name: dataset for dataset in recipe.datasets}
         self._datasets = choose("dataset", options.datasets, named)
 
+    def _with(self, options: Options) -> "ClassificationPlan":
+        return ClassificationPlan(self.recipe, options, Path(), Path())
+
     def _gpus(self) -> int:
         if self.options.cpu:
             return 0
-        return 1 if self.looks else min(1, gpus_here())
+        return 1 if self.only_shows else min(1, count_gpus())
 
     # --- Data ----------------------------------------------------------------------------------
 
     def preparation(self) -> Iterator[Step]:
+        """Yield the commands that prepare missing data sets."""
         for dataset in self._datasets if self.options.prepare else ():
             if self._missing(dataset):
                 yield Step("prepare", tuple(self._prepare(dataset)))
 
     def _prepare(self, dataset: Dataset) -> list[str]:
-        command = ["posattn", "prepare", dataset.kind, dataset.name]
         words = ["--glove", f"6B.{dataset.features}d"]
         if dataset.language_model:
             words = ["--language-model", str(self.data / LANGUAGE_MODEL)]
-        command += [*words, "--dest", str(self._place(dataset))]
-        return [*command, *dataset.preparation.split()]
+        command = ["posattn", "prepare", dataset.kind, dataset.name, *words]
+        return [*command, "--dest", str(self._place(dataset)), *dataset.preparation.split()]
 
     def require_data(self, say: Say) -> None:
+        """Raise UsageError, with the command that prepares it, if a data set is missing."""
         for dataset in self._datasets:
             if dataset.language_model:
                 check_folder(self.data / LANGUAGE_MODEL)
             if missing := self._missing(dataset):
-                mend = f"{shlex.join(self._prepare(dataset))}, or give --prepare"
+                fix = "or give --prepare"
                 if dataset.licensed:
-                    mend = f"{shlex.join(self._prepare(dataset))} --source FOLDER"
-                raise UsageError(f"there is no data in {missing}; to make it: {mend}")
+                    fix = "with --source FOLDER, your copy"
+                command = shlex.join(self._prepare(dataset))
+                raise UsageError(f"there is no data in {missing}; run: {command}, {fix}")
             if not dataset.language_model and self._features(dataset) is None:
-                say(f"{dataset.name} has no {VECTORS}: its word vectors start at random")
+                say(f"{dataset.name} has no {VECTORS}: word vectors are initialized at random")
 
     def _missing(self, dataset: Dataset) -> Path | None:
-        """The first thing that is; None if all is there."""
-        last = f"{dataset.tests[-1]}.idx"
+        """Return the first folder without binarised data; None if all have it."""
         for fold in self._folds(dataset):
             for name in dataset.columns:
                 folder = self._folder(dataset, fold) / name
-                if not (folder / last).exists():
+                if not (folder / f"{dataset.tests[-1]}.idx").exists():
                     return folder
         return None
 
     def _place(self, dataset: Dataset) -> Path:
-        """Return the folder of a data set. Generated words are alike for all its forms."""
+        """Return the folder of a data set. Generated data is the same for all its forms."""
         generated = self.options.tiny and not dataset.language_model
         return self.data / (dataset.name if generated else dataset.folder or dataset.name)
 
@@ -94,23 +96,32 @@ class AskedClassification(Asked):
         return self._place(dataset) / ("" if fold is None else f"fold{fold}")
 
     def _features(self, dataset: Dataset) -> int | None:
-        """Of the word vectors beside a data set; before it is there, of those that will be."""
-        vectors = self._vectors_file(dataset)
+        """Return the features of a data set's word vectors, or those expected after preparation."""
+        vectors = self._place(dataset) / VECTORS
         if vectors.exists():
             with open(vectors, encoding="utf-8") as lines:
                 return int(lines.readline().split()[1])
-        return dataset.features if self.looks and not vectors.parent.exists() else None
+        return dataset.features if self.only_shows and not vectors.parent.exists() else None
+
+    def _vectors(self, dataset: Dataset) -> list[str]:
+        if dataset.language_model:
+            return ["--language-model", str(self.data / LANGUAGE_MODEL)]
+        features = self._features(dataset)
+        if features is None:
+            return ["--encoder-embed-dim", str(dataset.features)]
+        path = str(self._place(dataset) / VECTORS)  # folds share it
+        return ["--encoder-embed-path", path, "--encoder-embed-dim", str(features)]
 
     def _tiny_data(self) -> Iterator[Step]:
         names = [self._place(dataset).name for dataset in self._datasets]
         missing = [name for name in names if not (self.data / name).exists()]
         if missing:
-            yield Step("generate", ("python", "-m", TINY_DATASETS, str(self.data), *missing))
+            yield Step("generate", ("python", "-m", TINY, "datasets", str(self.data), *missing))
 
     # --- Runs ----------------------------------------------------------------------------------
 
     def runs(self) -> list[Run]:
-        """With the first seed on all data sets first."""
+        """Return the selected runs, the first seed on all data sets first."""
         seeds = {one.name: self._training(one).seeds for one in self._datasets}
         return [
             self._run(dataset, row, seed, fold)
@@ -122,13 +133,18 @@ class AskedClassification(Asked):
             for fold in self._folds(dataset)
         ]
 
+    def tunings(self) -> list[Tuning]:
+        """Return the trials of learning rates that precede the runs."""
+        pairs = [(row, dataset) for dataset in self._datasets for row in self.rows]
+        return [tuning for pair in pairs if (tuning := self._tuning(*pair))]
+
     def _folds(self, dataset: Dataset) -> list[int] | list[None]:
-        """Those that are asked for; one None if there is no cross validation."""
+        """Return the selected folds; one None without cross validation."""
         folds = min(dataset.folds, self.options.folds or dataset.folds)
         return list(range(min(folds, 2) if self.options.tiny else folds)) or [None]
 
     def _training(self, dataset: Dataset, row: Row | None = None) -> Training:
-        """How a row's models are trained, as it is asked for."""
+        """Return the training of a row with the options applied."""
         training = (row and row.training) or self.recipe.training[dataset.name]
         options = self.options
         training = replace(training, seeds=options.seeds or training.seeds)
@@ -145,36 +161,21 @@ class AskedClassification(Asked):
             training = replace(training, epochs=0, updates=updates, interval=interval)
         return training
 
+    def _training_flags(self, row: Row, dataset: Dataset | None) -> str:
+        assert dataset is not None
+        return self._training(dataset, row).flags
+
+    def _trial(self, row: Row, seed: int, dataset: Dataset | None) -> Run:
+        assert dataset is not None
+        return self._model(dataset, row, seed, self._folds(dataset)[0])
+
     def _run(self, dataset: Dataset, row: Row, seed: int, fold: int | None) -> Run:
         if row.baseline:
             return self._baseline(dataset, row)
-        tuning = self._tuning(dataset, row)
-        return self._model(dataset, tuning.tuned() if tuning else row, seed, fold)
-
-    def tunings(self) -> list[Tuning]:
-        return [
-            tuning
-            for dataset in self._datasets
-            for row in self.rows
-            if (tuning := self._tuning(dataset, row))
-        ]
-
-    def _tuning(self, dataset: Dataset, row: Row) -> Tuning | None:
-        if not self.options.tune or row.baseline:
-            return None
-        trying = AskedClassification(self.recipe, self.trying(), Path(), Path())
-        (fold,) = trying._folds(dataset)
-        return tune(
-            row,
-            self._training(dataset, row).flags,
-            self.options.tune,
-            self.options.tune_seeds,
-            lambda rated, seed: trying._model(dataset, rated, seed, fold),
-            dataset.name,
-        )
+        return self._model(dataset, self._tuned(row, dataset), seed, fold)
 
     def _model(self, dataset: Dataset, row: Row, seed: int, fold: int | None) -> Run:
-        """Train, test, and measure its cost where a table has that."""
+        """Return the run of a model: train, test, and measure its cost if a table has it."""
         options, training = self.options, self._training(dataset, row)
         task = ["--task", dataset.task]
         task += ["--num-classes", str(dataset.classes)] if dataset.classes else []
@@ -199,18 +200,16 @@ class AskedClassification(Asked):
         folder /= f"seed{seed}" if fold is None else f"fold{fold}-seed{seed}"
         data = str(self._folder(dataset, fold))
         device = ["--distributed-world-size", "1", *([] if self.gpus else ["--cpu"])]
-
-        train = ["fairseq-train", data, "--user-dir", PLUGIN, "--seed", str(seed), *model, *device]
-        train += ["--save-dir", str(folder), *KEPT, "--num-workers", "0", *LOGGED, *options.flags]
+        words = [data, "--seed", str(seed), *model, *device, "--num-workers", "0"]
         checkpoint = folder / "checkpoint_best.pt"
-        test = ["fairseq-validate", data, "--user-dir", PLUGIN, *task]
-        test += ["--path", str(checkpoint), "--valid-subset"]
-        test += [",".join(dataset.tests), *training.batches, *device, "--num-workers", "0"]
-        test += ["--log-format", "json", *self.half_tested]
-        if dataset.kind == "classification":  # whose criterions say what was predicted
+
+        test = ["fairseq-validate", data, "--user-dir", PLUGIN, *task, "--path", str(checkpoint)]
+        test += ["--valid-subset", ",".join(dataset.tests), *training.batches, *device]
+        test += ["--num-workers", "0", "--log-format", "json", *self.half_tested]
+        if dataset.kind == "classification":  # its criterions write predictions
             test += ["--results-path", str(folder)]
         steps = [
-            Step("train", tuple(train), log=folder / "train.log", done=folder / "trained"),
+            self._train(folder, ["fairseq-train"], words),
             Step("test", tuple(test), log=folder / "test.log"),
         ]
         if MEASURED_COSTS.keys() & set(dataset.metrics):
@@ -219,21 +218,21 @@ class AskedClassification(Asked):
             cost += ["--batch-size", str(training.batch_size), "--json", str(measured)]
             cost += [] if self.gpus else ["--cpu"]
             steps.append(Step("measure", tuple(cost), needs=checkpoint, done=measured))
-        of_fold = [] if fold is None else [f"fold {fold}"]
+        in_fold = [] if fold is None else [f"fold {fold}"]
         return Run(
-            name=", ".join([dataset.name, row.name, f"seed {seed}", *of_fold]),
+            name=", ".join([dataset.name, row.name, f"seed {seed}", *in_fold]),
             folder=folder,
-            settings=(f"data {data}", f"seed {seed}", *of_fold, *trained),
+            settings=(f"data {data}", f"seed {seed}", *in_fold, *trained),
             steps=tuple(steps),
             updates=training.updates,
             epochs=0 if training.updates else training.epochs,
         )
 
     def _baseline(self, dataset: Dataset, row: Row) -> Run:
-        """What is not trained: rank, score."""
+        """Return the run of a baseline without training: rank and score."""
         data = self._place(dataset)
-        told = f"rank {row.baseline}"
-        name = folder_name(f"--{row.baseline}", [f"data {data}", told])
+        setting = f"rank {row.baseline}"
+        name = folder_name(f"--{row.baseline}", [f"data {data}", setting])
         folder = self.out / dataset.name / name / "seed1"
         scores = str(folder / "scores.tsv")
         rank = ["posattn", "rank", row.baseline, "--data", str(data), "--split", dataset.tests[0]]
@@ -241,46 +240,29 @@ class AskedClassification(Asked):
         return Run(
             name=f"{dataset.name}, {row.name}",
             folder=folder,
-            settings=(f"data {data}", "seed 1", told),
+            settings=(f"data {data}", "seed 1", setting),
             steps=(
                 Step("rank", (*rank, "--scores", scores), log=folder / "rank.log"),
                 Step("score", tuple(score), output=folder / "ranking.json"),
             ),
         )
 
-    def _vectors(self, dataset: Dataset) -> list[str]:
-        if dataset.language_model:
-            return ["--language-model", str(self.data / LANGUAGE_MODEL)]
-        features = self._features(dataset)
-        if features is None:
-            return ["--encoder-embed-dim", str(dataset.features)]
-        path = str(self._vectors_file(dataset))
-        return ["--encoder-embed-path", path, "--encoder-embed-dim", str(features)]
-
-    def _vectors_file(self, dataset: Dataset) -> Path:
-        """Folds share it."""
-        return self._place(dataset) / VECTORS
-
     def entries(self) -> Iterator[Entry]:
-        """One table for each data set."""
+        """Yield all rows, in one table for each data set."""
         first = 0
         for dataset in self.recipe.datasets:
             metrics = dataset.metrics
-            last = first + len(metrics)
+            columns = slice(first, first := first + len(metrics))
+            title = f"{self.recipe.title}: {dataset.name}"
             for row in self.recipe.rows:
-                numbers = (
-                    row.paper.split()[first:last] if row.paper != "-" else ["-"] * len(metrics)
-                )
+                paper = ["-"] * len(metrics) if row.paper == "-" else row.paper.split()[columns]
                 folder = self._run(dataset, row, seed=1, fold=None).folder.parent
-                title = f"{self.recipe.title}: {dataset.name}"
-                tuning = self._tuning(dataset, row)
-                outcome = tuning.outcome() if tuning else None
-                yield Entry(title, row.name, metrics, tuple(numbers), folder, outcome)
-            first = last
+                outcome = self._outcome(row, dataset)
+                yield Entry(title, row.name, metrics, tuple(paper), folder, outcome)
 
 
 def _length(training: Training) -> list[str]:
-    """By the epoch; or validation and checkpoints by the update instead."""
+    """Return flags for the length in epochs, or in updates with validation by updates."""
     if not training.updates:
         return ["--max-epoch", str(training.epochs)]
     every = str(training.interval)

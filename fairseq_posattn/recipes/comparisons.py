@@ -1,13 +1,12 @@
-"""The rows of a table beside its baseline row: which differences are more than chance.
+"""Compare the rows of a table with its baseline row, with tests of significance.
 
-Where runs have kept what each sentence adds to their scores, differences are tested over sentences
-and runs; else, as of results from before, over runs alone, by the t-test of Welch (1947). Rows of
-one run are not compared: a difference between two runs says nothing of other seeds.
+Differences are tested over sentences and runs if the runs have sentence statistics, else over runs
+by the t-test of Welch (1947). Rows of one run are not compared, because one run says nothing about
+other seeds.
 
-The folds of a cross validation, by one seed, are one run, whose test set is that of all folds
-together: each sentence is classified once, by the model that has not seen it. One such run is
-compared, for it is as many models as there are folds: by its accuracy and the test of McNemar
-(1947).
+The folds of a cross validation with one seed are one run, whose test set is all folds together:
+each sentence is classified once, by the model that was not trained on it. Single runs of folds are
+compared by their accuracy and the test of McNemar (1947).
 """
 
 from collections.abc import Sequence
@@ -29,24 +28,24 @@ from fairseq_posattn.scoring.sentence_statistics import (
 )
 from fairseq_posattn.scoring.significance import Group, Statistics, compare, of_sentences, tests_of
 
-BASELINES = ("transformer", "multi-head")  # plain attention, as the tables call it
+BASELINES = ("transformer", "multi-head")  # the tables' names for plain attention
 SIGNIFICANT = 0.05
 WELCH = "runs, Welch's t-test"
 MCNEMAR = "the same sentences, McNemar's exact test"
-Comparison = dict[str, Any]  # "compared" of examples/results/README.md
+Comparison = dict[str, Any]  # "compared" of results/README.md
 
 
 def baseline_of(names: Sequence[str]) -> str:
-    """Of a table's rows that with which the others are compared: plain attention, or the first."""
+    """Return the baseline among a table's rows: plain attention if present, else the first."""
     plain = (name for wanted in BASELINES for name in names if name.lower() == wanted)
     return next(plain, names[0])
 
 
 def read_kept(runs: Sequence[Sequence[Path]]) -> list[Kept]:
-    """What the runs of a row have kept; nothing unless all of them have.
+    """Return the sentence statistics of a row's runs; none unless all runs have them.
 
     Args:
-        runs: of each its folder, or those of its folds.
+        runs: for each its folder, or those of its folds.
     """
     if all((folder / PREDICTIONS).exists() for run in runs for folder in run):
         return [read_predictions([folder / PREDICTIONS for folder in run]) for run in runs]
@@ -56,35 +55,32 @@ def read_kept(runs: Sequence[Sequence[Path]]) -> list[Kept]:
 
 
 def read_predictions(folds: Sequence[Path]) -> Kept:
-    """What each example adds to the scores of a model, from its predictions of a test set.
-
-    Args:
-        folds: a file, or that of each fold.
+    """Return each example's contribution to the scores, from files of predictions of all folds.
 
     Raises:
-        UsageError: a line has not two columns, what is predicted and what is right.
+        UsageError: a line does not have two columns, prediction and label.
     """
-    predicted, right = [], []
+    predictions, labels = [], []
     for path in folds:
         for line in path.read_text(encoding="utf-8").splitlines() or [""]:
-            label, tab, wanted = line.partition("\t")
+            prediction, tab, label = line.partition("\t")
             if not tab:
-                raise UsageError(f"{path} is no file of predictions: --steps test makes it anew")
-            predicted.append(label)
-            right.append(wanted)
-    metrics = {"accuracy": accuracy([predicted], right).runs[0], **numeric_scores(predicted, right)}
-    classes = sorted(set(right))
-    if set(predicted) <= set(right):  # the same classes in all runs
-        metrics["macro_f1"] = macro_f1([predicted], right, classes).runs[0]
-    return Kept(fingerprint(right), metrics)
+                raise UsageError(f"{path} is no file of predictions; remove its folder and rerun")
+            predictions.append(prediction)
+            labels.append(label)
+    scores = accuracy([predictions], labels).runs[0]
+    metrics = {"accuracy": scores, **numeric_scores(predictions, labels)}
+    if set(predictions) <= set(labels):  # the same classes in all runs
+        metrics["macro_f1"] = macro_f1([predictions], labels, sorted(set(labels))).runs[0]
+    return Kept(fingerprint(labels), metrics)
 
 
 def add_comparisons(rows: Sequence[TableRow], kept: Sequence[list[Kept]]) -> None:
-    """Add intervals, and comparisons with the baseline row, to rows of several runs or folds.
+    """Add intervals and comparisons with the baseline to the rows of one table.
 
     Args:
-        rows: of one table.
-        kept: of each row what its runs have kept.
+        rows: of several runs or folds; others stay as they are.
+        kept: sentence statistics of each row's runs.
     """
     names = [row["row"] for row in rows]
     first = names.index(baseline_of(names))
@@ -96,31 +92,31 @@ def add_comparisons(rows: Sequence[TableRow], kept: Sequence[list[Kept]]) -> Non
             row["intervals"] = intervals
         if place == first:
             continue
-        found = None
+        result = None
         same = len(test_sets[place] | test_sets[first]) == 1
-        if same and groups[place].keys() == set(_tested(row)):
-            found = _by_sentences(groups[place], groups[first])
-            if found and "folds" in row:
-                found = {"folds": len(row["folds"]), **found}
-        if found := found or by_runs(row, rows[first]):
-            row["compared"] = {"with": names[first], **found}
+        if same and groups[place].keys() == set(_scores(row)):
+            result = _by_sentences(groups[place], groups[first])
+            if result and "folds" in row:
+                result = {"folds": len(row["folds"]), **result}
+        if result := result or by_runs(row, rows[first]):
+            row["compared"] = {"with": names[first], **result}
 
 
 def _groups(row: TableRow, kept: Sequence[Kept]) -> dict[str, Group]:
-    """By the name of the score, if there are several runs, or folds, on one test set."""
+    """Return statistics by score, if there are several runs or folds on one test set."""
     several = len(kept) > 1 or (kept and len(row.get("folds", [])) > 1)
     if not several or len({run.test_set for run in kept}) > 1:
         return {}
     each = [_with_average(run) for run in kept]
     return {
         name: Group(metric_of(name), [metrics[name] for metrics in each])
-        for name in _tested(row)
+        for name in _scores(row)
         if all(name in metrics for metrics in each)
     }
 
 
-def _tested(row: TableRow) -> list[str]:
-    """The table's metrics, of which only scores are compared."""
+def _scores(row: TableRow) -> list[str]:
+    """Return the table's metrics that are scores, which alone are compared."""
     return [
         name
         for name in row["scores"]
@@ -129,25 +125,25 @@ def _tested(row: TableRow) -> list[str]:
 
 
 def _with_average(run: Kept) -> dict[str, Statistics]:
-    """And of summaries R-avg, the mean of three ROUGE."""
+    """Return the statistics, with the mean of three ROUGE for summaries."""
     if not all(name in run.metrics for name in SUMMARY_SCORES):
         return dict(run.metrics)
-    together = zip(*(run.metrics[name] for name in SUMMARY_SCORES), strict=True)
-    average = of_sentences(fmean(score for score, _ in three) for three in together)
+    triples = zip(*(run.metrics[name] for name in SUMMARY_SCORES), strict=True)
+    average = of_sentences(fmean(score for score, _ in triple) for triple in triples)
     return {**run.metrics, "average": average}
 
 
 def _by_sentences(groups: dict[str, Group], baselines: dict[str, Group]) -> Comparison | None:
-    """Tested over sentences and runs; None unless both rows kept what that takes.
+    """Test over sentences and runs; return None if the baseline lacks statistics.
 
-    Of one run each, which are folds, p is that of the exact test.
+    For single runs, which consist of folds, p is that of the exact test.
     """
     if not groups or not groups.keys() <= baselines.keys():
         return None
     pairs = {name: (group, baselines[name]) for name, group in groups.items()}
     ours, theirs = next(iter(pairs.values()))
-    alone = len(ours.runs) == len(theirs.runs) == 1
-    if alone and groups.keys() != {"accuracy"}:
+    single = len(ours.runs) == len(theirs.runs) == 1
+    if single and groups.keys() != {"accuracy"}:
         return None
     metrics = {}
     for name, (group, baseline) in pairs.items():
@@ -155,43 +151,43 @@ def _by_sentences(groups: dict[str, Group], baselines: dict[str, Group]) -> Comp
         metrics[name] = {
             "difference": round(one.difference, 4),
             "interval": _rounded(one.interval),
-            "p": round(mcnemar(_right(group), _right(baseline)) if alone else one.p, 4),
+            "p": round(mcnemar(_correct(group), _correct(baseline)) if single else one.p, 4),
             "p_randomisation": round(one.p_randomisation, 4),
         }
     return {
         "sentences": len(ours.runs[0]),
         "runs": [len(ours.runs), len(theirs.runs)],
-        "tests": MCNEMAR if alone else tests_of(ours, theirs),
+        "tests": MCNEMAR if single else tests_of(ours, theirs),
         "metrics": metrics,
     }
 
 
-def _right(group: Group) -> list[bool]:
-    """Which sentences the only run of a group has right."""
+def _correct(group: Group) -> list[bool]:
+    """Return whether each sentence of a group's only run is classified correctly."""
     return [score > 0 for score, _ in group.runs[0]]
 
 
 def by_runs(row: TableRow, baseline: TableRow) -> Comparison | None:
-    """Tested over runs; None where one of both has a single one, or folds, which share examples."""
+    """Test over runs; return None for single runs and for folds, which are not independent."""
     if "folds" in row or "folds" in baseline:
         return None
     metrics = {
-        name: found
-        for name in _tested(row)
-        if (found := _welch(row["scores"][name], baseline["scores"].get(name, [])))
+        name: result
+        for name in _scores(row)
+        if (result := _welch(row["scores"][name], baseline["scores"].get(name, [])))
     }
     runs = [len(one.get("seeds", [])) for one in (row, baseline)]
     return {"runs": runs, "tests": WELCH, "metrics": metrics} if metrics else None
 
 
 def _welch(scores: Sequence[float], baseline: Sequence[float]) -> dict[str, Any] | None:
-    """None where there are not several scores, or all are the same."""
+    """Return difference, interval and p; None for single scores, or if all are equal."""
     if min(len(scores), len(baseline)) < 2:
         return None
     ours, theirs = (variance(one) / len(one) for one in (scores, baseline))
     if ours + theirs == 0:
         return None
-    from scipy.stats import t  # only here: it takes a second
+    from scipy.stats import t  # here, because it takes a second
 
     freedom = (ours + theirs) ** 2
     freedom /= ours**2 / (len(scores) - 1) + theirs**2 / (len(baseline) - 1)
@@ -208,16 +204,16 @@ def _rounded(interval: tuple[float, float]) -> list[float]:
     return [round(end, 4) for end in interval]
 
 
-# --- To read -----------------------------------------------------------------------------------
+# --- Text --------------------------------------------------------------------------------------
 
 
 def p_value(p: float) -> str:
-    """As it is printed."""
+    """Format a p-value."""
     return "p < 0.001" if p < 0.001 else f"p = {p:.2f}" if p >= 0.1 else f"p = {p:.3f}"
 
 
 def counted(compared: Comparison) -> str:
-    """On how much was tested."""
+    """Return the numbers of sentences, runs and folds of a comparison."""
     ours, theirs = compared["runs"]
     one = "1 run" if ours == 1 else f"{ours} runs"
     runs = one if ours == theirs else f"{one} against {theirs}"
@@ -227,6 +223,6 @@ def counted(compared: Comparison) -> str:
 
 
 def explained(compared: Comparison) -> str:
-    """What was tested, and on how much."""
+    """Return baseline, sample size and test of a comparison."""
     tests = compared["tests"]
     return f"from {compared['with']}: n = {counted(compared)}; tested over {tests}"

@@ -1,15 +1,11 @@
-"""The data sets of the recipes that are scored by a task, from what each says of itself."""
+"""Data sets of classification, tagging and recommendation recipes, from their corpora."""
 
 from fairseq_posattn.preparation.corpora import CLASSIFICATION, RECOMMENDATION, TAGGING
-from fairseq_posattn.preparation.corpus import (
-    ClassificationCorpus,
-    RecommendationCorpus,
-    TaggingCorpus,
-)
+from fairseq_posattn.preparation.corpus import ClassificationCorpus, TaggingCorpus
 from fairseq_posattn.preparation.folds import FOLDS
 from fairseq_posattn.recipes.recipe import Dataset
 
-# The papers' code learns SST's five classes of phrases, too.
+# The papers' code also trains on SST's phrases in five classes.
 PREPARATION = {"sst5": "--weighted-phrases"}
 
 
@@ -31,15 +27,12 @@ def _dataset(corpus: ClassificationCorpus) -> Dataset:
 
 def _roles(corpus: TaggingCorpus) -> Dataset:
     tests = tuple(split for split in corpus.predicates if split.startswith("test"))
-    measured = ("f1", "precision", "recall", "complete")
+    prefixes = ("", *(f"{split}_" for split in tests[1:]), "valid_")
+    scores = ("f1", "precision", "recall", "complete")
     return Dataset(
         name=corpus.name,
         classes=0,
-        metrics=tuple(
-            prefix + name
-            for prefix in ("", *(f"{split}_" for split in tests[1:]), "valid_")
-            for name in measured
-        ),
+        metrics=tuple(prefix + score for prefix in prefixes for score in scores),
         task=corpus.task,
         criterion=corpus.criterion,
         kind="tagging",
@@ -51,8 +44,8 @@ def _roles(corpus: TaggingCorpus) -> Dataset:
     )
 
 
-def _news(corpus: RecommendationCorpus) -> Dataset:
-    return Dataset(
+NEWS = tuple(
+    Dataset(
         name=corpus.name,
         classes=0,
         metrics=corpus.metrics,
@@ -63,13 +56,12 @@ def _news(corpus: RecommendationCorpus) -> Dataset:
         tiny="--pooling-dim 12",
         licensed=True,
     )
-
-
-NEWS = tuple(map(_news, RECOMMENDATION.values()))
+    for corpus in RECOMMENDATION.values()
+)
 ROLES = tuple(map(_roles, TAGGING.values()))
 DATASETS = {name: _dataset(corpus) for name, corpus in CLASSIFICATION.items()}
 
 
 def datasets(*names: str) -> tuple[Dataset, ...]:
-    """Those of these names; all of them if there are none."""
-    return tuple(DATASETS[name] for name in names or DATASETS)
+    """Return the data sets of these names."""
+    return tuple(DATASETS[name] for name in names)

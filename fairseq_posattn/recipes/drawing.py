@@ -1,7 +1,4 @@
-"""A table at a glance: of each row its runs, their mean and its interval, beside the baseline's.
-
-And how they were trained.
-"""
+"""Figures of a table: runs, means and intervals of its rows, and learning curves."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,42 +13,41 @@ from fairseq_posattn.training.curves import Curves
 
 
 def draw(path: Path, rows: Sequence[TableRow]) -> None:
-    """Draw what several runs measured, if there is such."""
+    """Draw the rows of several runs, if there are any."""
     if figure := figure_of(rows):
         write_picture(figure, str(path))
-        print(f"drawn in {path}")
+        print(f"figure: {path}")
 
 
 def draw_curves(path: Path, runs: Sequence[Curves]) -> None:
-    """Draw how runs were trained, if any were."""
+    """Draw the learning curves of runs, if there are any."""
     if runs:
-        write_picture(curves.figure_of(runs), str(path))
-        print(f"learning curves are drawn in {path}")
+        write_picture(curves.plot_curves(runs), str(path))
+        print(f"learning curves: {path}")
 
 
 def figure_of(rows: Sequence[TableRow]) -> Any:
-    """A panel for each table and metric of which two rows or more have several runs, or None.
+    """Return a figure with a panel for each metric of which two rows have several runs, or None.
 
-    A row has a small dot for each run, a large one for their mean, a line for the mean's 95%
-    bootstrap interval, and a star where its difference from the baseline is more than chance.
+    A row has a small dot for each run, a large one for their mean and a line for its 95% bootstrap
+    interval. A star marks a significant difference from the baseline.
     """
     panels: dict[tuple[str, str], list[TableRow]] = {}
     for row in rows:
         for metric, scores in row["scores"].items():
             if len(scores) > 1:
                 panels.setdefault((row["table"], metric), []).append(row)
-    drawn = {titles: found for titles, found in panels.items() if len(found) > 1}
-    if not drawn:
+    panels = {titles: several for titles, several in panels.items() if len(several) > 1}
+    if not panels:
         return None
-    from matplotlib.figure import Figure  # only here: it is optional
+    from matplotlib.figure import Figure  # here, because it is optional
 
-    heights = [1 + 0.3 * len(found) for found in drawn.values()]
+    heights = [1 + 0.3 * len(several) for several in panels.values()]
     figure = Figure(figsize=(7, sum(heights)), layout="constrained")
-    axes = figure.subplots(len(drawn), 1, squeeze=False, height_ratios=heights)[:, 0]
-    for axis, ((table, metric), found) in zip(axes, drawn.items(), strict=True):
-        _panel(
-            axis, metric, found, baseline_of([row["row"] for row in rows if row["table"] == table])
-        )
+    axes = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0]
+    for axis, ((table, metric), several) in zip(axes, panels.items(), strict=True):
+        baseline = baseline_of([row["row"] for row in rows if row["table"] == table])
+        _panel(axis, metric, several, baseline)
         axis.set_title(f"{table}: {metric}", loc="left", fontsize="medium", wrap=True)
     return figure
 
@@ -66,10 +62,10 @@ def _panel(axis: Any, metric: str, rows: Sequence[TableRow], baseline: str) -> N
         axis.plot(fmean(scores), place, "o", color=colour)
         if interval := row.get("intervals", {}).get(metric):
             axis.hlines(place, *interval, color=colour)
-    axis.set_yticks(range(len(rows)), [_name(row, metric) for row in rows])
-    axis.set_ylim(len(rows) - 0.5, -0.5)  # the first on top, and none on the frame
+    axis.set_yticks(range(len(rows)), [_label(row, metric) for row in rows])
+    axis.set_ylim(len(rows) - 0.5, -0.5)  # the first row on top
 
 
-def _name(row: TableRow, metric: str) -> str:
-    found = row.get("compared", {}).get("metrics", {}).get(metric)
-    return f"{row['row']} *" if found and found["p"] < SIGNIFICANT else str(row["row"])
+def _label(row: TableRow, metric: str) -> str:
+    compared = row.get("compared", {}).get("metrics", {}).get(metric)
+    return f"{row['row']} *" if compared and compared["p"] < SIGNIFICANT else str(row["row"])

@@ -1,12 +1,12 @@
-"""The options of ``posattn recipe``, for a table of translations or of classifiers."""
+"""The options of ``posattn recipe``: fields of a dataclass, from which the parser is made."""
 
 import argparse
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from math import inf
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from fairseq_posattn.common.cli import WIDEST, Help, natural, positive
 from fairseq_posattn.common.errors import UsageError
@@ -17,62 +17,206 @@ PRECISIONS = ("fp32", "fp16", "bf16")
 CHECKPOINTS = ("best", "average", "last")
 
 
+def _rates(text: str) -> tuple[float, ...]:
+    try:
+        rates = tuple(dict.fromkeys(map(float, text.split(","))))
+    except ValueError:
+        rates = ()
+    if len(rates) < 2 or not all(0 < rate < inf for rate in rates):
+        raise argparse.ArgumentTypeError(f"{text}: give two or more positive numbers as 1e-3,3e-3")
+    return rates
+
+
+def _steps(text: str) -> tuple[str, ...]:
+    steps = tuple(text.split(","))
+    for step in steps:
+        if step not in STEPS:
+            raise argparse.ArgumentTypeError(
+                f"{text}: there is no step {step!r}; the steps are: {', '.join(STEPS)}"
+            )
+    return steps
+
+
+def _option(
+    default: Any,
+    text: str,
+    metavar: str = "",
+    type: Any = str,
+    *,
+    only: Any = Recipe,
+    changes_results: bool = False,
+    **parsing: Any,
+) -> Any:
+    """Return a field with the description of its option.
+
+    Args:
+        text: help, with the recipe's values in braces.
+        only: class of the recipes that have it.
+        changes_results: results depend on it, so a table's command names it.
+        parsing: other arguments of ``add_argument``.
+    """
+    if default is False:
+        parsing["action"] = "store_true"
+    elif "choices" not in parsing:
+        parsing |= {"metavar": metavar, "type": type}
+    parsing["help"] = text
+    metadata = {"parsing": parsing, "only": only, "changes_results": changes_results}
+    return field(default=default, metadata=metadata)
+
+
+def _number(text: str, default: int | None = None, type: Any = positive, **more: Any) -> Any:
+    return _option(default, text, "N", type, **more)
+
+
 @dataclass
 class Options:
-    """What is asked of a recipe; see :func:`make_parser` for its meaning."""
+    """Values of the options; their meaning is in each field's help."""
 
-    data: Path | None = None
-    out: Path | None = None
-    prepare: bool = False
-    rows: str = ""
-    jobs: int = 1
-    tiny: bool = False
-    dry_run: bool = False
-    table: bool = False
-    list: bool = False
-    tune: tuple[float, ...] = ()
-    tune_updates: int | None = None
-    tune_seeds: int = 1
-    max_update: int | None = None
-    precision: str = "fp32"
-    flags: tuple[str, ...] = ()
-    # of a table of translations or summaries
-    source: Path | None = None
-    steps: tuple[str, ...] = ()
-    seed: int = 1
-    gpus: int | None = None
-    launcher: str = ""
-    checkpoint: str = ""
-    small: bool = False
-    # of a table of classifiers, taggers or recommenders
-    datasets: str = ""
-    seeds: int | None = None
-    folds: int | None = None
-    epochs: int | None = None
-    cpu: bool = False
+    data: Path | None = _option(None, "{data}", "FOLDER", Path)
+    prepare: bool = _option(False, "{prepare}")
+    out: Path | None = _option(
+        None, "checkpoints, results and the table (default: {out})", "FOLDER", Path
+    )
+    rows: str = _option("", "names of rows, separated by commas (default: all)", "LIST")
+    # Tables of translation or summarization.
+    source: Path | None = _option(
+        None,
+        "prepare the published data in this folder, without downloading",
+        "FOLDER",
+        Path,
+        only=GenerationRecipe,
+    )
+    steps: tuple[str, ...] = _option(
+        (),
+        f"run these steps even if they are done: {','.join(STEPS)} (default: all that are not "
+        "done)",
+        "LIST",
+        _steps,
+        only=GenerationRecipe,
+    )
+    seed: int = _number(
+        "random seed (default: 1); the table shows the mean of all finished seeds",
+        1,
+        natural,
+        only=GenerationRecipe,
+    )
+    gpus: int | None = _number(
+        "GPUs for training, 0 for the CPU (default: all of this machine; 1 with --dry-run). "
+        "Training on the CPU is a separate result",
+        type=natural,
+        only=GenerationRecipe,
+    )
+    launcher: str = _option(
+        "",
+        "command that replaces fairseq-train, for example on several machines: see "
+        "examples/distributed/README.md",
+        "CMD",
+        only=GenerationRecipe,
+    )
+    small: bool = _option(
+        False, "smaller models, for a CPU", only=GenerationRecipe, changes_results=True
+    )
+    checkpoint: str = _option(
+        "",
+        "checkpoint to score: best (by validation loss, validated every epoch), average (of the "
+        "last {averaged}, saved at equal intervals of updates) or last (default: {checkpoint}); "
+        "each is a separate run",
+        choices=CHECKPOINTS,
+        only=GenerationRecipe,
+        changes_results=True,
+    )
+    max_update: int | None = _number(
+        "updates of training (default: {length}); a longer run continues from the last checkpoint "
+        "of a shorter one",
+        only=GenerationRecipe,
+        changes_results=True,
+    )
+    # Tables of classifiers, taggers or recommenders.
+    datasets: str = _option(
+        "",
+        "data sets, separated by commas (default: {datasets})",
+        "LIST",
+        only=ClassificationRecipe,
+    )
+    seeds: int | None = _number(
+        "train each model with the seeds 1 to N (default: as many as the paper); the table shows "
+        "the mean of all finished seeds",
+        only=ClassificationRecipe,
+    )
+    folds: int | None = _number(
+        "run the first N folds of a ten-fold cross validation (default: all)",
+        only=ClassificationRecipe,
+    )
+    epochs: int | None = _number(
+        "epochs of training (default: the paper's epochs or updates); a longer run continues from "
+        "the last checkpoint of a shorter one",
+        only=ClassificationRecipe,
+        changes_results=True,
+    )
+    cpu: bool = _option(False, "train on the CPU even if there is a GPU", only=ClassificationRecipe)
+    # All tables.
+    jobs: int = _number("models to train concurrently; they share the GPUs (default: 1)", 1)
+    precision: str = _option(
+        "fp32",
+        "number format of training: fp32 as published (default), fp16 on a GPU (also for testing), "
+        "or bf16; each is a separate result",
+        choices=PRECISIONS,
+        changes_results=True,
+    )
+    tune: tuple[float, ...] = _option(
+        (),
+        "learning rates to try, separated by commas. Each row is first trained with each rate for "
+        "--tune-updates updates, on fold 0 of a cross validation. The best rate in validation (by "
+        "loss, or by the metric that selects checkpoints) replaces the recipe's for all seeds of "
+        "the row. The trials are in the table and in tuning.json beside the runs",
+        "LIST",
+        _rates,
+        changes_results=True,
+    )
+    tune_updates: int | None = _number(
+        "updates of each trial; far fewer than in the row's training favour large rates",
+        changes_results=True,
+    )
+    tune_seeds: int = _number(
+        "try each rate with the seeds 1 to N and choose by the mean; a rate with which a seed "
+        "diverges is rejected (default: 1)",
+        1,
+        changes_results=True,
+    )
+    tiny: bool = _option(
+        False,
+        "run the same commands on small generated data with tiny models and few updates, on the "
+        "CPU, to check that everything works; the numbers mean nothing",
+    )
+    dry_run: bool = _option(False, "print the exact commands and exit")
+    table: bool = _option(False, "print the table of finished runs and exit")
+    list: bool = _option(
+        False, "print table, row, metrics and the paper's numbers, tab-separated, and exit"
+    )
+    flags: tuple[str, ...] = ()  # after --
 
 
-def what_counts(options: Options) -> list[str]:
-    """The words of a command line on which results depend, as it may be typed.
+def result_words(options: Options) -> "list[str]":
+    """Return the words of a command line on which results depend, as typed.
 
-    Not those that say which seeds, folds and rows of a table are run, where, or how many at a time.
+    Seeds, folds, rows, folders and concurrency are not among them.
     """
-    words = ["--small"] if options.small else []
-    for option, value in (
-        ("--checkpoint", options.checkpoint),
-        ("--max-update", options.max_update),
-        ("--epochs", options.epochs),
-        ("--precision", options.precision if options.precision != "fp32" else None),
-        ("--tune", ",".join(map(str, options.tune))),
-        ("--tune-updates", options.tune_updates),
-        ("--tune-seeds", options.tune_seeds if options.tune_seeds > 1 else None),
-    ):
-        words += [option, str(value)] if value else []
+    words = []
+    for one in fields(Options):
+        value = getattr(options, one.name)
+        if one.metadata.get("changes_results") and value != one.default:
+            words.append(_flag(one.name))
+            if value is not True:
+                words.append(",".join(map(str, value)) if one.name == "tune" else str(value))
     return [*words, "--", *options.flags] if options.flags else words
 
 
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
 class OneLineParser(argparse.ArgumentParser):
-    """Raises UsageError where the command line will not do."""
+    """A parser that raises UsageError instead of printing its usage."""
 
     def error(self, message: str) -> NoReturn:
         message = message.replace(": expected one argument", " needs a value")
@@ -83,35 +227,32 @@ class OneLineParser(argparse.ArgumentParser):
 def read_options(
     recipe: Recipe, arguments: Sequence[str], prog: str, data_bin: Path, checkpoints: Path
 ) -> Options:
-    """What a command line asks of a recipe.
+    """Return the options of a command line.
 
     Args:
-        arguments: after the recipe's name.
-        prog: what to call the command.
-        data_bin, checkpoints: the folders of all data and of all results, for ``--help``.
+        arguments: words after the recipe's name.
+        prog: name of the command.
+        data_bin, checkpoints: folders of all data and of all results, for ``--help``.
 
     Raises:
-        UsageError: an option is unknown or its value will not do.
+        UsageError: an option is unknown or its value is invalid.
     """
-    own, flags = list(arguments), []
-    if "--" in own:
-        place = own.index("--")
-        own, flags = own[:place], own[place + 1 :]
+    words = list(arguments)
+    place = words.index("--") if "--" in words else len(words)
+    flags = tuple(words[place + 1 :])
     parser = make_parser(recipe, prog, data_bin, checkpoints)
-    options = parser.parse_args(own, Options(flags=tuple(flags)))
+    options = parser.parse_args(words[:place], Options(flags=flags))
     if bool(options.tune) != bool(options.tune_updates):
         raise UsageError("--tune LIST and --tune-updates N need each other")
     if options.tune_seeds > 1 and not options.tune:
         raise UsageError(f"--tune-seeds {options.tune_seeds} needs --tune LIST")
-    given = {word.partition("=")[0] for word in flags}
-    if options.tune and "--lr" in given:
-        raise UsageError("--tune chooses the learning rate: do not give --lr, too")
-    if options.tune and (lengths := given & {"--max-update", "--max-epoch"}):
-        length, instead = min(lengths), "--epochs"
-        if isinstance(recipe, GenerationRecipe):
-            instead = "--max-update"
+    names = {word.partition("=")[0] for word in flags}
+    if options.tune and "--lr" in names:
+        raise UsageError("--tune selects the learning rate: remove --lr after --")
+    if options.tune and (lengths := names & {"--max-update", "--max-epoch"}):
+        instead = "--max-update" if isinstance(recipe, GenerationRecipe) else "--epochs"
         raise UsageError(
-            f"{length} after -- is of the trainings of --tune, too: give {instead} before --"
+            f"{min(lengths)} after -- would change the trials of --tune; give {instead} before --"
         )
     return options
 
@@ -119,7 +260,7 @@ def read_options(
 def make_parser(
     recipe: Recipe, prog: str, data_bin: Path, checkpoints: Path
 ) -> argparse.ArgumentParser:
-    """The parser of a recipe's options, whose help shows its rows, too."""
+    """Return the parser of a recipe's options; its help lists the rows."""
     width = max(20, min(WIDEST, shutil.get_terminal_size().columns - 2))
     parser = OneLineParser(
         prog=prog,
@@ -129,160 +270,42 @@ def make_parser(
         formatter_class=lambda prog: Help(prog, max_help_position=20, width=width),
         allow_abbrev=False,
     )
-    _add_folders(parser, recipe, data_bin, checkpoints)
-    parser.add_argument(
-        "--rows",
-        metavar="LIST",
-        help="those to run, with commas between (default: all)",
-    )
-    if isinstance(recipe, GenerationRecipe):
-        _add_generation(parser, recipe)
-    elif isinstance(recipe, ClassificationRecipe):
-        _add_classification(parser, recipe)
-    parser.add_argument(
-        "--jobs",
-        "--parallel",
-        type=positive,
-        metavar="N",
-        help="train so many models at a time; they share the GPUs (default: 1)",
-    )
-    parser.add_argument(
-        "--precision",
-        choices=PRECISIONS,
-        help="number format of training: fp32 as published (default), fp16 on a GPU, which also "
-        "tests in it, or bf16; each is another result",
-    )
-    parser.add_argument(
-        "--tune",
-        type=_rates,
-        metavar="LIST",
-        help="learning rates, with commas between, with each of which each row is trained first, "
-        "on fold 0 if there are folds, else as ever, but for --tune-updates and --tune-seeds; the "
-        "one that is then best in validation, by loss or by what chooses checkpoints, takes the "
-        "place of the recipe's for all seeds of this row. tuning.json beside these, and the table, "
-        "keep what was tried",
-    )
-    parser.add_argument(
-        "--tune-updates",
-        type=positive,
-        metavar="N",
-        help="updates of each of these trainings; far fewer than the row's own favour large rates",
-    )
-    parser.add_argument(
-        "--tune-seeds",
-        type=positive,
-        metavar="N",
-        help="try each learning rate with the seeds 1 to N, and choose by the mean; a rate with "
-        "which one of them diverges is out (default: 1)",
-    )
-    for option, about in (
-        ("--tiny", "the same commands on small generated data with tiny models and few updates, on "
-         "the CPU, to see that all works; the numbers mean nothing"),
-        ("--dry-run", "print the exact commands and stop"),
-        ("--table", "print the table of what is finished and stop"),
-        ("--list", "print table, row, metrics and the paper's numbers, tabs between, and stop"),
-    ):  # fmt: skip
-        parser.add_argument(option, action="store_true", help=about)
+    values = _values(recipe, data_bin, checkpoints)
+    for one in fields(Options):
+        metadata = one.metadata
+        if not metadata or not isinstance(recipe, metadata["only"]):
+            continue
+        if one.name == "small" and not getattr(recipe, "small", None):
+            continue
+        names = [_flag(one.name), *(["--parallel"] if one.name == "jobs" else [])]
+        text = metadata["parsing"]["help"].format(**values)
+        parser.add_argument(*names, **{**metadata["parsing"], "help": text})
     parser.add_argument_group(
-        "-- FLAGS", "go to fairseq-train, for every row, after the recipe's own"
+        "-- FLAGS", "flags of fairseq-train, added to every row's after the recipe's"
     )
     return parser
 
 
-def _add_folders(
-    parser: argparse.ArgumentParser, recipe: Recipe, data_bin: Path, checkpoints: Path
-) -> None:
+def _values(recipe: Recipe, data_bin: Path, checkpoints: Path) -> dict[str, object]:
+    """Return the values in the help of a recipe's options."""
     if isinstance(recipe, GenerationRecipe):
         settings = recipe.settings
-        data = (
-            f"binarised data (default: {data_bin / settings.corpus}), as made by posattn prepare "
-        )
-        data += settings.preparation
-        prepare, regime = "make it first, if it is not there yet", settings.regime
-    else:
-        assert isinstance(recipe, ClassificationRecipe)
-        data = f"has a folder of binarised data for each data set (default: {data_bin})"
-        prepare = "make those that are not there yet, with GloVe; this downloads some GB"
-        regime = recipe.regime
-    parser.add_argument("--data", type=Path, metavar="FOLDER", help=data)
-    parser.add_argument("--prepare", action="store_true", help=prepare)
-    parser.add_argument(
-        "--out",
-        type=Path,
-        metavar="FOLDER",
-        help=f"checkpoints, results and the table (default: {checkpoints / recipe.paper / regime})",
-    )
-
-
-def _add_generation(parser: argparse.ArgumentParser, recipe: GenerationRecipe) -> None:
-    settings = recipe.settings
-    epochs = f"{settings.max_epoch} epochs"
-    parser.add_argument(
-        "--source",
-        type=Path,
-        metavar="FOLDER",
-        help="prepare the published data in this folder, without downloading",
-    )
-    parser.add_argument(
-        "--steps",
-        type=_steps,
-        metavar="LIST",
-        help=f"of {', '.join(STEPS)}, those to do, even if they are done already "
-        "(default: all that are not)",
-    )
-    parser.add_argument(
-        "--seed",
-        type=natural,
-        metavar="N",
-        help="(default: 1); the table shows the mean of all seeds that were run",
-    )
-    parser.add_argument(
-        "--gpus",
-        type=natural,
-        metavar="N",
-        help="GPUs to train on, 0 for the CPU (default: all that are here; 1 with --dry-run). What "
-        "is trained on the CPU is another result",
-    )
-    parser.add_argument(
-        "--launcher",
-        metavar="CMD",
-        help="a command that trains in the place of fairseq-train, on several machines for "
-        "instance: see examples/distributed/README.md",
-    )
-    parser.add_argument(
-        "--max-update",
-        type=positive,
-        metavar="N",
-        help=f"updates of training (default: {settings.max_update or epochs}); with more than "
-        "before it goes on from the last checkpoint",
-    )
-    parser.add_argument(
-        "--checkpoint",
-        choices=CHECKPOINTS,
-        help="what is scored: the one of the best loss in validation, which is then after each "
-        f"epoch, the average of the last {settings.averaged}, which are then an even number of "
-        f"updates apart, or the last (default: {settings.checkpoint}); each is a run of its own",
-    )
-    if recipe.small is not None:
-        parser.add_argument("--small", action="store_true", help="smaller models, for a CPU")
-
-
-def _add_classification(parser: argparse.ArgumentParser, recipe: ClassificationRecipe) -> None:
-    names = ",".join(dataset.name for dataset in recipe.datasets)
-    parser.add_argument(
-        "--datasets",
-        metavar="LIST",
-        help=f"those to run on, with commas between (default: {names})",
-    )
-    for option, about in (
-        ("--seeds", "train each model with the seeds 1 to N (default: as many as the paper); the "
-         "table has the mean of all that were run"),
-        ("--folds", "of a cross validation in ten folds, run the first N (default: all)"),
-        ("--epochs", "of training (default: the paper's epochs or updates); with more epochs than "
-         "before it goes on from the last checkpoint"),
-    ):  # fmt: skip
-        parser.add_argument(option, type=positive, metavar="N", help=about)
-    parser.add_argument("--cpu", action="store_true", help="even where there is a GPU")
+        return {
+            "data": f"binarised data (default: {data_bin / settings.corpus}), as written by "
+            f"posattn prepare {settings.preparation}",
+            "prepare": "prepare the data first if it does not exist",
+            "out": checkpoints / recipe.paper / settings.regime,
+            "length": settings.max_update or f"{settings.max_epoch} epochs",
+            "checkpoint": settings.checkpoint,
+            "averaged": settings.averaged,
+        }
+    assert isinstance(recipe, ClassificationRecipe)
+    return {
+        "data": f"folder with a folder of binarised data for each data set (default: {data_bin})",
+        "prepare": "prepare missing data first, with GloVe; this downloads some GB",
+        "out": checkpoints / recipe.paper / recipe.regime,
+        "datasets": ",".join(dataset.name for dataset in recipe.datasets),
+    }
 
 
 def _rows(recipe: Recipe) -> str:
@@ -294,51 +317,27 @@ def _rows(recipe: Recipe) -> str:
         f"    {row.name:{names}}  {row.paper:{numbers}}  {row.flags}".rstrip()
         for row in recipe.rows
     ]
-    title = "Rows, with the paper's numbers (--list names them) and the flags that set them apart:"
+    title = "Rows, with the paper's numbers (--list names them) and the flags that differ:"
     return "\n".join([title, "", *lines])
 
 
 def _notes(recipe: Recipe) -> str:
     if isinstance(recipe, GenerationRecipe):
         settings = recipe.settings
-        languages = f"--source-lang {settings.source} --target-lang {settings.target}"
-        size = f"{settings.batches} x {settings.max_tokens}"
         data = f"""\
-The data may be another's, if it is what
-    fairseq-preprocess {languages} --joined-dictionary
-writes for train, valid and test, of text in subwords.
-An update is {size} tokens at most, however many GPUs there are."""
+Other data can be used, if it is the output of
+    fairseq-preprocess --source-lang {settings.source} --target-lang {settings.target} \
+--joined-dictionary
+for train, valid and test, on text in subwords.
+An update has at most {settings.batches} x {settings.max_tokens} tokens on any number of GPUs."""
     else:
         data = """\
-The data sets are what posattn prepare writes. Word vectors are those of its --glove,
-with as many features as they have, or random ones where there are none."""
+The data sets are those of posattn prepare. Word vectors are those of its --glove, with their
+number of features; without them word vectors are initialized at random."""
     return f"""\
 {data}
-What is finished is not done again, training that was interrupted goes on from its last checkpoint,
-and recipes with a model in common share it if they share --out. A run's folder is named by its
-flags and a fingerprint of all its settings, so that other settings are another run. Beside its
-checkpoints, result.json keeps its scores, settings, seed, versions and hardware; the table is kept
-in --out as {recipe.table}.json."""
-
-
-def _rates(text: str) -> tuple[float, ...]:
-    try:
-        rates = tuple(dict.fromkeys(map(float, text.split(","))))
-    except ValueError:
-        rates = ()
-    if len(rates) < 2 or not all(0 < rate < inf for rate in rates):
-        raise argparse.ArgumentTypeError(
-            f"{text}: must be two or more positive numbers, with commas between"
-        )
-    return rates
-
-
-def _steps(text: str) -> tuple[str, ...]:
-    steps = tuple(text.split(","))
-    for step in steps:
-        if step not in STEPS:
-            known = ", ".join(STEPS)
-            raise argparse.ArgumentTypeError(
-                f"{text}: there is no step {step!r}; the steps are: {known}"
-            )
-    return steps
+Finished runs are not repeated, interrupted training resumes from its last checkpoint, and recipes
+with the same --out share their common models. A run's folder is named by its flags and a
+fingerprint of all its settings: other settings are another run. Beside its checkpoints, result.json
+has its scores, settings, seed, versions and hardware. The table is written to
+{recipe.table}.json in --out."""

@@ -1,4 +1,4 @@
-"""The commands that a recipe runs, as processes that end when it ends, and where it is killed."""
+"""Commands of a recipe as child processes that end with it, even if it is killed."""
 
 import os
 import shutil
@@ -11,74 +11,71 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from fairseq_posattn.common.child_processes import ending_with_this
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import writing
+from fairseq_posattn.common.parallel import ending_with_this
 from fairseq_posattn.recipes.runs import Say, Step
 
-PATIENCE = 60  # seconds that a process has to save and end
-PAUSE = 0.1  # seconds between two looks into a log
+PATIENCE = 60  # seconds for a process to save and end
+PAUSE = 0.1  # seconds between two reads of a log
 CODE = Path(__file__).resolve().parents[2]
+
+Process = subprocess.Popen[bytes]
 
 
 class Stopped(Exception):
-    """The recipe is being stopped: nothing is begun any more."""
+    """Error of a process that may not start, because the recipe is stopping."""
 
 
 class Processes:
-    """The processes at work, each with a process group of its own, to be ended as a whole."""
+    """Running processes, each in a process group that is ended as a whole."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         paths = [str(CODE), *filter(None, [os.environ.get("PYTHONPATH")])]
         self._environment = {
             **os.environ,
-            "PYTHONPATH": os.pathsep.join(paths),  # the same code, installed or not
-            "PYTHONUTF8": "1",  # umlauts, whatever the locale
+            "PYTHONPATH": os.pathsep.join(paths),  # this code, installed or not
+            "PYTHONUTF8": "1",
             **environment,
         }
-        self._running: set[subprocess.Popen[bytes]] = set()
+        self._running: set[Process] = set()
         self._lock = threading.Lock()
         self.stopping = False
 
     def run(
-        self,
-        step: Step,
-        environment: Mapping[str, str],
-        tell: Say = lambda line: None,
+        self, step: Step, environment: Mapping[str, str], report: Say = lambda line: None
     ) -> None:
         """Run a step to its end.
 
         Args:
-            environment: variables beside those of this process.
-            tell: called with each line that goes into the step's log.
+            environment: variables added to those of this process.
+            report: called with each line of the step's log.
 
         Raises:
             UsageError: it failed; the message ends with its last line.
-            Stopped: it was ended by :meth:`stop`.
+            Stopped: :meth:`stop` ended it.
         """
         if step.output is not None:
             with writing(step.output, binary=True) as file:
                 self._finish(step, self._start(step, environment, stdout=file))
         elif step.log is not None:
-            mode = "ab" if step.name == "train" else "wb"  # of an interrupted run it goes on
-            with open(step.log, mode) as log:  # by the process itself: it may outlive this one
-                begin = log.tell()
+            mode = "ab" if step.name == "train" else "wb"  # resumed training appends
+            with open(step.log, mode) as log:  # the process writes it: it may outlive this one
+                position = log.tell()
                 process = self._start(step, environment, stdout=log, stderr=subprocess.STDOUT)
-            for line in _lines(process, step.log, begin):
-                tell(line)
+            for line in _lines(process, step.log, position):
+                report(line)
             self._finish(step, process)
         else:
             self._finish(step, self._start(step, environment))
 
-    def _start(
-        self, step: Step, environment: Mapping[str, str], **streams: object
-    ) -> "subprocess.Popen[bytes]":
+    def _start(self, step: Step, environment: Mapping[str, str], **streams: object) -> Process:
         words = program(step.command)
         with self._lock:
             if self.stopping:
                 raise Stopped
             try:
-                process: subprocess.Popen[bytes] = subprocess.Popen(
+                process: Process = subprocess.Popen(
                     words,
                     stdin=subprocess.DEVNULL,
                     env={**self._environment, **environment},
@@ -91,7 +88,7 @@ class Processes:
             self._running.add(process)
         return process
 
-    def _finish(self, step: Step, process: "subprocess.Popen[bytes]") -> None:
+    def _finish(self, step: Step, process: Process) -> None:
         status = process.wait()
         with self._lock:
             self._running.discard(process)
@@ -101,7 +98,7 @@ class Processes:
             raise UsageError(_failure(step, status))
 
     def stop(self) -> None:
-        """End all processes: they are asked to, then made to."""
+        """End all processes: by SIGTERM, then by SIGKILL."""
         with self._lock:
             self.stopping = True
             running = list(self._running)
@@ -115,16 +112,16 @@ class Processes:
                 process.wait()
 
 
-def _signal(process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
+def _signal(process: Process, number: signal.Signals) -> None:
     with suppress(ProcessLookupError):
         os.killpg(process.pid, number)
 
 
-def _lines(process: "subprocess.Popen[bytes]", log: Path, begin: int) -> Iterator[str]:
-    """The lines that a process writes into its log from this byte on, until it has ended."""
+def _lines(process: Process, log: Path, position: int) -> Iterator[str]:
+    """Yield the lines that a process appends to its log until it ends."""
     line, ended = b"", False
     with open(log, "rb") as written:
-        written.seek(begin)
+        written.seek(position)
         while not ended:
             ended = process.poll() is not None
             for part in written:
@@ -137,21 +134,20 @@ def _lines(process: "subprocess.Popen[bytes]", log: Path, begin: int) -> Iterato
 
 
 def _failure(step: Step, status: int) -> str:
-    """That a step failed, in one line: the last one of its log, which says why, unless a signal
-    ended it before it could say."""
+    """Return why a step failed, in one line: its signal, or the last line of its log."""
     if status < 0:
-        memory = ", as where memory runs out" if -status == signal.SIGKILL else ""
-        place = f" (its log is {step.log})" if step.log else ""
+        memory = ", possibly out of memory" if -status == signal.SIGKILL else ""
+        place = f" (log: {step.log})" if step.log else ""
         return f"{step.name} was ended by a signal: {signal.strsignal(-status)}{memory}{place}"
     if step.log is None:
-        return f"{step.name} failed (exit code {status}; why is said above)"
+        return f"{step.name} failed (exit code {status}); the reason is printed above"
     lines = step.log.read_text(encoding="utf-8", errors="replace").splitlines()
-    said = next((line.strip() for line in reversed(lines) if line.strip()), f"exit code {status}")
-    return f"{step.name} failed: {said} (in {step.log})"
+    last = next((line.strip() for line in reversed(lines) if line.strip()), f"exit code {status}")
+    return f"{step.name} failed: {last} (in {step.log})"
 
 
 def program(words: Sequence[str]) -> list[str]:
-    """A command's words with the program as it is found: beside this Python or on the PATH.
+    """Return a command whose program is that beside this Python, or that on the PATH.
 
     Raises:
         UsageError: there is no such program.
@@ -162,7 +158,7 @@ def program(words: Sequence[str]) -> list[str]:
     if name == "posattn":
         return [sys.executable, "-m", "fairseq_posattn.cli", *rest]
     here = str(Path(sys.executable).parent)
-    found = shutil.which(name, path=os.pathsep.join([here, os.environ.get("PATH", os.defpath)]))
-    if found is None:
-        raise UsageError(f"there is no program {name} here; is fairseq installed?")
-    return [found, *rest]
+    path = shutil.which(name, path=os.pathsep.join([here, os.environ.get("PATH", os.defpath)]))
+    if path is None:
+        raise UsageError(f"program {name} not found; is fairseq installed?")
+    return [path, *rest]

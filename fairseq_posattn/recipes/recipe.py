@@ -1,27 +1,26 @@
-"""What a recipe is: a table of a paper, the settings of its models, and the paper's numbers.
+"""Data classes of recipes: a paper's table, the settings of its models, the paper's numbers.
 
-Flags of fairseq-train are written as they are typed: one string, in which what has a space in it
-stands in quotes.
+Flags of fairseq-train are one string, as typed in a shell.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-TableRow = dict[str, Any]  # one of a table as JSON: see examples/results/README.md
+TableRow = dict[str, Any]  # a row of a table as JSON: see results/README.md
 
 
 @dataclass(frozen=True)
 class Training:
-    """How a classifier, tagger or recommender is trained.
+    """Training of a classifier, tagger or recommender.
 
     Attributes:
-        flags: of fairseq-train: optimiser, learning rate, regularisation.
-        batch_size: sentences, pairs or clicks in an update; or instead
-        max_tokens: words in an update.
-        epochs: of training; or instead
-        updates, interval: of training, and how many of them lie between two validations.
-        seeds: models that are trained of each row, of each fold if there are folds.
+        flags: of fairseq-train: optimizer, learning rate, regularization.
+        batch_size: sentences, pairs or clicks an update, used unless there are
+        max_tokens: tokens an update.
+        epochs: length of training, used unless there are
+        updates, interval: length of training, and updates between validations.
+        seeds: models of each row, and of each fold.
     """
 
     flags: str
@@ -34,7 +33,7 @@ class Training:
 
     @property
     def batches(self) -> tuple[str, str]:
-        """The flag that says how large they are."""
+        """Return the flag of their size."""
         if self.max_tokens:
             return "--max-tokens", str(self.max_tokens)
         return "--batch-size", str(self.batch_size)
@@ -42,19 +41,17 @@ class Training:
 
 @dataclass(frozen=True)
 class Row:
-    """A model of a table.
-
-    Rows with the same flags and settings are one model, trained once, whatever their tables.
+    """A model of a table. Rows with equal flags and settings share one model.
 
     Attributes:
-        name: as the paper calls it.
-        paper: the paper's numbers, one for each metric (of each data set), with spaces between:
+        name: the paper's.
+        paper: the paper's numbers, one for each metric (of each data set), separated by spaces:
             "-" for none, a standard deviation after ±; "-" alone for no numbers at all.
-        flags: of fairseq-train that set the row apart.
-        training: where it is not trained as the other rows are (classifiers only).
-        lead: no model but so many sentences, the first of each text (summaries only).
-        tiny: flags of its tiny form, where the model needs its own (generation only).
-        baseline: what ``posattn rank`` takes in the place of a checkpoint; nothing is trained.
+        flags: of fairseq-train, those that differ between rows.
+        training: replaces that of the other rows (classifiers only).
+        lead: score so many first sentences of each text instead of a model (summaries only).
+        tiny: additional flags of its tiny form (generation only).
+        baseline: argument of ``posattn rank`` in place of a checkpoint; nothing is trained.
     """
 
     name: str
@@ -68,11 +65,11 @@ class Row:
 
 @dataclass(frozen=True)
 class Recipe:
-    """What all recipes have.
+    """Common part of all recipes.
 
     Attributes:
-        name: as it is typed: the paper and the table, "dman/iwslt14".
-        title, about: for the table's heading and for ``--help``.
+        name: as typed: paper and table, "dman/iwslt14".
+        title, about: heading of the table, and text for ``--help``.
         rows: of the table.
     """
 
@@ -83,11 +80,12 @@ class Recipe:
 
     @property
     def table(self) -> str:
-        """The last part of the name, that of the file which keeps the table."""
+        """Return the last part of the name, which names the table's file."""
         return self.name.rpartition("/")[2]
 
     @property
     def paper(self) -> str:
+        """Return the first part of the name."""
         return self.name.partition("/")[0]
 
 
@@ -96,24 +94,24 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Generation:
-    """The settings of a translation or summarization, alike for all rows of a table.
+    """Settings of translation or summarization, shared by a table's rows.
 
     Attributes:
-        regime: a name for all of these, the last part of ``--out``'s default.
-        corpus: the last part of ``--data``'s default.
-        preparation: what ``posattn prepare`` is given to make it.
-        source, target: its languages.
-        training: flags of fairseq-train: optimiser, schedule, regularisation.
-        max_tokens, batches: an update is so many batches of at most so many tokens.
+        regime: name of these settings, the last part of ``--out``'s default.
+        corpus: last part of ``--data``'s default.
+        preparation: arguments of ``posattn prepare``.
+        source, target: languages.
+        training: flags of fairseq-train: optimizer, schedule, regularization.
+        max_tokens, batches: tokens a batch at most, and batches an update.
         decoding: flags of fairseq-generate: beam, length penalty, limits of length.
-        scoring: what ``posattn score`` is given, but for the files.
-        metrics, metric: the names of its numbers that the rows are about, and in words.
-        max_update: updates of training; or instead
-        max_epoch: epochs of it.
-        checkpoint: which one is scored: "best" in validation, which is then after each epoch,
-            the "average" of the last ones, or the "last".
-        averaged: as many checkpoints are averaged, if they are.
-        subwords: how words were split: subword_nmt, wordpiece or sentencepiece.
+        scoring: arguments of ``posattn score``, without files.
+        metrics, metric: names of the scores in the table, and their description.
+        max_update: updates of training, or
+        max_epoch: epochs of training.
+        checkpoint: "best" (by validation loss after each epoch), "average" (of the last ones) or
+            "last".
+        averaged: checkpoints in the average.
+        subwords: subword_nmt, wordpiece or sentencepiece.
         save_interval: updates between checkpoints; 0 for 1/40 of the training, or 2,000.
     """
 
@@ -139,12 +137,12 @@ class Generation:
 
 @dataclass(frozen=True)
 class Locality:
-    """A table of how much attention stays near the query, measured in a model that was trained.
+    """A table of the share of attention near the query, measured in a trained model.
 
     Attributes:
-        rows: a row is a sublayer and a window, "DMAN 2"; its numbers are one for each layer.
+        rows: a sublayer and a window each, "DMAN 2", with a number for each layer.
         layers: of the encoder, from 1.
-        windows: greatest distances from the query.
+        windows: greatest distances from the query in tokens.
     """
 
     rows: tuple[Row, ...]
@@ -157,10 +155,10 @@ class GenerationRecipe(Recipe):
     """A table of translation or summarization.
 
     Attributes:
-        settings: of all rows.
-        locality: what is measured in the models instead of their scores, if it is.
-        prepares: the data is prepared without ``--prepare``, too.
-        small: the same with smaller models, for ``--small``.
+        settings: shared by all rows.
+        locality: measurements in place of scores.
+        prepares: prepare the data without ``--prepare``, too.
+        small: the recipe with smaller models, for ``--small``.
     """
 
     settings: Generation
@@ -169,42 +167,40 @@ class GenerationRecipe(Recipe):
     small: "GenerationRecipe | None" = None
 
 
-SUMMARY_SCORES = ("rouge1", "rouge2", "rougeL")  # whose mean is R-avg, "average"
+SUMMARY_SCORES = ("rouge1", "rouge2", "rougeL")  # their mean is R-avg, "average"
 
 
 # --- Classification ----------------------------------------------------------------------------
 
-LAYER = "layer "  # and its number: how much of its attention is near the query, which is no score
+LAYER = "layer "  # prefix of a layer's share of attention near the query, which is no score
 
-# What a model took, where a table has it among its metrics: without word vectors; in training; and
-# what `posattn analysis cost` measures.
+# Costs of a model that a table may have among its metrics. Parameters exclude word vectors;
+# `posattn analysis cost` measures the second group.
 MEASURED_COSTS = {"inference_s": "seconds of inference", "memory_mb": "MB"}
 COSTS = {"parameters_m": "million parameters", "epoch_s": "seconds an epoch", **MEASURED_COSTS}
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """A data set, and what is learned of it.
+    """A data set and its task.
 
     Attributes:
-        name: as ``posattn prepare`` has it.
-        classes: how many; 0 where the task knows.
-        metrics: of the criterion, those that are tabled; the first chooses the checkpoint. They
-            are the test set's, but "valid_accuracy" is that of this checkpoint in validation, and
-            ``COSTS`` are what the model took.
+        name: of ``posattn prepare``.
+        classes: number of classes; 0 if the task reads it from the data.
+        metrics: of the criterion, those in the table; the first selects the checkpoint. They are
+            the test set's; "valid_accuracy" is validation's, and ``COSTS`` are the model's.
         kind: of its preparation.
-        columns: folders of binarised data that each have all splits.
-        tests: the splits that models are tested on. Metrics of others than the first are named
-            after their split, "test1_f1".
+        columns: folders of binarised data that have all splits.
+        tests: test splits. Metrics of all but the first have their split's name, "test1_f1".
         features: of the word vectors with which it is prepared.
-        tiny: flags that make a model of it tiny.
+        tiny: flags of tiny models.
         licensed: it cannot be downloaded.
         task, criterion: of fairseq-train.
-        folds: of a cross validation; 0 if there are a training and a test set.
-        positions: flags that cut what is longer than a model reads.
+        folds: of a cross validation; 0 for a fixed test set.
+        positions: flags that truncate long texts.
         preparation: options of its preparation.
         folder: of its prepared data; its name if empty.
-        language_model: text is in the subwords of GPT, with which its models start.
+        language_model: text is in GPT subwords, and models start from the pre-trained GPT.
     """
 
     name: str
@@ -230,9 +226,9 @@ class ClassificationRecipe(Recipe):
     """A table of classifiers, taggers or recommenders on one or more data sets.
 
     Attributes:
-        datasets: the table's columns.
-        training: how models are trained on each data set, by its name.
-        regime: the last part of ``--out``'s default.
+        datasets: columns of the table.
+        training: by name of the data set.
+        regime: last part of ``--out``'s default.
     """
 
     datasets: tuple[Dataset, ...]

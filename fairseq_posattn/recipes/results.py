@@ -1,42 +1,46 @@
-"""What a run measured, and how: read from its logs and kept in its ``result.json``."""
+"""What a run measured and how: read from its logs and written to its ``result.json``."""
 
 import json
+import os
+import platform
+import re
+import subprocess
 from collections.abc import Mapping, Sequence
 from datetime import date
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from fairseq_posattn import __version__
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import write_json
 from fairseq_posattn.recipes.classification import LOWER_IS_BETTER
-from fairseq_posattn.recipes.log import Log
 from fairseq_posattn.recipes.options import PRECISIONS
-from fairseq_posattn.recipes.provenance import processor, versions
 from fairseq_posattn.recipes.recipe import SUMMARY_SCORES
 from fairseq_posattn.recipes.runs import Run, value_of
 from fairseq_posattn.scoring.ranking import METRICS
-from fairseq_posattn.training.training_log import scores_of
+from fairseq_posattn.training.training_log import Numbers, read_line, scores_of
 
-LARGEST = 1 << 24  # bytes of a result
+PACKAGES = ["torch", "fairseq-fixed", "sacrebleu", "rouge-score", "sentencepiece", "numpy"]
 Result = dict[str, Any]
 
 
 def record(run: Run) -> str:
-    """Write the ``result.json`` of a run whose steps are done; returns a line to read.
+    """Write the ``result.json`` of a run whose steps are done; return a line about it.
 
     Raises:
-        UsageError: a log lacks what it should have; the message names it.
+        UsageError: a log is incomplete; the message names it.
     """
     log = Log(run.folder / "train.log") if (run.folder / "train.log").exists() else None
     if (run.folder / "ranking.json").exists():
-        result, told = _ranked(run)
+        result, summary = _ranked(run)
     elif (run.folder / "score.json").exists():
-        result, told = _generated(run)
+        result, summary = _generated(run)
         if log is not None:
             result |= {"parameters": log.parameters(), "updates": log.updates()}
     else:
-        result, told = _classified(run, log or Log(run.folder / "train.log"))
+        result, summary = _classified(run, log or Log(run.folder / "train.log"))
     if "train" in run.values:
         result["precision"] = _precision(run.values)
     result |= {
@@ -46,11 +50,11 @@ def record(run: Run) -> str:
         "date": date.today().isoformat(),
     }
     write_json(run.result, result, indent=2)
-    return f"{told}: {run.result}"
+    return f"{summary}: {run.result}"
 
 
 def _precision(settings: Mapping[str, str]) -> str:
-    """Return the number format of a training, by the flags of fairseq-train."""
+    """Return the number format of a training, from the flags of fairseq-train."""
     words = f"{settings['train']} {settings.get('precision', '')}".split()
     return next((name for name in PRECISIONS if f"--{name}" in words), "fp32")
 
@@ -59,11 +63,10 @@ def _generated(run: Run) -> tuple[Result, str]:
     scored = json.loads(read(run.folder / "score.json"))
     if missing := scored["counts"]["missing"]:
         raise UsageError(
-            f"{run.folder}: {missing:,} of the hypotheses are missing: "
-            "it was not generated to the end"
+            f"{run.folder}: {missing:,} hypotheses are missing; repeat --steps generate,score"
         )
     details = ("signature", "signatures", "forms", "counts", "warnings")
-    scores = {name: round(found, 2) for name, found in scored.items() if type(found) is float}
+    scores = {name: round(value, 2) for name, value in scored.items() if type(value) is float}
     if scores.keys() >= {*SUMMARY_SCORES}:
         scores["average"] = round(fmean(scored[name] for name in SUMMARY_SCORES), 2)
     result = {
@@ -71,14 +74,14 @@ def _generated(run: Run) -> tuple[Result, str]:
         "metric": run.metric,
         **{name: scored[name] for name in details if name in scored},
     }
-    told = ", ".join(f"{name} {score:.2f}" for name, score in scores.items())
-    return result, f"{told} ({run.metric}, {scored['signature']})"
+    summary = ", ".join(f"{name} {score:.2f}" for name, score in scores.items())
+    return result, f"{summary} ({run.metric}, {scored['signature']})"
 
 
-def _classified(run: Run, log: Log) -> tuple[Result, str]:
+def _classified(run: Run, log: "Log") -> tuple[Result, str]:
     tested = Log(run.folder / "test.log").tested()
     if "test" not in tested:
-        raise UsageError(f"{run.folder / 'test.log'}: fairseq-validate measured nothing")
+        raise UsageError(f"{run.folder / 'test.log'} has no scores of fairseq-validate")
     scores = scores_of(tested["test"])
     for split in tested.keys() - {"test"}:
         scores |= {f"{split}_{name}": value for name, value in scores_of(tested[split]).items()}
@@ -86,80 +89,175 @@ def _classified(run: Run, log: Log) -> tuple[Result, str]:
     parameters = log.parameters()
     result = {
         "scores": scores,
-        "examples": {
-            "train": _examples(Path(run.values["data"])),
-            "test": int(tested["test"]["bsz"]),
-        },
+        "examples": {"train": _training_examples(run), "test": int(tested["test"]["bsz"])},
         "word vectors": features,
         "validation": _best(log, run.values["train"].split()),
         "parameters": parameters,
         "parameters without word vectors": parameters - words * features,
         "updates": log.updates(),
     }
-    if seconds := log.seconds_an_epoch(whole=bool(run.epochs)):
+    if seconds := log.seconds_an_epoch(complete=bool(run.epochs)):
         result["epoch_s"] = round(seconds, 2)
-    told = ", ".join(f"{name} {value:g}" for name, value in scores.items())
-    return result, f"test: {told}"
+    return result, _summary(scores)
 
 
 def _ranked(run: Run) -> tuple[Result, str]:
-    """Of a baseline, which has no parameters."""
-    found = json.loads(read(run.folder / "ranking.json"))
-    scores = {name: found[name] for name in (*METRICS, "skipped")}
+    """Return the result of a baseline, which has no parameters."""
+    measured = json.loads(read(run.folder / "ranking.json"))
+    scores = {name: measured[name] for name in (*METRICS, "skipped")}
+    test = measured["scored"] + measured["skipped"]
     result = {
         "scores": scores,
         "metric": "test set, nothing is trained",
-        "examples": {
-            "train": _examples(Path(run.values["data"])),
-            "test": found["scored"] + found["skipped"],
-        },
+        "examples": {"train": _training_examples(run), "test": test},
         "parameters": 0,
         "parameters without word vectors": 0,
     }
-    return result, "test: " + ", ".join(f"{name} {value:g}" for name, value in scores.items())
+    return result, _summary(scores)
 
 
-def _examples(data: Path) -> int | None:
-    """How many there are in the training set; None if its text is not there."""
+def _summary(scores: Mapping[str, float]) -> str:
+    return "test: " + ", ".join(f"{name} {value:g}" for name, value in scores.items())
+
+
+def _training_examples(run: Run) -> int | None:
+    """Return the size of the training set; None if its text is missing."""
     for column in ("label", "tags", "labels"):
-        text = data / "text" / f"train.{column}"
+        text = Path(run.values["data"], "text", f"train.{column}")
         if text.exists():
             return len(read(text).splitlines())
     return None
 
 
-def _best(log: Log, flags: Sequence[str]) -> Result:
-    """Epoch, updates and metrics of the validation at which the best checkpoint was written."""
+def _best(log: "Log", flags: Sequence[str]) -> Result:
+    """Return epoch, updates and metrics of the validation that chose the best checkpoint."""
     metric = value_of(flags, "--best-checkpoint-metric")
     sign = -1 if metric in LOWER_IS_BETTER else 1
-    # fairseq writes it again when the best value comes again.
+    # An equal later value replaces fairseq's best checkpoint.
     best = max(reversed(log.measured("valid")), key=lambda numbers: sign * numbers[metric])
-    return {
-        "epoch": int(best["epoch"]),
-        "updates": int(best["num_updates"]),
-        "scores": scores_of(best),
-    }
+    epoch, updates = int(best["epoch"]), int(best["num_updates"])
+    return {"epoch": epoch, "updates": updates, "scores": scores_of(best)}
+
+
+# --- Logs --------------------------------------------------------------------------------------
+
+
+class Log:
+    """A log of fairseq: its JSON lines, and text where there is no JSON."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._text = path.read_text(encoding="utf-8")
+        self._lines = [line for text in self._text.splitlines() if (line := read_line(text))]
+
+    def measured(self, tag: str) -> list[Numbers]:
+        """Return the numbers of each "valid", "test", ... in order."""
+        return [numbers for name, numbers in self._lines if name == tag]
+
+    def tested(self) -> dict[str, Numbers]:
+        """Return the last numbers by split."""
+        return dict(self._lines)
+
+    def updates(self) -> int:
+        """Return the number of updates."""
+        return int(max((numbers.get("num_updates", 0) for _, numbers in self._lines), default=0))
+
+    def seconds_an_epoch(self, complete: bool) -> float | None:
+        """Return the mean training time of an epoch, without validation; None without an epoch.
+
+        Args:
+            complete: the last epoch was trained to its end.
+        """
+        seconds, updates, previous = 0.0, [], (0, 0)
+        for numbers in self.measured("train"):
+            epoch, reached = int(numbers["epoch"]), int(numbers["num_updates"])
+            if epoch == previous[0] + 1:  # skips epochs of an interrupted or shorter run
+                seconds += numbers["train_wall"]
+                updates.append(reached - previous[1])
+            previous = (epoch, reached)
+        if not updates or (len(updates) == 1 and not complete):
+            return None
+        return seconds / sum(updates) * max(updates)  # the last epoch may be incomplete
+
+    def parameters(self) -> int:
+        """Return the number of parameters."""
+        return int(self._last(r"num\. shared model params: ([\d,]+)")[0].replace(",", ""))
+
+    def embeddings(self) -> tuple[int, int]:
+        """Return the number of word vectors and of their features."""
+        words, features = self._last(r"\(embed_tokens\): Embedding\((\d+), (\d+)")
+        return int(words), int(features)
+
+    def gpus(self) -> str | None:
+        """Return the GPUs on which fairseq-train reports to train, on all machines."""
+        names = re.findall(r"capabilities = .* ; name = (.*?) *$", self._text, re.MULTILINE)
+        if not names:
+            return None
+        (count,) = self._last(r"training on (\d+) devices")
+        return f"{count} x {names[-1]}"
+
+    def _last(self, pattern: str) -> tuple[str, ...]:
+        """Return the groups of a pattern's last match."""
+        matches = list(re.finditer(pattern, self._text))
+        if not matches:
+            raise UsageError(f"{self._path} is incomplete: it has no {pattern!r}")
+        return matches[-1].groups()
+
+
+# --- Provenance --------------------------------------------------------------------------------
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of this package, of Python and of the important packages."""
+    numbers = {"fairseq_posattn": _commit() or __version__, "python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            numbers[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return numbers
+
+
+def _commit() -> str | None:
+    """Return this checkout's commit, "-dirty" if it was changed; None without git."""
+    root = Path(__file__).resolve().parents[2]
+    if not (root / ".git").exists():
+        return None
+    command = ["git", "-C", str(root), "describe", "--always", "--dirty"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True).stdout.strip() or None
+    except FileNotFoundError:
+        return None
+
+
+def processor() -> str:
+    """Return the name of this machine's processor and its number of cores."""
+    name = platform.processor() or platform.machine()
+    if os.path.exists("/proc/cpuinfo"):
+        match = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
+        name = match[1] if match else name
+    return f"CPU: {name}, {os.cpu_count()} cores"
+
+
+# --- Files -------------------------------------------------------------------------------------
 
 
 def read(path: Path) -> str:
+    """Return the text of a file."""
     return path.read_text(encoding="utf-8")
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """The JSON object that a recipe kept in a file.
+    """Return the JSON object of a result file.
 
     Raises:
-        UsageError: it holds something else.
+        UsageError: it has no JSON object.
     """
-    if path.exists() and not (path.is_file() and path.stat().st_size <= LARGEST):
-        raise UsageError(
-            f"{path} is no result of a recipe: it is no file of at most {LARGEST:,} bytes"
-        )
     try:
-        found = json.loads(read(path))
+        content = json.loads(read(path))
     except (ValueError, RecursionError) as error:
         reason = str(error).split(";")[0]
         raise UsageError(f"{path} is no result of a recipe: {reason}") from None
-    if not isinstance(found, dict):
-        raise UsageError(f"{path} is no result of a recipe: it is {type(found).__name__}")
-    return found
+    if not isinstance(content, dict):
+        raise UsageError(f"{path} is no result of a recipe: it is {type(content).__name__}")
+    return content

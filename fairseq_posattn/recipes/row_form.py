@@ -1,4 +1,4 @@
-"""The form of a table's row as JSON, so that a malformed file is one line and adds no markup."""
+"""Checks of a row of a result file, so that malformed values reach neither a table nor a page."""
 
 import json
 from collections.abc import Mapping
@@ -8,69 +8,51 @@ from typing import Any
 
 from fairseq_posattn.common.errors import UsageError
 
-
-def _is_text(value: object) -> bool:
-    """Return whether a page can show it as it is: one line without markup of HTML or code."""
-    return isinstance(value, str) and value.isprintable() and not set("<>`") & set(value)
-
-
-def _is_code(value: object) -> bool:
-    """Return whether a page can show it between backticks."""
-    return isinstance(value, str) and value.isprintable() and "`" not in value
-
-
-def _is_name(value: object) -> bool:
-    """Return whether it can stand in a cell of a Markdown table."""
-    return _is_text(value) and "|" not in str(value)
-
-
-def _is_number(value: object) -> bool:
-    return type(value) is int or (type(value) is float and isfinite(value))
-
-
-def _is_count(value: object) -> bool:
-    return type(value) is int and value >= 0
-
-
-def _is_pair(value: object) -> bool:
-    return isinstance(value, list) and len(value) == 2 and all(map(_is_number, value))
-
-
-def _is_none(value: object) -> bool:
-    return value is None
-
-
-# The form of each part of a row: a check, a list of such, either of a tuple, or by name.
-ANY = "any other name"
+ANY = "any name"
+# The form of each value: a type's name, one of several, [each item], or {name: value}.
+NUMBERS: Any = {ANY: "number"}
 FORM: dict[str, Any] = {
-    **dict.fromkeys(("table", "row"), _is_name),
-    **dict.fromkeys(("data", "metric", "hardware", "precision"), _is_text),
-    **dict.fromkeys(("date", "note"), _is_text),
-    **dict.fromkeys(("parameters", "parameters without word vectors", "updates"), _is_count),
-    **dict.fromkeys(("seeds", "folds"), [_is_count]),
-    **dict.fromkeys(("paper's deviation", "forms of the last seed"), {ANY: _is_number}),
-    "signature": _is_code,
-    "command": (_is_code, _is_none),
-    "paper": {ANY: (_is_number, _is_none)},
-    "scores": {ANY: [_is_number]},
-    "intervals": {ANY: _is_pair},
-    "versions": {ANY: (_is_text, _is_none)},
+    **dict.fromkeys(("table", "row"), "cell"),
+    **dict.fromkeys(("data", "metric", "hardware", "precision", "date", "note"), "text"),
+    **dict.fromkeys(("parameters", "parameters without word vectors", "updates"), "count"),
+    **dict.fromkeys(("seeds", "folds"), ["count"]),
+    **dict.fromkeys(("paper's deviation", "forms of the last seed"), NUMBERS),
+    "signature": "code",
+    "command": ("code", "none"),
+    "paper": {ANY: ("number", "none")},
+    "scores": {ANY: ["number"]},
+    "intervals": {ANY: "pair"},
+    "versions": {ANY: ("text", "none")},
     "tuning": {
-        **{"seeds": [_is_count], "fold": _is_count, "updates": _is_count, "metric": _is_text},
-        **{"tried": {ANY: (_is_number, _is_none)}, "chosen": _is_number},
+        **{"seeds": ["count"], "fold": "count", "updates": "count", "metric": "text"},
+        **{"tried": {ANY: ("number", "none")}, "chosen": "number"},
     },
     "compared": {
-        **{"with": _is_name, "sentences": _is_count, "folds": _is_count, "runs": _is_pair},
-        "tests": _is_text,
+        **{"with": "cell", "sentences": "count", "folds": "count", "runs": "pair"},
+        "tests": "text",
         "metrics": {
             ANY: {
-                **{"difference": _is_number, "interval": _is_pair},
-                **{"p": _is_number, "p_randomisation": _is_number},
+                **{"difference": "number", "interval": "pair"},
+                **{"p": "number", "p_randomisation": "number"},
             }
         },
     },
 }
 OPTIONAL = {ANY, "fold", "folds", "sentences", "interval", "p_randomisation"}
+
+
+def _is(value: object, kind: str) -> bool:
+    if kind == "none":
+        return value is None
+    if kind == "pair":
+        return isinstance(value, list) and len(value) == 2 and _has_form(value, ["number"])
+    if kind in ("count", "number"):
+        if type(value) is float:
+            return kind == "number" and isfinite(value)
+        return type(value) is int and (kind == "number" or value >= 0)
+    # Text is one line without markup, code without its delimiter, a cell without that of columns.
+    markup = {"text": "<>`", "code": "`", "cell": "<>`|"}[kind]
+    return isinstance(value, str) and value.isprintable() and not set(markup) & set(value)
 
 
 def _has_form(value: Any, form: Any) -> bool:
@@ -82,18 +64,18 @@ def _has_form(value: Any, form: Any) -> bool:
         return (
             isinstance(value, dict)
             and form.keys() - OPTIONAL <= value.keys()
-            and all(map(_is_name, value))
+            and all(_is(name, "cell") for name in value)
             and all(_has_form(one, form.get(name, form.get(ANY))) for name, one in value.items())
         )
-    return form is None or bool(form(value))
+    return form is None or _is(value, form)
 
 
 def require_form(row: Mapping[str, Any], path: Path) -> None:
-    """Raise UsageError, which names the file or folder, unless each known part has its form."""
+    """Raise UsageError, naming the file or folder, if a known value has another form."""
     for key, value in row.items():
         if not _has_form(value, FORM.get(key)):
             shown = "malformed" if isinstance(value, dict | list) else json.dumps(value)[:80]
             raise UsageError(
-                f"{path}: {key} is {shown}, but must be as examples/results/README.md says; "
+                f"{path}: {key} is {shown}, but must be as results/README.md says; "
                 "remove the file or correct it"
             )

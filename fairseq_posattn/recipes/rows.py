@@ -1,7 +1,4 @@
-"""The rows of a table as data: the paper's numbers, and what our runs have measured.
-
-They are as examples/results/README.md describes them.
-"""
+"""Rows of a table as data: the paper's numbers and our measurements, see results/README.md."""
 
 from collections.abc import Sequence
 from math import isfinite
@@ -10,80 +7,75 @@ from typing import Any
 
 from fairseq_posattn.common.errors import UsageError, in_one_line
 from fairseq_posattn.common.files import write_json
-from fairseq_posattn.recipes.asked import Entry
 from fairseq_posattn.recipes.comparisons import add_comparisons, read_kept
+from fairseq_posattn.recipes.plan import Entry
 from fairseq_posattn.recipes.recipe import COSTS, MEASURED_COSTS, GenerationRecipe, Recipe, TableRow
 from fairseq_posattn.recipes.results import read_object
 from fairseq_posattn.recipes.row_form import require_form
 from fairseq_posattn.recipes.runs import value_of
 from fairseq_posattn.scoring.ranking import METRICS as RANKING
 
-KEPT = ["metric", "signature", "parameters", "parameters without word vectors", "updates"]
 MADE_WITH = ["hardware", "precision", "versions", "date"]
-KEPT += MADE_WITH
-FROM_RUNS = [*KEPT, "forms of the last seed"]  # what their files alone say
+COPIED = ["metric", "signature", "parameters", "parameters without word vectors", "updates"]
+COPIED += MADE_WITH  # from the newest result
 
 
 def make_rows(recipe: Recipe, entries: Sequence[Entry], command: str, title: str) -> list[TableRow]:
-    """The rows of a recipe's tables; there is no score yet where there was no run.
+    """Return the rows of a recipe's tables, without scores for rows without runs.
 
     Args:
-        command: that makes the table.
-        title: the recipe's, as the table should have it.
+        command: the command that makes the table.
+        title: the table's, in place of the recipe's.
 
     Raises:
-        UsageError: a file of a run holds something else than a recipe writes.
+        UsageError: a file of a run is not as a recipe writes it.
     """
     make = _locality_row if is_locality(recipe) else _scored_row
     rows = []
     for entry in entries:
         try:
             row = make(recipe, entry)
-            require_form({key: row[key] for key in FROM_RUNS if key in row}, entry.folder)
+            copied = (*COPIED, "forms of the last seed")
+            require_form({key: row[key] for key in copied if key in row}, entry.folder)
         except UsageError:
             raise
         except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise UsageError(
-                f"{entry.folder}: a result in it is none of a recipe ({in_one_line(error)}): "
+                f"{entry.folder}: a result in it is malformed ({in_one_line(error)}); "
                 "remove it, and the recipe measures it again"
             ) from error
         row["table"] = title + entry.table.removeprefix(recipe.title)
         row["command"] = command
         rows.append(row)
     if not is_locality(recipe):
-        _compare(rows, entries)
+        for table in dict.fromkeys(row["table"] for row in rows):
+            places = [place for place, row in enumerate(rows) if row["table"] == table]
+            kept = [read_kept(_run_folders(entries[place])) for place in places]
+            add_comparisons([rows[place] for place in places], kept)
     return rows
 
 
-def _compare(rows: Sequence[TableRow], entries: Sequence[Entry]) -> None:
-    """Each table's rows with its baseline's."""
-    for table in dict.fromkeys(row["table"] for row in rows):
-        places = [place for place, row in enumerate(rows) if row["table"] == table]
-        kept = [read_kept(_folders(entries[place])) for place in places]
-        add_comparisons([rows[place] for place in places], kept)
-
-
-def _folders(entry: Entry) -> list[list[Path]]:
-    """Of each seed that was run its folder, or those of its folds."""
+def _run_folders(entry: Entry) -> list[list[Path]]:
+    """Return each finished seed's folder, or those of its folds."""
     seeds: dict[int, list[Path]] = {}
-    for (*_, seed), path in _find(entry, "result.json"):
+    for (*_, seed), path in _files(entry, "result.json"):
         seeds.setdefault(seed, []).append(path.parent)
     return list(seeds.values())
 
 
 def is_locality(recipe: Recipe) -> bool:
-    """Whether its rows are of how far attention reaches, and not of scores."""
+    """Return whether its rows measure the locality of attention instead of scores."""
     return isinstance(recipe, GenerationRecipe) and recipe.locality is not None
 
 
 def keep(path: Path, title: str, tiny: bool, rows: Sequence[TableRow]) -> None:
-    """Keep the table as JSON."""
+    """Write the table as JSON."""
     write_json(path, {"title": title, "tiny": tiny, "rows": rows}, indent=2)
-    print(f"kept in {path}")
+    print(f"table: {path}")
 
 
-def _start_row(entry: Entry, data: str, scores: dict[str, list[float]]) -> TableRow:
-    paper = (*entry.paper, *["-"] * len(entry.metrics))  # "-" alone is of all metrics
+def _new_row(entry: Entry, data: str, scores: dict[str, list[float]]) -> TableRow:
+    paper = (*entry.paper, *["-"] * len(entry.metrics))  # a single "-" stands for all metrics
     return {
         "table": entry.table,
         "row": entry.row,
@@ -110,10 +102,10 @@ def _scored_row(recipe: Recipe, entry: Entry) -> TableRow:
         if None not in numbers
     }
     if isinstance(recipe, GenerationRecipe):
-        row = _start_row(entry, recipe.settings.corpus, scores)
+        row = _new_row(entry, recipe.settings.corpus, scores)
         describe = _describe_generation
     else:
-        row = _start_row(entry, entry.table.removeprefix(f"{recipe.title}: "), scores)
+        row = _new_row(entry, entry.table.removeprefix(f"{recipe.title}: "), scores)
         row["paper's deviation"] = {
             metric: float(number.partition("±")[2])
             for metric, number in zip(entry.metrics, entry.paper, strict=True)
@@ -126,7 +118,7 @@ def _scored_row(recipe: Recipe, entry: Entry) -> TableRow:
         if folds := {int(run["settings"]["fold"]) for run in runs if "fold" in run["settings"]}:
             row["folds"] = sorted(folds)
         describe(row, newest)
-        row |= {key: newest[key] for key in KEPT if key in newest}
+        row |= {key: newest[key] for key in COPIED if key in newest}
         if entry.tuning:
             row["tuning"] = entry.tuning
         if cost := newest["cost"]:
@@ -137,9 +129,9 @@ def _scored_row(recipe: Recipe, entry: Entry) -> TableRow:
 
 
 def _score(result: dict[str, Any], metric: str) -> float | None:
-    """A run's number: of the test set, of validation where the metric's name says so, or a cost.
+    """Return a run's score on the test set or, for "valid_...", in validation, or its cost.
 
-    None where a cost was not measured: the run may be one of another table.
+    None means that a cost was not measured, because another table trained the model.
     """
     if metric == "parameters_m":
         return float(result["parameters without word vectors"]) / 1e6
@@ -151,12 +143,12 @@ def _score(result: dict[str, Any], metric: str) -> float | None:
     number = float(measured["scores"][name])
     if not isfinite(number):
         raise ValueError(f"{metric} is {number}")
-    return round(100 * number, 2) if name in RANKING else number  # fractions, published in per cent
+    return round(100 * number, 2) if name in RANKING else number  # papers print percentages
 
 
 def _describe_generation(row: TableRow, newest: dict[str, Any]) -> None:
     folder = Path(newest["settings"].get("data", row["data"])).name
-    if folder != row["data"]:  # it may be prepared otherwise
+    if folder != row["data"]:  # possibly another preparation
         row["data"] += f", --data {folder}"
     row["data"] += f", {newest['counts']['scored']:,} sentences of the test set"
     forms = {name: form["bleu"] for name, form in newest.get("forms", {}).items()}
@@ -176,7 +168,7 @@ def _describe_classification(row: TableRow, newest: dict[str, Any]) -> None:
 
 
 def _locality_row(recipe: Recipe, entry: Entry) -> TableRow:
-    """The percentages of a sublayer and a window, layer after layer."""
+    """Return the percentages of a sublayer and a window by layer."""
     assert isinstance(recipe, GenerationRecipe)
     sublayer, window = entry.row.lower().split()
     measured = _read(entry, "locality.json")
@@ -191,7 +183,7 @@ def _locality_row(recipe: Recipe, entry: Entry) -> TableRow:
     scores = {
         metric: [run[i] for run in layers] for i, metric in enumerate(entry.metrics) if layers
     }
-    row = _start_row(entry, recipe.settings.corpus, scores)
+    row = _new_row(entry, recipe.settings.corpus, scores)
     if measured:
         row["metric"] = "% of attention, mean of all sentences of the test set"
         row["seeds"] = [seed for (*_, seed), _ in measured]
@@ -202,16 +194,16 @@ def _locality_row(recipe: Recipe, entry: Entry) -> TableRow:
 
 
 def _read(entry: Entry, name: str) -> list[tuple[list[int], dict[str, Any]]]:
-    """What all folds and seeds have in their files of this name, in the order of these."""
-    return [(numbers, read_object(path)) for numbers, path in _find(entry, name)]
+    """Return the content of all folds' and seeds' files of a name, ordered by fold and seed."""
+    return [(numbers, read_object(path)) for numbers, path in _files(entry, name)]
 
 
-def _find(entry: Entry, name: str) -> list[tuple[list[int], Path]]:
-    """The files of this name, behind fold and seed, in the order of these."""
-    found = []
+def _files(entry: Entry, name: str) -> list[tuple[list[int], Path]]:
+    """Return fold and seed, and path of all files of a name, ordered by fold and seed."""
+    files = []
     for path in entry.folder.glob(f"*seed*/{name}"):
         parts = path.parent.name.replace("fold", "").replace("seed", "").split("-")
         if not all(part.isdecimal() for part in parts):
             raise UsageError(f"{path} is no result of a recipe: its folder has no number")
-        found.append(([int(part) for part in parts], path))
-    return sorted(found, key=lambda item: item[0])
+        files.append(([int(part) for part in parts], path))
+    return sorted(files, key=lambda file: file[0])

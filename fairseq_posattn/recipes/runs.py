@@ -1,20 +1,28 @@
-"""A run: one model, trained with one seed and measured; its commands and its folder."""
+"""A run: one model trained with one seed and measured; its commands, folder and data."""
 
 import hashlib
 import json
+import os
+import re
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairseq_posattn.training import architectures
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.files import write_text
+from fairseq_posattn.training import presets
 
-# In a run's folder: what each sentence adds to its scores, and what a classifier predicted.
+# Files in a run's folder: sentence statistics of a generation, predictions of a classifier.
 STATISTICS, PREDICTIONS = "statistics.json", "predictions-test.txt"
-# Schedules of fairseq's that end where training does, unless this flag says where.
+LAST = "checkpoint_last.pt"
+VECTORS = "glove.txt"  # word vectors beside the binarised data
+FINGERPRINT = "data-fingerprint"
+# fairseq's schedules that end with the training, unless this flag gives their end.
 SCHEDULES = {"cosine": "--lr-period-updates", "polynomial_decay": "--total-num-update"}
+_LENGTH = re.compile(r"(?<= --max-update )\d+|(?<= --max-epoch )\d+")
 
-Say = Callable[[str], None]  # tells whoever looks on
+Say = Callable[[str], None]  # prints a line of progress
 
 
 @dataclass(frozen=True)
@@ -23,11 +31,11 @@ class Step:
 
     Attributes:
         name: train, average, generate, score, test, measure or rank.
-        command: its words. The first is a program, "posattn" for the package's own.
-        log: what it says goes into this file; None: it is shown.
-        output: its standard output goes into this file, whole or not at all.
-        needs: a file that must be there, which an earlier step makes.
-        done: a file that is there once the step is done, if that is to be known.
+        command: its words. The first is a program; "posattn" is the package's own command.
+        log: file for all output; None shows it.
+        output: file for standard output, written whole or not at all.
+        needs: file of an earlier step that must exist.
+        done: file that exists once the step is done; None if that cannot be known.
     """
 
     name: str
@@ -38,28 +46,27 @@ class Step:
     done: Path | None = None
 
     def is_among(self, steps: Sequence[str]) -> bool:
-        """Whether ``--steps`` names it; measuring comes with scoring. No names are all."""
-        named = "score" if self.name == "measure" else self.name
-        return not steps or named in steps
+        """Return whether ``--steps`` selects it; "score" includes measuring, none selects all."""
+        return not steps or ("score" if self.name == "measure" else self.name) in steps
 
     def shown(self) -> str:
-        """As it can be typed."""
+        """Return the command line for a shell."""
         target = f" > {shlex.quote(str(self.output))}" if self.output else ""
         return shlex.join(self.command) + target
 
 
 @dataclass(frozen=True)
 class Run:
-    """A model of a row, trained with one seed.
+    """A row's model, trained with one seed.
 
     Attributes:
-        name: for whoever looks on.
-        folder: of its checkpoints, logs and results.
-        settings: all that its result depends on, a line each: a name, a space, a value.
-        steps: in their order.
-        metric: what is scored, in words; empty where the metrics say it.
-        updates, epochs: of training; one of these is 0.
-        trial: it tries a learning rate; that it diverges is a result, and checkpoints are not kept.
+        name: shown in progress lines.
+        folder: of checkpoints, logs and results.
+        settings: everything its result depends on; each line is a name, a space and a value.
+        steps: in order.
+        metric: description of the score; empty if the metric names suffice.
+        updates, epochs: length of training; one of them is 0.
+        trial: it tries a learning rate. Divergence is a result; its checkpoints are deleted.
     """
 
     name: str
@@ -73,28 +80,80 @@ class Run:
 
     @property
     def result(self) -> Path:
-        """What it measured; once that is there the run is finished."""
+        """Return the file of its measurements, which exists once the run is finished."""
         return self.folder / "result.json"
 
     @property
     def values(self) -> dict[str, str]:
-        """Of the settings, by their names."""
+        """Return the settings by name."""
         return dict(line.split(" ", 1) for line in self.settings)
+
+    # --- Its data ------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Write the settings and the data's fingerprint into the folder of a new run."""
+        if not (self.folder / "settings").exists():
+            write_text(self.folder / FINGERPRINT, self._fingerprint())
+            write_text(self.folder / "settings", "".join(f"{line}\n" for line in self.settings))
+
+    def has_same_data(self, folder: Path) -> bool:
+        """Return whether a run's folder has this run's data fingerprint, or none."""
+        written = folder / FINGERPRINT
+        return not written.exists() or written.read_text() == self._fingerprint()
+
+    def require_same_data(self) -> None:
+        """Raise UsageError if the data was replaced since the run started."""
+        if not self.has_same_data(self.folder):
+            raise UsageError(
+                f"{self.folder} was trained on other data than {self.values['data']} has now: "
+                "give another --out, or remove that folder"
+            )
+
+    def _fingerprint(self) -> str:
+        """Return a hash of the dictionaries, and of all other files' names and sizes."""
+        data = Path(self.values["data"])
+        files = [
+            path for pattern in ("*.bin", "*.idx", "dict*.txt") for path in data.rglob(pattern)
+        ]
+        files += filter(Path.exists, (data / VECTORS, data.parent / VECTORS))  # folds share these
+        digest = hashlib.sha256()
+        for path in sorted(files):
+            digest.update(f"{os.path.relpath(path, data)} {path.stat().st_size}\n".encode())
+            if path.match("dict*.txt"):
+                digest.update(path.read_bytes())
+        return digest.hexdigest()
+
+    def shorter_runs(self) -> list[tuple[int, Path]]:
+        """Return length and folder of each run that differs only by a shorter training."""
+        settings, length = without_length(self.settings)
+        runs = []
+        for path in self.folder.parents[1].glob(f"*/{self.folder.name}/settings"):
+            lines, shorter = without_length(path.read_text(encoding="utf-8").splitlines())
+            if lines == settings and shorter < length and self.has_same_data(path.parent):
+                runs.append((shorter, path.parent))
+        return sorted(runs)
+
+
+def without_length(settings: Sequence[str]) -> tuple[list[str], int]:
+    """Split settings into those without the number of updates or epochs, and that number."""
+    text = "\n".join(settings)
+    match = _LENGTH.search(text)
+    return _LENGTH.sub("", text, count=1).splitlines(), int(match[0]) if match else 0
 
 
 def folder_name(flags: str, settings: Sequence[str]) -> str:
-    """The name of a row's folder: to read, the flags that set it apart, and all it depends on.
+    """Return the name of a row's folder: its flags' values and a fingerprint of its settings.
 
     Args:
         flags: the row's.
-        settings: all lines of :attr:`Run.settings` that are alike for its seeds and folds. What a
-            machine does by chance, the number of its GPUs for one, is not among them.
+        settings: lines of :attr:`Run.settings` that all its seeds and folds share, without the
+            number of GPUs and the like.
     """
     words: list[str] = []
     flag = ""
     for word in [*shlex.split(flags), "--"]:
         if word.startswith("--"):
-            words += [flag] if flag else []  # it has no value
+            words += [flag] if flag else []  # a flag without a value
             flag = word[2:]
         else:
             words.append(word)
@@ -104,14 +163,13 @@ def folder_name(flags: str, settings: Sequence[str]) -> str:
 
 
 def preset_of(words: Sequence[str]) -> list[str]:
-    """A line of :attr:`Run.settings`: what the architecture of a command line stands for today."""
-    arch = words[words.index("--arch") + 1]
-    options = architectures.preset(arch)
+    """Return a line of :attr:`Run.settings` with the current defaults of the architecture."""
+    options = presets.preset(words[words.index("--arch") + 1])
     return [f"preset {json.dumps(options, sort_keys=True)}"] if options else []
 
 
-def schedule_to_the_end(settings: Sequence[str]) -> str | None:
-    """The schedule of learning rates, if it depends on how long is trained."""
+def length_dependent_schedule(settings: Sequence[str]) -> str | None:
+    """Return the learning rate schedule if it depends on the length of training."""
     (flags,) = (line for line in settings if line.startswith("train "))
     words = flags.split()
     schedule = value_of(words, "--lr-scheduler")
@@ -122,12 +180,12 @@ def schedule_to_the_end(settings: Sequence[str]) -> str | None:
 
 
 def value_of(words: Sequence[str], *flags: str) -> str:
-    """What fairseq-train would take for a flag, by any of its names: the last; "" for none."""
+    """Return the last value of a flag under any of its names, as argparse would; "" for none."""
     value = ""
     for previous, word in zip(["", *words], words, strict=False):
-        name, _, own = word.partition("=")
+        name, _, attached = word.partition("=")
         if previous in flags:
             value = word
-        elif own and name in flags:
-            value = own
+        elif attached and name in flags:
+            value = attached
     return value

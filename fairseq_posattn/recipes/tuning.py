@@ -1,6 +1,6 @@
-"""Learning rates tried for a row before it is trained, each for the same number of updates.
+"""Trials of learning rates for a row, each of the same number of updates.
 
-Validation at the end of these updates chooses; the test set has no part in it.
+Validation at the end of these updates selects the rate; the test set is not used.
 """
 
 import shlex
@@ -13,39 +13,39 @@ from statistics import fmean
 from typing import Any
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.recipes.log import Log
 from fairseq_posattn.recipes.recipe import Row
-from fairseq_posattn.recipes.runs import Run, schedule_to_the_end, value_of
+from fairseq_posattn.recipes.runs import Run, length_dependent_schedule, value_of
+from fairseq_posattn.training.training_log import read_line
 
-Outcome = dict[str, Any]  # "tuning" of examples/results/README.md
+Outcome = dict[str, Any]  # "tuning" of results/README.md
 
-UNKNOWN = "BEST"  # stands for a rate that is yet to be found
-DIVERGED = "diverged"  # what the file says that is there once a rate was tried
-_SIGNS = ("FloatingPointError", "the training has diverged")  # in fairseq's words and in ours
+UNKNOWN = "BEST"  # stands for a rate that is not selected yet
+DIVERGED = "diverged"  # content of the "trained" file of a trial that diverged
+_SIGNS = ("FloatingPointError", "the training has diverged")  # of fairseq and of this package
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """What is tried for a row.
+    """Trials of a row.
 
     Attributes:
         row: without any of the rates.
-        own: its learning rate where none is chosen.
+        default: its learning rate without tuning.
         rates: to try.
-        seeds: with which to try each.
-        runs: the trainings with the first rate, then those with the second, and so on.
-        name: for whoever looks on.
+        seeds: with which each rate is tried.
+        runs: the trials, ordered by rate, then by seed.
+        name: shown in progress lines.
     """
 
     row: Row
-    own: float
+    default: float
     rates: tuple[float, ...]
     seeds: tuple[int, ...]
     runs: tuple[Run, ...]
     name: str
 
     def outcome(self) -> Outcome | None:
-        """The rate that validation chooses; None if not all were tried, or all diverged."""
+        """Return the selected rate and the trials; None if one is missing or all diverged."""
         if not all(_done(run).exists() for run in self.runs):
             return None
         settings = self.runs[0].values
@@ -57,8 +57,8 @@ class Tuning:
             rate: _mean(measured[place * count : (place + 1) * count])
             for place, rate in enumerate(self.rates)
         }
-        found = {rate: value for rate, value in tried.items() if value is not None}
-        if not found:
+        finite = {rate: value for rate, value in tried.items() if value is not None}
+        if not finite:
             return None
         highest = "--maximize-best-checkpoint-metric" in words
         return {
@@ -67,17 +67,17 @@ class Tuning:
             "updates": self.runs[0].updates,
             "metric": f"{'highest' if highest else 'lowest'} validation {metric}",
             "tried": {str(rate): value for rate, value in tried.items()},
-            "chosen": (max if highest else min)(found, key=lambda rate: found[rate]),
+            "chosen": (max if highest else min)(finite, key=lambda rate: finite[rate]),
         }
 
     def tuned(self) -> Row:
-        """The row with the chosen rate; as it is if that is its own."""
+        """Return the row with the selected rate, unchanged if that is its default."""
         outcome = self.outcome()
         chosen = outcome["chosen"] if outcome else UNKNOWN
-        return self.row if chosen == self.own else _with_rate(self.row, chosen)
+        return self.row if chosen == self.default else _with_rate(self.row, chosen)
 
-    def told(self) -> str:
-        """A line about what was tried.
+    def summary(self) -> str:
+        """Return a line about the trials.
 
         Raises:
             UsageError: training diverged with all rates.
@@ -92,8 +92,8 @@ class Tuning:
             f"{rate} {DIVERGED if value is None else value}"
             for rate, value in outcome["tried"].items()
         )
-        found = f"{outcome['metric']} of {', '.join(tried)}"
-        return f"{self.name}: learning rate {outcome['chosen']}, {found}"
+        rate, metric = outcome["chosen"], outcome["metric"]
+        return f"{self.name}: learning rate {rate}, {metric} of {', '.join(tried)}"
 
 
 def tune(
@@ -102,47 +102,48 @@ def tune(
     rates: Sequence[float],
     seeds: int,
     run_of: Callable[[Row, int], Run],
-    dataset: str = "",
+    name: str,
 ) -> Tuning:
-    """What is to be tried for a row.
+    """Return the trials of a row.
 
     Args:
-        flags: those with which all rows are trained.
+        flags: training flags of all rows.
         seeds: try each rate with the seeds 1 to this.
-        run_of: makes the run of a row with a seed, with as many updates as it is to have.
-        dataset: on which, where the recipe has several.
+        run_of: returns the run of a row with a seed, with the updates of a trial.
+        name: of the row, with the data set if there are several.
 
     Raises:
-        UsageError: the row has no single learning rate that another could replace.
+        UsageError: the row has no single learning rate.
     """
     words = shlex.split(f"{flags} {row.flags}")
     rate, schedule = value_of(words, "--lr"), value_of(words, "--lr-scheduler")
-    name = f"{dataset}, {row.name}" if dataset else row.name
     if schedule == "manual" or not rate or "," in rate:
-        of = "--lr-scheduler manual" if schedule == "manual" else f"--lr {rate or 'none'}"
-        raise UsageError(f"--tune: {name} is not trained with one learning rate, but by {of}")
-    runs, tried = [], tuple(range(1, seeds + 1))
-    for rate_to_try, seed in product(rates, tried):
+        actual = "--lr-scheduler manual" if schedule == "manual" else f"--lr {rate or 'none'}"
+        raise UsageError(f"--tune: {name} is not trained with one learning rate, but by {actual}")
+    runs = []
+    for rate_to_try, seed in product(rates, range(1, seeds + 1)):
         run = run_of(_with_rate(row, rate_to_try), seed)
-        if depending := schedule_to_the_end(run.settings):
-            raise UsageError(f"--tune: --lr-scheduler {depending} depends on how long is trained")
-        told = f"{run.name}, learning rate {rate_to_try}"
-        runs.append(replace(run, name=told, steps=run.steps[:1], trial=True))
-    return Tuning(row, float(rate), tuple(rates), tried, tuple(runs), name)
+        if dependent := length_dependent_schedule(run.settings):
+            raise UsageError(
+                f"--tune: --lr-scheduler {dependent} depends on the length of training"
+            )
+        label = f"{run.name}, learning rate {rate_to_try}"
+        runs.append(replace(run, name=label, steps=run.steps[:1], trial=True))
+    return Tuning(row, float(rate), tuple(rates), tuple(range(1, seeds + 1)), tuple(runs), name)
 
 
 def explained(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """How learning rates were chosen, once for all rows of a table of which it is alike."""
-    budgets: dict[str, list[str]] = {}
+    """Yield how learning rates were selected, once for all rows with the same trials."""
+    groups: dict[str, list[str]] = {}
     for row in rows:
         if "tuning" in row:
-            budgets.setdefault(_budget(row["tuning"]), []).append(row["row"])
-    for budget, names in budgets.items():
-        of = f" of {', '.join(names)}" if len(budgets) > 1 else ""
-        yield f"each learning rate{of} is {budget}"
+            groups.setdefault(_trials(row["tuning"]), []).append(row["row"])
+    for trials, names in groups.items():
+        of = f" of {', '.join(names)}" if len(groups) > 1 else ""
+        yield f"each learning rate{of} is {trials}"
 
 
-def _budget(outcome: Outcome) -> str:
+def _trials(outcome: Outcome) -> str:
     seeds = ", ".join(map(str, outcome["seeds"]))
     where = f"seed {seeds}" if len(outcome["seeds"]) == 1 else f"mean of seeds {seeds}"
     where += f", fold {outcome['fold']}" if "fold" in outcome else ""
@@ -153,7 +154,7 @@ def _budget(outcome: Outcome) -> str:
 
 
 def has_diverged(log: str) -> bool:
-    """Whether a log of a training that failed says that it was by its learning rate."""
+    """Return whether the log of a failed training shows divergence."""
     return any(sign in log for sign in _SIGNS)
 
 
@@ -162,21 +163,24 @@ def _with_rate(row: Row, rate: float | str) -> Row:
 
 
 def _measured(run: Run, metric: str) -> float | None:
-    """By the last validation; None of a training that diverged."""
+    """Return the metric of the last validation; None if the training diverged."""
     if _done(run).read_text() == DIVERGED:
         return None
-    value = Log(run.folder / "train.log").measured("valid")[-1][metric]
+    lines = (run.folder / "train.log").read_text(encoding="utf-8").splitlines()
+    *_, value = (
+        numbers[metric] for tag, numbers in filter(None, map(read_line, lines)) if tag == "valid"
+    )
     return value if isfinite(value) else None
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
-    """None if one of the trainings diverged."""
-    found = [value for value in values if value is not None]
-    return round(fmean(found), 4) if len(found) == len(values) else None
+    """Return the mean; None if a value is missing."""
+    numbers = [value for value in values if value is not None]
+    return round(fmean(numbers), 4) if len(numbers) == len(values) else None
 
 
 def _done(run: Run) -> Path:
-    """What is there once a rate was tried."""
+    """Return the file that exists once the trial has ended."""
     (train,) = run.steps
     assert train.done is not None
     return train.done

@@ -1,11 +1,11 @@
 """BLEU in the forms in which papers report it, chrF and TER, all computed by sacreBLEU.
 
 =====================  ============================================================================
-sacrebleu              of running text, tokenised by sacreBLEU as the language wants it. The only
-                       form that compares between tokenisers; chrF2 and TER are of the same text
-tokenised              of the tokens as they are, what multi-bleu.perl and fairseq-score compute
-tokenised-lowercase    the same, case-insensitive, as on IWSLT14
-compound-split         of the tokens with words taken apart at hyphens, as on WMT14 English-German:
+sacrebleu              of detokenized text, with sacreBLEU's tokenizer for the language; the only
+                       form that is comparable between tokenizers. chrF2 and TER use the same text
+tokenised              of the tokens, as by multi-bleu.perl and fairseq-score
+tokenised-lowercase    the same, case-insensitive, as reported on IWSLT14
+compound-split         of the tokens, split at hyphens, as reported on WMT14 English-German:
                        "rich-text" becomes "rich ##AT##-##AT## text" (tensor2tensor's
                        get_ende_bleu.sh, fairseq's compound_split_bleu.sh)
 =====================  ============================================================================
@@ -32,14 +32,15 @@ HYPHENATED = re.compile(r"(\S)-(\S)")
 
 @dataclass(frozen=True)
 class Sides:
-    """What the lines of each side are: Moses' tokens, or running text."""
+    """The kind of text of each side: True for Moses' tokens, False for running text."""
 
     hypotheses: bool
     references: bool
 
 
 def tokenised_sides(pairs: Pairs, text: str = "auto") -> Sides:
-    """Which sides are Moses' tokens; ``auto`` goes by what there is, side by side.
+    """Return which sides are Moses' tokens; ``auto`` detects them. A side without punctuation is
+    taken to be like the other.
 
     A side that has no marks to go by is as the other one.
     """
@@ -55,22 +56,23 @@ def tokenised_sides(pairs: Pairs, text: str = "auto") -> Sides:
 def running_text(
     pairs: Pairs, sides: Sides, language: str | None, raw_references: Sequence[str] | None = None
 ) -> Pairs:
-    """The pairs as people write them.
+    """Return the pairs as detokenized text.
 
     Args:
+        pairs: hypotheses and references.
         sides: which of them are Moses' tokens.
-        language: whose rules join these; None for English.
-        raw_references: the references before they were tokenised, if they are at hand.
+        language: of the detokenizer; None for English.
+        raw_references: the references before tokenization, if available.
 
     Raises:
-        UsageError: there is not one raw reference for each hypothesis.
+        UsageError: the numbers of raw references and hypotheses differ.
     """
     hypotheses, references = pairs.hypotheses, pairs.references
     if raw_references is not None:
         if len(raw_references) != len(references):
             raise UsageError(
-                f"{len(raw_references):,} raw references for {len(references):,} sentences that "
-                "are scored: there must be one for each"
+                f"--raw-references: {len(raw_references):,} lines for {len(references):,} scored "
+                "sentences; give one line for each"
             )
         references = list(raw_references)
     elif sides.references:
@@ -81,22 +83,22 @@ def running_text(
 
 
 def bleu_metric(form: str, language: str | None = None) -> "Metric":
-    """sacreBLEU's metric for one form of BLEU.
+    """Return sacreBLEU's metric for one form of BLEU.
 
     Args:
         form: one of :data:`FORMS`.
-        language: of the running text; None counts words as 13a does.
+        language: of the text; None for the tokenizer 13a.
     """
-    from sacrebleu.metrics.bleu import BLEU  # only here: --help does not wait for it
+    from sacrebleu.metrics.bleu import BLEU  # slow to import
 
-    # force: sacreBLEU would advise against text that is tokenised already.
+    # force: no warning about tokenized text.
     if form == "sacrebleu":
         return BLEU(tokenize=languages.tokeniser(language)[0], force=True)
     return BLEU(tokenize="none", lowercase=form == "tokenised-lowercase", force=True)
 
 
 def text_of(form: str, pairs: Pairs, running: Pairs) -> Pairs:
-    """The text that a form is of: tokens as they are, split at hyphens, or running text."""
+    """Return the text that a form scores: tokens, tokens split at hyphens, or running text."""
     if form == COMPOUNDS:
         hypotheses, references = map(split_compounds, (pairs.hypotheses, pairs.references))
         return replace(pairs, hypotheses=hypotheses, references=references)
@@ -104,10 +106,10 @@ def text_of(form: str, pairs: Pairs, running: Pairs) -> Pairs:
 
 
 def running_metrics() -> dict[str, "Metric"]:
-    """By name, what is computed of running text beside BLEU.
+    """Return the metrics of running text other than BLEU, by name.
 
-    chrF2 (Popović, 2015) is F2 of the n-grams of characters; TER (Snover et al., 2006) the edits,
-    moves among them, that are left to make, for a hundred words: the lower, the better.
+    chrF2 (Popović, 2015) is the F2 of character n-grams; TER (Snover et al., 2006) the number of
+    edits for a hundred words: lower is better.
     """
     from sacrebleu.metrics.chrf import CHRF
     from sacrebleu.metrics.ter import TER
@@ -116,7 +118,7 @@ def running_metrics() -> dict[str, "Metric"]:
 
 
 def group_of(metric: "Metric", runs: Sequence[Pairs]) -> Group:
-    """Several runs as one system."""
+    """Return the statistics of several runs of one system."""
     return Group(
         metric,
         [metric._extract_corpus_statistics(run.hypotheses, [run.references]) for run in runs],
@@ -124,10 +126,9 @@ def group_of(metric: "Metric", runs: Sequence[Pairs]) -> Group:
 
 
 def split_compounds(lines: Sequence[str]) -> list[str]:
-    """Hyphens within words as tokens of their own, marked as such.
+    """Return lines in which hyphens within words are separate tokens.
 
-    What Moses has split, ``rich @-@ text``, is joined first, as its detokeniser does: the @ would
-    be taken for words.
+    Hyphens that Moses has split, ``rich @-@ text``, are joined first: the @ would count as words.
     """
     joined = (line.replace(" @-@ ", "-") for line in lines)
     return [HYPHENATED.sub(r"\1 ##AT##-##AT## \2", line) for line in joined]

@@ -1,4 +1,4 @@
-"""COMET of translations (Rei et al., 2020, 2022), by the package unbabel-comet, if it is there."""
+"""COMET of translations (Rei et al., 2020, 2022), by the optional package unbabel-comet."""
 
 import sys
 from collections.abc import Sequence
@@ -14,24 +14,25 @@ BATCH = 16
 
 
 def comet_of_each(runs: Sequence[Pairs], sources: Sequence[str], name: str) -> list[list[float]]:
-    """The score of every sentence of every run, in percent.
+    """Return the score of every sentence of every run, in percent.
 
     Args:
-        runs: of running text, as many sentences as ``sources``.
-        name: of the model, which is downloaded if it is not there yet.
+        runs: detokenized text, as many sentences as ``sources``.
+        sources: untokenized source sentences.
+        name: of the model, which is downloaded once.
 
     Raises:
         UsageError: unbabel-comet is not installed, or has no such model.
     """
     model = _model(name)
-    gpus = int(sys.modules["torch"].cuda.is_available())  # which comet has imported
-    found = []
+    gpus = int(sys.modules["torch"].cuda.is_available())  # comet has imported torch
+    scores = []
     for run in runs:
-        together = zip(sources, run.hypotheses, run.references, strict=True)
-        asked = [{"src": one, "mt": two, "ref": three} for one, two, three in together]
-        scored = model.predict(asked, batch_size=BATCH, gpus=gpus)
-        found.append([100 * float(score) for score in scored.scores])
-    return found
+        triples = zip(sources, run.hypotheses, run.references, strict=True)
+        data = [{"src": one, "mt": two, "ref": three} for one, two, three in triples]
+        scored = model.predict(data, batch_size=BATCH, gpus=gpus)
+        scores.append([100 * float(score) for score in scored.scores])
+    return scores
 
 
 @cache
@@ -40,8 +41,7 @@ def _model(name: str) -> Any:
         import comet
     except ImportError as error:
         raise UsageError(
-            f"--comet needs {error.name or error}, which is not installed: "
-            "pip install unbabel-comet"
+            f"--comet: {error.name or error} is not installed; pip install unbabel-comet"
         ) from None
     try:
         return comet.load_from_checkpoint(comet.download_model(name))

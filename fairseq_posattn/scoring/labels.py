@@ -1,4 +1,4 @@
-"""Accuracy and macro-F1 of predicted labels, and whether one classifier beats another."""
+"""Accuracy and macro-F1 of predicted labels, and McNemar's test."""
 
 import json
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def read_labels(path: Path) -> list[str]:
-    """Labels from a file: one a line, as text, or as ``posattn predict`` prints them.
+    """Read labels from a file: one a line, as text, or as ``posattn predict`` prints them.
 
     Raises:
         UsageError: a line is a JSON object without a label.
@@ -28,38 +28,39 @@ def _label(line: str, place: str) -> str:
     try:
         label = json.loads(line)["label"]
     except (ValueError, KeyError, RecursionError):
-        raise UsageError(f"{place}: no label in the JSON object that is there") from None
+        raise UsageError(f"{place}: the JSON object has no label") from None
     return "" if label is None else str(label)
 
 
 def correct(predicted: Sequence[str], labels: Sequence[str]) -> list[bool]:
-    """Which predictions are right."""
+    """Return which predictions are correct."""
     return [one == other for one, other in zip(predicted, labels, strict=True)]
 
 
 def accuracy(runs: Sequence[Sequence[str]], labels: Sequence[str]) -> Group:
-    """In percent."""
+    """Return the accuracy of runs in percent."""
     each = [of_sentences(100 * right for right in correct(run, labels)) for run in runs]
     return Group(MEAN_OF_SENTENCES, each)
 
 
 def _mean_f1(sums: "Floats") -> float:
-    right, found = sums.reshape(2, -1)
-    there = found > 0
-    return float(200 * (right[there] / found[there]).mean())
+    correct, occurrences = sums.reshape(2, -1)
+    occurs = occurrences > 0
+    return float(200 * (correct[occurs] / occurrences[occurs]).mean())
 
 
-# The mean of the F1 of all classes that are there or are predicted, in percent. Its statistics are,
-# of each class, how often it is predicted rightly; then, of each, how often it is there or is
-# predicted.
+# Mean F1 of all classes that occur or are predicted, in percent. Statistics: for each class the
+# correct predictions, then for each class its occurrences plus predictions.
 MACRO_F1 = OfSums(_mean_f1)
 
 
 def macro_f1(runs: Sequence[Sequence[str]], labels: Sequence[str], classes: Sequence[str]) -> Group:
-    """In percent.
+    """Return the macro-F1 of runs in percent.
 
     Args:
-        classes: all that are there or are predicted, in any run of those that are compared.
+        runs: predicted labels.
+        labels: correct labels.
+        classes: all that occur or are predicted in any of the compared runs.
     """
     import numpy
 
@@ -74,13 +75,13 @@ def macro_f1(runs: Sequence[Sequence[str]], labels: Sequence[str], classes: Sequ
 
 
 def mcnemar(system: Sequence[bool], baseline: Sequence[bool]) -> float:
-    """The exact test of McNemar (1947), two-sided: of what only one of two has right, is the share
-    of either one half?
+    """Return p of McNemar's exact test (1947), two-sided, on the examples that only one of two
+    systems classifies correctly.
 
     Args:
         system, baseline: whether each prediction is right.
     """
-    from scipy.stats import binomtest  # only here: it takes a second
+    from scipy.stats import binomtest  # slow to import
 
     ours = [one for one, other in zip(system, baseline, strict=True) if one != other]
     return float(binomtest(sum(ours), len(ours)).pvalue) if ours else 1.0

@@ -1,7 +1,7 @@
-"""Target languages: which of sacreBLEU's tokenisers counts their words.
+"""Target languages and sacreBLEU's tokenizers for them.
 
-It is 13a where words stand between spaces. Chinese is counted by character; Japanese and Korean by
-MeCab's words where MeCab is installed, and by character where it is not.
+13a serves languages with spaces between words. Chinese is split into characters; Japanese and
+Korean into MeCab's words if MeCab is installed, else into characters.
 """
 
 import unicodedata
@@ -24,21 +24,20 @@ KNOWN = tuple(sorted([*SPACED.split(), *MECAB, "zh"]))
 
 
 def known(code: str) -> str:
-    """A language by its two letters, without the region or script in "pt_BR" or "zh-Hans".
+    """Return the two-letter code of a language, without the region or script of "pt_BR" or
+    "zh-Hans".
 
     Raises:
         UsageError: it is not one of :data:`KNOWN`.
     """
     language = code.lower().replace("_", "-").partition("-")[0]
     if language not in KNOWN:
-        raise UsageError(
-            f"language {code!r} is not known to the scores: they know {' '.join(KNOWN)}"
-        )
+        raise UsageError(f"language {code!r}: unknown; known are {' '.join(KNOWN)}")
     return language
 
 
 def tokeniser(language: str | None) -> tuple[str, str | None]:
-    """The name of sacreBLEU's tokeniser, and what to warn of; 13a for None."""
+    """Return the name of sacreBLEU's tokenizer (13a for None), and a warning or None."""
     if language == "zh":
         return "zh", None
     if language in MECAB:
@@ -46,14 +45,14 @@ def tokeniser(language: str | None) -> tuple[str, str | None]:
         if all(find_spec(module) for module in modules):
             return name, None
         return "char", (
-            f"without MeCab, BLEU is of characters (tok:char), which does not compare with "
-            f"{name}: pip install 'sacrebleu[{language}]'"
+            f"MeCab is not installed: BLEU is of characters (tok:char), not comparable with "
+            f"{name}; pip install 'sacrebleu[{language}]'"
         )
     return "13a", None
 
 
 def by_script(lines: Iterable[str]) -> str | None:
-    """Chinese, Japanese or Korean if most letters are theirs; None otherwise."""
+    """Return zh, ja or ko if most letters are of that script, else None."""
     scripts = Counter(
         unicodedata.name(letter, "").partition(" ")[0]
         for line in lines

@@ -1,4 +1,4 @@
-"""Running text out of Moses' tokens, and how to tell the one from the other."""
+"""Detection and detokenization of Moses' tokens."""
 
 import re
 from collections.abc import Sequence
@@ -8,10 +8,7 @@ MARKS = frozenset(".,。、，")
 
 
 def looks_tokenised(lines: Sequence[str]) -> bool | None:
-    """Whether the marks of most lines that have any stand for themselves or are escaped.
-
-    None where there is nothing to go by.
-    """
+    """Return whether punctuation is mostly separate or escaped; None without punctuation."""
     apart = within = 0
     for line in lines:
         words = line.split()
@@ -23,8 +20,8 @@ def looks_tokenised(lines: Sequence[str]) -> bool | None:
 
 
 def detokenise(lines: Sequence[str], language: str) -> list[str]:
-    """Running text out of Moses tokens: unescaped, with marks at the words they belong to."""
-    from sacremoses import MosesDetokenizer  # only here: --help does not wait for it
+    """Return detokenized and unescaped lines."""
+    from sacremoses import MosesDetokenizer  # slow to import
 
     detokenizer = MosesDetokenizer(lang=language)
     return [detokenizer.detokenize(line.split()) for line in lines]

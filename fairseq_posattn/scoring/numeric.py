@@ -1,4 +1,4 @@
-"""What each example adds to the scores of predicted numbers: relatedness, ratings."""
+"""Per-example statistics for scores of predicted numbers: relatedness, ratings."""
 
 from collections.abc import Sequence
 from math import isfinite
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def _r(sums: "Floats") -> float:
-    """Pearson's; 0 where it is undefined. Sums of 1, x, y, x squared, y squared, x times y."""
+    """Return Pearson's r, 0 if undefined, from the sums of 1, x, y, x², y² and xy."""
     count, x, y, xx, yy, xy = map(float, sums)
     scale = max(count * xx - x * x, 0) * max(count * yy - y * y, 0)
     return (count * xy - x * y) / scale**0.5 if scale > 0 else 0.0
@@ -26,9 +26,10 @@ CORRELATION, ROOT_OF_MEAN = OfSums(_r), OfSums(_root_of_mean)
 
 
 def numeric_scores(predicted: Sequence[str], right: Sequence[str]) -> dict[str, Statistics]:
-    """The statistics of each score of predicted numbers; none unless all are numbers.
+    """Return the statistics of each score of predicted numbers; empty unless all are finite
+    numbers.
 
-    Spearman's rho is r of the ranks that numbers have in the whole test set, in a part of it, too.
+    Spearman's rho is Pearson's r of the ranks in the whole test set.
     """
     try:
         x, y = ([float(text) for text in texts] for texts in (predicted, right))
@@ -36,7 +37,7 @@ def numeric_scores(predicted: Sequence[str], right: Sequence[str]) -> dict[str, 
         return {}
     if not all(map(isfinite, [*x, *y])):
         return {}
-    from scipy.stats import rankdata  # only here: it takes a second
+    from scipy.stats import rankdata  # slow to import
 
     errors = [one - other for one, other in zip(x, y, strict=True)]
     squares = of_sentences(error * error for error in errors)
@@ -50,7 +51,7 @@ def numeric_scores(predicted: Sequence[str], right: Sequence[str]) -> dict[str, 
 
 
 def _products(x: Sequence[float], y: Sequence[float]) -> Statistics:
-    """Of :data:`CORRELATION`: of numbers less their means, so that sums lose few digits."""
+    """Return the statistics of :data:`CORRELATION` for centred numbers, to limit cancellation."""
     x_mean, y_mean = fmean(x), fmean(y)
     pairs = [(one - x_mean, other - y_mean) for one, other in zip(x, y, strict=True)]
     return [[1.0, a, b, a * a, b * b, a * b] for a, b in pairs]

@@ -1,4 +1,4 @@
-"""Hypotheses beside their references, in the order of the test set."""
+"""Hypotheses and their references, in the order of the test set."""
 
 import re
 from dataclasses import dataclass
@@ -14,15 +14,14 @@ GENERATED = re.compile(r"([THD])-(\d+)\t(.*)")
 
 @dataclass(frozen=True)
 class Pairs:
-    """A test set that was translated or summarised, a line per sentence or document.
+    """A translated or summarized test set, one line for each sentence or document.
 
     Attributes:
-        hypotheses: the best of each, "" where there is none.
-        references: as many.
-        missing: hypotheses that there should be and are not; they are scored as empty.
-        skipped: numbers below the last one that are not there at all, neither with hypothesis nor
-            with reference, and so not scored.
-        language: of the target, where fairseq-generate's log tells it.
+        hypotheses: the best one of each sentence, "" if missing.
+        references: one for each hypothesis.
+        missing: number of missing hypotheses, scored as empty.
+        skipped: number of sentences with neither hypothesis nor reference, not scored.
+        language: of the target, if fairseq-generate's log names it.
     """
 
     hypotheses: list[str]
@@ -32,7 +31,7 @@ class Pairs:
     language: str | None = None
 
     def counts(self) -> dict[str, int]:
-        """What there is to know before a score is believed."""
+        """Return the numbers of scored, missing, empty and skipped hypotheses."""
         blank = sum(not hypothesis.strip() for hypothesis in self.hypotheses)
         return {
             "scored": len(self.hypotheses),
@@ -43,48 +42,51 @@ class Pairs:
 
 
 def from_files(hypotheses: StrPath, references: StrPath, marks: str = "auto") -> Pairs:
-    """Line by line out of two files.
+    """Read pairs from two files, line by line.
 
     Args:
-        marks: of subwords, see :func:`fairseq_posattn.scoring.subwords.remove_marks`.
+        hypotheses, references: the files.
+        marks: subword marks, see :func:`fairseq_posattn.scoring.subwords.remove_marks`.
 
     Raises:
-        UsageError: one has more lines than the other.
+        UsageError: the numbers of lines differ.
     """
     written, wanted = read_file(hypotheses), read_file(references)
     if len(written) != len(wanted):
         raise UsageError(
-            f"{hypotheses} has {len(written):,} lines, {references} has {len(wanted):,}: "
-            "each hypothesis needs its reference on the same line, an empty line if there is none"
+            f"{hypotheses}: {len(written):,} lines, but {len(wanted):,} in {references}; each "
+            "hypothesis needs its reference on the same line"
         )
     return Pairs(remove_marks(written, marks), remove_marks(wanted, marks))
 
 
 def from_generated(path: StrPath, references: StrPath | None = None, marks: str = "auto") -> Pairs:
-    """Out of what fairseq-generate printed, in whatever order.
+    """Read pairs from the output of fairseq-generate, in any order.
 
-    Of the hypotheses of a sentence the one with the best score counts, as it is after fairseq's own
-    detokenisation (line D), or else before it (line H).
+    The best-scoring hypothesis of a sentence counts, after fairseq's detokenization (line D) or
+    else before it (line H).
 
     Args:
-        path: what it printed, or its ``generate-test.txt``.
-        references: a file with the references, in the order of the test set; without it, the
-            output's own (line T).
+        path: its output, or its ``generate-test.txt``.
+        references: a file with the references, in the order of the test set; by default those of
+            the output (line T).
         marks: as in :func:`from_files`.
 
     Raises:
-        UsageError: there are no hypotheses, or there is none to score them against.
+        UsageError: there are no hypotheses, or no references.
     """
     written, wanted, language = read_generated(path)
     if not written:
         raise UsageError(
-            f"{path}: no hypotheses; lines such as H-0<TAB>-0.5<TAB>text, which fairseq-generate "
-            "prints, are wanted (plain text goes in with --hypotheses and --references)"
+            f"{path}: no hypotheses (lines such as H-0<TAB>-0.5<TAB>text); give output of "
+            "fairseq-generate, or plain text with --hypotheses and --references"
         )
     if references is not None:
         wanted = dict(enumerate(read_file(references)))
     elif not wanted:
-        raise UsageError(f"{path}: no references (lines T-0 and so on); give them as --references")
+        raise UsageError(
+            f"{path}: no references (lines such as T-0<TAB>text); give --references FILE"
+        )
     unwanted = written.keys() - wanted.keys()
     if unwanted:
         raise UsageError(
@@ -101,7 +103,8 @@ def from_generated(path: StrPath, references: StrPath | None = None, marks: str 
 
 
 def read_generated(path: StrPath) -> tuple[dict[int, str], dict[int, str], str | None]:
-    """``{number: best hypothesis}``, ``{number: reference}`` and the target language, if told.
+    """Return ``{number: best hypothesis}``, ``{number: reference}`` and the target language or
+    None.
 
     Raises:
         UsageError: a hypothesis has no score.
@@ -111,12 +114,12 @@ def read_generated(path: StrPath) -> tuple[dict[int, str], dict[int, str], str |
     language = None
     with open(path, "rb") as stream:
         for place, line in enumerate(read_lines(stream, path), start=1):
-            found = GENERATED.match(line)
-            if not found:
-                told = LANGUAGE.search(line)
-                language = told[1] if told else language
+            match = GENERATED.match(line)
+            if not match:
+                dictionary = LANGUAGE.search(line)
+                language = dictionary[1] if dictionary else language
                 continue
-            kind, number, text = found[1], int(found[2]), found[3]
+            kind, number, text = match[1], int(match[2]), match[3]
             if kind == "T":
                 references[number] = text
                 continue

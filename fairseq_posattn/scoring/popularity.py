@@ -1,4 +1,4 @@
-"""News ranked by how often they were clicked: what any recommender should be better than.
+"""News ranked by their clicks in training: the baseline of recommenders.
 
 It reads the text that ``posattn prepare recommendation`` leaves beside the binarised data.
 """
@@ -13,20 +13,20 @@ from fairseq_posattn.text.lines import parallel_lines, read_lines
 
 TRAINING = "train"
 CLICKED = "1"
-MEND = "prepare the data again"
+FIX = "prepare the data again"
 
 
 def read_column(data: Path, split: str, column: str) -> Iterator[list[str]]:
-    """The words of each line of ``text/{split}.{column}``.
+    """Yield the words of each line of ``text/{split}.{column}``.
 
     Raises:
-        UsageError: it is not there, or no text.
+        UsageError: the file is missing or not text.
     """
     path = column_path(data, split, column)
     if not path.is_file():
         raise UsageError(
-            f"{path} is not there: name the folder that `posattn prepare recommendation` made, and "
-            "a split that is in it"
+            f"{path}: no such file; name a folder of `posattn prepare recommendation` and one of "
+            "its splits"
         )
     with open(path, "rb") as stream:
         for line in read_lines(stream, path, allow_empty=True):
@@ -34,28 +34,28 @@ def read_column(data: Path, split: str, column: str) -> Iterator[list[str]]:
 
 
 def column_path(data: Path, split: str, column: str) -> Path:
-    """The file of a column."""
+    """Return the file of a column."""
     return data / "text" / f"{split}.{column}"
 
 
 def read_names(data: Path, split: str) -> Iterator[str]:
-    """What the impressions are called.
+    """Yield the names of the impressions.
 
     Raises:
-        UsageError: as :func:`read_column`, or there is not one name on each line.
+        UsageError: as :func:`read_column`, or a line has not exactly one name.
     """
     for number, words in enumerate(read_column(data, split, "impressions"), start=1):
         if len(words) != 1:
             path = column_path(data, split, "impressions")
-            raise UsageError(f"{path}:{number}: not the name of an impression: {MEND}")
+            raise UsageError(f"{path}:{number}: not the name of an impression: {FIX}")
         yield words[0]
 
 
 def read_shown(data: Path, split: str) -> Iterator[tuple[list[str], list[int]]]:
-    """The candidates of each impression, and 1 for each that was clicked, 0 for the others.
+    """Yield the candidates of each impression and their labels, 1 for a click and 0 for none.
 
     Raises:
-        UsageError: as :func:`read_column`, or there are not as many labels as candidates.
+        UsageError: as :func:`read_column`, or the numbers of labels and candidates differ.
     """
     paths = [column_path(data, split, column) for column in ("candidates", "labels")]
     columns = {str(path): read_column(data, split, path.suffix[1:]) for path in paths}
@@ -63,13 +63,13 @@ def read_shown(data: Path, split: str) -> Iterator[tuple[list[str], list[int]]]:
         if len(news) != len(clicks):
             raise UsageError(
                 f"{paths[0]}:{number}: {len(news)} candidates, but {len(clicks)} labels in "
-                f"{paths[1]}: {MEND}"
+                f"{paths[1]}: {FIX}"
             )
         yield news, [int(label == CLICKED) for label in clicks]
 
 
 def rank_by_popularity(data: Path, split: str) -> Iterator[Impression]:
-    """The impressions of a split; a candidate's score is how often it was clicked in training."""
+    """Yield the impressions of a split; a candidate's score is its number of clicks in training."""
     clicks: Counter[str] = Counter()
     for news, labels in read_shown(data, TRAINING):
         clicks.update(name for name, label in zip(news, labels, strict=True) if label)

@@ -1,7 +1,7 @@
 """AUC, MRR and nDCG of ranked candidates, as the evaluation of MIND (Wu et al., 2020) has them.
 
-The means are over impressions, each weighing the same. Of candidates with equal scores the later
-one ranks first, as a stable sort by rising score, reversed, has it.
+Means are over impressions. Among candidates with equal scores the later one ranks first, as in a
+reversed stable sort.
 """
 
 import json
@@ -17,7 +17,7 @@ METRICS = ("auc", "mrr", "ndcg5", "ndcg10")
 
 @dataclass(frozen=True)
 class Impression:
-    """What was shown at once: for each candidate 1 if it was clicked, 0 if not, and its score."""
+    """Candidates shown together: for each a label, 1 if clicked and 0 if not, and a score."""
 
     name: str
     labels: Sequence[int]
@@ -25,12 +25,14 @@ class Impression:
 
 
 def ranking(scores: Sequence[float]) -> list[int]:
-    """The candidates, by their numbers from 0, the best first."""
+    """Return the indices of the candidates, best first."""
     return sorted(range(len(scores)), key=scores.__getitem__)[::-1]
 
 
 def auc(labels: Sequence[int], scores: Sequence[float]) -> float:
-    """How likely a clicked candidate scores higher than an unclicked one; equals count half."""
+    """Return the probability that a clicked candidate scores above an unclicked one; ties count
+    half.
+    """
     unclicked = sorted(score for label, score in zip(labels, scores, strict=True) if not label)
     clicked = [score for label, score in zip(labels, scores, strict=True) if label]
     below = sum(bisect_left(unclicked, score) + bisect_right(unclicked, score) for score in clicked)
@@ -38,13 +40,13 @@ def auc(labels: Sequence[int], scores: Sequence[float]) -> float:
 
 
 def mrr(labels: Sequence[int], scores: Sequence[float]) -> float:
-    """The mean of 1/rank over all clicked candidates, not of the first one alone."""
+    """Return the mean reciprocal rank of all clicked candidates, not of the first alone."""
     ranks = enumerate(ranking(scores), start=1)
     return sum(1 / rank for rank, candidate in ranks if labels[candidate]) / sum(labels)
 
 
 def ndcg(labels: Sequence[int], scores: Sequence[float], k: int) -> float:
-    """The discounted gain of the first ``k``, of that of the best order."""
+    """Return the normalized discounted cumulative gain of the first ``k`` candidates."""
     ranked = [labels[candidate] for candidate in ranking(scores)]
     return _gain(ranked[:k]) / _gain(sorted(labels, reverse=True)[:k])
 
@@ -55,7 +57,7 @@ def _gain(labels: Iterable[int]) -> float:
 
 
 def score(impression: Impression) -> dict[str, float] | None:
-    """All metrics of an impression; None where a click or a non-click is missing."""
+    """Return all metrics of an impression; None if it has no click or only clicks."""
     labels, scores = impression.labels, impression.scores
     if not 0 < sum(labels) < len(labels):
         return None
@@ -68,15 +70,15 @@ def score(impression: Impression) -> dict[str, float] | None:
 
 
 def mean_scores(impressions: Iterable[Impression]) -> dict[str, float]:
-    """The means, as fractions, and how many impressions were ``scored`` and ``skipped``.
+    """Return the means, as fractions, and the numbers of impressions ``scored`` and ``skipped``.
 
-    An impression without a click, or with nothing but clicks, has no AUC and is left out.
+    Impressions without a click, or with only clicks, have no AUC and are skipped.
     """
     sums, counts = dict.fromkeys(METRICS, 0.0), {"scored": 0, "skipped": 0}
     for impression in impressions:
-        found = score(impression)
-        counts["scored" if found else "skipped"] += 1
-        for name, value in (found or {}).items():
+        scores = score(impression)
+        counts["scored" if scores else "skipped"] += 1
+        for name, value in (scores or {}).items():
             sums[name] += value
     scored = counts["scored"]
     means = {name: total / scored if scored else 0.0 for name, total in sums.items()}
@@ -87,14 +89,15 @@ def mean_scores(impressions: Iterable[Impression]) -> dict[str, float]:
 
 
 def read_scores(lines: Iterable[str], name: str) -> Iterator[Impression]:
-    """Impressions from lines of three columns with TABs between: name, labels and scores as JSON.
+    """Yield impressions from lines of three columns separated by TABs: name, labels and scores as
+    JSON.
 
     Args:
         name: of the file, for the messages.
 
     Raises:
-        UsageError: a line is not of this form, a label is not 0 or 1, a score is not finite, or
-            there are not as many of one as of the other.
+        UsageError: a line has another format, a label is not 0 or 1, a score is not finite, or
+            the numbers of labels and scores differ.
     """
     for number, line in enumerate(lines, start=1):
         if line.strip():
@@ -106,7 +109,7 @@ def read_scores(lines: Iterable[str], name: str) -> Iterator[Impression]:
 
 def _impression(columns: list[str]) -> Impression:
     if len(columns) != 3:
-        raise ValueError(f"{len(columns)} columns; there should be 3, with TABs between")
+        raise ValueError(f"{len(columns)} columns; a line has 3, separated by TABs")
     labels, scores = (
         _numbers(column, what)
         for column, what in zip(columns[1:], ("labels", "scores"), strict=True)
@@ -115,10 +118,10 @@ def _impression(columns: list[str]) -> Impression:
         raise ValueError(f"{len(labels)} labels, but {len(scores)} scores")
     for label in labels:
         if label not in (0, 1):
-            raise ValueError(f"the label {label}; there are 0 and 1")
+            raise ValueError(f"label {label}: must be 0 or 1")
     for value in scores:
         if not math.isfinite(value):
-            raise ValueError(f"the score {value} is not finite")
+            raise ValueError(f"score {value}: must be finite")
     return Impression(columns[0], [int(label) for label in labels], scores)
 
 
@@ -129,18 +132,18 @@ def _numbers(text: str, what: str) -> list[float]:
         numbers = None
     if not isinstance(numbers, list) or not all(type(n) in (int, float) for n in numbers):
         shown = text if len(text) < 60 else text[:57] + "..."
-        raise ValueError(f"the {what} should be a JSON list of numbers, not {shown}")
+        raise ValueError(f"{what}: must be a JSON list of numbers, not {shown}")
     return numbers
 
 
 def scores_line(impression: Impression) -> str:
-    """A line that :func:`read_scores` reads."""
+    """Return a line that :func:`read_scores` reads."""
     columns = json.dumps(list(impression.labels)), json.dumps(list(impression.scores))
     return "\t".join([impression.name, *columns]) + "\n"
 
 
 def submission_line(impression: Impression) -> str:
-    """A line of the ``prediction.txt`` that MIND takes: ranks from 1, in the candidates' order."""
+    """Return a line of MIND's ``prediction.txt``: ranks from 1, in the candidates' order."""
     ranks = [0] * len(impression.scores)
     for rank, candidate in enumerate(ranking(impression.scores), start=1):
         ranks[candidate] = rank

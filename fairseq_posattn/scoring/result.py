@@ -1,4 +1,4 @@
-"""What a score found, as it is told: to read, and as JSON."""
+"""The result of a score, as text and as JSON."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -12,13 +12,13 @@ from fairseq_posattn.scoring.significance import Group, compare, tests_of
 
 @dataclass(frozen=True)
 class Result:
-    """What a score found.
+    """The result of a score.
 
     Attributes:
-        numbers: by name, as ``--json`` prints them, with their signatures.
-        lines: the same to read.
-        warnings: what makes them mean something else than they seem to, a line each.
-        counts: of hypotheses, where these are text: :func:`total_counts`.
+        numbers: scores and signatures by name, for ``--json``.
+        lines: the same as text.
+        warnings: why scores may be misread, a line each.
+        counts: of text hypotheses, see :func:`total_counts`.
     """
 
     numbers: dict[str, Any]
@@ -32,11 +32,12 @@ class Result:
         baselines: Mapping[str, Group],
         called: Mapping[str, str],
     ) -> None:
-        """Test each score of a system against the baseline's, and add what was found.
+        """Test each score of a system against the baseline's, and add the comparison.
 
         Args:
-            baselines: by the same names. The first one is the main score.
-            called: the names of the scores, to read.
+            groups: scores of the system, by name.
+            baselines: scores of the baseline by the same names, the main score first.
+            called: the names to print.
         """
         compared = {name: compare(groups[name], one) for name, one in baselines.items()}
         name, first = next(iter(compared.items()))
@@ -52,12 +53,12 @@ class Result:
         runs = [len(group.runs) for group in (groups[name], baselines[name])]
         if min(runs) == 1 < max(runs):
             self.warnings.append(
-                "one of the two systems has a single run: p takes it for all that its other seeds "
-                "would be, and is far too small where seeds differ"
+                "one of the two systems has a single run: p ignores the variance of its seeds and "
+                "is far too small where seeds differ"
             )
 
-    def tell(self, as_json: bool) -> None:
-        """Print it, and its warnings on standard error."""
+    def print(self, as_json: bool) -> None:
+        """Print the result, and its warnings on standard error."""
         numbers, lines, warnings = self.numbers, self.lines, self.warnings
         if self.counts is not None:
             numbers, lines = {**numbers, "counts": self.counts}, [*lines, describe(self.counts)]
@@ -68,15 +69,15 @@ class Result:
         print(text or "\n".join(lines), flush=True)
 
 
-def told(group: Group) -> str:
-    """The score of a system, its deviation over several runs, and its interval, to read."""
+def format_score(group: Group) -> str:
+    """Return a system's score, its deviation over runs and its interval, as text."""
     several = f" ± {group.deviation:.2f}" if group.deviation is not None else ""
     low, high = group.interval
     return f"{group.mean:6.2f}{several} ({low:.2f} to {high:.2f})"
 
 
 def explained(group: Group) -> str:
-    """What the numbers of :func:`told` are."""
+    """Return the explanation of the numbers of :func:`format_score`."""
     runs, interval = len(group.runs), "in brackets the 95% bootstrap interval over sentences"
     if runs == 1:
         return interval
@@ -84,9 +85,9 @@ def explained(group: Group) -> str:
 
 
 def numbers_of(groups: Mapping[str, Group]) -> dict[str, Any]:
-    """By name, for JSON: scores, of several runs deviations, and intervals.
+    """Return scores, deviations over runs and intervals, by name, for JSON.
 
-    "interval" is that of the first score.
+    ``interval`` is that of the first score.
     """
     first = next(iter(groups.values()))
     deviations = {
@@ -105,27 +106,31 @@ def numbers_of(groups: Mapping[str, Group]) -> dict[str, Any]:
 
 
 def describe(counts: Mapping[str, int]) -> str:
-    """The counts of :func:`total_counts`, to read."""
-    line = (
-        f"{counts['scored']:,} hypotheses, of which {counts['missing']:,} are missing and "
-        f"{counts['empty']:,} are empty"
-    )
+    """Return the counts of :func:`total_counts` as text."""
+    line = f"{counts['scored']:,} hypotheses"
+    if counts["missing"] or counts["empty"]:
+        line += f", of which {be(counts['missing'])} missing and {be(counts['empty'])} empty"
     if counts["skipped"]:
         line += f"; {counts['skipped']:,} of the test set not there at all and not scored"
     return line
 
 
+def be(count: int) -> str:
+    """Return "1 is", "2 are" and so on."""
+    return "1 is" if count == 1 else f"{count:,} are"
+
+
 def total_counts(runs: Sequence[Pairs]) -> dict[str, int]:
-    """Of all runs together."""
+    """Return the counts summed over runs."""
     each = [run.counts() for run in runs]
     return {name: sum(counts[name] for counts in each) for name in each[0]}
 
 
 def warnings_of_counts(counts: Mapping[str, int]) -> list[str]:
-    """What a score leaves out of the test set, or counts as nothing."""
+    """Return warnings about hypotheses that are missing or not scored."""
     warnings = []
     if counts["missing"]:
-        warnings.append(f"{counts['missing']:,} hypotheses are missing and scored as empty")
+        warnings.append(f"hypotheses: {be(counts['missing'])} missing and scored as empty")
     if counts["skipped"]:
-        warnings.append(f"{counts['skipped']:,} of the test set are not there and not scored")
+        warnings.append(f"test set: {be(counts['skipped'])} missing and not scored")
     return warnings

@@ -1,7 +1,7 @@
 """Precision, recall and F1 of semantic roles, as srl-eval.pl of CoNLL-2005 has them.
 
-An argument is correct if the same predicate has one of the same type in the same pieces. ``C-X``
-continues the last argument of type X. The predicate itself, V, is left out.
+An argument is correct if the same predicate has one of the same type with the same spans. ``C-X``
+continues the last argument of type X. The predicate, V, does not count.
 """
 
 import warnings
@@ -20,7 +20,7 @@ Spans = tuple[tuple[int, int], ...]
 
 @dataclass
 class Counts:
-    """Arguments found rightly, found wrongly and not found, by type, and whole propositions."""
+    """Counts of correct, excess and missed arguments by type, and of propositions."""
 
     correct: Counter[str] = field(default_factory=Counter)
     excess: Counter[str] = field(default_factory=Counter)
@@ -37,13 +37,15 @@ class Counts:
         return self
 
     def scores(self) -> dict[str, float]:
-        """``precision``, ``recall``, ``f1`` and ``complete``, in per cent; 0 where undefined."""
+        """Return ``precision``, ``recall``, ``f1`` and ``complete`` in percent; 0 where
+        undefined.
+        """
         totals = (self.correct.total(), self.excess.total(), self.missed.total())
         complete = _per_cent(self.complete, self.propositions)
         return {**_scores(*totals), "complete": complete}
 
     def by_type(self) -> dict[str, dict[str, float]]:
-        """The counts and scores of each type of argument."""
+        """Return the counts and scores of each type of argument."""
         table = {}
         for label in sorted({*self.correct, *self.excess, *self.missed}):
             found = self.correct[label], self.excess[label], self.missed[label]
@@ -53,10 +55,9 @@ class Counts:
 
 
 def arguments(pieces: Iterable[Piece]) -> list[tuple[str, Spans]]:
-    """The arguments that pieces, from left to right, make up: a type and the spans of its pieces.
+    """Return the arguments that pieces, from left to right, make up: type and spans.
 
-    ``C-X`` joins the last argument of type X before it; where there is none it starts one. The
-    predicate is not among them.
+    ``C-X`` continues the last argument of type X, or starts one. The predicate is left out.
     """
     found: list[tuple[str, list[tuple[int, int]]]] = []
     last: dict[str, list[tuple[int, int]]] = {}
@@ -71,7 +72,7 @@ def arguments(pieces: Iterable[Piece]) -> list[tuple[str, Spans]]:
 
 
 def compare_propositions(gold: Iterable[Piece], predicted: Iterable[Piece]) -> Counts:
-    """The counts of one predicate's pieces, each from left to right."""
+    """Return the counts for one predicate's pieces, each from left to right."""
     wanted, found = Counter(arguments(gold)), Counter(arguments(predicted))
     counts = Counts(
         correct=_by_label(wanted & found),
@@ -88,27 +89,25 @@ def compare(
     predicted: Sequence[Sentence],
     names: tuple[str, str] = ("gold", "predicted"),
 ) -> Counts:
-    """The counts of whole files, predicates being matched by their places.
+    """Return the counts for whole files, with predicates matched by position.
 
-    A gold predicate that the prediction lacks, or gives another lemma, has all its arguments
-    missed; a predicted one that gold lacks is ignored. Both warn, once each.
+    All arguments of a gold predicate are missed if the prediction lacks it or has another lemma; an
+    excess predicted predicate is ignored. Each case warns once.
 
     Args:
         names: of the two files, for the messages.
 
     Raises:
-        UsageError: there are not as many sentences, or one is not as long.
+        UsageError: the numbers of sentences or words differ.
     """
     if len(gold) != len(predicted):
-        raise UsageError(
-            f"{names[1]} has {len(predicted)} sentences, but {names[0]} has {len(gold)}"
-        )
+        raise UsageError(f"{names[1]}: {len(predicted)} sentences, but {len(gold)} in {names[0]}")
     counts, lacking, ignored = Counts(), 0, 0
     for wanted, found in zip(gold, predicted, strict=True):
         if wanted.length != found.length:
             raise UsageError(
-                f"{names[1]}:{found.line}: a sentence of {found.length} words, but it has "
-                f"{wanted.length} at {names[0]}:{wanted.line}"
+                f"{names[1]}:{found.line}: a sentence of {found.length} words, but {wanted.length} "
+                f"at {names[0]}:{wanted.line}"
             )
         by_place = {proposition.place: proposition for proposition in found.propositions}
         for proposition in wanted.propositions:
@@ -120,13 +119,13 @@ def compare(
         ignored += len(by_place)
     if lacking:
         warnings.warn(
-            f"{names[1]} lacks {lacking} predicates of {names[0]}, or has other lemmas for them: "
-            "all their arguments count as missed",
+            f"{names[1]} lacks {lacking} predicates of {names[0]} or has other lemmas; their "
+            "arguments count as missed",
             stacklevel=2,
         )
     if ignored:
         warnings.warn(
-            f"{names[1]} has {ignored} predicates that {names[0]} has not: they are ignored",
+            f"{names[1]} has {ignored} predicates that {names[0]} lacks; they are ignored",
             stacklevel=2,
         )
     return counts

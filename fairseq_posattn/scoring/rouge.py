@@ -2,8 +2,8 @@
 
 https://github.com/pltrdy/files2rouge hands a line per summary to ROUGE-1.5.5.pl (Lin, 2004) with
 ``-c 95 -r 1000 -n 2 -a -m``: since July 2020 words are stemmed unless ``--no_stemming`` is given.
-ROUGE-L is on the level of summaries, a union of longest common subsequences over sentences, which
-end at " . ". In rouge-score these are rouge1, rouge2 and rougeLsum.
+ROUGE-L is the summary-level union of longest common subsequences over sentences, which end at
+" . ". In rouge-score these are rouge1, rouge2 and rougeLsum.
 
 Measured against ROUGE-1.5.5.pl on the same files, with the first three sentences of 250 articles of
 CNN/DailyMail and the first eight words of 1,000 of Gigaword as summaries: every summary's F1 is the
@@ -40,12 +40,12 @@ LARGEST_TABLE = 5_000**2
 
 
 class Tokenizer:
-    """ROUGE-1.5.5's words. rouge-score's own lower-case the "İ" of "İstanbul" to an "i", too."""
+    """The words of ROUGE-1.5.5, which lower-cases ASCII only."""
 
     def __init__(self, stemming: bool):
         self.stem: Callable[[str], str] = str
         if stemming:
-            from fairseq_posattn.scoring.stemming import stem  # only here: NLTK is optional
+            from fairseq_posattn.scoring.stemming import stem  # NLTK is optional
 
             self.stem = stem
 
@@ -54,25 +54,28 @@ class Tokenizer:
 
 
 def sentences(summary: str, eos: str = ".") -> list[str]:
-    """The sentences of a summary, which end at ``eos`` between spaces, as in files2rouge."""
+    """Return the sentences of a summary, which end at ``eos`` between spaces, as in files2rouge."""
     return [part.strip() for part in f" {summary} ".split(f" {eos} ") if part.strip()]
 
 
 def lead(text: str, count: int, eos: str = ".") -> str:
-    """The first ``count`` sentences of a text, as a summary whose sentences end at ``eos``."""
+    """Return the first ``count`` sentences of a text as a summary whose sentences end at
+    ``eos``.
+    """
     return f" {eos} ".join(split_sentences(text)[:count])
 
 
 def rouge_of_each(
     pairs: Pairs, eos: str = ".", jobs: int = 1, stemming: bool = True, name: object = "text"
 ) -> dict[str, list[float]]:
-    """F1 in percent: for each metric a list of every summary's.
+    """Return F1 in percent: for each metric a list over summaries.
 
     Args:
-        eos: what ends a sentence within a line.
+        pairs: summaries and references.
+        eos: token that ends a sentence within a line.
         jobs: processes.
         stemming: whether words of one stem are equal.
-        name: of the summaries, for messages.
+        name: of the summaries, for errors.
 
     Raises:
         UsageError: sentences are too long to be compared.

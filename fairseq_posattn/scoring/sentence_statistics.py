@@ -1,7 +1,7 @@
-"""What each sentence adds to a run's scores, kept in a file: of it, systems are compared later.
+"""A file of per-sentence statistics, from which systems are compared later.
 
-The file is JSON: ``{"test set": fingerprint, "metrics": {name: [[...], ...]}}``, a list of numbers
-a sentence, as :class:`~fairseq_posattn.scoring.significance.Group` takes them.
+The file is JSON: ``{"test set": fingerprint, "metrics": {name: [[...], ...]}}``, numbers for each
+sentence, as :class:`~fairseq_posattn.scoring.significance.Group` takes them.
 """
 
 import hashlib
@@ -23,23 +23,23 @@ OURS = {
     "pearson": CORRELATION,
     "spearman": CORRELATION,
     "rmse": ROOT_OF_MEAN,
-}  # others are means of the sentences' scores
+}  # other metrics are means over sentences
 
 
 @dataclass(frozen=True)
 class Kept:
-    """A run's file.
+    """The statistics of a run.
 
     Attributes:
         test_set: the fingerprint of the references.
-        metrics: by the names that ``posattn score --json`` has.
+        metrics: by their names in ``posattn score --json``.
     """
 
     test_set: str
     metrics: Mapping[str, Statistics]
 
 
-def keep(path: Path, groups: Mapping[str, Group], references: Iterable[str]) -> None:
+def write_statistics(path: Path, groups: Mapping[str, Group], references: Iterable[str]) -> None:
     """Write the file of a single run."""
     metrics = {name: group.runs[0] for name, group in groups.items()}
     content = {"test set": fingerprint(references), "metrics": metrics}
@@ -47,15 +47,15 @@ def keep(path: Path, groups: Mapping[str, Group], references: Iterable[str]) -> 
 
 
 def fingerprint(references: Iterable[str]) -> str:
-    """Of a test set."""
+    """Return the fingerprint of a test set."""
     return hashlib.sha256("\n".join(references).encode()).hexdigest()
 
 
 def read_statistics(path: Path) -> Kept:
-    """Read such a file.
+    """Read a file of statistics.
 
     Raises:
-        UsageError: it is none.
+        UsageError: it has another format.
     """
     import numpy
 
@@ -63,13 +63,13 @@ def read_statistics(path: Path) -> Kept:
         found = json.loads(path.read_text(encoding="utf-8"))
         kept = Kept(str(found["test set"]), dict(found["metrics"]))
         shapes = [numpy.asarray(rows, dtype=float).shape for rows in kept.metrics.values()]
-        (_,) = {sentences for sentences, _ in shapes}  # of all metrics as many
+        (_,) = {sentences for sentences, _ in shapes}  # the same number for all metrics
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise UsageError(f"{path} is no file of --statistics: score the run again") from None
+        raise UsageError(f"{path}: not a file of --statistics; score the run again") from None
     return kept
 
 
 def metric_of(name: str) -> Any:
-    """What computes a score of the sums of its statistics."""
+    """Return the metric that computes a score from summed statistics."""
     known: dict[str, Any] = {"bleu": bleu_metric("sacrebleu"), **running_metrics(), **OURS}
     return known.get(name, MEAN_OF_SENTENCES)

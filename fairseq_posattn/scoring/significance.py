@@ -1,25 +1,23 @@
-"""How certain a score is, and whether a system differs from a baseline by more than chance.
+"""Confidence intervals of scores, and significance tests against a baseline.
 
-A system is a group of runs, trained with other seeds; its score is the mean of theirs.
+A system is a group of runs with different seeds; its score is their mean.
 
-Of one run each, the paired bootstrap (Koehn, 2004) draws sentences anew, and approximate
-randomisation (Riezler and Maxwell, 2005) exchanges the two outputs of a sentence. For sacreBLEU's
-metrics both are sacreBLEU's, with its samples and seed, so that p is what ``sacrebleu --paired-bs``
-and ``--paired-ar`` print. Its bootstrap has one side, and neither counts what is just as large as
-what was observed; for BLEU hardly anything is, but where two predictions of a hundred differ, much
-is. So the means of sentences' scores, accuracy among them, have both sides and count it. Scores
-that are equal differ by chance, p = 1, for which sacreBLEU prints its smallest.
+One run each: the paired bootstrap (Koehn, 2004) resamples sentences, and approximate randomization
+(Riezler and Maxwell, 2005) swaps the two outputs of sentences. For sacreBLEU's metrics both are
+sacreBLEU's, with its samples and seed: p is what ``sacrebleu --paired-bs`` and ``--paired-ar``
+print. Its bootstrap is one-sided and does not count ties, which are frequent where few predictions
+differ. Per-sentence means, such as accuracy, use a two-sided test that counts ties. Equal scores
+have p = 1, where sacreBLEU prints its smallest p.
 
-Of several runs, the bootstrap draws runs as well as sentences (Sellam et al., 2022, The MultiBERTs:
-the multi-bootstrap, of seeds that are not paired), always one run fewer than there are: so the mean
-over few runs does not seem more certain than it is (McCarthy and Snowden, 1985). Its p is that of
-a difference as far from the observed one as zero is, on either side. Few runs stay few: where their
-differences outweigh those of sentences, p is below 0.05 by chance in a third of comparisons of two
-runs with two, in 11% of three and 8% of five (simulated, normal). A single run beside several is
-drawn always, as if all its seeds were like it: 47% of three with one.
+Several runs: the bootstrap resamples runs as well as sentences (Sellam et al., 2022, The
+MultiBERTs: the multi-bootstrap with unpaired seeds). It draws one run fewer than there are, so that
+the variance over few runs is not underestimated (McCarthy and Snowden, 1985). p is two-sided. Few
+seeds are unreliable: if seeds vary more than sentences, the false positive rate at p < 0.05 is a
+third with two runs each, 11% with three and 8% with five (simulated, normal). A single run beside
+three counts as representative of its seeds: 47%.
 
-Randomisation deals the outputs of a sentence out among all runs of both systems (Clark et al.,
-2011); it takes the sentences of a run for independent of each other, and so is the more lenient.
+Randomization permutes the outputs of a sentence among all runs of both systems (Clark et al.,
+2011). It takes the sentences of a run as independent, and is the more lenient test.
 """
 
 import os
@@ -39,20 +37,20 @@ if TYPE_CHECKING:
 SAMPLES = 1_000  # of the bootstrap, as sacreBLEU's
 TRIALS = 1_000  # of the randomisation; sacreBLEU's own has 10,000
 
-# What a metric is computed of: numbers for each sentence, which add up to those of the test set.
+# Numbers for each sentence, whose sums over the test set give the score.
 Statistics = Sequence[Sequence[float]]
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A system against a baseline.
+    """A comparison of a system with a baseline.
 
     Attributes:
-        baseline: the baseline's score.
-        difference: of the system's score from it.
-        interval: the 95% bootstrap interval of the difference.
-        p: of no difference, by the bootstrap.
-        p_randomisation: the same by approximate randomisation.
+        baseline: score of the baseline.
+        difference: score of the system minus that of the baseline.
+        interval: 95% bootstrap interval of the difference.
+        p: by the bootstrap.
+        p_randomisation: by approximate randomization.
     """
 
     baseline: float
@@ -76,7 +74,7 @@ class Group:
 
     Attributes:
         metric: sacreBLEU's, or :class:`OfSums`.
-        runs: of each run its statistics, which are ``metric``'s.
+        runs: ``metric``'s statistics of each run.
     """
 
     metric: Any
@@ -84,7 +82,7 @@ class Group:
 
     @cached_property
     def scores(self) -> list[float]:
-        """Of each run."""
+        """Return the score of each run."""
         return [float(self.metric._aggregate_and_compute(run).score) for run in self.runs]
 
     @property
@@ -93,28 +91,28 @@ class Group:
 
     @property
     def deviation(self) -> float | None:
-        """The standard deviation over the runs; None of one."""
+        """Return the standard deviation over runs; None for one run."""
         return stdev(self.scores) if len(self.runs) > 1 else None
 
     @cached_property
     def interval(self) -> tuple[float, float]:
-        """The 95% bootstrap interval of the mean score, over sentences and runs."""
+        """Return the 95% bootstrap interval of the mean score, over sentences and runs."""
         return _middle(_resampled(self)[0])
 
     @cached_property
     def array(self) -> "Floats":
-        """[runs, sentences, statistics]"""
+        """Return the statistics as ``[runs, sentences, statistics]``."""
         import numpy
 
         return numpy.asarray(self.runs, dtype=float)
 
     def score_of(self, sums: "Floats") -> float:
-        """Of the statistics of a test set, [statistics]."""
+        """Return the score of the summed statistics of a test set, ``[statistics]``."""
         return float(self.metric._compute_score_from_stats(sums).score)
 
 
 class OfSums:
-    """A function of its statistics' sums, as a score with the methods of sacreBLEU's metrics."""
+    """A score that is a function of summed statistics, with the methods of sacreBLEU's metrics."""
 
     def __init__(self, function: Callable[["Floats"], float]):
         self.function = function
@@ -139,7 +137,7 @@ MEAN_OF_SENTENCES = OfSums(_mean)
 
 
 def of_sentences(scores: Iterable[float]) -> Statistics:
-    """The statistics of :data:`MEAN_OF_SENTENCES`."""
+    """Return sentence scores as statistics of :data:`MEAN_OF_SENTENCES`."""
     return [[float(score), 1.0] for score in scores]
 
 
@@ -156,12 +154,12 @@ def compare(system: Group, baseline: Group) -> Comparison:
         p, p_randomisation = (_sacrebleus_p(system, baseline, test) for test in ("bs", "ar"))
     else:
         p = _share(numpy.abs(drawn - difference), abs(difference))
-        p_randomisation = _share(numpy.abs(_dealt_out(system, baseline)), abs(difference))
+        p_randomisation = _share(numpy.abs(_permuted(system, baseline)), abs(difference))
     return Comparison(baseline.mean, difference, _middle(drawn), p, p_randomisation)
 
 
 def tests_of(system: Group, baseline: Group) -> str:
-    """What :func:`compare` tests, in words, with its numbers of samples and its seed."""
+    """Return a description of the tests of :func:`compare`, with samples and seed."""
     what = "the same sentences" if _alone(system, baseline) else "sentences and runs"
     trials = TRIALS
     if _by_sacrebleu(system, baseline):
@@ -177,7 +175,7 @@ def _alone(system: Group, baseline: Group) -> bool:
 
 
 class _Extracted:
-    """A metric whose "hypotheses" are their statistics, for sacreBLEU's tests."""
+    """A metric of precomputed statistics, for sacreBLEU's tests."""
 
     def __init__(self, metric: Any):
         self._aggregate_and_compute = metric._aggregate_and_compute
@@ -220,8 +218,9 @@ def _generator() -> "numpy.random.Generator":
 
 
 def _resampled(*groups: Group) -> list["Floats"]:
-    """[SAMPLES] of each group: its mean score on the same sentences drawn anew, of its runs all but
-    one of them drawn anew."""
+    """Return bootstrap means of each group, ``[SAMPLES]``, over the same resampled sentences and R
+    - 1 of R resampled runs.
+    """
     import numpy
 
     generator = _generator()
@@ -237,8 +236,10 @@ def _resampled(*groups: Group) -> list["Floats"]:
     return list(found)
 
 
-def _dealt_out(system: Group, baseline: Group) -> "Floats":
-    """[TRIALS]: the difference once each sentence's outputs are dealt out anew among all runs."""
+def _permuted(system: Group, baseline: Group) -> "Floats":
+    """Return the differences, ``[TRIALS]``, after each sentence's outputs are permuted among all
+    runs.
+    """
     import numpy
 
     generator = _generator()
@@ -247,21 +248,23 @@ def _dealt_out(system: Group, baseline: Group) -> "Floats":
     order = numpy.tile(numpy.arange(len(outputs))[:, None], outputs.shape[1])
     found = numpy.empty(TRIALS)
     for trial in range(TRIALS):
-        dealt = generator.permuted(order, axis=0)[..., None]
-        sums = numpy.take_along_axis(outputs, dealt, axis=0).sum(axis=1)
+        permutation = generator.permuted(order, axis=0)[..., None]
+        sums = numpy.take_along_axis(outputs, permutation, axis=0).sum(axis=1)
         scores = [system.score_of(run) for run in sums]
         found[trial] = fmean(scores[:first]) - fmean(scores[first:])
     return found
 
 
 def _share(found: "Floats", observed: float) -> float:
-    """How many are as large, counting what was observed (Davison and Hinkley, 1997, 4.2.5)."""
-    as_large = int((found >= observed - 1e-9).sum())  # 1e-9: sums in another order
+    """Return the share of values at least as large as the observed one, which counts (Davison and
+    Hinkley, 1997, 4.2.5).
+    """
+    as_large = int((found >= observed - 1e-9).sum())  # 1e-9: order of summation
     return (as_large + 1) / (len(found) + 1)
 
 
 def _middle(found: "Floats") -> tuple[float, float]:
-    """The middle 95%."""
+    """Return the middle 95%."""
     import numpy
 
     low, high = numpy.percentile(found, [2.5, 97.5])

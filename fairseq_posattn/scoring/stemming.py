@@ -1,9 +1,8 @@
-"""Words as ``ROUGE-1.5.5.pl -m`` makes them equal: WordNet's irregular forms, or Porter's stems.
+"""Stems as in ``ROUGE-1.5.5.pl -m``: WordNet's irregular forms, or Porter's algorithm.
 
-Its Porter algorithm is Porter's own with the departures of his later programs, and one of its
-author's: "-ment", "-ent" and "-ion" are taken off after the other suffixes of the fourth step, each
-for itself, so that "internationally" ends as "internat". Over 9,000 frequent words of English all
-stems are those of the Perl program.
+The algorithm is Porter's with the changes of his later programs. ROUGE-1.5.5 also removes "-ment",
+"-ent" and "-ion" after the other suffixes of step 4, each separately: "internationally" becomes
+"internat". For 9,000 frequent words of English all stems equal those of the Perl program.
 """
 
 import re
@@ -32,15 +31,17 @@ class RougeStemmer(PorterStemmer):  # type: ignore[misc]  # NLTK has no types
 
     def _step4(self, word: str) -> str:
         for suffixes in FOURTH_STEP:
-            found = suffixes.search(word)
-            if found and self._measure(word[: found.start()]) > 1:
-                word = word[: found.start()]
+            suffix = suffixes.search(word)
+            if suffix and self._measure(word[: suffix.start()]) > 1:
+                word = word[: suffix.start()]
         return word
 
 
 @cache
 def stem(word: str) -> str:
-    """What stands for a word of lower-case letters and digits; up to three of them, itself."""
+    """Return the stem of a word of lower-case letters and digits; words of up to three are
+    unchanged.
+    """
     if len(word) <= 3:
         return word
     return _irregular_forms().get(word) or str(_stemmer().stem(word))

@@ -1,4 +1,4 @@
-"""Words again out of subwords."""
+"""Removal of subword marks."""
 
 import re
 import unicodedata
@@ -13,13 +13,13 @@ MARKS = ("auto", "none", "subword_nmt", "sentencepiece", "wordpiece")
 def remove_marks(lines: list[str], marks: str = "auto") -> list[str]:
     """Return lines without the marks of subwords.
 
-    WordPiece leaves words split at punctuation ("u . s ."). References that were never in subwords
-    are split alike, so that sentences end at the same places in both texts.
+    WordPiece leaves words split at punctuation ("u . s ."). References are split in the same way,
+    so that sentences end at the same places in both texts.
 
     Args:
         lines: of one text.
-        marks: a kind of :func:`.whole_words`, or ``none``; ``auto`` goes by what there is in the
-            text, but for wordpiece: digits may stand as "##th" in text as well.
+        marks: a kind of :func:`.whole_words`, or ``none``; ``auto`` detects all but wordpiece,
+            since text may contain "##th" itself.
     """
     kind = find_marks(lines) if marks == "auto" else marks
     words = [whole_words(line, kind) for line in lines]
@@ -41,7 +41,7 @@ def _apart(match: re.Match[str]) -> str:
 
 
 def find_marks(lines: Sequence[str]) -> str:
-    """Which of :data:`MARKS` a text bears."""
+    """Return which of :data:`MARKS` a text has."""
     if any(line.startswith(SPACE) for line in lines):
         return "sentencepiece"
     if any("@@ " in f"{line} " for line in lines):

@@ -1,1 +1,1 @@
-"""Text, from lines to words, subwords and vocabularies."""
+"""Text: lines, tokens, subwords, vocabularies, manifests and role columns."""

@@ -1,4 +1,4 @@
-"""Lines of text from files, checked while they are read."""
+"""Lines of text files, checked while they are read."""
 
 import csv
 import re
@@ -9,22 +9,22 @@ from typing import IO, Any
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import StrPath
 
-GZIPPED = b"\x1f\x8b"  # with which such a file begins
-LONGEST = 1 << 24  # bytes; documents are below 1 MB
-# What some program or other takes for the end of a line, beside "\n".
+GZIPPED = b"\x1f\x8b"  # first bytes of gzipped files
+LONGEST = 1 << 24  # bytes of a line; documents are below 1 MB
+# Line ends of some program or other, beside "\n".
 SEPARATORS = re.compile("[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 
 
 def one_line(text: str) -> str:
-    """The text as one line to every program: with a space for each other separator of lines."""
+    """Return the text as one line to every program, with spaces for all line separators."""
     return SEPARATORS.sub(" ", text)
 
 
 def raw_lines(stream: IO[bytes], name: object) -> Iterator[bytes]:
-    """The lines of a binary stream, with their ends.
+    """Yield the lines of a binary stream, with their ends.
 
     Raises:
-        UsageError: one is so long that it cannot be text.
+        UsageError: a line is too long to be text.
     """
     number = 0
     while line := stream.readline(LONGEST + 1):
@@ -37,15 +37,14 @@ def raw_lines(stream: IO[bytes], name: object) -> Iterator[bytes]:
 def read_lines(
     stream: IO[bytes], name: object, encoding: str = "utf-8", allow_empty: bool = False
 ) -> Iterator[str]:
-    """The lines of a binary stream as text, without line ends and byte order mark.
+    """Yield the lines of a binary stream as text, without line ends and byte order mark.
 
-    Only ``\\n`` and ``\\r\\n`` end a line: other separators are part of the text; see
-    :func:`one_line`.
+    Only ``\\n`` and ``\\r\\n`` end a line; see :func:`one_line` for other separators.
 
     Args:
-        stream: what is open for reading in binary.
-        name: of the file, for messages.
-        allow_empty: take a file without a line as well.
+        stream: binary stream.
+        name: file name for messages.
+        allow_empty: accept a file without lines.
 
     Raises:
         UsageError: a line is not in ``encoding``, or there is no line at all.
@@ -64,7 +63,7 @@ def read_lines(
 
 
 def read_member(archive: Any, member: str, encoding: str = "utf-8") -> Iterator[tuple[str, str]]:
-    """``(FILE:LINE, line)`` of a file of an :class:`.Archive`, which :func:`read_lines` reads."""
+    """Yield ``(FILE:LINE, line)`` of a file of an :class:`.Archive`; see :func:`read_lines`."""
     name = archive.label(member)
     with archive.open(member) as stream:
         for number, line in enumerate(read_lines(stream, name, encoding), start=1):
@@ -72,12 +71,12 @@ def read_member(archive: Any, member: str, encoding: str = "utf-8") -> Iterator[
 
 
 def csv_rows(lines: Iterable[str], name: object, **dialect: Any) -> Iterator[tuple[str, list[str]]]:
-    """``(FILE:LINE, fields)`` of each row of CSV, whose fields may hold line breaks.
+    """Yield ``(FILE:LINE, fields)`` of each CSV row; fields may hold line breaks.
 
     Args:
-        lines: without their ends.
-        name: of the file.
-        dialect: of :func:`csv.reader`.
+        lines: lines without their ends.
+        name: file name for messages.
+        dialect: options of :func:`csv.reader`.
 
     Raises:
         UsageError: quotation marks do not match, or a field has no end.
@@ -89,14 +88,14 @@ def csv_rows(lines: Iterable[str], name: object, **dialect: Any) -> Iterator[tup
             yield f"{name}:{begin}", row
             begin = rows.line_num + 1
     except csv.Error as error:
-        raise UsageError(f"{name}:{rows.line_num}: not in CSV format: {error}; mend it") from None
+        raise UsageError(f"{name}:{rows.line_num}: not in CSV format: {error}; fix it") from None
 
 
 def decoded(line: bytes, encoding: str = "utf-8") -> str:
-    """The text of a line.
+    """Return the text of a line.
 
     Raises:
-        UsageError: it is not in ``encoding``; says why and the mend, but for where it is.
+        UsageError: it is not in ``encoding``; the message has no file name.
     """
     try:
         return line.decode(encoding)
@@ -110,31 +109,27 @@ def decoded(line: bytes, encoding: str = "utf-8") -> str:
 
 
 def read_file(path: StrPath) -> list[str]:
-    """All lines of a file; raises as :func:`read_lines` does."""
+    """Return all lines of a file; raises as :func:`read_lines`."""
     with open(path, "rb") as stream:
         return list(read_lines(stream, path))
 
 
 def parallel_lines(**sides: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
-    """Lines that belong together, as tuples.
+    """Yield lines of several sides as tuples.
 
     Args:
         sides: ``name=lines``; names that are no identifiers go in as ``**{name: lines}``.
 
     Raises:
-        UsageError: one side has more lines than another; the message counts both.
+        UsageError: the numbers of lines differ; the message gives all of them.
     """
     missing = object()
-    number = 0
     iterators = [iter(lines) for lines in sides.values()]
-    for number, together in enumerate(zip_longest(*iterators, fillvalue=missing), start=1):
-        if missing in together:
-            counts = [
-                number - 1 if line is missing else number + sum(1 for _ in rest)
-                for line, rest in zip(together, iterators, strict=True)
-            ]
-            told = ", ".join(
-                f"{name} has {count:,}" for name, count in zip(sides, counts, strict=True)
+    for number, row in enumerate(zip_longest(*iterators, fillvalue=missing), start=1):
+        if missing in row:
+            counts = ", ".join(
+                f"{name} has {number - 1 if line is missing else number + sum(1 for _ in rest):,}"
+                for name, line, rest in zip(sides, row, iterators, strict=True)
             )
-            raise UsageError(f"line counts differ: {told}; the sides must go together line by line")
-        yield together
+            raise UsageError(f"line counts differ: {counts}; the sides must match line by line")
+        yield row

@@ -1,27 +1,26 @@
-"""Text as the Moses scripts make it, which is what published BLEU of tokenised text stands on.
+"""Text tokenized as by the Moses scripts, the basis of published tokenized BLEU.
 
-The tokeniser is sacremoses, which agrees with ``tokenizer.perl``, and its normaliser with
-``normalize-punctuation.perl`` when it is used as here: the Perl script sees a line with its end,
-and one of its rules depends on that.
+sacremoses agrees with ``tokenizer.perl``. Its normalizer agrees with ``normalize-punctuation.perl``
+if a line has its end, as here: one rule of the Perl script depends on it.
 """
 
 from functools import partial
 
 import regex
 
-RATIO = 1.5  # of the longer side of a pair to the shorter, in fairseq's examples
+RATIO = 1.5  # maximum length ratio of a pair in fairseq's examples
 MOSES_RATIO = 9  # the default of clean-corpus-n.perl
-LONGEST_WORD = 1000  # characters; clean-corpus-n.perl drops pairs with longer ones
+LONGEST_WORD = 1000  # characters; clean-corpus-n.perl drops pairs with longer words
 
 
 class Tokeniser:
-    """Makes tokenised text of a line: punctuation split off.
+    """Moses tokenizer: a function from a line to its tokens, with spaces between.
 
     Args:
-        language: of the text, for abbreviations and quotation marks.
-        lower: lower-case before anything else: so were Multi30k's files made.
-        normalise: bring quotation marks, dashes and spaces into one form first, and replace
-            characters that cannot be printed by spaces.
+        language: selects abbreviations and quotation marks.
+        lower: lower-case the line first, as for Multi30k.
+        normalise: unify quotation marks, dashes and spaces first, and replace characters that
+            cannot be printed by spaces.
         split_hyphens: ``a-b`` becomes ``a @-@ b``.
         escape: write ``&``, ``|``, quotation marks and some brackets as ``&amp;`` and so on.
     """
@@ -31,9 +30,9 @@ class Tokeniser:
 
         self.normaliser = MosesPunctNormalizer(language, perl_parity=True) if normalise else None
         self.tokeniser = MosesTokenizer(language)
-        # Its own way builds these sets anew for every word before a full stop: half of all time.
+        # sacremoses builds these sets again for every word before a full stop: half of all time.
         self.tokeniser.islower = frozenset(self.tokeniser.IsLower).issuperset
-        self.tokeniser.isanyalpha = partial(_share, frozenset(self.tokeniser.IsAlpha))
+        self.tokeniser.isanyalpha = partial(_intersects, frozenset(self.tokeniser.IsAlpha))
         self.split_hyphens = split_hyphens
         self.escape = escape
         self.lower = lower
@@ -51,11 +50,11 @@ class Tokeniser:
         )
 
 
-def _share(characters, text):
+def _intersects(characters, text):
     return not characters.isdisjoint(text)
 
 
-# By name, what makes a tokeniser for a language.
+# Tokenizers for a language, by the name of the rule.
 RULES = {
     "moses-escaped": Tokeniser,
     "moses-escaped-hyphens": partial(Tokeniser, split_hyphens=True),
@@ -68,7 +67,7 @@ def is_clean(pair, longest, ratio=RATIO):
 
     Args:
         pair: two lines of tokens.
-        longest: maximum tokens of a side; the minimum is 1.
+        longest: maximum tokens per side; the minimum is 1.
         ratio: maximum ratio of the longer side to the shorter; None for any.
     """
     sides = [line.split() for line in pair]

@@ -1,122 +1,147 @@
-"""From plain text to the pieces that a model of pairs reads, and from its pieces to plain text.
+"""Plain text to the subwords of a trained model and back, by the manifest beside its data."""
 
-Both by what the manifest beside the model's data says of how that text was made.
-"""
-
+import os
 from collections.abc import Callable
 from contextlib import redirect_stderr
 from io import StringIO
 from pathlib import Path
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.text import gpt, moses, words
+from fairseq_posattn.common.files import writing
+from fairseq_posattn.text import gpt, manifest, moses, words
 from fairseq_posattn.text.lines import one_line
 from fairseq_posattn.text.manifest import NAME, Manifest
 from fairseq_posattn.text.subwords import BytePairEncoder, SentencePieceEncoder
 from fairseq_posattn.text.wordpiece import WordPieceEncoder
 
-# Of each kind of subwords, the file that text is cut by: beside the manifest, or in text/ there.
+# The codes file of each kind of subwords: beside the manifest, or in text/ there.
 CODES = {"subword_nmt": "bpe.codes", "sentencepiece": "spm.model", "wordpiece": "vocab.txt"}
 CODES[gpt.SUBWORDS] = gpt.TOKENIZER
-LARGEST = 1 << 25  # bytes of such a file: ten times any published
+LARGEST = 1 << 25  # bytes of a codes file: ten times any published one
+DICTIONARIES = ("dict.*.txt", "*/dict.txt")
 
 
-def codes_file(folder: Path, told: Manifest) -> Path | None:
-    """The file that text is cut by; None where it is not cut.
+def codes_file(folder: Path, rules: Manifest) -> Path | None:
+    """Return the codes file of a folder; None if its text has no subwords.
 
     Raises:
-        UsageError: it is not there, or its kind is not known, or it is too large.
+        UsageError: it is missing or too large, or the kind of subwords is unknown.
     """
-    if told.subwords is None:
+    if rules.subwords is None:
         return None
-    if told.subwords not in CODES:
+    if rules.subwords not in CODES:
         raise UsageError(
-            f"{folder}/{NAME}: its words were cut by {told.subwords!r}, and the known ways are "
-            f"{', '.join(CODES)}: update fairseq_posattn"
+            f"{folder}/{NAME}: subwords {rules.subwords!r} is none of {', '.join(CODES)}; update "
+            "fairseq_posattn"
         )
-    name = CODES[told.subwords]
+    name = CODES[rules.subwords]
     for path in (folder / name, folder / "text" / name):
         if path.is_file():
             if path.stat().st_size > LARGEST:
                 raise UsageError(
-                    f"{path}: not what {told.subwords} has written, which has at most "
-                    f"{LARGEST:,} bytes: copy it anew"
+                    f"{path}: not a file of {rules.subwords}, which has at most {LARGEST:,} bytes; "
+                    "copy it again"
                 )
             return path
     raise UsageError(
-        f"{folder} has no {name}, beside {NAME} or in text/, by which words are cut: copy it there "
-        "from where the data was prepared"
+        f"{folder} has no {name}, beside {NAME} or in text/; copy it there from where the data was "
+        "prepared"
     )
 
 
-def splitter(folder: Path, told: Manifest, language: str) -> Callable[[str], str]:
-    """What makes of a line its pieces, with spaces between, as those of the training data.
+def splitter(folder: Path, rules: Manifest, language: str) -> Callable[[str], str]:
+    """Return a function from a line to its subwords, with spaces between, as in training.
 
     Args:
-        folder: that of the manifest.
-        told: the manifest.
-        language: of the line.
+        folder: folder of the manifest.
+        rules: the manifest.
+        language: language of the line.
 
     Raises:
-        UsageError: what it takes is not there, or not known.
+        UsageError: the codes file is missing, or a rule is unknown.
     """
-    to_words = _word_maker(folder, told.word_rule, language)
-    cut = cutter(folder, told)
-    # What WordPiece makes of capitals and accents, when it leaves none, is its own affair.
-    lower = told.lower and (told.cased or told.subwords != "wordpiece")
+    to_words = _tokenizer(folder, rules.word_rule, language)
+    encode = cutter(folder, rules)
+    # An uncased WordPiece lower-cases itself.
+    lower = rules.lower and (rules.cased or rules.subwords != "wordpiece")
 
-    def split(line):
+    def split(line: str) -> str:
         text = one_line(to_words(line))
-        return " ".join(cut(text.lower() if lower else text).split(" ")[: told.longest])
+        return " ".join(encode(text.lower() if lower else text).split(" ")[: rules.longest])
 
     return split
 
 
-def joiner(told: Manifest, language: str) -> Callable[[str], str]:
-    """What makes of words, with spaces between, a line of plain text: the way back, but for case.
+def joiner(rules: Manifest, language: str) -> Callable[[str], str]:
+    """Return a function from words, with spaces between, to a line of plain text.
 
     Args:
-        told: the manifest.
-        language: of the words.
+        rules: the manifest.
+        language: language of the words.
     """
-    by_moses = told.word_rule in moses.RULES
-    if not by_moses and told.subwords != "wordpiece":
-        return str  # words were not parted, or as the text had them
+    by_moses = rules.word_rule in moses.RULES
+    if not by_moses and rules.subwords != "wordpiece":
+        return str
     from sacremoses import MosesDetokenizer
 
-    # WordPiece parts punctuation, too; of summaries nothing says the language.
-    detokeniser = MosesDetokenizer(language if by_moses else "en")
-    return lambda line: detokeniser.detokenize(line.split(), unescape=by_moses)
+    # WordPiece splits off punctuation, too; the manifest of summaries names no language.
+    detokenizer = MosesDetokenizer(language if by_moses else "en")
+    return lambda line: detokenizer.detokenize(line.split(), unescape=by_moses)
 
 
-def _word_maker(folder, rule, language):
+def copy_companions(data: Path, folder: Path) -> None:
+    """Copy manifest, dictionaries and codes beside a checkpoint, so that its folder can move.
+
+    Nothing is copied for data without a manifest, nor for recommenders, which need all titles.
+
+    Args:
+        data: binarised data.
+        folder: folder of the checkpoint.
+
+    Raises:
+        UsageError: a file is missing, or cannot be written.
+    """
+    rules = manifest.read(data)
+    if rules is None or rules.task == "news_recommendation" or os.path.samefile(data, folder):
+        return
+    files = {path.relative_to(data): path for kind in DICTIONARIES for path in data.glob(kind)}
+    if codes := codes_file(data, rules):
+        files[Path(codes.name)] = codes
+    files[Path(NAME)] = data / NAME  # last: if it is there, all files are
+    for name, path in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        with writing(folder / name, binary=True) as copy:
+            copy.write(path.read_bytes())
+
+
+def _tokenizer(folder, rule, language):
     if rule in moses.RULES:
         return moses.RULES[rule](language)
     if rule in words.RULES:
         return words.RULES[rule]
     raise UsageError(
-        f"{folder}/{NAME}: its words were made by the rule {rule!r}, and the known ones are "
-        f"{', '.join((*moses.RULES, *words.RULES))}: update fairseq_posattn"
+        f"{folder}/{NAME}: word_rule {rule!r} is none of "
+        f"{', '.join((*moses.RULES, *words.RULES))}; update fairseq_posattn"
     )
 
 
-def cutter(folder: Path, told: Manifest) -> Callable[[str], str]:
-    """Return what splits a line of words into subwords; ``str`` where words are not split.
+def cutter(folder: Path, rules: Manifest) -> Callable[[str], str]:
+    """Return a function from words to subwords; ``str`` if the text has no subwords.
 
     Raises:
         UsageError: as :func:`codes_file`, or the file is of another kind.
     """
-    path = codes_file(folder, told)
+    path = codes_file(folder, rules)
     try:
-        if told.subwords == "subword_nmt":
-            with redirect_stderr(StringIO()):  # it tells of what is wrong, in two lines, and exits
+        if rules.subwords == "subword_nmt":
+            with redirect_stderr(StringIO()):  # it prints two lines about a damaged file and exits
                 return BytePairEncoder(path)
-        if told.subwords == "sentencepiece":
+        if rules.subwords == "sentencepiece":
             return SentencePieceEncoder(path)
-        if told.subwords == "wordpiece":
-            return WordPieceEncoder(path, told.cased or not told.lower)
-        if told.subwords == gpt.SUBWORDS:
+        if rules.subwords == "wordpiece":
+            return WordPieceEncoder(path, rules.cased or not rules.lower)
+        if rules.subwords == gpt.SUBWORDS:
             return gpt.splitter(path)
     except (OSError, RuntimeError, ValueError, SystemExit):
-        raise UsageError(f"{path}: not what {told.subwords} has written: copy it anew") from None
+        raise UsageError(f"{path}: not a file of {rules.subwords}; copy it again") from None
     return str

@@ -1,25 +1,27 @@
-"""Semantic roles as text: the props format of the CoNLL-2005 shared task, and tags a word.
+"""Semantic roles as text: the props format of the CoNLL-2005 shared task, and tags per word.
 
-A props file has a line a word, columns parted by blanks, a blank line after each sentence. The
-first column is a predicate's lemma, or ``-``; then comes a column for each predicate, in order,
-with its arguments in brackets: ``(A0*`` opens one, ``*)`` closes one, ``(A0*)`` is one of a word.
+A props file has one line per word, columns separated by blanks, a blank line after each sentence.
+The first column is a predicate's lemma, or ``-``. One column per predicate follows, in order, with
+its arguments in brackets: ``(A0*`` opens one, ``*)`` closes one, ``(A0*)`` is one of one word.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.text.lines import read_lines
 
+SEPARATOR = "|||"  # between the words and the tags of a readable example
 OUTSIDE, BEGINS, CONTINUES = "O", "B-", "I-"
 BRACKETS = re.compile(r"((?:\([^()*\s]+)*)\*((?:[^()*\s]*\))*)")
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Words ``start`` to ``end``, both included, counted from 0, and their label."""
+    """A labelled span: words ``start`` to ``end``, both included, counted from 0."""
 
     label: str
     start: int
@@ -28,7 +30,7 @@ class Piece:
 
 @dataclass
 class Proposition:
-    """A predicate, the place of its word in the sentence, and its pieces from left to right."""
+    """A predicate, the index of its word in the sentence, and its spans from left to right."""
 
     predicate: str
     place: int
@@ -37,21 +39,36 @@ class Proposition:
 
 @dataclass
 class Sentence:
-    """A sentence of ``length`` words; ``line`` is where it starts in its file, from 1."""
+    """Propositions of a sentence of ``length`` words; ``line`` is its first one in the file."""
 
     length: int
     propositions: list[Proposition]
     line: int = 0
 
 
-# --- Tags a word ---------------------------------------------------------------------------------
+class RoleSentence(NamedTuple):
+    """A sentence of a corpus: its words, its propositions, and FILE:LINE."""
+
+    words: tuple[str, ...]
+    roles: Sentence
+    place: str
+
+    def examples(self) -> Iterator[tuple[int, list[str]]]:
+        """Yield ``(index of the predicate, tags)`` of each proposition."""
+        for proposition in self.roles.propositions:
+            yield proposition.place, tags_of_pieces(proposition.pieces, len(self.words))
+
+
+def readable(words: Iterable[str], place: int, tags: Iterable[str]) -> str:
+    """Return an example as a line: ``2 My cats love hats . ||| B-A0 I-A0 B-V B-A1 O``."""
+    return " ".join([str(place), *words, SEPARATOR, *tags])
 
 
 def pieces_of_tags(tags: Sequence[str]) -> list[Piece]:
-    """The pieces that any sequence of ``B-X``, ``I-X`` and ``O`` says.
+    """Return the spans of any sequence of ``B-X``, ``I-X`` and ``O``.
 
-    A piece starts at a B-, or at an I- that follows O or starts the sentence; it ends before the
-    next B- or O. Its label is that of its first tag, whatever the I- tags in it say.
+    A span starts at a B-, or at an I- that follows O or starts the sentence; it ends before the
+    next B- or O. Its label is that of its first tag.
     """
     starts = [
         place
@@ -70,10 +87,10 @@ def pieces_of_tags(tags: Sequence[str]) -> list[Piece]:
 
 
 def tags_of_pieces(pieces: Iterable[Piece], length: int) -> list[str]:
-    """A tag for each of ``length`` words.
+    """Return one tag for each of ``length`` words.
 
     Raises:
-        ValueError: two pieces share a word.
+        ValueError: two spans share a word.
     """
     tags = [OUTSIDE] * length
     for piece in pieces:
@@ -85,28 +102,24 @@ def tags_of_pieces(pieces: Iterable[Piece], length: int) -> list[str]:
     return tags
 
 
-# --- Files ---------------------------------------------------------------------------------------
-
-
 def read_props(path: str | Path) -> list[Sentence]:
-    """The sentences of a props file; several blank lines count as one.
+    """Return the sentences of a props file; several blank lines count as one.
 
     Raises:
-        UsageError: a line has too many or too few columns, brackets do not match, or the file is
-            not text; the message names file and line.
+        UsageError: a wrong number of columns, unmatched brackets, or no text; names the line.
     """
     with open(path, "rb") as file:
         return list(read_props_lines(read_lines(file, path, allow_empty=True), path))
 
 
 def read_props_lines(lines: Iterable[str], name: str | Path) -> Iterator[Sentence]:
-    """As :func:`read_props`, of lines; ``name`` is what messages call them."""
+    """Yield the sentences of some lines as :func:`read_props`; ``name`` is for messages."""
     for first, rows in blocks(lines):
         yield _sentence(name, first, rows)
 
 
 def write_props(sentences: Iterable[Sentence]) -> Iterator[str]:
-    """The lines of a props file, each with its line end."""
+    """Yield the lines of a props file, each with its line end."""
     for sentence in sentences:
         columns = [["-"] * sentence.length]
         for proposition in sentence.propositions:
@@ -126,7 +139,7 @@ def _bracketed(pieces: Iterable[Piece], length: int) -> list[str]:
 
 
 def blocks(lines: Iterable[str]) -> Iterator[tuple[int, list[list[str]]]]:
-    """Of each sentence, which a blank line ends, the number of its first line and all columns."""
+    """Yield the number of the first line and the columns of each sentence."""
     rows: list[list[str]] = []
     for number, line in enumerate([*lines, ""], start=1):
         columns = line.split()
@@ -153,10 +166,10 @@ def _sentence(path: str | Path, first: int, rows: list[list[str]]) -> Sentence:
 
 
 def pieces_of_cells(cells: Sequence[str], path: str | Path, first: int = 1) -> list[Piece]:
-    """The pieces of a column such as ``(A0*``, ``*)``, ``(V*)``: by start, the longer one first.
+    """Return the spans of a column such as ``(A0*``, ``*)``, ``(V*)``, sorted by start.
 
     Args:
-        path, first: where the column stands, and the line of its first cell, for messages.
+        path, first: file, and line of the first cell, for messages.
 
     Raises:
         UsageError: its brackets do not match.

@@ -1,15 +1,15 @@
-"""Documents to sentences, by a rule.
+"""Sentence splitting by a rule.
 
-A line break ends a sentence. So do ``!``, ``?`` and a full stop before white space, but not a full
-stop after one of Moses' English abbreviations, after a single letter or after letters with stops
-between (``e.g``, ``U.S``). More than one stop, or marks before a quotation mark or a bracket, end
-it only if no small letter follows. Marks alone belong to the sentence before.
+A line break ends a sentence. So do ``!``, ``?`` and a full stop before white space. A full stop
+does not after one of Moses' English abbreviations, a single letter or letters with stops between
+(``e.g``, ``U.S``). Several stops, or marks before a quotation mark or a bracket, end a sentence
+only if no small letter follows. Marks alone belong to the sentence before.
 """
 
 import re
 from functools import cache
 
-# Each search goes over a text once, whatever is in it: some have thousands of dots in a row.
+# Linear in the length of the text: some have thousands of dots in a row.
 END = re.compile(r"(?<![.!?])[.!?]+[\"')\]]*(?=\s)")
 BEFORE_WORD = re.compile(r"[\s\"'(\[]")
 NEXT = re.compile(r"\S")
@@ -17,17 +17,14 @@ ABBREVIATION = re.compile(r"(?:[A-Za-z]\.)*[A-Za-z]$")
 
 
 def split_sentences(text: str) -> list[str]:
-    """The sentences of a document, without the white space around them."""
-    found: list[list[str]] = []  # of each, itself and the marks after it
-    for line in text.split("\n"):
-        for sentence in _sentences_of_line(line):
-            if not sentence:
-                continue
-            if found and not any(map(str.isalnum, sentence)):
-                found[-1].append(sentence)
-            else:
-                found.append([sentence])
-    return list(map(" ".join, found))
+    """Return the sentences of a document, without surrounding white space."""
+    sentences: list[list[str]] = []  # each with the marks after it
+    for sentence in (one for line in text.split("\n") for one in _sentences_of_line(line) if one):
+        if sentences and not any(map(str.isalnum, sentence)):
+            sentences[-1].append(sentence)
+        else:
+            sentences.append([sentence])
+    return list(map(" ".join, sentences))
 
 
 def _sentences_of_line(line):

@@ -12,12 +12,11 @@ from fairseq_posattn.common.files import writing
 from fairseq_posattn.common.progress import Progress
 
 SPACE = "\u2581"  # SentencePiece's mark where a space was
-# Words whose split is remembered, per process. Vocabularies grow with the text; memory must not.
-REMEMBERED_WORDS = 200_000
+REMEMBERED_WORDS = 200_000  # cached per process, so that memory does not grow with the text
 
 
 def count_words(lines):
-    """How often each word occurs. Holds the vocabulary in memory, never the text."""
+    """Return the counts of the words, holding the vocabulary in memory, never the text."""
     counts = Counter()
     with Progress("counting words") as progress:
         for line in lines:
@@ -31,14 +30,14 @@ def learn_bpe(word_counts, operations, codes_file):
     from subword_nmt.learn_bpe import learn_bpe
 
     dictionary = io.StringIO("".join(f"{word} {count}\n" for word, count in word_counts.items()))
-    # It draws a progress bar whether or not there is a terminal to draw it on.
+    # It draws a progress bar even without a terminal.
     quiet = nullcontext() if sys.stderr.isatty() else redirect_stderr(io.StringIO())
     with quiet:
         learn_bpe(dictionary, codes_file, operations, is_dict=True)
 
 
 class BytePairEncoder:
-    """Splits the words of a line into the units that ``codes`` (a file of merges) makes of them."""
+    """Byte-pair encoding of a line by a file of merges."""
 
     def __init__(self, codes):
         from subword_nmt.apply_bpe import BPE
@@ -53,19 +52,17 @@ class BytePairEncoder:
 
 
 def train_sentencepiece(lines, vocabulary_size, prefix, **options):
-    """Train a model on an iterable of lines; makes ``prefix.model`` and ``prefix.vocab``.
-
-    The same lines make the same files, whatever they are called.
+    """Train a model on an iterable of lines and write ``prefix.model`` and ``prefix.vocab``.
 
     Args:
-        options: of ``SentencePieceTrainer.train``, for instance ``model_type``.
+        options: arguments of ``SentencePieceTrainer.train``, for instance ``model_type``.
 
     Raises:
-        UsageError: the text has more characters than there may be pieces.
+        UsageError: the text has more characters than ``vocabulary_size``.
     """
     import sentencepiece
 
-    model = io.BytesIO()  # to a file, it would write the file's name into it
+    model = io.BytesIO()  # a model file would contain its name
     try:
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=iter(lines),
@@ -80,7 +77,7 @@ def train_sentencepiece(lines, vocabulary_size, prefix, **options):
             raise
         raise UsageError(
             f"--vocabulary-size {vocabulary_size}: a piece for each character of the text, and "
-            f"SentencePiece's marks, are {least[1]} already: give more"
+            f"SentencePiece's symbols, are {least[1]} already; give more"
         ) from None
     Path(f"{prefix}.model").write_bytes(model.getvalue())
     pieces = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
@@ -90,7 +87,7 @@ def train_sentencepiece(lines, vocabulary_size, prefix, **options):
 
 
 class SentencePieceEncoder:
-    """Splits a line into the pieces of a trained model, with spaces between."""
+    """SentencePiece encoding of a line by a trained model."""
 
     def __init__(self, model):
         import sentencepiece
@@ -102,11 +99,11 @@ class SentencePieceEncoder:
 
 
 def whole_words(pieces: str, subwords: str | None) -> str:
-    """Words of which these are the pieces, both with spaces between.
+    """Return the words that subwords stand for, both with spaces between.
 
     Args:
         subwords: ``subword_nmt`` ("@@ " within words), ``sentencepiece`` ("\u2581" before words) or
-            ``wordpiece`` ("##" within words, as BERT's); else pieces are words.
+            ``wordpiece`` ("##" within words); anything else for words.
     """
     if subwords == "subword_nmt":
         return f"{pieces} ".replace("@@ ", "").rstrip()

@@ -1,4 +1,4 @@
-"""The words of a corpus, and the dictionaries that fairseq reads."""
+"""Words of a corpus, and fairseq's dictionaries."""
 
 from collections import Counter
 
@@ -6,15 +6,15 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import writing
 from fairseq_posattn.text.lines import read_lines
 
-SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # every dictionary of fairseq has them already
+SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # in every dictionary of fairseq
 
 
-def check_symbols(text, place, mend):
-    """Refuse text in words that has a special symbol among them, which fairseq takes for its own.
+def check_symbols(text, place, option):
+    """Raise if text in words has a special symbol of fairseq's dictionaries among them.
 
     Args:
-        place: where the text is, for the message.
-        mend: option by which such words are split.
+        place: FILE:LINE for the message.
+        option: the flag that splits such words.
 
     Raises:
         UsageError: names place, symbol and option.
@@ -23,12 +23,12 @@ def check_symbols(text, place, mend):
         if symbol in text and symbol in text.split():
             raise UsageError(
                 f"{place}: {symbol} is a special symbol of fairseq's dictionaries; write the word "
-                f"otherwise, or give {mend}, which splits it"
+                f"otherwise, or give {option}, which splits it"
             )
 
 
 def count_words(paths):
-    """How often each word occurs in some tokenised files."""
+    """Return the counts of the words in some tokenized files."""
     counts = Counter()
     for path in paths:
         with open(path, "rb") as stream:
@@ -38,14 +38,14 @@ def count_words(paths):
 
 
 def choose_words(train, others, known, min_count):
-    """The words of the dictionary, the most frequent in training first.
+    """Return the counts of the dictionary's words, the most frequent in training first.
 
-    Those of the training set that occur often enough, or have a pre-trained vector; and those of
-    the other splits that have one: for a model that reads a vector, such a word is not unknown.
+    Training words need ``min_count`` occurrences or a pre-trained vector. Words of other splits
+    need a vector: for the model they are then not unknown.
 
     Args:
         train, others: counts of words.
-        known: the words that have pre-trained vectors.
+        known: words with a pre-trained vector.
         min_count: occurrences that a word without a vector needs.
     """
     chosen = {word: count for word, count in train.items() if count >= min_count or word in known}
@@ -57,5 +57,4 @@ def choose_words(train, others, known, min_count):
 def write_dictionary(path, counts):
     """Write a dictionary in fairseq's format, in the order of ``counts``."""
     with writing(path) as file:
-        for word, count in counts.items():
-            file.write(f"{word} {count}\n")
+        file.writelines(f"{word} {count}\n" for word, count in counts.items())

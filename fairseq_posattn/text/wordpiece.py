@@ -1,8 +1,7 @@
 """WordPiece as in BERT (Devlin et al., 2019), by Hugging Face's tokenizers: ``un ##aff ##able``.
 
-Text is split at spaces and around punctuation and, unless it is cased, put in small letters without
-accents. A word is then the longest piece of the vocabulary that it begins with, and so on with the
-rest of it, whose pieces begin with ``##``; one that cannot be made of pieces is ``[UNK]``.
+Text is split at spaces and punctuation and, unless cased, lower-cased without accents. Each word
+is split greedily into the longest subwords of the vocabulary; otherwise it is ``[UNK]``.
 """
 
 import os
@@ -14,17 +13,16 @@ from fairseq_posattn.text.lines import read_file
 
 CONTINUED = "##"
 UNKNOWN = "[UNK]"
-SPECIAL = ("[PAD]", UNKNOWN, "[CLS]", "[SEP]", "[MASK]")  # fairseq has marks of its own
-# Characters that a learned vocabulary has, the most frequent ones; BERT's has as many.
-ALPHABET = 1000
+SPECIAL = ("[PAD]", UNKNOWN, "[CLS]", "[SEP]", "[MASK]")  # not used by fairseq
+ALPHABET = 1000  # characters of a learned vocabulary, as in BERT's
 
 
 def learn_wordpiece(lines, vocabulary_size, cased, path):
-    """Write a vocabulary, a piece a line as in BERT's ``vocab.txt``; the same of the same lines.
+    """Learn a vocabulary and write it like BERT's ``vocab.txt``, reproducibly.
 
     Args:
-        lines: a function that gives the text, which is read twice.
-        vocabulary_size: pieces, if the text has as many.
+        lines: a function that returns the text, which is read twice.
+        vocabulary_size: number of subwords, if the text has as many.
     """
     from tokenizers import trainers
 
@@ -34,8 +32,8 @@ def learn_wordpiece(lines, vocabulary_size, cased, path):
         characters.update(learner.normalizer.normalize_str(line))
     usual = sorted(characters, key=lambda character: (-characters[character], character))
     alphabet = sorted(character for character in usual[:ALPHABET] if not character.isspace())
-    # What is not named first gets its number in another order each time, and which of two equally
-    # frequent pairs becomes a piece goes by their numbers.
+    # The library numbers other symbols in random order, which decides between equally frequent
+    # pairs.
     named = [*alphabet, *(CONTINUED + character for character in alphabet)]
     trainer = trainers.WordPieceTrainer(
         vocab_size=vocabulary_size,
@@ -52,16 +50,16 @@ def learn_wordpiece(lines, vocabulary_size, cased, path):
 
 
 def read_vocabulary(path):
-    """The pieces in a file such as BERT's ``vocab.txt``, in its order.
+    """Return the subwords of a file such as BERT's ``vocab.txt``, in its order.
 
     Raises:
-        UsageError: it is no such file.
+        UsageError: it is not such a file.
     """
     pieces = read_file(path)
     if UNKNOWN not in pieces or any(len(piece.split()) != 1 for piece in pieces):
         raise UsageError(
-            f"{path}: no vocabulary of WordPiece, which has a piece a line, {UNKNOWN} among them, "
-            "as BERT's vocab.txt"
+            f"{path}: no vocabulary of WordPiece, which has one subword per line, {UNKNOWN} among "
+            "them, like BERT's vocab.txt"
         )
     if len(set(pieces)) < len(pieces):
         [(twice, _)] = Counter(pieces).most_common(1)
@@ -70,7 +68,7 @@ def read_vocabulary(path):
 
 
 class WordPieceEncoder:
-    """Splits a line into the pieces of a vocabulary, a file, with spaces between."""
+    """WordPiece encoding of a line by a vocabulary file."""
 
     def __init__(self, vocabulary, cased):
         pieces = {piece: number for number, piece in enumerate(read_vocabulary(vocabulary))}
@@ -81,18 +79,18 @@ class WordPieceEncoder:
 
 
 def tokenizer(pieces, cased):
-    """BERT's, of a vocabulary or, to learn one, of None.
+    """Return BERT's tokenizer with a vocabulary, or with None to learn one.
 
     Raises:
         UsageError: tokenizers is not installed.
     """
-    # Lines are shared out among processes, which its threads must not be in the way of.
+    # Its threads must not run where worker processes are forked.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     try:
         from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
     except ImportError:
         raise UsageError(
-            "--subwords wordpiece takes the package tokenizers: pip install tokenizers, or give "
+            "--subwords wordpiece needs the package tokenizers: pip install tokenizers, or give "
             "--subwords sentencepiece"
         ) from None
     options = {} if pieces is None else {"vocab": pieces}

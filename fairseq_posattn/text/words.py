@@ -1,7 +1,7 @@
-"""Text to words: a rule for each kind of published text, known by its name.
+"""Tokenization rules by name, one for each kind of published text.
 
-All write what is shortened as the Penn Treebank does (``do n't``, ``it 's``), and so does GloVe.
-``PUBLISHED`` holds the rules for text as it was published, ``RULES`` for text that anybody types.
+All split contractions as the Penn Treebank and GloVe do (``do n't``, ``it 's``). ``PUBLISHED``
+holds the rules for published text, ``RULES`` those for text that users type.
 """
 
 import html
@@ -11,14 +11,7 @@ from functools import cache, partial
 from fairseq_posattn.text.moses import Tokeniser
 from fairseq_posattn.text.sentences import split_sentences
 
-BRACKETS = {
-    "-LRB-": "(",
-    "-RRB-": ")",
-    "-LSB-": "[",
-    "-RSB-": "]",
-    "-LCB-": "{",
-    "-RCB-": "}",
-}
+BRACKETS = dict(zip(["-LRB-", "-RRB-", "-LSB-", "-RSB-", "-LCB-", "-RCB-"], "()[]{}", strict=True))
 SEPARATOR = " <sep> "
 # AG News lost the ampersands of many character references: " #39;s", " quot;", "#36;5 million".
 HALF_REFERENCE = re.compile(r"(?<!&)\b(?:amp|lt|gt|quot|nbsp);|(?<!&)#\d{2,4};")
@@ -30,7 +23,7 @@ MARK_ALONE = re.compile(
     rf"(?<!\S)(?:[.,;:!?]+|``|''|--|-[LR][RSC]B-|[()\"]|{_CLITIC})(?!\S)", re.IGNORECASE
 )
 MARK_AT_WORD = re.compile(rf"\w(?:[.,;:!?]|{_CLITIC})(?!\S)", re.IGNORECASE)
-# "don 't" and "do n 't" for "do n't", as Moses and some of the published files have it
+# "don 't" and "do n 't" for "do n't", as written by Moses and some published files
 _join_negations = partial(re.compile(r" ?(n) ('t)(?!\S)", re.IGNORECASE).sub, r" \1\2")
 _part_clitics = partial(
     re.compile(r"(?<=\w)(n't|'(?:s|re|ve|m|ll|d))(?!\S)", re.IGNORECASE).sub, r" \1"
@@ -38,48 +31,48 @@ _part_clitics = partial(
 
 
 def treebank_words(text):
-    """The words of text in the Treebank's tokens, with plain brackets and slashes."""
+    """Return Treebank tokens with plain brackets and slashes."""
     words = (BRACKETS.get(word, word) for word in text.split())
     text = " ".join(word.replace("\\/", "/").replace("\\*", "*") for word in words)
     return _join_negations(text).strip()
 
 
 def split_treebank_words(text):
-    """Return the words of text in the Treebank's tokens, split at :data:`MARK_WITHIN`."""
+    """Return Treebank tokens split at :data:`MARK_WITHIN`."""
     return spaces(MARK_WITHIN.sub(r" \g<0> ", treebank_words(text)))
 
 
 def spaced_words(text):
-    """The words of text with spaces around its marks, where only short forms may be unparted."""
+    """Return the tokens of text whose punctuation is split off, splitting its contractions."""
     return _part_clitics(_join_negations(spaces(text))).strip()
 
 
 def moses_words(text):
-    """The words of plain text, parted by Moses' rules."""
+    """Return the Moses tokens of plain text."""
     return _join_negations(_moses()(text)).strip()
 
 
 def document_words(text):
-    """The words of a plain text, with ``<sep>`` between its sentences."""
+    """Return the Moses tokens of plain text, with ``<sep>`` between its sentences."""
     return SEPARATOR.join(filter(None, map(moses_words, split_sentences(text))))
 
 
 def article_words(text):
-    """The words of plain text with the escapes and markup of Zhang et al.'s files."""
+    """Return the Moses tokens of text with the escapes and markup of Zhang et al.'s files."""
     return moses_words(plain_text(text))
 
 
 def plain_text(text):
-    """Text without escapes, character references and HTML's tags."""
+    """Return text without escapes, character references and HTML tags."""
     text = text.replace("\\n", " ").replace("\\", " ")
     text = HALF_REFERENCE.sub(lambda half: f"&{half[0]}", text)
     return MARKUP.sub(" ", html.unescape(html.unescape(text)))
 
 
 def parted(rule):
-    """A rule for text whose marks are parted from its words, that takes plain text as well.
+    """Extend a rule for text whose punctuation is split off to plain text.
 
-    Plain is what has a mark at the end of a word and none that stands alone: Moses parts it.
+    Text is plain if punctuation ends a word and none stands alone; Moses tokenizes it.
     """
 
     def words(text):
@@ -90,7 +83,7 @@ def parted(rule):
 
 
 def spaces(text):
-    """The words of text that is in words already."""
+    """Return tokenized text with single spaces."""
     return " ".join(text.split())
 
 

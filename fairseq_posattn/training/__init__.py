@@ -1,1 +1,1 @@
-"""What fairseq is given: flags, architectures, models, tasks and criterions."""
+"""fairseq's view of the plugin: models, tasks, criterions, presets, and readers of its logs."""

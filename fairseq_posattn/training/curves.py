@@ -1,4 +1,4 @@
-"""Learning curves: loss, score and learning rate of several runs, side by side in one picture."""
+"""Learning curves: loss, score and learning rate of several runs in one figure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ from fairseq_posattn.training.training_log import Points, TrainingLog
 PANELS = 3
 PANEL_WIDTH, PANEL_HEIGHT = 4.2, 3.2  # inches
 LEGEND_LINE, LEGEND_LETTER = 0.22, 0.075  # inches
-MOST_MARKED = 40  # points that are marked one by one; of more, the last
-LONGEST_NAME = 70
+MAX_MARKED = 40  # points; of longer curves only the last one has a marker
+MAX_NAME = 70  # characters
 Style = dict[str, Any]
 PALE: Style = {"alpha": 0.35}
 MARKED: Style = {"marker": "."}
@@ -19,12 +19,12 @@ MARKED: Style = {"marker": "."}
 
 @dataclass(frozen=True)
 class Curves:
-    """What is drawn of a run.
+    """A run to plot.
 
     Attributes:
-        name: in the legend. Runs with the same name, of several seeds for one, have one colour.
-        log: of its training.
-        group: runs of a group share their panels, one group below the other.
+        name: label in the legend; runs with one name, such as several seeds, share a colour.
+        log: its training log.
+        group: runs of a group share a row of panels.
     """
 
     name: str
@@ -32,45 +32,43 @@ class Curves:
     group: str = ""
 
 
-def figure_of(runs: Sequence[Curves]) -> Any:
-    """A matplotlib figure with a line of panels for each group, and one legend.
+def plot_curves(runs: Sequence[Curves]) -> Any:
+    """Return a matplotlib figure with a row of panels per group and score, and one legend.
 
     Raises:
-        UsageError: there are too many groups for one picture.
+        UsageError: there are too many groups for one figure.
     """
-    lines = _lines(runs)
+    rows = _group_rows(runs)
     names = list(dict.fromkeys(run.name for run in runs))
     styles = {name: line_style(number) for number, name in enumerate(names)}
-    shown = [_as_text(_shortened(name)) for name in names]
+    shown = [_escape(_shorten(name)) for name in names]
     width = PANELS * PANEL_WIDTH
     columns = max(1, min(len(names), int(width / (LEGEND_LETTER * max(map(len, shown)) + 0.6))))
     legend = LEGEND_LINE * -(-len(names) // columns) + 0.2
-    figure = new_figure(width, len(lines) * PANEL_HEIGHT + legend)
-    grid = figure.subplots(len(lines), PANELS, squeeze=False)
-    for panels, ((group, score), of_line) in zip(grid, lines.items(), strict=True):
-        _draw_line(panels, score, of_line, styles)
-        if len(lines) > 1 and group:
-            title = f"{_as_text(group)}\n{panels[0].get_title()}"
+    figure = new_figure(width, len(rows) * PANEL_HEIGHT + legend)
+    grid = figure.subplots(len(rows), PANELS, squeeze=False)
+    for panels, ((group, score), members) in zip(grid, rows.items(), strict=True):
+        _plot_row(panels, score, members, styles)
+        if len(rows) > 1 and group:
+            title = f"{_escape(group)}\n{panels[0].get_title()}"
             panels[0].set_title(title, fontsize="medium")
     handles = [grid[0, 0].plot([], [], **styles[name])[0] for name in names]
     figure.legend(handles, shown, loc="outside lower center", ncols=columns, frameon=False)
     return figure
 
 
-def _lines(runs: Sequence[Curves]) -> dict[tuple[str, str], list[Curves]]:
-    """The runs of each line of panels, by group and score; who has no score yet is with others."""
-    lines: dict[tuple[str, str], list[Curves]] = {}
+def _group_rows(runs: Sequence[Curves]) -> dict[tuple[str, str], list[Curves]]:
+    """Return the runs of each row, by group and score; a run without a score joins its group."""
+    rows: dict[tuple[str, str], list[Curves]] = {}
     for run in sorted(runs, key=lambda run: run.log.score() is None):
-        others = [score for group, score in lines if group == run.group]
+        others = [score for group, score in rows if group == run.group]
         score = run.log.score() or (others[0] if others else "")
-        lines.setdefault((run.group, score), []).append(run)
-    return lines
+        rows.setdefault((run.group, score), []).append(run)
+    return rows
 
 
-def _draw_line(
-    panels: Any, score: str, runs: Sequence[Curves], styles: Mapping[str, Style]
-) -> None:
-    """Loss, score, learning rate."""
+def _plot_row(panels: Any, score: str, runs: Sequence[Curves], styles: Mapping[str, Style]) -> None:
+    """Plot loss, score and learning rate."""
     losses, scores, rates = panels
     for run in runs:
         style = styles[run.name]
@@ -82,7 +80,7 @@ def _draw_line(
         panels,
         (
             "loss: validation; training is pale",
-            f"validation: {_as_text(score) or 'none'}",
+            f"validation: {_escape(score) or 'none'}",
             "learning rate",
         ),
         strict=True,
@@ -100,16 +98,16 @@ def _plot(panel: Any, points: Points, style: Style) -> None:
     if len(points) == 1:
         style = style | MARKED
     if points:
-        few = len(points) <= MOST_MARKED
+        few = len(points) <= MAX_MARKED
         panel.plot(*zip(*points, strict=True), linewidth=1.2, **style, markevery=1 if few else [-1])
 
 
-def _shortened(name: str) -> str:
-    """Without its middle, if it is long; what folders differ in is at their ends."""
-    half = LONGEST_NAME // 2
-    return name if len(name) <= LONGEST_NAME else f"{name[:half]}…{name[-half:]}"
+def _shorten(name: str) -> str:
+    """Remove the middle of a long name: folders differ at their ends."""
+    half = MAX_NAME // 2
+    return name if len(name) <= MAX_NAME else f"{name[:half]}…{name[-half:]}"
 
 
-def _as_text(name: str) -> str:
-    """As matplotlib draws it: a dollar sign starts no formula, and what is no character is one."""
+def _escape(name: str) -> str:
+    """Escape dollar signs, which start formulas, and invalid characters for matplotlib."""
     return name.encode(errors="replace").decode().replace("$", r"\$")

@@ -2,13 +2,13 @@
 
 
 def register() -> None:
-    """Mend fairseq and register the plugin's models, tasks and criterions; twice does no harm.
+    """Patch fairseq and register models, tasks and criterions; a second call has no effect.
 
-    ``--user-dir`` does this. A program that imports fairseq by itself calls it first, or imports
+    ``--user-dir`` does this. A program that imports fairseq itself calls it first, or imports
     :mod:`fairseq_posattn` after fairseq.
 
     Raises:
-        ImportError: fairseq is not installed, or PyTorch is older than it may be.
+        ImportError: fairseq is not installed, or PyTorch is too old.
     """
     from fairseq_posattn import compat
     from fairseq_posattn.common import errors
@@ -16,8 +16,25 @@ def register() -> None:
 
     compat.apply()
     errors.install_hook(explain)
-    from fairseq_posattn.training import (
-        criterions,  # noqa: F401, these register
-        models,  # noqa: F401, these register
-        tasks,  # noqa: F401, these register
-    )
+
+    from fairseq.criterions import CRITERION_REGISTRY, register_criterion
+    from fairseq.models import MODEL_REGISTRY, register_model
+    from fairseq.tasks import TASK_REGISTRY, register_task
+
+    from fairseq_posattn.training.criterions import CRITERIONS
+    from fairseq_posattn.training.models import MODELS
+    from fairseq_posattn.training.models.registration import register_architectures, show_defaults
+    from fairseq_posattn.training.presets import ARCHITECTURES
+    from fairseq_posattn.training.tasks import TASKS
+
+    for components, registry, decorate in (
+        (MODELS, MODEL_REGISTRY, register_model),
+        (TASKS, TASK_REGISTRY, register_task),
+        (CRITERIONS, CRITERION_REGISTRY, register_criterion),
+    ):
+        for name, (component, config) in components.items():
+            if name not in registry:
+                show_defaults(config)
+                decorate(name, dataclass=config)(component)
+    for name, presets in ARCHITECTURES.items():
+        register_architectures(*MODELS[name], presets)

@@ -1,7 +1,7 @@
-"""What fairseq writes while it trains and validates: losses, scores and learning rates.
+"""Reader of fairseq's training logs: losses, scores and learning rates.
 
-Lines of ``--log-format json`` and of ``simple``, which is also what stays of ``tqdm`` in a file,
-with the heads of fairseq-train and of fairseq-hydra-train, or with none, as in a ``--log-file``.
+It reads ``--log-format json``, ``simple`` and ``tqdm``, with the line heads of fairseq-train, of
+fairseq-hydra-train, or none, as in a ``--log-file``.
 """
 
 import json
@@ -17,8 +17,8 @@ Points = list[tuple[int, float]]
 BOOKKEEPING = {"epoch", "wps", "wpb", "bsz", "num_updates", "ups", "wall", "train_wall"}
 LOSSES = {"loss", "nll_loss"}
 TAGS = ("train_inner", "train", "valid")
-LONGEST = 1 << 20  # characters of a line
-LARGEST = 1e100  # that a picture has room for
+MAX_LINE = 1 << 20  # characters
+MAX_VALUE = 1e100  # larger values are not plotted
 
 _TEXT = re.compile(r'\{"|epoch \d+(?: \||:)')
 _TAG = re.compile(r"(?: \| |\]\[)(\w+)(?: \| |\]\[INFO\] - )$")
@@ -27,7 +27,7 @@ _PAIR = re.compile(r"(?: \| (\w+) |[ ,](\w+)=)([^ ,|]+)(?=,| \||$)")
 
 
 def read_line(line: str) -> tuple[str, Numbers] | None:
-    """What a line of a log measures, and the numbers by name; None if it measures nothing.
+    """Return the kind of a log line and its numbers by name; None if it has no measurements.
 
     ``... | INFO | valid | {"epoch": 1, "valid_loss": "2"}`` is ("valid", {"epoch": 1, "loss": 2}).
     """
@@ -41,15 +41,15 @@ def read_line(line: str) -> tuple[str, Numbers] | None:
     numbers = _numbers(line[text.start() :])
     if not numbers:
         return None
-    named = tag[1] if tag else _tag_of(numbers, line)
+    named = tag[1] if tag else _infer_tag(numbers, line)
     return named, {name.removeprefix(f"{named}_"): number for name, number in numbers.items()}
 
 
 def _numbers(text: str) -> Numbers:
     try:
         if text.startswith("{"):
-            found = json.loads(text).items()
-            return {name: float(number) for name, number in found if number is not None}
+            items = json.loads(text).items()
+            return {name: float(number) for name, number in items if number is not None}
         epoch = _EPOCH.match(text)
         assert epoch is not None
         numbers = {"epoch": float(epoch[1])}
@@ -58,20 +58,20 @@ def _numbers(text: str) -> Numbers:
         pairs = [(first or second, number) for first, second, number in _PAIR.findall(text)]
         measured = {name: float(number) for name, number in pairs if number != "None"}
         return numbers | measured if measured else {}
-    # Some other line, or the last one of a process that was killed
+    # Another line, or the truncated last one of a killed process
     except (ValueError, TypeError, ArithmeticError, RecursionError):
         return {}
 
 
-def _tag_of(numbers: Numbers, line: str) -> str:
-    """Of a line without a head."""
+def _infer_tag(numbers: Numbers, line: str) -> str:
+    """Return the kind of a line without a head."""
     if "update" in numbers:
         return "train_inner"
     return "valid" if "valid_loss" in numbers or " | valid on " in line else "train"
 
 
 def scores_of(numbers: Numbers) -> Numbers:
-    """Losses and metrics among the numbers of a line."""
+    """Return the losses and metrics among the numbers of a line."""
     return {
         name: number
         for name, number in numbers.items()
@@ -80,27 +80,28 @@ def scores_of(numbers: Numbers) -> Numbers:
 
 
 class TrainingLog:
-    """A training from its beginning to its end.
+    """Measurements of a training.
 
-    Where it went on from a checkpoint, what was trained after that checkpoint and then lost is not
-    in it.
+    After a resumed checkpoint, measurements of lost updates are dropped.
 
     Args:
-        path: a log, which may have several parts.
+        path: log of one or several parts of the training.
 
     Raises:
-        UsageError: it has a line that is too long to be text.
+        UsageError: a line is too long to be text.
     """
 
     def __init__(self, path: Path) -> None:
         self._lines: dict[str, list[Numbers]] = {tag: [] for tag in TAGS}
         with open(path, encoding="utf-8", errors="replace") as file:
-            while line := file.readline(LONGEST):
-                if len(line) == LONGEST:
-                    raise UsageError(f"{path} is no log: a line has {LONGEST:,} characters or more")
-                found = read_line(line)
-                if found and found[0] in TAGS and isfinite(found[1].get("num_updates", nan)):
-                    self._add(*found)
+            while line := file.readline(MAX_LINE):
+                if len(line) == MAX_LINE:
+                    raise UsageError(
+                        f"{path}: not a log: a line has {MAX_LINE:,} characters or more"
+                    )
+                result = read_line(line)
+                if result and result[0] in TAGS and isfinite(result[1].get("num_updates", nan)):
+                    self._add(*result)
 
     def _add(self, tag: str, numbers: Numbers) -> None:
         now = numbers["num_updates"]
@@ -110,27 +111,26 @@ class TrainingLog:
         self._lines[tag].append(numbers)
 
     def points(self, name: str, *tags: str) -> Points:
-        """What was measured by the update, of the first of these tags that has the most.
+        """Return (update, value) pairs of the tag with the most, of ties the first.
 
         Args:
-            name: "loss", "lr", "accuracy"...
-            tags: "train_inner" each ``--log-interval`` updates, "train" each epoch, "valid".
+            name: "loss", "lr", "accuracy", ...
+            tags: "train_inner" every ``--log-interval`` updates, "train" every epoch, "valid".
         """
-        found = [
+        candidates = [
             [
                 (int(numbers["num_updates"]), numbers[name])
                 for numbers in self._lines[tag]
-                if abs(numbers.get(name, nan)) < LARGEST
+                if abs(numbers.get(name, nan)) < MAX_VALUE
             ]
             for tag in tags
         ]
-        return max(found, key=len)
+        return max(candidates, key=len)
 
     def score(self) -> str | None:
-        """The metric of validation that is to be looked at beside the loss.
+        """Return the main validation metric besides the loss, or None without validation.
 
-        The one by which the best checkpoint is chosen, the first that there is, or perplexity; None
-        where there was no validation.
+        It is the metric of the best checkpoint, else the first metric, else perplexity.
         """
         named = dict.fromkeys(name for numbers in self._lines["valid"] for name in numbers)
         chosen = [name.removeprefix("best_") for name in named if name.startswith("best_")]

@@ -1,9 +1,11 @@
-"""What the tests of all kernels share. On a GPU they run there, else in Triton's interpreter."""
+"""Checks of kernels, on a GPU or else in Triton's interpreter."""
 
 import math
 
 import torch
-from reference import gradients, leaves
+from reference import gradients
+
+from fairseq_posattn.attention.cases import KERNELS, Sizes
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
@@ -18,13 +20,32 @@ def padding_of(batch, length):
     return padding
 
 
-def twins(*shapes, dtype, scale=1.0, seed=0):
-    """Tensors in ``dtype``, and the same numbers in float64: the expected results' own inputs."""
-    rounded = [t.detach().to(DEVICE) for t in leaves(*shapes, dtype=dtype, scale=scale, seed=seed)]
-    return (
-        [tensor.requires_grad_() for tensor in rounded],
-        [tensor.detach().double().requires_grad_() for tensor in rounded],
-    )
+def call(
+    name, queries, keys=None, features=16, dtype=torch.float32, sizes=(2, 2), change=None, **options
+):
+    """Return a function of tensors alone that calls the kernels, and those tensors.
+
+    Args:
+        sizes: batch and heads.
+        change: functions by name of a tensor, which modify it in place or return another.
+        options: arguments that replace the case's, and options of the call.
+    """
+    case = KERNELS[name]
+    arguments = case.arguments(Sizes(*sizes, queries, keys or queries, features), dtype, DEVICE)
+    for argument, modify in (change or {}).items():
+        tensor = arguments[argument].detach()
+        changed = modify(tensor)
+        arguments[argument] = (tensor if changed is None else changed.to(dtype)).requires_grad_()
+    arguments |= options
+    fixed = {*options, "mask"}
+    names = [n for n, a in arguments.items() if torch.is_tensor(a) and n not in fixed]
+
+    def attend(*tensors, **options):
+        return case(
+            {**arguments, **dict(zip(names, tensors, strict=True)), "impl": "triton"} | options
+        )
+
+    return attend, [arguments[name] for name in names]
 
 
 def assert_as_exact_as_the_reference(kernel, reference, tensors, exact):
@@ -65,13 +86,13 @@ def assert_dropout_repeats_backward(attend, tensors, exact, p):
         last = min(first + features, length)
         probe[2][..., range(first, last), range(last - first)] = 1
         torch.manual_seed(3)
-        parts.append(attend(*probe, dropout_p=p, impl="triton")[..., : last - first])
+        parts.append(attend(*probe, dropout_p=p)[..., : last - first])
     kept = torch.cat(parts, -1) != 0  # [B, H, T, T]
 
-    _, weights = attend(*exact, need_weights=True)
+    _, weights = attend(*exact, impl="reference", need_weights=True)
     expected = (weights * kept / (1 - p)) @ exact[2]
     torch.manual_seed(3)
-    output = attend(*tensors, dropout_p=p, impl="triton")
+    output = attend(*tensors, dropout_p=p)
     torch.testing.assert_close(output.double(), expected, rtol=1e-4, atol=1e-4)
     for ours, theirs in zip(gradients(output, tensors), gradients(expected, exact), strict=True):
         torch.testing.assert_close(ours.double(), theirs, rtol=1e-4, atol=1e-4)

@@ -5,13 +5,14 @@ the head, ``i`` and ``j`` the query and the key as tensors index them, ``distanc
 positions. It is a number, or one for each feature.
 """
 
+import itertools
 import math
 
 import torch
 import torch.nn.functional as F
 from reference import PADDING, assert_same_with_gradients, leaves
 
-from fairseq_posattn.attention.cases import CASES
+from fairseq_posattn.attention.mask_bank import DistanceMask
 
 
 def dot(a, b, h, i, j):
@@ -30,21 +31,46 @@ def dman(a, b, h, i, j, distance):
 
 
 def da(a, b, h, i, j, distance):
+    raw, adjustment = dot(a, b, h, i, j), a.get("adjustment", "early_multiply")
+    if adjustment.startswith("late"):
+        return raw
+    f = coefficient(a, h, distance)
+    return raw + f if adjustment == "early_add" else raw.clamp(min=0) * f
+
+
+def coefficient(a, h, distance):
+    """f of DA's section 4.3."""
     w, v = a["distance_weight"][h], a["sigmoid_shift"][h]
-    f = (1 + v.exp()) / (1 + (v - w * abs(distance)).exp())
-    return dot(a, b, h, i, j).clamp(min=0) * f
+    x = w * abs(distance)
+    return {
+        "clip": lambda: x.clamp(max=a["clip_threshold"]),
+        "linear": lambda: x + v,
+        "exponential": lambda: x.exp(),
+        "sigmoid": lambda: 1 / (1 + (-x).exp()),
+        "learnable_sigmoid": lambda: (1 + v.exp()) / (1 + (v - x).exp()),
+    }[a.get("mapping", "learnable_sigmoid")]()
+
+
+def adjust_late(name, a, h, distance, weight):
+    """Return a weight after the late adjustments of DA's section 4.4."""
+    adjustment = a.get("adjustment", "") if name == "da" else ""
+    if adjustment == "late_add":
+        return weight + coefficient(a, h, distance)
+    return weight * coefficient(a, h, distance) if adjustment == "late_multiply" else weight
+
+
+def scale(a, name, default, score):
+    log_sigmoid = a.get(name, default) == "log_sigmoid"
+    return torch.log(torch.sigmoid(score)) if log_sigmoid else score
 
 
 def mtsa(a, b, h, i, j, distance):
-    return torch.log(torch.sigmoid(dot(a, b, h, i, j))) + a["source_scores"][b, h, j]
-
-
-def mtsa_identity(a, b, h, i, j, distance):
-    return dot(a, b, h, i, j) + a["source_scores"][b, h, j]
+    pair = scale(a, "token_scale", "log_sigmoid", dot(a, b, h, i, j))
+    return pair + scale(a, "source_scale", "identity", a["source_scores"][b, h, j])
 
 
 def mpsan(a, b, h, i, j, distance):
-    return F.elu((a["key_score"][b, h, j] + a["query_score"][b, h, i]) / 5)
+    return F.elu((a["key_score"][b, h, j] + a["query_score"][b, h, i]) / a.get("constant", 5))
 
 
 def rpr(a, b, h, i, j, distance):
@@ -85,7 +111,8 @@ def tener(a, b, h, i, j, distance):
 
 
 def disan(a, b, h, i, j, distance):
-    return 5 * torch.tanh((a["key_score"][b, j] + a["query_score"][b, i]) / 5)
+    c = a.get("constant", 5)
+    return c * torch.tanh((a["key_score"][b, j] + a["query_score"][b, i]) / c)
 
 
 SCORES = {
@@ -93,7 +120,7 @@ SCORES = {
     "dman": dman,
     "da": da,
     "mtsa": mtsa,
-    "mtsa_identity": mtsa_identity,
+    "mtsa_identity": mtsa,
     "mpsan": mpsan,
     "masked": san,
     "rpr": rpr,
@@ -104,30 +131,41 @@ SCORES = {
 }
 
 
-def context_by_loops(name, a, allowed):
-    """What every query sees, one pair of positions after another.
+def mask_at(mask, b, h, i, j):
+    """Return what a mask, of any broadcastable shape, adds for a pair of positions."""
+    if mask is None:
+        return 0.0
+    mask = mask.matrix(torch.float64) if isinstance(mask, DistanceMask) else mask
+    mask = mask[(None,) * (4 - mask.dim())]
+    return mask[b % mask.size(0), h % mask.size(1), i, j]
+
+
+def context_by_loops(name, a, blocked):
+    """Return the context, one pair of positions after another.
 
     Args:
-        allowed: ``allowed(b, h, distance, j)``, whether a query may see a key.
+        blocked: ``blocked(b, h, distance, j)``, whether a query may not see a key.
     """
     value, headless = a["value"], a["value"].dim() == 3
     queries = a["query"].size(2) if "query" in a else a["query_score"].size(1 if headless else 2)
     heads = 1 if headless else value.size(1)
     context = []
-    for b in range(value.size(0)):
-        for h in range(heads):
-            own = value[b] if headless else value[b, h]
-            for i in range(queries):
-                total, row = 0.0, torch.zeros_like(own[0])
-                for j in range(len(own)):
-                    distance = i + len(own) - queries - j
-                    if allowed(b, h, distance, j):
-                        weight = torch.exp(SCORES[name](a, b, h, i, j, distance))
-                        seen = own[j]
-                        if name == "rpr":
-                            seen = seen + a["value_embedding"][h, label(a, distance)]
-                        row, total = row + weight * seen, total + weight
-                context.append(row / total if torch.is_tensor(total) else row)
+    for b, h, i in itertools.product(range(value.size(0)), range(heads), range(queries)):
+        values = value[b] if headless else value[b, h]
+        terms = []
+        for j in range(len(values)):
+            distance = i + len(values) - queries - j
+            penalty = mask_at(a.get("mask"), b, h, i, j)
+            if not blocked(b, h, distance, j) and penalty != -math.inf:
+                weight = torch.exp(SCORES[name](a, b, h, i, j, distance) + penalty)
+                seen = values[j]
+                if name == "rpr":
+                    seen = seen + a["value_embedding"][h, label(a, distance)]
+                terms.append((distance, weight, seen))
+        total, row = sum(weight for _, weight, _ in terms), torch.zeros_like(values[0])
+        for distance, weight, seen in terms:
+            row = row + adjust_late(name, a, h, distance, weight / total) * seen
+        context.append(row)
     shape = (value.size(0), *(() if headless else (heads,)), queries, value.size(-1))
     return torch.stack(context).view(shape)
 
@@ -137,17 +175,13 @@ def tensors_of(arguments):
 
 
 def loops(name, arguments, padding, causal=False):
+    """Return the context of these arguments, options among them, under padding ``[B, Tk]``."""
     seen = [[j for j, padded in enumerate(row) if not padded] for row in padding.tolist()]
-    case = CASES[name]
 
-    def allowed(b, h, distance, j):
-        if padding[b, j] or (causal and distance < 0):
-            return False
-        if not case.masks:
-            return True
-        return distance > 0 if h == 0 else distance < 0  # past, future
+    def blocked(b, h, distance, j):
+        return padding[b, j] or (causal and distance < 0)
 
-    return context_by_loops(name, {**arguments, "seen": seen}, allowed)
+    return context_by_loops(name, {**arguments, "seen": seen}, blocked)
 
 
 def assert_module_equals_loops(name, module, learned, causal=False):

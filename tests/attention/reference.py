@@ -5,7 +5,8 @@ import math
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from fairseq_posattn.attention import dropout, headwise
+from fairseq_posattn.attention import headwise
+from fairseq_posattn.attention.cpu import dropout
 
 # Rows: no padding, right, left, and nothing but padding.
 PADDING = torch.tensor(
@@ -81,7 +82,7 @@ class Draws:
         self._generator = torch.Generator().manual_seed(seed)
         monkeypatch.setattr(torch.nn.functional, "dropout", self._drop)
         for module in (dropout, headwise):
-            monkeypatch.setattr(module, "draw_kept", self._draw)
+            monkeypatch.setattr(module, "draw_mask", self._draw)
 
     def _drop(self, x, p=0.5, training=True, inplace=False):
         if not training or p == 0:

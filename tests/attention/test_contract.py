@@ -4,6 +4,7 @@ Kernels are compared with the reference in test_kernels*.py; what is particular 
 the file of its name.
 """
 
+import itertools
 import math
 
 import pytest
@@ -12,6 +13,8 @@ from oracles import SCORES, loops, tensors_of
 from reference import PADDING, assert_same_with_gradients, gradients
 
 from fairseq_posattn.attention.cases import CASES, Sizes
+from fairseq_posattn.attention.da import ADJUSTMENTS
+from fairseq_posattn.attention.rescaling import MAPPINGS
 
 SERVED = [
     (name, impl)
@@ -52,7 +55,7 @@ def test_every_case_has_an_equation():
 
 @pytest.mark.parametrize(
     ("name", "impl", "causal"),
-    [(*s, causal) for s in SERVED for causal in (False, True)[: 1 + CASES[s[0]].causal]],
+    [(*s, causal) for s in SERVED for causal in (False, True)[: 1 + CASES[s[0]].attention.causal]],
 )
 @pytest.mark.parametrize(("queries", "padded"), [(1, True), (3, True), (5, True), (5, False)])
 def test_equals_the_equation(name, impl, causal, queries, padded):
@@ -62,6 +65,56 @@ def test_equals_the_equation(name, impl, causal, queries, padded):
     output = case(arguments, key_padding_mask=PADDING if padded else None, impl=impl, **options)
     expected = loops(name, arguments, PADDING & padded, causal)
     assert_same_with_gradients(output, expected, tensors_of(arguments))
+
+
+PAST = torch.full((5, 5), -math.inf).triu()
+PENALTIES = torch.tensor([[-abs(i - j) / 4 for j in range(5)] for i in range(5)])
+MASKS = {
+    "none": None,
+    "directions": torch.stack([PAST, PAST.t()]),
+    "penalties": torch.stack([PENALTIES, PENALTIES + PAST]),
+    "one": PENALTIES + PAST,
+}
+SCALES = ["log_sigmoid", "identity"]
+VARIANTS = [
+    *(
+        ("da", "reference", {"mapping": mapping, "adjustment": a, "clip_threshold": 0.8})
+        for mapping, a in itertools.product(MAPPINGS, ADJUSTMENTS)
+    ),
+    ("da", "sdpa", {"adjustment": "early_add"}),
+    *(
+        ("mtsa", impl, {"token_scale": token, "source_scale": source, "mask": mask})
+        for token, source, mask in itertools.product(SCALES, SCALES, MASKS)
+        for impl in (["reference", "sdpa"] if token == "identity" else ["reference"])
+    ),
+    *(("mpsan", "reference", {"constant": c, "mask": m}) for c in (1.0, 5.0) for m in MASKS),
+    *(
+        ("disan", "reference", {"constant": c, "mask": m})
+        for c in (2.0, 5.0)
+        for m in ("none", "one")
+    ),
+    *(
+        ("masked", impl, {"mask": m})
+        for impl in ("reference", "sdpa")
+        for m in ("penalties", "one")
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "impl", "options"), VARIANTS)
+def test_every_option_equals_the_equation(name, impl, options):
+    if "mask" in options:
+        options = {**options, "mask": MASKS[options["mask"]]}
+    arguments = {**CASES[name].arguments(Sizes()), **options}
+    unused = (
+        ["sigmoid_shift"] if options.get("mapping") in ("clip", "exponential", "sigmoid") else []
+    )
+    tensors = tensors_of({n: a for n, a in arguments.items() if n not in unused})
+    for causal in (False, True)[: 1 + CASES[name].attention.causal]:
+        call = {"causal": True} if causal else {}
+        output = CASES[name](arguments, key_padding_mask=PADDING, impl=impl, **call)
+        expected = loops(name, arguments, PADDING, causal)
+        assert_same_with_gradients(output, expected, tensors)
 
 
 @served
@@ -143,7 +196,7 @@ def test_no_number_in_the_keys_of_padding_reaches_what_is_seen(name):
 @pytest.mark.parametrize("queries", [1, 2])
 def test_queries_are_the_last_of_the_positions(name, impl, queries):
     arguments = CASES[name].arguments(Sizes(batch=1))
-    options = {"impl": impl} | ({"causal": True} if CASES[name].causal else {})
+    options = {"impl": impl} | ({"causal": True} if CASES[name].attention.causal else {})
     whole = CASES[name](arguments, **options)
     last = sliced(name, arguments, slice(5 - queries, 5), slice(0, 5))
     torch.testing.assert_close(CASES[name](last, **options), whole[..., -queries:, :])

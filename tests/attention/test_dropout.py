@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from reference import Draws, assert_same_with_gradients, leaves
 
-from fairseq_posattn.attention.dropout import draw_kept, drop, dropped_product
+from fairseq_posattn.attention.cpu.dropout import draw_mask, drop, dropout_matmul
 from fairseq_posattn.attention.headwise import map_heads
 
 
@@ -13,7 +13,7 @@ from fairseq_posattn.attention.headwise import map_heads
 def test_each_is_dropped_as_often_as_asked(p):
     """Within five standard deviations, whatever the place among the numbers of a draw."""
     torch.manual_seed(0)
-    kept = draw_kept(torch.empty(250_000, 4), p)
+    kept = draw_mask(torch.empty(250_000, 4), p)
     assert kept.dtype == torch.int8 and set(kept.unique().tolist()) == {0, 1}
     deviation = (p * (1 - p) / len(kept)) ** 0.5
     for place in kept.double().mean(0):
@@ -22,7 +22,7 @@ def test_each_is_dropped_as_often_as_asked(p):
 
 def test_neighbours_are_independent():
     torch.manual_seed(0)
-    kept = draw_kept(torch.empty(400_000), 0.3).double() - 0.7
+    kept = draw_mask(torch.empty(400_000), 0.3).double() - 0.7
     for distance in (1, 2, 3, 4, 300):
         covariance = (kept[distance:] * kept[:-distance]).mean().item()
         assert abs(covariance) < 5 * 0.21 / 400_000**0.5
@@ -47,8 +47,8 @@ def test_a_seed_gives_the_same_draws_and_the_next_call_others():
 def test_what_nobody_can_draw_is_still_drawn():
     """A probability beyond what 16 bits tell apart from 0 and 1 is not taken for these."""
     torch.manual_seed(0)
-    assert 0 < draw_kept(torch.empty(1_000_000), 1e-9).eq(0).sum() < 100
-    assert 0 < draw_kept(torch.empty(1_000_000), 1 - 1e-9).sum() < 100
+    assert 0 < draw_mask(torch.empty(1_000_000), 1e-9).eq(0).sum() < 100
+    assert 0 < draw_mask(torch.empty(1_000_000), 1 - 1e-9).sum() < 100
 
 
 def test_all_nothing_and_evaluation():
@@ -79,7 +79,7 @@ def test_a_product_of_dropped_weights(monkeypatch):
     scores, x = leaves((2, 3, 5, 7), (2, 3, 7, 4))
     weights = scores.softmax(-1)
     draws = Draws(monkeypatch)
-    output = dropped_product(weights, x, 0.3)
+    output = dropout_matmul(weights, x, 0.3)
     ((_, factors),) = draws.taken
     assert_same_with_gradients(output, (weights * factors) @ x, [scores, x])
 
@@ -88,7 +88,7 @@ def test_autocast_has_gradients_of_the_factors_types():
     """PyTorch's own, where the product is narrower than what it is made of."""
     weights, x = (torch.rand(2, 5, 5, requires_grad=True) for _ in range(2))
     with torch.autocast("cpu", torch.bfloat16):
-        product = dropped_product(weights, x, 0.3)
+        product = dropout_matmul(weights, x, 0.3)
         mapped = map_heads(x.bfloat16().unsqueeze(1), torch.ones(3, 4, 5), dropout=0.3)
     assert product.dtype == mapped.dtype == torch.bfloat16
     (product.sum() + mapped.sum()).backward()
@@ -113,7 +113,7 @@ def test_what_is_kept_of_the_draws_is_a_byte_a_number():
     x = torch.randn(2, 5, 6, requires_grad=True)
     assert kept_by(lambda: drop(x, 0.3)) == ["torch.int8"]
     weights = torch.randn(2, 5, 5, requires_grad=True)
-    product = kept_by(lambda: dropped_product(weights, x, 0.3))
+    product = kept_by(lambda: dropout_matmul(weights, x, 0.3))
     assert product == ["torch.float32", "torch.float32", "torch.int8"]
 
 

@@ -1,15 +1,16 @@
-"""The measurements of a GPU's evening, rehearsed on the CPU, and the page that they fill."""
+"""The measurements of benchmarks/gpu.sh, rehearsed on a CPU, and their blocks."""
 
 import json
+import os
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-import torch
 
-from fairseq_posattn.attention.cases import CASES, Sizes
-from tools.pages import kernels
+from tools.pages.measurements import PLACES
 from tools.pages.results import Results
 
 ROOT = Path(__file__).parents[2]
@@ -17,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(autouse=True)
 def measurements(monkeypatch):
-    """The files of benchmarks/ can be imported."""
+    """Make the files of benchmarks/ importable."""
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
 
 
@@ -34,14 +35,16 @@ def test_every_part_runs_to_its_end_and_is_not_run_again(tmp_path):
     assert [list(kinds) for kinds in table.values()] == [["distance_scores bfloat16 16"]]
 
     (tmp_path / "gpu").symlink_to(tmp_path)
-    results = Results(tmp_path / "examples", tmp_path)
-    assert "| dman        | triton" in kernels.times(results)
-    assert "| dman_iwslt_de_en | transformer_iwslt_de_en | training" in kernels.end_to_end(results)
-    assert "| dman_iwslt_de_en | optimiser" in kernels.parts(results)
-    assert "| distance_scores bfloat16 16 |" in kernels.tiles(results)
-    (switched,) = results.reports("gpu/switches_*.json")
-    told = [way["name"] for way in switched["pairs"][0]["contestants"]]
-    assert told[0] == "fairseq's" and "both, half precision" in told
+    results = Results(tmp_path / "results", tmp_path)
+    text = {name: re.sub(" +", " ", write(results)) for name, write in PLACES.items()}
+    assert "| dman | triton | 8 | training |" in text["times"]
+    assert text["end to end"].count("| `dman_iwslt_de_en`, `transformer_iwslt_de_en` |") == 2
+    assert "| optimiser | `dman_iwslt_de_en` |" in text["parts of an update"]
+    assert "| distance_scores bfloat16 16 |" in text["tiles"]
+    (path,) = tmp_path.glob("switches_*.json")
+    (pair,) = json.loads(path.read_text())["pairs"]
+    names = [contestant["name"] for contestant in pair["contestants"]]
+    assert names[0] == "fairseq's" and "both, half precision" in names
 
 
 def test_a_step_that_fails_is_told_and_tried_again(tmp_path):
@@ -57,21 +60,13 @@ def test_a_step_that_fails_is_told_and_tried_again(tmp_path):
     assert gpu.run(well, tmp_path) == "done before"
 
 
-def test_the_page_says_what_was_not_measured(tmp_path):
-    results = Results(tmp_path, tmp_path)
-    assert {place(results) for place in kernels.PLACES.values()} == {kernels.EMPTY}
-    rows = [{"mechanism": "dman", "kernel": "attend", "warps": 4}]
-    (tmp_path / "kernels.json").write_text(json.dumps({"kernels": rows}))
-    assert "| dman        | attend   |       4 |" in kernels.compiled(results)
-
-
-@pytest.mark.parametrize("name", ["dman", "da"])
-def test_flex_attention_is_told_the_same_mechanism(name):
-    import flex
-
-    arguments = CASES[name].arguments(Sizes(2, 2, 7, 7, 16), torch.float32)
-    expected = CASES[name](arguments, impl="reference")
-    fixed = {name: tensor.detach() for name, tensor in arguments.items()}
-    with torch.no_grad():
-        context = flex.attend(name, "flex", **fixed)
-    torch.testing.assert_close(context, expected, rtol=1e-4, atol=1e-4)
+@pytest.mark.slow
+def test_the_markdown_of_all_reports_is_up_to_date(tmp_path):
+    """Run benchmarks/machine.py if it is not."""
+    folder = ROOT / "benchmarks" / "results"
+    copies = [shutil.copy(path, tmp_path) for path in sorted(folder.glob("*.json"))]
+    command = [sys.executable, ROOT / "benchmarks" / "machine.py", *copies]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    subprocess.run(command, env=environment, check=True, capture_output=True)
+    written = {path.name: path.read_text() for path in tmp_path.glob("*.md")}
+    assert written == {path.name: path.read_text() for path in folder.glob("*.md")}

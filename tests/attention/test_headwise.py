@@ -1,11 +1,13 @@
 """Maps of which every head has its own, and what each loses before it."""
 
+import math
+
 import pytest
 import torch
 from reference import Draws, assert_same_with_gradients, leaves
 
-from fairseq_posattn.attention import linear
-from fairseq_posattn.attention.headwise import map_heads
+from fairseq_posattn.attention.cpu import linear
+from fairseq_posattn.attention.headwise import HeadwiseFusionGate, HeadwiseLinear, map_heads
 
 
 @pytest.fixture(params=linear.LIBRARIES)
@@ -51,3 +53,24 @@ def test_what_is_kept_are_the_arguments_and_a_byte_a_feature():
         map_heads(x, weight, bias, 0.3)
     double, byte = torch.float64, torch.int8
     assert kept == [((2, 1, 5, 4), double), ((3, 6, 4), double), ((2, 3, 5, 4), byte)]
+
+
+def test_fusion_gate_by_hand():
+    """With zero maps the gate is one half; a bias opens it for the value or the context."""
+    gate = HeadwiseFusionGate(num_heads=2, head_dim=1)
+    gate.gate.weight.data.zero_()
+    gate.gate.bias.data.copy_(torch.tensor([[[0.0]], [[100.0]]]))
+    value = torch.tensor([[[[1.0]], [[2.0]]]])
+    context = torch.tensor([[[[3.0]], [[4.0]]]])
+    assert gate(value, context).flatten().tolist() == [2.0, 2.0]
+
+
+def test_headwise_linear_maps_every_head_by_itself():
+    linear = HeadwiseLinear(3, 2, 4, bias=5.0)
+    assert linear.bias.eq(5).all()
+    assert sum(p.numel() for p in linear.parameters()) == 3 * (2 * 4 + 4)
+    # Glorot uniform for each head's matrix, not for the stack.
+    assert linear.weight.abs().max() <= math.sqrt(6 / (2 + 4))
+    (x,) = leaves((2, 3, 5, 2), dtype=torch.float32)
+    for h in range(3):
+        torch.testing.assert_close(linear(x)[:, h], x[:, h] @ linear.weight[h] + 5)

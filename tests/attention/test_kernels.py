@@ -1,266 +1,229 @@
-"""What is asked of the kernels of every mechanism alike."""
+"""Kernels of all mechanisms against the reference.
 
-from functools import partial, partialmethod
+Launches and compilation are tested in test_kernel_launches.py.
+"""
+
+from functools import partial
 from itertools import product
 
-import numpy as np
 import pytest
 import torch
-from kernel_checks import DEVICE, assert_as_exact_as_the_reference, padding_of
+from kernel_checks import (
+    DEVICE,
+    assert_as_exact_as_the_reference,
+    call,
+    padding_of,
+)
 from reference import gradients
-from torch.utils.checkpoint import checkpoint
 
-from fairseq_posattn.attention.cases import KERNELS, Sizes
+from fairseq_posattn.attention import (
+    PositionalSelfAttention,
+    TensorizedAttention,
+)
+from fairseq_posattn.attention.cases import KERNELS
+from fairseq_posattn.attention.mask_bank import MaskBank
+from fairseq_posattn.attention.rescaling import MAPPINGS
 
 pytest.importorskip("triton")
 
-from fairseq_posattn.attention.kernels import (
-    distance_lines,
-    distance_scores,
-    mpsan_triton,
-    tensor_scores,
-)
-from fairseq_posattn.attention.kernels.distance_attention import plan_of  # noqa: E402
-from fairseq_posattn.attention.kernels.tile import Drawn  # noqa: E402
-
 BATCH = 2
 HALF, BRAIN, SINGLE = torch.float16, torch.bfloat16, torch.float32
-# Of the size of a head and the precision a compiler makes something of its own for every pair.
+SCALES = ["log_sigmoid", "identity"]
+# Compilers generate separate code for every head size and precision.
 KINDS = [*product([40], [HALF, BRAIN, SINGLE]), (16, HALF), (64, BRAIN), (128, SINGLE)]
 if DEVICE == "cuda":
     KINDS = list(product([16, 40, 64, 128], [HALF, BRAIN, SINGLE]))
 
-
-def call(name, queries, keys=None, features=16, dtype=torch.float32, device=DEVICE):
-    """The function of tensors alone, told to take its kernels, and those tensors."""
-    case = KERNELS[name]
-    sizes = Sizes(BATCH, 2, queries, keys or queries, features)
-    arguments = case.arguments(sizes, dtype, device)
-    names = [n for n, argument in arguments.items() if torch.is_tensor(argument)]
-
-    def attend(*tensors, impl="triton", **options):
-        given = dict(zip(names, tensors, strict=True))
-        return case({**arguments, **given, **options}, impl=impl)
-
-    return attend, [arguments[name] for name in names]
+kernels = pytest.mark.parametrize("name", KERNELS)
 
 
-def check(name, queries, keys=None, features=16, dtype=torch.float32, **options):
-    attend, tensors = call(name, queries, keys, features, dtype)
+def mask_of(names, queries, keys):
+    return MaskBank(names).of_distance(queries, keys, device=torch.device(DEVICE))
+
+
+def check(name, queries, keys=None, features=16, dtype=SINGLE, change=None, **options):
+    """Compare output and gradients; ``change`` modifies the tensors, by name, in place."""
+    attend, tensors = call(name, queries, keys, features, dtype, change=change, **options)
     exact = [tensor.detach().double().requires_grad_() for tensor in tensors]
-    assert_as_exact_as_the_reference(
-        partial(attend, **options), partial(attend, impl="reference", **options), tensors, exact
-    )
+    assert_as_exact_as_the_reference(attend, partial(attend, impl="reference"), tensors, exact)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("features, dtype", KINDS)
-@pytest.mark.parametrize("name", KERNELS)
+@kernels
 def test_every_head_size_and_precision(name, features, dtype):
-    """Padded; of 66 positions there are several tiles."""
+    """66 positions are several tiles."""
     length = 66 if features == 40 else 20
     check(name, length, features=features, dtype=dtype, key_padding_mask=padding_of(BATCH, length))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", KERNELS)
-def test_without_padding(name):
-    check(name, 40)
+@pytest.mark.parametrize(
+    "length", [1, 5, 17, *(pytest.param(many, marks=pytest.mark.slow) for many in (33, 70))]
+)
+@kernels
+def test_equals_the_reference(name, length):
+    """From 33 positions on the backward pass has several tiles."""
+    check(name, length, key_padding_mask=padding_of(BATCH, length))
+    if KERNELS[name].attention.causal:
+        check(name, length, key_padding_mask=padding_of(BATCH, length), causal=True)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("queries", "keys"), [(1, 70), (17, 40), (40, 17)])
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize(("queries", "keys"), [(40, 40), (1, 70), (17, 40), (40, 17)])
+@kernels
 def test_queries_are_the_last_of_the_positions(name, queries, keys):
     check(name, queries, keys)
-    if KERNELS[name].causal:
+    if KERNELS[name].attention.causal:
         check(name, queries, keys, causal=True)
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("mapping", MAPPINGS)
+def test_every_mapping_of_da(mapping):
+    shifted = mapping in ("linear", "learnable_sigmoid")
+    check("da", 20, mapping=mapping, **({} if shifted else {"sigmoid_shift": None}))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("token_scale", "source_scale"), product(SCALES, SCALES))
+def test_every_scale_of_mtsa(token_scale, source_scale):
+    padding = padding_of(BATCH, 40)
+    scales = {"token_scale": token_scale, "source_scale": source_scale}
+    check("mtsa", 40, key_padding_mask=padding, mask=None, **scales)
+
+
+DISTANCE_MASKS = [
+    ["past", "future"],
+    ["window:2", "past+scaled_distance"],
+    ["distance", "future+window:3"],
+    ["others", "others+scaled_distance"],
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("names", DISTANCE_MASKS)
+@pytest.mark.parametrize("name", ["mtsa", "mtsa_identity", "mpsan"])
+def test_masks_of_the_distance(name, names):
+    """70 positions are several tiles, some of them beyond the reach of a window."""
+    check(name, 70, mask=mask_of(names, 70, 70), key_padding_mask=padding_of(BATCH, 70))
+
+
+@pytest.mark.parametrize("queries, keys", [(1, 40), (17, 70)])
+@pytest.mark.parametrize("name", ["mtsa", "mpsan"])
+def test_masks_of_fewer_queries_than_keys(name, queries, keys):
+    check(name, queries, keys, mask=mask_of(["past", "window:2"], queries, keys).with_self())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", [(33, 33), (2, 33, 33), (2, 1, 20, 20)])
+@pytest.mark.parametrize("name", ["mtsa", "mtsa_identity", "mpsan"])
+def test_masks_as_tensors(name, shape):
+    generator = torch.Generator().manual_seed(1)
+    mask = torch.randn(shape, generator=generator)
+    mask = mask.masked_fill(torch.rand(shape, generator=generator) < 0.3, -torch.inf).to(DEVICE)
+    check(name, shape[-1], mask=mask)
+
+
+@pytest.mark.parametrize("length", [20, 70])
+@pytest.mark.parametrize("reach", [0, 19, 200])
+def test_distances_beyond_dmans_table_share_its_ends(reach, length):
+    generator = torch.Generator().manual_seed(1)
+    table = torch.randn(2 * reach + 1, generator=generator).to(DEVICE)
+    check("dman", length, change={"distance_bias": lambda _: table})
+
+
+def low_masks(table):
+    table[: len(table) // 4] = -1000.0
+
+
+@pytest.mark.parametrize("dtype", [HALF, BRAIN, SINGLE])
+def test_dmans_masks_at_the_floor_and_far_below_one_for_all_keys(dtype):
+    """A mask of 1e-9 for all keys is no mask; float16 cannot hold it, the result must."""
+    change = {"distance_bias": low_masks, "head_bias": lambda bias: bias.sub_(18)}
+    check("dman", 20, dtype=dtype, change=change)
+
+
+def far_last_key(scores):
+    scores[:, :, -1] += 50
+
+
+@pytest.mark.parametrize("dtype", [HALF, BRAIN, SINGLE])
+def test_mtsas_keys_far_below_one_that_is_not_seen_keep_their_weights(dtype):
+    change, mask = {"source_scores": far_last_key}, mask_of(["past", "past"], 5, 5)
+    check("mtsa", 5, dtype=dtype, change=change, mask=mask)
+
+
+@kernels
 def test_a_query_without_keys_gets_zero_and_gives_no_gradient(name):
-    attend, tensors = call(name, 5)
     padding = torch.ones(BATCH, 5, dtype=torch.bool, device=DEVICE)
-    output = attend(*tensors, key_padding_mask=padding)
+    attend, tensors = call(name, 5, key_padding_mask=padding)
+    output = attend(*tensors)
     assert output.eq(0).all()
     assert all(gradient.eq(0).all() for gradient in gradients(output, tensors))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("length", [20, 40])
-@pytest.mark.parametrize("name", KERNELS)
-def test_gradients_are_the_same_through_a_checkpoint(name, length):
-    """Of 33 positions or more the backward pass has several tiles; of fewer one."""
-    attend, tensors = call(name, length)
-    expected = gradients(attend(*tensors), tensors)
-    output = checkpoint(attend, *tensors, use_reentrant=False)
-    for ours, theirs in zip(gradients(output, tensors), expected, strict=True):
-        assert torch.equal(ours, theirs)
-
-
-@pytest.mark.parametrize("name", KERNELS)
-def test_no_number_in_the_keys_of_padding_reaches_what_is_seen(name):
-    attend, tensors = call(name, 20)
+@pytest.mark.parametrize("number", [1e4, torch.nan])
+@kernels
+def test_no_number_in_the_keys_of_padding_reaches_the_output(name, number):
     padding = (torch.arange(20, device=DEVICE) >= 17).expand(BATCH, -1)
-    expected = attend(*tensors, key_padding_mask=padding)
+    attend, tensors = call(name, 20, key_padding_mask=padding)
+    expected = attend(*tensors)
     with torch.no_grad():
         key = tensors[0] if name == "mpsan" else tensors[1]
-        key.movedim(2, 0)[17:] = torch.nan
-    torch.testing.assert_close(attend(*tensors, key_padding_mask=padding), expected)
-
-
-@pytest.mark.parametrize("name", KERNELS)
-def test_a_launch_again_drops_by_the_seed_that_then_lies_in_memory(name, monkeypatch):
-    """As a CUDA graph launches: the arguments stay, and the seed's memory holds another."""
-    launches = []
-
-    class Launcher:
-        def __init__(self, kernel):
-            self.kernel = kernel
-
-        def __getitem__(self, grid):
-            def launch(*args, **options):
-                launches.append(lambda: self.kernel[grid](*args, **options))
-                launches[-1]()
-                seeds.extend(a.seed for a in args if isinstance(a, Drawn))
-
-            return launch
-
-    seeds = []
-    plan_of.cache_clear()  # of launches that are not these
-    for module in (distance_scores, tensor_scores, mpsan_triton):
-        for kernel in ("attend", "weigh_sources"):
-            if hasattr(module, kernel):
-                monkeypatch.setattr(module, kernel, Launcher(getattr(module, kernel)))
-    attend, tensors = call(name, 20)
-    context = attend(*[tensor.detach() for tensor in tensors], dropout_p=0.5)
-    first = context.clone()
-    for change in (0, 1):
-        seeds[0] += change
-        for launch in launches:
-            launch()
-        assert torch.equal(context, first) == (change == 0)
-
-
-class Compiled:
-    """Stands in for a kernel: as Triton does, compiles a launch for what its arguments are like.
-
-    A launch that is reused must have arguments of the same kind.
-    """
-
-    def __init__(self, kernel):
-        self.kernel = kernel
-
-    def __getitem__(self, grid):
-        def launch(*args, **options):
-            self.kernel[grid](*args, **options)
-
-            def launch_again(*again):
-                again = again[: len(args)]
-                assert specialize(again) == specialize(args)
-                self.kernel[grid](*again, **options)
-
-            return {grid: launch_again}
-
-        return launch
-
-
-def specialize(argument):
-    """Return what Triton compiles a kernel for: ones, multiples of 16, types, alignment."""
-    if isinstance(argument, tuple):
-        return [specialize(part) for part in argument]
-    if torch.is_tensor(argument):
-        return argument.dtype, argument.data_ptr() % 16 == 0
-    if isinstance(argument, int):
-        return argument == 1, argument % 16 == 0
-    return type(argument)
-
-
-@pytest.fixture
-def compiled(monkeypatch):
-    """Have the kernels of DMAN and DA reuse their launches, as on a GPU."""
-    for module in (distance_scores, distance_lines):
-        for kernel in ("lay_out", "attend", "fold_table", "fold_mapping"):
-            if hasattr(module, kernel):
-                monkeypatch.setattr(module, kernel, Compiled(getattr(module, kernel)))
-    for kernel in ("differentiate_queries", "differentiate_keys", "differentiate_whole"):
-        monkeypatch.setattr(distance_scores, kernel, Compiled(getattr(distance_scores, kernel)))
-    plan_of.cache_clear()
-    yield
-    plan_of.cache_clear()
-
-
-@pytest.mark.parametrize("name", ["dman", "da"])
-def test_a_launch_is_reused_only_for_a_dropout_that_is_compiled_alike(name, compiled):
-    """Where one weight in 65,536 is kept, Triton compiles the threshold 1 as a constant."""
-    attend, tensors = call(name, 20)
-    for dropout_p in (0.5, 1 - 2**-16, 0.5):
-        gradients(attend(*tensors, dropout_p=dropout_p), tensors)
-
-
-@pytest.mark.parametrize("length", [20, 40])
-@pytest.mark.parametrize("name", ["dman", "da"])
-def test_a_launch_is_not_reused_for_saved_tensors_of_other_strides(name, length, compiled):
-    """Hooks that offload saved tensors bring them back contiguous."""
-    attend, tensors = call(name, length, features=40)
-    packed = torch.stack(tensors[:3], 2).permute(3, 0, 2, 1, 4).contiguous()  # [T, B, 3, H, D]
-    views = packed.detach().requires_grad_().permute(2, 1, 3, 0, 4).unbind()
-    arguments = [*views, *tensors[3:]]
-    expected = gradients(attend(*arguments), arguments)
-    with torch.autograd.graph.saved_tensors_hooks(torch.Tensor.contiguous, lambda x: x):
-        output = attend(*arguments)
-    for ours, theirs in zip(gradients(output, arguments), expected, strict=True):
-        torch.testing.assert_close(ours, theirs)
-
-
-@pytest.fixture
-def gpu_extrema(monkeypatch):
-    """Let the interpreter's maximum and minimum ignore NaN, as a GPU's do unless told otherwise."""
-    if DEVICE == "cpu":
-        from triton.runtime.interpreter import InterpreterBuilder
-
-        for name, extremum in (("create_maxnumf", np.fmax), ("create_minnumf", np.fmin)):
-            method = partialmethod(lambda self, x, y, f: self.binary_op(x, y, f), f=extremum)
-            monkeypatch.setattr(InterpreterBuilder, name, method)
-
-
-@pytest.mark.filterwarnings("ignore:All-NaN slice:RuntimeWarning")
-@pytest.mark.parametrize("name", KERNELS)
-def test_a_nan_reaches_the_output_and_a_gradient(name, gpu_extrema):
-    attend, tensors = call(name, 20)
-    for number, tensor in enumerate(tensors):
-        spoilt = tensor.detach().clone()
-        spoilt.view(-1)[spoilt.numel() // 2] = torch.nan
-        arguments = [*tensors[:number], spoilt.requires_grad_(), *tensors[number + 1 :]]
-        output = attend(*arguments)
-        assert output.isnan().any(), number
-        assert any(gradient.isnan().any() for gradient in gradients(output, arguments)), number
-
-
-@pytest.mark.parametrize("name", ["dman", "da"])
-def test_gradients_of_biases_that_overflow_are_infinite(name):
-    """So that loss scaling skips the update."""
-    attend, tensors = call(name, 20, dtype=HALF)
-    with torch.no_grad():
-        tensors[2].mul_(1000)
-    upstream = torch.linspace(1000, 2000, 16, dtype=HALF, device=DEVICE)
+        key.movedim(2, 0)[17:] = number
+        if name.startswith("mtsa"):
+            tensors[3][:, :, 17:] = 1e30
     output = attend(*tensors)
-    for gradient in torch.autograd.grad(output, tensors[3:], upstream.expand_as(output)):
-        assert gradient.isinf().any()
+    torch.testing.assert_close(output, expected)
+    if number == number:
+        assert all(gradient.isfinite().all() for gradient in gradients(output, tensors))
 
 
-def test_under_torch_compile_kernels_are_refused_in_one_line():
-    torch.compiler.reset()
+def test_heads_between_the_positions():
+    """Queries, keys and values as a layer has them, ``[T, B, 3 H D]``, and gradients alike."""
     attend, tensors = call("dman", 20)
-    with pytest.raises(ValueError, match="^impl='triton' is not available under torch.compile; ch"):
-        torch.compile(attend, backend="eager")(*tensors)
+    exact = [tensor.detach().double().requires_grad_() for tensor in tensors]
+    packed = torch.stack([tensor.detach() for tensor in tensors[:3]])  # [3, B, H, T, D]
+    packed = packed.permute(3, 1, 0, 2, 4).contiguous().requires_grad_()  # [T, B, 3, H, D]
+    views = packed.permute(2, 1, 3, 0, 4).unbind()
+    output, expected = attend(*views, *tensors[3:]), attend(*exact, impl="reference")
+    torch.testing.assert_close(output, expected.float())
+    (ours,) = gradients(output, [packed])
+    theirs = torch.stack(gradients(expected, exact[:3]))
+    torch.testing.assert_close(ours.permute(2, 1, 3, 0, 4), theirs.float())
 
 
-@pytest.mark.parametrize("name", KERNELS)
-def test_float32_is_served_where_tf32_is_allowed(name, tf32):
-    attend, tensors = call(name, 20)
-    assert attend(*tensors).isfinite().all()
-    assert attend(*tensors, impl="auto").isfinite().all()
+def test_das_coefficients_at_their_bound():
+    change = {"distance_weight": lambda weight: weight.fill_(30.0)}
+    options = {"mapping": "exponential", "sigmoid_shift": None}
+    attend, tensors = call("da", 20, change=change, **options)
+    expected = attend(*(tensor.double() for tensor in tensors), impl="reference")
+    output = attend(*tensors)
+    torch.testing.assert_close(output.double(), expected, rtol=1e-4, atol=1e-4)
+    assert all(gradient.isfinite().all() for gradient in gradients(output, tensors))
+
+
+def lift_last_key(scores):
+    scores[:, :, -1] += 20_000
+
+
+@pytest.mark.parametrize("token_scale", SCALES)
+def test_beyond_all_range_a_context_of_mtsa_is_a_mean_of_what_is_seen(token_scale):
+    change = {"source_scores": lift_last_key, "query": lambda q: q.mul_(30)}
+    mask = mask_of(["past", "past"], 5, 5)
+    attend, tensors = call("mtsa", 5, change=change, mask=mask, token_scale=token_scale)
+    output = attend(*tensors)
+    for j in range(1, 5):
+        seen = tensors[2][:, :, :j]
+        assert (output[:, :, j] >= seen.amin(2) - 1e-5).all()
+        assert (output[:, :, j] <= seen.amax(2) + 1e-5).all()
+    assert all(gradient.isfinite().all() for gradient in gradients(output, tensors))
+
+
+def test_mtsa_sees_a_lone_key_however_low_its_score():
+    attend, tensors = call("mtsa", 1, mask=None)
+    with torch.no_grad():
+        tensors[0].copy_(-100 * tensors[1])
+    torch.testing.assert_close(attend(*tensors), tensors[2])
 
 
 @pytest.mark.parametrize("token_scale", ["log_sigmoid", "identity"])
@@ -282,3 +245,85 @@ def test_gradients_of_mtsa_are_finite_where_all_weights_are_at_their_least(dtype
     scaled = (2.0**15 * output.float()).sum()
     for gradient in torch.autograd.grad(scaled, tensors):
         assert gradient.float().isfinite().all()
+
+
+@pytest.mark.parametrize("name", ["dman", "da"])
+def test_gradients_of_biases_that_overflow_are_infinite(name):
+    """So that loss scaling skips the update."""
+    attend, tensors = call(name, 20, dtype=HALF)
+    with torch.no_grad():
+        tensors[2].mul_(1000)
+    upstream = torch.linspace(1000, 2000, 16, dtype=HALF, device=DEVICE)
+    output = attend(*tensors)
+    for gradient in torch.autograd.grad(output, tensors[3:], upstream.expand_as(output)):
+        assert gradient.isinf().any()
+
+
+@kernels
+def test_float32_is_served_where_tf32_is_allowed(name, tf32):
+    attend, tensors = call(name, 20)
+    assert attend(*tensors).isfinite().all()
+    assert attend(*tensors, impl="auto").isfinite().all()
+
+
+# Modules
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("include_self", [False, True])
+def test_mtsas_module_equals_its_reference(include_self):
+    torch.manual_seed(0)
+    module = TensorizedAttention(2, 16, include_self=include_self, fusion_gate=True).to(DEVICE)
+    vectors = call("mtsa", 20)[1][:3]
+    assert_module_equals_reference(module, (None, *vectors), vectors)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("multi_dimensional", [False, True])
+def test_mpsans_module_equals_its_reference(multi_dimensional):
+    torch.manual_seed(0)
+    module = PositionalSelfAttention(6, multi_dimensional=multi_dimensional).to(DEVICE)
+    tokens = torch.randn(BATCH, 20, 6, device=DEVICE, requires_grad=True)
+    assert_module_equals_reference(module, (tokens,), [tokens])
+
+
+def assert_module_equals_reference(module, arguments, tensors):
+    results = []
+    for module.impl in ("triton", "reference"):
+        output = module(*arguments, key_padding_mask=padding_of(BATCH, 20))
+        output = output[0] if isinstance(output, tuple) else output
+        results.append((output, *gradients(output, [*tensors, *module.parameters()])))
+    for ours, theirs in zip(*results, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
+
+
+# Refusals
+
+
+LEARNED_MASK = torch.zeros(3, 3, device=DEVICE, requires_grad=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes", "options", "message"),
+    [
+        ("da", {}, {"mapping": "clap"}, "unknown mapping 'clap'"),
+        ("da", {}, {"adjustment": "late_add"}, "cannot do late_add, only early_multiply"),
+        ("da", {}, {"adjustment": "late_multiply"}, "cannot do late_multiply, only early_m"),
+        ("da", {}, {"adjustment": "early_add"}, "cannot do early_add, only early_multiply"),
+        ("mtsa", {}, {"mask": LEARNED_MASK}, "impl='triton' cannot differentiate the mask"),
+        ("dman", {}, {"need_weights": True}, "impl='triton' cannot return weights; choose one of"),
+        ("dman", {"dtype": torch.double}, {}, "takes float16, bfloat16 or float32, not float64"),
+        ("dman", {"features": 129}, {}, "takes heads of up to 128 features"),
+    ],
+)
+def test_what_kernels_cannot_do_is_refused_in_one_line(name, sizes, options, message):
+    attend, tensors = call(name, 3, **sizes)
+    with pytest.raises(ValueError, match=message) as error:
+        attend(*tensors, **options)
+    assert "\n" not in str(error.value)
+
+
+def test_a_mapping_without_a_second_parameter_gives_it_no_gradient():
+    attend, tensors = call("da", 5, mapping="clip")
+    (gradient,) = torch.autograd.grad(attend(*tensors).sum(), tensors[4], allow_unused=True)
+    assert gradient is None

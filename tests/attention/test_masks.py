@@ -5,8 +5,8 @@ from math import inf, log
 import pytest
 import torch
 
+from fairseq_posattn.attention.mask_bank import MaskBank
 from fairseq_posattn.attention.masks import (
-    MaskBank,
     distance_mask,
     future_mask,
     looks_ahead,

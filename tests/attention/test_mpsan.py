@@ -3,16 +3,17 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
+from oracles import loops
 from reference import PADDING, Draws, assert_same_with_gradients, gradients, leaves
 from torch import nn
 
+from fairseq_posattn.attention.fusion import position_fusion
 from fairseq_posattn.attention.masks import mask_by_name, past_mask
 from fairseq_posattn.attention.mpsan import (
     MPSAN_MASKS,
     MultiplePositionalSelfAttention,
     PositionalSelfAttention,
     additive_attention,
-    position_fusion,
 )
 
 
@@ -23,48 +24,6 @@ def inputs(queries=5, keys=5, features=3, dtype=torch.float64):
     return tensors, mask
 
 
-def by_position(key_score, query_score, value, mask, padding, constant=5.0):
-    """Eq. 6 and 7: i is the key and j the query."""
-    rows = []
-    for b in range(value.size(0)):
-        for j in range(query_score.size(1)):
-            total, row = 0.0, torch.zeros_like(value[b, 0])
-            for i in range(value.size(1)):
-                if padding[b, i] or mask[j, i] == -math.inf:
-                    continue
-                z = (key_score[b, i] + query_score[b, j]) / constant
-                score = z if z > 0 else torch.exp(z) - 1
-                weight = torch.exp(score + mask[j, i])
-                row, total = row + weight * value[b, i], total + weight
-            rows.append(row / total if torch.is_tensor(total) else row)
-    return torch.stack(rows).view(value.size(0), query_score.size(1), value.size(2))
-
-
-@pytest.mark.parametrize(("queries", "keys"), [(5, 5), (1, 5), (3, 5)])
-@pytest.mark.parametrize("constant", [1.0, 5.0])
-def test_equals_the_equation(queries, keys, constant):
-    tensors, mask = inputs(queries, keys)
-    output = additive_attention(*tensors, mask=mask, constant=constant, key_padding_mask=PADDING)
-    expected = by_position(*tensors, mask, PADDING, constant)
-    assert_same_with_gradients(output, expected, tensors)
-
-
-@pytest.mark.parametrize("padded", [False, True])
-def test_without_a_mask(padded):
-    tensors, _ = inputs()
-    output = additive_attention(*tensors, key_padding_mask=PADDING if padded else None)
-    padding = PADDING if padded else torch.zeros_like(PADDING)
-    expected = by_position(*tensors, torch.zeros(5, 5), padding)
-    assert_same_with_gradients(output, expected, tensors)
-
-
-def test_the_constant_is_five_by_default():
-    tensors, _ = inputs()
-    torch.testing.assert_close(
-        additive_attention(*tensors), additive_attention(*tensors, constant=5.0)
-    )
-
-
 def test_scores_by_hand():
     """Before the softmax: ELU((1 + 4) / 5) = 1 and ELU((-9 + 4) / 5) = e^-1 - 1."""
     key_score, query_score = torch.tensor([[1.0, -9.0]]), torch.tensor([[4.0]])
@@ -72,17 +31,6 @@ def test_scores_by_hand():
         key_score, query_score, torch.zeros(1, 2, 1), mask=torch.zeros(1, 2), need_weights=True
     )
     assert torch.log(weights[0, 0, 0] / weights[0, 0, 1]).item() == pytest.approx(2 - math.exp(-1))
-
-
-def test_heads_are_apart_and_have_their_own_masks():
-    key_score, query_score, value = tensors = leaves((4, 3, 5), (4, 3, 5), (4, 3, 5, 2))
-    masks = torch.stack([mask_by_name(name, 5) for name in ("past", "window:2", "distance")])
-    output = additive_attention(*tensors, mask=masks, key_padding_mask=PADDING)
-    expected = [
-        by_position(key_score[:, h], query_score[:, h], value[:, h], masks[h], PADDING)
-        for h in range(3)
-    ]
-    assert_same_with_gradients(output, torch.stack(expected, dim=1), tensors)
 
 
 def test_multi_dimensional_scores_are_features_as_heads():
@@ -133,6 +81,12 @@ def perturbed(module):
     ):
         parameter.data = values.detach() * 0.7
     return module.double().eval()
+
+
+def by_position(key_score, query_score, value, mask, padding):
+    tensors = {"key_score": key_score, "query_score": query_score, "value": value}
+    arguments = {name: tensor.unsqueeze(1) for name, tensor in tensors.items()} | {"mask": mask}
+    return loops("mpsan", arguments, padding).squeeze(1)
 
 
 @pytest.mark.parametrize("multi_dimensional", [False, True])

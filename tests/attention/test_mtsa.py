@@ -2,10 +2,9 @@ import math
 
 import pytest
 import torch
-import torch.nn.functional as F
+from oracles import loops
 from reference import (
     PADDING,
-    Draws,
     LargestTensor,
     assert_same_with_gradients,
     gradients,
@@ -13,15 +12,14 @@ from reference import (
     saved_for_backward,
 )
 
-from fairseq_posattn.attention.headwise import HeadwiseFusionGate, HeadwiseLinear
-from fairseq_posattn.attention.mtsa import SourceMaps, TensorizedAttention, tensorized_attention
+from fairseq_posattn.attention.mtsa import TensorizedAttention, tensorized_attention
 from fairseq_posattn.attention.source2token import (
     Source2TokenPooling,
-    source2token_pooling,
-    source2token_weights,
 )
+from fairseq_posattn.attention.source_maps import SourceMaps
 
 INF = math.inf
+NAMES = ("query", "key", "value", "source_scores")
 SCALES = ["log_sigmoid", "identity"]
 
 PAST = torch.tensor(
@@ -56,117 +54,11 @@ def inputs(batch=4, heads=2, queries=5, keys=5, features=3, dtype=torch.float64)
     )
 
 
-def scaled(scores, scale):
-    return torch.log(torch.sigmoid(scores)) if scale == "log_sigmoid" else scores
-
-
-def tensorized_by_loops(
-    query, key, value, source, mask=None, token="identity", source_scale="identity", padding=None
-):
-    """Eq. 8 and 10 to 12: the probabilities of one pair are a vector, one for each feature."""
-    batch, heads, queries, features = query.shape
-    contexts = torch.zeros(batch, heads, queries, features, dtype=torch.float64)
-    for b in range(batch):
-        for h in range(heads):
-            for j in range(queries):
-                scores = []
-                for i in range(key.size(2)):
-                    penalty = 0.0 if mask is None else mask[h][j][i].item()
-                    if penalty == -INF or (padding is not None and padding[b, i]):
-                        continue
-                    pair = (key[b, h, i] * query[b, h, j]).sum() / math.sqrt(features)
-                    score = scaled(pair, token) + scaled(source[b, h, i], source_scale) + penalty
-                    scores.append((i, score))
-                if scores:
-                    total = sum(score.exp() for _, score in scores)
-                    contexts[b, h, j] = sum(
-                        score.exp() / total * value[b, h, i] for i, score in scores
-                    )
-    return contexts
-
-
 MASKS = {
     "none": None,
     "directions": torch.stack([PAST, FUTURE]),
     "penalties": torch.stack([PENALTIES, PENALTIES + PAST]),
 }
-
-
-@pytest.mark.parametrize("mask", MASKS)
-@pytest.mark.parametrize("source_scale", SCALES)
-@pytest.mark.parametrize("token_scale", SCALES)
-def test_equals_the_tensor_of_probabilities(token_scale, source_scale, mask):
-    tensors = inputs()
-    output = tensorized_attention(
-        *tensors,
-        mask=MASKS[mask],
-        token_scale=token_scale,
-        source_scale=source_scale,
-        key_padding_mask=PADDING,
-    )
-    expected = tensorized_by_loops(*tensors, MASKS[mask], token_scale, source_scale, PADDING)
-    assert_same_with_gradients(output, expected, tensors)
-
-
-@pytest.mark.parametrize("padded", [False, True])
-@pytest.mark.parametrize("mask", MASKS)
-@pytest.mark.parametrize("source_scale", SCALES)
-def test_sdpa_equals_it_with_the_identity(source_scale, mask, padded):
-    tensors = inputs()
-    padding = PADDING if padded else None
-    output = tensorized_attention(
-        *tensors,
-        mask=MASKS[mask],
-        token_scale="identity",
-        source_scale=source_scale,
-        key_padding_mask=padding,
-        impl="sdpa",
-    )
-    expected = tensorized_by_loops(*tensors, MASKS[mask], "identity", source_scale, padding)
-    assert_same_with_gradients(output, expected, tensors)
-
-
-@pytest.mark.parametrize("impl", ["reference", "sdpa"])
-def test_a_query_without_keys_gets_zero_and_gives_no_gradient(impl):
-    tensors = inputs()
-    output = tensorized_attention(
-        *tensors, mask=PAST, token_scale="identity", key_padding_mask=PADDING, impl=impl
-    )
-    dead = torch.cat([output[3].flatten(), output[:, :, 0].flatten(), output[2, :, 1].flatten()])
-    assert dead.eq(0).all()
-    for gradient in gradients(dead, tensors):
-        assert gradient.eq(0).all()
-
-
-@pytest.mark.parametrize("token_scale", SCALES)
-def test_the_weights_of_tokens_are_normalised_over_the_keys_seen(token_scale):
-    query, key, value, source = inputs()
-    _, weights = tensorized_attention(
-        query,
-        key,
-        value,
-        source,
-        mask=FUTURE,
-        token_scale=token_scale,
-        key_padding_mask=PADDING,
-        need_weights=True,
-        dropout_p=0.5,
-        training=False,
-    )
-    # With equal source scores the weights of the tokens are all there is.
-    plain = tensorized_attention(
-        query,
-        key,
-        value,
-        torch.zeros_like(source),
-        mask=FUTURE,
-        token_scale=token_scale,
-        key_padding_mask=PADDING,
-    )
-    torch.testing.assert_close(torch.matmul(weights, value), plain)
-    seen = (FUTURE == 0) & ~PADDING[:, None, None, :]
-    assert weights.masked_select(~seen).eq(0).all()
-    torch.testing.assert_close(weights.sum(-1), seen.any(-1).expand(4, 2, 5).double())
 
 
 # Precision
@@ -184,7 +76,9 @@ def test_keys_far_below_one_that_is_not_seen_keep_their_weights(dtype, token_sca
     tensors = [query, key, value, source]
     output = tensorized_attention(*tensors, mask=PAST, token_scale=token_scale, impl=impl)
     exact = [tensor.detach().double().requires_grad_() for tensor in tensors]
-    expected = tensorized_by_loops(*exact, [PAST, PAST], token_scale)
+    given = dict(zip(NAMES, exact, strict=True))
+    options = {"mask": PAST, "token_scale": token_scale}
+    expected = loops("mtsa", given | options, torch.zeros(1, 5, dtype=torch.bool))
     for ours, theirs in zip(
         (output, *gradients(output, tensors)),
         (expected, *gradients(expected, exact)),
@@ -223,19 +117,6 @@ def test_scores_of_tokens_that_are_all_very_low_still_differ():
     value = torch.tensor([[[[0.0], [1.0]]]])
     output = tensorized_attention(query, key, value, torch.zeros_like(value))
     torch.testing.assert_close(output.item(), 1 / (1 + math.exp(-1)))
-
-
-def test_what_is_padded_may_score_anything():
-    query, key, value, source = inputs(batch=1, dtype=torch.float32)
-    with torch.no_grad():
-        key[:, :, -2:] = 1e4
-        source[:, :, -2:] = 1e30
-    padding = torch.tensor([[False, False, False, True, True]])
-    tensors = [query, key, value, source]
-    output = tensorized_attention(*tensors, key_padding_mask=padding)
-    alone = tensorized_attention(query, *(tensor[:, :, :3] for tensor in tensors[1:]))
-    torch.testing.assert_close(output, alone)
-    assert all(gradient.isfinite().all() for gradient in gradients(output, tensors))
 
 
 def test_autocast_does_not_narrow_the_weights():
@@ -288,14 +169,6 @@ def directions(length):
     return torch.stack([past, past.t()])
 
 
-def by_tensor(query, key, value, source, mask):
-    """Eq. 10 to 12 as they are printed, with the tensor of scores."""
-    pairs = F.logsigmoid(query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))) + mask
-    scores = pairs[..., None] + source[:, :, None]  # [B, H, Tq, Tk, D]
-    probabilities = scores.masked_fill(mask[..., None] == -INF, -1e9).softmax(-2)
-    return (probabilities * value[:, :, None]).sum(-2)
-
-
 @pytest.mark.parametrize(
     "token_scale, impl", [*((s, "reference") for s in SCALES), ("identity", "sdpa")]
 )
@@ -329,8 +202,6 @@ def test_memory_grows_with_the_pairs_and_not_with_their_features():
     for length, features in ((32, 8), (64, 8), (128, 8), (32, 64), (128, 64)):
         pairs, tokens = 2 * length * length, 2 * length * features
         assert kept(tensorized_attention, length, features) <= 4 * (6 * pairs + 12 * tokens)
-    assert kept(by_tensor, 128, 64) >= 4 * 2 * 128 * 128 * 64
-    assert kept(tensorized_attention, 128, 64) < kept(by_tensor, 128, 64) / 4
 
 
 # Choices
@@ -434,28 +305,13 @@ def test_module_is_the_equation_with_its_parameters(options, mask):
         mask = [PAST, torch.tensor(window)]
     if options.get("causal") and not options["masks"]:
         mask = [PAST.masked_fill(torch.eye(5, dtype=torch.bool), 0.0)] * 2
-    expected = tensorized_by_loops(
-        query,
-        key,
-        value,
-        source_by_loops(module, key, value),
-        mask,
-        module.token_scale,
-        module.source_scale,
-        PADDING,
-    )
+    arguments = {"query": query, "key": key, "value": value}
+    arguments["source_scores"] = source_by_loops(module, key, value)
+    arguments |= {"token_scale": module.token_scale, "source_scale": module.source_scale}
+    arguments["mask"] = torch.stack(list(mask)) if mask is not None else None
+    expected = loops("mtsa", arguments, PADDING)
     output = module(None, query, key, value, key_padding_mask=PADDING)
     assert_same_with_gradients(output, expected, [query, key, value, *module.parameters()])
-
-
-def test_fusion_gate_by_hand():
-    """With zero maps the gate is one half; a bias opens it for the value or the context."""
-    gate = HeadwiseFusionGate(num_heads=2, head_dim=1)
-    gate.gate.weight.data.zero_()
-    gate.gate.bias.data.copy_(torch.tensor([[[0.0]], [[100.0]]]))
-    value = torch.tensor([[[[1.0]], [[2.0]]]])
-    context = torch.tensor([[[[3.0]], [[4.0]]]])
-    assert gate(value, context).flatten().tolist() == [2.0, 2.0]
 
 
 def test_fusion_gate_chooses_between_a_querys_own_value_and_its_context():
@@ -479,30 +335,6 @@ def _without_gate(module):
         {name: p for name, p in module.state_dict().items() if "fusion_gate" not in name}
     )
     return twin
-
-
-@pytest.mark.parametrize("masks", [(), ("past",)])
-def test_one_query_equals_the_last_of_all(masks):
-    module = TensorizedAttention(2, 3, masks=masks, causal=True, fusion_gate=True).double()
-    query, key, value, _ = inputs()
-    for length in range(1, 6):
-        whole = module(None, query, key, value)[:, :, length - 1 : length]
-        newest = module(
-            None,
-            query[:, :, length - 1 : length],
-            key[:, :, :length],
-            value[:, :, :length],
-        )
-        torch.testing.assert_close(newest, whole)
-
-
-def test_every_parameter_is_used():
-    for options in ({"fusion_gate": True}, TRANSLATION):
-        module = TensorizedAttention(2, 3, **options).double()
-        query, key, value, _ = inputs()
-        module(None, query, key, value).square().sum().backward()
-        for name, parameter in module.named_parameters():
-            assert parameter.grad is not None and parameter.grad.abs().sum() > 0, name
 
 
 def test_source_weights_of_tokens_are_averaged_over_features():
@@ -547,81 +379,3 @@ def test_parameters_of_the_published_models():
     assert round((whole - source) / 1e6, 1) == 2.5
     assert round((whole - queries_and_keys) / 1e6, 1) == 2.5
     assert round((whole - source - queries_and_keys - gate) / 1e6, 1) == 1.8
-
-
-def test_headwise_linear_maps_every_head_by_itself():
-    linear = HeadwiseLinear(3, 2, 4, bias=5.0)
-    assert linear.bias.eq(5).all()
-    assert count(linear) == 3 * (2 * 4 + 4)
-    # Glorot uniform for each head's matrix, not for the stack.
-    assert linear.weight.abs().max() <= math.sqrt(6 / (2 + 4))
-    (x,) = leaves((2, 3, 5, 2), dtype=torch.float32)
-    for h in range(3):
-        torch.testing.assert_close(linear(x)[:, h], x[:, h] @ linear.weight[h] + 5)
-
-
-# Source2token pooling
-
-
-def test_pooling_equals_the_equation():
-    hidden, scores = leaves((4, 5, 3), (4, 5, 3))
-    expected = torch.zeros(4, 3, dtype=torch.float64)
-    for b in range(4):
-        for c in range(3):
-            seen = [t for t in range(5) if not PADDING[b, t]]
-            if seen:
-                total = sum(scores[b, t, c].exp() for t in seen)
-                expected[b, c] = sum(scores[b, t, c].exp() / total * hidden[b, t, c] for t in seen)
-    pooled, weights = source2token_pooling(
-        hidden, scores, key_padding_mask=PADDING, need_weights=True
-    )
-    assert_same_with_gradients(pooled, expected, [hidden, scores])
-    torch.testing.assert_close((weights * hidden).sum(1), expected)
-    assert weights[PADDING].eq(0).all()
-
-
-def test_pooling_of_nothing_is_zero():
-    hidden, scores = leaves((4, 5, 3), (4, 5, 3))
-    pooled = source2token_pooling(hidden, scores, key_padding_mask=PADDING)
-    assert pooled[3].eq(0).all()
-    assert all(gradient.eq(0).all() for gradient in gradients(pooled[3], [hidden, scores]))
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_pooling_in_lower_precision(dtype):
-    hidden, scores = leaves((4, 5, 3), (4, 5, 3), dtype=dtype)
-    exact = [tensor.detach().double() for tensor in (hidden, scores)]
-    pooled = source2token_pooling(hidden, scores, key_padding_mask=PADDING)
-    expected = source2token_pooling(*exact, key_padding_mask=PADDING)
-    assert pooled.dtype == dtype
-    eps = torch.finfo(dtype).eps
-    torch.testing.assert_close(pooled.double(), expected, rtol=eps, atol=eps)
-
-
-def test_pooling_module_scores_by_two_maps():
-    module = Source2TokenPooling(3).double()
-    (hidden,) = leaves((4, 5, 3))
-    inner = hidden @ module.hidden.weight.t() + module.hidden.bias
-    inner = torch.where(inner > 0, inner, inner.exp() - 1)
-    scores = inner @ module.output.weight.t() + module.output.bias
-    expected = source2token_pooling(hidden, scores, key_padding_mask=PADDING)
-    torch.testing.assert_close(module(hidden, PADDING), expected)
-    pooled, weights = module(hidden, PADDING, need_weights=True)
-    torch.testing.assert_close(pooled, expected)
-    torch.testing.assert_close(weights, source2token_weights(scores, PADDING))
-    assert count(Source2TokenPooling(600)) == 2 * (600 * 600 + 600)
-
-
-def test_pooling_drops_before_either_map_and_weighs_what_it_is_given(monkeypatch):
-    """MTSA's published code; with ReLU between, as on all its data sets but SNLI."""
-    module = Source2TokenPooling(3, torch.relu, dropout=0.4).double()
-    (hidden,) = leaves((4, 5, 3))
-    draws = Draws(monkeypatch)
-    pooled = module(hidden, PADDING)
-    drawn = draws.named(0.4, first=(4, 5, 3), second=(4, 5, 3))
-    inner = (hidden * drawn["first"]) @ module.hidden.weight.t() + module.hidden.bias
-    inner = torch.where(inner > 0, inner, 0.0) * drawn["second"]
-    scores = inner @ module.output.weight.t() + module.output.bias
-    expected = source2token_pooling(hidden, scores, key_padding_mask=PADDING)
-    assert_same_with_gradients(pooled, expected, [hidden, *module.parameters()])
-    assert torch.equal(module.eval()(hidden), module(hidden))

@@ -22,7 +22,13 @@ def unchecked(monkeypatch):
 
 
 def reason_of(
-    name="dman", spoil=None, padded=True, dropout_p=0.0, features=16, dtype=torch.float32, **own
+    name="dman",
+    spoil=None,
+    padded=True,
+    causal=False,
+    dropout_p=0.0,
+    features=16,
+    dtype=torch.float32,
 ):
     """What the self check says to a call; ``spoil`` changes what the kernels return."""
     case = KERNELS[name]
@@ -36,16 +42,16 @@ def reason_of(
         attention = dataclasses.replace(attention, attend=attend)
     arguments = case.arguments(Sizes(1, 2, 3, 3, features), dtype, DEVICE)
     defaults = {
-        "dman": {"causal": False},
-        "da": {"causal": False, "mapping": "learnable_sigmoid", "adjustment": "early_multiply"}
+        "dman": {},
+        "da": {"mapping": "learnable_sigmoid", "adjustment": "early_multiply"}
         | {"clip_threshold": 1.0},
         "mtsa": {"token_scale": "log_sigmoid", "source_scale": "identity"},
         "mtsa_identity": {"source_scale": "identity", "mask": None},
         "mpsan": {"constant": 5.0},
     }[name]
     padding = torch.zeros(1, 3, dtype=torch.bool, device=DEVICE) if padded else None
-    call = Call("auto", padding, dropout_p, need_weights=False)
-    return self_check.self_check_reason(attention, call, {**defaults, **arguments, **own})
+    call = Call("auto", padding, causal, dropout_p)
+    return self_check.self_check_reason(attention, call, {**defaults, **arguments})
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -68,7 +74,7 @@ def test_calls_are_checked_as_they_are_made(kind):
     assert reason_of(spoil=note, **kind) is None
     for call, arguments in calls:
         assert arguments["value"].size(-1) == kind.get("features", 16)
-        assert arguments["causal"] == kind.get("causal", False)
+        assert call.causal == kind.get("causal", False)
         assert (call.key_padding_mask is not None) == kind.get("padded", True)
     assert any(call.dropout_p == 0.3 for call, _ in calls) == ("dropout_p" in kind)
 
@@ -76,7 +82,7 @@ def test_calls_are_checked_as_they_are_made(kind):
 def test_a_wrong_output_is_noticed_and_said(caplog):
     with caplog.at_level(logging.WARNING):
         assert "gave wrong results" in reason_of(spoil=lambda context, *_: context + 0.001)
-    assert "dynamic mask attention are left aside for calls with causal=False" in caplog.text
+    assert "dynamic_mask_attention does not use its Triton kernels for calls with" in caplog.text
     assert "float32, 16 features, padding: the implementation gave wrong results" in caplog.text
 
 

@@ -143,7 +143,7 @@ def test_padding_must_be_bool():
 
 
 def test_an_argument_that_no_function_has_is_a_type_error():
-    with pytest.raises(TypeError, match="dot-product attention has no argument 'dropout'"):
+    with pytest.raises(TypeError, match="dot_product_attention has no argument 'dropout'"):
         call("san", "reference", given("san"), dropout=0.1)
 
 

@@ -23,23 +23,17 @@ def last_words(raised):
     return finished.stderr
 
 
-def test_a_usage_error_is_one_line():
-    assert last_words("UsageError('no such file')") == "fairseq_posattn: error: no such file\n"
+def test_a_usage_error_is_one_line_that_does_not_steer_the_terminal(capsys):
+    """Nor hides what follows, as characters that turn the direction of writing do."""
+    message = "a\x1b[2J\x1b]0;b\x07\u202ec\nd"
+    line = "error: a\\x1b[2J\\x1b]0;b\\x07\\u202ec d\n"
 
-
-def test_what_a_file_brings_into_an_error_does_not_steer_the_terminal():
-    """Nor hide what follows, as characters that turn the direction of writing do."""
-    brought = "a\x1b[2J\x1b]0;b\x07\u202ec\nd"
-    steered = "a\\x1b[2J\\x1b]0;b\\x07\\u202ec d"
-    assert last_words(f"UsageError({brought!r})") == f"fairseq_posattn: error: {steered}\n"
-
-
-def test_so_it_is_in_the_packages_commands(capsys):
     def fail():
-        raise UsageError("a\x1b[2J\nb")
+        raise UsageError(message)
 
+    assert last_words(f"UsageError({message!r})") == f"fairseq_posattn: {line}"
     assert end("posattn look", fail) == 1
-    assert capsys.readouterr().err == "posattn look: error: a\\x1b[2J b\n"
+    assert capsys.readouterr().err == f"posattn look: {line}"
 
 
 @pytest.mark.parametrize(

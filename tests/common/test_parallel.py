@@ -74,7 +74,7 @@ ENDLESS = """
     import itertools, os, signal
     from fairseq_posattn.common.parallel import map_lines
 
-    # What runs in the background of a shell is told to ignore Ctrl-C.
+    # Shells make background processes ignore Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def work(line):

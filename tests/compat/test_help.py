@@ -6,7 +6,7 @@ import sys
 import pytest
 from fairseq import options
 
-from fairseq_posattn.training.architectures import ARCHITECTURES
+from fairseq_posattn.training.presets import ARCHITECTURES
 
 COMMANDS = {
     "train": options.get_training_parser,

@@ -19,6 +19,7 @@ from fairseq.data import Dictionary
 from fairseq.distributed import utils as distributed_utils
 from fairseq.models.transformer import TransformerConfig, TransformerDecoderBase
 from fairseq.models.transformer import TransformerModelBase as Transformer
+from fairseq.trainer import Trainer
 from omegaconf import OmegaConf
 
 from fairseq_posattn.common.errors import UsageError
@@ -308,3 +309,32 @@ def test_weights_that_are_no_numbers_are_refused(value, tmp_path):
         load([path], arg_overrides=overrides)
     (model,), *_ = inspect.unwrap(load)([path], arg_overrides=overrides)  # fairseq's own
     assert not all(weight.isfinite().all() for weight in model.parameters())
+
+
+@pytest.mark.parametrize("kind", [torch.complex64, torch.int32, torch.bool])
+def test_weights_of_other_types_are_refused(kind, tmp_path):
+    path = str(tmp_path / "other.pt")
+    state = read_checkpoint(FIXTURE / "checkpoint.pt")
+    name = list(state["model"])[-1]
+    state["model"][name] = state["model"][name].to(kind)
+    torch.save(state, path)
+    name_of_kind = str(kind).removeprefix("torch.")
+    with pytest.raises(UsageError, match=f"^{path}: the weight {name} is of type {name_of_kind}, "):
+        checkpoint_utils.load_model_ensemble_and_task(
+            [path], arg_overrides={"data": str(FIXTURE / "data")}
+        )
+
+
+def test_training_goes_on_from_no_weights_of_other_types(tmp_path):
+    path = str(tmp_path / "other.pt")
+    state = read_checkpoint(FIXTURE / "checkpoint.pt")
+    name = list(state["model"])[-1]
+    state["model"][name] = state["model"][name].int()
+    torch.save(state, path)
+    (model,), cfg, task = checkpoint_utils.load_model_ensemble_and_task(
+        [str(FIXTURE / "checkpoint.pt")], arg_overrides={"data": str(FIXTURE / "data")}
+    )
+    cfg.common.cpu = True
+    trainer = Trainer(cfg, task, model, task.build_criterion(cfg.criterion))
+    with pytest.raises(UsageError, match=f"^{path}: the weight {name} is of type int32, "):
+        trainer.load_checkpoint(path)

@@ -1,4 +1,8 @@
-"""fairseq's commands in forked processes, which start at once and may be killed at any moment."""
+"""fairseq's commands in forked processes, which start at once and may be killed at any moment.
+
+As a script it is fairseq-train on two GPUs, without any: it spawns a process for each, and they
+spawn processes that load data.
+"""
 
 import atexit
 import io
@@ -16,23 +20,16 @@ FORKSERVER.set_forkserver_preload(["torch._dynamo", "fairseq_cli.train", "fairse
 
 
 def as_if_started():
-    """Let a forked process start others as a user's command does.
-
-    It would have its data loaded by a process of another fork server, which imports fairseq anew.
-    """
+    """Let a forked process start others as a user's command does, not by another fork server."""
     multiprocessing.set_start_method(None, force=True)
 
 
 def start(command, arguments, log, *, stdin=os.devnull, die_at=None, before=None):
-    """Start, say, "train" with its ``arguments``; its output goes to the file ``log``.
+    """Start a command such as "train" with its output in the file ``log``; return the process.
 
     Args:
-        before: a function of a module, called in the process first.
-        die_at: number of the moment, counting from 1, at which the process kills itself; see
-            :func:`_kill_at`.
-
-    Returns:
-        a :class:`multiprocessing.Process`.
+        before: function of a module, called first in the process.
+        die_at: moment, from 1, at which the process kills itself; see :func:`_kill_at`.
     """
     arguments = [str(argument) for argument in arguments]
     process = FORKSERVER.Process(
@@ -43,7 +40,7 @@ def start(command, arguments, log, *, stdin=os.devnull, die_at=None, before=None
 
 
 def run(command, arguments, log, **options):
-    """As :func:`start`, then wait; returns the exit code, -9 if the process was killed."""
+    """Start, wait and return the exit code, -9 if the process was killed."""
     process = start(command, arguments, log, **options)
     process.join()
     return process.exitcode
@@ -85,10 +82,10 @@ def _run(command, arguments, log, stdin, die_at, before):
 
 
 def _kill_at(moment):
-    """Kill this process at the given one of these moments.
+    """Kill this process at the given moment.
 
-    After an update; when half of a checkpoint has been written or copied; before and after one is
-    renamed; before one is removed.
+    Moments are after an update, when half of a checkpoint has been written or copied, before and
+    after a checkpoint is renamed, and before one is removed.
     """
     import torch
     from fairseq.trainer import Trainer
@@ -226,3 +223,14 @@ def _call(main):
 
 def _redirect(stream, path):
     os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), stream)
+
+
+if __name__ == "__main__":
+    import torch
+
+    torch.cuda.device_count = lambda: 2  # the number of processes that fairseq spawns
+    multiprocessing.set_start_method("spawn")
+
+    from fairseq_cli.train import cli_main
+
+    cli_main()

@@ -34,7 +34,7 @@ sys.exit(exit_code)
 # Of what recipes give to Python, that which imports fairseq.
 PYTHON = """#!/bin/sh
 case "$2 $3" in
-    *.tiny_datasets\\ * | "fairseq_posattn.cli average" | *.command_line\\ analysis)
+    *.recipes.tiny\\ * | "fairseq_posattn.cli average" | *.command_line\\ analysis)
         exec '{bin}/forked-python' "$@" ;;
     *) exec '{python}' "$@" ;;
 esac

@@ -17,7 +17,7 @@ def test_the_flags_and_architectures_of_the_plugin(capsys):
     main(["--flags"])
     flags = " ".join(capsys.readouterr().out.split())
     for text in (
-        *("--encoder-sublayers", "learned distances each way", "number of attention heads"),
+        *("--encoder-sublayers", "largest learned distance", "(default: san,ffn)"),
         *("--arch posattn_classifier", "--mpsan-masks", "--task sentence_pair_prediction"),
         *("--criterion relatedness", "flags of rating_regression"),
     ):

@@ -126,7 +126,8 @@ MISTAKES = [
     ("train", "--fp16", "--fp16 no GPU --bf16"),
     ("train", "--fp16 --bf16", "--fp16 and --bf16"),
     ("train", "--amp", "--amp: no GPU --bf16"),
-    ("train", "--model-parallel-size 2", "install the megatron submodule"),
+    ("train", "--profile", "--profile: GPU leave it out"),
+    ("train", "--model-parallel-size 2", "--model-parallel-size: megatron not installed"),
     ("classify", "without --task", "unrecognized --num-classes --task"),
     ("train", "--criterion sequence_tagging", "--criterion give --task sequence_tagging"),
     ("train", "--criterion news_recommendation", "unrecognized --label-smoothing --criterion"),
@@ -141,6 +142,7 @@ MISTAKES = [
         "--task translation_from_pretrained_bart",
         "translation_from_pretrained_bart: --langs",
     ),
+    ("train", "--task translation_from_pretrained_xlm", "--task translation_from_pretrained_xlm"),
     ("train", "--tpu", "--tpu torch_xla"),
     ("train", "--encoder-attention-heads 0", "--encoder-attention-heads 0: 1 or more"),
     ("train", "--encoder-attention-heads 3", "--encoder-attention-heads 3: --encoder-embed-dim 16"),
@@ -232,6 +234,8 @@ MISTAKES = [
     ),
     ("generate", "--diverse-beam-groups 3", "--diverse-beam-groups --beam"),
     ("generate", "--replace-unk", "--replace-unk --print-alignment hard"),
+    ("generate", "--retain-iter-history", "--retain-iter-history --task translation_lev"),
+    ("generate", "--lm-path MODEL", "--lm-path language model"),
     ("generate", "--sampling --nbest 2 --diverse-beam-groups 2", "--sampling exclude"),
     ("generate", "--results-path FOLDER/file", "FOLDER/file: File exists"),
     ("interactive", "--input FOLDER/latin.txt", "not UTF-8 0xe9"),
@@ -328,7 +332,7 @@ def test_a_mistake_is_one_line(world, finished, number):
 
 def test_spawned_processes_report_it_once(world, run, tmp_path):
     """What only they find out: each of two is given a checkpoint that does not fit."""
-    program = Path(__file__).with_name("spawned_training.py")
+    program = Path(__file__).with_name("forked_commands.py")
     arguments, _ = arguments_of(world, "train", "--restore-file OTHER_LAYERS")
     arguments = [argument.replace("SAVE_DIR", str(tmp_path / "saved")) for argument in arguments]
     arguments += ["--distributed-world-size", "2", "--distributed-backend", "gloo"]

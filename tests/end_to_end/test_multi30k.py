@@ -84,19 +84,6 @@ def test_from_archives_to_a_score(small, folder, published):
     )
 
 
-def test_a_damaged_archive_is_named(small, folder, published, tmp_path):
-    source = tmp_path / "source"
-    source.mkdir()
-    for path in published.iterdir():
-        (source / path.name).write_bytes(path.read_bytes())
-    damaged = source / "val.en.gz"
-    damaged.write_bytes(damaged.read_bytes()[:-20])
-    printed = small("--source", source, refused=True)
-    assert f"error: {damaged}: damaged or cut off" in printed
-    assert printed.splitlines()[-1].startswith("prepare failed")
-    assert not (folder / "out").exists()
-
-
 def test_dry_run_writes_nothing(small, folder):
     lines = small("--dry-run").splitlines()
     programs = [line.split()[:2] for line in lines if line.startswith(("fairseq-", "posattn "))]

@@ -87,11 +87,11 @@ def test_two_rows_at_a_time_and_none_of_them_again(recipe_run, numbers, tmp_path
     assert "Transformer (1 of 2): train" in first and "MTSA (2 of 2): train" in first
     assert "MTSA (2 of 2): batch 3 of 3\n" in first
     drawn = tmp_path / "table6_setup1-curves.png"
-    assert f"learning curves are drawn in {drawn}\n" in first
+    assert f"learning curves: {drawn}\n" in first
     drawn.unlink()
     monkeypatch.setattr(figures, "find_spec", lambda name: None)
     second = recipe_run(*arguments)
-    assert "nothing is drawn: pictures need matplotlib: pip install" in second
+    assert "no figures: pictures need matplotlib: pip install" in second
     assert not drawn.exists()
     assert second.count("is finished") == 2
     assert "fairseq-train" not in second
@@ -140,7 +140,7 @@ def test_more_updates_go_on_from_the_last_checkpoint(recipe_run, numbers, tmp_pa
     recipe_run(*arguments, "--out", tmp_path / "a")
     shorter = only(tmp_path / "a", "*/seed1/result.json")
     printed = recipe_run(*arguments, "--out", tmp_path / "a", "--max-update", 6)
-    assert f"goes on from {shorter.with_name('checkpoint_last.pt')}" in printed
+    assert f"continues from {shorter.with_name('checkpoint_last.pt')}" in printed
     recipe_run(*arguments, "--out", tmp_path / "b", "--max-update", 6)
     (longer,) = [path for path in tmp_path.glob("a/*/seed1/result.json") if path != shorter]
     scores = [
@@ -155,20 +155,6 @@ def test_more_updates_go_on_from_the_last_checkpoint(recipe_run, numbers, tmp_pa
     whole, other = (log.points("loss", "valid") for log in logs)
     assert whole == other and len(whole) > 1  # the learning curve, too
     assert json.loads(shorter.read_text())["updates"] == 4
-
-
-def test_a_run_that_has_another_name_is_taken_over(recipe_run, numbers, tmp_path):
-    """As folders were called before; what was not written down then is not asked for."""
-    arguments = [SETUP1, "--tiny", "--data", numbers, "--rows", "MTSA", "--out", tmp_path]
-    recipe_run(*arguments)
-    folder = only(tmp_path, "*/seed1")
-    settings = (folder / "settings").read_text().splitlines()
-    older = [line + " " for line in settings if not line.startswith(("score ", "precision "))]
-    (folder / "settings").write_text("\n".join(older) + "\n")
-    folder.parent.rename(tmp_path / "mtsa_transformer_wmt_en_de-none")
-    printed = recipe_run(*arguments)
-    assert "is finished" in printed and "fairseq-train" not in printed
-    assert folder.exists()
 
 
 def test_training_that_fails_can_be_begun_again(recipe_run, numbers, tmp_path):
@@ -259,7 +245,7 @@ def test_stopped_by_a_signal(stubborn, tmp_path, number):
     _, said = stubborn.communicate(timeout=60)
     assert stubborn.returncode == 130
     assert (tmp_path / "saved").exists()
-    assert said.splitlines()[-1].endswith("the same command goes on from here")
+    assert said.splitlines()[-1].endswith("the same command continues from here")
     assert "MTSA (2 of 2): train" not in said
 
 
@@ -292,7 +278,7 @@ def test_every_recipe_has_a_script_that_is_thin():
 def test_a_script_does_what_the_command_does(recipe_run, tmp_path):
     """With the data and the checkpoints of the checkout."""
     printed = subprocess.run(
-        ["bash", EXAMPLES / "dman" / "table3_sublayers.sh", "--dry-run", "--rows", "C#1"],
+        ["bash", EXAMPLES / "dman" / "table3_sublayers.sh", "--dry-run", "--rows", "C#1 (paper)"],
         cwd=tmp_path,
         env={"POSATTN_ENV": sys.prefix, **os.environ, "PIP_NO_INDEX": "1"},
         capture_output=True,

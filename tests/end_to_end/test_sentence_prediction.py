@@ -262,11 +262,6 @@ def test_blank_lines_and_sides_are_answered_with_nothing(classifier):
     assert [one == prediction.NOTHING for one in found] == [False, True, True, True, False]
 
 
-def test_missing_dictionaries(classifier, tmp_path):
-    with pytest.raises(UsageError, match="name the folder"):
-        prediction.load(classifier[0], data=tmp_path)
-
-
 def test_no_such_checkpoint_is_one_line(run):
     output = run(sys.executable, PREDICT, "nowhere.pt", exit_code=1)
     assert output == "predict: error: nowhere.pt: there is no such checkpoint\n"
@@ -278,19 +273,3 @@ def test_a_checkpoint_that_classifies_nothing(monkeypatch):
     monkeypatch.setattr(prediction, "load_checkpoint", lambda *paths: trained)
     with pytest.raises(UsageError, match="is no classifier and no tagger: it was trained"):
         prediction.load("translation.pt")
-
-
-@pytest.mark.parametrize("task", [PAIRS, STOCK], ids=lambda flags: flags[1])
-def test_bad_data_is_one_line(task, write_sentence_data, splits, user_dir, tmp_path):
-    lines = {name: list(splits["train"][name]) for name in ("input0", "input1", "label")}
-    lines["input1"][4] = ""
-    folder = write_sentence_data(tmp_path / "data", {"train": lines, "valid": lines})
-    arguments = [folder, "--user-dir", user_dir, *TINY, *task, "--num-classes", "3"]
-    arguments += ["--criterion", "sentence_classification", "--save-dir", tmp_path / "saved"]
-    log = tmp_path / "log"
-    assert forked_commands.run("train", arguments, log) == 1
-    assert log.read_text().splitlines()[-1] == (
-        f"fairseq_posattn: error: {folder}/input1/valid: row 5 is empty; "
-        "a sentence needs at least one word"
-    )
-    assert "Traceback" not in log.read_text()

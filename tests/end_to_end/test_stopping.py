@@ -117,7 +117,7 @@ def test_ctrl_c_before_anything_is_trained(tmp_path):
 def test_spawned_processes_are_told_through_the_first(tmp_path):
     """fairseq spawns a process for each GPU; who sends SIGTERM knows the first one only."""
     training = Training(tmp_path, flags=(*ENDLESS, "--update-freq", "1", "--num-workers", "1"))
-    program = Path(__file__).with_name("spawned_training.py")
+    program = Path(__file__).with_name("forked_commands.py")
     flags = ["--distributed-world-size", "2", "--distributed-backend", "gloo"]
     arguments = [*training.arguments(tmp_path / "saved"), *flags, "--ddp-backend", "legacy_ddp"]
     log = tmp_path / "log"

@@ -119,16 +119,6 @@ def test_a_checkpoint_holds_its_head(train, reviews):
     assert set(state) == set(model.state_dict())
 
 
-def test_scores_are_regressed(train):
-    code, log, _ = train(
-        *("--arch=transformer_classifier", "--encoder-hidden-dim=16", "--encoder-ffn-embed-dim=16"),
-        *("--num-classes=1", "--regression-target", "--max-epoch=20", "--no-save"),
-        "--best-checkpoint-metric=loss",
-    )
-    assert code == 0, log
-    assert losses(log)[-1] < losses(log)[0]
-
-
 def test_documents_are_encoded_sentence_by_sentence(train):
     code, log, _ = train(
         *("--arch=da_transformer_classifier", "--encoder-hidden-dim=16", "--hierarchical"),

@@ -18,7 +18,7 @@ from fairseq_posattn.inference.commands import summarize, translate
 from fairseq_posattn.preparation.kinds import prepare
 from fairseq_posattn.text.subwords import BytePairEncoder
 
-README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs/translation.md").read_text(encoding="utf-8")
 SUBJECTS = {"Ein Mann": "A man", "Eine Frau": "A woman", "Das Kind": "The child", "Er": "He"}
 VERBS = {"sieht": "sees", "malt": "paints", "kauft": "buys", "trägt": "carries"}
 THINGS = {"einen Ball": "a ball", "das Haus": "the house", "zwei Hüte": "two hats"}
@@ -180,16 +180,16 @@ def test_constraints_are_those_of_fairseq_interactive(way, folder, user_dir, tmp
 
 
 def example(beginning, folder):
-    """The program of the README that begins so, for the checkpoint of this test; it prints."""
-    block = re.search(rf"^```python\n({beginning}.*?)\n```$", README, re.S | re.M)[1]
+    """Return the page's program with this beginning; it prints for the checkpoint of this test."""
+    block = re.search(rf"^```python\n({beginning}.*?)\n```$", PAGE, re.S | re.M)[1]
     found = block.replace("checkpoints/iwslt14", str(folder / "moved"))
     found = found.replace("checkpoint_best.pt", "checkpoint_last.pt")
     *program, last = found.replace("Guten Morgen!", "Er malt zwei Hüte!").splitlines()
     return "\n".join([*program, f"print({last})"])
 
 
-def test_the_readmes_programs_translate_alike(folder, tmp_path, capsys):
-    exec(example("from fairseq_posattn import translation", folder), {})
+def test_the_pages_programs_translate_alike(folder, tmp_path, capsys):
+    exec(example("from fairseq_posattn.inference import translation", folder), {})
     expected = capsys.readouterr().out
     assert len(expected.split()) > 1
     # fairseq and the plugin beside each other, as where both are installed

@@ -15,7 +15,7 @@ from transformers import (
 
 import fairseq_posattn.hugging_face  # noqa: F401, registers
 from fairseq_posattn.export.checkpoint import export
-from fairseq_posattn.training.architectures import ARCHITECTURES
+from fairseq_posattn.training.presets import ARCHITECTURES
 
 PAD, EOS = 1, 2
 HEAD = "sentence_classification_head"

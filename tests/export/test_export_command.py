@@ -24,7 +24,7 @@ def test_what_is_not_installed_is_named(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(command, "find_spec", lambda name: None if name == "safetensors" else name)
     assert run(tmp_path / "checkpoint.pt", tmp_path / "out") == 1
     assert capsys.readouterr().err == (
-        "posattn export: error: safetensors is not installed: python -m pip install "
+        "posattn export: error: safetensors is not installed; python -m pip install "
         "'fairseq-posattn[export]'\n"
     )
 

@@ -15,7 +15,7 @@ import torch
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
 from fairseq_posattn.compat.unknown_tokens import word_numbers
-from fairseq_posattn.inference import prediction
+from fairseq_posattn.inference import prediction, stream
 from fairseq_posattn.inference.commands import predict
 from fairseq_posattn.inference.prediction import NOTHING
 from fairseq_posattn.text import manifest
@@ -63,7 +63,7 @@ def test_blank_lines_are_answered_with_blank_ones(tmp_path, capsys):
         True,
         False,
     ]
-    assert "2 blank lines were answered with a blank one" in output.err
+    assert "2 blank lines answered with a blank line" in output.err
     assert command("--input", tmp_path / "text", "--json") == 0
     labels = [json.loads(line)["label"] for line in capsys.readouterr().out.splitlines()]
     assert labels[1:3] == [None, None] and None not in (labels[0], labels[3])
@@ -100,11 +100,11 @@ def test_lines_arrive_in_groups_of_what_is_there(descriptor, tmp_path):
     if descriptor == "file":
         (tmp_path / "text").write_bytes(b"1\n2\n3\n4\n5")
         with open(tmp_path / "text", "rb") as file:
-            groups = list(predict.arriving_lines(file.fileno(), most=2, name="text"))
+            groups = list(stream.arriving_lines(file.fileno(), group_size=2, name="text"))
         assert groups == [[b"1", b"2"], [b"3", b"4"], [b"5"]]
         return
     reading, writing = os.pipe()
-    groups = predict.arriving_lines(reading, most=10, name="text")
+    groups = stream.arriving_lines(reading, group_size=10, name="text")
     os.write(writing, b"1\n2\n3")  # the third line is not whole
     assert next(groups) == [b"1", b"2"]
     os.write(writing, b"3\n")
@@ -151,7 +151,7 @@ def test_long_texts_are_shortened_to_what_the_model_reads():
 
 def test_long_texts_are_refused_where_the_model_shortened_none(predictor):
     limit = predictor.task.cfg.max_positions
-    with pytest.raises(UsageError, match=f"^{limit + 1} words, the end among them, are too many"):
+    with pytest.raises(UsageError, match=f"^{limit + 1} tokens with the end symbol"):
         predictor.encode(["a " * limit])
 
 
@@ -203,7 +203,7 @@ def test_capitals_are_as_in_the_data(data):
 
 def test_a_rule_of_a_later_version_is_named(data):
     write_manifest(data, word_rule="telepathy")
-    with pytest.raises(UsageError, match="made by the rule 'telepathy', and the known ones are"):
+    with pytest.raises(UsageError, match="unknown tokenization rule 'telepathy'; name one of"):
         load(data)
 
 
@@ -249,7 +249,7 @@ def test_weights_that_are_no_numbers(tmp_path, capsys):
 def test_outputs_that_are_no_numbers(tmp_path):
     predictor = load()
     predictor.model.forward = lambda *inputs, **options: (torch.tensor([[1, float("nan")]]), {})
-    with pytest.raises(UsageError, match="what the model gives is no number"):
+    with pytest.raises(UsageError, match="the model's output is NaN"):
         predictor(["a"])
 
 
@@ -261,7 +261,7 @@ def test_settings_that_no_sentence_can_have(setting, tmp_path):
     state["cfg"]["task"].update(setting)
     torch.save(state, tmp_path / "model.pt")
     [(name, value)] = setting.items()
-    told = f"{tmp_path / 'model.pt'}: its --{name.replace('_', '-')} {value} "
+    told = f"{tmp_path / 'model.pt'}: its --{name.replace('_', '-')} "
     with pytest.raises(UsageError, match=re.escape(told)):
         load(checkpoint=str(tmp_path / "model.pt"))
 
@@ -271,14 +271,16 @@ def test_several_scores_of_a_text(tmp_path):
     state = read_checkpoint(CHECKPOINT)
     state["cfg"]["task"]["regression_target"] = True
     torch.save(state, tmp_path / "model.pt")
-    with pytest.raises(UsageError, match=r"model.pt predicts 2 numbers of each text: a score is"):
+    with pytest.raises(
+        UsageError, match=r"model.pt: predicts 2 numbers for each text; a score needs"
+    ):
         load(checkpoint=str(tmp_path / "model.pt"))
 
 
 @pytest.mark.parametrize("labels", [["back"], ["back", "forth", "up"]])
 def test_labels_of_another_number(labels, data):
     (data / "label" / "dict.txt").write_text("".join(f"{label} 1\n" for label in labels))
-    with pytest.raises(UsageError, match=f"tells 2 classes apart, and .* has {len(labels)}: name"):
+    with pytest.raises(UsageError, match=f"has 2 classes, but .* has {len(labels)}; name"):
         load(data)
 
 

@@ -27,7 +27,7 @@ from fairseq_posattn.inference.trained_model import TrainedModel
 from fairseq_posattn.inference.trained_model import load as load_checkpoint
 from fairseq_posattn.inference.translation import lines
 from fairseq_posattn.inference.translation import translator as translator_module
-from fairseq_posattn.model.int8_linear import round_maps
+from fairseq_posattn.model.projections import quantize_linear_layers
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.manifest import Manifest
 
@@ -95,11 +95,11 @@ def test_int8_rounds_the_maps_alone(source, translator, tmp_path, capsys):
 def test_int8_leaves_no_map_out(translator):
     """That of the scores of all words among them: all are the plugin's."""
     maps = [one for one in translator.models[0].modules() if isinstance(one, torch.nn.Linear)]
-    assert round_maps(copy.deepcopy(translator.models[0])) == len(maps) > 10
+    assert quantize_linear_layers(copy.deepcopy(translator.models[0])) == len(maps) > 10
 
 
 def test_int8_is_for_a_cpu():
-    with pytest.raises(UsageError, match="int8 is for a CPU, and not for meta"):
+    with pytest.raises(UsageError, match="int8: needs a CPU, not meta"):
         translation.load([CHECKPOINT], str(FIXTURE / "data"), device="meta", int8=True)
 
 
@@ -194,7 +194,7 @@ def test_a_line_longer_than_the_model_reads_is_cut_and_told(tmp_path, capsys, so
     assert command("--input", path) == 0
     output = capsys.readouterr()
     assert output.out.startswith(f"{EXPECTED[0]}\n")
-    assert f"{path}: 1 line was cut to the 16 pieces" in output.err
+    assert f"{path}: 1 line was cut to the 16 subwords" in output.err
 
 
 @pytest.mark.parametrize(("words", "cut"), [(15, 0), (16, 1)])
@@ -319,8 +319,8 @@ def test_words_that_must_be_there_are_made_pieces_as_the_target_is(data, monkeyp
 @pytest.mark.parametrize(
     "options, forced, complaint",
     [
-        ({}, {"constraints": [["a"]]}, "load the model with constraints 'ordered'"),
-        ({"constraints": "ordered"}, {"prefixes": ["a"]}, "do not go together"),
+        ({}, {"constraints": [["a"]]}, "load the model with constraints='ordered'"),
+        ({"constraints": "ordered"}, {"prefixes": ["a"]}, "cannot be combined"),
         ({}, {"prefixes": ["a", "b"]}, "prefixes: 2 for 1 texts"),
         ({"constraints": "ordered"}, {"constraints": []}, "constraints: 0 for 1 texts"),
     ],
@@ -331,9 +331,9 @@ def test_forced_words_that_cannot_be(options, forced, complaint, source):
 
 
 def test_ways_that_there_are_not():
-    with pytest.raises(UsageError, match="constraints 'sorted': are ordered or unordered"):
+    with pytest.raises(UsageError, match="constraints 'sorted': must be ordered or unordered"):
         load(constraints="sorted")
-    with pytest.raises(UsageError, match="attention 'heads': is between words or pieces"):
+    with pytest.raises(UsageError, match="attention 'heads': must be words or pieces"):
         load(attention="heads")
 
 
@@ -369,7 +369,7 @@ def test_constraints_come_after_tabs(tmp_path, capsys, source):
     assert (second, third) == (EXPECTED[1], "")
     assert output.err.splitlines()[-1] == (
         f"warning: {text}:3: answered with a blank line: no translation of {source[2]!r} with "
-        f"{'A ' * 20!r} in it was found within --max-len-a, --max-len-b and --no-repeat-ngram-size"
+        f"{'A ' * 20!r} in it within --max-len-a, --max-len-b and --no-repeat-ngram-size"
     )
 
 
@@ -481,7 +481,7 @@ def test_models_of_other_dictionaries_do_not_go_together(monkeypatch):
     trained = [load_checkpoint(str(CHECKPOINT), str(FIXTURE / "data")) for _ in range(2)]
     trained[1].task.target_dictionary.add_symbol("Q")
     monkeypatch.setattr(translator_module, "load_checkpoint", lambda path, data: trained[int(path)])
-    with pytest.raises(UsageError, match="different dictionaries of the target"):
+    with pytest.raises(UsageError, match="its target dictionary differs"):
         load("0", "1")
 
 
@@ -495,15 +495,15 @@ def test_colons_part_the_models_of_an_ensemble(tmp_path):
 @pytest.mark.parametrize(
     "arguments, options, complaint",
     [
-        ((), {"checkpoint": "nowhere.pt"}, "nowhere.pt: there is no such checkpoint"),
-        ((), {"data": "nowhere"}, "nowhere, where the dictionaries should be, is not there"),
+        ((), {"checkpoint": "nowhere.pt"}, "nowhere.pt: no such checkpoint"),
+        ((), {"data": "nowhere"}, "nowhere: no such folder of dictionaries"),
         (
             (),
             {"checkpoint": CLASSIFIER / "checkpoint.pt", "data": CLASSIFIER / "data"},
-            "neither translates nor summarises: it was trained with --task sentence_prediction",
+            "neither translates nor summarizes; it was trained with --task sentence_prediction",
         ),
         ((), {"data": FIXTURE}, "is no data of --task translation: it has no dict.*.txt"),
-        (("--nbest", "6"), {}, "nbest 6: a beam of 5"),
+        (("--nbest", "6"), {}, "nbest 6: must be at most beam 5"),
         (("--lenpen", "nan"), {}, "lenpen nan: must be a finite number"),
         (("--no-repeat-ngram-size", "-1"), {}, "no_repeat_ngram_size -1: must be 0 or more"),
         (("--input", "nowhere.txt"), {}, "nowhere.txt: No such file or directory"),
@@ -529,7 +529,7 @@ def test_a_model_that_gives_no_numbers_is_named(source):
     translator = load()
     with torch.no_grad():
         translator.models[0].decoder.embed_tokens.weight.fill_(math.nan)
-    with pytest.raises(UsageError, match="checkpoint.pt: what the model gives is no number"):
+    with pytest.raises(UsageError, match="checkpoint.pt: the model's output is NaN"):
         translator(source[:1])
 
 
@@ -547,3 +547,15 @@ def test_the_longest_shortest_length_is_translated(source):
 def test_a_setting_that_fairseq_has_not_is_named():
     with pytest.raises(UsageError, match="beams"):
         load(beams=3)
+
+
+def test_output_goes_to_a_file_once_all_is_translated(source, tmp_path, capsys):
+    path = written(tmp_path, f"{source[0]}\n")
+    assert command("--input", path, "--output", tmp_path / "translations") == 0
+    assert (tmp_path / "translations").read_text() == f"{EXPECTED[0]}\n"
+    assert not capsys.readouterr().out
+
+
+def test_an_unknown_setting_names_the_nearest():
+    with pytest.raises(UsageError, match="did you mean lenpen"):
+        load(len_pen=2.0)

@@ -5,9 +5,8 @@ import torch
 from fairseq import utils
 from fairseq.modules import FairseqDropout, PositionalEmbedding
 
-from fairseq_posattn.model.activations import ACTIVATIONS
-from fairseq_posattn.model.dropout import Dropout
-from fairseq_posattn.model.positions import LearnedPositions, SinusoidalPositions
+from fairseq_posattn.model.embeddings import LearnedPositions, SinusoidalPositions
+from fairseq_posattn.model.feed_forward import ACTIVATIONS, Dropout
 from fairseq_posattn.model.sentence_batches import pad_right
 
 PAD = 1

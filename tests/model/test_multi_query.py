@@ -1,10 +1,8 @@
-import math
-
 import pytest
 import torch
 from reference import gradients, leaves
 
-from fairseq_posattn.model.multi_query import MultiQueryPooling, multi_query_attention
+from fairseq_posattn.model.pooling import MultiQueryPooling, multi_query_attention
 
 PADDING = torch.tensor(
     [
@@ -40,22 +38,6 @@ def test_equals_the_equations(queries):
         torch.testing.assert_close(ours, theirs)
 
 
-def test_without_padding():
-    tensors = leaves((2, 4, 5), (2, 4, 5), (3, 5))
-    none = torch.zeros(2, 4, dtype=torch.bool)
-    torch.testing.assert_close(multi_query_attention(*tensors), by_position(*tensors, none))
-
-
-def test_a_small_case_by_hand():
-    """Scores 0 and log 3: weights a quarter and three quarters."""
-    hidden = torch.tensor([[[4.0, 0.0], [0.0, 8.0]]])
-    keys = torch.tensor([[[0.0, 5.0], [math.log(3), 5.0]]])
-    queries = torch.tensor([[1.0, 0.0]])
-    found, weights = multi_query_attention(hidden, keys, queries, need_weights=True)
-    torch.testing.assert_close(weights, torch.tensor([[[0.25, 0.75]]]))
-    torch.testing.assert_close(found, torch.tensor([[[1.0, 6.0]]]))
-
-
 def test_pooling_fuses_side_by_side_vectors():
     torch.manual_seed(0)
     pooling = MultiQueryPooling(5, queries=3).double()
@@ -74,8 +56,3 @@ def test_parameters():
     single = MultiQueryPooling(5, queries=1, fuse=False)
     assert sum(parameter.numel() for parameter in single.parameters()) == (25 + 5) + 5
     assert single(torch.randn(2, 4, 5)).shape == (2, 5)
-
-
-def test_no_queries_are_refused():
-    with pytest.raises(ValueError, match="0 queries"):
-        MultiQueryPooling(5, queries=0)

@@ -1,6 +1,6 @@
 import torch
 
-from fairseq_posattn.model.ngrams import NGramEmbedding
+from fairseq_posattn.model.embeddings import NGramEmbedding
 
 PAD = 1
 TOKENS = torch.tensor([[4, 5, 6, 4, 5], [7, 4, 5, PAD, PAD], [8, PAD, PAD, PAD, PAD]])

@@ -3,9 +3,9 @@ import torch
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.model.sentence_batches import (
-    groups_of_like_length,
+    group_by_length,
     split_documents,
-    words_only,
+    strip_eos,
 )
 
 PAD, EOS, SEP = 1, 2, 9
@@ -21,20 +21,20 @@ PAD, EOS, SEP = 1, 2, 9
     ],
 )
 def test_words_without_their_end_padded_on_the_right(tokens):
-    words = words_only(torch.tensor(tokens), PAD, EOS)
+    words = strip_eos(torch.tensor(tokens), PAD, EOS)
     assert words.tolist() == [[4, 5, 6], [7, PAD, PAD]]
 
 
 def test_only_the_last_end_of_a_row_is_taken_away():
     tokens = torch.tensor([[4, EOS, EOS, 5, EOS], [EOS, 6, EOS, EOS, PAD]])
-    words = words_only(tokens, PAD, EOS)
+    words = strip_eos(tokens, PAD, EOS)
     assert words.tolist() == [[4, EOS, EOS, 5], [EOS, 6, EOS, PAD]]
 
 
 @pytest.mark.parametrize("empty", [[EOS, PAD, PAD], [PAD, PAD, EOS], [PAD, PAD, PAD]])
 def test_a_row_without_words_is_named(empty):
     with pytest.raises(UsageError, match="sentence 2 of a batch of 2 has no words") as error:
-        words_only(torch.tensor([[4, 5, EOS], empty]), PAD, EOS)
+        strip_eos(torch.tensor([[4, 5, EOS], empty]), PAD, EOS)
     assert "\n" not in str(error.value)
 
 
@@ -89,7 +89,7 @@ def test_vectors_of_sentences_go_where_the_sentences_stood():
 
 
 def test_a_document_without_words_is_refused():
-    with pytest.raises(UsageError, match="sentence separators only"):
+    with pytest.raises(UsageError, match="nothing but sentence separators"):
         split_documents(torch.tensor([[4, 5], [SEP, SEP]]), PAD, SEP)
 
 
@@ -98,7 +98,7 @@ def test_long_sentences_do_not_pad_short_ones():
     tokens = torch.full((len(lengths), 40), PAD)
     for row, length in zip(tokens, lengths, strict=True):
         row[:length] = 7
-    groups = groups_of_like_length(tokens, PAD)
+    groups = group_by_length(tokens, PAD)
     assert [rows.tolist() for rows, _ in groups] == [[0, 2, 5], [3, 4], [1]]
     for rows, group in groups:
         assert group.size(1) == max(lengths[row] for row in rows)

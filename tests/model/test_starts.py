@@ -10,9 +10,9 @@ from fairseq_posattn.training.plugin import register
 
 register()
 
-from fairseq_posattn.model.builder import build_decoder_layer, build_encoder_layer  # noqa: E402
-from fairseq_posattn.model.description import LayerDescription  # noqa: E402
-from fairseq_posattn.model.starts import STARTS  # noqa: E402
+from fairseq_posattn.model.initialization import INITIALIZATIONS  # noqa: E402
+from fairseq_posattn.model.mechanisms import LayerDescription  # noqa: E402
+from fairseq_posattn.model.transformer_layer import build_decoder_layer, build_encoder_layer  # noqa: E402
 from fairseq_posattn.training.models.mechanism_config import MechanismConfig  # noqa: E402
 
 C, FFN = 96, 160
@@ -29,7 +29,7 @@ def attention_and_ffn(start):
         build_decoder_layer(decoder, MechanismConfig()),
     ]
     for layer in layers:
-        STARTS[start](layer)
+        INITIALIZATIONS[start](layer)
     sublayers = [residual.sublayer for layer in layers for residual in layer.sublayers]
     ffn = [sublayer for sublayer in sublayers if hasattr(sublayer, "fc1")]
     return [sublayer for sublayer in sublayers if hasattr(sublayer, "out_proj")], ffn
@@ -51,7 +51,7 @@ def projections(attention):
     return [getattr(attention, name) for name in names if hasattr(attention, name)]
 
 
-@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize("start", INITIALIZATIONS)
 def test_queries_keys_and_values_as_xavier_of_the_joined_matrix(start):
     bound = math.sqrt(6 / (C + 3 * C))
     attentions, _ = attention_and_ffn(start)
@@ -94,7 +94,7 @@ def test_feed_forward_maps(start, is_started):
             assert linear.bias.any() == (start == "fairseq")
 
 
-@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize("start", INITIALIZATIONS)
 def test_the_mask_of_dman(start):
     mechanism = attention_and_ffn(start)[0][0].mechanism
     assert is_normal(mechanism.past_bias, 1)
@@ -109,6 +109,6 @@ def test_embeddings(start, std):
     embedding = nn.Embedding(300, C, padding_idx=1)
     nn.init.normal_(embedding.weight, std=C**-0.5)  # as fairseq leaves it
     nn.init.zeros_(embedding.weight[1])
-    STARTS[start](embedding)
+    INITIALIZATIONS[start](embedding)
     assert is_normal(embedding.weight, std)
     assert not embedding.weight[1].any()

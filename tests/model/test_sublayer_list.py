@@ -1,6 +1,6 @@
 import pytest
 
-from fairseq_posattn.model.sublayer_list import parse_sublayers
+from fairseq_posattn.model.transformer_layer import parse_sublayers
 
 
 @pytest.mark.parametrize(
@@ -22,8 +22,8 @@ def test_spaces_are_allowed():
         ("", False, "--x : unknown sublayer ''; known: san, "),
         ("san", False, "--x san: the last sublayer must be ffn"),
         ("ffn,san", False, "--x ffn,san: the last sublayer must be ffn"),
-        ("san,cross,ffn", False, "--x san,cross,ffn: an encoder has nothing to cross to"),
-        ("san,ffn", True, "--x san,ffn: cross must stand in it exactly once, not 0 times"),
+        ("san,cross,ffn", False, "--x san,cross,ffn: an encoder has no cross attention"),
+        ("san,ffn", True, "--x san,ffn: cross must occur exactly once, not 0 times"),
         ("cross,cross,ffn", True, "exactly once, not 2 times"),
     ],
 )

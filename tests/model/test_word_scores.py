@@ -5,13 +5,13 @@ import torch
 import torch.nn.functional as F
 from torch.profiler import ProfilerActivity, profile
 
-from fairseq_posattn.model.word_scores import WordScores
+from fairseq_posattn.model.projections import OutputProjection
 
 
 def tied():
     """Scores by a table and features ``[B, T, C]`` that are looked up in it."""
     torch.manual_seed(0)
-    scores = WordScores(5, 11).double()
+    scores = OutputProjection(5, 11).double()
     return scores, F.embedding(torch.tensor([[1, 2, 3], [4, 4, 0]]), scores.weight)
 
 

@@ -1,7 +1,4 @@
-"""Data sets as they are published: files in folders and archives, given as ``{name: content}``.
-
-And what is made of them, as it is read again.
-"""
+"""Published data sets: folders and archives from ``{name: content}``, and reading results."""
 
 from packing import gzipped, tarred, zipped
 
@@ -29,7 +26,7 @@ def write_archive(path, files):
 
 
 def tree(folder):
-    """The contents of all files that a user sees."""
+    """Return the contents of all visible files."""
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in folder.rglob("*")

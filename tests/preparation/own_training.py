@@ -3,7 +3,7 @@
 import shlex
 
 import fairseq_posattn
-from fairseq_posattn.training.architectures import classifier, seq2seq
+from fairseq_posattn.training import presets
 from fairseq_posattn.training.plugin import register
 
 
@@ -23,6 +23,6 @@ def printed_training(printed):
     assert 0 < trained.patience < 50
     assert not trained.save_interval_updates
     assert f"--dropout {trained.dropout} " in printed
-    named = {**seq2seq.ARCHITECTURES, **classifier.ARCHITECTURES}
+    named = {**presets.SEQ2SEQ, **presets.CLASSIFIERS}
     assert trained.dropout == named[trained.arch]["dropout"]
     return trained

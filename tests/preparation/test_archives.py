@@ -62,9 +62,8 @@ def test_two_members_at_once(archive):
 
 
 def test_missing_member_is_one_line(archive):
-    with pytest.raises(UsageError) as caught, archive.open("fr/text"):
-        pass
-    assert str(caught.value) == f"{archive.name}: holds no fr/text"
+    with pytest.raises(UsageError, match=f"^{archive.name}: holds no fr/text$"):
+        archive.open("fr/text").__enter__()
 
 
 @pytest.mark.parametrize("compress", [gzipped, bz2.compress, lzma.compress, bytes])
@@ -79,6 +78,8 @@ def test_folder_prefers_what_lies_higher(tmp_path):
     write(tmp_path / "a" / "deeper" / "text", b"deep")
     write(tmp_path / "z" / "text", b"high")
     assert read(open_archive(tmp_path), "text") == b"high"
+    with pytest.raises(UsageError, match="nowhere: no such file or folder"):
+        open_archive(tmp_path / "nowhere")
 
 
 @pytest.mark.parametrize("name", ["text.tgz", "text.tar.bz2", "text.tar.xz", "text.zip", "text.gz"])
@@ -98,13 +99,6 @@ def test_cut_off_anywhere_is_found_out(tmp_path, name):
             assert names == [name]  # just some file
 
 
-def test_changed_bytes_are_found_out(tmp_path):
-    whole = bytearray(PACKED["text.tgz"])
-    whole[len(whole) // 2] ^= 0xFF
-    with pytest.raises(UsageError, match="fetch it again"):
-        check_archive(write(tmp_path / "text.tgz", bytes(whole)))
-
-
 def test_fingerprint_tells_changed_files(tmp_path):
     text, other = tmp_path / "text", tmp_path / "other"
     write(text, b"eins\n")
@@ -116,8 +110,3 @@ def test_fingerprint_tells_changed_files(tmp_path):
     assert open_archive(tmp_path).fingerprint("text") == one
     os.utime(text, ns=(0, 0))
     assert open_archive(tmp_path).fingerprint("text") != one
-
-
-def test_nothing_there_is_one_line(tmp_path):
-    with pytest.raises(UsageError, match="nowhere: no such file or folder"):
-        open_archive(tmp_path / "nowhere")

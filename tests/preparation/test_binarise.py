@@ -1,4 +1,4 @@
-"""How fairseq-preprocess is called; a stand-in plays its part (the real one does end to end)."""
+"""Calls of fairseq-preprocess, played by a stand-in; end-to-end tests call the real one."""
 
 import json
 
@@ -11,7 +11,7 @@ from fairseq_posattn.preparation.binarise import binarise_pairs, check_rows, pre
 
 @pytest.fixture
 def stand_in(tmp_path, monkeypatch):
-    """Makes ``python -m fairseq_cli.preprocess`` run this code, after it noted its arguments."""
+    """Make ``python -m fairseq_cli.preprocess`` run this code, after it noted its arguments."""
     package = tmp_path / "packages" / "fairseq_cli"
     package.mkdir(parents=True)
     (package / "__init__.py").touch()
@@ -46,9 +46,9 @@ for side in "de", "en":
     print(f"INFO:fairseq_cli.preprocess:[{{side}}] Dictionary: 104 types")
     print(f"INFO:fairseq_cli.preprocess:[{{side}}] /a/b.{{side}}: 9 sents, 81 tokens, 0% ...")
 """)
-    told = []
-    preprocess(tmp_path, 1, tell=told.append)
-    assert told == [
+    lines = []
+    preprocess(tmp_path, 1, tell=lines.append)
+    assert lines == [
         "Dictionary: 104 types",
         "b.de: 9 sents, 81 tokens, 0% ...",
         "b.en: 9 sents, 81 tokens, 0% ...",

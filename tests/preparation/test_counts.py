@@ -1,36 +1,30 @@
 """Counts beside the published ones."""
 
+import pytest
+
 from fairseq_posattn.preparation.counts import count_lines, report_counts
 
-COUNTS = {"train": 160_239, "valid": 7_000, "extra": 5}
-PUBLISHED = {"train": 160_239, "valid": 7_283}
 
-
-def test_table_and_warning(capsys):
-    report_counts(COUNTS, PUBLISHED, what="pairs")
-    printed, said = capsys.readouterr()
-    assert [line.split() for line in printed.splitlines()] == [
+@pytest.mark.parametrize(
+    ("count", "published", "limit", "shown", "warns"),
+    [
+        (160_239, 160_239, None, "160,239", False),
+        (7_000, 7_283, None, "7,283", True),
+        (7_000, 7_283, 5, "7,283", False),  # a quick look
+        (4_490_000, "4.5M", None, "4.5M", False),  # rounded
+    ],
+)
+def test_counts_beside_published_ones(capsys, count, published, limit, shown, warns):
+    report_counts({"train": count, "extra": 5}, {"train": published}, limit, what="pairs")
+    printed, warning = capsys.readouterr()
+    assert [line.split() for line in printed.splitlines()[:3]] == [
         ["split", "pairs", "published"],
-        ["train", "160,239", "160,239"],
-        ["valid", "7,000", "7,283"],
+        ["train", f"{count:,}", shown],
         ["extra", "5", "-"],
     ]
-    (warning,) = said.splitlines()
-    assert warning.startswith("warning: valid has 7,000 pairs, not the 7,283 published")
-
-
-def test_a_rounded_count_is_shown_and_not_compared(capsys):
-    report_counts({"train": 4_490_000}, {"train": "4.5M"}, what="pairs")
-    printed, said = capsys.readouterr()
-    assert printed.splitlines()[1].split() == ["train", "4,490,000", "4.5M"]
-    assert not said
-
-
-def test_quick_look_is_named_and_warns_of_nothing(capsys):
-    report_counts(COUNTS, PUBLISHED, limit=5)
-    printed, said = capsys.readouterr()
-    assert "--limit 5" in printed
-    assert not said
+    assert ("--limit 5" in printed) == (limit is not None)
+    assert bool(warning) == warns
+    assert not warns or "train has 7,000 pairs, not the 7,283 published" in warning
 
 
 def test_counting_lines(tmp_path):

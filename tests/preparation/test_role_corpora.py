@@ -10,7 +10,7 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.archives import open_archive
 from fairseq_posattn.preparation.corpora import conll05, ewt
 from fairseq_posattn.preparation.kinds import prepare
-from fairseq_posattn.text.role_sentences import readable
+from fairseq_posattn.text.props import readable
 
 CONLLU = """\
 # newdoc id = answers-one

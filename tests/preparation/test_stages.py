@@ -1,6 +1,6 @@
-"""Stages: what is finished is kept, what is not is redone, and the end is always the same."""
+"""Finished stages stay, unfinished ones are redone, and the result is always the same."""
 
-import json
+import contextlib
 import os
 import shutil
 import threading
@@ -73,10 +73,6 @@ def test_changed_settings_redo_the_stage_and_all_after_it(tmp_path):
     assert Pipeline(tmp_path)(upper=True) == ["case", "sums"]
     assert Pipeline(tmp_path, word="other")(upper=True) == ["text", "case", "sums"]
     assert tree(tmp_path)["case"] == "OTHEROTHEROTHER"
-
-
-def test_force_redoes_all(tmp_path):
-    Pipeline(tmp_path)()
     assert Pipeline(tmp_path, force=True)() == ["text", "case", "sums"]
 
 
@@ -113,21 +109,6 @@ def test_part_does_not_replace_the_whole(tmp_path):
     assert Pipeline(tmp_path)() == ["text", "case", "sums"]  # the whole replaces a part
 
 
-def test_failing_stage_leaves_what_was_there(tmp_path):
-    Pipeline(tmp_path)()
-    pipeline = Pipeline(tmp_path, word="other")
-
-    def fail(work):
-        (work / "text/a").write_text("half")
-        raise UsageError("bad line")
-
-    pipeline.write_text = fail
-    with pytest.raises(UsageError):
-        pipeline()
-    assert tree(tmp_path) == WHOLE
-    assert Pipeline(tmp_path)() == []
-
-
 class Failing(Pipeline):
     """A pipeline of other words whose last stage fails, or meets ``error``."""
 
@@ -148,7 +129,7 @@ def test_a_failing_run_leaves_the_earlier_preparation_finished(tmp_path, error):
     assert pipeline.ran == ["text", "case"]
     assert tree(tmp_path) == WHOLE
     assert (tmp_path / ".stages.json").read_bytes() == record
-    assert not (tmp_path / ".replaced").exists()
+    assert not (tmp_path / ".replaced-stages").exists()
     assert Pipeline(tmp_path)() == []
 
 
@@ -159,7 +140,7 @@ def test_an_interrupted_run_goes_on_and_what_it_replaced_returns_if_it_fails(tmp
     with pytest.raises(KeyboardInterrupt):
         pipeline()
     assert Pipeline(tmp_path, word="other")() == ["sums"]
-    assert not (tmp_path / ".replaced").exists()
+    assert not (tmp_path / ".replaced-stages").exists()
     with pytest.raises(KeyboardInterrupt):
         pipeline = Failing(tmp_path)
         pipeline.error = KeyboardInterrupt()
@@ -176,164 +157,57 @@ def test_a_first_run_that_fails_keeps_what_is_finished(tmp_path):
     assert Pipeline(tmp_path)() == ["sums"]
 
 
-@pytest.mark.parametrize("name", [".unfinished-mine", ".replaced"])
-def test_hidden_folders_of_others_are_left_alone(tmp_path, name):
-    Pipeline(tmp_path)()
-    (tmp_path / name).mkdir()
-    (tmp_path / name / "thesis").write_text("mine")
-    if name == ".replaced":
-        assert refused(Pipeline(tmp_path, word="other")) == (
-            f"{tmp_path / name}: no preparation made it; move it away"
-        )
-    else:
-        Pipeline(tmp_path, word="other")()
-    assert (tmp_path / name / "thesis").read_text() == "mine"
-
-
-def test_what_a_killed_run_left_is_removed(tmp_path):
+def test_leftovers_of_a_killed_run_are_removed(tmp_path):
     pipeline = Failing(tmp_path)
     pipeline.error = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
         pipeline()
-    assert list(tmp_path.glob(".unfinished-*"))
+    assert (tmp_path / ".unfinished-stage").exists()
     Pipeline(tmp_path)()
-    assert not list(tmp_path.glob(".unfinished-*"))
+    assert sorted(path.name for path in tmp_path.glob(".*")) == [".lock", ".stages.json"]
 
 
 def refused(run):
     with pytest.raises(UsageError) as caught:
         run()
     assert "\n" not in str(caught.value)
-    assert len(str(caught.value)) < 400
     return str(caught.value)
 
 
-@pytest.mark.parametrize("theirs", ["text/a", "case", "folds/0/sum", "folds/mine", "folds/deep/er"])
+@pytest.mark.parametrize("theirs", ["text/a", "folds/deep/er"])
 def test_what_no_stage_made_is_never_replaced(tmp_path, theirs):
     path = tmp_path / theirs
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("thesis")
-    for pipeline in (Pipeline(tmp_path), Pipeline(tmp_path, force=True)):
-        assert refused(pipeline) == (
-            f"{path} would be replaced, but no preparation made it: move it away, or give another "
-            "--dest"
-        )
-        assert path.read_text() == "thesis"
+    assert refused(Pipeline(tmp_path, force=True)) == (
+        f"{path} would be replaced, but no preparation made it: move it away, or give another "
+        "--dest"
+    )
+    assert path.read_text() == "thesis"
     path.unlink()
     Pipeline(tmp_path)()
     assert tree(tmp_path) == WHOLE
 
 
-@pytest.mark.parametrize("theirs", ["folds/mine", "folds/0/mine"])
-def test_what_is_put_among_outputs_is_never_removed(tmp_path, theirs):
+def test_files_of_the_user_among_outputs_stay(tmp_path):
     Pipeline(tmp_path)()
-    (tmp_path / theirs).write_text("thesis")
-    assert theirs in refused(lambda: Pipeline(tmp_path, word="other")())
-    assert tree(tmp_path) == {**WHOLE, theirs: "thesis"}
-    (tmp_path / theirs).rename(tmp_path / "mine")
+    (tmp_path / "text/thesis").write_text("beside")
+    (tmp_path / "folds/0/mine").write_text("thesis")
+    assert "folds/0/mine" in refused(lambda: Pipeline(tmp_path, word="other")())
+    assert tree(tmp_path) == {**WHOLE, "text/thesis": "beside", "folds/0/mine": "thesis"}
+    (tmp_path / "folds/0/mine").unlink()
     Pipeline(tmp_path, word="other")()
-    assert tree(tmp_path)["mine"] == "thesis"
+    assert tree(tmp_path)["text/thesis"] == "beside"
 
 
-def test_what_lies_beside_outputs_stays(tmp_path):
-    Pipeline(tmp_path)()
-    (tmp_path / "text/thesis.txt").write_text("thesis")
-    Pipeline(tmp_path, word="other")()
-    assert (tmp_path / "text/thesis.txt").read_text() == "thesis"
-
-
-def test_links_lead_nowhere(tmp_path):
-    outside = tmp_path / "outside"
-    dest = tmp_path / "dest"
-    for link in ("text", "case", "folds"):
-        Pipeline(dest)()
-        outside.mkdir()
-        (outside / "a").write_text("thesis")
-        (dest / link).rename(tmp_path / "moved")
-        (dest / link).symlink_to(outside)
-        assert "is a link, which no preparation makes" in refused(Pipeline(dest, word="other"))
-        assert tree(outside) == {"a": "thesis"}
-        shutil.rmtree(dest)
-        for path in (outside, tmp_path / "moved"):
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
-
-
-def recorded(**outputs):
-    return json.dumps({"text": {"settings": {"limit": None}, "outputs": outputs}})
-
-
-VICTIM = "../victim"
-RECORDS = {
-    "a list": "[]",
-    "null": "null",
-    "a number": "1",
-    "binary": b"\xff\xfe\x00\x01",
-    "cut off": '{"text": {"sett',
-    "deep": "[" * 100_000,
-    "a stage that is null": '{"text": null}',
-    "a stage that is a list": '{"text": []}',
-    "outputs that are a list": '{"text": {"settings": {}, "outputs": ["a"]}}',
-    "settings that are text": '{"text": {"settings": "s", "outputs": {}}}',
-    "files that are text": '{"text": {"settings": {}, "outputs": {}, "files": "/"}}',
-    "files that are numbers": '{"text": {"settings": {}, "outputs": {}, "files": [1]}}',
-    "a file outside": json.dumps({"text": {"settings": {}, "outputs": {}, "files": [VICTIM]}}),
-    "a parent": recorded(**{VICTIM: "0"}),
-    "a parent further on": recorded(**{"text/../../victim": "0"}),
-    "an absolute path": recorded(**{"/tmp/victim": "0"}),
-    "an empty name": recorded(**{"": "0"}),
-    "the folder itself": recorded(**{".": "0"}),
-    "a name with a zero": recorded(**{"a\0b": "0"}),
-}
-
-
-@pytest.mark.parametrize("content", RECORDS.values(), ids=RECORDS)
-def test_a_record_that_is_none_is_one_line_and_nothing_is_touched(tmp_path, content):
-    dest, victim = tmp_path / "dest", tmp_path / "victim"
-    dest.mkdir()
-    victim.mkdir()
-    (victim / "thesis").write_text("mine")
-    record = dest / ".stages.json"
-    record.write_bytes(content if isinstance(content, bytes) else content.encode())
-    message = refused(lambda: Pipeline(dest, word="other")())
-    assert message.startswith(f"{record}: no record of a preparation (")
-    assert message.endswith("): remove it, or give another --dest")
-    assert (victim / "thesis").read_text() == "mine"
-    assert tree(dest) == {}
-
-
-def test_a_record_that_is_a_link_is_not_written_through(tmp_path):
-    Pipeline(tmp_path / "other")()
-    dest = tmp_path / "dest"
-    dest.mkdir()
-    target = tmp_path / "other/.stages.json"
-    before = target.read_text()
-    (dest / ".stages.json").symlink_to(target)
-    assert "is a link" in refused(lambda: Pipeline(dest)())
-    assert target.read_text() == before
-
-
-def older(dest):
-    """Make the record one of before records named files."""
-    path = dest / ".stages.json"
-    record = json.loads(path.read_text())
-    for stage in record.values():
-        del stage["files"]
-    path.write_text(json.dumps(record))
-
-
-def test_older_records_are_good(tmp_path):
-    Pipeline(tmp_path)()
-    older(tmp_path)
-    assert Pipeline(tmp_path)() == []
-    assert Pipeline(tmp_path, word="other")() == ["text", "case", "sums"]
-
-
-def test_of_an_older_record_a_changed_folder_is_not_removed(tmp_path):
-    Pipeline(tmp_path)()
-    older(tmp_path)
-    (tmp_path / "folds/mine").write_text("thesis")
-    assert "folds/" in refused(Pipeline(tmp_path, word="other"))
-    assert (tmp_path / "folds/mine").read_text() == "thesis"
+@pytest.mark.parametrize("content", ["[]", "null", "\xff", '{"text": {"sett', '{"text": null}'])
+def test_a_damaged_record_is_one_line_and_nothing_is_touched(tmp_path, content):
+    record = tmp_path / ".stages.json"
+    record.write_text(content)
+    assert refused(lambda: Pipeline(tmp_path)()) == (
+        f"{record}: not a record of this version; give another --dest"
+    )
+    assert tree(tmp_path) == {}
 
 
 class Killed(BaseException):
@@ -358,51 +232,45 @@ class Countdown:
         return count
 
 
+def stopped_at_every_change(monkeypatch, tmp_path, run, before=None):
+    """Yield a folder for each change to the file system before which ``run(folder)`` is killed."""
+    for changes in range(1000):
+        dest = tmp_path / str(changes)
+        if before:
+            before(dest)
+        with monkeypatch.context() as context:
+            countdown = Countdown(context, changes)
+            with contextlib.suppress(Killed, UsageError):
+                run(dest)
+        yield dest
+        if countdown.left:
+            break
+    assert changes > 15
+
+
 @pytest.mark.slow
 def test_failing_after_a_kill_anywhere_leaves_one_of_both_finished(tmp_path, monkeypatch):
     """A failing run is killed before each change to the file system, restoring ones too."""
-    changes, survived = 0, False
-    while not survived:
-        dest = tmp_path / str(changes)
-        Pipeline(dest)()
-        with monkeypatch.context() as context:
-            Countdown(context, changes)
-            try:
-                Failing(dest, word="other")()
-            except Killed:
-                pass
-            except UsageError:
-                survived = True
+
+    def fail(dest):
+        Failing(dest, word="other")()
+
+    for dest in stopped_at_every_change(monkeypatch, tmp_path, fail, lambda dest: Pipeline(dest)()):
         with pytest.raises(UsageError, match="bad option"):
-            Failing(dest, word="other")()
+            fail(dest)
         assert Pipeline(dest)() in ([], ["text", "case", "sums"])
         assert tree(dest) == WHOLE
-        assert not list(dest.glob(".replaced"))
-        assert not [path for path in dest.glob(".unfinished-*") if any(path.iterdir())]
-        changes += 1
-    assert changes > 30
+        assert not [*dest.glob(".replaced-stages"), *dest.glob(".unfinished-stage")]
 
 
 @pytest.mark.slow
-def test_killed_anywhere_and_run_again_is_the_same(tmp_path, monkeypatch):
-    """Stopped before each change to the file system in turn, over nothing and over older files."""
-    for older in (False, True):
-        changes, survived = 0, False
-        while not survived:
-            dest = tmp_path / f"{older}-{changes}"
-            if older:
-                Pipeline(dest, word="older")()
-            with monkeypatch.context() as context:
-                Countdown(context, changes)
-                try:
-                    Pipeline(dest)()
-                    survived = True
-                except Killed:
-                    pass
-            Pipeline(dest)()
-            assert tree(dest) == WHOLE
-            changes += 1
-        assert changes > 15  # it was stopped at many points
+@pytest.mark.parametrize("before", [None, lambda dest: Pipeline(dest, word="older")()])
+def test_killed_anywhere_and_run_again_is_the_same(tmp_path, monkeypatch, before):
+    """Over nothing and over older files."""
+    run = lambda dest: Pipeline(dest)()  # noqa: E731
+    for dest in stopped_at_every_change(monkeypatch, tmp_path, run, before):
+        run(dest)
+        assert tree(dest) == WHOLE
 
 
 def test_second_run_waits_for_the_first(tmp_path, monkeypatch):

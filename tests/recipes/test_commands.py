@@ -13,11 +13,11 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.recipes.datasets import DATASETS, NEWS, ROLES
-from fairseq_posattn.recipes.options import read_options, what_counts
+from fairseq_posattn.recipes.options import read_options, result_words
 from fairseq_posattn.recipes.papers import RECIPES
 from fairseq_posattn.recipes.recipe import GenerationRecipe
-from fairseq_posattn.recipes.tiny_transfer import write_language_model
-from fairseq_posattn.training.architectures import classifier, seq2seq
+from fairseq_posattn.recipes.tiny import write_language_model
+from fairseq_posattn.training import presets
 from fairseq_posattn.training.plugin import register
 
 register()
@@ -137,23 +137,13 @@ def test_every_row_of_classifiers_is_commands_that_fairseq_takes(runs_of, dictio
         assert (run.updates, run.epochs) == (train.max_update, train.max_epoch)
 
 
-def test_table_3_is_the_papers(runs_of, dictionaries):
+@pytest.mark.parametrize("form", ["released", "paper"])
+def test_table_3_is_the_papers(runs_of, form):
     """With the default of the architecture for C#5."""
-    sublayers = {}
-    for run in runs_of("dman/table3_sublayers", data=dictionaries):
-        train = train_of(run)
-        with torch.device("meta"):
-            model = tasks.setup_task(train).build_model(train)
-        sublayers[run.name] = model.cfg.encoder_sublayers
-    orders = {
-        "C#1": "ffn,san,ffn",
-        "C#2": "san,san,ffn",
-        "C#3": "dman,dman,ffn",
-        "C#4": "san,dman,ffn",
-        "C#5": "dman,san,ffn",
-    }
-    forms = ("released", "paper")
-    assert sublayers == {f"{row} ({form})": orders[row] for row in orders for form in forms}
+    orders = ["ffn,san,ffn", "san,san,ffn", "dman,dman,ffn", "san,dman,ffn", "dman,san,ffn"]
+    for number, order in enumerate(orders, 1):
+        (run,) = runs_of("dman/table3_sublayers", "--rows", f"C#{number} ({form})")
+        assert convert_namespace_to_omegaconf(train_of(run)).model.encoder_sublayers == order
 
 
 FORMS = {"paper": ("relu_in_dman", 0.0, "fairseq")}
@@ -233,32 +223,24 @@ def test_the_checkpoint_is_the_recipes_or_asked_for(runs_of, name, checkpoint, f
         assert train.max_update >= train.save_interval_updates * train.keep_interval_updates
 
 
-def test_updates_and_length_as_published(runs_of):
-    lengths = {}
+def test_generation_recipes_are_as_published(runs_of):
+    """Tokens an update, epochs or updates; beam, length penalty, repeated n-grams, lengths."""
+    settings = {}
     for name in ("iwslt14", "wmt14_base", "wmt14_big", "cnn_dailymail", "gigaword"):
-        train = train_of(runs_of(f"dman/{name}", "--rows", "DMAN (released)")[0])
-        lengths[name] = (train.max_tokens * train.update_freq[0], train.max_epoch, train.max_update)
-    assert lengths == {
-        "iwslt14": (2 * 8192, 250, 0),
-        "wmt14_base": (8 * 12288 * 3, 220, 0),
-        "wmt14_big": (8 * 4096 * 16, 0, 50000),
-        "cnn_dailymail": (4 * 8192 * 8, 0, 50000),
-        "gigaword": (4 * 12288 * 3, 0, 50000),
+        (run,) = runs_of(f"dman/{name}", "--rows", "DMAN (released)")
+        train, generate = train_of(run), parsed(step_of(run, "generate"))
+        settings[name] = (
+            *(train.max_tokens * train.update_freq[0], train.max_epoch, train.max_update),
+            *(generate.beam, generate.lenpen, generate.no_repeat_ngram_size),
+            *(generate.min_len, generate.max_len_a, generate.max_len_b),
+        )
+    assert settings == {
+        "iwslt14": (2 * 8192, 250, 0, 5, 1.0, 0, 1, 0, 200),
+        "wmt14_base": (8 * 12288 * 3, 220, 0, 4, 0.6, 0, 1, 0, 200),
+        "wmt14_big": (8 * 4096 * 16, 0, 50000, 4, 0.6, 0, 1, 0, 200),
+        "cnn_dailymail": (4 * 8192 * 8, 0, 50000, 5, 2.0, 3, 50, 0, 200),
+        "gigaword": (4 * 12288 * 3, 0, 50000, 5, 1.0, 3, 1, 0, 30),
     }
-
-
-def test_epochs_make_way_for_updates_that_are_asked_for(runs_of):
-    (run,) = runs_of("dman/iwslt14", "--rows", "DMAN (released)", "--max-update", 80000)
-    train = train_of(run)
-    assert (train.max_update, train.max_epoch or 0, run.epochs) == (80000, 0, 0)
-
-
-@pytest.mark.parametrize(
-    "size, per_head, distance", [("base", True, 16), ("big", False, 8)], ids=["base", "big"]
-)
-def test_relative_positions_are_shaws(runs_of, size, per_head, distance):
-    train = train_of(runs_of(f"dman/wmt14_{size}", "--rows", "Relative Transformer")[0])
-    assert (getattr(train, "rpr_per_head", False), train.rpr_max_distance) == (per_head, distance)
 
 
 def test_first_sentences_are_scored_without_training(runs_of):
@@ -271,7 +253,7 @@ def test_first_sentences_are_scored_without_training(runs_of):
 
 @pytest.mark.parametrize(("name", "marks"), [("gigaword", True), ("iwslt14", False)])
 def test_references_are_split_as_wordpiece_splits_hypotheses(runs_of, name, marks):
-    (run,) = runs_of(f"dman/{name}", "--rows", "DMAN")
+    (run,) = runs_of(f"dman/{name}", "--rows", "DMAN (released)")
     words = " ".join(step_of(run, "score").command)
     assert ("--remove-bpe wordpiece" in words) == marks
 
@@ -286,26 +268,6 @@ def test_rows_that_need_text_are_left_out_without_it(runs_of, tmp_path):
     (tmp_path / "text").mkdir()
     (tmp_path / "text/test.target").touch()
     assert names() == ["LEAD-3", "Dynamic Conv", "Transformer", *DMAN]
-
-
-def test_generation_as_published(runs_of):
-    decoding = {}
-    for name in ("iwslt14", "wmt14_base", "wmt14_big", "cnn_dailymail", "gigaword"):
-        (run,) = runs_of(f"dman/{name}", "--rows", "DMAN (released)")
-        settings = parsed(step_of(run, "generate"))
-        decoding[name] = (settings.beam, settings.lenpen, settings.no_repeat_ngram_size)
-        lengths = (settings.min_len, settings.max_len_a, settings.max_len_b)
-        if name == "gigaword":
-            assert lengths == (1, 0, 30)
-        if name == "cnn_dailymail":
-            assert lengths == (50, 0, 200)
-    assert decoding == {
-        "iwslt14": (5, 1.0, 0),
-        "wmt14_base": (4, 0.6, 0),
-        "wmt14_big": (4, 0.6, 0),
-        "cnn_dailymail": (5, 2.0, 3),
-        "gigaword": (5, 1.0, 3),
-    }
 
 
 def test_mtsa_trains_on_each_data_set_as_published(runs_of):
@@ -336,29 +298,29 @@ def test_mtsa_trains_on_each_data_set_as_published(runs_of):
         ("da_transformer/table4_sst_snli", ["/data/snli"]),
     ],
 )
-def test_mtsas_snli_is_prepared_as_released_beside_the_plain_one(asked_of, recipe, told):
-    (step,) = asked_of(recipe, "--prepare", "--datasets", "snli").preparation()
+def test_mtsas_snli_is_prepared_as_released_beside_the_plain_one(plan_of, recipe, told):
+    (step,) = plan_of(recipe, "--prepare", "--datasets", "snli").preparation()
     assert list(step.command[step.command.index("--dest") + 1 :]) == told
 
 
-def test_both_setups_have_a_scaled_sigmoid_and_the_first_a_bias(runs_of):
-    found = {}
-    for setup in ("setup1", "setup2"):
-        train = train_of(runs_of(f"mtsa/table6_{setup}", "--rows", "MTSA")[0])
-        scale = str(getattr(train, "mtsa_source_scale", "identity"))
-        found[setup] = (
-            float(getattr(train, "mtsa_source_bias", 0)),
-            bool(getattr(train, "mtsa_divide_source", False)),
-            scale,
-        )
-    assert found == {"setup1": (5, True, "log_sigmoid"), "setup2": (0, True, "log_sigmoid")}
-
-
-def test_cspan_decays_with_the_gradient(runs_of):
-    """fairseq's Adam would decay apart from it."""
-    (run,) = runs_of("cspan/table3_components", "--rows", "+ residual", "--seeds", 1)
-    train = train_of(run)
-    assert (train.l2, train.l2_all, train.weight_decay) == (1e-4, True, 0)
+@pytest.mark.parametrize(
+    "recipe, row, expected",
+    [
+        ("mtsa/table6_setup1", "MTSA", {"mtsa_source_bias": 5, "mtsa_divide_source": True}),
+        ("mtsa/table6_setup2", "MTSA", {"mtsa_source_bias": None, "mtsa_divide_source": True}),
+        # fairseq's own weight decay is decoupled
+        ("cspan/table3_components", "+ residual", {"l2": 1e-4, "l2_all": True, "weight_decay": 0}),
+        ("dman/wmt14_base", "Relative Transformer", {"rpr_per_head": True, "rpr_max_distance": 16}),
+        ("dman/wmt14_big", "Relative Transformer", {"rpr_per_head": None, "rpr_max_distance": 8}),
+        ("dman/iwslt14 --max-update 9", "DMAN (paper)", {"max_update": 9, "max_epoch": 0}),
+        ("dman/iwslt14 -- --dropout 0.25", "DMAN (paper)", {"dropout": 0.25}),
+        ("mpsan/table1_sst -- --lr 0.25", "CNN", {"lr": [0.25]}),
+    ],
+)
+def test_flags_of_rows(runs_of, recipe, row, expected):
+    name, *options = recipe.split()
+    train = vars(train_of(runs_of(name, "--rows", row, *options)[0]))
+    assert {flag: train.get(flag) for flag in expected} == expected
 
 
 @pytest.mark.parametrize(
@@ -383,12 +345,6 @@ def test_the_precision_is_that_which_is_asked_for(runs_of, recipe, precision):
     assert (test.fp16, test.bf16, test.cpu) == (precision == "fp16", False, False)
 
 
-def test_bfloat16_is_for_a_cpu_too(runs_of):
-    (run,) = runs_of("dman/iwslt14", "--rows", "DMAN", "--gpus", 0, "--precision", "bf16")
-    train = train_of(run)
-    assert train.cpu and train.bf16
-
-
 def test_a_launcher_takes_the_place_of_fairseq_train(runs_of):
     """With an update as on one GPU, which it shares."""
     (run,) = runs_of(
@@ -399,13 +355,6 @@ def test_a_launcher_takes_the_place_of_fairseq_train(runs_of):
     settings = options.parse_args_and_arch(options.get_training_parser(), list(words[4:]))
     assert (settings.update_freq, settings.max_tokens) == ([24], 12288)
     assert [step.name for step in run.steps] == ["train", "generate", "score"]
-
-
-def test_flags_come_last_and_count(runs_of):
-    (run,) = runs_of("dman/iwslt14", "--rows", "DMAN (released)", "--", "--dropout", "0.25")
-    assert train_of(run).dropout == 0.25
-    (run,) = runs_of("mpsan/table1_sst", "--rows", "CNN", "--seeds", 1, "--", "--lr", "0.25")
-    assert train_of(run).lr == [0.25]
 
 
 @pytest.mark.parametrize(
@@ -435,16 +384,10 @@ def test_runs_are_rows_seeds_and_folds(runs_of):
     assert names[-1] == "trec, DiSAN, seed 5"
     tiny = [run.name for run in runs_of("mpsan/table6_sentences", "--rows", "mpsan", "--tiny")]
     assert len(tiny) == 1 + 3 * 2
-
-
-def test_a_baseline_is_ranked_once_and_not_trained(runs_of):
-    rank, score = runs_of("da_transformer/table5_mind", "--rows", "Popularity")[0].steps
-    assert len(runs_of("da_transformer/table5_mind", "--rows", "NRMS,Popularity")) == 5 + 1
-    scores = rank.command[rank.command.index("--scores") + 1]
-    assert rank.command[:3] == ("posattn", "rank", "popularity")
-    assert score.command == ("posattn", "score", "ranking", "--scores", scores, "--json")
-    other = runs_of("da_transformer/table5_mind", "--rows", "Popularity", data="/else")[0]
-    assert str(other.folder / "scores.tsv") != scores
+    # A baseline has one run without training.
+    news = runs_of("da_transformer/table5_mind", "--rows", "NRMS,Popularity")
+    assert [run.name for run in news if run.steps[0].name == "rank"] == ["mind, Popularity"]
+    assert len(news) == 5 + 1
 
 
 def test_vectors_are_those_that_there_are(runs_of, tmp_path):
@@ -459,9 +402,9 @@ def test_vectors_are_those_that_there_are(runs_of, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["dman/iwslt14", "mpsan/table6_sentences"])
-def test_small_data_is_made_by_one_recipe_at_a_time(asked_of, tmp_path, name):
+def test_small_data_is_made_by_one_recipe_at_a_time(plan_of, tmp_path, name):
     arguments = [name, "--tiny", "--out", tmp_path]
-    one, other = (asked_of(*arguments, data=tmp_path / "data", looks=False) for _ in range(2))
+    one, other = (plan_of(*arguments, data=tmp_path / "data", looks=False) for _ in range(2))
     making, begun = one.tiny_data(), []
     next(making)
     waiting = Thread(target=lambda: begun.extend(other.tiny_data()))
@@ -493,34 +436,40 @@ def test_different_commands_have_different_folders(runs_of):
     assert len(folders) > 300
 
 
+TRANSLATOR = ("dman/iwslt14", "--rows", "DMAN (released)")
+CLASSIFIER = ("cspan/table3_components", "--rows", "+ self-att", "--seeds", 1)
+
+
 @pytest.mark.parametrize(
-    "other",
+    "arguments, other",
     [
-        ["--seed", 2],
-        ["--max-update", 70000],
-        ["--checkpoint", "average"],
-        ["--checkpoint", "last"],
-        ["--data", "elsewhere"],
-        ["--gpus", 0],
-        ["--gpus", 3],
-        ["--precision", "fp16"],
-        ["--precision", "bf16"],
-        ["--tiny"],
-        ["--", "--fp16-no-flatten-grads"],
-        ["--", "--dropout", "0"],
+        (TRANSLATOR, ["--seed", 2]),
+        (TRANSLATOR, ["--max-update", 70000]),
+        (TRANSLATOR, ["--checkpoint", "average"]),
+        (TRANSLATOR, ["--checkpoint", "last"]),
+        (TRANSLATOR, ["--data", "elsewhere"]),
+        (TRANSLATOR, ["--gpus", 0]),
+        (TRANSLATOR, ["--gpus", 3]),
+        (TRANSLATOR, ["--precision", "fp16"]),
+        (TRANSLATOR, ["--tiny"]),
+        (TRANSLATOR, ["--", "--dropout", "0"]),
+        (CLASSIFIER, ["--epochs", 7]),
+        (CLASSIFIER, ["--precision", "bf16"]),
+        (CLASSIFIER, ["--tiny"]),
+        (CLASSIFIER, ["--", "--no-such-value"]),
+        (("da_transformer/table5_mind", "--rows", "Popularity"), ["--data", "elsewhere"]),
     ],
 )
-def test_other_settings_are_another_folder(runs_of, other):
-    (one,) = runs_of("dman/iwslt14", "--rows", "DMAN (released)")
-    (another,) = runs_of("dman/iwslt14", "--rows", "DMAN (released)", *other)
+def test_other_settings_are_another_folder(runs_of, arguments, other):
+    (one,), (another,) = runs_of(*arguments), runs_of(*arguments, *other)
     assert one.folder != another.folder
 
 
 @pytest.mark.parametrize(
     ("recipe", "row", "models", "arch"),
     [
-        ("dman/iwslt14", "DMAN (paper)", seq2seq, "dman_iwslt_de_en"),
-        ("mtsa/table1_snli", "MTSA", classifier, "mtsa_classifier"),
+        ("dman/iwslt14", "DMAN (paper)", presets.SEQ2SEQ, "dman_iwslt_de_en"),
+        ("mtsa/table1_snli", "MTSA", presets.CLASSIFIERS, "mtsa_classifier"),
     ],
 )
 def test_an_architecture_that_has_changed_is_another_folder(
@@ -550,36 +499,20 @@ def test_how_the_work_is_shared_evenly_is_no_other_folder(runs_of):
         for gpus in (1, 8)
     }
     (shared,) = folders
+    flag_without_value = runs_of(*CLASSIFIER)[0].folder.parent.name
+    assert "cspan-no-residual-1-" in flag_without_value
     assert re.fullmatch(r"dman_wmt_en_de-relu-mans-[0-9a-f]{8}", shared.parent.name)
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        ["--epochs", 7],
-        ["--precision", "bf16"],
-        ["--tiny"],
-        ["--", "--dropout", "0"],
-        ["--", "--no-such-value"],
-    ],
-)
-def test_other_settings_of_a_classifier_are_another_folder(runs_of, other):
-    arguments = ["cspan/table3_components", "--rows", "+ self-att", "--seeds", 1]
-    (one,), (another,) = runs_of(*arguments), runs_of(*arguments, *other)
-    assert one.folder != another.folder
-    assert "cspan-no-residual-pooling-queries-1-" not in one.folder.parent.name
-    assert "cspan-no-residual-1-" in one.folder.parent.name  # a flag without a value counts
 
 
 # --- What is there already ---------------------------------------------------------------------
 
 
-def test_binarised_data_that_is_there_stays(asked_of, tmp_path):
+def test_binarised_data_that_is_there_stays(plan_of, tmp_path):
     """It may be prepared otherwise: with as many pieces as another recipe wants, for one."""
 
     def prepared(*arguments):
-        asked = asked_of("multi30k/run", "--small", *arguments, data=tmp_path)
-        return [step.name for step in asked.preparation()]
+        plan = plan_of("multi30k/run", "--small", *arguments, data=tmp_path)
+        return [step.name for step in plan.preparation()]
 
     ends = ("bin", "idx")
     splits = ("train", "valid", "test")
@@ -600,7 +533,7 @@ def test_binarised_data_that_is_there_stays(asked_of, tmp_path):
 def test_the_command_of_a_table_has_all_on_which_its_numbers_depend():
     def counts(recipe, *arguments):
         options = read_options(RECIPES[recipe], arguments, "", Path(), Path())
-        return " ".join(what_counts(options))
+        return " ".join(result_words(options))
 
     words = ["--small", "--checkpoint", "best", "--max-update", "40", "--", "--dropout", "0.3"]
     where = ["--gpus", "0", "--data", "d", "--out", "o", "--rows", "DMAN", "--seed", "2", "--jobs"]

@@ -16,7 +16,11 @@ ROOT = Path(fairseq_posattn.__file__).parents[1]
 RECIPE = re.compile(r"(?:bash examples/(\w+/\w+)\.sh|posattn recipe (\w+/\w+))([^`\n|']*)")
 PAGES = sorted(
     path.relative_to(ROOT).as_posix()
-    for path in (ROOT / "README.md", *(ROOT / "examples").glob("**/README.md"))
+    for path in (
+        ROOT / "README.md",
+        *(ROOT / "docs").glob("*.md"),
+        *(ROOT / "examples").glob("**/README.md"),
+    )
 )
 
 

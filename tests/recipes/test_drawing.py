@@ -39,4 +39,4 @@ def test_a_picture_is_written_where_there_are_several_runs(tmp_path, capsys):
     assert not path.exists() and not capsys.readouterr().out
     drawing.draw(path, ROWS)
     assert path.read_bytes().startswith(b"\x89PNG")
-    assert capsys.readouterr().out == f"drawn in {path}\n"
+    assert capsys.readouterr().out == f"figure: {path}\n"

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.recipes.commands.recipe import ask, find
 from fairseq_posattn.recipes.rows import make_rows
 from fairseq_posattn.recipes.tables import ours, print_tables
@@ -17,16 +18,25 @@ RUNS = {
 }
 
 
+def test_a_folder_without_a_seed_is_named(tmp_path):
+    plan = ask(find(RECIPE), ["--list", "--out", str(tmp_path)], RECIPE, Path())
+    entry = next(plan.entries())
+    (entry.folder / "seedling").mkdir(parents=True)
+    (entry.folder / "seedling" / "result.json").write_text("{}")
+    with pytest.raises(UsageError, match="seedling"):
+        make_rows(plan.recipe, [entry], "command", plan.title)
+
+
 @pytest.mark.parametrize("seeds", [1, 2])
 def test_models_are_compared_over_all_folds_of_a_seed(seeds, tmp_path, capsys):
-    asked = ask(find(RECIPE), ["--list", "--out", str(tmp_path)], RECIPE, Path())
-    listed = [entry for entry in asked.entries() if entry.table.endswith(": cr")]
+    plan = ask(find(RECIPE), ["--list", "--out", str(tmp_path)], RECIPE, Path())
+    listed = [entry for entry in plan.entries() if entry.table.endswith(": cr")]
     entries = [entry for entry in listed if entry.row in RUNS]
     for entry in entries:
         for seed, folds in enumerate(RUNS[entry.row][:seeds], 1):
             for fold, marks in enumerate(folds):
                 run(entry.folder / f"fold{fold}-seed{seed}", seed, fold, marks)
-    rows = make_rows(asked.recipe, entries, "a command", asked.title)
+    rows = make_rows(plan.recipe, entries, "a command", plan.title)
     table = {row["row"]: row for row in rows}
     assert table["mpsan"]["scores"]["accuracy"][:1] == [90.0]
     assert table["mpsan"]["folds"] == [0, 1]
@@ -44,9 +54,9 @@ def test_models_are_compared_over_all_folds_of_a_seed(seeds, tmp_path, capsys):
     # Of the folds of one seed, 90 and 100; of two seeds, 95 and 90.
     said = {1: "95.00 ± 7.07", 2: "92.50 ± 3.54"}[seeds]
     assert ours(table["mpsan"], "accuracy") == said
-    print_tables(asked.recipe, rows)
+    print_tables(plan.recipe, rows)
     (printed,) = (line for line in capsys.readouterr().out.splitlines() if "| mpsan" in line)
-    assert said in printed and f"| {seeds} of 2 folds |" in printed
+    assert said in printed and f"| {seeds} × 2 folds |" in printed
 
 
 def run(folder, seed, fold, marks):

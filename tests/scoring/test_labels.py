@@ -119,13 +119,13 @@ def test_unequal_files_are_one_line(files, labels, tmp_path, capsys):
     files[1] = write(tmp_path / "short", labels[1:])
     assert score("labels", files) == 1
     error = capsys.readouterr().err
-    assert error.count("\n") == 1 and "short has 59 labels, " in error
+    assert error.count("\n") == 1 and "short: 59 labels, " in error
 
 
 def test_unknown_labels_are_warned_of(files, labels, tmp_path, capsys):
     files[1] = write(tmp_path / "other", ["nice", *labels[1:]])
     warnings = as_json(files, capsys)["warnings"]
-    assert warnings == ["1 predicted labels are not among the right ones: 'nice'"]
+    assert warnings == ["1 predicted labels are not among the correct ones: 'nice'"]
 
 
 def test_what_is_no_labels_is_one_line(tmp_path, capsys):

@@ -15,7 +15,7 @@ def test_codes(code, language):
 
 
 def test_unknown_codes():
-    with pytest.raises(UsageError, match="language 'thai' is not known .*: they know af ar .* zh$"):
+    with pytest.raises(UsageError, match="language 'thai': unknown; known are af ar .* zh$"):
         languages.known("thai")
 
 
@@ -32,7 +32,7 @@ def test_mecab_where_it_is_installed(language, there, monkeypatch):
     assert name == (f"{language}-mecab" if there else "char")
     assert (warning is None) == there
     if warning:
-        assert f"{language}-mecab: pip install 'sacrebleu[{language}]'" in warning
+        assert f"{language}-mecab; pip install 'sacrebleu[{language}]'" in warning
 
 
 def test_chinese_is_counted_by_character():

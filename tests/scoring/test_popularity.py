@@ -41,7 +41,7 @@ def test_a_split_that_is_not_there_is_one_line_and_leaves_nothing(data, tmp_path
     arguments = ["popularity", "--data", str(data), "--split", "tst", "--scores", str(scores)]
     assert main(arguments) == 1
     error = capsys.readouterr().err
-    assert error.count("\n") == 1 and "tst.impressions is not there" in error
+    assert error.count("\n") == 1 and "tst.impressions: no such file" in error
     assert sorted(path.name for path in tmp_path.iterdir()) == ["text"]
 
 

@@ -75,14 +75,14 @@ def test_a_file_of_scores():
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("1\t[1, 0]\n", "scores.tsv:2: 2 columns; there should be 3"),
+        ("1\t[1, 0]\n", "scores.tsv:2: 2 columns; a line has 3"),
         ("1\t[1, 0]\t[0.5]\n", "scores.tsv:2: 2 labels, but 1 scores"),
-        ("1\t[1, 2]\t[0.5, 1]\n", "scores.tsv:2: the label 2"),
-        ("1\t[1, 0]\t[0.5, NaN]\n", "scores.tsv:2: the score nan is not finite"),
-        ("1\t[1, 0]\t[0.5, 1e999]\n", "scores.tsv:2: the score inf is not finite"),
-        ("1\t[1, 0]\t[0.5\n", r"scores.tsv:2: the scores should be a JSON list of numbers, not"),
-        ("1\t[1, true]\t[0.5, 1]\n", "scores.tsv:2: the labels should be a JSON list of numbers"),
-        ('1\t{"a": 1}\t[0.5, 1]\n', "scores.tsv:2: the labels should be a JSON list of numbers"),
+        ("1\t[1, 2]\t[0.5, 1]\n", "scores.tsv:2: label 2"),
+        ("1\t[1, 0]\t[0.5, NaN]\n", "scores.tsv:2: score nan: must be finite"),
+        ("1\t[1, 0]\t[0.5, 1e999]\n", "scores.tsv:2: score inf: must be finite"),
+        ("1\t[1, 0]\t[0.5\n", r"scores.tsv:2: scores: must be a JSON list of numbers, not"),
+        ("1\t[1, true]\t[0.5, 1]\n", "scores.tsv:2: labels: must be a JSON list of numbers"),
+        ('1\t{"a": 1}\t[0.5, 1]\n', "scores.tsv:2: labels: must be a JSON list of numbers"),
     ],
 )
 def test_a_mistake_names_file_and_line(line, message):

@@ -82,8 +82,8 @@ def test_a_missing_predicate_misses_its_arguments_and_a_foreign_one_is_ignored()
     with pytest.warns() as warned:
         counts = compare(gold, predicted)
     assert [str(w.message).split(":")[0] for w in warned] == [
-        "predicted lacks 1 predicates of gold, or has other lemmas for them",
-        "predicted has 1 predicates that gold has not",
+        "predicted lacks 1 predicates of gold or has other lemmas; their arguments count as missed",
+        "predicted has 1 predicates that gold lacks; they are ignored",
     ]
     scores = counts.scores()
     assert (scores["precision"], scores["recall"], scores["complete"]) == (100.0, 50.0, 50.0)
@@ -97,8 +97,8 @@ def test_another_lemma_is_another_predicate():
 
 
 def test_unlike_files_are_one_line():
-    with pytest.raises(UsageError, match="p.props has 0 sentences, but g.props has 1"):
+    with pytest.raises(UsageError, match="p.props: 0 sentences, but 1 in g.props"):
         compare([sentence()], [], names=("g.props", "p.props"))
     longer = Sentence(5, [], line=7)
-    with pytest.raises(UsageError, match=r"p:7: a sentence of 5 words, but it has 4 at g:0"):
+    with pytest.raises(UsageError, match=r"p:7: a sentence of 5 words, but 4 at g:0"):
         compare([sentence()], [longer], names=("g", "p"))

@@ -38,7 +38,7 @@ def test_a_missing_predicate_warns_in_json_too(tmp_path, capsys):
     ("predicted", "message"),
     [
         (PROPS.replace("(A1*)", "(A1*"), "predicted.props:3: (A1* is never closed"),
-        ("-\t*\n" + PROPS, "predicted.props:1: a sentence of 4 words, but it has 3 at"),
+        ("-\t*\n" + PROPS, "predicted.props:1: a sentence of 4 words, but 3 at"),
     ],
 )
 def test_bad_roles_are_one_line(tmp_path, capsys, predicted, message):
@@ -58,14 +58,14 @@ def test_rankings(tmp_path, capsys):
     output = capsys.readouterr()
     found = json.loads(output.out)
     assert (found["auc"], found["mrr"], found["scored"], found["skipped"]) == (0.5, 0.75, 2, 1)
-    assert "1 impressions without both kinds are left out" in output.err
+    assert "skipped 1 impressions without both labels" in output.err
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         (b"1\t[1]\n", "scores.tsv:1: 2 columns"),
-        (b"1\t[1]\t[\xff]\n", "scores.tsv:1: the scores should be a JSON list"),
+        (b"1\t[1]\t[\xff]\n", "scores.tsv:1: scores: must be a JSON list"),
         (None, "scores.tsv: No such file"),
     ],
 )
@@ -83,9 +83,9 @@ def test_scores_without_end_or_of_nothing_are_one_line(tmp_path, capsys):
     path = tmp_path / "scores.tsv"
     path.touch()
     assert main(["ranking", "--scores", str(path)]) == 1
-    assert f"{path}: there is no impression in it\n" in capsys.readouterr().err
+    assert f"{path}: no impressions\n" in capsys.readouterr().err
     assert main(["srl", "--gold", str(path), "--predicted", str(path)]) == 1
-    assert f"{path}: there is no sentence in it\n" in capsys.readouterr().err
+    assert f"{path}: no sentences\n" in capsys.readouterr().err
     with open(path, "wb") as file:
         file.truncate(1 << 40)
     for words in (["ranking", "--scores", path], ["srl", "--gold", path, "--predicted", path]):

@@ -179,7 +179,7 @@ def test_json_and_text_of_generated_output(generated, capsys):
     assert result["counts"] == {"scored": 2, "missing": 1, "empty": 0, "skipped": 0}
     assert result["signature"].startswith("rouge-score:")
     assert "|stem:porter|" in result["signature"]
-    assert result["warnings"] == ["1 hypotheses are missing and scored as empty"]
+    assert result["warnings"] == ["hypotheses: 1 is missing and scored as empty"]
     assert score([*generated, "--no-stemming"]) == 0
     assert "|stem:no|" in capsys.readouterr().out
     assert score(generated) == 0
@@ -187,7 +187,7 @@ def test_json_and_text_of_generated_output(generated, capsys):
     # One of two summaries is right, so that a quarter of all draws have none, or both.
     told = [f"ROUGE-{name}  50.00 (0.00 to 100.00)" for name in "12L"]
     assert lines[:3] == told
-    assert lines[-1].startswith("2 hypotheses, 1 of them missing")
+    assert lines[-1].startswith("2 hypotheses, of which 1 is missing and 0 are empty")
 
 
 def test_without_files2rouge_it_is_one_line(generated, capsys, monkeypatch):

@@ -211,11 +211,11 @@ def test_another_test_set_is_no_baseline(files, texts, tmp_path, capsys):
     references, system, baseline = texts
     files[-1] = write(tmp_path / "short", baseline[1:])
     assert score("bleu", files) == 1
-    assert "short has 39 lines for 40 sentences" in capsys.readouterr().err
+    assert "short: 39 lines for 40 scored sentences" in capsys.readouterr().err
     arguments = ["--generated", write(tmp_path / "g1", generated(system, references))]
     other = generated(baseline, references[::-1])
     assert score("bleu", [*arguments, "--baseline", write(tmp_path / "g2", other)]) == 1
-    assert "g2: its references are not those that are scored" in capsys.readouterr().err
+    assert "g2: its references differ from the scored ones" in capsys.readouterr().err
 
 
 # --- Several runs, by the command ---------------------------------------------------------------
@@ -266,7 +266,7 @@ def test_runs_of_other_test_sets_are_refused(texts, tmp_path, capsys):
         write(tmp_path / "g2", generated(system, references[::-1])),
     ]
     assert score("bleu", ["--generated", *paths]) == 1
-    assert "g2: its references are not those of " in capsys.readouterr().err
+    assert "g2: its references differ from those of " in capsys.readouterr().err
 
 
 # --- What a run keeps ---------------------------------------------------------------------------
@@ -306,7 +306,7 @@ def test_of_what_is_kept_the_same_is_found(files, tmp_path, capsys):
 )
 def test_a_file_that_keeps_something_else_is_one_line(tmp_path, content):
     (tmp_path / "kept").write_text(content)
-    with pytest.raises(UsageError, match="kept is no file of --statistics: score the run again"):
+    with pytest.raises(UsageError, match="kept: not a file of --statistics; score the run again"):
         read_statistics(tmp_path / "kept")
 
 
@@ -369,7 +369,7 @@ def test_comet_stands_beside_bleu(files, texts, tmp_path, capsys, fake_comet):
 def test_comet_needs_a_source_for_each(files, texts, tmp_path, capsys):
     short = write(tmp_path / "short", texts[0][1:])
     assert score("bleu", [*files, "--comet", short]) == 1
-    assert "short has 39 lines for 40 sentences" in capsys.readouterr().err
+    assert "short: 39 lines for 40 scored sentences" in capsys.readouterr().err
 
 
 def test_without_comet_it_is_one_line(files, texts, tmp_path, capsys, monkeypatch):
@@ -377,5 +377,5 @@ def test_without_comet_it_is_one_line(files, texts, tmp_path, capsys, monkeypatc
     comet._model.cache_clear()
     assert score("bleu", [*files, "--comet", write(tmp_path / "sources", texts[0])]) == 1
     error = capsys.readouterr().err
-    assert error.endswith("is not installed: pip install unbabel-comet\n")
+    assert error.endswith("is not installed; pip install unbabel-comet\n")
     assert error.count("\n") == 1

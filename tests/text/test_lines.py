@@ -1,11 +1,17 @@
-"""Lines are checked while they are read."""
+"""Lines are checked while they are read; no separator within them splits one later."""
 
 import io
+from argparse import Namespace
 
 import pytest
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.text.lines import parallel_lines, read_lines
+from fairseq_posattn.preparation.archives import open_archive
+from fairseq_posattn.preparation.corpora import CLASSIFICATION, multi30k
+from fairseq_posattn.preparation.labelled_text import write_splits
+from fairseq_posattn.text.lines import one_line, parallel_lines, read_lines
+
+SEPARATORS = ["\r", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"]
 
 
 def lines(content, **options):
@@ -52,15 +58,49 @@ def test_lines_that_belong_together():
 
 
 @pytest.mark.parametrize(
-    ("german", "english", "third", "told"),
+    ("german", "english", "third", "counts"),
     [
         (3, 2, 3, "de has 3, en has 2, fr has 3"),
         (2, 5, 2, "de has 2, en has 5, fr has 2"),
         (0, 1, 4, "de has 0, en has 1, fr has 4"),
     ],
 )
-def test_unequal_counts_are_told(german, english, third, told):
+def test_unequal_counts_are_reported(german, english, third, counts):
     sides = {"de": ["x"] * german, "en": ["x"] * english, "fr": ["x"] * third}
     with pytest.raises(UsageError) as caught:
         list(parallel_lines(**sides))
-    assert str(caught.value).startswith(f"line counts differ: {told};")
+    assert str(caught.value).startswith(f"line counts differ: {counts};")
+
+
+def test_one_line_replaces_all_separators_of_python():
+    known = [chr(code) for code in range(0x110000) if len(f"a{chr(code)}b".splitlines()) > 1]
+    assert set(known) == {"\n", *SEPARATORS}
+    assert one_line("".join(SEPARATORS)) == " " * len(SEPARATORS)
+
+
+@pytest.mark.parametrize("separator", SEPARATORS)
+def test_prepared_pairs_and_examples_keep_their_lines(tmp_path, separator):
+    sides = {"de": f"ein{separator}mann\nzwei\ndrei\n", "en": f"a man\ntwo\nth{separator}ree\n"}
+    splits = ("train", "valid", "test")
+    source, folder = tmp_path / "source", tmp_path / "text"
+    source.mkdir()
+    folder.mkdir()
+    for split in splits:
+        (source / f"{split}.txt").write_bytes(f"1\tone{separator}two\n2\tb c\n".encode())
+        for side, text in sides.items():
+            (source / f"{split}.{side}").write_bytes(text.encode())
+    options = Namespace(source=source, dest=tmp_path, jobs=1, limit=None, seed=1, cased=False)
+    options.fine, options.valid_fraction = False, 0.5
+    multi30k.write_text(multi30k.find_files(options), folder, options)
+    corpus = CLASSIFICATION["ag_news"]
+    readers = corpus.splits(open_archive(source), options)
+    readers = {split: readers.get(split, readers["train"]) for split in splits}
+    write_splits(readers, folder, corpus, options)
+    for split in splits:  # read with all separators that Python knows
+        lines = {
+            kind: (folder / f"{split}.{kind}").read_text(encoding="utf-8").splitlines()
+            for kind in (*sides, *corpus.kinds)
+        }
+        assert lines["de"] == ["ein mann", "zwei", "drei"]
+        assert lines["en"] == ["a man", "two", "th ree"]
+        assert lines["input0"] == ["one two", "b c"]

@@ -1,7 +1,6 @@
-"""What is told, beside binarised data, of how it was made."""
+"""The manifest beside binarised data."""
 
 import json
-import os
 
 import pytest
 
@@ -24,26 +23,23 @@ def made(corpus, dest, *, before=True, **options):
 def test_what_is_written_is_read(tmp_path):
     made(corpora.CLASSIFICATION["cr"], tmp_path, parts=["fold0", "fold1"])
     for fold in ("fold0", "fold1"):
-        told = read(tmp_path / fold)
-        assert told.versions["sacremoses"]
-        assert told == Manifest("cr", "sentence_prediction", "spaced", True, versions=told.versions)
+        rules = read(tmp_path / fold)
+        assert rules.versions["sacremoses"]
+        assert rules == Manifest(
+            "cr", "sentence_prediction", "spaced", True, versions=rules.versions
+        )
     made(corpora.TRANSLATION["iwslt14"], tmp_path)
-    told = read(tmp_path)
-    assert (told.languages, told.subwords) == (("de", "en"), "subword_nmt")
+    rules = read(tmp_path)
+    assert (rules.languages, rules.subwords) == (("de", "en"), "subword_nmt")
 
 
-def test_a_checkout_need_not_be_installed(tmp_path, monkeypatch):
+def test_versions_are_recorded_only_if_known(tmp_path, monkeypatch):
     monkeypatch.setattr(manifest, "version", dict.fromkeys(manifest.PACKAGES, "1").__getitem__)
-    made(corpora.CLASSIFICATION["cr"], tmp_path)
-    assert read(tmp_path).versions == {
-        "fairseq-posattn": __version__,
-        **dict.fromkeys(manifest.PACKAGES, "1"),
-    }
-
-
-def test_who_made_an_older_folder_is_not_known(tmp_path):
-    made(corpora.CLASSIFICATION["cr"], tmp_path, before=False)
-    assert read(tmp_path).versions == {}
+    versions = {"fairseq-posattn": __version__, **dict.fromkeys(manifest.PACKAGES, "1")}
+    for before, expected in ((True, versions), (False, {})):
+        folder = tmp_path / str(before)
+        made(corpora.CLASSIFICATION["cr"], folder, before=before)
+        assert read(folder).versions == expected
 
 
 def test_older_folders_have_none(tmp_path):
@@ -63,25 +59,22 @@ def test_older_folders_have_none(tmp_path):
         b'{"corpus": "c", "task": "t", "word_rule": "w", "languages": [1]}',
         b'{"corpus": "c", "task": "t", "word_rule": "w", "versions": {"a": null}}',
         b'{"corpus": "c", "task": "t", "word_rule": "w", "longest": 0}',
-        b'{"corpus": "c", "task": "t", "word_rule": "w", "longest": -1}',
         b'{"corpus": "c", "task": "t", "word_rule": "w", "longest": true}',
-        b'{"corpus": "c", "task": "t", "word_rule": "w", "longest": 1.5}',
     ],
 )
 def test_what_is_no_manifest_is_one_line_that_names_it(tmp_path, content):
     (tmp_path / manifest.NAME).write_bytes(content)
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as caught:
         read(tmp_path)
-    assert str(told.value).startswith(f"{tmp_path / manifest.NAME}: ")
-    assert "\n" not in str(told.value)
-    assert len(str(told.value)) < 300
+    assert str(caught.value).startswith(f"{tmp_path / manifest.NAME}: ")
+    assert "\n" not in str(caught.value)
 
 
 def test_a_later_project_may_tell_more(tmp_path):
     made(corpora.CLASSIFICATION["cr"], tmp_path)
     path = tmp_path / manifest.NAME
-    told = json.loads(path.read_text())
-    path.write_text(json.dumps({**told, "colour": "green"}))
+    rules = json.loads(path.read_text())
+    path.write_text(json.dumps({**rules, "colour": "green"}))
     assert read(tmp_path).corpus == "cr"
 
 
@@ -108,15 +101,3 @@ def test_the_recipe_of_pairs_is_one_that_trains_on_them(corpus):
 @pytest.mark.parametrize("corpus", corpora.CLASSIFICATION.values(), ids=lambda corpus: corpus.name)
 def test_the_recipe_of_a_classification_is_one_that_trains_on_it(corpus):
     assert corpus.name in [dataset.name for dataset in RECIPES[corpus.recipe].datasets]
-
-
-def test_a_manifest_that_is_no_file_or_has_no_end_is_refused(tmp_path):
-    path = tmp_path / manifest.NAME
-    with open(path, "wb") as file:
-        file.truncate(1 << 40)
-    with pytest.raises(UsageError, match=f"^{path}: not in JSON format"):
-        manifest.read(tmp_path)
-    path.unlink()
-    os.mkfifo(path)
-    with pytest.raises(UsageError, match=f"^{path}: no file"):
-        manifest.read(tmp_path)

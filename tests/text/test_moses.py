@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from fairseq_posattn.text.moses import MOSES_RATIO, Tokeniser, is_clean
+from fairseq_posattn.text.moses import MOSES_RATIO, RATIO, Tokeniser, is_clean
 
 
 @pytest.mark.parametrize(
@@ -58,45 +58,22 @@ def test_hyphens_are_split_where_asked():
 
 
 @pytest.mark.parametrize(
-    ("source", "target", "clean"),
+    ("longest", "ratio", "clean", "unclean"),
     [
-        (4, 4, True),
-        (4, 6, True),
-        (4, 7, False),
-        (7, 4, False),
-        (1, 1, True),
-        (0, 1, False),
-        (1, 0, False),
-        (0, 0, False),
-        (10, 10, True),
-        (10, 11, False),
-        (11, 11, False),
+        (
+            10,
+            RATIO,
+            [(4, 6), (1, 1), (10, 10)],
+            [(4, 7), (7, 4), (0, 1), (0, 0), (10, 11), (11, 11)],
+        ),
+        (80, MOSES_RATIO, [(1, 9), (9, 1), (80, 80)], [(1, 10), (80, 81), (0, 1)]),
+        (80, None, [(1, 80)], [(1, 81), (0, 1)]),
     ],
 )
-def test_clean_pairs(source, target, clean):
-    pair = " ".join(["w"] * source), " ".join(["w"] * target)
-    assert is_clean(pair, longest=10) is clean
-
-
-@pytest.mark.parametrize(
-    ("source", "target", "ratio", "clean"),
-    [
-        (1, 9, MOSES_RATIO, True),
-        (9, 1, MOSES_RATIO, True),
-        (1, 10, MOSES_RATIO, False),
-        (80, 80, MOSES_RATIO, True),
-        (80, 81, MOSES_RATIO, False),
-        (0, 1, MOSES_RATIO, False),
-        (1, 80, None, True),
-        (1, 81, None, False),
-        (0, 1, None, False),
-    ],
-)
-def test_clean_pairs_of_other_ratios(source, target, ratio, clean):
-    pair = " ".join(["w"] * source), " ".join(["w"] * target)
-    assert is_clean(pair, 80, ratio) is clean
-
-
-def test_endless_words_are_not_clean():
-    assert is_clean(("a" * 1000, "b"), longest=10)
-    assert not is_clean(("a" * 1001, "b"), longest=10)
+def test_clean_pairs(longest, ratio, clean, unclean):
+    for pairs, expected in ((clean, True), (unclean, False)):
+        for source, target in pairs:
+            pair = " ".join(["w"] * source), " ".join(["w"] * target)
+            assert is_clean(pair, longest, ratio) is expected, (source, target)
+    assert is_clean(("a" * 1000, "b"), longest, ratio)
+    assert not is_clean(("a" * 1001, "b"), longest, ratio)

@@ -12,7 +12,7 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.kinds import prepare
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.manifest import Manifest
-from fairseq_posattn.text.plain_text import joiner, splitter
+from fairseq_posattn.text.plain_text import copy_companions, joiner, splitter
 from fairseq_posattn.text.subwords import whole_words
 
 CAPTIONS = {
@@ -40,11 +40,11 @@ def multi30k(tmp_path_factory):
 
 @pytest.mark.slow
 def test_by_moses_in_small_letters_and_byte_pairs(multi30k):
-    told = manifest.read(multi30k)
+    rules = manifest.read(multi30k)
     for language in CAPTIONS:
-        split = splitter(multi30k, told, language)
-        found = [split(f"{line} \r\n") for line in captions("test_2016_flickr", language)]
-        assert found == lines(multi30k / f"text/bpe.test.{language}")
+        split = splitter(multi30k, rules, language)
+        result = [split(f"{line} \r\n") for line in captions("test_2016_flickr", language)]
+        assert result == lines(multi30k / f"text/bpe.test.{language}")
 
 
 @pytest.mark.slow
@@ -77,9 +77,9 @@ def test_by_the_pieces_of_summarization_cut_as_they_were(stories, tmp_path, opti
     assert prepare("summarization", list(map(str, words))) == 0
     split = splitter(tmp_path, manifest.read(tmp_path), "source")
     prefix = "spm" if options == ["sentencepiece"] else "wordpiece"
-    found = [split(line) for line in lines(tmp_path / "text/test.source")]
-    assert found == lines(tmp_path / f"text/{prefix}.test.source")
-    assert {len(line.split(" ")) for line in found} == {9}
+    result = [split(line) for line in lines(tmp_path / "text/test.source")]
+    assert result == lines(tmp_path / f"text/{prefix}.test.source")
+    assert {len(line.split(" ")) for line in result} == {9}
 
 
 @pytest.mark.slow
@@ -101,26 +101,26 @@ def test_by_a_corpus_of_ones_own(tmp_path, subwords):
 
 @pytest.mark.slow
 def test_codes_may_lie_beside_the_manifest_alone(multi30k, tmp_path):
-    told = manifest.read(multi30k)
+    rules = manifest.read(multi30k)
     (tmp_path / "bpe.codes").write_bytes((multi30k / "text/bpe.codes").read_bytes())
     line = CAPTIONS["de"]
-    assert splitter(tmp_path, told, "de")(line) == splitter(multi30k, told, "de")(line)
+    assert splitter(tmp_path, rules, "de")(line) == splitter(multi30k, rules, "de")(line)
 
 
 TOLD = partial(Manifest, "own", "translation")
 
 
 @pytest.mark.parametrize(
-    "told, complaint",
+    "rules, complaint",
     [
         (TOLD("moses-escaped", subwords="subword_nmt"), "has no bpe.codes"),
         (TOLD("moses-escaped", subwords="morphemes"), "'morphemes'"),
         (TOLD("of a later version"), "'of a later version'"),
     ],
 )
-def test_what_is_not_there_is_named(tmp_path, told, complaint):
+def test_what_is_not_there_is_named(tmp_path, rules, complaint):
     with pytest.raises(UsageError, match=complaint) as error:
-        splitter(tmp_path, told, "de")
+        splitter(tmp_path, rules, "de")
     assert str(error.value).startswith(str(tmp_path))
 
 
@@ -144,9 +144,9 @@ def test_codes_that_are_none_are_named(tmp_path, subwords, name, is_large, capfd
 def test_an_older_manifest_of_wordpiece_says_by_its_letters_whether_it_is_cased(tmp_path):
     (tmp_path / "vocab.txt").write_text("[UNK]\nA\na\n")
     for lower, pieces in ((True, "a a"), (False, "A a")):
-        told = {"corpus": "c", "task": "t", "word_rule": "spaces", "lower": lower}
+        rules = {"corpus": "c", "task": "t", "word_rule": "spaces", "lower": lower}
         path = tmp_path / manifest.NAME
-        path.write_text(json.dumps({**told, "subwords": "wordpiece"}))
+        path.write_text(json.dumps({**rules, "subwords": "wordpiece"}))
         assert splitter(tmp_path, manifest.read(tmp_path), "source")("A a") == pieces
 
 
@@ -161,3 +161,62 @@ def test_an_older_manifest_of_wordpiece_says_by_its_letters_whether_it_is_cased(
 )
 def test_pieces_become_words_as_fairseq_makes_them(kind, pieces, words):
     assert whole_words(pieces, kind) == words
+
+
+PAIRS = {"word_rule": "moses-escaped", "languages": ("de", "en")}
+
+
+@pytest.fixture
+def copied(tmp_path):
+    """Return the names of the files that are copied of data with a manifest and these files."""
+
+    def copy(rules, *names):
+        data, saved = tmp_path / "data", tmp_path / "saved"
+        saved.mkdir()
+        for name in names:
+            (data / name).parent.mkdir(parents=True, exist_ok=True)
+            (data / name).write_text(name)
+        if rules:
+            manifest.write(data, rules)
+        copy_companions(data, saved)
+        files = [path for path in saved.rglob("*") if path.is_file()]
+        assert all(path.read_text() for path in files)
+        return {str(path.relative_to(saved)) for path in files}
+
+    return copy
+
+
+@pytest.mark.parametrize(
+    ("rules", "names", "expected"),
+    [
+        (
+            Manifest("own", "translation", subwords="subword_nmt", **PAIRS),
+            ["dict.de.txt", "dict.en.txt", "train.de-en.de.bin", "text/bpe.codes", "text/test.de"],
+            {"dict.de.txt", "dict.en.txt", "bpe.codes", "preparation.json"},
+        ),
+        (
+            Manifest("sst2", "sentence_prediction", "treebank"),
+            ["input0/dict.txt", "label/dict.txt", "label/train.bin", "text/train.input0"],
+            {"input0/dict.txt", "label/dict.txt", "preparation.json"},
+        ),
+        (None, ["titles/dict.txt"], set()),
+        (Manifest("mind", "news_recommendation", "moses"), ["titles/dict.txt"], set()),
+    ],
+)
+def test_manifest_dictionaries_and_codes_are_copied_beside_a_checkpoint(
+    copied, rules, names, expected
+):
+    assert copied(rules, *names) == expected
+
+
+def test_codes_that_are_not_there_leave_no_manifest(copied, tmp_path):
+    with pytest.raises(UsageError, match="spm.model"):
+        copied(Manifest("own", "translation", subwords="sentencepiece", **PAIRS), "dict.de.txt")
+    assert not (tmp_path / "saved/preparation.json").exists()
+
+
+def test_data_that_is_trained_in_is_left_alone(tmp_path):
+    (tmp_path / "dict.de.txt").write_text("a 1\n")
+    manifest.write(tmp_path, Manifest("own", "translation", **PAIRS))
+    copy_companions(tmp_path, tmp_path)
+    assert (tmp_path / "dict.de.txt").read_text() == "a 1\n"

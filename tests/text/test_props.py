@@ -82,9 +82,6 @@ def test_another_encoding_is_one_line(tmp_path):
         read_props(path)
 
 
-# --- Tags ----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("tags", "pieces"),
     [

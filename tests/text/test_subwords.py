@@ -1,9 +1,9 @@
 """Subwords: the same units as the command lines of subword-nmt make of the same text."""
 
 import io
-import random
 
 import pytest
+import test_wordpiece
 from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe as learn_from_text
 
@@ -19,11 +19,7 @@ from fairseq_posattn.text.subwords import (
 
 @pytest.fixture(scope="module")
 def text():
-    """Words made of a few syllables, some rare."""
-    draw = random.Random(1)
-    syllables = ["ein", "und", "zwei", "ö", "the", "er", "@", "&amp;", "7"]
-    words = ["".join(draw.choices(syllables, k=draw.randint(1, 4))) for _ in range(80)]
-    return [" ".join(draw.choices(words, k=draw.randint(0, 9))) for _ in range(200)]
+    return test_wordpiece.text()
 
 
 @pytest.fixture(scope="module")

@@ -1,72 +1,46 @@
-"""Text to words."""
+"""Tokenization rules and sentence splitting."""
 
 import pytest
 
-from fairseq_posattn.text.words import (
-    PUBLISHED,
-    RULES,
-    document_words,
-    moses_words,
-    plain_text,
-    spaced_words,
-    treebank_words,
-)
+from fairseq_posattn.text.sentences import split_sentences
+from fairseq_posattn.text.words import PUBLISHED, RULES, document_words, plain_text
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("rule", "text", "words"),
     [
-        ("It 's -LRB- really -RRB- good\\/bad 3\\*", "It 's ( really ) good/bad 3*"),
-        ("``  Yes ,  '' n't", "`` Yes , '' n't"),
-        ("8\xa01/2 shan 't", "8 1/2 sha n't"),
-        ("", ""),
-    ],
-)
-def test_treebank(text, words):
-    assert treebank_words(text) == words
-
-
-def test_words_split_at_the_marks_within_them():
-    text = "a well-known 50/50 `` dog 's -LRB- 9 \N{DEGREE SIGN} -RRB-"
-    words = "a well - known 50 / 50 `` dog ' s ( 9 \N{DEGREE SIGN} )"
-    assert PUBLISHED["treebank-split"](text) == words
-    assert RULES["treebank-split"]("A well-known dog's here.") == "A well - known dog ' s here ."
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("it does n 't work , i 'm sorry", "it does n't work , i 'm sorry"),
-        ("you don 't and ca n 't", "you do n't and ca n't"),
+        ("treebank", "It 's -LRB- really -RRB- good\\/bad 3\\*", "It 's ( really ) good/bad 3*"),
+        ("treebank", "``  Yes ,  '' n't", "`` Yes , '' n't"),
+        ("treebank", "8\xa01/2 shan 't", "8 1/2 sha n't"),
+        ("treebank", "", ""),
         (
-            "it doesn't , we're off ; o'clock 'alabama'",
-            "it does n't , we 're off ; o'clock 'alabama'",
+            "treebank-split",
+            "a well-known 50/50 `` dog 's -LRB- 9 \N{DEGREE SIGN} -RRB-",
+            "a well - known 50 / 50 `` dog ' s ( 9 \N{DEGREE SIGN} )",
         ),
-        ("the film's 2x  zoom", "the film 's 2x zoom"),
-        (" ", ""),
+        ("spaced", "it does n 't work , i 'm sorry", "it does n't work , i 'm sorry"),
+        ("spaced", "you don 't and ca n 't", "you do n't and ca n't"),
+        ("spaced", "we're off ; o'clock 'alabama'", "we 're off ; o'clock 'alabama'"),
+        ("spaced", "the film's 2x  zoom", "the film 's 2x zoom"),
+        ("spaced", " ", ""),
+        (
+            "moses",
+            "I don't think it's \"good\" (really).",
+            "I do n't think it 's \" good \" ( really ) .",
+        ),
+        ("moses", "DON'T BUY THIS & that!", "DO N'T BUY THIS & that !"),
+        ("moses", "Mr. Smith paid $5.99 (cash)...", "Mr. Smith paid $ 5.99 ( cash ) ..."),
+        ("moses", "two\nlines\tand  spaces", "two lines and spaces"),
+        ("moses", "  ", ""),
+        (
+            "documents",
+            "It works. I can't complain!\n\n...\nBuy it",
+            "It works . <sep> I ca n't complain ! ... <sep> Buy it",
+        ),
     ],
 )
-def test_text_with_spaces_around_its_marks(text, words):
-    assert spaced_words(text) == words
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("I don't think it's \"good\" (really).", "I do n't think it 's \" good \" ( really ) ."),
-        ("DON'T BUY THIS & that!", "DO N'T BUY THIS & that !"),
-        ("Mr. Smith paid $5.99 (cash)...", "Mr. Smith paid $ 5.99 ( cash ) ..."),
-        ("two\nlines\tand  spaces", "two lines and spaces"),
-        ("  ", ""),
-    ],
-)
-def test_plain_text(text, words):
-    assert moses_words(text) == words
-
-
-def test_sentences_of_a_document_are_separated():
-    text = "It works. I can't complain!\n\n...\nBuy it"
-    assert document_words(text) == "It works . <sep> I ca n't complain ! ... <sep> Buy it"
+def test_rules_of_published_text(rule, text, words):
+    assert PUBLISHED[rule](text) == words
 
 
 def test_no_text_can_make_a_separator_of_its_own():
@@ -112,10 +86,36 @@ def test_what_is_parted_already_is_read_as_it_was_published(name):
         ("I don't know", "I do n't know"),
     ],
 )
-def test_plain_text_is_parted(name, text, words):
+def test_plain_text_is_tokenized(name, text, words):
     assert RULES[name](text) == words
+
+
+def test_plain_text_is_tokenized_before_it_is_split():
+    words = RULES["treebank-split"]("A well-known dog's here.")
+    assert words == "A well - known dog ' s here ."
 
 
 @pytest.mark.parametrize("name", RULES)
 def test_every_rule_leaves_parted_words_with_single_spaces_alone(name):
     assert RULES[name]("a good film , and short .") == "a good film , and short ."
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("Mr. Smith, e.g. in the U.S. army, paid 3.5 to J. Doe.", [...]),
+        ("It is good... but dear.", [...]),
+        ("It works. it lasts! Why? Done", ["It works.", "it lasts!", "Why?", "Done"]),
+        ("one\n\n two \nthree", ["one", "two", "three"]),
+        ("It is good... But dear.", ["It is good...", "But dear."]),
+        ('He said "no!" and left. "Yes." Then', ['He said "no!" and left.', '"Yes."', "Then"]),
+        ("Three weeks (yes!) for that. (No.) ", ["Three weeks (yes!) for that.", "(No.)"]),
+        ("cons\n..........\nheavy", ["cons ..........", "heavy"]),
+        ("see a.com. It", ["see a.com.", "It"]),
+        ("bad!!! bad?! ok", ["bad!!!", "bad?!", "ok"]),
+        ("... ", ["..."]),
+        (" \n ", []),
+    ],
+)
+def test_sentences(text, sentences):
+    assert split_sentences(text) == ([text] if sentences == [...] else sentences)

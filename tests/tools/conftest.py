@@ -1,4 +1,6 @@
-"""A checkout with a page and nothing measured, and the command that fills its pages."""
+"""A checkout with one page, and the command that fills its pages."""
+
+import re
 
 import pytest
 
@@ -8,7 +10,7 @@ from tools.pages.command import main
 
 @pytest.fixture
 def fill_numbers(capsys):
-    """Run the command on a checkout; return what it prints, or its error."""
+    """Run the command on a checkout; return its output or error."""
 
     def fill_numbers(root, *arguments, refused=False):
         try:
@@ -24,12 +26,18 @@ def fill_numbers(capsys):
 
 @pytest.fixture
 def checkout(tmp_path):
-    """A function that makes it, with this text in its README.md."""
+    """Return a function that writes a checkout with the given README.md."""
 
     def checkout(text):
-        for folder in ("examples/results", "benchmarks/results"):
+        for folder in ("results", "benchmarks/results"):
             (tmp_path / folder).mkdir(parents=True, exist_ok=True)
         (tmp_path / "README.md").write_text(text)
         return tmp_path
 
     return checkout
+
+
+@pytest.fixture
+def unpadded():
+    """Return a function that removes the padding of Markdown tables."""
+    return lambda text: re.sub(" +", " ", re.sub(":?-{3,}:?", "-", text))

@@ -44,22 +44,22 @@ def row(name, *scores, data="trec", metric="accuracy", **more):
 def test_a_difference_is_more_than_chance_or_not(results_of, metric, scores, verdict):
     rows = row("transformer", 90, 90.1, 90.2, metric=metric), row("mpsan", *scores, metric=metric)
     own = [{**one, "table": "Own: trec"} for one in rows]
-    (found,) = findings.find(results_of(*own))
-    assert (found.mechanism, found.data, found.verdict) == ("MPSAN", "trec", verdict)
-    assert found.number == "3 runs"
-    assert found.size.startswith("**") == (verdict != "undecided")
+    (finding,) = findings.find(results_of(*own))
+    assert (finding.mechanism, finding.data, finding.verdict) == ("MPSAN", "trec", verdict)
+    assert finding.number == "3 runs"
+    assert finding.size.startswith("**") == (verdict != "undecided")
 
 
 def test_single_runs_decide_nothing(results_of):
-    (found,) = findings.find(results_of(row("transformer", 90), row("dman", 95)))
-    assert (found.verdict, found.number) == ("not tested", "1 run")
-    assert found.size == "+5.00 (not tested)"
+    (finding,) = findings.find(results_of(row("transformer", 90), row("dman", 95)))
+    assert (finding.verdict, finding.number) == ("not tested", "1 run")
+    assert finding.size == "+5.00 (not tested)"
 
 
 @pytest.mark.parametrize("score", [89.999, 90.001])
 def test_a_difference_that_rounds_to_nothing_has_no_sign(results_of, score):
-    (found,) = findings.find(results_of(row("transformer", 90), row("dman", score)))
-    assert found.size == "0.00 (not tested)"
+    (finding,) = findings.find(results_of(row("transformer", 90), row("dman", score)))
+    assert finding.size == "0.00 (not tested)"
 
 
 def test_what_cannot_be_compared_is_left_out(results_of):
@@ -85,12 +85,12 @@ def test_folds_say_how_many_they_are(results_of):
         row("transformer", 80, 82, data="cr", seeds=[1], folds=[0, 1]),
         row("cspan", 84, 86, data="cr", seeds=[1], folds=[0, 1], compared=compared),
     ]
-    (found,) = findings.find(results_of(*rows))
-    assert found.number == "3,775 sentences, 1 run of 2 folds"
-    assert found.size == "**+4.01** (p = 0.010)"
+    (finding,) = findings.find(results_of(*rows))
+    assert finding.number == "3,775 sentences, 1 run of 2 folds"
+    assert finding.size == "**+4.01** (p = 0.010)"
 
 
-def test_the_page_tells_all_of_it(results_of):
+def test_blocks_of_the_page(results_of, unpadded):
     rows = [
         row("transformer", 90, 90.1, 90.2),
         row("mtsa", 95, 95.1, 95.2),
@@ -100,30 +100,27 @@ def test_the_page_tells_all_of_it(results_of):
     ]
     results = results_of(*rows)
     assert findings.in_short(results).splitlines() == [
-        "- **MTSA** better than plain attention: trec.",
-        "- **DA** within chance: trec; not tested: sst2.",
+        "- **MTSA**: better than plain attention on trec +5.00.",
+        "- **DA**: not significant on trec; not tested on sst2.",
         "",
-        "Differences that were tested: 2; with p < 0.05: 1, "
-        "where chance alone would show about 0.1, and of three runs up to twice as many.",
+        "1 of 2 tested differences are significant (p < 0.05); without any true difference about "
+        "0.1 would be, and up to twice as many with three runs.",
     ]
-    assert findings.beside_plain_attention(results).splitlines() == [
+    assert unpadded(findings.beside_plain_attention(results)).splitlines() == [
         f"| {FAMILY} | plain attention | MTSA | DA | n |",
-        "|---|---:|---:|---:|---|",
-        "| sst2, accuracy | 50.00 |  | -1.00 (not tested) | 1 run |",
+        "|-|-|-|-|-|",
+        "| sst2, accuracy | 50.00 | | -1.00 (not tested) | 1 run |",
         "| trec, accuracy | 90.10 ± 0.10 | **+5.00** (p < 0.001) | +0.07 (p = 0.92) | 3 runs |",
     ]
-    claims = findings.claims(results).splitlines()
-    assert "| MTSA, Table 5 | trec, accuracy | +1.90 | **+5.00** (p < 0.001), better |" in claims
+    claims = unpadded(findings.claims(results)).splitlines()
+    assert "| MTSA, Table 5 | trec, accuracy | +1.90 | **+5.00** (p < 0.001) |" in claims
     assert "| DA-Transformer, Table 4 | sst2, accuracy | +0.82 | -1.00 (not tested) |" in claims
-    assert "| MPSAN, Table 6 | trec, accuracy | +1.40 | not measured |" in claims
-    assert (
-        "| DMAN, Table 1 | IWSLT14 German to English (small), BLEU | +1.90 | not measured |"
-        in claims
-    )
+    assert "| MPSAN, Table 6 | trec, accuracy | +1.40 | not run |" in claims
+    assert "| DMAN, Table 1 | IWSLT14 German to English (small), BLEU | +1.90 | not run |" in claims
 
 
 @pytest.mark.parametrize("count", [5, 6])
-def test_means_are_tested_over_data_sets(results_of, count):
+def test_means_are_tested_over_data_sets(results_of, unpadded, count):
     """By Wilcoxon's exact test p is 2 of 64 where all gain, 54 of 64 with + of ranks 2, 4, 6."""
     rows = [
         row(name, score, data=f"set {number}")
@@ -136,26 +133,26 @@ def test_means_are_tested_over_data_sets(results_of, count):
         )
     ]
     rows += [row(name, 0.5, data="sick", metric="pearson") for name in ("transformer", "mpsan")]
-    *_, last = findings.beside_plain_attention(results_of(*rows)).splitlines()
+    *_, last = unpadded(findings.beside_plain_attention(results_of(*rows))).splitlines()
     if count == 6:
-        means = "**+2.25** (p = 0.031) | +0.05 (p = 0.84) | "
-        assert last == f"| mean accuracy |  | {means} | 6 data sets |"
+        means = "**+2.25** (p = 0.031) | +0.05 (p = 0.84) | | "
+        assert last == f"| mean accuracy | | {means}6 data sets |"
     else:
         assert last.startswith("| sick, pearson |")
 
 
-def test_peers_have_a_place_of_their_own(results_of):
+def test_peers_have_their_block(results_of, unpadded):
     """Two tables may call one by two names."""
     rows = [row("transformer", 90), row("mpsan", 95), row("bilstm", 91), row("rpr", 92)]
     other = [{**one, "table": "Roles: ewt"} for one in (row("Multi-head", 50), row("Bi-LSTM", 53))]
     results = results_of(*rows, *other)
-    assert findings.PLACES["findings of the peers"](results).splitlines() == [
+    assert unpadded(findings.PLACES["findings of the peers"](results)).splitlines() == [
         "| Roles | plain attention | Bi-LSTM | n |",
-        "|---|---:|---:|---|",
+        "|-|-|-|-|",
         "| ewt, accuracy | 50.00 | +3.00 (not tested) | 1 run |",
         "",
         f"| {FAMILY} | plain attention | RPR | Bi-LSTM | n |",
-        "|---|---:|---:|---:|---|",
+        "|-|-|-|-|-|",
         "| trec, accuracy | 90.00 | +2.00 (not tested) | +1.00 (not tested) | 1 run |",
     ]
     assert [one.mechanism for one in findings.find(results)] == ["MPSAN"]
@@ -169,8 +166,8 @@ def test_runs_without_spread_are_not_tested(results_of):
         row("transformer", 90, 90, paper=metrics, scores=scores),
         row("cspan", 91, 91, paper=metrics, scores={**scores, "accuracy": [91, 91]}),
     ]
-    (found,) = findings.find(results_of(*rows))
-    assert (found.verdict, found.size, found.number) == (
+    (finding,) = findings.find(results_of(*rows))
+    assert (finding.verdict, finding.size, finding.number) == (
         "not tested",
         "+1.00 (not tested)",
         "2 runs",
@@ -185,13 +182,14 @@ def test_what_two_tables_find_on_the_same_data_names_their_models(results_of):
         for one in (row("transformer", 90, 90.1, 90.2), row("mpsan", score, score, score + 0.3))
     ]
     assert findings.in_short(results_of(*rows)).splitlines()[0] == (
-        "- **MPSAN** better than plain attention: trec (large); within chance: trec (small)."
+        "- **MPSAN**: better than plain attention on trec (large) +5.00; "
+        "not significant on trec (small)."
     )
     for one in rows:
         if one["row"] == "mpsan":
             one["scores"] = {"accuracy": [95, 95.2, 95.1]}
     assert findings.in_short(results_of(*rows)).splitlines()[0] == (
-        "- **MPSAN** better than plain attention: trec."
+        "- **MPSAN**: better than plain attention on trec +5.00."
     )
 
 

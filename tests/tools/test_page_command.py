@@ -1,12 +1,11 @@
-"""Places in pages are filled, each by its name, and nothing else of a page is touched."""
+"""Blocks of pages are filled by their names; the rest of a page is unchanged."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from fairseq_posattn.common.errors import UsageError
-from tools.pages import marks
+from tools.pages import marks, measurements
 from tools.pages.command import OF_TABLES, PLACES, pages, write
 from tools.pages.results import Results
 
@@ -28,7 +27,7 @@ LINE = "<!-- line: Own: small -->\n<!-- end of line: Own: small -->\n"
 @pytest.mark.slow
 def test_all_pages_are_up_to_date(fill_numbers):
     """If not, run scripts/fill_numbers.py."""
-    assert "as they should be" in fill_numbers(ROOT, "--check")
+    assert "up to date" in fill_numbers(ROOT, "--check")
 
 
 def test_every_place_is_in_a_page():
@@ -43,25 +42,21 @@ def test_a_line_has_the_first_metric_of_all_rows(fill_numbers, checkout):
     for name, more in (("dman", {}), ("mpsan", {"row": "MPSAN", "seeds": [1]})):
         row = {**ROW, **more}
         row["scores"] = {key: each[: len(row["seeds"])] for key, each in row["scores"].items()}
-        (root / "examples" / "results" / f"{name}.json").write_text(json.dumps(row))
-    told = fill_numbers(root)
-    assert f"wrote {root / 'README.md'}" in told
-    text = (root / "README.md").read_text()
-    told = "Accuracy, 1 or 2 runs each: DMAN 91.00 ± 1.41, MPSAN 90.00."
-    assert (
-        text
-        == f"Before\n\n{LINE.replace('<!-- end', f'{chr(10)}{told}{chr(10) * 2}<!-- end')}\nAfter\n"
-    )
+        (root / "results" / f"{name}.json").write_text(json.dumps(row))
+    assert f"wrote {root / 'README.md'}" in fill_numbers(root)
+    line = "Accuracy, 1 or 2 runs each: DMAN 91.00 ± 1.41, MPSAN 90.00."
+    block = LINE.replace("<!-- end", f"\n{line}\n\n<!-- end")
+    assert (root / "README.md").read_text() == f"Before\n\n{block}\nAfter\n"
     assert "wrote" not in fill_numbers(root)
 
 
-def test_an_old_number_is_told_and_left(fill_numbers, checkout):
+def test_check_reports_an_old_number_and_leaves_it(fill_numbers, checkout):
     root = checkout(
         "<!-- speed in short -->\n\n- as fast as ever\n\n<!-- end of speed in short -->\n"
     )
     before = (root / "README.md").read_text()
     assert fill_numbers(root, "--check", refused=True).endswith(
-        "README.md: out of date: run fill_numbers"
+        "README.md: out of date; run fill_numbers"
     )
     assert (root / "README.md").read_text() == before
     fill_numbers(root)
@@ -71,10 +66,10 @@ def test_an_old_number_is_told_and_left(fill_numbers, checkout):
 @pytest.mark.parametrize(
     "text, mentions",
     [
-        ("<!-- speed -->\n<!-- end of speed -->\n", ["no place 'speed'", "speed in short"]),
-        ("<!-- table: X -->\n<!-- end of table: X -->\n", ["no file", "the table 'X'"]),
-        ("<!-- speed in short -->\n", ["<!-- speed in short --> is a mark by itself"]),
-        ("<!-- end of results -->\n", ["<!-- end of results --> is a mark by itself"]),
+        ("<!-- speed -->\n<!-- end of speed -->\n", ["speed: unknown block", "speed in short"]),
+        ("<!-- table: X -->\n<!-- end of table: X -->\n", ["X: no file"]),
+        ("<!-- speed in short -->\n", ["<!-- speed in short -->: this mark has no counterpart"]),
+        ("<!-- end of results -->\n", ["<!-- end of results -->: this mark has no counterpart"]),
     ],
 )
 def test_a_wrong_mark_is_one_line(fill_numbers, checkout, text, mentions):
@@ -85,10 +80,15 @@ def test_a_wrong_mark_is_one_line(fill_numbers, checkout, text, mentions):
     assert (root / "README.md").read_text() == text
 
 
-def test_tables_of_what_is_not_there(tmp_path):
+def test_unmeasured_blocks_say_so(tmp_path):
     results = Results(tmp_path, tmp_path)
-    for name in PLACES:
-        if name.startswith(("speed", "memory")):
-            assert write(name, results) == "Not measured yet."
-    with pytest.raises(UsageError, match="table: TITLE"):
-        write("nothing", results)
+    for name in measurements.PLACES:
+        assert write(name, results) == "Not measured yet."
+
+
+def test_tables_of_several_files_are_joined_by_their_header(tmp_path, unpadded):
+    table = "|  a | b |\n|----|--:|\n| {} | 1 |\n"
+    (tmp_path / "training_cpu.md").write_text(table.format("one"))
+    (tmp_path / "training_cpu_intel.md").write_text(f"{table.format('two')}\nA note.\n")
+    text = unpadded(write("speed of training", Results(tmp_path, tmp_path)))
+    assert text == "| a | b |\n|-|-|\n| one | 1 |\n| two | 1 |\n\nA note."

@@ -39,7 +39,7 @@ MEASURED = re.compile(
 CODE = re.compile(r"^```.*?^```$|^ {4}[^\n]*$|`[^`\n]*`|\]\([^)]*\)", re.DOTALL | re.MULTILINE)
 VERSION = re.compile(
     r"(?:Python|PyTorch|Triton|torch|fairseq(?:-fixed)?|fairscale|NC-SA|capability|sections?)"
-    r"(?:,? (?:and |or |to )?\d[\d.]*)+"
+    r"(?:,? (?:and |or |to )?\d[\d.]*)+|p < 0\.05"  # the level of significance
 )
 SETTINGS = re.compile(r"^ *\| (?:what )?\| (?:paper|full)\b.*\n(?: *\|.*\n)+", re.MULTILINE)
 RATE = re.compile(r"(?<![\d.])(?:0\.\d+|1\.0)(?!\d)")
@@ -92,7 +92,7 @@ def test_no_measured_number_is_typed(name):
         ("90 ± 1 of accuracy", "±"),
         ("It trains for 22 min.", "22 min"),
         ("1,234.5 words a second", "1,234.5"),
-        ("more than chance (p = 1e-3)", "p ="),
+        ("significant (p = 1e-3)", "p ="),
         ("takes 400 MB", "400 MB"),
         ("| DMAN | 37.76 |", "37.76"),
         ("Python 3.11 scores 37.76", "37.76"),

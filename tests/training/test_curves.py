@@ -7,7 +7,7 @@ import pytest
 from fairseq_posattn.cli import main
 from fairseq_posattn.common import figures
 from fairseq_posattn.common.figures import write_picture
-from fairseq_posattn.training.curves import Curves, figure_of
+from fairseq_posattn.training.curves import Curves, plot_curves
 from fairseq_posattn.training.training_log import TrainingLog
 
 pytest.importorskip("matplotlib")
@@ -56,7 +56,7 @@ def test_loss_score_and_rate_of_each_run(write_log):
         curves(write_log, "DMAN", rate=0.5, accuracy=[50, 60]),
         curves(write_log, "SAN", rate=0.25, accuracy=[40, 45]),
     ]
-    figure = figure_of(runs)
+    figure = plot_curves(runs)
     losses, scores, rates = figure.axes
     assert titles(figure) == [
         "loss: validation; training is pale",
@@ -75,7 +75,7 @@ def test_loss_score_and_rate_of_each_run(write_log):
 
 def test_runs_of_one_name_have_one_colour(write_log):
     runs = [curves(write_log, "DMAN", file=seed, accuracy=[1, seed]) for seed in (1, 2)]
-    figure = figure_of(runs)
+    figure = plot_curves(runs)
     assert len({colour for colour, _ in drawn(figure.axes[1])}) == 1
     assert len(figure.legends[0].get_texts()) == 1
 
@@ -87,7 +87,7 @@ def test_groups_and_other_scores_have_panels_of_their_own(write_log):
         curves(write_log, "C", "sick", mse=[0.1, 0.2]),
         curves(write_log, "not validated yet", "trec"),
     ]
-    figure = figure_of(runs)
+    figure = plot_curves(runs)
     assert [title.splitlines()[0] for title in titles(figure)[::3]] == ["trec", "sick", "sick"]
     scores = [title.removeprefix("validation: ") for title in titles(figure)[1::3]]
     assert scores == ["accuracy", "pearson", "mse"]
@@ -96,7 +96,7 @@ def test_groups_and_other_scores_have_panels_of_their_own(write_log):
 
 
 def test_a_long_name_keeps_its_ends(write_log):
-    figure = figure_of([curves(write_log, "a" * 99 + "b", file="x", accuracy=[1, 2])])
+    figure = plot_curves([curves(write_log, "a" * 99 + "b", file="x", accuracy=[1, 2])])
     (text,) = figure.legends[0].get_texts()
     assert text.get_text() == "a" * 35 + "…" + "a" * 34 + "b"
 
@@ -106,7 +106,7 @@ def test_names_are_drawn_as_they_are(write_log, tmp_path):
     names = ["$a_{b$", "\udcff", "a$b"]
     runs = [curves(write_log, name, f"$\\{name}$", str(n)) for n, name in enumerate(names)]
     runs.append(curves(write_log, "c", **{r"$\frac": [1, 2]}))
-    write_picture(figure_of(runs), str(tmp_path / "curves.png"))
+    write_picture(plot_curves(runs), str(tmp_path / "curves.png"))
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -118,7 +118,7 @@ def test_the_command_finds_the_runs_below_a_folder(write_log, tmp_path, capsys):
     assert main(["curves", str(tmp_path / "runs"), "--output", str(output)]) == 0
     assert output.read_bytes().startswith(b"\x89PNG")
     printed = capsys.readouterr()
-    assert printed.out == f"4 trainings are drawn in {output}\n" and not printed.err
+    assert printed.out == f"4 trainings plotted to {output}\n" and not printed.err
 
 
 def test_the_legend_of_the_command(write_log, tmp_path, monkeypatch):
@@ -128,8 +128,8 @@ def test_the_legend_of_the_command(write_log, tmp_path, monkeypatch):
     named = write_log("runs/sst/mine.txt", accuracy=[1, 2])
     seen = []
     monkeypatch.setattr(
-        "fairseq_posattn.training.commands.curves.figure_of",
-        lambda runs: seen.extend((run.group, run.name) for run in runs) or figure_of(runs),
+        "fairseq_posattn.training.commands.curves.plot_curves",
+        lambda runs: seen.extend((run.group, run.name) for run in runs) or plot_curves(runs),
     )
     twice = [str(tmp_path / "runs"), str(tmp_path / "runs/trec"), str(named)]
     assert main(["curves", *twice, "--output", str(tmp_path / "curves.pdf")]) == 0
@@ -148,7 +148,7 @@ def test_mistakes_are_one_line(write_log, tmp_path, capsys):
     log = write_log("run/train.log", accuracy=[1, 2])
     output = tmp_path / "curves.png"
     (tmp_path / "empty").mkdir()
-    assert "none: there is no such" in one_line(capsys, tmp_path / "none", "--output", output)
+    assert "none: no such folder" in one_line(capsys, tmp_path / "none", "--output", output)
     assert "no train.log" in one_line(capsys, tmp_path / "empty", "--output", output)
     assert ".png or .pdf" in one_line(capsys, log, "--output", tmp_path / "curves.txt")
     assert not output.exists()
@@ -159,11 +159,11 @@ def test_what_measured_nothing_yet(write_log, tmp_path, capsys):
     (tmp_path / "begun").mkdir()
     (tmp_path / "begun" / "train.log").write_text("x | INFO | fairseq_cli.train | begun\n")
     assert main(["curves", str(tmp_path / "begun"), "--output", str(output)]) == 1
-    assert "nothing to draw yet" in capsys.readouterr().err
+    assert "no measurements yet; train" in capsys.readouterr().err
     write_log("run/train.log", accuracy=[1, 2])
     assert main(["curves", str(tmp_path), "--output", str(output)]) == 0
     printed = capsys.readouterr()
-    assert printed.out == f"1 training is drawn in {output}\n"
+    assert printed.out == f"1 training plotted to {output}\n"
     assert "begun" in printed.err and printed.err.count("\n") == 1
 
 

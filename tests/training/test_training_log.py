@@ -129,7 +129,7 @@ def test_a_line_ends_where_a_progress_bar_goes_back(tmp_path):
 def test_a_line_without_end_is_not_read_to_it(tmp_path):
     log_of(tmp_path, inner(100, 9))
     os.truncate(tmp_path / "train.log", 1 << 30)
-    with pytest.raises(UsageError, match="train.log is no log: a line has"):
+    with pytest.raises(UsageError, match="train.log: not a log: a line has"):
         TrainingLog(tmp_path / "train.log")
 
 

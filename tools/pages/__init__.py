@@ -1,1 +1,1 @@
-"""The numbers of the documentation, written from the files of what was measured."""
+"""Generated blocks of the documentation, written from result files."""

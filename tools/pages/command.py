@@ -1,13 +1,13 @@
-"""Write the numbers of README.md, docs/ and examples/ anew, from what was measured.
+"""Write the generated blocks of README.md, docs/ and examples/ from measured results.
 
     python scripts/fill_numbers.py               write them
-    python scripts/fill_numbers.py --add FILE    before that, keep what a recipe measured
-    python scripts/fill_numbers.py --check       fail if a page is not as it should be
+    python scripts/fill_numbers.py --add FILE    first store the rows of a recipe's table
+    python scripts/fill_numbers.py --check       fail if a page is out of date
 
-FILE is what a recipe calls the table that it kept, such as checkpoints/dman/iwslt14/iwslt14.json.
-The papers' numbers are the recipes', ours those of the files in examples/results, which are what
-the recipes write (README.md there describes them), and in benchmarks/results. What stands between
-two marks in a page, <!-- NAME --> and <!-- end of NAME -->, is written here; nothing is typed.
+FILE is the JSON file of a recipe's table, such as checkpoints/dman/iwslt14/iwslt14.json. Published
+numbers come from the recipes, measured ones from results/ (see results/README.md) and from the
+Markdown that the programs in benchmarks/ write. A block is the text between two marks in a page,
+<!-- NAME --> and <!-- end of NAME -->.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -17,30 +17,24 @@ from fairseq_posattn.common.cli import make_parser
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import write_text
 from fairseq_posattn.recipes.results import read
-from tools.pages import findings, kernels, marks, scale, speed, tables
+from tools.pages import findings, marks, measurements, tables
 from tools.pages.results import Results, add
 
-# What is written, by the names of the places.
+# The writers of blocks, by name.
 PLACES: dict[str, Callable[[Results], str]] = {
-    "results": tables.all_tables,
+    "results": tables.write_all,
     **findings.PLACES,
-    **speed.PLACES,
-    **kernels.PLACES,
-    **scale.PLACES,
+    **measurements.PLACES,
 }
-# And of a table by its title: the whole of it, or its scores in one line.
+# The writers of blocks for one table, "KIND: TITLE".
 OF_TABLES: dict[str, Callable[[str, Results], str]] = {
-    "table": tables.table_alone,
-    "line": tables.line,
+    "table": tables.write_table,
+    "line": tables.write_line,
 }
 
 
 def main(arguments: Sequence[str] | None, prog: str, root: Path) -> int:
-    """Do what the command line asks; returns the exit status.
-
-    Args:
-        root: the checkout, which has the pages and what was measured.
-    """
+    """Run the command line on the checkout ``root``; return the exit status."""
     parser = make_parser(__doc__, prog)
     parser.add_argument(
         "--add",
@@ -48,14 +42,14 @@ def main(arguments: Sequence[str] | None, prog: str, root: Path) -> int:
         type=Path,
         default=[],
         metavar="FILE",
-        help="tables that recipes kept, NAME.json in their --out: their measured rows go into "
-        "examples/results, in the place of those of the same table and name",
+        help="JSON tables written by recipes (NAME.json in their --out); their measured rows "
+        "replace those of the same table and name in results/",
     )
-    parser.add_argument("--check", action="store_true", help="write no page")
+    parser.add_argument("--check", action="store_true", help="write no page; fail if one differs")
     parser.add_argument("--root", type=Path, default=root, help="the checkout (default: this one)")
     args = parser.parse_args(arguments)
     for path in args.add:
-        add(path, args.root / "examples" / "results")
+        add(path, results_of(args.root))
     old = []
     for page, text in filled(args.root):
         if text == read(page):
@@ -66,30 +60,32 @@ def main(arguments: Sequence[str] | None, prog: str, root: Path) -> int:
             write_text(page, text)
             print(f"wrote {page}")
     if old:
-        raise UsageError(f"{', '.join(old)}: out of date: run {prog}")
-    print("all pages are as they should be")
+        raise UsageError(f"{', '.join(old)}: out of date; run {prog}")
+    print("all pages are up to date")
     return 0
 
 
+def results_of(root: Path) -> Results:
+    """Return the measured results of a checkout."""
+    return Results(root / "results", root / "benchmarks" / "results")
+
+
 def pages(root: Path) -> list[Path]:
-    """Those that may have places."""
+    """Return the pages that may have generated blocks."""
+    folders = [root / name for name in ("docs", "examples")]
     return [
         *sorted(root.glob("*.md")),
-        *(
-            path
-            for name in ("benchmarks", "docs", "examples")
-            for path in sorted((root / name).rglob("*.md"))
-        ),
+        *(path for folder in folders for path in sorted(folder.rglob("*.md"))),
     ]
 
 
 def filled(root: Path) -> Iterator[tuple[Path, str]]:
-    """All pages that have places, as they should be.
+    """Yield each page that has generated blocks, with its up-to-date text.
 
     Raises:
-        UsageError: nothing is known of a place's name.
+        UsageError: a block's name is unknown.
     """
-    results = Results(root / "examples" / "results", root / "benchmarks" / "results")
+    results = results_of(root)
     for page in pages(root):
         text = read(page)
         if marks.MARK.search(text):
@@ -100,11 +96,11 @@ def filled(root: Path) -> Iterator[tuple[Path, str]]:
 
 
 def write(name: str, results: Results) -> str:
-    """What a place should have."""
+    """Return the content of a block."""
     if name in PLACES:
         return PLACES[name](results)
     kind, _, title = name.partition(": ")
     if kind not in OF_TABLES:
         known = ", ".join([*PLACES, *(f"{kind}: TITLE" for kind in OF_TABLES)])
-        raise UsageError(f"there is no place {name!r}; the places are: {known}")
+        raise UsageError(f"{name}: unknown block; use one of: {known}")
     return OF_TABLES[kind](title, results)

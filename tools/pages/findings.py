@@ -1,11 +1,10 @@
-"""What was found: the papers' mechanisms and their peers beside plain attention; their claims."""
+"""Findings: mechanisms and their peers beside plain attention, and the papers' claims."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from statistics import fmean
 
-from fairseq_posattn.recipes.asked import Entry
 from fairseq_posattn.recipes.classification import LOWER_IS_BETTER
 from fairseq_posattn.recipes.comparisons import (
     BASELINES,
@@ -14,79 +13,64 @@ from fairseq_posattn.recipes.comparisons import (
     baseline_of,
     counted,
 )
-from fairseq_posattn.recipes.tables import ours, signed
+from fairseq_posattn.recipes.plan import Entry
+from fairseq_posattn.recipes.tables import markdown_table, ours, signed
 from tools.pages.results import Results
 from tools.pages.tables import (
-    NAMES,
     UNPUBLISHED,
     Table,
     compare_rows,
     difference,
     listed,
+    name_of,
     tables_of,
 )
 
-# The papers' models, by the names that tables have for them.
+# The papers' models, by their names in tables (lower case, with hyphens).
 MECHANISMS = {
     "mpsan": "MPSAN",
     "mtsa": "MTSA",
     "cspan": "CSPAN",
     "cspan (base)": "CSPAN",
-    "da_transformer": "DA",
     "da-transformer": "DA",
-    "dman": "DMAN",
-    "dman (text)": "DMAN (text)",
-    "dman (released)": "DMAN",
-    "dman (paper)": "DMAN (text)",
+    **dict.fromkeys(("dman", "dman (released)"), "DMAN"),
+    **dict.fromkeys(("dman (text)", "dman (paper)"), "DMAN (text)"),
 }
-# What the papers compare them with, likewise.
+# The models that the papers compare them with.
 PEERS = {
     "rpr": "RPR",
-    "transformer_xl": "Transformer-XL",
     "transformer-xl": "Transformer-XL",
-    "multi_head": "multi-head",
-    "bilstm": "Bi-LSTM",
-    "bi-lstm": "Bi-LSTM",
-    "cnn": "CNN",
-    "multi-cnn": "CNN",
-    "transformer_without_positions": "no positions",
+    "multi-head": "multi-head",
+    **dict.fromkeys(("bilstm", "bi-lstm"), "Bi-LSTM"),
+    **dict.fromkeys(("cnn", "multi-cnn"), "CNN"),
+    "transformer-without-positions": "no positions",
 }
 VERDICTS = {
-    "better": "better than plain attention",
-    "worse": "worse than plain attention",
-    "undecided": "within chance",
-    "not tested": "not tested",
+    "better": "better than plain attention on",
+    "worse": "worse on",
+    "undecided": "not significant on",
+    "not tested": "not tested on",
 }
-# Data sets: of fewer, no difference could have p < SIGNIFICANT.
+# With fewer data sets no Wilcoxon test can give p < SIGNIFICANT.
 FEWEST = 6
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A mechanism, or a peer, beside plain attention, as we measured it.
-
-    Attributes:
-        mechanism: by its name in :data:`MECHANISMS` or :data:`PEERS`.
-        family, data: the title of the table in two parts; the second is what was measured on.
-        metric: the first of the table.
-        plain: what plain attention has, as it is shown.
-        difference: of the mechanism from that.
-        runs: of the mechanism.
-        tested: what is known of its certainty; None of single runs.
-    """
+    """A measured model beside plain attention on one data set."""
 
     mechanism: str
-    family: str
+    family: str  # the table's title without the data set
     data: str
-    metric: str
-    plain: str
-    difference: float
+    metric: str  # the table's first
+    plain: str  # score of plain attention
+    difference: float  # from that
     runs: int
-    tested: Comparison | None
+    tested: Comparison | None  # None for single runs
 
     @property
     def verdict(self) -> str:
-        """One of :data:`VERDICTS`."""
+        """A key of :data:`VERDICTS`."""
         if self.tested is None:
             return "not tested"
         if self.tested["metrics"][self.metric]["p"] >= SIGNIFICANT:
@@ -95,33 +79,31 @@ class Finding:
 
     @property
     def size(self) -> str:
-        """The difference and its p, in bold where it is more than chance."""
+        """The difference and its p, in bold if significant."""
         if self.tested is None:
             return f"{signed(self.difference, self.metric)} (not tested)"
         return difference(self.difference, self.tested["metrics"][self.metric]["p"], self.metric)
 
     @property
     def models(self) -> str:
-        """Which models the table is of, by the end of its title."""
+        """The kind of models, from the end of the table's title."""
         return self.family.rpartition(", ")[2]
 
     @property
     def number(self) -> str:
-        """Of how much the difference is."""
+        """The number of sentences and runs."""
         return counted(self.tested) if self.tested else f"{self.runs} run{'s' * (self.runs > 1)}"
 
 
 def find(results: Results, names: Mapping[str, str] = MECHANISMS) -> list[Finding]:
-    """All that tables with a row of plain attention have to say of some models, by their names.
-
-    Tables may share models: what two of them say alike is said once.
-    """
-    found: dict[tuple[object, ...], Finding] = {}
+    """Return the findings of all tables with a row of plain attention, without duplicates."""
+    findings: dict[tuple[object, ...], Finding] = {}
     for table in tables_of(results):
         for one in _of_table(table, results, names):
-            alike = one.mechanism, one.data, one.metric, one.plain, one.difference, one.runs
-            found.setdefault(alike, one)
-    return list(found.values())
+            # Tables may share models.
+            key = one.mechanism, one.data, one.metric, one.plain, one.difference, one.runs
+            findings.setdefault(key, one)
+    return list(findings.values())
 
 
 def _of_table(table: Table, results: Results, names: Mapping[str, str]) -> Iterator[Finding]:
@@ -133,82 +115,83 @@ def _of_table(table: Table, results: Results, names: Mapping[str, str]) -> Itera
     compared, metric = compare_rows(rows), table.entries[0].metrics[0]
     family, _, data = table.title.rpartition(": ")
     for name, row in rows.items():
-        # Rows of other data, of other settings for one, are no comparison.
-        if row and name.lower() in names and row["data"] == plain["data"]:
-            scores, theirs = (one["scores"].get(metric, []) for one in (row, plain))
-            if not (scores and theirs):
-                continue
-            gained, tested = fmean(scores) - fmean(theirs), compared.get(name)
-            if tested and metric not in tested["metrics"]:
-                tested = None
-            if tested:  # of folds, the difference on all their sentences together
-                gained = tested["metrics"][metric]["difference"]
-            yield Finding(
-                mechanism=names[name.lower()],
-                family=family or data,
-                data=data,
-                metric=metric,
-                plain=ours(plain, metric),
-                difference=gained,
-                runs=len(scores),
-                tested=tested,
-            )
+        # Rows with other data (or its preparation) cannot be compared.
+        mechanism = names.get(_key(name))
+        if not row or not mechanism or name == first or row["data"] != plain["data"]:
+            continue
+        scores, theirs = (one["scores"].get(metric, []) for one in (row, plain))
+        if not (scores and theirs):
+            continue
+        gain, tested = fmean(scores) - fmean(theirs), compared.get(name)
+        if tested and metric not in tested["metrics"]:
+            tested = None
+        if tested:  # with folds, the difference over the sentences of all folds
+            gain = tested["metrics"][metric]["difference"]
+        yield Finding(
+            mechanism=mechanism,
+            family=family or data,
+            data=data,
+            metric=metric,
+            plain=ours(plain, metric),
+            difference=gain,
+            runs=len(scores),
+            tested=tested,
+        )
 
 
-# --- The places --------------------------------------------------------------------------------
+# --- Blocks ------------------------------------------------------------------------------------
 
 
 def in_short(results: Results) -> str:
-    """Of each mechanism where it helps; then how many differences chance alone would show."""
-    found = find(results)
+    """Return a list item for each mechanism, and the expected number of false positives."""
+    findings = find(results)
     lines = []
-    for mechanism in _columns(found, MECHANISMS):
+    for mechanism in _columns(findings, MECHANISMS):
         parts = []
         for verdict, words in VERDICTS.items():
-            where = dict.fromkeys(  # what several tables measured on alike is named once
-                _measured_on(one, found)
-                for one in found
+            data = dict.fromkeys(
+                f"{_data_name(one, findings)} {signed(one.difference, one.metric)}"
+                if verdict in ("better", "worse")
+                else _data_name(one, findings)
+                for one in findings
                 if (one.mechanism, one.verdict) == (mechanism, verdict)
             )
-            parts += [f"{words}: {', '.join(where)}"] if where else []
-        lines.append(f"- **{mechanism}** {'; '.join(parts)}.")
-    tested = [one for one in found if one.tested]
-    beyond = [one for one in tested if one.verdict != "undecided"]
+            parts += [f"{words} {', '.join(data)}"] if data else []
+        lines.append(f"- **{mechanism}**: {'; '.join(parts)}.")
+    tested = [one for one in findings if one.tested]
+    significant = [one for one in tested if one.verdict != "undecided"]
     lines.append(
-        f"\nDifferences that were tested: {len(tested)}; with p < {SIGNIFICANT}: {len(beyond)}, "
-        f"where chance alone would show about {SIGNIFICANT * len(tested):.1f}, and of three runs "
-        "up to twice as many."
+        f"\n{len(significant)} of {len(tested)} tested differences are significant "
+        f"(p < {SIGNIFICANT}); without any true difference about {SIGNIFICANT * len(tested):.1f} "
+        "would be, and up to twice as many with three runs."
     )
     return "\n".join(lines)
 
 
 def beside_plain_attention(results: Results, names: Mapping[str, str] = MECHANISMS) -> str:
-    """The differences, a table for each family of tables."""
-    found = find(results, names)
+    """Return a table of differences for each family of tables."""
+    findings = find(results, names)
     texts = []
-    for family in dict.fromkeys(one.family for one in found):
-        members = [one for one in found if one.family == family]
+    for family in dict.fromkeys(one.family for one in findings):
+        members = [one for one in findings if one.family == family]
         columns = _columns(members, names)
-        lines = [
-            f"| {family} | plain attention | {' | '.join(columns)} | n |",
-            f"|---|---:|{'---:|' * len(columns)}---|",
-        ]
+        rows = []
         for data in dict.fromkeys(one.data for one in members):
             row = {one.mechanism: one for one in members if one.data == data}
             one = next(iter(row.values()))
+            metric = name_of(one.metric)
+            counts = ", or ".join(dict.fromkeys(each.number for each in row.values()))
             cells = [row[name].size if name in row else "" for name in columns]
-            counts = ", or ".join(dict.fromkeys(one.number for one in row.values()))
-            metric = NAMES.get(one.metric, one.metric)
             name = metric if data == family else f"{data}, {metric}"
-            lines.append(f"| {name} | {one.plain} | {' | '.join(cells)} | {counts} |")
-        lines += _over_data_sets(members, columns)
-        texts.append("\n".join(lines))
+            rows.append([name, one.plain, *cells, counts])
+        rows += _means(members, columns)
+        texts.append(markdown_table([family, "plain attention", *columns, "n"], rows))
     return "\n\n".join(texts)
 
 
-def _over_data_sets(members: Sequence[Finding], columns: Sequence[str]) -> Iterator[str]:
-    """Of each metric the mean differences, tested over data sets, where there are enough."""
-    from scipy.stats import wilcoxon  # only here: it takes a second
+def _means(members: Sequence[Finding], columns: Sequence[str]) -> Iterator[list[str]]:
+    """Yield a row of mean differences, tested over data sets, for each metric with enough."""
+    from scipy.stats import wilcoxon  # deferred: takes a second to import
 
     for metric in dict.fromkeys(one.metric for one in members):
         measured = [one for one in members if one.metric == metric]
@@ -217,21 +200,20 @@ def _over_data_sets(members: Sequence[Finding], columns: Sequence[str]) -> Itera
             continue
         cells = []
         for mechanism in columns:
-            found = [one.difference for one in measured if one.mechanism == mechanism]
-            whole = len(found) == count
-            p = float(wilcoxon(found).pvalue) if whole else 1.0
-            cells.append(difference(fmean(found), p, metric) if whole else "")
-        name = f"mean {NAMES.get(metric, metric)}"
-        yield f"| {name} |  | {' | '.join(cells)} | {count} data sets |"
+            sizes = [one.difference for one in measured if one.mechanism == mechanism]
+            complete = len(sizes) == count
+            p = float(wilcoxon(sizes).pvalue) if complete else 1.0
+            cells.append(difference(fmean(sizes), p, metric) if complete else "")
+        yield [f"mean {name_of(metric)}", "", *cells, f"{count} data sets"]
 
 
 def claims(results: Results) -> str:
-    """What the papers print of their mechanism beside plain attention, and what we have of it."""
-    found = find(results)
-    lines = ["| | data | the paper's difference | ours |", "|---|---|---:|---|"]
+    """Return a table of the papers' differences from plain attention beside ours."""
+    findings = find(results)
+    rows = []
     for table in listed():
         metric = table.entries[0].metrics[0]
-        numbers = {entry.row.lower(): _published(entry) for entry in table.entries}
+        numbers = {_key(entry.row): _published(entry) for entry in table.entries}
         first = baseline_of(list(numbers))
         plain = numbers[first]
         if plain is None or first not in BASELINES:
@@ -240,15 +222,13 @@ def claims(results: Results) -> str:
         for name, number in numbers.items():
             if name not in MECHANISMS or number is None:
                 continue
-            here = [one for one in found if (one.mechanism, one.data) == (MECHANISMS[name], data)]
-            cells = [
-                family.partition(":")[0],
-                f"{data}, {NAMES.get(metric, metric)}",
-                signed(number - plain, metric),
-                "; ".join(_told(one, len(here) > 1) for one in here) or "not measured",
-            ]
-            lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+            key = MECHANISMS[name], data
+            here = [one for one in findings if (one.mechanism, one.data) == key]
+            sizes = [f"{one.size} ({one.models})" if here[1:] else one.size for one in here]
+            where = f"{data}, {name_of(metric)}"
+            claim = signed(number - plain, metric)
+            rows.append([family.partition(":")[0], where, claim, "; ".join(sizes) or "not run"])
+    return markdown_table(["", "data", "paper's difference", "ours"], rows, left=2)
 
 
 PLACES: dict[str, Callable[[Results], str]] = {
@@ -259,29 +239,23 @@ PLACES: dict[str, Callable[[Results], str]] = {
 }
 
 
-def _measured_on(one: Finding, found: Sequence[Finding]) -> str:
-    """The data, and the models where others show something else on it."""
-    verdicts = {
-        other.verdict
-        for other in found
-        if (other.mechanism, other.data) == (one.mechanism, one.data)
-    }
+def _data_name(one: Finding, findings: Sequence[Finding]) -> str:
+    """Return the data set, with the models where others have another verdict on it."""
+    key = one.mechanism, one.data
+    verdicts = {other.verdict for other in findings if (other.mechanism, other.data) == key}
     return one.data if len(verdicts) == 1 else f"{one.data} ({one.models})"
 
 
-def _told(one: Finding, among_others: bool) -> str:
-    """Of a paper's claim what we have, and of which models where there are several."""
-    told = f"{one.size}, {one.verdict}" if one.tested else one.size
-    return f"{told} ({one.models})" if among_others else told
+def _key(name: str) -> str:
+    return name.lower().replace("_", "-")
 
 
-def _columns(found: Sequence[Finding], names: Mapping[str, str]) -> list[str]:
-    """The mechanisms that there are, in one order everywhere."""
-    there = {one.mechanism for one in found}
-    return [name for name in dict.fromkeys(names.values()) if name in there]
+def _columns(findings: Sequence[Finding], names: Mapping[str, str]) -> list[str]:
+    present = {one.mechanism for one in findings}
+    return [name for name in dict.fromkeys(names.values()) if name in present]
 
 
 def _published(entry: Entry) -> float | None:
-    """The first number of a row."""
+    """Return the first published number of a row."""
     number = entry.paper[0].partition("±")[0]
     return None if number in UNPUBLISHED else float(number)

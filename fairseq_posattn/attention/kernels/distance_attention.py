@@ -1,5 +1,6 @@
 """Attention by the kernels of ``distance_scores.py``, as one differentiable function."""
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -8,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from fairseq_posattn.attention.call import Call
 from fairseq_posattn.attention.kernels import distance_lines as lines
 from fairseq_posattn.attention.kernels import distance_scores as kernels
 from fairseq_posattn.attention.kernels.distance_lines import Line, Mapping, Table
@@ -20,6 +22,7 @@ from fairseq_posattn.attention.kernels.launch import (
     alike,
     block_of,
     blocks_of,
+    draw_dropout,
     kind_of_tiles,
     line_origin,
     line_width,
@@ -29,15 +32,16 @@ from fairseq_posattn.attention.kernels.launch import (
     with_unit_stride,
 )
 from fairseq_posattn.attention.kernels.tile import Drawn
+from fairseq_posattn.attention.rescaling import SHIFTED_MAPPINGS, largest_coefficient
 
 
 class Form(NamedTuple):
-    """What the kernels of one call have in common, beside its tensors.
+    """Settings of the kernels of one call.
 
     Attributes:
-        mechanism: ``dman``, or of DA the mapping.
-        causal: whether keys after a query are blocked.
-        threshold, largest, log_largest: of DA's mappings, and the logarithm of the last.
+        mechanism: ``dman``, or the name of DA's mapping.
+        causal: block the keys after each query.
+        threshold, largest, log_largest: of DA's mappings; the last is the logarithm of ``largest``.
     """
 
     mechanism: str
@@ -52,10 +56,10 @@ class Form(NamedTuple):
 
 
 class Plan:
-    """The launches of all calls whose tensors are alike, and the sizes of what they fill.
+    """Launches for all calls with tensors of the same kind, and the sizes of their outputs.
 
     Args:
-        form: of the calls. precision: of matrix products. device, dtype: of query, key and value.
+        form: of the calls. precision: of matmuls. device, dtype: of query, key and value.
         sizes: B, H, Tq, Tk and D. entries: of DMAN's table, or of DA's numbers.
     """
 
@@ -86,7 +90,7 @@ class Plan:
         constants = kind | half | matrices | blocks
         self.attend = Launch(kernels.attend, programs, constants, **forward.options)
 
-        # Each program of the backward pass has a line of its own, of a whole sentence two blocks.
+        # Each program of the backward pass has its own line; for a whole sentence, two blocks.
         self.whole = max(queries, keys) <= block
         self.parts = min(blocks_of(queries, block), max(16, PROGRAMS // (batch * heads)))
         self.lines = self.parts * batch * heads
@@ -135,14 +139,14 @@ def plan_of(
 
 
 def tiles(device: torch.device, dtype: torch.dtype, features: int) -> tuple[Tile, Tile]:
-    """Forward and backward.
+    """Return the tiles of the forward and of the backward pass.
 
-    What dropout draws depends on the keys of a tile: they are as many in both passes. Backward,
-    where diagonals are summed, a tile is square.
+    Both have the same number of keys, because dropout draws depend on it. Tiles of the backward
+    pass are square, because it sums diagonals.
     """
-    found = searched_tiles(device).get(kind_of_tiles("distance_scores", dtype, features))
-    if found is not None:
-        return found
+    searched = searched_tiles(device).get(kind_of_tiles("distance_scores", dtype, features))
+    if searched is not None:
+        return searched
     if dtype == torch.float32:  # multiplied by the ordinary units, from registers
         return Tile(32 if features > 64 else 64, 32, 8, 2), Tile(32, 32, 8, 2)
     # Of eight warps two would make the same rows of a tile of 64 queries.
@@ -150,12 +154,12 @@ def tiles(device: torch.device, dtype: torch.dtype, features: int) -> tuple[Tile
 
 
 class DistanceScoredAttention(torch.autograd.Function):
-    """The kernels as one differentiable function.
+    """Kernels of DMAN and DA as one differentiable function.
 
     Its inputs are query ``[B, H, Tq, D]``, key and value ``[B, H, Tk, D]``; padding, bool
-    ``[B, Tk]`` or None; a ``Form``; what is dropped; and what is learned: of DMAN the query bias
+    ``[B, Tk]`` or None; a ``Form``; ``Drawn``; and the learned tensors: for DMAN the query bias
     ``[B, Tq]``, the head bias ``[H]`` and the table ``[2N-1]`` by distance ``t - s`` (query less
-    key); of DA the second numbers ``[H]`` of its heads or None, and their weights ``[H]``.
+    key); for DA the shifts ``[H]`` or None, and the weights ``[H]``.
     """
 
     @staticmethod
@@ -191,7 +195,7 @@ class DistanceScoredAttention(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_context: Tensor) -> tuple[Tensor | None, ...]:
-        # Read once: where they are computed again, reading uses them up.
+        # Read once: under activation checkpointing a second read fails.
         query, key, value, context, log_sum, line, padding, *learned = ctx.saved_tensors
         plan, dropout = ctx.plan, ctx.dropout
         (d_context,) = with_unit_stride(d_context)
@@ -234,10 +238,62 @@ class DistanceScoredAttention(torch.autograd.Function):
 
 
 def _operands(form: Form, learned: Sequence[Any]) -> tuple[Biases, Table | Mapping]:
-    """What is learned, as kernels take it."""
+    """Return the learned tensors as kernel arguments."""
     if form.is_dman:
         query_bias, head_bias, table = learned
         return Biases(query_bias, head_bias), Table(table, table.size(0) // 2, table.size(0))
     shift, weight = learned
     numbers = form.threshold, form.largest, form.log_largest
     return Biases(None, None), Mapping(weight, shift, *numbers)
+
+
+def dynamic_mask_attention_triton(
+    call: Call,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    query_bias: Tensor,
+    distance_bias: Tensor,
+    head_bias: Tensor,
+) -> Tensor:
+    """Return the context ``[B, H, Tq, D]`` of DMAN.
+
+    Logits of the mask are clamped to 85 in size: ``h_t W + U`` together, and ``P``.
+    """
+    return _attend(call, query, key, value, "dman", (query_bias, head_bias, distance_bias))
+
+
+def distance_aware_attention_triton(
+    call: Call,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    distance_weight: Tensor,
+    sigmoid_shift: Tensor | None,
+    mapping: str,
+    adjustment: str,
+    clip_threshold: float,
+) -> Tensor:
+    """Return the context ``[B, H, Tq, D]`` of DA with ``adjustment="early_multiply"``."""
+    largest = largest_coefficient(query.dtype)
+    numbers = float(clip_threshold), largest, math.log(largest)
+    shift = sigmoid_shift if mapping in SHIFTED_MAPPINGS else None
+    return _attend(call, query, key, value, mapping, (shift, distance_weight), *numbers)
+
+
+def _attend(
+    call: Call,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mechanism: str,
+    learned: tuple[Tensor | None, ...],
+    *numbers: float,
+) -> Tensor:
+    form = Form(mechanism, call.causal, *numbers)
+    dropout = draw_dropout(call.dropout_p, query.device)
+    # torch has no types for apply
+    context: Tensor = DistanceScoredAttention.apply(  # type: ignore[no-untyped-call]
+        query, key, value, call.key_padding_mask, form, dropout, *learned
+    )
+    return context

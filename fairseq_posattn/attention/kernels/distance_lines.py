@@ -1,10 +1,10 @@
-"""Functions of the distance inside kernels: cells from what is learned, and its gradients.
+"""Functions of the distance inside kernels: cells from learned parameters, and gradients.
 
-A *line* has an entry for each distance. For DMAN it comes of a table, whose ends serve all
-distances beyond it; for DA of a number or two for each head, by one of the paper's mappings
-(attention/rescaling.py). In the backward pass each program sums the gradients of distances in a
-line of its own, and closes it: what lies beyond the table goes to its ends, and DA's line becomes
-the gradients of its head's numbers. :func:`fold_table` and :func:`fold_mapping` sum the programs'.
+A *line* has an entry for each distance. DMAN computes it from a table whose ends serve all
+distances beyond, DA from one or two parameters a head (attention/rescaling.py). In the backward
+pass each program sums the gradients of the distances in its own line and closes it: entries beyond
+the table are added to its ends, and DA's line becomes the gradients of the parameters.
+:func:`fold_table` and :func:`fold_mapping` sum over the programs.
 """
 
 from typing import Any, NamedTuple
@@ -14,15 +14,15 @@ import triton.language as tl
 
 from fairseq_posattn.attention.kernels.tile import log_sigmoid, maximum, minimum
 
-# What adjusts the scores: DMAN, or else a mapping of DA's, by its name.
+# Mechanism names: DMAN; any other is a mapping of DA.
 DMAN = tl.constexpr("dman")
 
-# Logits beyond this, either way, count as this: their exponentials and their sums stay normal.
+# Bound of the logits' size, so that exponentials and their sums are normal numbers.
 LARGEST_LOGIT = tl.constexpr(85.0)
 
 
 class Line(NamedTuple):
-    """Cells by distance, float32 ``[H or 1, width]``: where they start, and distance 0 in them."""
+    """Cells by distance, float32 ``[H or 1, width]``: start, head stride, entry of distance 0."""
 
     start: Any
     head: int
@@ -38,7 +38,7 @@ class Table(NamedTuple):
 
 
 class Mapping(NamedTuple):
-    """The numbers of DA's mappings: for each head, ``[H]``, the second or None; and for all."""
+    """Parameters of DA's mappings: weight ``[H]``, shift ``[H]`` or None; and common numbers."""
 
     weight: Any
     shift: Any
@@ -49,7 +49,7 @@ class Mapping(NamedTuple):
 
 @triton.jit(do_not_specialize=["width"])
 def lay_out(TABLE, LINE, width, MECHANISM: tl.constexpr, BLOCK: tl.constexpr):
-    """The cells of one head: DMAN's ``exp(P)``, or DA's ``f``."""
+    """Write the cells of one head: DMAN's ``exp(P)``, or DA's ``f``."""
     head = tl.program_id(1)
     entry = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     distance = entry - LINE.origin
@@ -64,7 +64,7 @@ def lay_out(TABLE, LINE, width, MECHANISM: tl.constexpr, BLOCK: tl.constexpr):
 
 @triton.jit
 def mapped(MAPPING, h, distance, NAME: tl.constexpr):
-    """DA's ``f`` at these distances, and its slopes in the weight and in the second number."""
+    """Return DA's ``f`` at these distances, and its slopes in the weight and in the shift."""
     size = tl.abs(distance).to(tl.float32)
     x = tl.load(MAPPING.weight + h).to(tl.float32) * size
     shift = 0.0
@@ -86,7 +86,7 @@ def mapped(MAPPING, h, distance, NAME: tl.constexpr):
         f = tl.exp(minimum(x, log_largest))
         slope = tl.where(x <= log_largest, f, 0.0)
     else:
-        # The two terms of 1/f, sigmoid(-v) and sigmoid(v) exp(-x), by their logarithms.
+        # Logarithms of the two terms of 1/f, sigmoid(-v) and sigmoid(v) exp(-x).
         tl.static_assert(NAME == "learnable_sigmoid")
         constant, falling = log_sigmoid(-shift), log_sigmoid(shift) - x
         larger = tl.maximum(constant, falling)
@@ -101,7 +101,7 @@ def mapped(MAPPING, h, distance, NAME: tl.constexpr):
 
 @triton.jit
 def clear_line(line, first, last, CHUNK: tl.constexpr):
-    """Zero from one distance to another, for the program's threads to add to."""
+    """Write zeros from the first to the last distance."""
     for start in range(first, last + 1, CHUNK):
         entry = start + tl.arange(0, CHUNK)
         tl.store(line + entry, tl.zeros((CHUNK,), tl.float32), mask=entry <= last)
@@ -121,8 +121,8 @@ def sum_of_line(line, first, last, CHUNK: tl.constexpr):
 def close_line(
     TABLE, line, D_NUMBERS, h, queries, keys, MECHANISM: tl.constexpr, CHUNK: tl.constexpr
 ):
-    """See the file. ``line`` points at distance 0 of the program's own."""
-    tl.debug_barrier()  # what is read may be of another thread
+    """Close the program's line (see the module); ``line`` points at its distance 0."""
+    tl.debug_barrier()  # other threads may have written the entries
     lowest, highest = 1 - queries, keys - 1
     if MECHANISM == DMAN:
         first, last = -TABLE.center, TABLE.entries - 1 - TABLE.center
@@ -155,7 +155,7 @@ def fold_table(
     lines, width, batch, heads, queries, keys,
     LINES: tl.constexpr, ENTRIES: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
-    """Gradients of DMAN's table, query biases and head biases: some entries of one of the three.
+    """Write gradients of DMAN's table, query biases or head biases, a block of one of them.
 
     Args:
         D_LINES: ``Line`` of the programs' ``[lines, width]``. D_ROW: of the rows, ``[B, H, Tq]``.
@@ -196,7 +196,7 @@ def fold_table(
 def fold_mapping(
     D_NUMBERS, D_WEIGHT, D_SHIFT, batch, heads, parts, PROGRAMS: tl.constexpr
 ):  # fmt: skip
-    """Gradients of the numbers of one head, from those of its programs, ``[B, H, parts, 2]``."""
+    """Sum the gradients of one head's parameters over its programs, ``[B, H, parts, 2]``."""
     h = tl.program_id(0)
     by_weight = tl.zeros((PROGRAMS,), tl.float32)
     by_shift = tl.zeros((PROGRAMS,), tl.float32)

@@ -32,27 +32,27 @@ from fairseq_posattn.attention.kernels.tile import (
     at_most,
     block_and_head,
     diagonal_sums,
-    kept,
+    dropout_mask,
     key_bounds,
     load_diagonals,
     load_rows,
     logarithm,
+    matmul,
     maximum,
     minimum,
     power_of_two,
-    product,
     reciprocal,
     store_rows,
 )
 
-# DMAN's mask is kept at or above this (attention/dman.py).
+# Lower bound of DMAN's mask (attention/dman.py).
 MASK_FLOOR = tl.constexpr(1e-10)
-# How much of a line a program clears or sums at a time.
+# Entries of a line that a program clears or sums at a time.
 CHUNK = tl.constexpr(512)
 
 
 class Biases(NamedTuple):
-    """DMAN's biases of the queries ``[B, Tq]`` and of the heads ``[H]``; of DA None."""
+    """Biases of DMAN's queries ``[B, Tq]`` and heads ``[H]``; None for DA."""
 
     query: Any
     head: Any
@@ -60,7 +60,7 @@ class Biases(NamedTuple):
 
 @triton.jit
 def adjusted(dots, row, cell, scale, MECHANISM: tl.constexpr):
-    """The scores of a tile, to the base 2, and what multiplies their powers.
+    """Return the scores of a tile, to the base 2, and the factors of their powers.
 
     Args:
         dots: ``[.., ..]`` raw dot products. row: ``[BLOCK_Q, 1]`` or transposed. cell: as dots.
@@ -75,14 +75,14 @@ def adjusted(dots, row, cell, scale, MECHANISM: tl.constexpr):
 
 @triton.jit
 def adjusted_backward(gradient, dots, row, cell, scale, MECHANISM: tl.constexpr):
-    """Gradients of the scaled dot product and of the cell (DMAN: of its logit).
+    """Return gradients of the scaled dot product and of the cell (DMAN: of its logit).
 
     Args:
         gradient: of the score, to the base e. scale: of the dot products.
     """
     if MECHANISM == DMAN:
         inverse = reciprocal(cell + row)
-        # The slope of the mask's logarithm, 1 - sigmoid; none where the floor is met.
+        # Slope of the mask's logarithm, 1 - sigmoid; 0 at the floor.
         slope = tl.where(cell * inverse > MASK_FLOOR, row * inverse, 0.0)
         return gradient, gradient * slope
     else:
@@ -92,7 +92,7 @@ def adjusted_backward(gradient, dots, row, cell, scale, MECHANISM: tl.constexpr)
 
 @triton.jit
 def load_row(BIASES, b, h, query, queries):
-    """DMAN's ``exp(-(h_t W + U))``: ``[BLOCK_Q]``; DA has none."""
+    """Return DMAN's ``exp(-(h_t W + U))``, ``[BLOCK_Q]``; DA has none."""
     if BIASES.query is not None:
         bias = tl.load(BIASES.query + b * queries + query, mask=query < queries, other=0.0)
         bias = bias.to(tl.float32)
@@ -108,7 +108,7 @@ def attend(
     MECHANISM: tl.constexpr, CAUSAL: tl.constexpr, HALF: tl.constexpr, PRECISION: tl.constexpr,
     FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    """The context of a block of queries of one head, and the logarithms (base 2) of its sums."""
+    """Write the context of a block of queries of one head, and its sums' logarithms (base 2)."""
     block, b, h, head_index = block_and_head(tl.cdiv(queries, BLOCK_Q), heads)
     first_query = block * BLOCK_Q
     query = first_query + tl.arange(0, BLOCK_Q)
@@ -127,12 +127,12 @@ def attend(
         key = first_key + tl.arange(0, BLOCK_K)
         k = load_rows(K, b, h, key, keys, FEATURES, BLOCK_D)
         v = load_rows(V, b, h, key, keys, FEATURES, BLOCK_D)
-        dots = product(q, tl.trans(k), tl.zeros((BLOCK_Q, BLOCK_K), tl.float32), PRECISION)
+        dots = matmul(q, tl.trans(k), tl.zeros((BLOCK_Q, BLOCK_K), tl.float32), PRECISION)
         distance = query[:, None] + offset - key[None, :]
         cell = load_diagonals(cells, distance)
         score, factor = adjusted(dots, row[:, None], cell, scale * LOG2_E, MECHANISM)
         if HALF and MECHANISM == DMAN:
-            # A mask that is small for all keys would take the weights out of float16's range.
+            # If a mask is small for all keys, its weights would leave the range of float16.
             score, factor = score + logarithm(factor), 1.0
         score = visible(score, PADDING, b, distance, key, keys, CAUSAL)
 
@@ -142,9 +142,9 @@ def attend(
         decay = power_of_two(largest - shift)
         total = total * decay + tl.sum(weight, 1)
         if DROPOUT.seed is not None:
-            keep = kept(DROPOUT, 0, head_index, query, first_key, BLOCK_K)
+            keep = dropout_mask(DROPOUT, 0, head_index, query, first_key, BLOCK_K)
             weight = tl.where(keep, weight, 0.0)
-        context = product(weight.to(v.dtype), v, context * decay[:, None], PRECISION)
+        context = matmul(weight.to(v.dtype), v, context * decay[:, None], PRECISION)
         largest = larger
 
     dead = total == 0.0
@@ -157,7 +157,7 @@ def attend(
 
 @triton.jit
 def visible(score, PADDING, b, distance, key, keys, CAUSAL: tl.constexpr):
-    """The scores of a tile, -inf where a query does not see a key."""
+    """Return the scores of a tile, -inf where a query does not see a key."""
     score = at_most(score, key_bounds(PADDING, b, key, keys)[None, :])
     if CAUSAL:
         score = tl.where(distance >= 0, score, float("-inf"))
@@ -170,15 +170,15 @@ def tile_gradients(
     scale, PADDING, DROPOUT,
     MECHANISM: tl.constexpr, CAUSAL: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Of a tile: the weights that met the values, and the gradients of dot products and cells.
+    """Return a tile's weights after dropout, and the gradients of its dot products and cells.
 
     Args:
         q, g: of its queries and of their contexts, ``[BLOCK_Q, BLOCK_D]``. k, v: of its keys.
         row, log_sum, delta: of its queries; delta the product of context and gradient.
     """
     none = tl.zeros((q.shape[0], k.shape[0]), tl.float32)
-    dots = product(q, tl.trans(k), none, PRECISION)
-    d_weight = product(g, tl.trans(v), none, PRECISION)
+    dots = matmul(q, tl.trans(k), none, PRECISION)
+    d_weight = matmul(g, tl.trans(v), none, PRECISION)
     distance = query[:, None] + offset - key[None, :]
     cell = load_diagonals(cells, distance)
     score, factor = adjusted(dots, row[:, None], cell, scale * LOG2_E, MECHANISM)
@@ -186,7 +186,7 @@ def tile_gradients(
     weight = power_of_two(score - log_sum[:, None]) * factor
     dropped = weight
     if DROPOUT.seed is not None:
-        keep = kept(DROPOUT, 0, head_index, query, first_key, k.shape[0])
+        keep = dropout_mask(DROPOUT, 0, head_index, query, first_key, k.shape[0])
         dropped = tl.where(keep, weight * DROPOUT.scale, 0.0)
         d_weight = tl.where(keep, d_weight * DROPOUT.scale, 0.0)
     d_score = weight * (d_weight - delta[:, None])
@@ -201,7 +201,7 @@ def differentiate_queries(
     MECHANISM: tl.constexpr, CAUSAL: tl.constexpr, PRECISION: tl.constexpr,
     FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Gradients of every so many blocks of queries of one head, of its rows and of its distances.
+    """Write gradients of every PARTS-th block of queries of one head, its rows and distances.
 
     A program takes each block of queries in turn and adds to its own line of distances: nothing is
     added atomically. As keys go up by a block, the upper diagonals of one tile are the lower ones
@@ -242,7 +242,7 @@ def differentiate_queries(
                 q, k, v, g, row, log_sum, delta, cells, query, key, first_key, b, head_index,
                 offset, keys, scale, PADDING, DROPOUT, MECHANISM, CAUSAL, PRECISION,
             )  # fmt: skip
-            d_q = product(d_dots, k, d_q, PRECISION)
+            d_q = matmul(d_dots, k, d_q, PRECISION)
             if MECHANISM == DMAN:
                 d_row += tl.sum(d_cell, 1)
             lower, upper = diagonal_sums(d_cell, BLOCK)
@@ -266,7 +266,7 @@ def differentiate_keys(
     MECHANISM: tl.constexpr, CAUSAL: tl.constexpr, PRECISION: tl.constexpr,
     FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Gradients of a block of keys of one head and of their values."""
+    """Write gradients of a block of keys of one head and of their values."""
     block, b, h, head_index = block_and_head(tl.cdiv(keys, BLOCK), heads)
     queries_before = head_index.to(tl.int64) * queries
     offset = keys - queries
@@ -293,8 +293,8 @@ def differentiate_keys(
             q, k, v, g, row, log_sum, delta, cells, query, key, first_key, b, head_index,
             offset, keys, scale, PADDING, DROPOUT, MECHANISM, CAUSAL, PRECISION,
         )  # fmt: skip
-        d_v = product(tl.trans(dropped), g, d_v, PRECISION)
-        d_k = product(tl.trans(d_dots), q, d_k, PRECISION)
+        d_v = matmul(tl.trans(dropped), g, d_v, PRECISION)
+        d_k = matmul(tl.trans(d_dots), q, d_k, PRECISION)
     store_rows(D_K, b, h, key, keys, d_k * scale, FEATURES, BLOCK_D)
     store_rows(D_V, b, h, key, keys, d_v, FEATURES, BLOCK_D)
 
@@ -306,7 +306,7 @@ def differentiate_whole(
     MECHANISM: tl.constexpr, CAUSAL: tl.constexpr, PRECISION: tl.constexpr,
     FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """All gradients of one head of a sentence that is one tile: the two kernels above in one."""
+    """Write all gradients of one head of a sentence of one tile: both kernels above in one."""
     _, b, h, head_index = block_and_head(1, heads)
     queries_before = head_index.to(tl.int64) * queries
     offset = keys - queries
@@ -327,9 +327,9 @@ def differentiate_whole(
     )  # fmt: skip
 
     none = tl.zeros((BLOCK, BLOCK_D), tl.float32)
-    d_q = product(d_dots, k, none, PRECISION) * scale
-    d_k = product(tl.trans(d_dots), q, none, PRECISION) * scale
-    d_v = product(tl.trans(dropped), g, none, PRECISION)
+    d_q = matmul(d_dots, k, none, PRECISION) * scale
+    d_k = matmul(tl.trans(d_dots), q, none, PRECISION) * scale
+    d_v = matmul(tl.trans(dropped), g, none, PRECISION)
     store_rows(D_Q, b, h, lane, queries, d_q, FEATURES, BLOCK_D)
     store_rows(D_K, b, h, lane, keys, d_k, FEATURES, BLOCK_D)
     store_rows(D_V, b, h, lane, keys, d_v, FEATURES, BLOCK_D)

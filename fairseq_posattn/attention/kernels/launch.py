@@ -1,4 +1,4 @@
-"""What every launch of a kernel works out first: tile sizes, strides, precision, dropout."""
+"""Preparation of kernel launches: tile sizes, strides, precision, dropout."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -13,17 +13,17 @@ from torch import Tensor
 from fairseq_posattn.attention.kernels.support import tf32_allowed
 from fairseq_posattn.attention.kernels.tile import Drawn, Rows
 
-# Multiprocessors of an H100 or H200, two programs to each: enough programs to fill the chip.
+# Two programs for each multiprocessor of an H100 or H200, to fill the GPU.
 PROGRAMS = 264
-# What lines of distances reach beyond the sentence, for tiles that do: the largest block.
+# Entries of lines beyond the sentence, for the last tile: the largest block.
 MARGIN = 128
 
 
 def draw_dropout(probability: float, device: torch.device) -> Drawn:
-    """Dropout of a call; what is kept is scaled by the probability that it has, rounded.
+    """Draw the seed of a call's dropout; the scale uses the rounded probability.
 
-    The seed, int64 in the device's memory, is from PyTorch's generator there: ``torch.manual_seed``
-    repeats it, and a CUDA graph draws it anew at each replay.
+    The seed, int64 in device memory, is from PyTorch's generator: ``torch.manual_seed`` repeats it,
+    and a CUDA graph draws a new one at each replay.
     """
     if probability <= 0:
         return Drawn(None, 2**16, 1.0)
@@ -33,7 +33,7 @@ def draw_dropout(probability: float, device: torch.device) -> Drawn:
 
 
 def block_of(length: int, largest: int) -> int:
-    """The smallest power of two, from 16 to ``largest``, that holds ``length`` positions if any."""
+    """Return the smallest power of two >= ``length``, from 16 to ``largest``."""
     return min(largest, max(16, 1 << (length - 1).bit_length()))
 
 
@@ -42,7 +42,7 @@ def blocks_of(length: int, block: int) -> int:
 
 
 class Tile(NamedTuple):
-    """The largest tile of a kernel, and the options of its launch."""
+    """Largest tile of a kernel, and its launch options."""
 
     queries: int
     keys: int
@@ -50,7 +50,7 @@ class Tile(NamedTuple):
     stages: int
 
     def fit(self, queries: int, keys: int) -> tuple[int, int]:
-        """Queries and keys of a tile of sentences of this length."""
+        """Return the queries and keys of a tile for these lengths."""
         return block_of(queries, self.queries), block_of(keys, self.keys)
 
     @property
@@ -58,27 +58,27 @@ class Tile(NamedTuple):
         return {"num_warps": self.warps, "num_stages": self.stages}
 
 
-# What benchmarks/tiles.py found: by GPU and kind, a tile forward and one backward.
+# Written by benchmarks/tiles.py: by GPU and kind, a forward and a backward tile.
 TILES = Path(__file__).with_name("tiles.json")
 
 
 def kind_of_tiles(kernels: str, dtype: torch.dtype, features: int) -> str:
-    """What tiles are searched for: the file of the kernels, the type and the size of a head."""
+    """Return the key of a tile search: the kernels' file, the type and the size of a head."""
     return f"{kernels} {str(dtype).removeprefix('torch.')} {block_of(features, 128)}"
 
 
 @cache
 def searched_tiles(device: torch.device) -> dict[str, tuple[Tile, Tile]]:
-    """The tiles that a search found for this GPU, by :func:`kind_of_tiles`; none on a CPU."""
+    """Load the search results for this GPU by :func:`kind_of_tiles`; none on a CPU."""
     if device.type != "cuda" or not TILES.exists():
         return {}
-    found = json.loads(TILES.read_text(encoding="utf-8"))
-    found = found.get(torch.cuda.get_device_name(device), {})
-    return {kind: (Tile(*pair[0]), Tile(*pair[1])) for kind, pair in found.items()}
+    by_gpu = json.loads(TILES.read_text(encoding="utf-8"))
+    tiles = by_gpu.get(torch.cuda.get_device_name(device), {})
+    return {kind: (Tile(*pair[0]), Tile(*pair[1])) for kind, pair in tiles.items()}
 
 
 def matrix_precision(dtype: torch.dtype) -> str:
-    """How float32 matrices are multiplied: in full, unless PyTorch is told that TF32 will do."""
+    """Return the matmul precision: full for float32, unless PyTorch allows TF32."""
     return "tf32" if dtype != torch.float32 or tf32_allowed() else "ieee"
 
 
@@ -86,21 +86,23 @@ Alike = tuple[Any, ...] | None
 
 
 def alike(tensor: Tensor | None) -> Alike:
-    """What a launch depends on of a tensor: all but what is in it and, alignment apart, where."""
+    """Return what a launch depends on: type, shape, strides and alignment of a tensor."""
     if tensor is None:
         return None
     return tensor.dtype, tensor.shape, tensor.stride(), tensor.data_ptr() % 16 == 0
 
 
 class Launch:
-    """A kernel, how many programs and with what constants, for arguments that are :func:`alike`.
+    """Kernel launch with fixed grid and constants, for arguments that are :func:`alike`.
 
-    What Triton works out for a launch (types, alignment, which variant that makes) is kept from the
-    first for the others: it is most of what a launch costs the host.
+    The compiled variant of the first launch is cached for the others: choosing it is most of a
+    launch's host time.
 
     Args:
-        kernel: of Triton's. programs: one number or several. constants: by name, all of them.
-        options: of the launch, ``num_warps`` and the like.
+        kernel: a Triton kernel.
+        programs: grid, one number or several.
+        constants: all constants by name.
+        options: launch options such as ``num_warps``.
     """
 
     def __init__(
@@ -121,34 +123,34 @@ class Launch:
             self._again(*args, *self.constants)
             return
         compiled = self.kernel[self.grid](*args, **self.options)
-        if compiled is not None:  # by the interpreter, which compiles nothing
+        if compiled is not None:  # None from the interpreter
             self._again = compiled[self.grid]
 
 
 def rows_of(tensor: Tensor) -> Rows:
-    """A tensor ``[B, H, T, D]`` whose last stride is 1, as kernels take it."""
+    """Return a tensor ``[B, H, T, D]`` with last stride 1 as a kernel argument."""
     sentence, head, row, _ = tensor.stride()
     return Rows(tensor, sentence, head, row)
 
 
 def with_unit_stride(*tensors: Tensor) -> list[Tensor]:
-    """Tensors whose last dimension is contiguous, copied only where it is not."""
+    """Return tensors with contiguous last dimension, copied only if necessary."""
     return [tensor if tensor.stride(-1) == 1 else tensor.contiguous() for tensor in tensors]
 
 
 def line_origin(queries: int, keys: int) -> int:
-    """The entry of distance 0 in a line, from the last key's before the first query's on."""
+    """Return the entry of distance 0 in a line."""
     return blocks_of(keys, MARGIN) * MARGIN + max(queries - keys, 0)
 
 
 def line_width(queries: int, keys: int) -> int:
-    """Entries of a line: every distance of a tile that holds a query and a key."""
+    """Return the entries of a line: all distances of tiles with a query and a key."""
     after = blocks_of(queries, MARGIN) * MARGIN + max(keys - queries, 0)
     return line_origin(queries, keys) + after
 
 
 def padded_line(line: Tensor, queries: int, keys: int, beyond: float) -> Tensor:
-    """What a function of the distance is worth where tiles reach.
+    """Return a function of the distance at all distances within tiles.
 
     Args:
         line: ``[H, Tq+Tk-1]``, at every distance that occurs, ascending. beyond: at all others.

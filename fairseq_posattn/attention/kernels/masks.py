@@ -1,7 +1,7 @@
 """Masks inside kernels.
 
-One that is a function of the distance comes as a line for each head, and with the distances that
-let a key through: no tile beyond them is looked at. Any other is read tile by tile.
+A function of the distance is a line for each head with its reach, the range of allowed distances;
+tiles beyond it are skipped. Any other mask is read tile by tile.
 """
 
 import math
@@ -14,15 +14,15 @@ from torch import Tensor
 
 from fairseq_posattn.attention.kernels.launch import line_origin, padded_line
 from fairseq_posattn.attention.kernels.tile import LOG2_E, load_diagonals
-from fairseq_posattn.attention.masks import DistanceMask
+from fairseq_posattn.attention.mask_bank import DistanceMask
 
 
 class Mask(NamedTuple):
-    """A mask as kernels take it: None; or, with ``reach``, lines by distance; or all pairs.
+    """Mask as a kernel argument: None; or, with ``reach``, lines by distance; or all pairs.
 
     Attributes:
         start: the values, float32 ``[H, line_width]``, ``[B, H, Tq, Tk]`` or None.
-        reach: of a line, the least and the greatest distance let through, int32 ``[H, 2]``.
+        reach: of a line, the least and the greatest allowed distance, int32 ``[H, 2]``.
         sentence, head, row, column: strides of the values.
         origin: of a line, the entry of distance 0.
     """
@@ -39,12 +39,12 @@ class Mask(NamedTuple):
 def mask_arguments(
     mask: Tensor | DistanceMask | None, shape: Sequence[int], keys: int, multiplies: bool
 ) -> tuple[Tensor | None, Tensor | None]:
-    """What kernels take for a mask: values and, where it is a function of the distance, its reach.
+    """Return a mask's values and, if it is a function of the distance, its reach.
 
     Args:
         mask: float, broadcastable to ``[B, H, Tq, Tk]``, or a :class:`DistanceMask` of H heads.
         shape: B, H and Tq. keys: Tk.
-        multiplies: whether the values multiply exponentials or are added to scores to the base 2.
+        multiplies: the values multiply exponentials; else they are added to scores to the base 2.
 
     Returns:
         float32 ``[H, line_width]`` and int32 ``[H, 2]``; or ``[B, H, Tq, Tk]``, expanded, and None;
@@ -60,7 +60,7 @@ def mask_arguments(
 
 
 def mask_operand(values: Tensor | None, reach: Tensor | None, queries: int, keys: int) -> Mask:
-    """What :func:`mask_arguments` gave, as kernels take it."""
+    """Return the result of :func:`mask_arguments` as a kernel argument."""
     if values is None or reach is None:
         return Mask(values, None, *(() if values is None else values.stride()))
     return Mask(values, reach, head=values.stride(0), origin=line_origin(queries, keys))
@@ -68,7 +68,7 @@ def mask_operand(values: Tensor | None, reach: Tensor | None, queries: int, keys
 
 @triton.jit
 def reachable_keys(MASK, h, first, last, keys, BLOCK: tl.constexpr):
-    """The keys, in whole blocks, that the positions ``first`` to ``last`` may see under a mask."""
+    """Return the range of keys, in whole blocks, that queries ``first`` to ``last`` may see."""
     start, end = 0, keys
     if MASK.reach is not None:
         start = tl.maximum(first - tl.load(MASK.reach + 2 * h + 1), 0) // BLOCK * BLOCK
@@ -78,7 +78,7 @@ def reachable_keys(MASK, h, first, last, keys, BLOCK: tl.constexpr):
 
 @triton.jit
 def reachable_queries(MASK, h, first, last, queries, keys, BLOCK: tl.constexpr):
-    """The queries, in whole blocks, that may see the keys ``first`` to ``last``."""
+    """Return the range of queries, in whole blocks, that may see keys ``first`` to ``last``."""
     start, end = 0, queries
     if MASK.reach is not None:
         first, last = first - (keys - queries), last - (keys - queries)
@@ -89,7 +89,7 @@ def reachable_queries(MASK, h, first, last, queries, keys, BLOCK: tl.constexpr):
 
 @triton.jit
 def load_mask(MASK, b, h, query, key, queries, keys):
-    """The mask of a tile: factors of E, or what is added to scores to the base 2."""
+    """Load the mask of a tile: factors of E, or summands of scores to the base 2."""
     if MASK.reach is not None:
         distance = query[:, None] + (keys - queries) - key[None, :]
         return load_diagonals(MASK.start + h * MASK.head + MASK.origin, distance)

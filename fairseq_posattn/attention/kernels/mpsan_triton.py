@@ -1,10 +1,10 @@
-"""MPSAN by kernels: :func:`fairseq_posattn.attention.additive_attention`, fast.
+"""Kernels of MPSAN: :func:`fairseq_posattn.attention.additive_attention`.
 
-The score of a pair is ``ELU(x) + M``, ``x = (U h_i + V h_j + b) / c``: a sum of two numbers where
-others have a dot product. Values may have any number of features, which are taken some at a time,
-each time with the weights made again. The forward pass is FlashAttention's. In the backward pass
-each program takes blocks of queries in turn and adds what the keys' scores get to a line of its
-own. Every sum has a fixed order.
+The score of a pair is ``ELU(x) + M``, ``x = (U h_i + V h_j + b) / c``: a sum of two numbers
+instead of a dot product. Values may have any number of features; for each block of features the
+weights are recomputed. The forward pass is FlashAttention's. In the backward pass each program
+takes blocks of queries in turn and adds the gradients of the keys' scores to its own line. Every
+sum has a fixed order.
 """
 
 from typing import Any
@@ -37,28 +37,28 @@ from fairseq_posattn.attention.kernels.tile import (
     Drawn,
     at_most,
     block_and_head,
-    kept,
+    dropout_mask,
     key_bounds,
     load_rows,
+    matmul,
     maximum,
     minimum,
     power_of_two,
-    product,
     store_rows,
 )
-from fairseq_posattn.attention.masks import DistanceMask
+from fairseq_posattn.attention.mask_bank import DistanceMask
 
 
 @triton.jit
 def load_scores(SCORES, before, positions, length, inverse):
-    """``U h_i / c`` or ``(V h_j + b) / c``, in float32."""
+    """Load ``U h_i / c`` or ``(V h_j + b) / c``, in float32."""
     scores = tl.load(SCORES + before + positions, mask=positions < length, other=0.0)
     return scores.to(tl.float32) * inverse
 
 
 @triton.jit
 def additive_scores(query_score, key_score, mask, bounds, MASK):
-    """The scores of a tile, to the base 2, and the slope of ELU."""
+    """Return the scores of a tile, to the base 2, and the slope of ELU."""
     x = query_score[:, None] + key_score[None, :]
     slope = tl.where(x > 0.0, 1.0, power_of_two(minimum(x, 0.0) * LOG2_E))
     score = (maximum(x, 0.0) + (slope - 1.0)) * LOG2_E
@@ -74,7 +74,7 @@ def attend(
     PRECISION: tl.constexpr, FEATURES: tl.constexpr,
     BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    """Some features of the context of a block of queries, and the logarithms of its sums."""
+    """Write a block of features of the context of a block of queries, and its log sums."""
     block, b, h, head_index = block_and_head(tl.cdiv(queries, BLOCK_Q), heads)
     first_feature = tl.program_id(1) * BLOCK_D
     first_query = block * BLOCK_Q
@@ -100,10 +100,10 @@ def attend(
         decay = power_of_two(largest - shift)
         total = total * decay + tl.sum(weight, 1)
         if DROPOUT.seed is not None:
-            keep = kept(DROPOUT, 0, head_index, query, first_key, BLOCK_K)
+            keep = dropout_mask(DROPOUT, 0, head_index, query, first_key, BLOCK_K)
             weight = tl.where(keep, weight, 0.0)
         v = load_rows(V, b, h, key, keys, FEATURES, BLOCK_D, first_feature)
-        context = product(weight.to(v.dtype), v, context * decay[:, None], PRECISION)
+        context = matmul(weight.to(v.dtype), v, context * decay[:, None], PRECISION)
         largest = larger
 
     dead = total == 0.0
@@ -121,7 +121,7 @@ def differentiate_scores(
     PRECISION: tl.constexpr, FEATURES: tl.constexpr,
     BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    """Gradients of the queries' scores of every so many blocks, and of all keys' from those."""
+    """Write gradients of the queries' scores in every PARTS-th block, and their keys' part."""
     part, b, h, head_index = block_and_head(parts, heads)
     queries_before = head_index.to(tl.int64) * queries
     line = D_KEY + tl.program_id(0).to(tl.int64) * keys
@@ -151,9 +151,9 @@ def differentiate_scores(
             for first_feature in range(0, FEATURES, BLOCK_D):
                 g = load_rows(D_CONTEXT, b, h, query, queries, FEATURES, BLOCK_D, first_feature)
                 v = load_rows(V, b, h, key, keys, FEATURES, BLOCK_D, first_feature)
-                d_weight = product(g, tl.trans(v), d_weight, PRECISION)
+                d_weight = matmul(g, tl.trans(v), d_weight, PRECISION)
             if DROPOUT.seed is not None:
-                keep = kept(DROPOUT, 0, head_index, query, first_key, BLOCK_K)
+                keep = dropout_mask(DROPOUT, 0, head_index, query, first_key, BLOCK_K)
                 d_weight = tl.where(keep, d_weight * DROPOUT.scale, 0.0)
             d_x = weight * (d_weight - delta[:, None]) * slope
             d_query += tl.sum(d_x, 1)
@@ -170,7 +170,7 @@ def differentiate_values(
     PRECISION: tl.constexpr, FEATURES: tl.constexpr,
     BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    """Gradients of some features of the values of a block of keys."""
+    """Write gradients of a block of features of the values of a block of keys."""
     block, b, h, head_index = block_and_head(tl.cdiv(keys, BLOCK_K), heads)
     first_feature = tl.program_id(1) * BLOCK_D
     queries_before = head_index.to(tl.int64) * queries
@@ -192,15 +192,15 @@ def differentiate_values(
         score, _ = additive_scores(query_score, key_score, mask, bounds, MASK)
         weight = power_of_two(score - log_sum[:, None])
         if DROPOUT.seed is not None:
-            keep = kept(DROPOUT, 0, head_index, query, first_key, BLOCK_K)
+            keep = dropout_mask(DROPOUT, 0, head_index, query, first_key, BLOCK_K)
             weight = tl.where(keep, weight * DROPOUT.scale, 0.0)
         g = load_rows(D_CONTEXT, b, h, query, queries, FEATURES, BLOCK_D, first_feature)
-        d_v = product(tl.trans(weight.to(g.dtype)), g, d_v, PRECISION)
+        d_v = matmul(tl.trans(weight.to(g.dtype)), g, d_v, PRECISION)
     store_rows(D_V, b, h, key, keys, d_v, FEATURES, BLOCK_D, first_feature)
 
 
 class AdditiveKernels(torch.autograd.Function):
-    """The kernels as one function of scores ``[B, H, T]`` and values ``[B, H, Tk, D]``.
+    """Kernels as one differentiable function of scores ``[B, H, T]`` and values ``[B, H, Tk, D]``.
 
     ``mask`` and ``reach`` are those of :func:`mask_arguments`, perhaps for fewer heads: each mask
     then serves equally many, one after another.
@@ -276,7 +276,7 @@ class AdditiveKernels(torch.autograd.Function):
         return d_query, d_key, d_value, None, None, None, None, None
 
 
-def additive_attention(
+def additive_attention_triton(
     call: Call,
     key_score: Tensor,
     query_score: Tensor,
@@ -284,22 +284,21 @@ def additive_attention(
     mask: Tensor | DistanceMask | None,
     constant: float,
 ) -> Tensor:
-    """See the function of the same name; returns the context ``[B, ..., Tq, C]``."""
+    """Return the context ``[B, ..., Tq, C]`` of MPSAN."""
     batch, *heads, queries = query_score.shape
     keys, features = value.shape[-2:]
     if isinstance(mask, Tensor):
         mask = mask.expand(batch, *heads, queries, keys).reshape(batch, -1, queries, keys)
     query_score, key_score = (s.reshape(batch, -1, s.size(-1)) for s in (query_score, key_score))
     shape = (batch, query_score.size(1), queries)
-    with torch.cuda.device_of(value):
-        # torch has no types for apply
-        context: Tensor = AdditiveKernels.apply(  # type: ignore[no-untyped-call]
-            query_score,
-            key_score,
-            value.reshape(batch, -1, keys, features),
-            *mask_arguments(mask, shape, keys, multiplies=False),
-            call.key_padding_mask,
-            constant,
-            draw_dropout(call.dropout_p, value.device),
-        )
+    # torch has no types for apply
+    context: Tensor = AdditiveKernels.apply(  # type: ignore[no-untyped-call]
+        query_score,
+        key_score,
+        value.reshape(batch, -1, keys, features),
+        *mask_arguments(mask, shape, keys, multiplies=False),
+        call.key_padding_mask,
+        constant,
+        draw_dropout(call.dropout_p, value.device),
+    )
     return context.view(batch, *heads, queries, features)

@@ -1,4 +1,4 @@
-"""MTSA by kernels: :func:`fairseq_posattn.attention.tensorized_attention`, fast."""
+"""Kernels of MTSA: :func:`fairseq_posattn.attention.tensorized_attention`."""
 
 from typing import Any
 
@@ -21,15 +21,15 @@ from fairseq_posattn.attention.kernels.launch import (
 )
 from fairseq_posattn.attention.kernels.masks import mask_arguments, mask_operand
 from fairseq_posattn.attention.kernels.tile import Drawn
-from fairseq_posattn.attention.masks import DistanceMask
+from fairseq_posattn.attention.mask_bank import DistanceMask
 
 
 class TensorizedKernels(torch.autograd.Function):
-    """The kernels as one differentiable function of query, key, value and source scores.
+    """Kernels as one differentiable function of query, key, value and source scores.
 
     ``mask`` multiplies E, of ``log_sigmoid`` scores, or is added to scores to the base 2. It is
     float32 ``[B, H, Tq, Tk]``; or ``[H, line_width]``, and then ``reach`` is the least and the
-    greatest distance let through, int32 ``[H, 2]``; or None.
+    greatest allowed distance, int32 ``[H, 2]``; or None.
     """
 
     @staticmethod
@@ -48,7 +48,7 @@ class TensorizedKernels(torch.autograd.Function):
         query, key, value, source = with_unit_stride(query, key, value, source)
         padding = None if padding is None else padding.contiguous()
         batch, heads, queries, features = query.shape
-        # The weights of the sources fit the range of bfloat16, not that of float16.
+        # float16 cannot hold the smallest source weights, bfloat16 can.
         narrow = query.dtype if query.dtype == torch.bfloat16 else torch.float32
         weights = torch.empty(key.shape, dtype=narrow, device=key.device)
         weighed = torch.empty_like(weights)
@@ -121,14 +121,14 @@ class TensorizedKernels(torch.autograd.Function):
 
 
 def tiles(device: torch.device, dtype: torch.dtype, features: int) -> tuple[Tile, Tile]:
-    """Forward and backward.
+    """Return the tiles of the forward and of the backward pass.
 
-    What dropout draws depends on the keys of a tile: they are as many in both passes. Of eight
-    warps two would make the same rows of a tile of 64 queries: its scores, twice.
+    Both have the same number of keys, because dropout draws depend on it. With eight warps two
+    would compute the same scores of a tile of 64 queries.
     """
-    found = searched_tiles(device).get(kind_of_tiles("tensor_scores", dtype, features))
-    if found is not None:
-        return found
+    searched = searched_tiles(device).get(kind_of_tiles("tensor_scores", dtype, features))
+    if searched is not None:
+        return searched
     many = features > 64
     if dtype == torch.float32:  # multiplied by the ordinary units, from registers
         return Tile(32, 32, 8, 1), Tile(16, 32, 8, 1)
@@ -137,36 +137,27 @@ def tiles(device: torch.device, dtype: torch.dtype, features: int) -> tuple[Tile
     return Tile(128, 64, 8, 2) if many else Tile(64, 64, 4, 2), Tile(64, 64, 4, 2)
 
 
-def tensorized_attention(
+def tensorized_attention_triton(
     call: Call,
     query: Tensor,
     key: Tensor,
     value: Tensor,
     source_scores: Tensor,
     mask: Tensor | DistanceMask | None,
-    *,
     token_scale: str,
     source_scale: str,
 ) -> Tensor:
-    """See the function of the same name; returns the context ``[B, H, Tq, D]``.
+    """Return the context ``[B, H, Tq, D]`` of MTSA.
 
-    A pair's sigmoid below 2**-36 counts as that: queries all of whose keys have scores below -25
-    see them as equal. Of masks as tensors there is no gradient.
+    A pair's sigmoid is at least 2**-36: keys with scores below -25 are equal to a query that sees
+    no others. Masks as tensors get no gradient.
     """
-    # Pairs and sources are dropped apart, each with the root of the probability of keeping.
+    # Dropout of pairs and of sources is separate, each kept with the root of the probability.
     dropout = draw_dropout(1 - (1 - call.dropout_p) ** 0.5, query.device)
     values, reach = mask_arguments(mask, query.shape[:3], key.size(2), token_scale == "log_sigmoid")
-    with torch.cuda.device_of(query):
-        # torch has no types for apply
-        context: Tensor = TensorizedKernels.apply(  # type: ignore[no-untyped-call]
-            query,
-            key,
-            value,
-            source_scores,
-            values,
-            reach,
-            call.key_padding_mask,
-            (token_scale, source_scale),
-            dropout,
-        )
+    scales = token_scale, source_scale
+    # torch has no types for apply
+    context: Tensor = TensorizedKernels.apply(  # type: ignore[no-untyped-call]
+        *(query, key, value, source_scores, values, reach, call.key_padding_mask, scales, dropout)
+    )
     return context

@@ -1,12 +1,12 @@
-"""Which calls the kernels can serve, and which they should.
+"""Calls that the kernels can serve, and calls that ``auto`` gives them.
 
-Triton is imported only where it is to run.
+Triton is imported only to run kernels.
 
-What ``auto`` goes by was counted, not measured: it was written without a GPU. In the narrow types
-the kernels launch less and move less than the reference at every length
-(docs/fused_attention.md). In float32 without TF32 they multiply matrices by the ordinary units of
-the GPU, tile by tile, which is slower than the library that the reference calls: there they gain in
-memory, on long sentences. Once ``bash benchmarks/gpu.sh`` has been run, put here what it shows.
+The thresholds of ``auto`` are from counts of launches and memory traffic, not from time
+measurements (docs/fused_attention.md). In 16-bit types kernels launch and move less than the
+reference at every length. In float32 without TF32 they do not use tensor cores and are slower than
+the library matmuls of the reference; they save memory on long sentences. ``bash
+benchmarks/gpu.sh`` measures them.
 """
 
 import functools
@@ -18,26 +18,26 @@ from torch import Tensor
 
 from fairseq_posattn.attention.call import Arguments
 
-# How many keys make the kernels worth their while: in float32 without TF32, and in all else.
+# Least number of keys for ``auto``: in float32 without TF32, and otherwise.
 LEAST_KEYS_IN_FULL = 2048
 LEAST_KEYS = 1
 
 LARGEST_HEAD = 128
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
-# The first version that gathers within a tile.
+# First version with gather within a tile.
 OLDEST_TRITON = (3, 3)
-# The first GPUs that multiply matrices of bfloat16.
+# First GPUs with bfloat16 matmul.
 OLDEST_GPU = (8, 0)
-# What dot products are made of, and what they weigh: vectors of one head, of one type.
+# Vectors of one head; they must have one type.
 VECTORS = ("query", "key", "value", "source_scores")
 
 
 def kernel_reason(arguments: Arguments, named: bool) -> str | None:
-    """Why kernels cannot serve a call, or None where they can.
+    """Return why kernels cannot serve a call, or None if they can.
 
     Args:
         arguments: of an attention function, tensors by name; ``value`` among them.
-        named: whether kernels were asked for. Otherwise they must also be a gain.
+        named: ``impl="triton"`` was given; otherwise there must also be enough keys.
     """
     if torch.compiler.is_compiling():
         return "is not available under torch.compile"
@@ -77,8 +77,8 @@ def _least_keys(dtype: torch.dtype) -> int:
 
 
 def tf32_allowed() -> bool:
-    """Whether PyTorch is told to multiply float32 matrices in TF32 on a GPU."""
-    # However it was told: who told it so may no longer read ``allow_tf32``.
+    """Return whether PyTorch allows TF32 matmuls on a GPU."""
+    # Valid for old and new settings; reading ``allow_tf32`` fails after the new one is set.
     return bool(torch.backends.cuda.matmul.fp32_precision == "tf32")
 
 
@@ -87,7 +87,7 @@ def _name(dtype: torch.dtype) -> str:
 
 
 def interpreted() -> bool:
-    """Whether Triton is told to run kernels in its interpreter, which tests do on a CPU."""
+    """Return whether Triton runs kernels in its interpreter, as tests do on a CPU."""
     return os.environ.get("TRITON_INTERPRET") == "1"
 
 

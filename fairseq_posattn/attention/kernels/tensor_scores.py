@@ -1,12 +1,12 @@
 """The kernels of tensorized attention, MTSA.
 
 With E the weights of the pairs, ``exp(sigma_t(R) + M)``, and G those of the keys' features,
-``exp(sigma_s(S))``, the context is ``E (G V) / E G`` (Algorithm 1). What a feature's G is divided
-by cancels: its largest, so that it is at most 1. Of ``log_sigmoid`` scores E is the sigmoid, at
-most 1 and kept from vanishing by ``SMALLEST_PAIR``: no running maximum is needed. Of ``identity``
-scores it is FlashAttention's.
+``exp(sigma_s(S))``, the context is ``E (G V) / E G`` (Algorithm 1). G is divided by its
+largest value per feature, which cancels. With ``log_sigmoid`` scores E is the sigmoid, at most 1
+and at least ``SMALLEST_PAIR``: no running maximum is needed. With ``identity`` scores it is
+FlashAttention's.
 
-With N and Z the products of the context N / Z, a loss L has ``dL/dN = dL/dcontext / Z`` and
+With N and Z the matmuls in the context N / Z, a loss L has ``dL/dN = dL/dcontext / Z`` and
 ``dL/dZ = -dL/dcontext * context / Z``, and all else follows: no row sum is needed, for E times a
 number gives the same context. Every sum has a fixed order.
 """
@@ -23,38 +23,36 @@ from fairseq_posattn.attention.kernels.tile import (
     LOG2_E,
     at_most,
     block_and_head,
-    kept,
+    dropout_mask,
     key_bounds,
     load_rows,
     log_sigmoid,
+    matmul,
     maximum,
     minimum,
     power_of_two,
-    product,
     reciprocal,
     store_rows,
 )
 
-# A pair's sigmoid below this counts as this: it shows only to a query all of whose keys have scores
-# below -25.
+# Lower bound of a pair's sigmoid; only a query whose keys all score below -25 is affected.
 SMALLEST_PAIR = tl.constexpr(2.0**-36)
-# As in attention/mtsa.py: a source's weight over the largest. Sources' weights are kept times
-# BALANCE, which cancels: where pairs and sources are all at their least, neither the sum of their
-# products nor a gradient over it leaves float32, loss scales included.
+# Lower bound of a source's weight over the largest, as in attention/mtsa.py. BALANCE, a factor that
+# cancels, keeps sums and gradients in float32's range when all weights are at their bounds.
 SMALLEST_WEIGHT = tl.constexpr(1e-26)
 BALANCE = tl.constexpr(2.0**43)
 
-# Keys of a program that weighs sources.
+# Keys in a program that computes source weights.
 SOURCE_BLOCK = tl.constexpr(64)
 
-# What is dropped apart: pairs, and features of keys.
+# Separate dropout streams: pairs, and features of keys.
 PAIRS = tl.constexpr(0)
 SOURCES = tl.constexpr(1)
 
 
 @triton.jit
 def source_weight(scores, largest, seen, LOG_SIGMOID: tl.constexpr):
-    """``exp(sigma_s(S))`` over its largest, balanced, and the slope of its logarithm, in float32.
+    """Return ``exp(sigma_s(S))`` over its largest, balanced, and the slope of its log, in float32.
 
     Args:
         scores: ``[N, BLOCK_D]``. largest: of ``sigma_s(S)``, ``[1, BLOCK_D]``. seen: ``[N, 1]``.
@@ -73,7 +71,7 @@ def find_largest(
     S, PADDING, LARGEST, heads, keys,
     LOG_SIGMOID: tl.constexpr, FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    """The largest ``sigma_s(S)`` of a block of keys, by feature: ``[B, H, blocks, BLOCK_D]``."""
+    """Write the largest ``sigma_s(S)`` of a block of keys, ``[B, H, blocks, BLOCK_D]``."""
     blocks = tl.cdiv(keys, BLOCK_K)
     block, b, h, head_index = block_and_head(blocks, heads)
     key = block * BLOCK_K + tl.arange(0, BLOCK_K)
@@ -87,7 +85,7 @@ def find_largest(
 
 @triton.jit
 def largest_source(LARGEST, head_index, blocks, BLOCK_D: tl.constexpr):
-    """What G of one head is divided by, for each feature, from what :func:`find_largest` found."""
+    """Return the divisor of one head's G for each feature, from :func:`find_largest`."""
     largest = tl.full((BLOCK_D,), float("-inf"), tl.float32)
     for first in range(0, blocks, 16):
         block = first + tl.arange(0, 16)
@@ -103,7 +101,7 @@ def weigh_sources(
     V, S, PADDING, LARGEST, G, GV, DROPOUT, heads, keys,
     LOG_SIGMOID: tl.constexpr, FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    """G and G V of a block of keys of one head."""
+    """Write G and G V of a block of keys of one head."""
     blocks = tl.cdiv(keys, BLOCK_K)
     block, b, h, head_index = block_and_head(blocks, heads)
     key = block * BLOCK_K + tl.arange(0, BLOCK_K)
@@ -113,7 +111,7 @@ def weigh_sources(
     weight, _ = source_weight(scores, largest[None, :], seen, LOG_SIGMOID)
     store_rows(G, b, h, key, keys, weight, FEATURES, BLOCK_D)
     if DROPOUT.seed is not None:
-        keep = kept(DROPOUT, SOURCES, head_index, key, 0, BLOCK_D)
+        keep = dropout_mask(DROPOUT, SOURCES, head_index, key, 0, BLOCK_D)
         weight = tl.where(keep, weight * DROPOUT.scale, 0.0)
     v = load_rows(V, b, h, key, keys, FEATURES, BLOCK_D)
     weighed = tl.where(seen, weight * v.to(tl.float32), 0.0)
@@ -122,7 +120,7 @@ def weigh_sources(
 
 @triton.jit
 def pair_weights(dots, mask, bounds, scale, largest, MASK, LOG_SIGMOID: tl.constexpr):
-    """E of a tile, and the slope of its logarithm.
+    """Return E of a tile, and the slope of its logarithm.
 
     Args:
         largest: of each row's scores, ``[BLOCK_Q]``, for ``identity`` scores.
@@ -144,7 +142,7 @@ def pair_weights(dots, mask, bounds, scale, largest, MASK, LOG_SIGMOID: tl.const
 
 @triton.jit
 def pair_scores(dots, mask, bounds, scale, MASK):
-    """The scores of a tile, to the base 2, where they are exponentiated as they are."""
+    """Return the scores of a tile, to the base 2, for ``identity``."""
     score = dots * (scale * LOG2_E)
     if MASK.start is not None:
         score += mask
@@ -158,7 +156,7 @@ def attend(
     LOG_SIGMOID: tl.constexpr, PRECISION: tl.constexpr, FEATURES: tl.constexpr,
     BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    """The context of a block of queries of one head, and what it was divided by."""
+    """Write the context of a block of queries of one head, and its denominator."""
     block, b, h, head_index = block_and_head(tl.cdiv(queries, BLOCK_Q), heads)
     first_query = block * BLOCK_Q
     query = first_query + tl.arange(0, BLOCK_Q)
@@ -173,7 +171,7 @@ def attend(
         k = load_rows(K, b, h, key, keys, FEATURES, BLOCK_D)
         g = load_rows(G, b, h, key, keys, FEATURES, BLOCK_D)
         gv = load_rows(GV, b, h, key, keys, FEATURES, BLOCK_D)
-        dots = product(q, tl.trans(k), tl.zeros((BLOCK_Q, BLOCK_K), tl.float32), PRECISION)
+        dots = matmul(q, tl.trans(k), tl.zeros((BLOCK_Q, BLOCK_K), tl.float32), PRECISION)
         mask = load_mask(MASK, b, h, query, key, queries, keys)
         bounds = key_bounds(PADDING, b, key, keys)[None, :]
         if LOG_SIGMOID:
@@ -185,13 +183,13 @@ def attend(
             weight = power_of_two(score - shift[:, None])
             decay = power_of_two(largest - shift)[:, None]
             numerator, denominator, largest = numerator * decay, denominator * decay, larger
-        denominator = product(weight.to(g.dtype), g, denominator, PRECISION)
+        denominator = matmul(weight.to(g.dtype), g, denominator, PRECISION)
         if DROPOUT.seed is not None:
-            keep = kept(DROPOUT, PAIRS, head_index, query, first_key, BLOCK_K)
+            keep = dropout_mask(DROPOUT, PAIRS, head_index, query, first_key, BLOCK_K)
             weight = tl.where(keep, weight, 0.0)
-        numerator = product(weight.to(g.dtype), gv, numerator, PRECISION)
+        numerator = matmul(weight.to(g.dtype), gv, numerator, PRECISION)
 
-    # What a query without keys is divided by is zero, and so is its numerator.
+    # A query without keys has denominator and numerator zero.
     context = numerator * DROPOUT.scale / tl.where(denominator == 0.0, 1.0, denominator)
     store_rows(CONTEXT, b, h, query, queries, context, FEATURES, BLOCK_D)
     store_rows(DENOMINATOR, b, h, query, queries, denominator, FEATURES, BLOCK_D)
@@ -205,27 +203,27 @@ def pair_gradients(
     q, k, g, gv, d_n, d_d, largest, query, key, first_key, b, h, head_index, queries, keys,
     scale, MASK, PADDING, DROPOUT, LOG_SIGMOID: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Of a tile: E, what dropout keeps of it, and the gradients of the scaled dot products.
+    """Return a tile's E before and after dropout, and gradients of its scaled dot products.
 
     Args:
         q, d_n, d_d: of its queries, ``[BLOCK_Q, BLOCK_D]``; d_n and d_d the gradients of N and Z.
         k, g, gv: of its keys. largest: of each row's scores, ``[BLOCK_Q]``.
     """
     none = tl.zeros((q.shape[0], k.shape[0]), tl.float32)
-    dots = product(q, tl.trans(k), none, PRECISION)
+    dots = matmul(q, tl.trans(k), none, PRECISION)
     mask = load_mask(MASK, b, h, query, key, queries, keys)
     bounds = key_bounds(PADDING, b, key, keys)[None, :]
     weight, slope = pair_weights(dots, mask, bounds, scale, largest, MASK, LOG_SIGMOID)
-    d_weight = product(d_n, tl.trans(gv), none, PRECISION)
+    d_weight = matmul(d_n, tl.trans(gv), none, PRECISION)
     dropped = weight
     if DROPOUT.seed is not None:
-        keep = kept(DROPOUT, PAIRS, head_index, query, first_key, k.shape[0])
+        keep = dropout_mask(DROPOUT, PAIRS, head_index, query, first_key, k.shape[0])
         d_weight = tl.where(keep, d_weight, 0.0)
         dropped = tl.where(keep, weight, 0.0)
-    d_weight = product(d_d, tl.trans(g), d_weight, PRECISION)
+    d_weight = matmul(d_d, tl.trans(g), d_weight, PRECISION)
     d_dots = d_weight * weight * slope
     if LOG_SIGMOID and MASK.start is not None:
-        # A source that a mask hides may outweigh what is seen by more than float32 holds.
+        # The weight of a masked source over those seen may overflow float32.
         d_dots = tl.where(weight == 0.0, 0.0, d_dots)
     return weight, dropped, d_dots
 
@@ -238,7 +236,7 @@ def differentiate_queries(
     LOG_SIGMOID: tl.constexpr, PRECISION: tl.constexpr, FEATURES: tl.constexpr,
     BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    """Gradients of a block of queries of one head, and of their numerators and denominators."""
+    """Write gradients of a block of queries of one head, its numerators and denominators."""
     block, b, h, head_index = block_and_head(tl.cdiv(queries, BLOCK_Q), heads)
     first_query = block * BLOCK_Q
     query = first_query + tl.arange(0, BLOCK_Q)
@@ -268,7 +266,7 @@ def differentiate_queries(
             q, k, g, gv, d_n, d_d, largest, query, key, first_key, b, h, head_index, queries,
             keys, scale, MASK, PADDING, DROPOUT, LOG_SIGMOID, PRECISION,
         )  # fmt: skip
-        d_q = product(d_dots.to(k.dtype), k, d_q, PRECISION)
+        d_q = matmul(d_dots.to(k.dtype), k, d_q, PRECISION)
     store_rows(D_Q, b, h, query, queries, d_q * scale, FEATURES, BLOCK_D)
 
 
@@ -280,7 +278,7 @@ def differentiate_keys(
     LOG_SIGMOID: tl.constexpr, SOURCE_LOG_SIGMOID: tl.constexpr, PRECISION: tl.constexpr,
     FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    """Gradients of a block of keys of one head, of their values and of their source scores."""
+    """Write gradients of a block of keys of one head, their values and source scores."""
     block, b, h, head_index = block_and_head(tl.cdiv(keys, BLOCK_K), heads)
     first_key = block * BLOCK_K
     key = first_key + tl.arange(0, BLOCK_K)
@@ -307,9 +305,9 @@ def differentiate_keys(
             q, k, g, gv, d_n, d_d, largest, query, key, first_key, b, h, head_index, queries,
             keys, scale, MASK, PADDING, DROPOUT, LOG_SIGMOID, PRECISION,
         )  # fmt: skip
-        d_gv = product(tl.trans(dropped.to(g.dtype)), d_n, d_gv, PRECISION)
-        d_g = product(tl.trans(weight.to(g.dtype)), d_d, d_g, PRECISION)
-        d_k = product(tl.trans(d_dots.to(q.dtype)), q, d_k, PRECISION)
+        d_gv = matmul(tl.trans(dropped.to(g.dtype)), d_n, d_gv, PRECISION)
+        d_g = matmul(tl.trans(weight.to(g.dtype)), d_d, d_g, PRECISION)
+        d_k = matmul(tl.trans(d_dots.to(q.dtype)), q, d_k, PRECISION)
     store_rows(D_K, b, h, key, keys, d_k * scale, FEATURES, BLOCK_D)
 
     # From G and G V to the values and the source scores.
@@ -320,7 +318,7 @@ def differentiate_keys(
     seen = key_bounds(PADDING, b, key, keys)[:, None] > 0.0
     weight, slope = source_weight(s, largest_s[None, :], seen, SOURCE_LOG_SIGMOID)
     if DROPOUT.seed is not None:
-        keep = kept(DROPOUT, SOURCES, head_index, key, 0, BLOCK_D)
+        keep = dropout_mask(DROPOUT, SOURCES, head_index, key, 0, BLOCK_D)
         d_gv = tl.where(keep, d_gv * DROPOUT.scale, 0.0)
     d_v = d_gv * weight
     d_s = tl.where(seen, (d_gv * v + d_g) * weight * slope, 0.0)

@@ -1,4 +1,4 @@
-"""What the kernels do to one tile of scores: a block of queries by a block of keys."""
+"""Operations on one tile of scores: a block of queries by a block of keys."""
 
 import os
 from typing import Any, NamedTuple
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import triton
 import triton.language as tl
 
-# Exponentials and logarithms are to the base 2, which is what the hardware has.
+# Exponentials and logarithms are to the base 2, as in hardware.
 LOG2_E = tl.constexpr(1.4426950408889634)
 
 # Triton's interpreter multiplies matrices in bfloat16 as if they held integers.
@@ -17,7 +17,7 @@ PHILOX_ROUNDS = tl.constexpr(7)
 
 
 class Rows(NamedTuple):
-    """A tensor ``[B, H, T, D]`` as kernels take it: its start, and its strides but the last, 1."""
+    """Tensor ``[B, H, T, D]`` as a kernel argument: start and strides; the last stride is 1."""
 
     start: Any
     sentence: int
@@ -26,9 +26,9 @@ class Rows(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """Dropout as kernels take it: where its seed lies, if anything is dropped, and two numbers.
+    """Dropout as a kernel argument: pointer to the seed or None, and two numbers.
 
-    A weight is kept where 16 random bits are below ``threshold``, and then multiplied by ``scale``.
+    A weight is kept if 16 random bits are below ``threshold``, and multiplied by ``scale``.
     """
 
     seed: Any
@@ -38,10 +38,10 @@ class Drawn(NamedTuple):
 
 @triton.jit
 def block_and_head(blocks, heads):
-    """Which of so many blocks, which sentence, which head and which head of the batch it is for.
+    """Return the program's block, sentence, head, and index of the head in the batch.
 
-    Neighbouring programs share a head: they read the same tensors. One dimension, for the others of
-    a grid may not exceed 65535.
+    Neighbouring programs share a head and read the same tensors. The grid has one dimension because
+    the others may not exceed 65535.
     """
     program = tl.program_id(0)
     head_index = program // blocks
@@ -51,10 +51,10 @@ def block_and_head(blocks, heads):
 
 @triton.jit
 def power_of_two(x):
-    """``2**x``; what float32 holds only with fewer digits counts as zero."""
+    """Return ``2**x``, 0 where it is subnormal."""
     if INTERPRETED:
         return tl.exp2(x)
-    else:  # one instruction, where exp2 takes four for those numbers
+    else:  # one instruction; exp2 takes four because of subnormals
         return tl.inline_asm_elementwise(
             "ex2.approx.ftz.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1
         )
@@ -62,10 +62,10 @@ def power_of_two(x):
 
 @triton.jit
 def logarithm(x):
-    """``log2 x``, for x that float32 holds with all digits."""
+    """Return ``log2 x`` of a normal x."""
     if INTERPRETED:
         return tl.log2(x)
-    else:  # one instruction and no test for smaller numbers
+    else:  # one instruction, no test for subnormals
         return tl.inline_asm_elementwise(
             "lg2.approx.ftz.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1
         )
@@ -73,7 +73,7 @@ def logarithm(x):
 
 @triton.jit
 def reciprocal(x):
-    """``1 / x``, for x whose size and whose reciprocal's is from ``2**-126`` to ``2**126``."""
+    """Return ``1 / x``, for sizes of x and ``1 / x`` from ``2**-126`` to ``2**126``."""
     if INTERPRETED:
         return 1.0 / x
     else:
@@ -101,11 +101,10 @@ def log_sigmoid(x):
 
 @triton.jit
 def load_diagonals(line, distance):
-    """A tile with constant diagonals: the entries of ``line`` at these distances.
+    """Load a tile with constant diagonals: the entries of ``line`` at these distances.
 
-    ``line`` points at distance 0 and reaches as far as any tile does, which is what spares the
-    bounds. As an instruction of its own the load stays out of Triton's software pipeline, which
-    would take it through shared memory.
+    ``line`` points at distance 0 and covers all tiles, so no bounds are checked. Inline assembly
+    keeps the load out of Triton's software pipeline, which would use shared memory.
     """
     pointers = line + distance
     if INTERPRETED:
@@ -123,7 +122,7 @@ def load_diagonals(line, distance):
 
 @triton.jit
 def tile_of_rows(X, b, h, rows, length, first, FEATURES: tl.constexpr, BLOCK_D: tl.constexpr):
-    """Pointers to rows of one head of ``Rows``, from a feature on, and which of them are inside.
+    """Return pointers to rows of one head of ``Rows``, and a mask of those inside.
 
     Args:
         rows: ``[N]``. first: feature.
@@ -141,7 +140,7 @@ def tile_of_rows(X, b, h, rows, length, first, FEATURES: tl.constexpr, BLOCK_D: 
 
 @triton.jit
 def load_rows(X, b, h, rows, length, FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, first=0):
-    """See :func:`tile_of_rows`; zero beyond the edges."""
+    """Load rows (:func:`tile_of_rows`); zero beyond the edges."""
     pointers, inside = tile_of_rows(X, b, h, rows, length, first, FEATURES, BLOCK_D)
     return tl.load(pointers, mask=inside, other=0.0)
 
@@ -150,14 +149,14 @@ def load_rows(X, b, h, rows, length, FEATURES: tl.constexpr, BLOCK_D: tl.constex
 def store_rows(
     X, b, h, rows, length, tile, FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, first=0
 ):  # fmt: skip
-    """The reverse of :func:`load_rows`."""
+    """Write rows (:func:`tile_of_rows`)."""
     pointers, inside = tile_of_rows(X, b, h, rows, length, first, FEATURES, BLOCK_D)
     tl.store(pointers, tile.to(X.start.dtype.element_ty), mask=inside)
 
 
 @triton.jit
-def product(a, b, total, PRECISION: tl.constexpr):
-    """``total + a b``, in float32, of tiles that are rounded to the narrower one's type."""
+def matmul(a, b, total, PRECISION: tl.constexpr):
+    """Return ``total + a b`` in float32."""
     if INTERPRETED:
         return tl.dot(a.to(tl.float32), b.to(tl.float32), total)
     else:
@@ -166,10 +165,7 @@ def product(a, b, total, PRECISION: tl.constexpr):
 
 @triton.jit
 def key_bounds(PADDING, b, positions, keys):
-    """What scores may be at most: -inf for padding and for what is beyond the last key, else inf.
-
-    See :func:`at_most`.
-    """
+    """Return upper bounds of scores: -inf for padding and beyond the last key, else inf."""
     unseen = positions >= keys
     if PADDING is not None:
         padding = tl.load(PADDING + b * keys + positions, mask=positions < keys, other=1)
@@ -179,23 +175,23 @@ def key_bounds(PADDING, b, positions, keys):
 
 @triton.jit
 def at_most(score, bounds):
-    """The smaller of the two: never what padding holds, not even where that is no number."""
-    if INTERPRETED:  # which before Triton 3.8 takes for the smaller what is no number
+    """Return the smaller of the two; -inf bounds win over NaN."""
+    if INTERPRETED:  # before Triton 3.8 its minimum returns NaN
         return tl.where(bounds < 0.0, bounds, score)
     else:
         return tl.minimum(score, bounds)
 
 
 @triton.jit
-def kept(DROPOUT, stream, head, query, first_key, BLOCK_K: tl.constexpr):
-    """Which weights of a tile dropout keeps.
+def dropout_mask(DROPOUT, stream, head, query, first_key, BLOCK_K: tl.constexpr):
+    """Return the dropout mask of a tile.
 
-    It depends on the seed and on the positions alone, for one BLOCK_K: the kernels of the backward
-    pass draw again what the forward pass drew. A counter's four words of 32 bits serve eight keys.
+    It depends on the seed, the positions and BLOCK_K alone, so that the backward pass draws the
+    same mask. A counter's four words of 32 bits serve eight keys.
 
     Args:
-        DROPOUT: ``Drawn``. stream, head, first_key: scalars; ``head`` counts through the batch, a
-            ``stream`` is for each thing that one seed drops.
+        DROPOUT: ``Drawn``. stream, head, first_key: scalars; ``head`` counts through the batch;
+            each ``stream`` is a separate mask from one seed.
         query: ``[BLOCK_Q]``.
 
     Returns:
@@ -214,7 +210,7 @@ def kept(DROPOUT, stream, head, query, first_key, BLOCK_K: tl.constexpr):
 
 @triton.jit
 def diagonal_sums(tile, BLOCK: tl.constexpr):
-    """Sums of a square tile along its diagonals, each over a fixed order of rows.
+    """Return sums of a square tile along its diagonals, each in a fixed order of rows.
 
     Entry e of the first result is the diagonal of query e after key 0 (e = 0 is the main one),
     entry e of the second the one ``BLOCK`` before it: of query e - BLOCK.
@@ -224,7 +220,7 @@ def diagonal_sums(tile, BLOCK: tl.constexpr):
     """
     row = tl.arange(0, BLOCK)[:, None]
     entry = tl.arange(0, BLOCK)[None, :]
-    # Rotating each row lines the diagonals up as columns, two to a column.
+    # Rotating the rows turns diagonals into columns, two in each.
     rotated = tl.gather(tile, (row - entry) & (BLOCK - 1), 1)
     lower = tl.sum(tl.where(row >= entry, rotated, 0.0), 0)
     upper = tl.sum(tl.where(row >= entry, 0.0, rotated), 0)

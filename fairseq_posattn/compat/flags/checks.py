@@ -119,6 +119,10 @@ TRAINING: Rules = (
         "--fp16" + NEEDS_GPU,
     ),
     (lambda s: s.amp and not _has_gpu(s), "--amp" + NEEDS_GPU),
+    (
+        lambda s: s.profile and not torch.cuda.is_available(),
+        "--profile: it needs a GPU, and there is none; leave it out",
+    ),
     (lambda s: s.tpu and utils.xm is None, "--tpu: it needs torch_xla; install it"),
     (
         _spawns_without_gpu,

@@ -1,9 +1,9 @@
-"""Take a trained model out of fairseq: a folder that Hugging Face's transformers loads.
+"""Export a trained model to a folder that Hugging Face's transformers loads.
 
     %(prog)s checkpoints/iwslt14/checkpoint_best.pt iwslt14-de-en
 
-writes weights (safetensors), configuration, vocabulary and tokeniser of a model that translates,
-summarises or classifies. Where it is used, fairseq need not be installed:
+writes weights (safetensors), configuration, vocabulary and tokenizer of a model that translates,
+summarizes or classifies. Loading it does not need fairseq:
 
     import fairseq_posattn.hugging_face
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
@@ -11,7 +11,7 @@ summarises or classifies. Where it is used, fairseq need not be installed:
     tokenizer = AutoTokenizer.from_pretrained("iwslt14-de-en")
     model = AutoModelForSeq2SeqLM.from_pretrained("iwslt14-de-en")
 
-What it scores is held against the checkpoint before anything is left behind.
+The exported model's scores are compared with the checkpoint's before the folder is kept.
 """
 
 import logging
@@ -21,10 +21,10 @@ from pathlib import Path
 
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.inference.commands.translate import DECODING, add_search
+from fairseq_posattn.inference.search_options import DECODING, add_search
 from fairseq_posattn.text.lines import parallel_lines, read_file
 
-# Those of fairseq's options that generation_config.json can say.
+# Options of the search that generation_config.json has.
 SEARCH = ("--beam", "--lenpen", "--max-len-b", "--min-len", "--no-repeat-ngram-size")
 ONNX = ("onnx", "onnxruntime", "onnxscript")
 
@@ -33,56 +33,57 @@ def make_parser(prog=None):
     parser = cli.make_parser(__doc__, prog)
     parser.add_argument(
         "checkpoint",
-        help="file that fairseq-train wrote, or its --save-dir: the best or else last of it",
+        help="checkpoint of fairseq-train, or its folder",
     )
-    parser.add_argument("folder", help="to write; it may be there if it is empty")
+    parser.add_argument("folder", help="folder to write, new or empty")
     cli.add_data(parser)
     parser.add_argument(
         "--onnx",
         action="store_true",
-        help="also write model.onnx, of a classifier, or of the encoder of a model that writes, "
-        "for batches and sentences of any size",
+        help="also write model.onnx: a classifier, or the encoder of a generation model, for "
+        "batches and sentences of any size",
     )
     parser.add_argument(
         "--int8",
         action="store_true",
-        help="also write model.int8.onnx, a classifier whose weights have 8 bits (a model that "
-        "writes gets such weights once it is loaded, by in_int8); with --text, print how often "
-        "they say what the model does, and how fast both are on this CPU",
+        help="also write model.int8.onnx, an int8 classifier (generation models are quantized at "
+        "load time by in_int8); with --text, print agreement and speed of both on this CPU",
     )
     parser.add_argument(
-        "--text", metavar="FILE", help="plain text for that, a line or a pair with a TAB each"
+        "--text",
+        metavar="FILE",
+        help="plain text to compare on, one text a line or a pair separated by a TAB",
     )
     parser.add_argument(
         "--labels",
         metavar="FILE",
-        help="the right label of each line, or its translation: print accuracies or BLEU, too",
+        help="correct label or translation of each line, to print accuracy or BLEU",
     )
-    group = parser.add_argument_group("how generate() decodes, as fairseq-generate has it")
+    group = parser.add_argument_group("default search of generate(), as in fairseq-generate")
     add_search(group, DECODING, SEARCH)
     return parser
 
 
 def main(arguments=None, prog=None):
-    """Export; returns the exit status."""
+    """Export; return the exit status."""
     parser = make_parser(prog)
     args = parser.parse_args(arguments)
     if args.text and not args.int8:
-        parser.error("--text is for --int8 to be compared on")
+        parser.error("--text needs --int8")
     if args.labels and not args.text:
-        parser.error("--labels are those of --text")
+        parser.error("--labels needs --text")
     return cli.end(parser.prog, partial(export, args))
 
 
 def export(args):
-    """Write the folder and say what is in it."""
+    """Write the folder and print its contents."""
     graph = args.onnx or args.int8
     for package in ("transformers", "safetensors", *(ONNX if graph else ())):
         if find_spec(package) is None:
             raise UsageError(
-                f"{package} is not installed: python -m pip install 'fairseq-posattn[export]'"
+                f"{package} is not installed; python -m pip install 'fairseq-posattn[export]'"
             )
-    logging.disable(logging.INFO)  # fairseq tells of its dictionaries
+    logging.disable(logging.INFO)  # fairseq logs its dictionaries
     from transformers.utils import logging as transformers_logging
 
     transformers_logging.disable_progress_bar()
@@ -93,15 +94,15 @@ def export(args):
     decoding = {name: getattr(args, name) for name in names}
     exported = checkpoint.export(args.checkpoint, args.folder, args.data, **decoding)
     print(
-        f"{args.folder}: weights, configuration and tokeniser; its scores differ from those of "
-        f"{args.checkpoint} by {exported.difference:.1g} at most"
+        f"{args.folder}: weights, configuration and tokenizer; its scores differ from those of "
+        f"{args.checkpoint} by at most {exported.difference:.1g}"
     )
     if graph:
         write_graphs(args, exported, lines, labels)
 
 
 def with_words(text, labels):
-    """The lines of a file that have words, and those of the other that go with them; None of none.
+    """Return the lines that have words, and their labels; None for a missing file.
 
     Raises:
         UsageError: one file has more lines than the other.
@@ -115,21 +116,21 @@ def with_words(text, labels):
 
 
 def write_graphs(args, exported, lines, labels):
-    """Write the graphs beside the model, and say what they are worth."""
+    """Write the graphs beside the model, and print their quality."""
     from fairseq_posattn.export import onnx
 
     folder = Path(args.folder)
     writes = exported.model.config.is_encoder_decoder
-    logging.disable(logging.WARNING)  # of what is not installed and not needed
+    logging.disable(logging.WARNING)  # optional packages are missing
     if args.onnx or not writes:
         difference = onnx.write(exported.model, folder)
-        print(f"{folder / onnx.NAME}: differs from the model by {difference:.1g} at most")
+        print(f"{folder / onnx.NAME}: differs from the model by at most {difference:.1g}")
     if args.int8 and not writes:
         onnx.quantise(folder)
         sizes = [(folder / name).stat().st_size / 1000 for name in (onnx.NAME, onnx.INT8)]
         print(f"{folder / onnx.INT8}: {sizes[1]:,.0f} kB, and {onnx.NAME} {sizes[0]:,.0f}")
     elif args.int8:
-        print("int8: by fairseq_posattn.hugging_face.int8.in_int8(model), once it is loaded")
+        print("int8: call fairseq_posattn.hugging_face.int8.in_int8(model) after loading")
     if lines is not None:
         from fairseq_posattn.export import int8
 

@@ -2,12 +2,12 @@
 
     echo "A witty, seductive movie." | %(prog)s checkpoints/sst5/checkpoint_best.pt
 
-reads a sentence a line, or a pair with a TAB between its sentences, and prints a line for each: the
-most probable label and its probability, or the score; for a blank line a blank one. Lines that are
-typed, or that another program writes now and then, are answered at once.
+reads one sentence a line, or a pair separated by a TAB, and prints a line for each: the most
+probable label and its probability, or the score; a blank line for a blank one. Input is answered as
+it arrives, without buffering.
 
-A tagger of semantic roles reads the places of a sentence's predicates, from 0, with commas between,
-and behind a TAB the sentence:
+A tagger of semantic roles reads the positions of a sentence's predicates, from 0, separated by
+commas, a TAB and the sentence:
 
     printf '2\\tMy cats love hats.\\n' | %(prog)s checkpoints/ewt/checkpoint_best.pt
 
@@ -18,18 +18,15 @@ and prints it with its roles in brackets:
 
 import contextlib
 import logging
-import os
-import select
 import sys
-from collections.abc import Iterator
 from functools import partial
 
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.cli import positive
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.files import output_file, writing
+from fairseq_posattn.inference.stream import arriving_lines, warn
 from fairseq_posattn.text.words import RULES
-
-LONGEST = 1 << 21  # bytes of a line
 
 
 def make_parser(prog=None):
@@ -41,77 +38,82 @@ def make_parser(prog=None):
     parser.add_argument(
         "--input", default="-", metavar="FILE", help="text to read (default: standard input)"
     )
+    parser.add_argument(
+        "--output",
+        type=output_file,
+        metavar="FILE",
+        help="file to write, once all is predicted (default: standard output)",
+    )
     cli.add_data(parser)
     parser.add_argument(
         "--json",
         action="store_true",
-        help='print a JSON object a line: {"label": ..., "probabilities": {...}}, or "score" '
+        help='print one JSON object a line: {"label": ..., "probabilities": {...}}, or "score" '
         "instead of the label",
     )
     parser.add_argument(
         "--props",
         metavar="GOLD",
-        help="roles: tag the predicates of this props file, in the order of the --input, which is "
-        "the .roles file beside it, and print what is predicted in the same format",
+        help="roles: print the predictions in the format of this props file, whose predicates are "
+        "those of --input, the .roles file beside it",
     )
     parser.add_argument(
         "--constrained-decoding",
         action="store_true",
-        help="roles: find the best tags that go together, whatever the training had; without it as "
-        "in training",
+        help="roles: find the best valid BIO sequence (constrained Viterbi decoding); "
+        "default: as in training",
     )
     parser.add_argument(
         "--tokenizer",
         choices=("auto", "none", *RULES),
         default="auto",
-        help="how to make words of a text: auto by the rule that the model's data was made by (it "
-        "is in preparation.json there; else by Moses' rules, and into sentences if the model was "
-        "trained on documents); none takes the words as they stand between spaces (default: "
-        "%(default)s)",
+        help="tokenization: auto is that of the training data (preparation.json; else Moses' "
+        "rules, and sentence splitting for models of documents), none splits at spaces "
+        "(default: %(default)s)",
     )
     parser.add_argument(
         "--batch-size",
         type=positive,
         default=64,
         metavar="N",
-        help="texts that the model sees at once (default: %(default)s)",
+        help="texts in a batch (default: %(default)s)",
     )
     parser.add_argument(
         "--buffer-size",
         type=positive,
         default=1024,
         metavar="N",
-        help="lines to read, where they come fast, before the first is answered; those of like "
-        "length share a batch (default: %(default)s)",
+        help="lines to read at most before the first is answered; lines of similar length share "
+        "a batch (default: %(default)s)",
     )
-    parser.add_argument("--cpu", action="store_true", help="leave the GPU alone")
+    parser.add_argument("--cpu", action="store_true", help="run on the CPU")
     parser.add_argument(
-        "--progress", action="store_true", help="show how many lines are done, and the rate"
+        "--progress", action="store_true", help="show the number of lines done and the speed"
     )
     return parser
 
 
 def main(arguments=None, prog=None):
-    """Predict; returns the exit status."""
+    """Predict; return the exit status."""
     parser = make_parser(prog)
     args = parser.parse_args(arguments)  # first, so that --help needs no PyTorch
     return cli.end(parser.prog, partial(predict, args))
 
 
 def predict(args):
-    """Answer line by line, and tell how many of them were blank."""
+    """Predict line by line, and report the number of blank lines."""
     if blank := answer(args):
-        said = "a blank line was" if blank == 1 else f"{blank:,} blank lines were"
-        sys.stderr.write(f"{said} answered with a blank one\n")
+        lines = "1 blank line" if blank == 1 else f"{blank:,} blank lines"
+        sys.stderr.write(f"{lines} answered with a blank line\n")
 
 
 def answer(args):
-    """Answer line by line; returns how many of them were blank."""
+    """Predict line by line; return the number of blank lines."""
     from tqdm import tqdm
 
     from fairseq_posattn.inference import prediction
 
-    logging.disable(logging.INFO)  # fairseq tells of its dictionaries
+    logging.disable(logging.INFO)  # fairseq logs its dictionaries
     blank = 0
     with contextlib.ExitStack() as stack:
         file, name = sys.stdin.buffer, "standard input"
@@ -127,61 +129,36 @@ def answer(args):
         if is_classifier and words is None:
             predictor.words = RULES[predictor.rule_of_text()]
         bar = stack.enter_context(tqdm(disable=not args.progress, unit=" lines"))
+        out = stack.enter_context(writing(args.output)) if args.output else sys.stdout
         groups = arriving_lines(file.fileno(), args.buffer_size, name)
         answers = predictor.read_groups(groups, name, args.batch_size)
         if args.props:
-            print_props(predictor, answers, args.props)
+            print_props(predictor, answers, args.props, out)
             return 0
         for predictions in answers:
-            for found in predictions:
-                print(found.as_json() if args.json else found)
-            sys.stdout.flush()
+            for one in predictions:
+                print(one.as_json() if args.json else one, file=out)
+            out.flush()
             if warning := predictor.unknown.warning():
-                sys.stderr.write(f"warning: {name}: {warning}\n")
+                warn(f"{name}: {warning}")
             blank += predictions.count(prediction.NOTHING)
             bar.update(len(predictions))
     return blank
 
 
 def check_tagger(predictor, option):
-    """Raise UsageError where an option is for taggers only."""
+    """Raise UsageError unless the predictor is a tagger, which an option needs."""
     from fairseq_posattn.inference.role_prediction import RolePredictor
 
     if not isinstance(predictor, RolePredictor):
-        raise UsageError(f"{option}: the checkpoint is no tagger of semantic roles")
+        raise UsageError(f"{option}: needs a tagger of semantic roles")
 
 
-def print_props(predictor, answers, gold):
-    """Print what a tagger predicts as a props file, to be scored against ``gold``."""
+def print_props(predictor, answers, gold, out):
+    """Write a tagger's predictions as a props file, to be scored against ``gold``."""
     from fairseq_posattn.inference.role_prediction import RolePrediction, as_props
     from fairseq_posattn.text.props import read_props, write_props
 
     check_tagger(predictor, f"--props {gold}")
     predictions = (one for group in answers for one in group if isinstance(one, RolePrediction))
-    sys.stdout.writelines(write_props(as_props(read_props(gold), predictions)))
-
-
-def arriving_lines(descriptor: int, most: int, name: str) -> Iterator[list[bytes]]:
-    """The lines of an open file, in groups of those that have come; at most ``most`` in each.
-
-    It waits for a line where there is none, and for no other where there is one.
-
-    Raises:
-        UsageError: a line is so long that it cannot be text; it has the file's ``name``.
-    """
-    rest, lines = b"", []
-    while chunk := os.read(descriptor, 1 << 16):
-        if len(rest) > LONGEST:
-            raise UsageError(f"{name}: a line of more than {LONGEST:,} bytes is no text")
-        *whole, rest = (rest + chunk).split(b"\n")
-        lines += whole
-        while len(lines) >= most:
-            yield lines[:most]
-            del lines[:most]
-        if lines and not select.select([descriptor], [], [], 0)[0]:
-            yield lines
-            lines = []
-    if rest:
-        lines.append(rest)
-    if lines:
-        yield lines
+    out.writelines(write_props(as_props(read_props(gold), predictions)))

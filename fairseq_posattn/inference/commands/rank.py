@@ -3,9 +3,9 @@
     %(prog)s checkpoints/mind/checkpoint_best.pt --split test --scores scores.tsv
     posattn score ranking --scores scores.tsv
 
-The scores are as `posattn score ranking` reads them: a line an impression, its name, a JSON list of
-labels and one of scores, with TABs between. --submission writes ranks as MIND takes them. The word
-popularity in the place of a checkpoint scores news by their clicks in the training split.
+The scores are a line for each impression: its name, a JSON list of labels and one of scores,
+separated by TABs, as `posattn score ranking` reads them. --submission writes ranks in MIND's
+format. `popularity` in place of a checkpoint scores news by their clicks in the training split.
 """
 
 import logging
@@ -25,20 +25,23 @@ POPULARITY = "popularity"
 
 def make_parser(prog=None):
     parser = cli.make_parser(__doc__, prog)
-    parser.add_argument("checkpoint", help=f"file that fairseq-train wrote, or {POPULARITY}")
+    parser.add_argument(
+        "checkpoint", help=f"checkpoint of fairseq-train, its folder, or {POPULARITY}"
+    )
     parser.add_argument(
         "--data",
         metavar="FOLDER",
-        help="binarised data, with its text (default: that of the checkpoint's training)",
+        help="binarised data with its text (default: the training data)",
     )
     parser.add_argument(
         "--split",
         default="test",
         metavar="NAME",
-        help="which impressions: train, valid, test or, where MIND has no labels, submission "
-        "(default: %(default)s)",
+        help="split: train, valid, test or submission (without labels) (default: %(default)s)",
     )
-    parser.add_argument("--scores", type=output_file, metavar="FILE", help="write labels, scores")
+    parser.add_argument(
+        "--scores", type=output_file, metavar="FILE", help="write labels and scores"
+    )
     parser.add_argument(
         "--submission", type=output_file, metavar="FILE", help="write ranks, as prediction.txt"
     )
@@ -47,20 +50,20 @@ def make_parser(prog=None):
         type=positive,
         default=256,
         metavar="N",
-        help="impressions that the model sees at once (default: %(default)s)",
+        help="impressions in a batch (default: %(default)s)",
     )
-    parser.add_argument("--cpu", action="store_true", help="leave the GPU alone")
+    parser.add_argument("--cpu", action="store_true", help="run on the CPU")
     return parser
 
 
 def main(arguments=None, prog=None):
-    """Rank; returns the exit status."""
+    """Rank; return the exit status."""
     parser = make_parser(prog)
     args = parser.parse_args(arguments)  # first, so that --help needs no PyTorch
     files = [os.path.realpath(path) for path in (args.scores, args.submission) if path]
     if not files:
         parser.error("nothing to write: give --scores FILE, --submission FILE or both")
-    if len(files) > len(set(files)):  # each would wait for the other's end
+    if len(files) > len(set(files)):  # each would wait for the other to end
         parser.error(f"--scores and --submission are both {args.scores}: name two files")
     if args.checkpoint == POPULARITY and not args.data:
         parser.error("popularity needs --data FOLDER")
@@ -68,24 +71,24 @@ def main(arguments=None, prog=None):
 
 
 def rank(args):
-    """Write what a command line asks for."""
+    """Write the files that a command line names."""
     count = write(rankings(args), args.scores, args.submission)
     print(f"{count:,} impressions: {' '.join(filter(None, (args.scores, args.submission)))}")
 
 
 def rankings(args):
-    """The impressions that a command line asks for, with their scores."""
+    """Return the impressions with their scores."""
     if args.checkpoint == POPULARITY:
         return rank_by_popularity(Path(args.data), args.split)
-    from fairseq_posattn.inference import news_ranking  # only here: it takes seconds
+    from fairseq_posattn.inference import news_ranking  # imports fairseq
 
-    logging.disable(logging.INFO)  # fairseq tells of its dictionaries
+    logging.disable(logging.INFO)  # fairseq logs its dictionaries
     device = "cpu" if args.cpu else None
     return news_ranking.rank(args.checkpoint, args.split, args.data, args.batch_size, device)
 
 
 def write(impressions, scores, submission):
-    """Write both files, whole or not at all; returns how many impressions there were."""
+    """Write both files completely or not at all; return the number of impressions."""
     count = 0
     with ExitStack() as stack:
         files = [

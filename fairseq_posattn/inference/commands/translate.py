@@ -2,15 +2,14 @@
 
     echo "Guten Morgen!" | %(prog)s checkpoints/iwslt14/checkpoint_best.pt
 
-reads a sentence a line and prints its translation; for a blank line a blank one. Sentences are made
-words and pieces as the training data was, and what the model writes is made plain text again: by
-preparation.json, beside the checkpoint or the data. Where that is not there, sentences are taken as
-they stand, in pieces with spaces between, and so are translations. Lines that are typed, or that
-another program writes now and then, are answered at once.
+reads one sentence a line and prints its translation, a blank line for a blank one. Sentences are
+tokenized and split into subwords like the training data, and translations are detokenized, as
+preparation.json beside the checkpoint or the data says. Without that file, sentences are taken as
+subwords separated by spaces. Input is answered as it arrives, without buffering.
 
-Several checkpoints of the same data are asked together, as an ensemble.
+Several checkpoints of the same data form an ensemble.
 
-Translations can be told how to begin (--prefixes) and what to have in them (--constraints):
+Prefixes (--prefixes) and words of translations (--constraints) can be given:
 
     printf 'Der Hund bellt.\\thound\\n' | %(prog)s CHECKPOINT --constraints
 """
@@ -25,15 +24,10 @@ from pathlib import Path
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.cli import positive
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.inference.commands.predict import arriving_lines
+from fairseq_posattn.common.files import output_file, writing
+from fairseq_posattn.inference.search_options import DECODING, add_search, search_settings
+from fairseq_posattn.inference.stream import arriving_lines, decode_lines, text_lines, warn
 from fairseq_posattn.preparation.example import shortened
-from fairseq_posattn.text.lines import decoded
-
-# By the names of fairseq's fields; and the attention in --json.
-DECODING = {
-    **{"beam": 5, "lenpen": 1.0, "max_len_b": 200, "no_repeat_ngram_size": 0},
-    "attention": "words",
-}
 
 
 def make_parser(prog=None, about=__doc__, decoding=DECODING):
@@ -42,79 +36,65 @@ def make_parser(prog=None, about=__doc__, decoding=DECODING):
         "checkpoints",
         nargs="+",
         metavar="CHECKPOINT",
-        help="files that fairseq-train wrote; several also with colons between",
+        help="checkpoints of fairseq-train, or folders of them; several also separated by colons",
     )
     parser.add_argument(
         "--input", default="-", metavar="FILE", help="text to read (default: standard input)"
+    )
+    parser.add_argument(
+        "--output",
+        type=output_file,
+        metavar="FILE",
+        help="file to write, once all is translated (default: standard output)",
     )
     cli.add_data(parser)
     parser.add_argument(
         "--json",
         action="store_true",
-        help='print a JSON object a line: {"text": ..., "hypotheses": [{"text": ..., "score": ..., '
-        '"pieces": ..., "attention": {"source": [words], "target": [words], "weights": [rows]}}, '
+        help='print one JSON object a line: {"text": ..., "hypotheses": [{"text": ..., '
+        '"score": ..., "pieces": ..., "attention": {"source": [words], "target": [words], '
+        '"weights": [rows]}}, '
         "...]}",
     )
     parser.add_argument(
         "--attention",
         choices=("words", "pieces", "none"),
         default=decoding["attention"],
-        help="in --json: how much each word of the translation, a row, attended to each word of "
-        "the line and to its end, the columns, by the last layer of the decoder; the mean over "
-        "heads and models. Or of pieces, as for languages without spaces (default: %(default)s)",
+        help="in --json: attention of the last decoder layer, mean over heads and models, between "
+        "words, or between subwords (pieces), as for languages without spaces; rows are the "
+        "translation's, columns the line's and its end symbol (default: %(default)s)",
     )
-    _add_decoding(parser.add_argument_group("decoding, as fairseq-generate has it"), decoding)
+    _add_decoding(parser.add_argument_group("decoding, as in fairseq-generate"), decoding)
     parser.add_argument(
         "--batch-size",
         type=positive,
         default=128,
         metavar="N",
-        help="lines that the model sees at once, at most (default: %(default)s)",
+        help="lines in a batch, at most (default: %(default)s)",
     )
     parser.add_argument(
         "--max-tokens",
         type=positive,
         default=8000,
         metavar="N",
-        help="pieces that the model sees at once, at most, padding among them (default: "
-        "%(default)s)",
+        help="subwords in a batch with padding, at most (default: %(default)s)",
     )
     parser.add_argument(
         "--buffer-size",
         type=positive,
         default=4096,
         metavar="N",
-        help="lines to read, where they come fast, before the first is answered; those of like "
-        "length share a batch (default: %(default)s)",
+        help="lines to read at most before the first is answered; lines of similar length share "
+        "a batch (default: %(default)s)",
     )
-    parser.add_argument("--cpu", action="store_true", help="leave the GPU alone")
+    parser.add_argument("--cpu", action="store_true", help="run on the CPU")
     parser.add_argument(
         "--int8",
         action="store_true",
-        help="on the CPU, multiply whole numbers of 8 bits: faster where models have some 512 "
-        "features; some translations become others",
+        help="int8 inference on the CPU: faster from about 512 dimensions; a few translations "
+        "change",
     )
     return parser
-
-
-SEARCH = {
-    "--beam": (positive, "hypotheses that are followed at once"),
-    "--lenpen": (float, "length penalty: above 1 favours long ones, below 1 short"),
-    "--max-len-a": (float, "the longest: this, times the pieces of the source,"),
-    "--max-len-b": (int, "and this many more"),
-    "--min-len": (positive, "the shortest, in pieces"),
-    "--no-repeat-ngram-size": (int, "let no sequence of so many pieces come twice; 0: may"),
-}
-
-
-def add_search(group, decoding, flags=SEARCH):
-    """Add fairseq's options of the search, with these defaults."""
-    for flag in flags:
-        kind, about = SEARCH[flag]
-        name = flag[2:].replace("-", "_")
-        default = decoding.get(name, {"max_len_a": 0, "min_len": 1}.get(name))
-        about = f"{about} (default: {default})"
-        group.add_argument(flag, type=kind, default=default, metavar="N", help=about)
 
 
 def _add_decoding(group, decoding):
@@ -124,52 +104,52 @@ def _add_decoding(group, decoding):
         type=positive,
         default=1,
         metavar="N",
-        help="print so many hypotheses for each line, the best first, a line each; of a blank "
-        "line one blank one (default: 1)",
+        help="hypotheses to print for each line, best first; one blank line for a blank one "
+        "(default: 1)",
     )
     forced = group.add_mutually_exclusive_group()
     forced.add_argument(
         "--prefixes",
         metavar="FILE",
-        help="how translations begin, in whole words: a line for each line of the input, which may "
-        "be blank",
+        help="beginnings of the translations, in whole words: one line, maybe blank, for each line "
+        "of the input",
     )
     group.add_argument(
         "--prefix-size",
         type=positive,
         metavar="N",
-        help="take only the first N pieces of each prefix (default: all)",
+        help="use only the first N subwords of each prefix (default: all)",
     )
     forced.add_argument(
         "--constraints",
         nargs="?",
         const="ordered",
         choices=("ordered", "unordered"),
-        help="take what comes after TABs in a line for words or phrases that its translation has "
-        "in it, in their order or in any (default: ordered, if given)",
+        help="words or phrases after TABs in a line must be in its translation, in their order "
+        "(ordered, the default value) or in any (unordered)",
     )
 
 
 def main(arguments=None, prog=None, about=__doc__, decoding=DECODING):
-    """Translate, or summarise; returns the exit status."""
+    """Translate or summarize; return the exit status."""
     parser = make_parser(prog, about, decoding)
     args = parser.parse_args(arguments)  # first, so that --help needs no PyTorch
     return cli.end(parser.prog, partial(translate, args))
 
 
 def translate(args):
-    """Answer line by line."""
+    """Translate line by line."""
     from tqdm import tqdm
 
     from fairseq_posattn.inference import translation
 
-    logging.disable(logging.INFO)  # fairseq tells of its dictionaries
+    logging.disable(logging.INFO)  # fairseq logs its dictionaries
     with contextlib.ExitStack() as stack:
         file, name = sys.stdin.buffer, "standard input"
         if args.input != "-":
             file, name = stack.enter_context(open(args.input, "rb")), args.input
         if args.prefix_size and not args.prefixes:
-            raise UsageError("--prefix-size: name the prefixes with --prefixes FILE")
+            raise UsageError("--prefix-size: needs --prefixes FILE")
         attention = args.attention if args.json and args.attention != "none" else None
         translator = translation.load(
             [path for given in args.checkpoints for path in split_checkpoints(given)],
@@ -177,91 +157,74 @@ def translate(args):
             device="cpu" if args.cpu else None,
             attention=attention,
             int8=args.int8,
-            **decoding_of(args),
+            **search_settings(args),
         )
         if translator.lines.manifest is None:
-            say(f"{args.checkpoints[0]}: its data has no preparation.json: text is taken as it is")
+            warn(f"{args.checkpoints[0]}: no preparation.json: text is taken as subwords")
         is_typed = file.isatty() or not sys.stderr.isatty()
         bar = stack.enter_context(tqdm(disable=is_typed, unit=" lines"))
         groups, number = arriving_lines(file.fileno(), args.buffer_size, name), 0
-        for texts, forced, wrong in requests(groups, name, args):
+        out = stack.enter_context(writing(args.output)) if args.output else sys.stdout
+        for texts, forced, error in requests(groups, name, args):
             translations = translator(texts, args.batch_size, args.max_tokens, **forced)
-            for found in translations:
-                answers = [one.text for one in found.hypotheses] or [""]
-                print(*([found.as_json()] if args.json else answers), sep="\n")
-            sys.stdout.flush()
-            for row, found in enumerate(translations):
-                if found.failed:
-                    say(f"{name}:{number + row + 1}: {unmet(texts[row], forced, row)}")
+            for result in translations:
+                answers = [one.text for one in result.hypotheses] or [""]
+                lines = [result.as_json()] if args.json else answers
+                print(*lines, sep="\n", file=out)
+            out.flush()
+            for row, result in enumerate(translations):
+                if result.failed:
+                    warn(f"{name}:{number + row + 1}: {unmet(texts[row], forced, row)}")
             number += len(texts)
             bar.update(len(texts))
             if warning := translator.lines.unknown.warning():
-                say(f"{name}: {warning}")
-            if wrong:
-                raise wrong
-        tell_of_cuts(translator.lines, name)
+                warn(f"{name}: {warning}")
+            if error:
+                raise error
+        translator.lines.warn_of_cut_lines(name)
 
 
 def unmet(text, forced, row):
-    """What there is to say of a line that has no translation as it should be.
+    """Return the warning for a line without a translation that satisfies its conditions.
 
     Args:
-        text: of the line.
-        forced: what translations of the lines must have, as the translator took it.
-        row: of the line among them.
+        text: the line.
+        forced: prefixes or constraints of the lines, as the translator takes them.
+        row: index of the line among them.
     """
-    asked = ""
+    condition = ""
     if "constraints" in forced:
-        asked = f" with {', '.join(map(shortened, forced['constraints'][row]))} in it"
+        condition = f" with {', '.join(map(shortened, forced['constraints'][row]))} in it"
     elif "prefixes" in forced:
-        asked = f" that begins with {shortened(forced['prefixes'][row])}"
+        condition = f" that begins with {shortened(forced['prefixes'][row])}"
     return (
-        f"answered with a blank line: no translation of {shortened(text)}{asked} was found within "
+        f"answered with a blank line: no translation of {shortened(text)}{condition} within "
         "--max-len-a, --max-len-b and --no-repeat-ngram-size"
     )
 
 
-def tell_of_cuts(lines, name):
-    """Warn of lines that were longer than the model reads."""
-    if count := lines.cut:
-        told = f"cut to the {lines.longest:,} pieces that the model reads"
-        say(f"{name}: {'1 line was' if count == 1 else f'{count:,} lines were'} {told}")
-
-
-def say(warning):
-    sys.stderr.write(f"warning: {warning}\n")
-
-
 def split_checkpoints(given):
-    """The checkpoints of an argument: one, or several with colons between."""
+    """Return the checkpoints of an argument: one, or several separated by colons."""
     return [given] if Path(given).exists() else given.split(":")
 
 
-def decoding_of(args):
-    """The fields of fairseq's configuration."""
-    names = ["beam", "lenpen", "max_len_a", "max_len_b", "min_len", "no_repeat_ngram_size"]
-    names += ["nbest", "constraints"]
-    found = {name: getattr(args, name) for name in names}
-    return found | {"prefix_size": args.prefix_size or 0}
-
-
 def requests(groups, name, args):
-    """What to translate, as it comes.
+    """Yield what to translate, as it arrives.
 
     Args:
-        groups: of lines.
+        groups: groups of lines.
         name: of their file.
 
     Yields:
-        texts; what their translations must have, as the translator takes it; and what is wrong with
-        the line after them, or None.
+        texts; their prefixes or constraints, as the translator takes them; and the error of the
+        line after them, or None.
 
     Raises:
         UsageError: there are more prefixes than lines.
     """
-    number, prefixes = 0, lines_of(args.prefixes) if args.prefixes else None
+    number, prefixes = 0, text_lines(args.prefixes) if args.prefixes else None
     for lines in groups:
-        texts, wrong = readable(lines, name, number)
+        texts, error = decode_lines(lines, name, number)
         number += len(lines)
         forced = {}
         if args.constraints:
@@ -272,39 +235,7 @@ def requests(groups, name, args):
             forced = {"prefixes": list(itertools.islice(prefixes, len(texts)))}
             if len(forced["prefixes"]) < len(texts):
                 texts = texts[: len(forced["prefixes"])]
-                wrong = UsageError(f"{args.prefixes}: has fewer lines than {name}")
-        yield texts, forced, wrong
+                error = UsageError(f"{args.prefixes}: has fewer lines than {name}")
+        yield texts, forced, error
     if prefixes and next(prefixes, None) is not None:
         raise UsageError(f"{args.prefixes}: has more lines than {name}")
-
-
-def lines_of(path):
-    """The lines of a file, as text.
-
-    Raises:
-        UsageError: it is no text.
-    """
-    number = 0
-    with open(path, "rb") as file:
-        for lines in arriving_lines(file.fileno(), 1024, path):
-            texts, wrong = readable(lines, path, number)
-            number += len(lines)
-            if wrong:
-                raise wrong
-            yield from texts
-
-
-def readable(lines, name, before):
-    """Lines as text up to the first that is none, and what there is to say of that one.
-
-    Args:
-        before: how many lines of the file came before these.
-    """
-    texts = []
-    for number, line in enumerate(lines, start=before + 1):
-        try:
-            text = decoded(line)
-        except UsageError as error:
-            return texts, UsageError(f"{name}:{number}: {error}")
-        texts.append(text.removeprefix("\ufeff") if number == 1 else text)
-    return texts, None

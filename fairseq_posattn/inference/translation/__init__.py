@@ -1,6 +1,6 @@
 """Translations and summaries of plain text, from a trained model.
 
-    from fairseq_posattn import translation
+    from fairseq_posattn.inference import translation
 
     translator = translation.load("checkpoints/iwslt14/checkpoint_best.pt")
     translator("Guten Morgen!").text

@@ -1,4 +1,4 @@
-"""What a model makes of a line of text."""
+"""Translations of a line of text."""
 
 import json
 from dataclasses import dataclass, field
@@ -8,13 +8,13 @@ from fairseq_posattn.inference.alignment import Alignment
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """One way to translate a sentence.
+    """One hypothesis of the beam search.
 
     Attributes:
-        text: plain.
-        score: log-probability, base 2, by length and its penalty, as fairseq's commands print it.
-        pieces: what the model wrote, with spaces between.
-        alignment: of its words, if it was asked for.
+        text: plain text.
+        score: length-normalized log-probability, base 2, as fairseq's commands print it.
+        pieces: the subwords, separated by spaces.
+        alignment: attention to the words of the source, if requested.
     """
 
     text: str
@@ -23,18 +23,18 @@ class Hypothesis:
     alignment: Alignment | None = field(default=None, compare=False)
 
     def as_json(self) -> dict:
-        """What there is, as a dictionary for JSON."""
-        found = {"text": self.text, "score": round(self.score, 6), "pieces": self.pieces}
-        return found | ({"attention": self.alignment.as_json()} if self.alignment else {})
+        """Return a dictionary for JSON."""
+        fields = {"text": self.text, "score": round(self.score, 6), "pieces": self.pieces}
+        return fields | ({"attention": self.alignment.as_json()} if self.alignment else {})
 
 
 @dataclass(frozen=True)
 class Translation:
-    """What a model makes of a line: the best hypothesis first; of a blank line none.
+    """The hypotheses of a line, best first; none for a blank line.
 
     Attributes:
-        hypotheses: as many as ``nbest``.
-        failed: there is none, as none was found that has what it must.
+        hypotheses: ``nbest`` of them.
+        failed: no hypothesis satisfies the prefix or the constraints.
     """
 
     hypotheses: tuple[Hypothesis, ...] = ()
@@ -42,13 +42,13 @@ class Translation:
 
     @property
     def text(self) -> str:
-        """The best one; empty for a blank line."""
+        """Return the best hypothesis' text; empty for a blank line."""
         return self.hypotheses[0].text if self.hypotheses else ""
 
     def as_json(self) -> str:
-        """A JSON object: the text and, of all hypotheses, text, score, pieces and attention."""
-        found = [one.as_json() for one in self.hypotheses]
-        return json.dumps({"text": self.text, "hypotheses": found}, ensure_ascii=False)
+        """Return a JSON object: the text, and text, score, subwords and attention of hypotheses."""
+        hypotheses = [one.as_json() for one in self.hypotheses]
+        return json.dumps({"text": self.text, "hypotheses": hypotheses}, ensure_ascii=False)
 
 
 BLANK = Translation()

@@ -1,4 +1,4 @@
-"""Between plain text and what a model reads and writes: numbers of pieces."""
+"""Conversion between plain text and token ids."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from fairseq_posattn.compat.unknown_tokens import TOKENIZED, UnknownWords, word_numbers
+from fairseq_posattn.inference.stream import warn
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.plain_text import joiner, splitter
 from fairseq_posattn.text.subwords import whole_words
@@ -17,13 +18,13 @@ MANY_UNKNOWN = 0.1
 
 @dataclass(frozen=True)
 class Line:
-    """What a model is given of a line, as numbers of pieces.
+    """A line as token ids.
 
     Attributes:
-        pieces: of the sentence, as text.
-        tokens: the sentence with the mark of its end; empty for a blank line.
-        prefix: with what the translation begins.
-        constraints: what the translation has in it.
+        pieces: the subwords of the sentence.
+        tokens: ids of the sentence with the end symbol; empty for a blank line.
+        prefix: ids that the translation begins with.
+        constraints: ids of phrases that the translation contains.
     """
 
     pieces: tuple[str, ...]
@@ -33,44 +34,44 @@ class Line:
 
     @property
     def is_forced(self) -> bool:
-        """Whether its translation may not be just any."""
+        """Return whether its translation has a prefix or constraints."""
         return bool(len(self.prefix) or self.constraints)
 
 
 class Lines:
-    """Made of plain text for a model, by what lies beside its data.
+    """Tokenizer and detokenizer of a model's text.
 
     Args:
-        folder: of the data.
-        task: fairseq's, which has the languages and their dictionaries.
-        longest: pieces that the model reads of a line, the mark of its end counted.
-        prefix_size: pieces that are taken of a prefix; 0 for all.
+        folder: of the data, with preparation.json.
+        task: fairseq's, with the languages and their dictionaries.
+        longest: maximum source length in subwords, with the end symbol.
+        prefix_size: subwords used of a prefix; 0 for all.
 
     Attributes:
-        manifest: what says how text is split and joined; None where nothing does: then words are
-            taken as they stand, and what the model writes is not joined.
-        unknown: counts the pieces that the dictionary lacks.
-        cut: how many lines were longer than the model reads, and so were cut.
+        manifest: the contents of preparation.json, or None: text is then subwords separated by
+            spaces, and output is not detokenized.
+        unknown: counts of unknown subwords.
+        cut: number of lines that were cut to ``longest``.
     """
 
     def __init__(self, folder: Path, task, longest: int, prefix_size: int):
-        told = self.manifest = manifest.read(folder)
+        info = self.manifest = manifest.read(folder)
         source, target = task.cfg.source_lang, task.cfg.target_lang
-        self.split = splitter(folder, told, source) if told else str.strip
-        self.split_target = splitter(folder, told, target) if told else str.strip
-        self.join = joiner(told, target) if told else str
-        self.subwords = told and told.subwords
+        self.split = splitter(folder, info, source) if info else str.strip
+        self.split_target = splitter(folder, info, target) if info else str.strip
+        self.join = joiner(info, target) if info else str
+        self.subwords = info and info.subwords
         self.dictionary, self.target_dictionary = task.source_dictionary, task.target_dictionary
         self.longest, self.prefix_size = longest, prefix_size or None
         self.unknown = UnknownWords(share=MANY_UNKNOWN)
-        if told is None:
+        if info is None:
             self.unknown.kind, self.unknown.hint = "tokens", TOKENIZED
-        elif told.subwords:
+        elif info.subwords:
             self.unknown.kind = "subwords"
         self.cut = 0
 
     def encode(self, text: str, prefix: str = "", constraints: Sequence[str] = ()) -> Line:
-        """What the model is given of a line; what is longer than it reads is cut."""
+        """Return a line as token ids, cut to the maximum source length."""
         pieces, tokens = self._pieces(text, self.split, self.dictionary)
         if len(tokens) >= self.longest:
             self.cut += 1
@@ -89,12 +90,18 @@ class Lines:
         return self._pieces(text, self.split_target, self.target_dictionary)[1]
 
     def _pieces(self, text, split, dictionary):
-        """The pieces of a text, and their numbers."""
+        """Return the subwords of a text, and their ids."""
         pieces = split(text).split()
         tokens = word_numbers(pieces, dictionary)
         self.unknown.add(tokens, dictionary)
         return pieces, tokens
 
     def plain(self, pieces: str) -> str:
-        """The plain text of which these are the pieces, with spaces between."""
+        """Return the plain text of subwords that are separated by spaces."""
         return self.join(whole_words(pieces, self.subwords))
+
+    def warn_of_cut_lines(self, name: str) -> None:
+        """Warn if lines of a file were longer than the model reads."""
+        if self.cut:
+            lines = "1 line was" if self.cut == 1 else f"{self.cut:,} lines were"
+            warn(f"{name}: {lines} cut to the {self.longest:,} subwords that the model reads")

@@ -1,13 +1,15 @@
-"""The search for translations of lines of text, by one model or several."""
+"""Translation of lines of text by one model or an ensemble."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, replace
+from difflib import get_close_matches
 from os import PathLike
 from pathlib import Path
 from types import SimpleNamespace
 
 import torch
+from typing_extensions import TypedDict, Unpack
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inference.alignment import align
@@ -26,11 +28,39 @@ from fairseq_posattn.inference.trained_model import TrainedModel  # noqa: E402
 from fairseq_posattn.inference.trained_model import load as load_checkpoint  # noqa: E402
 from fairseq_posattn.inference.translation.hypotheses import BLANK, Hypothesis, Translation  # noqa: E402
 from fairseq_posattn.inference.translation.lines import Line, Lines  # noqa: E402
-from fairseq_posattn.model.int8_linear import round_maps  # noqa: E402
+from fairseq_posattn.model.projections import quantize_linear_layers  # noqa: E402
 
 BATCH_SIZE, MAX_TOKENS = 128, 8000
 CONSTRAINTS = ("ordered", "unordered")
-NO_NUMBER = "what the model gives is no number (NaN or infinite)"
+NOT_FINITE = "the model's output is NaN or infinite"
+
+
+class Decoding(TypedDict, total=False):
+    """Settings of the search, by fairseq's names.
+
+    Attributes:
+        beam: beam size; 5 by default.
+        nbest: hypotheses to return; 1 by default.
+        lenpen: length penalty; 1.0 by default, above 1 favours longer outputs.
+        max_len_a: see ``max_len_b``; 0 by default.
+        max_len_b: maximum output length is ``max_len_a * source + max_len_b`` subwords; 200 by
+            default.
+        min_len: minimum output length in subwords; 1 by default.
+        no_repeat_ngram_size: forbids repeated n-grams of so many subwords; 0, the default, allows
+            them.
+        constraints: "ordered" or "unordered" words that translations contain.
+        prefix_size: subwords used of each prefix; 0, the default, for all.
+    """
+
+    beam: int
+    nbest: int
+    lenpen: float
+    max_len_a: float
+    max_len_b: int
+    min_len: int
+    no_repeat_ngram_size: int
+    constraints: str | None
+    prefix_size: int
 
 
 def load(
@@ -40,24 +70,24 @@ def load(
     device: str | torch.device | None = None,
     attention: str | None = None,
     int8: bool = False,
-    **decoding,
+    **decoding: Unpack[Decoding],
 ) -> "Translator":
-    """Load a model that translates or summarises, or several, whose probabilities are averaged.
+    """Load a model that translates or summarizes, or an ensemble.
 
     Args:
-        checkpoints: the file, or files, of models with the same dictionaries.
-        data: folder with the dictionaries, the manifest and what it names; None for that of the
-            checkpoint, if training has copied them there, or else where they were in training.
-        device: None for a GPU if there is one.
-        attention: between what hypotheses have an ``alignment``: "words" or "pieces"; None for no
-            alignment.
-        int8: whether affine maps multiply whole numbers of 8 bits, on a CPU alone.
-        decoding: fields of fairseq's :class:`GenerationConfig`, such as ``beam``, ``lenpen``,
-            ``constraints`` ("ordered" or "unordered") and ``prefix_size``.
+        checkpoints: one checkpoint, or several with the same dictionaries, whose probabilities are
+            averaged.
+        data: folder with the dictionaries, preparation.json and the files it names; by default the
+            checkpoint's, if training copied them there, else the folder of the training data.
+        device: by default a GPU if there is one.
+        attention: level of the hypotheses' ``alignment``: "words" or "pieces" (subwords); None for
+            no alignment.
+        int8: int8 matmuls in linear layers, on a CPU only.
+        decoding: see :class:`Decoding`, and other fields of fairseq's :class:`GenerationConfig`.
 
     Raises:
-        UsageError: a checkpoint, what lies beside its data, or a setting cannot be used; int8 on a
-            GPU, or of a model of fairseq's own.
+        UsageError: a checkpoint, its data or a setting cannot be used; int8 on a GPU or with a
+            stock model of fairseq.
     """
     paths = [checkpoints] if isinstance(checkpoints, str | PathLike) else checkpoints
     trained = [load_checkpoint(str(path), None if data is None else str(data)) for path in paths]
@@ -74,13 +104,13 @@ def translator_of(
     *,
     device: str | torch.device | None = None,
     attention: str | None = None,
-    **decoding,
+    **decoding: Unpack[Decoding],
 ) -> "Translator":
-    """As :func:`load`, of what is loaded already."""
+    """Return a translator for loaded models; see :func:`load`."""
     for one in trained:
         _check(one, trained[0])
     if attention not in (None, "words", "pieces"):
-        raise UsageError(f"attention {attention!r}: is between words or pieces")
+        raise UsageError(f"attention {attention!r}: must be words or pieces")
     if device is None:
         device = "cuda" if torch.cuda.is_available() else "cpu"
     return Translator(trained, torch.device(device), _generation(decoding), attention)
@@ -88,28 +118,28 @@ def translator_of(
 
 def _round(translator):
     if translator.device.type != "cpu":
-        raise UsageError(f"int8 is for a CPU, and not for {translator.device}")
-    if not all(map(round_maps, translator.models)):
-        raise UsageError(f"{translator.path}: int8 is for the plugin's models, and this is none")
+        raise UsageError(f"int8: needs a CPU, not {translator.device}")
+    if not all(map(quantize_linear_layers, translator.models)):
+        raise UsageError(f"{translator.path}: int8 needs a model of the plugin")
 
 
 def translates(trained: TrainedModel) -> bool:
-    """Whether its model translates or summarises."""
+    """Return whether a model translates or summarizes."""
     return isinstance(trained.task, TranslationTask)
 
 
 def _check(one, first):
     if not translates(one):
         raise UsageError(
-            f"{one.path} neither translates nor summarises: it was trained with --task "
+            f"{one.path}: neither translates nor summarizes; it was trained with --task "
             f"{one.task_name}, not translation"
         )
     for side in ("source", "target"):
         dictionary = getattr(one.task, f"{side}_dictionary")
         if dictionary != getattr(first.task, f"{side}_dictionary"):
             raise UsageError(
-                f"{one.path} and {first.path} have different dictionaries of the {side}: only "
-                "models of the same data go together"
+                f"{one.path}: its {side} dictionary differs from that of {first.path}; an ensemble "
+                "needs models of the same data"
             )
 
 
@@ -117,7 +147,9 @@ def _generation(decoding):
     known = {field.name for field in fields(GenerationConfig)}
     for name, value in decoding.items():
         if name not in known:
-            raise UsageError(f"{name}: fairseq's generation has no such setting")
+            similar = ", ".join(get_close_matches(name, known, n=1))
+            hint = f"; did you mean {similar}?" if similar else ""
+            raise UsageError(f"{name}: no such setting of fairseq's generation{hint}")
         if name in ("beam", "nbest") and value < 1:
             raise UsageError(f"{name} {value}: must be 1 or more")
         if isinstance(value, float) and not math.isfinite(value):
@@ -125,18 +157,20 @@ def _generation(decoding):
         if name == "no_repeat_ngram_size" and value < 0:
             raise UsageError(f"{name} {value}: must be 0 or more")
     if decoding.get("constraints") not in (None, *CONSTRAINTS):
-        raise UsageError(f"constraints {decoding['constraints']!r}: are {' or '.join(CONSTRAINTS)}")
+        raise UsageError(
+            f"constraints {decoding['constraints']!r}: must be {' or '.join(CONSTRAINTS)}"
+        )
     config = GenerationConfig(**decoding)
     if config.nbest > config.beam:
-        raise UsageError(f"nbest {config.nbest}: a beam of {config.beam} finds no more than that")
+        raise UsageError(f"nbest {config.nbest}: must be at most beam {config.beam}")
     return config
 
 
 class Translator:
-    """Called with lines of plain text; made by :func:`load`.
+    """A translator of plain text, called with lines; made by :func:`load`.
 
     Attributes:
-        lines: makes of text what the models read, and plain text of what they write.
+        lines: tokenizer and detokenizer.
     """
 
     def __init__(self, trained: Sequence[TrainedModel], device, generation, attention=None):
@@ -146,10 +180,10 @@ class Translator:
         self.models = [one.model.to(device) for one in trained]
         self.generation = generation
         self.attention = attention
-        # By this fairseq's models know whether anybody reads their attention.
-        asked = replace(generation, print_alignment="soft") if attention else generation
+        # fairseq's models return attention only with this setting.
+        inference = replace(generation, print_alignment="soft") if attention else generation
         for model in self.models:
-            model.prepare_for_inference_(SimpleNamespace(generation=asked))
+            model.prepare_for_inference_(SimpleNamespace(generation=inference))
         self.generator = self.task.build_generator(self.models, generation, ForcedSearch)
         limits = [model.max_positions() for model in self.models]
         longest = utils.resolve_max_positions(self.task.max_positions(), *limits)[0]
@@ -165,44 +199,46 @@ class Translator:
         prefixes: Iterable[str] | None = None,
         constraints: Iterable[Sequence[str]] | None = None,
     ) -> Translation | list[Translation]:
-        """Translate lines, in their order; a blank one is answered with no hypothesis.
+        """Translate lines, in order.
 
-        So is one of which no translation is found that has its prefix and constraints.
+        A blank line has no hypothesis, nor has one without a translation that satisfies its prefix
+        or constraints.
 
         Args:
-            texts: a sentence, or a text to summarise, each; or just one.
-            batch_size: lines that the model sees at once;
-            max_tokens: and pieces, those that pad shorter lines counted.
-            prefixes: of each line, whole words with which its translation begins; of them, the
-                first ``prefix_size`` pieces if the model was loaded with that.
-            constraints: of each line, words or phrases that are in its translation; in that order
-                where the model was loaded with "ordered".
+            texts: lines, or a single one.
+            batch_size: lines in a batch, at most.
+            max_tokens: subwords in a batch with padding, at most.
+            prefixes: for each line, whole words that its translation begins with; the first
+                ``prefix_size`` subwords of them if the model was loaded with that.
+            constraints: for each line, words or phrases that its translation contains; in their
+                order if the model was loaded with "ordered".
 
         Raises:
-            UsageError: what a model gives is no number, lengths are asked for that it has not, or
-                there are not as many prefixes or constraints as texts.
+            UsageError: a model's output is not finite, a length is impossible, or the numbers of
+                prefixes or constraints and texts differ.
         """
         if isinstance(texts, str):
             only = ([one] if one is not None else None for one in (prefixes, constraints))
             given = dict(zip(("prefixes", "constraints"), only, strict=True))
             return self([texts], batch_size, max_tokens, **given)[0]
         lines = self._lines(list(texts), prefixes, constraints)
-        found = [BLANK] * len(lines)
+        results = [BLANK] * len(lines)
         lengths = [len(line.tokens) for line in lines]
-        alike = self.generation.max_len_a != 0  # else the longest line would say it of all
-        for rows in batches(lengths, batch_size, max_tokens, alike):
+        # With max_len_a the output length of a batch depends on its longest line.
+        equal_lengths = self.generation.max_len_a != 0
+        for rows in batches(lengths, batch_size, max_tokens, equal_lengths):
             translations = self.translate([lines[row] for row in rows])
             for row, translation in zip(rows, translations, strict=True):
-                found[row] = translation
-        return found
+                results[row] = translation
+        return results
 
     def _lines(self, texts, prefixes, constraints):
         if constraints is not None and not self.generation.constraints:
             raise UsageError(
-                "constraints: load the model with constraints 'ordered' or 'unordered'"
+                "constraints: load the model with constraints='ordered' or 'unordered'"
             )
         if prefixes is not None and self.generation.constraints:
-            raise UsageError("prefixes and constraints do not go together")
+            raise UsageError("prefixes: cannot be combined with constraints")
         prefixes = [""] * len(texts) if prefixes is None else list(prefixes)
         constraints = [()] * len(texts) if constraints is None else list(constraints)
         for name, given in (("prefixes", prefixes), ("constraints", constraints)):
@@ -211,7 +247,7 @@ class Translator:
         return list(map(self.lines.encode, texts, prefixes, constraints))
 
     def translate(self, batch: Sequence[Line]) -> list[Translation]:
-        """As :meth:`__call__`, of what :meth:`.Lines.encode` gave, all at once; none is blank."""
+        """Return the translations of a batch of encoded lines, none of them blank."""
         self._check_lengths(max(len(line.tokens) for line in batch))
         lengths = [len(line.tokens) for line in batch]
         packed = pack_constraints([line.constraints for line in batch])
@@ -223,7 +259,7 @@ class Translator:
         sample = dataset.collater([dataset[row] for row in range(len(batch))])
         sample = utils.apply_to_sample(lambda tensor: tensor.to(self.device), sample)
         rows = sample["id"].tolist()
-        found = self.task.inference_step(
+        results = self.task.inference_step(
             self.generator,
             self.models,
             sample,
@@ -234,7 +270,7 @@ class Translator:
         translated = {
             row: self._translation(batch[row], hypotheses, source.ne(pad))
             for row, hypotheses, source in zip(
-                rows, found, sample["net_input"]["src_tokens"], strict=True
+                rows, results, sample["net_input"]["src_tokens"], strict=True
             )
         }
         return [translated[row] for row in range(len(batch))]
@@ -250,52 +286,53 @@ class Translator:
         most = min(int(cfg.max_len_a * source + cfg.max_len_b), self.generator.max_len - 1)
         if cfg.min_len > most:
             raise UsageError(
-                f"min_len {cfg.min_len}: what is made of {source} pieces has at most {most}, by "
-                f"max_len_a, max_len_b and {self.path}"
+                f"min_len {cfg.min_len}: must be at most {most}, the maximum output length for "
+                f"{source} source subwords (max_len_a, max_len_b, {self.path})"
             )
 
     def _translation(self, line, hypotheses, is_word):
-        # A prefix that is longer than any translation may be is cut by the search.
-        begun = [
-            found
-            for found in hypotheses
-            if found["tokens"][: len(line.prefix)].cpu().equal(line.prefix)
+        # The search cuts a prefix that exceeds the maximum output length.
+        valid = [
+            hypothesis
+            for hypothesis in hypotheses
+            if hypothesis["tokens"][: len(line.prefix)].cpu().equal(line.prefix)
         ]
-        if not begun and not line.is_forced and self.generation.no_repeat_ngram_size != 1:
-            raise UsageError(f"{self.path}: {NO_NUMBER}")
-        best = begun[: self.generation.nbest]
-        found = tuple(self._hypothesis(one, line, is_word) for one in best)
-        return Translation(found, failed=not begun)
+        if not valid and not line.is_forced and self.generation.no_repeat_ngram_size != 1:
+            raise UsageError(f"{self.path}: {NOT_FINITE}")
+        best = valid[: self.generation.nbest]
+        results = tuple(self._hypothesis(one, line, is_word) for one in best)
+        return Translation(results, failed=not valid)
 
-    def _hypothesis(self, found, line, is_word):
-        score = float(found["score"]) / math.log(2)
+    def _hypothesis(self, result, line, is_word):
+        score = float(result["score"]) / math.log(2)
         if not math.isfinite(score):
-            raise UsageError(f"{self.path}: {NO_NUMBER}")
+            raise UsageError(f"{self.path}: {NOT_FINITE}")
         dictionary = self.task.target_dictionary
-        tokens = found["tokens"].cpu()
+        tokens = result["tokens"].cpu()
         marks = {dictionary.bos(), dictionary.eos(), *self.generator.symbols_to_strip_from_output}
         written = [place for place, token in enumerate(tokens.tolist()) if token not in marks]
         pieces = dictionary.string(tokens[written])
         alignment = None
-        if self.attention and written and len(found["attention"]):
-            weights = found["attention"][is_word][:, written].T  # [T, S + 1]
+        if self.attention and written and len(result["attention"]):
+            weights = result["attention"][is_word][:, written].T  # [T, S + 1]
             kind = self.lines.subwords if self.attention == "words" else None
             alignment = align(line.pieces, pieces.split(" "), weights.cpu(), kind)
         return Hypothesis(self.lines.plain(pieces), score, pieces, alignment)
 
 
 def batches(
-    lengths: Sequence[int], batch_size: int, max_tokens: int, alike: bool = False
+    lengths: Sequence[int], batch_size: int, max_tokens: int, equal_lengths: bool = False
 ) -> Iterator[list[int]]:
-    """The numbers of the lines that are translated together, which are of like length.
+    """Yield the indices of the lines of each batch, which have similar lengths.
 
-    The longest come first: who runs out of memory does so at once. Those of length 0 are left out.
+    The longest come first, so that running out of memory shows at once. Lines of length 0 are left
+    out.
 
     Args:
-        lengths: of the lines, in pieces.
-        batch_size: lines at most;
-        max_tokens: and pieces, with padding; a longer line goes alone.
-        alike: only lines of equal length go together.
+        lengths: of the lines, in subwords.
+        batch_size: lines in a batch, at most.
+        max_tokens: subwords in a batch with padding, at most; a longer line is a batch by itself.
+        equal_lengths: batch only lines of equal length.
     """
     order = sorted(
         (row for row, length in enumerate(lengths) if length), key=lambda row: -lengths[row]
@@ -303,7 +340,7 @@ def batches(
     while order:
         longest = lengths[order[0]]
         rows = order[: max(1, min(batch_size, max_tokens // longest))]
-        if alike:
+        if equal_lengths:
             rows = [row for row in rows if lengths[row] == longest]
         yield rows
         del order[: len(rows)]

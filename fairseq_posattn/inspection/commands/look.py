@@ -1,15 +1,14 @@
-"""Look at where the words of a sentence attend, on a page in a browser.
+"""Show the attention weights of sentences on a page in a browser.
 
     posattn look checkpoints/iwslt14/checkpoint_best.pt --sentences text.de --output page.html
 
-translates or classifies each line of plain text, and writes a page on which one chooses a sentence,
-a layer and a head, and points at a word to see where it attends; beside it what the mechanism has
-of its own, as DMAN's mask or DA's function of distance. The page is one file, needs no network, and
-shows any script that the browser has a font for.
+translates or classifies each line of plain text, and writes a page. On it, choose a sentence, a
+layer and a head, and point at a word to see its attention, and the mechanism's parameters, such as
+DMAN's mask or DA's function of distance. The page is one file and needs no network.
 
     posattn look checkpoints/sst5/checkpoint_best.pt --serve
 
-serves such a page to this machine alone, with a field to type into.
+serves the page to this machine alone, with a field to type into.
 """
 
 import contextlib
@@ -21,11 +20,12 @@ from fairseq_posattn.common import cli
 from fairseq_posattn.common.cli import positive
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import check_writable, write_text
-from fairseq_posattn.inference.commands.translate import DECODING, say, tell_of_cuts
+from fairseq_posattn.inference.search_options import DECODING
+from fairseq_posattn.inference.stream import warn
 from fairseq_posattn.text.lines import parallel_lines, read_lines
 
 PORT = 8000
-MOST_WEIGHTS = 6_000_000  # of a page: about 20 MB
+MOST_WEIGHTS = 6_000_000  # on a page, about 20 MB
 STANDARD_INPUT = "-"
 
 
@@ -33,21 +33,19 @@ def make_parser(prog=None):
     parser = cli.make_parser(__doc__, prog)
     parser.add_argument(
         "checkpoint",
-        help="file that fairseq-train wrote, or its --save-dir: the best or else last of it",
+        help="checkpoint of fairseq-train, or its folder",
     )
     parser.add_argument(
         "--sentences",
         metavar="FILE",
-        help="plain text, a sentence a line, or a pair with a TAB between; - reads the standard "
-        "input",
+        help="plain text, one sentence a line, or a pair separated by a TAB; - for standard input",
     )
     parser.add_argument(
         "--targets",
         metavar="FILE",
-        help="plain translations of these sentences, a line each, to look at in place of the "
-        "model's own",
+        help="translations of these sentences, one a line, to show instead of the model's",
     )
-    parser.add_argument("--output", metavar="FILE", help="the page to write, as page.html")
+    parser.add_argument("--output", metavar="FILE", help="page to write, such as page.html")
     parser.add_argument(
         "--serve",
         type=port,
@@ -61,20 +59,20 @@ def make_parser(prog=None):
         "--layers",
         type=cli.number_list,
         metavar="L,...",
-        help="show these alone (default: all)",
+        help="layers to show (default: all)",
     )
     parser.add_argument(
         "--sublayers",
         type=cli.name_list,
         metavar="NAME,...",
-        help="show these alone, as in --encoder-sublayers (default: all that attend)",
+        help="sublayers to show, as in --encoder-sublayers (default: all attention sublayers)",
     )
     parser.add_argument(
         "--beam",
         type=positive,
         default=DECODING["beam"],
         metavar="N",
-        help="hypotheses that a translation is the best of (default: %(default)s)",
+        help="beam size (default: %(default)s)",
     )
     return parser
 
@@ -87,22 +85,22 @@ def port(text):
 
 
 def main(arguments=None, prog=None):
-    """Write the page, or serve it; returns the exit status."""
+    """Write the page, or serve it; return the exit status."""
     parser = make_parser(prog)
     args = parser.parse_args(arguments)  # first, so that --help needs no PyTorch
     if args.output is None and args.serve is None:
-        parser.error("name a page to write with --output, or --serve it")
+        parser.error("--output, --serve: nothing to do; give one of them")
     if args.sentences is None and (args.output or args.targets):
-        parser.error("--output and --targets need --sentences")
+        parser.error("--output and --targets need --sentences FILE")
     return cli.end(parser.prog, partial(look, args))
 
 
 def look(args):
-    """Write the page, and serve it, as asked for."""
+    """Write and serve the page."""
     from fairseq_posattn.inspection.page.page import page
     from fairseq_posattn.inspection.page.view import open_view
 
-    logging.disable(logging.INFO)  # fairseq tells of its dictionaries
+    logging.disable(logging.INFO)  # fairseq logs its dictionaries
     if args.output:
         check_writable(args.output, "--output")
     view = open_view(
@@ -113,12 +111,12 @@ def look(args):
         **(DECODING | {"beam": args.beam, "attention": None}),
     )
     if args.targets and not view.writes:
-        raise UsageError(f"--targets {args.targets}: the model writes no translations")
+        raise UsageError(f"--targets {args.targets}: needs a model that translates")
     sentences = list(seen(view, args)) if args.sentences else []
     if warning := view.unknown.warning():
-        say(f"{args.sentences}: {warning}")
+        warn(f"{args.sentences}: {warning}")
     if view.writes:
-        tell_of_cuts(view.translator.lines, args.sentences)
+        view.translator.lines.warn_of_cut_lines(args.sentences)
     if args.output:
         text = page(view.description(), sentences)
         write_text(args.output, text)
@@ -129,34 +127,34 @@ def look(args):
 
 
 def seen(view, args):
-    """What the view shows of the lines, until the page is full."""
+    """Yield what the view shows of each line, until the page is full."""
     from tqdm import tqdm
 
     from fairseq_posattn.inspection.page.view import TooMuchError
 
-    room, found = MOST_WEIGHTS, 0
+    room, count = MOST_WEIGHTS, 0
     for number, text, target in tqdm(lines_of(args), disable=None, unit=" sentences"):
         try:
             sentence = view(text, target, room)
         except TooMuchError:
-            mend = "choose among what is shown with --layers and --sublayers"
-            if not found:
+            fix = "choose some with --layers and --sublayers"
+            if not count:
                 raise UsageError(
-                    f"{args.sentences}:{number}: its attention is too large for a page: {mend}"
+                    f"{args.sentences}:{number}: its attention is too large for a page; {fix}"
                 ) from None
-            say(f"the page is full with {found} sentences, those before line {number}: {mend}")
+            warn(f"the page is full with {count} sentences, before line {number}; {fix}")
             return
         except UsageError as error:
             raise UsageError(f"{args.sentences}:{number}: {error}") from None
         room -= sentence["size"]
-        found += 1
+        count += 1
         yield sentence
-    if not found:
-        raise UsageError(f"--sentences {args.sentences}: no sentences in it")
+    if not count:
+        raise UsageError(f"--sentences {args.sentences}: no sentences")
 
 
 def lines_of(args):
-    """Number, text and target of the lines that are not blank; the target is None for the model's.
+    """Yield number, text and target of the lines that are not blank; without targets, None.
 
     Raises:
         UsageError: a file cannot be read.

@@ -21,7 +21,7 @@ FURTHEST = 24  # tokens each way
 
 @torch.no_grad()
 def of_place(place: Place) -> dict | None:
-    """A function of how far a key is from the query, for each head.
+    """Return a function of distance for each head, or None.
 
     Returns:
         None, or ``title``, ``about``, and ``lines``: of each head, its value at the key's position
@@ -77,7 +77,7 @@ def _seen(lines: Tensor, causal: bool) -> list[list]:
 
 
 def of_call(place: Place, args: tuple, weights: Tensor) -> dict:
-    """What is of this sentence.
+    """Return what a mechanism computes for this sentence besides weights.
 
     Args:
         args: what the module was given. weights: what it returned of them.
@@ -102,5 +102,5 @@ def of_call(place: Place, args: tuple, weights: Tensor) -> dict:
 
 
 def thousandths(values: Tensor) -> list:
-    """Whole numbers, which take little room on a page."""
+    """Return rounded thousandths, which are short in JSON."""
     return (values.float() * 1000).round().int().tolist()

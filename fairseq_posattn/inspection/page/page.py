@@ -7,7 +7,7 @@ from importlib import resources
 
 
 def page(model: dict | None, sentences: list[dict], *, asks: str = "") -> str:
-    """A whole HTML page.
+    """Return a complete HTML page.
 
     Args:
         model, sentences: see :mod:`.view`.
@@ -33,7 +33,7 @@ def page(model: dict | None, sentences: list[dict], *, asks: str = "") -> str:
 
 
 def as_script(content) -> str:
-    """JSON that ends no element of HTML, whatever texts are in it."""
+    """Return JSON that is safe inside an HTML script element."""
     text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     text = text.encode(errors="replace").decode()  # names of files may hold halves of characters
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

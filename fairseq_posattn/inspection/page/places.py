@@ -11,8 +11,8 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inference.trained_model import TrainedModel
 from fairseq_posattn.inspection.heatmap import note_on_head
 from fairseq_posattn.inspection.sublayers import AttentionSublayer, sublayers_of
-from fairseq_posattn.model.multi_query import MultiQueryPooling
 from fairseq_posattn.model.multihead import MultiheadCrossAttention
+from fairseq_posattn.model.pooling import MultiQueryPooling
 
 # Rows of words.
 SOURCE, TARGET, WRITTEN = "source", "target", "written"
@@ -22,7 +22,7 @@ POOLING = "pooling"
 
 @dataclass(frozen=True)
 class Place:
-    """Somewhere in a model where words attend.
+    """An attention module of a model, as shown on the page.
 
     Attributes:
         part: of the model, ``encoder``, ``decoder``, ``cross attention`` or, of a classifier,
@@ -46,7 +46,7 @@ class Place:
     call: int = 0
 
     def weights(self, found: Tensor) -> Tensor:
-        """What is shown, ``[H, query, key]``, or ``[H, key]`` where words are pooled.
+        """Return the weights to show: ``[H, query, key]``, or ``[H, key]`` for pooling.
 
         Args:
             found: as the module returned it, of one sentence.
@@ -60,7 +60,7 @@ class Place:
         return found[0]
 
     def note(self, found: Tensor) -> str:
-        """How several weights of a pair became one, or what else there is to say of them."""
+        """Return how several weights of a pair are combined, or another note."""
         if isinstance(self.owner, TensorizedAttention):
             return (
                 "Shown is the weight of each pair of words (token2token). For each feature the "
@@ -75,7 +75,7 @@ class Place:
         return ""
 
     def heads(self, count: int) -> list[str]:
-        """What is particular to each head."""
+        """Return a note on each head."""
         return [note_on_head(self.owner, head) for head in range(count)]
 
 
@@ -87,7 +87,7 @@ def _mean_of(whom, features):
 
 
 def of_translation(trained: TrainedModel) -> list[Place]:
-    """Those of a model that writes: of the encoder, the decoder, and from it to the encoder."""
+    """Return the places of a model that generates: encoder, decoder, and decoder to encoder."""
     places = [
         *_of_sublayers("encoder", sublayers_of(trained, "encoder"), SOURCE, SOURCE),
         *_of_sublayers("decoder", sublayers_of(trained, "decoder"), TARGET, WRITTEN),
@@ -97,7 +97,7 @@ def of_translation(trained: TrainedModel) -> list[Place]:
 
 
 def of_classifier(trained: TrainedModel, apart: bool) -> list[Place]:
-    """Those of a classifier; ``apart``: of each of two sentences.
+    """Return the places of a classifier, of each sentence of a pair if they are encoded apart.
 
     Raises:
         UsageError: no words attend in it, or what does is none of a row of words.
@@ -132,7 +132,7 @@ def _of_sublayers(
 
 
 def _of_words(trained, row, prefix, call):
-    """The places that one sentence goes through."""
+    """Return the places that one sentence passes."""
     words = trained.model.encoder.words
     part = f"{prefix}words"
     if trained.model.encoder.layers:
@@ -154,7 +154,7 @@ def _of_words(trained, row, prefix, call):
 
 
 def _attending(encoder: nn.Module):
-    """Name, module and owner of what attends in an encoder that has no layers of sublayers."""
+    """Return name, module and owner of attention in an encoder without sublayers."""
     modules = dict(encoder.named_modules())
     for path, module in modules.items():
         if isinstance(module, Mechanism):

@@ -17,7 +17,7 @@ MOST_WEIGHTS = 2_000_000  # of a sentence
 
 
 class LookServer(ThreadingHTTPServer):
-    """Answers this machine alone; one sentence at a time.
+    """An HTTP server for this machine alone, one sentence at a time.
 
     Args:
         view: what is asked.
@@ -46,13 +46,13 @@ class LookServer(ThreadingHTTPServer):
         self.names = {f"{name}:{self.server_port}" for name in (HOST, "localhost")}
 
     def look(self, text: str) -> dict:
-        """What is shown of a text."""
+        """Return the data to show for a text."""
         with self.lock:
             sentence = self.view(text, room=MOST_WEIGHTS)
             return {"model": self.view.description(), "sentence": sentence}
 
     def handle_error(self, request, client_address):
-        """Say nothing of browsers that go away in the midst of an answer."""
+        """Ignore browsers that disconnect during an answer."""
         if not isinstance(sys.exc_info()[1], ConnectionError):
             super().handle_error(request, client_address)
 
@@ -84,7 +84,7 @@ class LookHandler(BaseHTTPRequestHandler):
             self._send(HTTPStatus.OK, "application/json", json.dumps(answer).encode())
 
     def _is_own(self):
-        """Whether the page asks: neither another site nor another name for this machine."""
+        """Return whether the request comes from the page: no other site, no other host name."""
         origin = self.headers.get("Origin")
         known = self.server.names
         if self.headers.get("Host") in known and origin in (None, *(f"http://{n}" for n in known)):
@@ -93,7 +93,7 @@ class LookHandler(BaseHTTPRequestHandler):
         return False
 
     def _text(self):
-        """The text that is asked for, on one line; a pair with a TAB between."""
+        """Return the requested text on one line; a TAB separates a pair."""
         length = self.headers.get("Content-Length", "")
         is_json = self.headers.get_content_type() == "application/json"
         if not is_json or not length.isdecimal() or len(length) > 9:
@@ -127,7 +127,7 @@ class LookHandler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *args):
-        """Nothing of requests that are answered."""
+        """Log no answered requests."""
 
 
 _TOO_LONG = f"the text is longer than {LONGEST_TEXT:,} characters"

@@ -16,18 +16,18 @@ from fairseq_posattn.inspection.page import mechanism_plots, places
 from fairseq_posattn.inspection.page.places import Place
 from fairseq_posattn.inspection.sentences import token_labels
 from fairseq_posattn.inspection.sublayers import choose
-from fairseq_posattn.model.sentence_batches import words_only
+from fairseq_posattn.model.sentence_batches import strip_eos
 from fairseq_posattn.text.words import RULES
 
 START = "(start)"  # what a decoder is given in place of a first word
 
 
 class TooMuchError(UsageError):
-    """A sentence has more weights than there is room for."""
+    """A sentence with more weights than fit."""
 
 
 class View:
-    """A model, and where its words attend; called with a text, it returns what is shown of it.
+    """A model and its attention modules; called with a text, it returns what to show.
 
     Attributes:
         trained: the model.
@@ -51,7 +51,7 @@ class View:
         self._notes: dict[int, dict] = {}
 
     def __call__(self, text: str, target: str | None = None, room: int | None = None) -> dict:
-        """Translate or classify a text, and watch it.
+        """Translate or classify a text and record its attention.
 
         Args:
             text: plain.
@@ -69,7 +69,9 @@ class View:
         raise NotImplementedError
 
     def description(self) -> dict:
-        """The model, and of each place what is the same for all sentences; after the first."""
+        """Return the model and the parts of places that are equal for all sentences; after the
+        first.
+        """
         return {
             "checkpoint": "/".join(Path(self.trained.path).parts[-2:]),
             "about": self.about,
@@ -87,7 +89,7 @@ class View:
 
     @torch.inference_mode()
     def _watch(self, run: Callable[[], object], room: int | None) -> tuple[dict, object]:
-        """What the places give in a run of the model, and the run's own result."""
+        """Return the places' weights in a run of the model, and the result of the run."""
         modules = list(dict.fromkeys(place.module for place in self.places))
         calls = [0] * len(modules)
         found: list[dict] = [{} for _ in self.places]
@@ -120,7 +122,7 @@ class View:
 
 
 class TranslationView(View):
-    """Of a model that translates or summarises."""
+    """A view of a model that translates or summarizes."""
 
     writes = True
 
@@ -179,7 +181,7 @@ class TranslationView(View):
 
 
 class ClassifierView(View):
-    """Of a model that predicts a label or a score."""
+    """A view of a model that predicts a label or a score."""
 
     def __init__(self, trained: TrainedModel, predictor, shown: Sequence[Place]):
         super().__init__(trained, shown)
@@ -191,10 +193,10 @@ class ClassifierView(View):
         encoded = self.predictor.encode(text.split("\t"))
         watched, (found,) = self._watch(lambda: self.predictor.predict([encoded]), room)
         dictionary = self.predictor.dictionary
-        names = (places.FIRST, places.SECOND) if self.predictor.apart else (places.WORDS,)
+        names = (places.FIRST, places.SECOND) if self.predictor.encodes_apart else (places.WORDS,)
         rows = {
             name: token_labels(
-                words_only(tokens[None], dictionary.pad(), dictionary.eos())[0], dictionary
+                strip_eos(tokens[None], dictionary.pad(), dictionary.eos())[0], dictionary
             )
             for name, tokens in zip(names, encoded, strict=True)
         }
@@ -214,7 +216,7 @@ def open_view(
     names: Sequence[str] | None = None,
     **decoding,
 ) -> View:
-    """Load a model to look into, onto the CPU: it is a sentence at a time.
+    """Load a model onto the CPU and return its view.
 
     Args:
         checkpoint, data: see :func:`fairseq_posattn.inference.translation.load`.
@@ -236,5 +238,5 @@ def open_view(
             "summarise or classify"
         )
     predictor.words = RULES[predictor.rule_of_text()]
-    shown = places.of_classifier(trained, predictor.apart)
+    shown = places.of_classifier(trained, predictor.encodes_apart)
     return ClassifierView(trained, predictor, choose(shown, layers, names))

@@ -1,49 +1,98 @@
-"""What makes vectors of words aware of each other, by the name that ``--encoder`` takes.
+"""Encoders of token embeddings, by the names of ``--encoder``.
 
-An encoder is a module that maps ``[B, T, C]``, padded on the right if at all, and a padding mask,
-bool ``[B, T]``, to ``[B, T, output_dim]``. To add one: a file here with its module and a function
-``build`` that makes it from the flags, for an input of ``dim`` features; a line in ``ENCODERS``.
+An encoder maps ``[B, T, C]``, padded on the right, and a padding mask, bool ``[B, T]``, to
+``[B, T, output_dim]``; ``output_dim`` is an attribute. To add one: write its module and a function
+``build`` that makes it from the flags for ``dim`` input features, and a line in ``ENCODERS``.
 """
 
 from argparse import Namespace
 
+from torch import Tensor, nn
+
+from fairseq_posattn.attention.disan import DirectionalSelfAttention, directional_attention
+from fairseq_posattn.attention.mpsan import MultiplePositionalSelfAttention, additive_attention
 from fairseq_posattn.model.encoders import (
     attention,
     bi_blosan,
-    bigru,
-    bilstm,
     cnn,
     cspan,
-    disan,
-    hierarchical_cnn,
-    lstm,
-    mpsan,
     mtsa,
-    none,
+    recurrent,
     transformer,
 )
+from fairseq_posattn.model.encoders.flags import (
+    build_activation,
+    check_hidden_dim,
+    get_linear_dropout,
+)
+from fairseq_posattn.model.mechanisms import select_implementation
+
+
+class NoEncoder(nn.Module):
+    """Identity."""
+
+    def __init__(self, dim: int):
+        super().__init__()
+        self.output_dim = dim
+
+    def forward(self, tokens: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
+        return tokens
+
+
+def build_none(cfg: Namespace, dim: int) -> NoEncoder:
+    return NoEncoder(dim)
+
+
+def build_disan(cfg: Namespace, dim: int) -> DirectionalSelfAttention:
+    hidden_dim = cfg.encoder_hidden_dim or 2 * dim
+    if hidden_dim % 2:
+        raise ValueError(f"--encoder-hidden-dim {hidden_dim}: disan needs an even number")
+    return DirectionalSelfAttention(
+        dim,
+        hidden_dim // 2,
+        dropout=cfg.dropout,
+        map_dropout=get_linear_dropout(cfg),
+        activation=build_activation(cfg),
+        impl=select_implementation(directional_attention, cfg),
+    )
+
+
+def build_mpsan(cfg: Namespace, dim: int) -> MultiplePositionalSelfAttention:
+    check_hidden_dim("mpsan", cfg, dim)
+    linear_dropout = get_linear_dropout(cfg)
+    return MultiplePositionalSelfAttention(
+        dim,
+        cfg.mpsan_masks.split(","),
+        fusion=str(cfg.mpsan_fusion),
+        multi_dimensional=cfg.mpsan_multi_dimensional,
+        dropout=0.0 if linear_dropout else cfg.dropout,
+        map_dropout=linear_dropout,
+        activation=build_activation(cfg),
+        impl=select_implementation(additive_attention, cfg),
+    )
+
 
 ENCODERS = {
-    "none": none.build,
+    "none": build_none,
     "transformer": transformer.build,
     "attention": attention.build,
-    "mpsan": mpsan.build,
+    "mpsan": build_mpsan,
     "cspan": cspan.build,
     "mtsa": mtsa.build,
-    "disan": disan.build,
+    "disan": build_disan,
     "bi_blosan": bi_blosan.build,
-    "lstm": lstm.build,
-    "bilstm": bilstm.build,
-    "bigru": bigru.build,
+    "lstm": recurrent.build_lstm,
+    "bilstm": recurrent.build_bilstm,
+    "bigru": recurrent.build_bigru,
     "cnn": cnn.build,
-    "hierarchical_cnn": hierarchical_cnn.build,
+    "hierarchical_cnn": cnn.build_hierarchical,
 }
 
-# Those that drop features of their input themselves, before each map apart, or have no map.
-DROP_BEFORE_MAPS = {"none", "attention", "mpsan", "mtsa", "disan", "bi_blosan"}
+# Encoders that drop features of their input before each linear layer, or have no linear layer.
+DROP_BEFORE_LINEAR = {"none", "attention", "mpsan", "mtsa", "disan", "bi_blosan"}
 
 
-def input_dropout_of(cfg: Namespace) -> float:
-    """The probability with which a model drops a feature of what its encoder is given."""
-    by_itself = str(cfg.dropout_places) == "maps" and str(cfg.encoder) in DROP_BEFORE_MAPS
-    return 0.0 if by_itself else float(cfg.dropout)
+def get_input_dropout(cfg: Namespace) -> float:
+    """Return the probability of zeroing a feature of the encoder's input."""
+    within = str(cfg.dropout_places) == "maps" and str(cfg.encoder) in DROP_BEFORE_LINEAR
+    return 0.0 if within else float(cfg.dropout)

@@ -1,8 +1,8 @@
-"""``--encoder attention``: queries, keys, values and scaled dot-product attention, nothing else.
+"""``--encoder attention``: query, key and value projections and dot-product attention, no more.
 
-Without output projection, residual sum, layer norm or feed-forward part: both levels of NRMS (Wu et
-al., 2019) and, with sinusoids of the positions (MTSA section 4), what MTSA and MPSAN compare with
-as multi-head attention.
+It has no output projection, residual connection, layer norm or feed-forward sublayer. It is both
+levels of NRMS (Wu et al., 2019) and, with sinusoidal positions (MTSA section 4), the multi-head
+attention that MTSA and MPSAN compare with.
 """
 
 from argparse import Namespace
@@ -12,29 +12,25 @@ from torch import Tensor, nn
 from fairseq_posattn.attention import Mechanism
 from fairseq_posattn.attention.headwise import map_to_heads
 from fairseq_posattn.attention.sinusoid import with_positions
-from fairseq_posattn.model.encoders.flags import describe_layer, map_dropout_of
+from fairseq_posattn.model.encoders.flags import describe_layer, get_linear_dropout
 from fairseq_posattn.model.mechanisms import build_san
 from fairseq_posattn.model.multihead import PackedLinear, check_heads, merge_heads
 
 
 class AttentionEncoder(nn.Module):
-    """The contexts of all heads, side by side; without positions it does not know the words' order.
+    """Concatenated contexts of all heads; without positions, token order has no effect.
 
     Args:
-        input_dim: features of a word.
+        input_dim: features of a token.
         output_dim: H D, features of the result.
         num_heads: H.
-        mechanism: what happens within the heads.
-        bias: whether the maps to queries, keys and values have one.
-        map_dropout: probability of dropping a feature before these maps, of each map and each head
-            by itself.
-        positions: whether sinusoids of the positions are added to the words.
-
-    Attributes:
-        output_dim: as given.
+        mechanism: attention within the heads.
+        bias: whether the query, key and value projections have a bias.
+        map_dropout: probability of zeroing a feature before a projection, drawn per head.
+        positions: whether sinusoidal positions are added to the input.
 
     Raises:
-        ValueError: the heads do not divide the features.
+        ValueError: H does not divide the features.
     """
 
     def __init__(
@@ -56,15 +52,15 @@ class AttentionEncoder(nn.Module):
         self.qkv_proj = PackedLinear(input_dim, output_dim, parts=3, bias=bias)
         self.mechanism = mechanism
 
-    def forward(self, words: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
-        """``[B, T, input_dim]`` to ``[B, T, H D]``; ``key_padding_mask`` bool ``[B, T]``."""
+    def forward(self, tokens: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
+        """Map ``[B, T, input_dim]`` to ``[B, T, H D]``; the mask is bool ``[B, T]``."""
         if self.positions:
-            words = with_positions(words)
+            tokens = with_positions(tokens)
         packed = map_to_heads(
-            self.qkv_proj, words, 3 * self.num_heads, self.map_dropout, self.training
+            self.qkv_proj, tokens, 3 * self.num_heads, self.map_dropout, self.training
         )  # [B, 3 H, T, D]
         parts = packed.chunk(3, dim=1)  # [B, H, T, D] each
-        context = self.mechanism(words, *parts, key_padding_mask=key_padding_mask)
+        context = self.mechanism(tokens, *parts, key_padding_mask=key_padding_mask)
         return merge_heads(context).transpose(0, 1)
 
 
@@ -76,6 +72,6 @@ def build(cfg: Namespace, dim: int) -> AttentionEncoder:
         cfg.encoder_attention_heads,
         build_san(cfg, describe_layer(cfg, hidden_dim, ("san",))),
         bias=not cfg.no_attention_bias,
-        map_dropout=map_dropout_of(cfg),
+        map_dropout=get_linear_dropout(cfg),
         positions=cfg.attention_positions and not cfg.no_token_positional_embeddings,
     )

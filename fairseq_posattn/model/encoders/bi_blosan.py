@@ -1,10 +1,9 @@
-"""``--encoder bi_blosan``: self attention within blocks of a sentence, and between them.
+"""``--encoder bi_blosan``: DiSAN's masked self attention within blocks and between them.
 
 Shen et al., 2018, "Bi-Directional Block Self-Attention for Fast and Memory-Efficient Sequence
-Modeling" (Bi-BloSAN), section 3. Its masked self attention is DiSAN's; what it computes for every
-feature of every pair of words it computes within blocks only. As in DiSAN, the forward direction
-looks at the past, the backward direction at the future. With 300 features in each a classifier of
-pairs has the 4.1m parameters of MTSA's Table 1, with 240 the 2.8m of its own paper.
+Modeling" (Bi-BloSAN), section 3. As in DiSAN, the forward direction attends to the past, the
+backward direction to the future. With 300 features per direction a classifier of pairs has the 4.1m
+parameters of MTSA's Table 1, with 240 the 2.8m of the Bi-BloSAN paper.
 """
 
 from argparse import Namespace
@@ -16,34 +15,34 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_posattn.attention import Source2TokenPooling
+from fairseq_posattn.attention.cpu.dropout import drop
 from fairseq_posattn.attention.disan import FusionGate, directional_attention, glorot_linear
-from fairseq_posattn.attention.dropout import drop
-from fairseq_posattn.attention.masks import MaskBank
-from fairseq_posattn.model.encoders.flags import activation_of, map_dropout_of
-from fairseq_posattn.model.encoders.recurrent import half_of
+from fairseq_posattn.attention.mask_bank import MaskBank
+from fairseq_posattn.model.encoders.flags import build_activation, get_linear_dropout
+from fairseq_posattn.model.encoders.recurrent import halve_features
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """Where the words of sentences stand when these are cut into blocks.
+    """Positions of the tokens of M blocks with up to R tokens.
 
     Attributes:
-        index: ``[B, M, R]``, the position of each block's words; 0 where it has no more.
-        padding: bool ``[B, M, R]``, True where a block has no more words.
-        size: ``[B]``, words in each of a sentence's blocks but the last; R of them at most.
+        index: ``[B, M, R]``, position of each token; 0 where padded.
+        padding: bool ``[B, M, R]``, True where padded.
+        size: ``[B]``, tokens of a sentence's blocks, except the last.
     """
 
     index: Tensor
     padding: Tensor
     size: Tensor
 
-    def cut(self, words: Tensor) -> Tensor:
-        """``[B, T, C]`` to ``[B, M, R, C]``."""
-        row = torch.arange(words.size(0), device=words.device)
-        return words[row[:, None, None], self.index]
+    def cut(self, tokens: Tensor) -> Tensor:
+        """Cut ``[B, T, C]`` into ``[B, M, R, C]``."""
+        row = torch.arange(tokens.size(0), device=tokens.device)
+        return tokens[row[:, None, None], self.index]
 
     def join(self, blocks: Tensor, length: int) -> Tensor:
-        """``[B, M, R, C]`` to ``[B, length, C]``; of padded positions anything."""
+        """Invert :meth:`cut`: ``[B, M, R, C]`` to ``[B, length, C]``; padding is arbitrary."""
         row = torch.arange(blocks.size(0), device=blocks.device)
         position = torch.arange(length, device=blocks.device)
         block = (position // self.size[:, None]).clamp(max=blocks.size(1) - 1)  # [B, length]
@@ -51,12 +50,11 @@ class Blocks:
 
 
 def cut_into_blocks(key_padding_mask: Tensor, size: int = 0) -> Blocks:
-    """Blocks of ``size`` words, from the first word on.
+    """Return blocks of ``size`` tokens.
 
     Args:
-        key_padding_mask: bool ``[B, T]``, True where padded, on the right if at all.
-        size: 0 for the third root of twice the words of a sentence, rounded up: what takes least
-            memory.
+        key_padding_mask: bool ``[B, T]``, True where padded, on the right.
+        size: 0 for the cube root of twice the sentence's tokens, rounded up: the least memory.
     """
     lengths = (~key_padding_mask).sum(1)  # [B]
     if size:
@@ -73,12 +71,12 @@ def cut_into_blocks(key_padding_mask: Tensor, size: int = 0) -> Blocks:
 
 
 class MaskedSelfAttention(nn.Module):
-    """A context for each token and feature, of the tokens on one side.
+    """Feature-wise self attention in one direction, ``[B, T, C]`` to ``[B, T, C]``.
 
     Args:
         dim: C.
-        mask: name of the mask, ``past`` or ``future``.
-        dropout: probability of dropping a feature before the maps of the scores.
+        mask: ``past`` or ``future``.
+        dropout: probability of zeroing a feature before the linear layers of the scores.
     """
 
     def __init__(self, dim: int, mask: str, dropout: float = 0.0):
@@ -89,7 +87,6 @@ class MaskedSelfAttention(nn.Module):
         self.query_map = glorot_linear(dim, dim)
 
     def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
-        """``[B, T, C]`` to ``[B, T, C]``; ``key_padding_mask`` bool ``[B, T]``."""
         seen = drop(x, self.dropout, self.training)
         length = x.size(1)
         return directional_attention(
@@ -102,16 +99,16 @@ class MaskedSelfAttention(nn.Module):
 
 
 class BlockSelfAttention(nn.Module):
-    """Masked block self attention, mBloSA, of one direction.
+    """Masked block self attention of one direction, ``[B, T, input_dim]`` to ``[B, T, C]``.
 
     Args:
-        input_dim: features of a word.
+        input_dim: features of a token.
         dim: C.
-        mask: name of the mask, ``past`` or ``future``.
-        block_length: words in a block, see :func:`cut_into_blocks`.
-        dropout: probability of dropping a feature before the maps of the scores.
-        map_dropout: before every other affine map.
-        activation: of the words' map, within the pooling, and of the fused features.
+        mask: ``past`` or ``future``.
+        block_length: tokens of a block, see :func:`cut_into_blocks`.
+        dropout: probability of zeroing a feature before the linear layers of the scores.
+        map_dropout: the same before every other linear layer.
+        activation: of the input layer, the pooling and the fused features.
     """
 
     def __init__(
@@ -135,9 +132,8 @@ class BlockSelfAttention(nn.Module):
         self.block_gate = FusionGate(dim, map_dropout)
         self.fusion = glorot_linear(3 * dim, 2 * dim)  # of features, and of their gate
 
-    def forward(self, words: Tensor, key_padding_mask: Tensor) -> Tensor:
-        """``[B, T, input_dim]`` to ``[B, T, C]``; ``key_padding_mask`` bool ``[B, T]``."""
-        x = self.activation(self.input_map(self._drop(words)))  # [B, T, C]
+    def forward(self, tokens: Tensor, key_padding_mask: Tensor) -> Tensor:
+        x = self.activation(self.input_map(self._drop(tokens)))  # [B, T, C]
         blocks = cut_into_blocks(key_padding_mask, self.block_length)
         x = blocks.cut(x)  # [B, M, R, C]
         padding = blocks.padding.flatten(0, 1)  # [B M, R]
@@ -149,22 +145,19 @@ class BlockSelfAttention(nn.Module):
         everything = torch.cat([x, local, context.unsqueeze(2).expand_as(x)], dim=-1)
         features, gate = self.fusion(self._drop(everything)).chunk(2, dim=-1)  # [B, M, R, C] each
         gate = torch.sigmoid(gate)
-        return blocks.join(gate * self.activation(features) + (1 - gate) * x, words.size(1))
+        return blocks.join(gate * self.activation(features) + (1 - gate) * x, tokens.size(1))
 
     def _drop(self, x: Tensor) -> Tensor:
         return drop(x, self.map_dropout, self.training)
 
 
 class BiBloSAN(nn.Module):
-    """Block self attention of the past and of the future, side by side.
+    """Concatenated block self attention of the past and of the future.
 
     Args:
-        input_dim: features of a word.
-        output_dim: features of the result, half of them from each direction.
+        input_dim: features of a token.
+        output_dim: features of the result, half of them per direction.
         block_length, dropout, map_dropout, activation: see :class:`BlockSelfAttention`.
-
-    Attributes:
-        output_dim: as given.
 
     Raises:
         ValueError: ``output_dim`` is odd, or ``block_length`` negative.
@@ -181,23 +174,19 @@ class BiBloSAN(nn.Module):
     ):
         super().__init__()
         if block_length < 0:
-            raise ValueError(f"--block-length {block_length}: it cannot be negative")
-        dim = half_of(output_dim)
+            raise ValueError(f"--block-length {block_length}: must be 0 or more")
+        dim = halve_features(output_dim)
         self.directions = nn.ModuleList(
             BlockSelfAttention(input_dim, dim, mask, block_length, dropout, map_dropout, activation)
             for mask in ("past", "future")
         )
         self.output_dim = output_dim
 
-    def forward(self, words: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
-        """``[B, T, input_dim]``, padded on the right if at all, to ``[B, T, output_dim]``.
-
-        Args:
-            key_padding_mask: bool ``[B, T]``, True where padded.
-        """
+    def forward(self, tokens: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
+        """Map ``[B, T, input_dim]``, padded on the right, to ``[B, T, output_dim]``."""
         if key_padding_mask is None:
-            key_padding_mask = words.new_zeros(words.shape[:2], dtype=torch.bool)
-        return torch.cat([one(words, key_padding_mask) for one in self.directions], dim=-1)
+            key_padding_mask = tokens.new_zeros(tokens.shape[:2], dtype=torch.bool)
+        return torch.cat([one(tokens, key_padding_mask) for one in self.directions], dim=-1)
 
 
 def build(cfg: Namespace, dim: int) -> BiBloSAN:
@@ -206,6 +195,6 @@ def build(cfg: Namespace, dim: int) -> BiBloSAN:
         cfg.encoder_hidden_dim or 2 * dim,
         cfg.block_length,
         dropout=cfg.dropout,
-        map_dropout=map_dropout_of(cfg),
-        activation=activation_of(cfg),
+        map_dropout=get_linear_dropout(cfg),
+        activation=build_activation(cfg),
     )

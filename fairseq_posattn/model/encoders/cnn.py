@@ -1,4 +1,4 @@
-"""``--encoder cnn``: convolutions over n-grams (Kim, 2014; Multi-CNN in MTSA section 4)."""
+"""``--encoder cnn`` (Kim, 2014) and ``--encoder hierarchical_cnn`` (Gehring et al., 2017)."""
 
 from argparse import Namespace
 from collections.abc import Sequence
@@ -7,70 +7,116 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fairseq_posattn.attention.cpu.dropout import drop
+from fairseq_posattn.attention.disan import glorot_linear
+
 
 class NGramConvolutions(nn.Module):
-    """A convolution for each n, over the n words around a position, their features side by side.
+    """Convolutions of several widths, concatenated: Multi-CNN in MTSA section 4.
 
     Args:
         input_dim: features of the input.
-        output_dim: features of the result, equally many of each convolution.
-        widths: n of each; words beyond the sentence's ends are zero.
-
-    Attributes:
-        output_dim: as given.
+        output_dim: features of the result, equally many per convolution.
+        widths: tokens per convolution; tokens beyond the ends are zero.
 
     Raises:
-        ValueError: the features cannot be shared out evenly.
+        ValueError: the number of convolutions does not divide ``output_dim``.
     """
 
     def __init__(self, input_dim: int, output_dim: int, widths: Sequence[int] = (3, 4, 5)):
         super().__init__()
         if output_dim % len(widths):
             raise ValueError(
-                f"{output_dim} features cannot be shared out evenly among "
-                f"{len(widths)} convolutions"
+                f"--encoder-hidden-dim {output_dim}: must be a multiple of the {len(widths)} "
+                "convolutions of --cnn-widths"
             )
         features = output_dim // len(widths)
         self.convolutions = nn.ModuleList(
-            convolution(input_dim, features, width) for width in widths
+            build_convolution(input_dim, features, width) for width in widths
         )
         self.output_dim = output_dim
 
-    def forward(self, words: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
-        """``[B, T, input_dim]`` to ``[B, T, output_dim]``; ``key_padding_mask`` bool ``[B, T]``."""
+    def forward(self, tokens: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
+        """Map ``[B, T, input_dim]`` to ``[B, T, output_dim]``; the mask is bool ``[B, T]``."""
         if key_padding_mask is not None:
-            words = words.masked_fill(key_padding_mask.unsqueeze(-1), 0.0)
-        words = words.transpose(1, 2)  # [B, C, T]
-        features = torch.cat([same_length(conv, words) for conv in self.convolutions], dim=1)
+            tokens = tokens.masked_fill(key_padding_mask.unsqueeze(-1), 0.0)
+        tokens = tokens.transpose(1, 2)  # [B, C, T]
+        features = torch.cat([convolve(layer, tokens) for layer in self.convolutions], dim=1)
         return F.relu(features).transpose(1, 2)
 
 
-def convolution(input_dim: int, output_dim: int, width: int) -> nn.Conv1d:
-    """A convolution that starts as Xavier uniform, its bias at zero."""
+class HierarchicalCNN(nn.Module):
+    """Residual convolutions with gated linear units: ``x + a * sigmoid(b)``, ``[a; b] = conv(x)``.
+
+    Convolutional Sequence to Sequence Learning, section 3.2, with a linear layer before the first
+    and after the last convolution, without positions. MTSA (section 4) has three layers of 300
+    features and 5 tokens: with the linear layers a classifier of pairs has its 3.4m parameters.
+
+    Args:
+        input_dim: features of the input.
+        output_dim: C, features of the layers and of the result.
+        widths: tokens per layer; tokens beyond the ends are zero.
+        dropout: probability of zeroing a feature before each convolution and the last layer.
+    """
+
+    def __init__(
+        self,
+        input_dim: int,
+        output_dim: int,
+        widths: Sequence[int] = (5, 5, 5),
+        dropout: float = 0.0,
+    ):
+        super().__init__()
+        self.input_map = glorot_linear(input_dim, output_dim)
+        self.convolutions = nn.ModuleList(
+            build_convolution(output_dim, 2 * output_dim, width) for width in widths
+        )
+        self.output_map = glorot_linear(output_dim, output_dim)
+        self.dropout = dropout
+        self.output_dim = output_dim
+
+    def forward(self, tokens: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
+        """Map ``[B, T, input_dim]`` to ``[B, T, C]``; the mask is bool ``[B, T]``."""
+        x = self.input_map(tokens).transpose(1, 2)  # [B, C, T]
+        for layer in self.convolutions:
+            if key_padding_mask is not None:
+                x = x.masked_fill(key_padding_mask.unsqueeze(1), 0.0)
+            seen = drop(x, self.dropout, self.training)
+            x = x + F.glu(convolve(layer, seen), dim=1)
+        return self.output_map(drop(x.transpose(1, 2), self.dropout, self.training))
+
+
+def build_convolution(input_dim: int, output_dim: int, width: int) -> nn.Conv1d:
+    """Build a convolution with Xavier uniform weights and zero bias."""
     layer = nn.Conv1d(input_dim, output_dim, width)
     nn.init.xavier_uniform_(layer.weight)
     nn.init.zeros_(layer.bias)
     return layer
 
 
-def same_length(layer: nn.Conv1d, words: Tensor) -> Tensor:
-    """Convolve ``[B, C, T]`` with zeros around it, so that T stays: an even n looks ahead more."""
+def convolve(layer: nn.Conv1d, tokens: Tensor) -> Tensor:
+    """Convolve ``[B, C, T]`` with zeros at both ends; an even width looks ahead one more token."""
     (width,) = layer.kernel_size
-    return layer(F.pad(words, ((width - 1) // 2, width // 2)))
+    return layer(F.pad(tokens, ((width - 1) // 2, width // 2)))
 
 
 def parse_widths(text: str) -> list[int]:
-    """The numbers of ``--cnn-widths``.
+    """Return the numbers of ``--cnn-widths``.
 
     Raises:
-        ValueError: they are none.
+        ValueError: an item is not a number of 1 or more.
     """
     widths = text.split(",")
     if not all(width.isdecimal() and int(width) > 0 for width in widths):
-        raise ValueError(f"--cnn-widths {text}: give numbers with commas between")
+        raise ValueError(f"--cnn-widths {text}: give numbers of 1 or more, separated by commas")
     return [int(width) for width in widths]
 
 
 def build(cfg: Namespace, dim: int) -> NGramConvolutions:
     widths = parse_widths(cfg.cnn_widths)
     return NGramConvolutions(dim, cfg.encoder_hidden_dim or dim, widths)
+
+
+def build_hierarchical(cfg: Namespace, dim: int) -> HierarchicalCNN:
+    widths = parse_widths(cfg.cnn_widths)
+    return HierarchicalCNN(dim, cfg.encoder_hidden_dim or dim, widths, cfg.dropout)

@@ -1,28 +1,26 @@
-"""CSPAN's cascade: self attention over meanings, a Bi-LSTM for their order, and their sum.
+"""``--encoder cspan``: semantic self attention, then a Bi-LSTM with positional self attention.
 
 Jiang et al., 2020, "Cascaded Semantic and Positional Self-Attention Network for Document
-Classification", eq. 4 to 9 and Figure 2. Nothing is projected: query, key and value are the same.
+Classification", eq. 4 to 9 and Figure 2. Query, key and value are the input itself.
 """
 
 from argparse import Namespace
 
 from torch import Tensor, nn
 
-from fairseq_posattn.attention.call import Attended, map_context
-from fairseq_posattn.attention.choices import check_choice
-from fairseq_posattn.attention.dropout import drop
+from fairseq_posattn.attention.call import Attended, check_choice, map_context
+from fairseq_posattn.attention.cpu.dropout import drop
 from fairseq_posattn.attention.mechanism import AttentionFunction
 from fairseq_posattn.attention.rpr import RelativePositionAttention
-from fairseq_posattn.attention.san import SAN, dot_product_attention
+from fairseq_posattn.attention.san import dot_product_attention
 from fairseq_posattn.attention.sinusoid import with_positions
-from fairseq_posattn.model.encoders.bilstm import BiLSTM
-from fairseq_posattn.model.encoders.flags import require_width_of_words
-from fairseq_posattn.model.mechanisms import implementation_of
+from fairseq_posattn.model.encoders.flags import check_hidden_dim
+from fairseq_posattn.model.encoders.recurrent import BiLSTM
+from fairseq_posattn.model.mechanisms import select_implementation
 
-# Table 5 and Figure 2: (a) without positions, (b) positions added to the words, (c) relative
-# positions in the attention, (d) the Bi-LSTM beside the attention, (e) the Bi-LSTM after it. The
-# figure has six boxes of self attention for the five of them: one in (d), two in (e). "parallel"
-# is (d) with a second one, over the Bi-LSTM, as in (e).
+# Table 5 and Figure 2: (a) no positions, (b) sinusoidal positions, (c) relative positions, (d) the
+# Bi-LSTM beside the attention, (e) the Bi-LSTM after it. "parallel" is (d) with a second self
+# attention over the Bi-LSTM, as in (e).
 FUSIONS = ("none", "position", "relative_position", "parallel_lstm", "parallel", "cascaded")
 
 
@@ -32,7 +30,7 @@ def unprojected_attention(
     impl: str = "auto",
     need_weights: bool = False,
 ) -> Attended:
-    """``softmax(X X' / sqrt(C)) X`` (eq. 4 before the layer norm).
+    """Return ``softmax(X X' / sqrt(C)) X`` (eq. 4 before the layer norm).
 
     Args:
         x: ``[B, T, C]``.
@@ -50,27 +48,24 @@ def unprojected_attention(
 
 
 class SemanticPositionalAttention(nn.Module):
-    """CSPAN before its pooling.
+    """CSPAN before its pooling, ``[B, T, C]`` to ``[B, T, C]``.
 
-    ``S = LN(attention(D))``, ``P = LN(attention(BiLSTM(S)))``, ``S + P``, where D are the words.
-    The Bi-LSTM has C / 2 features each way, so that the two can be added.
+    ``S = LN(attention(D))``, ``P = LN(attention(BiLSTM(S)))``, ``S + P``, where D is the input.
+    The Bi-LSTM has C / 2 features per direction, so that S and P can be added.
 
     Args:
         embed_dim: C.
-        layers: of the Bi-LSTM; 1 in the base model, 3 in the big one.
-        fusion: how meanings and positions meet, one of ``FUSIONS``. ``cascaded`` is the model;
-            ``parallel`` gives the words, not S, to the Bi-LSTM, and ``parallel_lstm`` has the
-            Bi-LSTM's states themselves for P. The others have no Bi-LSTM and end at S.
-        residual: whether S is added to P (eq. 9). Without it P is the result (Table 3).
-        max_distance: of the relative positions, beyond which they are the same.
-        dropout: probability of dropping a feature between layers of the Bi-LSTM and of S and P.
+        layers: layers of the Bi-LSTM; 1 in the base model, 3 in the big one.
+        fusion: one of ``FUSIONS``. ``cascaded`` is the paper's model. In ``parallel`` the input of
+            the Bi-LSTM is D, in ``parallel_lstm`` P is also the Bi-LSTM's states. The others have
+            no Bi-LSTM and return S.
+        residual: whether S is added to P (eq. 9); otherwise P is the result (Table 3).
+        max_distance: distance beyond which relative positions share an embedding.
+        dropout: probability of zeroing a feature of S, of P and between layers of the Bi-LSTM.
         impl: see :func:`unprojected_attention`.
 
-    Attributes:
-        output_dim: C.
-
     Raises:
-        ValueError: the fusion's name is unknown, or the features cannot be halved for a Bi-LSTM.
+        ValueError: the fusion is unknown, or C is odd and there is a Bi-LSTM.
     """
 
     def __init__(
@@ -103,36 +98,32 @@ class SemanticPositionalAttention(nn.Module):
             self.positional_attention = AttentionFunction(unprojected_attention)
             self.positional_norm = nn.LayerNorm(embed_dim)
 
-    def forward(self, words: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
-        """``[B, T, C]``, padded on the right if at all, to ``[B, T, C]``.
-
-        Args:
-            key_padding_mask: bool ``[B, T]``, True where padded.
-        """
-        semantic = self.semantic_norm(self._attend_to_words(words, key_padding_mask))  # S
+    def forward(self, tokens: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
+        """Map ``[B, T, C]``, padded on the right, to ``[B, T, C]``; the mask is bool ``[B, T]``."""
+        semantic = self.semantic_norm(self._attend_to_tokens(tokens, key_padding_mask))  # S
         semantic = drop(semantic, self.dropout, self.training)
         if self.lstm is None:
             return semantic
-        positional = self.lstm(semantic if self.fusion == "cascaded" else words, key_padding_mask)
+        positional = self.lstm(semantic if self.fusion == "cascaded" else tokens, key_padding_mask)
         if self.positional_norm is not None:
             attended = self.positional_attention(positional, key_padding_mask, self.impl)
             positional = self.positional_norm(attended)  # P
         positional = drop(positional, self.dropout, self.training)
         return semantic + positional if self.residual else positional
 
-    def _attend_to_words(self, words, key_padding_mask):
+    def _attend_to_tokens(self, tokens, key_padding_mask):
         if self.relative is not None:
-            head = words.unsqueeze(1)  # [B, 1, T, C]
+            head = tokens.unsqueeze(1)  # [B, 1, T, C]
             return self.relative(
-                words, head, head, head, key_padding_mask=key_padding_mask
+                tokens, head, head, head, key_padding_mask=key_padding_mask
             ).squeeze(1)
         if self.fusion == "position":
-            words = with_positions(words)
-        return self.semantic_attention(words, key_padding_mask, self.impl)
+            tokens = with_positions(tokens)
+        return self.semantic_attention(tokens, key_padding_mask, self.impl)
 
 
 def build(cfg: Namespace, dim: int) -> SemanticPositionalAttention:
-    require_width_of_words("cspan", cfg, dim)
+    check_hidden_dim("cspan", cfg, dim)
     return SemanticPositionalAttention(
         dim,
         layers=cfg.lstm_layers,
@@ -140,5 +131,5 @@ def build(cfg: Namespace, dim: int) -> SemanticPositionalAttention:
         residual=not cfg.cspan_no_residual,
         max_distance=cfg.rpr_max_distance,
         dropout=cfg.dropout,
-        impl=implementation_of(SAN, cfg),
+        impl=select_implementation(dot_product_attention, cfg),
     )

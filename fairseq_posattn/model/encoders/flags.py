@@ -1,38 +1,35 @@
-"""What several encoders read from the flags."""
+"""Readers of the flags that several encoders share."""
 
 from argparse import Namespace
 
 from torch import nn
 
-from fairseq_posattn.model.description import LayerDescription
+from fairseq_posattn.model.mechanisms import LayerDescription
 
 ACTIVATIONS = {"elu": nn.ELU, "relu": nn.ReLU}
 
 
-def activation_of(cfg: Namespace) -> nn.Module:
-    """What follows an affine map of an encoder of words, a pooling or a head."""
+def build_activation(cfg: Namespace) -> nn.Module:
+    """Build the activation of ``--map-activation``."""
     return ACTIVATIONS[str(cfg.map_activation)]()
 
 
-def map_dropout_of(cfg: Namespace) -> float:
-    """The probability of dropping a feature before each affine map, by itself."""
+def get_linear_dropout(cfg: Namespace) -> float:
+    """Return the probability of zeroing a feature before each linear layer, drawn separately."""
     return float(cfg.dropout) if str(cfg.dropout_places) == "maps" else 0.0
 
 
 def describe_layer(cfg: Namespace, hidden_dim: int, sublayers: tuple[str, ...]) -> LayerDescription:
-    """A layer of C = ``hidden_dim`` features.
-
-    Args:
-        cfg: see :class:`~fairseq_posattn.training.models.encoder_config.SentenceEncoderConfig`.
+    """Return the description of a layer of C = ``hidden_dim`` features.
 
     Raises:
-        ValueError: its heads do not divide the features.
+        ValueError: the heads do not divide the features.
     """
     heads = cfg.encoder_attention_heads
     if hidden_dim % heads:
         raise ValueError(
-            f"--encoder-attention-heads {heads}: it must divide the encoder's {hidden_dim} "
-            "features, those of a word or --encoder-hidden-dim"
+            f"--encoder-attention-heads {heads}: must divide the encoder's {hidden_dim} features, "
+            "--encoder-hidden-dim or those of a token"
         )
     return LayerDescription(
         sublayers=sublayers,
@@ -48,14 +45,10 @@ def describe_layer(cfg: Namespace, hidden_dim: int, sublayers: tuple[str, ...]) 
     )
 
 
-def require_width_of_words(encoder: str, cfg: Namespace, dim: int):
-    """For encoders whose features are as many as a word's, ``dim``.
-
-    Raises:
-        ValueError: ``--encoder-hidden-dim`` says another number.
-    """
+def check_hidden_dim(encoder: str, cfg: Namespace, dim: int) -> None:
+    """Raise ValueError if ``--encoder-hidden-dim`` differs from the encoder's ``dim`` features."""
     if cfg.encoder_hidden_dim not in (0, dim):
         raise ValueError(
             f"--encoder-hidden-dim {cfg.encoder_hidden_dim}: --encoder {encoder} has as many "
-            f"features as a word, {dim}; leave the flag out"
+            f"features as a token, {dim}; remove the flag"
         )

@@ -1,12 +1,12 @@
-"""MTSA as it encodes sentences for classification (section 4 of the paper, Tables 1, 3 and 5).
+"""``--encoder mtsa``: MTSA's sentence encoder (section 4 of the paper, Tables 1, 3 and 5).
 
 Shen et al., 2019, "Tensorized Self-Attention: Efficiently Modeling Pairwise and Global
-Dependencies". What is not in the paper's equations is the published code's: the values are
-``ELU(affine(x))``, ReLU on other data sets than SNLI, queries and keys and source2token scores come
-from the values of the same head, a fusion gate in each head chooses between value and context,
-there is no output projection, and features are dropped before each map anew, and for each head.
-With 600 features and 2 heads over 300-dimensional words, a classifier of pairs then has 2,885,403
-parameters, the paper's 2.9m, and without its parts the 2.5m, 2.5m and 1.8m of Table 3.
+Dependencies". The released code settles what the equations leave open. Values are ``ELU(W x)``, on
+other data sets than SNLI ReLU. Queries, keys and source2token scores are computed from the values
+of the same head. A fusion gate per head mixes value and context. There is no output projection.
+Dropout is drawn anew per linear layer and head. With 600 features and 2 heads over 300-dimensional
+embeddings a classifier of pairs has 2,885,403 parameters, the paper's 2.9m; its ablations have the
+2.5m, 2.5m and 1.8m of Table 3.
 """
 
 from argparse import Namespace
@@ -19,32 +19,33 @@ from torch import Tensor, nn
 from fairseq_posattn.attention.disan import glorot_linear
 from fairseq_posattn.attention.headwise import HeadwiseLinear, map_to_heads
 from fairseq_posattn.attention.mtsa import TensorizedAttention
-from fairseq_posattn.model.encoders.flags import activation_of, describe_layer, map_dropout_of
+from fairseq_posattn.model.encoders.flags import (
+    build_activation,
+    describe_layer,
+    get_linear_dropout,
+)
 from fairseq_posattn.model.mechanisms import build_mtsa
 from fairseq_posattn.model.multihead import check_heads
 
 
 class TensorizedEncoder(nn.Module):
-    """Values of all heads, tensorized attention, fusion gate.
+    """Value projection, tensorized attention and fusion gate.
 
     Args:
-        input_dim: features of a word.
+        input_dim: features of a token.
         output_dim: H D, features of the result.
         num_heads: H.
-        attention: see :class:`~fairseq_posattn.attention.mtsa.TensorizedAttention`; with
-            ``source="value"``. None for the values alone (Table 3, "w/o proposed modules").
-        token2token: whether pairs of tokens have scores, R; otherwise a query weighs all the tokens
-            that it may see by their source2token scores alone.
+        attention: with ``source="value"``; None for the values alone (Table 3, "w/o proposed
+            modules").
+        token2token: whether pairs of tokens have scores, R; otherwise the weights depend on the
+            source2token scores alone.
         activation: of the values.
-        map_dropout: probability of dropping a feature before the maps to values, queries and keys,
-            of every head and of each map by itself.
-        bias: whether the maps to queries and keys have one; those of the published code have none.
-
-    Attributes:
-        output_dim: as given.
+        map_dropout: probability of zeroing a feature before the projections to values, queries and
+            keys, drawn per projection and head.
+        bias: whether query and key projections have a bias; the released code's have none.
 
     Raises:
-        ValueError: the heads do not divide the features.
+        ValueError: H does not divide the features.
     """
 
     def __init__(
@@ -71,30 +72,33 @@ class TensorizedEncoder(nn.Module):
         head_dim = output_dim // num_heads
         self.query_map = self.key_map = None
         if attention is not None and token2token:
-            start = 0.0 if bias else None
+            initial_bias = 0.0 if bias else None
             self.query_map, self.key_map = (
-                HeadwiseLinear(num_heads, head_dim, head_dim, bias=start, dropout=map_dropout)
+                HeadwiseLinear(
+                    num_heads, head_dim, head_dim, bias=initial_bias, dropout=map_dropout
+                )
                 for _ in range(2)
             )
 
-    def forward(self, words: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
-        """``[B, T, input_dim]`` to ``[B, T, H D]``; ``key_padding_mask`` bool ``[B, T]``."""
-        value = map_to_heads(self.value_map, words, self.num_heads, self.map_dropout, self.training)
+    def forward(self, tokens: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
+        """Map ``[B, T, input_dim]`` to ``[B, T, H D]``; the mask is bool ``[B, T]``."""
+        dropout = self.map_dropout
+        value = map_to_heads(self.value_map, tokens, self.num_heads, dropout, self.training)
         value = self.activation(value)  # [B, H, T, D]
         if self.attention is None:
             return value.transpose(1, 2).flatten(2)
-        if self.query_map is None:  # scores of zero weigh every pair alike
+        if self.query_map is None:  # zero scores weigh all pairs alike
             query = key = torch.zeros_like(value)
         else:
             query, key = self.query_map(value), self.key_map(value)
-        context = self.attention(words, query, key, value, key_padding_mask=key_padding_mask)
+        context = self.attention(tokens, query, key, value, key_padding_mask=key_padding_mask)
         return context.transpose(1, 2).flatten(2)
 
 
 def build(cfg: Namespace, dim: int) -> TensorizedEncoder:
     hidden_dim = cfg.encoder_hidden_dim or dim
     scores = str(cfg.mtsa_scores)
-    activation, map_dropout = activation_of(cfg), map_dropout_of(cfg)
+    activation, map_dropout = build_activation(cfg), get_linear_dropout(cfg)
     attention = None
     if scores != "none":
         if scores == "token2token":

@@ -1,53 +1,58 @@
-"""Recurrent networks over sentences of different lengths, for the encoders that are one."""
+"""``--encoder lstm``, ``bilstm`` and ``bigru``: recurrent networks over padded sentences.
+
+A Bi-GRU pooled by one attention query, over words and over sentences, is a hierarchical attention
+network (HAN, Yang et al., 2016).
+"""
+
+from argparse import Namespace
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-# ONNX has the gates in another order: input, output, forget, cell; and update, reset, new.
+# ONNX orders the gates as input, output, forget, cell, and as update, reset, new.
 ONNX_GATES = {"LSTM": [0, 3, 1, 2], "GRU": [1, 0, 2]}
 
 
-def run_over_words(
-    network: nn.RNNBase, words: Tensor, key_padding_mask: Tensor | None = None
+def run_network(
+    network: nn.RNNBase, tokens: Tensor, key_padding_mask: Tensor | None = None
 ) -> Tensor:
-    """The states of a network at each word; what looks back begins at the last real one.
+    """Return the hidden states; the backward direction starts at the last token before padding.
 
     Args:
         network: with ``batch_first``.
-        words: ``[B, T, input_dim]``, padded on the right if at all.
+        tokens: ``[B, T, input_dim]``, padded on the right.
         key_padding_mask: bool ``[B, T]``, True where padded.
 
     Returns:
-        ``[B, T, output_dim]``. Padded positions come out as zero, but for the first one of a row of
-        nothing but padding.
+        ``[B, T, output_dim]``; zero where padded, except at the first position of a row of padding.
     """
     if key_padding_mask is None:
-        return network(words)[0]
+        return network(tokens)[0]
     lengths = (~key_padding_mask).sum(1).clamp(min=1)
-    if torch.onnx.is_in_onnx_export():  # where nothing can be packed
-        return _onnx_states(network, words, lengths)
-    packed = pack_padded_sequence(words, lengths.cpu(), batch_first=True, enforce_sorted=False)
+    if torch.onnx.is_in_onnx_export():  # ONNX has no packed sequences
+        return _run_in_onnx(network, tokens, lengths)
+    packed = pack_padded_sequence(tokens, lengths.cpu(), batch_first=True, enforce_sorted=False)
     states, _ = network(packed)
-    return pad_packed_sequence(states, batch_first=True, total_length=words.size(1))[0]
+    return pad_packed_sequence(states, batch_first=True, total_length=tokens.size(1))[0]
 
 
-def _onnx_states(network: nn.RNNBase, words: Tensor, lengths: Tensor) -> Tensor:
-    """The same as a node of a graph: ONNX' own LSTM or GRU, which is told the lengths, ``[B]``."""
+def _run_in_onnx(network: nn.RNNBase, tokens: Tensor, lengths: Tensor) -> Tensor:
+    """Return the same as a graph node: the LSTM or GRU of ONNX, which takes lengths ``[B]``."""
     directions = 1 + network.bidirectional
     attributes = {
         "hidden_size": network.hidden_size,
         "direction": "bidirectional" if network.bidirectional else "forward",
         **({"linear_before_reset": 1} if network.mode == "GRU" else {}),
     }
-    states = words.transpose(0, 1)  # [T, B, C]
+    states = tokens.transpose(0, 1)  # [T, B, C]
     for layer in range(network.num_layers):
         weights = network.all_weights[layer * directions : (layer + 1) * directions]
         stacked = [torch.stack(kind) for kind in zip(*weights, strict=True)]
-        of_input, of_state, *biases = (_in_onnx_order(network, each) for each in stacked)
+        input_weight, state_weight, *biases = (_order_gates(network, each) for each in stacked)
         states = torch.onnx.ops.symbolic(
             network.mode,
-            (states, of_input, of_state, torch.cat(biases, 1), lengths.int()),
+            (states, input_weight, state_weight, torch.cat(biases, 1), lengths.int()),
             attributes,
             dtype=states.dtype,
             shape=(states.size(0), directions, states.size(1), network.hidden_size),
@@ -56,36 +61,40 @@ def _onnx_states(network: nn.RNNBase, words: Tensor, lengths: Tensor) -> Tensor:
     return states.transpose(0, 1)
 
 
-def _in_onnx_order(network: nn.RNNBase, weights: Tensor) -> Tensor:
-    """``[directions, gates H, ...]`` to the same."""
+def _order_gates(network: nn.RNNBase, weights: Tensor) -> Tensor:
+    """Reorder ``[directions, gates H, ...]`` for ONNX."""
     gates = weights.unflatten(1, (-1, network.hidden_size))
     return gates[:, ONNX_GATES[network.mode]].flatten(1, 2)
 
 
-def half_of(output_dim: int) -> int:
-    """The features of each of two directions.
-
-    Raises:
-        ValueError: ``output_dim`` is odd.
-    """
+def halve_features(output_dim: int) -> int:
+    """Return the features of each of two directions; raise ValueError if they are odd."""
     if output_dim % 2:
-        raise ValueError(f"{output_dim} features cannot be halved between two directions")
+        raise ValueError(f"{output_dim} features: two directions need an even number")
     return output_dim // 2
 
 
+def _build_network(kind, input_dim, output_dim, layers, dropout, bidirectional):
+    return kind(
+        input_dim,
+        halve_features(output_dim) if bidirectional else output_dim,
+        layers,
+        batch_first=True,
+        bidirectional=bidirectional,
+        dropout=dropout if layers > 1 else 0.0,
+    )
+
+
 class Recurrent(nn.Module):
-    """The states of a recurrent network at each word, of both directions side by side.
+    """Hidden states of a recurrent network, the directions concatenated.
 
     Args:
         kind: :class:`torch.nn.LSTM` or :class:`torch.nn.GRU`.
         input_dim: features of the input.
-        output_dim: features of the result, of all directions together.
-        layers: one upon another.
-        dropout: probability of dropping a feature between layers.
-        bidirectional: whether it looks back, too.
-
-    Attributes:
-        output_dim: as given.
+        output_dim: features of the result, of all directions.
+        layers: number of stacked layers.
+        dropout: probability of zeroing a feature between layers.
+        bidirectional: whether there is a backward direction.
 
     Raises:
         ValueError: ``output_dim`` is odd and there are two directions.
@@ -101,16 +110,33 @@ class Recurrent(nn.Module):
         bidirectional: bool = False,
     ):
         super().__init__()
-        self.network = kind(
-            input_dim,
-            half_of(output_dim) if bidirectional else output_dim,
-            layers,
-            batch_first=True,
-            bidirectional=bidirectional,
-            dropout=dropout if layers > 1 else 0.0,
-        )
+        self.network = _build_network(kind, input_dim, output_dim, layers, dropout, bidirectional)
         self.output_dim = output_dim
 
-    def forward(self, words: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
-        """``[B, T, input_dim]`` to ``[B, T, output_dim]``: see :func:`run_over_words`."""
-        return run_over_words(self.network, words, key_padding_mask)
+    def forward(self, tokens: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
+        return run_network(self.network, tokens, key_padding_mask)
+
+
+class BiLSTM(nn.Module):
+    """Bidirectional LSTM of CSPAN and ``--encoder bilstm``; arguments as :class:`Recurrent`."""
+
+    def __init__(self, input_dim: int, output_dim: int, layers: int = 1, dropout: float = 0.0):
+        super().__init__()
+        self.lstm = _build_network(nn.LSTM, input_dim, output_dim, layers, dropout, True)
+        self.output_dim = output_dim
+
+    def forward(self, tokens: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
+        return run_network(self.lstm, tokens, key_padding_mask)
+
+
+def build_lstm(cfg: Namespace, dim: int) -> Recurrent:
+    return Recurrent(nn.LSTM, dim, cfg.encoder_hidden_dim or dim, cfg.lstm_layers, cfg.dropout)
+
+
+def build_bigru(cfg: Namespace, dim: int) -> Recurrent:
+    hidden_dim = cfg.encoder_hidden_dim or dim
+    return Recurrent(nn.GRU, dim, hidden_dim, cfg.lstm_layers, cfg.dropout, bidirectional=True)
+
+
+def build_bilstm(cfg: Namespace, dim: int) -> BiLSTM:
+    return BiLSTM(dim, cfg.encoder_hidden_dim or dim, cfg.lstm_layers, cfg.dropout)

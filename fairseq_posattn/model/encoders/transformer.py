@@ -1,4 +1,4 @@
-"""``--encoder transformer``: layers of ``--encoder-sublayers``."""
+"""``--encoder transformer``: Transformer layers of ``--encoder-sublayers``."""
 
 from argparse import Namespace
 
@@ -7,26 +7,25 @@ from torch import Tensor, nn
 from fairseq_posattn.attention.disan import glorot_linear
 from fairseq_posattn.attention.passes import model_pass
 from fairseq_posattn.attention.sinusoid import with_positions
-from fairseq_posattn.model.builder import build_encoder_layer
 from fairseq_posattn.model.encoders.flags import describe_layer
 from fairseq_posattn.model.mechanisms import REPLACE_POSITIONS
-from fairseq_posattn.model.sublayer_list import parse_sublayers
-from fairseq_posattn.model.transformer_layer import EncoderLayer
+from fairseq_posattn.model.transformer_layer import (
+    EncoderLayer,
+    build_encoder_layer,
+    parse_sublayers,
+)
 
 
 class TransformerEncoder(nn.Module):
-    """Layers of ``--encoder-sublayers`` over words, after an affine map where widths differ.
+    """Transformer layers, after a linear layer if ``dim`` is not ``hidden_dim``.
 
     Args:
-        dim: features of a word.
-        hidden_dim: C.
-        layers: of C features.
-        positions: whether sinusoids of the positions are added to the words.
-        normalize_after: whether a layer norm ends the last layer, which its sublayers do not.
-        scale: what words are multiplied by before sinusoids are added.
-
-    Attributes:
-        output_dim: C.
+        dim: features of a token.
+        hidden_dim: C, features of the layers and of the result.
+        layers: encoder layers.
+        positions: whether sinusoidal positions are added to the input.
+        normalize_after: whether a layer norm follows the last layer.
+        scale: factor of the input before positions are added.
     """
 
     def __init__(
@@ -47,9 +46,9 @@ class TransformerEncoder(nn.Module):
         self.output_dim = hidden_dim
 
     @model_pass
-    def forward(self, words: Tensor, key_padding_mask: Tensor) -> Tensor:
-        """``[B, T, dim]`` to ``[B, T, C]``; ``key_padding_mask`` bool ``[B, T]``."""
-        x = words if self.input_map is None else self.input_map(words)  # [B, T, C]
+    def forward(self, tokens: Tensor, key_padding_mask: Tensor) -> Tensor:
+        """Map ``[B, T, dim]`` to ``[B, T, C]``; the mask is bool ``[B, T]``."""
+        x = tokens if self.input_map is None else self.input_map(tokens)  # [B, T, C]
         if self.positions:
             x = with_positions(self.scale * x)
         x = x.transpose(0, 1)  # [T, B, C]

@@ -8,12 +8,11 @@ release's scripts make them, or the Treebank's trees, ``wsj/02/*.mrg``, ``brown/
 import re
 from fnmatch import fnmatch
 
+from fairseq_posattn.common.archives import decompressed
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.corpus import TaggingCorpus
-from fairseq_posattn.preparation.unpacking import unpacked
 from fairseq_posattn.text.lines import read_lines
-from fairseq_posattn.text.props import blocks, read_props_lines
-from fairseq_posattn.text.role_sentences import RoleSentence
+from fairseq_posattn.text.props import RoleSentence, blocks, read_props_lines
 
 TRAIN_SECTIONS = [f"{section:02}" for section in range(2, 22)]
 # Of each split: the files of the release, without folder and ending, and the trees of each.
@@ -28,7 +27,7 @@ TREE = re.compile(r"(?P<word>\((?P<tag>[^\s()]+)\s+(?P<form>[^\s()]+)\s*\))|\(|\
 
 
 def sentences(archive):
-    """The sentences of each split: lists of :class:`.role_sentences.RoleSentence`.
+    """The sentences of each split: lists of :class:`.text.props.RoleSentence`.
 
     Raises:
         UsageError: files are missing, or the words do not fit the roles.
@@ -105,7 +104,7 @@ def _named(names, pattern):
 
 def _lines(archive, name):
     with archive.open(name) as stream:
-        text = unpacked(stream, archive.label(name))
+        text = decompressed(stream, archive.label(name))
         return list(read_lines(text, archive.label(name), allow_empty=True))
 
 

@@ -10,8 +10,7 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.corpus import Flag, TaggingCorpus
 from fairseq_posattn.preparation.download import Source
 from fairseq_posattn.text.lines import read_lines
-from fairseq_posattn.text.props import Proposition, Sentence, blocks, pieces_of_cells
-from fairseq_posattn.text.role_sentences import RoleSentence
+from fairseq_posattn.text.props import Proposition, RoleSentence, Sentence, blocks, pieces_of_cells
 
 AUXILIARIES = {"be.03", "have.01", "do.01"}  # never have an argument
 LISTS = {"train": "files.train", "valid": "files.dev", "test": "files.test"}
@@ -22,7 +21,7 @@ PACKED = (".tar", ".tar.gz", ".tgz", ".zip")
 
 
 def sentences(archive, every_predicate=False):
-    """The sentences of each split: lists of :class:`.role_sentences.RoleSentence`.
+    """The sentences of each split: lists of :class:`.text.props.RoleSentence`.
 
     Args:
         every_predicate: nouns, adjectives and auxiliaries, too, not verbs alone.

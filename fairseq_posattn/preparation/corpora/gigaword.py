@@ -8,13 +8,13 @@ sets, "UNK" in the test set: here "UNK" everywhere. Training pairs with an empty
 
 from itertools import islice
 
+from fairseq_posattn.common.archives import decompressed
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import Progress, say
 from fairseq_posattn.preparation.corpus import SIDES, SPLITS, SummarizationCorpus
 from fairseq_posattn.preparation.download import Source
 from fairseq_posattn.preparation.pairs import PairWriter, read_pairs
 from fairseq_posattn.preparation.sources import obtain
-from fairseq_posattn.preparation.unpacking import unpacked
 from fairseq_posattn.text.lines import read_lines
 
 HUB = "https://huggingface.co/datasets"
@@ -109,7 +109,7 @@ def write_text(found, folder, options):
 
 def tokens(stream, name):
     """The lines of a file: single spaces between tokens, and one name for rare words."""
-    for line in read_lines(unpacked(stream, name), name):
+    for line in read_lines(decompressed(stream, name), name):
         yield " ".join("UNK" if word == "<unk>" else word for word in line.split())
 
 

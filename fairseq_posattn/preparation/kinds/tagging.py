@@ -19,8 +19,7 @@ from fairseq_posattn.preparation.stages import Stages
 from fairseq_posattn.preparation.word_options import add_seed, add_word_options
 from fairseq_posattn.preparation.words_stage import asked_vectors, run_words
 from fairseq_posattn.text import manifest
-from fairseq_posattn.text.props import read_props, write_props
-from fairseq_posattn.text.role_sentences import readable
+from fairseq_posattn.text.props import read_props, readable, write_props
 from fairseq_posattn.text.vocabulary import count_words, write_dictionary
 
 COLUMNS = ("words", "predicate", "tags")

@@ -1,4 +1,4 @@
-"""The recipes, a file a paper."""
+"""The recipes, one file a paper."""
 
 from fairseq_posattn.recipes.papers import (
     classifiers,

@@ -1,16 +1,14 @@
 """Cascaded semantic and positional self-attention (Jiang et al. 2020): documents.
 
-The settings are the paper's (section 3.2): Adam, learning rate 1e-3, a tenth of that after 20
-epochs and a hundredth after 25, weight decay 1e-4, batches of 64, 30 epochs, GloVe of 300
-features; the big model trains for 60 epochs, with the rate presumably lowered at twice the
-epochs as well. The paper names no dropout: it is that of cspan_classifier. Documents are cut to
-512 words, of which it says nothing either. A tenth of the training set is held out for
-validation.
+The settings are the paper's (section 3.2): Adam, learning rate 1e-3, a tenth of it after 20 epochs
+and a hundredth after 25, weight decay 1e-4, batches of 64, 30 epochs, GloVe of 300 features. The
+big model trains for 60 epochs, presumably with the rate lowered at twice the epochs. The paper
+names no dropout (here: cspan_classifier's) and no maximum length (here: 512 words). A tenth of the
+training set is held out for validation.
 
-The paper names Adam, a learning rate of 1e-3 and a weight decay of 1e-4. This is read as the
-weight decay of PyTorch's Adam: it is added to the gradient, over all parameters, word vectors and
-biases included. Here that is `--l2 1e-4 --l2-all`. fairseq's --weight-decay is decoupled from Adam:
-1e-4 of it would take away 1e-7 of a weight in an update.
+The weight decay is read as that of PyTorch's Adam: it is added to the gradient of all parameters,
+word vectors and biases included, `--l2 1e-4 --l2-all`. fairseq's --weight-decay is decoupled: 1e-4
+would subtract 1e-7 of a weight in an update.
 """
 
 from dataclasses import replace
@@ -20,7 +18,7 @@ from fairseq_posattn.recipes.recipe import ClassificationRecipe, Row, Training
 
 
 def _training(epochs: int) -> Training:
-    """With the rate lowered after two thirds and after five sixths of the epochs."""
+    """Return the training with the rate lowered after 2/3 and after 5/6 of the epochs."""
     first, second = epochs * 2 // 3, epochs * 5 // 6
     rates = ["1e-3"] * first + ["1e-4"] * (second - first) + ["1e-5"]
     flags = f"--optimizer adam --l2 1e-4 --l2-all --lr-scheduler fixed --lr {','.join(rates)}"
@@ -44,12 +42,12 @@ RECIPES = (
         "cspan/table2_documents",
         title="CSPAN, Table 2: classification of documents",
         about="""\
-The paper's numbers for models other than CSPAN are from other papers; its table has models,
-too, that are not here (other CNNs, SASEM, LEAM, HLAN). They are as their own papers have them:
-LSTM (Zhang et al., 2015), the mean of 512 features; FastText (Joulin et al., 2017), the mean of
-words and bigrams of 10 features, which start without GloVe; HAN (Yang et al., 2016), GRUs and a
-query over words and over sentences, which end at full stops, exclamation and question marks; SWEM
-(Shen et al., 2018), mean and greatest value of the words. Training is CSPAN's.""",
+The paper's numbers of the other models are from other papers; its table also has models that are
+not here (other CNNs, SASEM, LEAM, HLAN). The baselines follow their own papers: LSTM (Zhang et al.,
+2015), mean of 512 features; FastText (Joulin et al., 2017), mean of words and bigrams of 10
+features without GloVe; HAN (Yang et al., 2016), GRUs and a query over words and over sentences,
+which end at full stops, exclamation and question marks; SWEM (Shen et al., 2018), mean and maximum
+of the words. Training is CSPAN's.""",
         datasets=datasets(*TRAINING),
         training=TRAINING,
         rows=(
@@ -71,8 +69,8 @@ query over words and over sentences, which end at full stops, exclamation and qu
         "cspan/table3_components",
         title="CSPAN, Table 3: its components, one after the other (AG News)",
         about="""\
-The models before the last are pooled with one query; of the Bi-LSTM the paper does not say how
-it is. The third is that with one query in Table 4, too, where it has another accuracy, 92.84.""",
+The first three models are pooled with one query; the paper does not specify the Bi-LSTM's pooling.
+The third is the model with one query of Table 4, where the paper has another accuracy, 92.84.""",
         datasets=datasets("ag_news"),
         training=TRAINING,
         rows=(
@@ -86,9 +84,9 @@ it is. The third is that with one query in Table 4, too, where it has another ac
         "cspan/table4_sizes",
         title="CSPAN, Table 4: layers of the Bi-LSTM and queries of the pooling (AG News)",
         about="""\
-All for as many epochs as the base model. Of the memory, in MB, the paper does not say what is in
-it: ours, which 64 made-up sentences of 64 words take in the encoder and the pooling, forward and
-backward, without parameters, compares row with row, not with the paper's.""",
+All rows train as many epochs as the base model. The paper does not define its memory in MB. Ours is
+that of the encoder and the pooling, forward and backward, on 64 generated sentences of 64 words,
+without parameters: compare rows with each other, not with the paper.""",
         datasets=tuple(
             replace(ag_news, metrics=("accuracy", "memory_mb")) for ag_news in datasets("ag_news")
         ),
@@ -109,9 +107,9 @@ backward, without parameters, compares row with row, not with the paper's.""",
         "cspan/table5_fusion",
         title="CSPAN, Table 5: how meanings and positions meet (AG News)",
         about="""\
-The rows are called as in the paper, see its Figure 2. (d) is read as in that figure: the Bi-LSTM's
-states are added to the self attention as they are. `--rows "(d) + Bi-LSTM" -- --cspan-fusion
-parallel` has a self attention over them, too, as (e) has.""",
+Row names are the paper's, see its Figure 2. (d) adds the Bi-LSTM's states to the self-attention
+unchanged, as that figure shows. `--rows "(d) + Bi-LSTM" -- --cspan-fusion parallel` applies
+self-attention to them first, as (e) does.""",
         datasets=datasets("ag_news"),
         training=TRAINING,
         rows=(

@@ -1,18 +1,18 @@
-"""DA-Transformer (Wu et al. 2021): classification, ratings, and the same choices on translation.
+"""DA-Transformer (Wu et al. 2021): classification, ratings, news, and its choices on translation.
 
 On classification the settings are the paper's (section 4.1): Adam, learning rate 1e-3, GloVe of
-300 features, one layer of 16 heads of 16 features, means of five runs; Amazon's reviews go
-through words, sentences and document. It names no dropout (that of the architectures is taken),
-no batch size (64) and no number of epochs (10). Documents are cut to 512 words.
+300 features, one layer of 16 heads of 16 features, means of five runs; Amazon's reviews are encoded
+by words, sentences and document. It names no dropout (here: the architectures'), batch size (64),
+number of epochs (10) or maximum length (512 words).
 
-On news (Table 5) it names NRMS (Wu et al. 2019) for what it does not say: Adam, 1e-3, batches of 30
+On news (Table 5) it refers to NRMS (Wu et al. 2019) for other settings: Adam, 1e-3, batches of 30
 clicks, 2 epochs, the first 30 words of a title and the last 50 clicks.
 
-Guesses, because the paper is silent: w starts as N(0, 0.1^2), v as 0, and the threshold of the
-mapping `clip` is 1 (--da-clip-threshold).
+Guesses, because the paper does not specify them: w is initialized from N(0, 0.1^2), v to 0, and the
+threshold of the mapping `clip` is 1 (--da-clip-threshold).
 
-It has no numbers on translation. There the sizes are those of fairseq's transformer_iwslt_de_en
-and the settings those that fairseq documents for it, alike for all rows."""
+The paper has no translation. There the sizes are those of fairseq's transformer_iwslt_de_en, with
+the settings that fairseq documents for it, the same for all rows."""
 
 from dataclasses import replace
 
@@ -45,18 +45,18 @@ _DA = "--arch da_transformer_classifier"
 
 
 def _datasets(*names: str) -> tuple[Dataset, ...]:
-    """Measured as the paper does, with macro-F beside the accuracy."""
+    """Return data sets with accuracy and macro-F1, as in the paper."""
     return tuple(replace(dataset, metrics=("accuracy", "macro_f1")) for dataset in datasets(*names))
 
 
 def _ratings() -> tuple[Dataset, ...]:
-    """The reviews' ratings as numbers."""
+    """Return the reviews with their ratings as numbers."""
     (reviews,) = datasets("amazon_electronics")
     return (replace(reviews, classes=1, criterion="rating_regression", metrics=("rmse", "mae")),)
 
 
 def _transformers(*papers: str, kind: str = "classifier") -> tuple[Row, ...]:
-    """The models that the paper compares, with its numbers for each."""
+    """Return the rows of the paper's models, with its numbers of each."""
     names = {
         "Transformer": "transformer",
         "Transformer-RPR": "rpr",
@@ -120,13 +120,25 @@ def _on_translation(option: str, values: tuple[str, ...]) -> tuple[Row, ...]:
 
 # --- The tables --------------------------------------------------------------------------------
 
+_FIGURE4 = """\
+The paper's numbers are in a figure: the learnable sigmoid is better than the sigmoid, both are
+better than the exponential, and clip and linear are worst. The initial w and v, and the threshold 1
+of clip, are guesses."""
+_FIGURE5 = """\
+The paper's numbers are in a figure: early is better than late, and multiplying is better than
+adding."""
+_AS_TABLE5 = " Data and training are those of table5_mind."
+_ON_TRANSLATION = """\
+An analogous study: the paper's (section {}) is on classification. DA is in the encoder, which has
+no position embeddings. German to English, tokenised, case-insensitive BLEU. """
+
 RECIPES = (
     ClassificationRecipe(
         "da_transformer/figure3_ratings",
         title="DA-Transformer, Figure 3: the ratings of Amazon's reviews of electronics as numbers",
         about="""\
-Root mean squared error and mean absolute error; the lower, the better. The paper's are in a figure
-without numbers, in which DA-Transformer's are the lowest and Transformer's the highest.""",
+Root mean squared error and mean absolute error; lower is better. The paper's are in a figure
+without numbers: DA-Transformer's are the lowest, Transformer's the highest.""",
         datasets=_ratings(),
         training=TRAINING,
         regime="ratings",
@@ -135,10 +147,7 @@ without numbers, in which DA-Transformer's are the lowest and Transformer's the 
     ClassificationRecipe(
         "da_transformer/figure4_classification",
         title="DA-Transformer, Figure 4: mappings of the distance (AG News, Amazon)",
-        about="""\
-The paper's numbers are in a figure: the learnable sigmoid is better than the sigmoid, both are
-better than the exponential, and clip and linear fall short. The initial w and v and clip's
-threshold, 1, are guesses: the paper gives none.""",
+        about=_FIGURE4,
         datasets=_datasets("ag_news", "amazon_electronics"),
         training=TRAINING,
         rows=tuple(Row(mapping, flags=f"{_DA} --da-mapping {mapping}") for mapping in MAPPINGS),
@@ -146,41 +155,28 @@ threshold, 1, are guesses: the paper gives none.""",
     _on_news(
         "da_transformer/figure4_news",
         title="DA-Transformer, Figure 4: mappings of the distance (MIND)",
-        about="""\
-The paper's numbers are in a figure: the learnable sigmoid is better than the sigmoid, both are
-better than the exponential, and clip and linear fall short. The initial w and v and clip's
-threshold, 1, are guesses: the paper gives none. Data and training are those of table5_mind.""",
+        about=_FIGURE4 + _AS_TABLE5,
         option="--da-mapping",
         values=MAPPINGS,
     ),
     GenerationRecipe(
         "da_transformer/figure4_mapping",
         title="DA-Transformer, Figure 4 on translation: mappings of the distance (IWSLT14)",
-        about="""\
-An analogous study: the paper's (section 4.3) is on classification, in a figure without
-numbers. There, the learnable sigmoid is better than the sigmoid, both are better than the
-exponential, and clip and linear fall short. DA is in the encoder, which has no position embeddings.
-The initial w and v and clip's threshold, 1, are guesses: the paper gives none. German to English,
-tokenised, case-insensitive BLEU.""",
+        about=_ON_TRANSLATION.format("4.3") + _FIGURE4,
         settings=_IWSLT14,
         rows=_on_translation("--da-mapping", MAPPINGS),
     ),
     GenerationRecipe(
         "da_transformer/figure5_adjustment",
         title="DA-Transformer, Figure 5 on translation: adjustments of attention (IWSLT14)",
-        about="""\
-An analogous study: the paper's (section 4.4) is on classification, in a figure without
-numbers. There, early is better than late, and multiplying better than adding. DA is in the encoder,
-which has no position embeddings. German to English, tokenised, case-insensitive BLEU.""",
+        about=_ON_TRANSLATION.format("4.4") + _FIGURE5,
         settings=_IWSLT14,
         rows=_on_translation("--da-adjustment", ADJUSTMENTS),
     ),
     ClassificationRecipe(
         "da_transformer/figure5_classification",
         title="DA-Transformer, Figure 5: adjustments of attention (AG News, Amazon)",
-        about="""\
-The paper's numbers are in a figure: early is better than late, and multiplying better than
-adding.""",
+        about=_FIGURE5,
         datasets=_datasets("ag_news", "amazon_electronics"),
         training=TRAINING,
         rows=tuple(
@@ -191,9 +187,7 @@ adding.""",
     _on_news(
         "da_transformer/figure5_news",
         title="DA-Transformer, Figure 5: adjustments of attention (MIND)",
-        about="""\
-The paper's numbers are in a figure: early is better than late, and multiplying better than
-adding. Data and training are those of table5_mind.""",
+        about=_FIGURE5 + _AS_TABLE5,
         option="--da-adjustment",
         values=ADJUSTMENTS,
     ),
@@ -201,7 +195,7 @@ adding. Data and training are those of table5_mind.""",
         "da_transformer/table3_documents",
         title="DA-Transformer, Table 3: AG News and the ratings of Amazon's reviews of electronics",
         about="""\
-Accuracy and macro-F of test sets; the paper does not say which 50,000 reviews it takes.""",
+Accuracy and macro-F1 on the test sets. The paper does not specify its 50,000 reviews.""",
         datasets=_datasets("ag_news", "amazon_electronics"),
         training=TRAINING,
         rows=_transformers(
@@ -216,10 +210,10 @@ Accuracy and macro-F of test sets; the paper does not say which 50,000 reviews i
         "da_transformer/table4_sst_snli",
         title="DA-Transformer, Table 4: SST with two classes, and SNLI",
         about="""\
-Accuracy and macro-F of test sets. SST is trained on sentences alone, as the paper's 8k examples
-say; others train on phrases, too, which gives other numbers. SNLI's sentences are encoded apart,
-of which the paper says nothing; its statistics of SNLI (55k pairs to train on, two classes) are not
-those of the data set, which is taken whole here.""",
+Accuracy and macro-F1 on the test sets. SST is trained on sentences only, as the paper's 8k examples
+imply; training on phrases gives other numbers. SNLI's sentences are encoded separately, which the
+paper does not specify. Its statistics of SNLI (55k training pairs, two classes) are not those of
+the data set, which is complete here.""",
         datasets=_datasets("sst2", "snli"),
         training=TRAINING,
         rows=_transformers(
@@ -234,12 +228,12 @@ those of the data set, which is taken whole here.""",
         "da_transformer/table5_mind",
         title="DA-Transformer, Table 5: news recommendation (MIND)",
         about="""\
-The mechanism is both among the words of a title and among the news that a user clicked. In per
-cent, means of five runs. MIND's published test set has no labels, so its development set is for
-testing and the last day of the training set for validation; the paper's test set is another, so
-that its numbers are to be read beside those of the other rows. NRMS, of which it has no numbers, is
-attention alone; Popularity ranks news by their clicks in the training set. MIND may not be
-passed on: `posattn prepare recommendation mind --source FOLDER` takes yours.""",
+The mechanism is applied to the words of a title and to the news that a user clicked. Percentages,
+means of five runs. MIND's published test set has no labels. Here its development set is the test
+set, and the last day of the training set is for validation. The paper's test set is another one, so
+its numbers are comparable only with each other. NRMS is plain attention, without numbers in the
+paper; Popularity ranks news by their clicks in the training set. MIND cannot be redistributed:
+`posattn prepare recommendation mind --source FOLDER` prepares your copy.""",
         datasets=NEWS,
         training=_NEWS,
         regime="news",

@@ -1,13 +1,13 @@
 """Mask Attention Networks (Fan et al. 2021): translation and summarization.
 
-The settings are those of the paper (section 3.1) and, where the two differ, of the published
-training scripts, from which its numbers come. All rows of a table are trained alike, the others'
-too, whose numbers the paper takes from others. The dropouts, the shared embeddings and, in
-translation, the norms before each sublayer are those of the dman_* architectures, given as flags
-for the sake of these. The published numbers are of DMAN in its released form: an activation on the
-concatenated heads of all attention, and its initialization. The dman_* architectures have the paper
-form, so the released rows pass these as flags. As in the scripts, what is scored is the checkpoint
-with the best loss in validation."""
+The settings are the paper's (section 3.1) and, where they differ, those of the published training
+scripts, from which its numbers are. All rows of a table have the same training, also the baselines,
+whose numbers the paper quotes. Dropouts, shared embeddings and, in translation, pre-norm are those
+of the dman_* architectures, as flags for the baselines.
+
+The published numbers are of the released form: an activation on the concatenated heads of all
+attention, and its own initialization. The dman_* architectures have the paper form, so the released
+rows pass flags. As in the scripts, the checkpoint with the best validation loss is scored."""
 
 from dataclasses import replace
 
@@ -24,7 +24,7 @@ _TRANSLATION = f"{_SHARED} {_NORMS_BEFORE}"
 
 # --- Table 1, translation ----------------------------------------------------------------------
 
-# "small". Warm-up and epochs are the published script's; the text says 8,000 and 80,000 updates.
+# "small". Warm-up and epochs are the published script's; the text has 8,000 and 80,000 updates.
 IWSLT14 = Generation(
     regime="iwslt14",
     corpus="iwslt14",
@@ -61,7 +61,7 @@ WMT14_BASE = Generation(
 WMT14_BIG = replace(
     WMT14_BASE,
     regime="wmt14_big",
-    # The norms before each sublayer are flags of the rows: Scaling NMT has them after.
+    # Pre-norm is a flag of the rows, because Scaling NMT has post-norm.
     training=f"{_SHARED} --dropout 0.3 --lr 1.5e-2 --warmup-updates 8000 --clip-norm 0",
     max_tokens=4096,
     batches=128,
@@ -104,8 +104,8 @@ GIGAWORD = replace(
     batches=12,  # three for each of four GPUs
     decoding="--beam 5 --lenpen 1.0 --min-len 1 --max-len-b 30 --no-repeat-ngram-size 3",
 )
-# Song et al. (2019), whom the paper follows: the widths of DMAN's model, and feed-forward sublayers
-# of four times the width instead of two.
+# Song et al. (2019), whom the paper follows: the width of DMAN's model, and feed-forward sublayers
+# with four times the width instead of two.
 _SUMMARIZATION_SIZE = " ".join(
     f"--{side}-embed-dim 768 --{side}-ffn-embed-dim 3072 --{side}-attention-heads 12"
     for side in ("encoder", "decoder")
@@ -117,7 +117,7 @@ _STOCK_SUMMARIZATION = (
 
 # --- The tables --------------------------------------------------------------------------------
 
-# Wu et al. (2019), as fairseq's own examples have it. Its attention is in the decoder alone.
+# Wu et al. (2019), as in fairseq's examples. It has attention only in the decoder.
 _DYNAMIC = "--encoder-conv-type dynamic --decoder-conv-type dynamic --weight-dropout 0.1"
 _TINY_KERNELS = "--encoder-kernel-size-list [3] --decoder-kernel-size-list [3]"
 _SMALL = "--arch dman_iwslt_de_en"
@@ -144,8 +144,8 @@ def _alternatives(
         arch: architecture whose widths they have.
         feed_forward: features within their feed-forward sublayers.
         convolutional, local, relative: published scores.
-        embeddings: flags of the positions' embeddings, as Shaw et al. (2018, section 4.1) have them
-            for a model of this size.
+        embeddings: flags of the relative positions of Shaw et al. (2018, section 4.1) for this
+            size.
     """
     stock = (
         f"--arch {arch} --encoder-ffn-embed-dim {feed_forward}"
@@ -170,10 +170,10 @@ RECIPES = (
         "dman/cnn_dailymail",
         title="DMAN, Table 2: CNN/Daily Mail",
         about="""\
-Summaries of news. DMAN, SAN, FFN on both sides with half the Transformer's feed-forward width,
-without copying or coverage. LEAD-3 is the first three sentences of the news. The paper takes the
-other models' numbers from others. Its text gives 50 as a summary's greatest length; in the
-published script, as is usual here, it is the least.""",
+News summaries. DMAN, SAN, FFN on both sides with half the Transformer's feed-forward width, without
+copying or coverage. LEAD-3 is the first three sentences of the news. The paper's numbers of the
+other models are from other papers. Its text gives 50 as the maximum length of a summary; in the
+published script, as is usual here, it is the minimum.""",
         settings=CNN_DAILYMAIL,
         rows=(
             Row("LEAD-3", "40.42 17.62 36.67 31.57", lead=3),
@@ -190,7 +190,8 @@ published script, as is usual here, it is the least.""",
     GenerationRecipe(
         "dman/gigaword",
         title="DMAN, Table 2: Gigaword",
-        about="Headlines of first sentences. As dman/cnn_dailymail, on shorter text.",
+        about="""\
+Headlines of first sentences. Like dman/cnn_dailymail, on shorter text.""",
         settings=GIGAWORD,
         rows=(
             Row("Transformer", "37.57 18.90 34.69 30.38", _STOCK_SUMMARIZATION),
@@ -202,10 +203,10 @@ published script, as is usual here, it is the least.""",
         title="DMAN, Table 1: IWSLT14 German to English (small)",
         about="""\
 The encoder's layers are DMAN, SAN, FFN with half the Transformer's feed-forward width: 37M
-parameters to its 36M. Tokenised, case-insensitive BLEU. Warm-up (16,000 updates) and length (250
-epochs) are the published script's; the paper's text has 8,000 and 80,000:
+parameters, the Transformer has 36M. Tokenised, case-insensitive BLEU. Warm-up (16,000 updates) and
+length (250 epochs) are the published script's; the paper's text has 8,000 and 80,000 updates:
     --max-update 80000 -- --warmup-updates 8000
-It takes the other rows' numbers from others; to train the Transformer as fairseq documents it:
+The other numbers are from other papers. The Transformer with fairseq's documented settings is:
     --rows Transformer -- --lr 5e-4 --warmup-updates 4000""",
         settings=IWSLT14,
         rows=(
@@ -238,8 +239,8 @@ configuration, whose score is that of C#5. Tokenised, case-insensitive BLEU.""",
         "dman/table4_static_masks",
         title="DMAN, Table 4: static and dynamic masks (IWSLT14 German to English)",
         about="""\
-SMAN sees as many tokens each way as the square root of half the sentence's length (1), or
-four (2). Tokenised, case-insensitive BLEU.""",
+SMAN attends to as many tokens on each side as the square root of half the sentence's length (1), or
+to four (2). Tokenised, case-insensitive BLEU.""",
         settings=IWSLT14,
         rows=(
             Row("Transformer", "34.40", _STOCK_SMALL),
@@ -252,9 +253,9 @@ four (2). Tokenised, case-insensitive BLEU.""",
         "dman/table5_locality",
         title="DMAN, Table 5: attention within 1, 2 and 4 tokens (IWSLT14 German to English)",
         about="""\
-Trains DMAN (released) of Table 4, or takes it as that recipe left it in the same --out, and
-measures on the test set how much of the attention in layers 1, 3 and 6 of the encoder stays near
-the query (eq. 13): percentages, those of the three layers one after the other.""",
+Trains DMAN (released) of Table 4, or reuses it from the same --out, and measures on the test set
+the share of attention near the query in layers 1, 3 and 6 of the encoder (eq. 13): percentages by
+layer.""",
         settings=IWSLT14,
         rows=_forms("DMAN", "36.35", _SMALL)[:1],
         locality=Locality(
@@ -274,13 +275,14 @@ the query (eq. 13): percentages, those of the three layers one after the other."
         "dman/wmt14_base",
         title="DMAN, Table 1: WMT14 English to German (base)",
         about="""\
-DMAN, SAN, FFN on both sides with half the Transformer's feed-forward width: 63M parameters
-to its 62M. The other three are alternatives in the same table, from their own papers: attention
-within five tokens each way, a Gaussian window that the encoder learns (both there in its lower
-layers, here in all; the first there across neighboring heads, too), and relative positions (16
-each way, embeddings for each head). The length is the published script's, 220 epochs; the paper's
-text: --max-update 80000. The data is the script's, too: News Commentary v12, pairs of 1 to 80
-words. Tokenised, cased BLEU with compounds split, as the published script for testing has it.""",
+DMAN, SAN, FFN on both sides with half the Transformer's feed-forward width: 63M parameters, the
+Transformer has 62M. Three alternatives of the table are from their own papers: attention within
+five tokens on each side; a learned Gaussian window; relative positions, 16 on each side, with
+embeddings for each head. The first two papers restrict only the lower layers, here all encoder
+layers are restricted; the first also attends across neighboring heads. The length is the published
+script's, 220 epochs; the paper's text: --max-update 80000. The data is the script's, too: News
+Commentary v12, pairs of 1 to 80 words. Tokenised, cased BLEU with compounds split, as in the
+published test script.""",
         settings=WMT14_BASE,
         rows=(
             Row("Transformer", "27.3", "--arch transformer_wmt_en_de --activation-dropout 0.1"),
@@ -299,10 +301,10 @@ words. Tokenised, cased BLEU with compounds split, as the published script for t
         "dman/wmt14_big",
         title="DMAN, Table 1: WMT14 English to German (big)",
         about="""\
-As dman/wmt14_base, with twice the widths and heads: 215M parameters to the Transformer's
-213M; relative positions are 8 each way, their embeddings those of all heads. Scaling NMT is
-fairseq's Transformer as its examples train it with large batches, on the data and for the updates
-of this table. BLEU as in dman/wmt14_base.""",
+Like dman/wmt14_base with twice the widths and heads: 215M parameters, the Transformer has 213M.
+Relative positions are 8 on each side, with embeddings shared by all heads. Scaling NMT is fairseq's
+Transformer with its example's training for large batches, on the data and for the updates of this
+table. BLEU as in dman/wmt14_base.""",
         settings=WMT14_BIG,
         rows=(
             Row(
@@ -318,7 +320,7 @@ of this table. BLEU as in dman/wmt14_base.""",
                 relative="29.2",
                 embeddings="--rpr-max-distance 8",
             ),
-            # As fairseq's examples/scaling_nmt: stock, by its own learning rate for large batches.
+            # fairseq's examples/scaling_nmt, with its learning rate for large batches.
             Row(
                 "Scaling NMT",
                 "29.3",

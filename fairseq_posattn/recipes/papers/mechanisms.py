@@ -1,4 +1,4 @@
-"""The mechanisms in the encoder of one translation model: tables that are alike on each corpus."""
+"""Tables of the mechanisms in a translation model's encoder, the same on several corpora."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ from fairseq_posattn.recipes.recipe import Generation, GenerationRecipe, Row
 
 
 def alike(*names: str) -> dict[str, str]:
-    """Rows that are called as their models are."""
+    """Return rows named like their models."""
     return dict(zip(names, names, strict=True))
 
 
@@ -20,9 +20,9 @@ ALL = alike(
     *("DA-Transformer", "MTSA", "RPR", "Transformer-XL"),
 )
 ABOUT = """\
-The mechanisms in the encoder, all else alike: settings, updates, seeds, and parameters to within
-one in 200, for which what has more of them in attention has narrower feed-forward sublayers. DMAN
-and SMAN1 have the released form, DMAN (text) has the paper form."""
+The mechanisms in the encoder, with the same settings, updates and seeds. Parameters agree within
+0.5%, by narrower feed-forward sublayers of mechanisms with more parameters. DMAN and SMAN1 have the
+released form, DMAN (text) has the paper form."""
 
 
 def table(
@@ -34,14 +34,14 @@ def table(
     full: Generation,
     small: Generation,
 ) -> GenerationRecipe:
-    """A recipe at full size and small.
+    """Return a recipe with its small form.
 
     Args:
-        name: as it is typed.
-        title: of the table, but for its size and
-        corpus: what it is called there.
-        models: of the rows, by the rows' names.
-        full, small: the settings of the two sizes.
+        name: as typed.
+        title: of the table, without size and corpus.
+        corpus: its name in the title.
+        models: names of the models by row.
+        full, small: settings of the two forms.
     """
 
     def recipe(settings: Generation, form: str, flags: dict[str, str]) -> GenerationRecipe:
@@ -59,7 +59,7 @@ def table(
 
 
 def _flags(width: int, layers: int) -> dict[str, str]:
-    """The flags of each model; the Transformer's feed-forward sublayers are two widths wide."""
+    """Return each model's flags; the Transformer's feed-forward sublayers have twice the width."""
 
     def size(encoder: int, decoder: int) -> str:
         return "".join(
@@ -69,7 +69,7 @@ def _flags(width: int, layers: int) -> dict[str, str]:
         )
 
     wide = 2 * width
-    own = "--arch posattn_transformer --encoder-sublayers"
+    custom = "--arch posattn_transformer --encoder-sublayers"
     dman = f"--arch dman_iwslt_de_en{size(width, width)}"
     released = f"{dman} {RELEASED}"
     static = f"{released} --encoder-sublayers sman,san,ffn --sman-radius"
@@ -83,8 +83,8 @@ def _flags(width: int, layers: int) -> dict[str, str]:
         "SMAN2": f"{static} 4",
         "DA-Transformer": f"--arch da_transformer_iwslt_de_en{size(wide, wide)}",
         "MTSA": f"--arch mtsa_transformer_iwslt_de_en{size(wide * 7 // 8, wide)}",
-        "RPR": f"{own} rpr,ffn{size(wide, wide)}",
-        "Transformer-XL": f"{own} transformer_xl,ffn{size(wide * 3 // 4, wide)}",
+        "RPR": f"{custom} rpr,ffn{size(wide, wide)}",
+        "Transformer-XL": f"{custom} transformer_xl,ffn{size(wide * 3 // 4, wide)}",
         "C#1": f"{released} --encoder-sublayers ffn,san,ffn",
         "C#2": f"{released} --encoder-sublayers san,san,ffn",
         "C#3": f"{released} --encoder-sublayers dman,dman,ffn",

@@ -1,13 +1,14 @@
 """Multiple positional self-attention (Dai et al. 2020): classification, relatedness.
 
 The settings are the paper's ("Experiments and Results"): Adadelta, learning rate 0.5, L2 1e-7,
-batches of 64, GloVe of 300 features, tuned; on SICK learning rate 0.7 and L2 5e-4. Its dropout
-ratios, 0.7 and on SICK 0.55, are read as what is kept, as in the papers that it builds on. rho
-and epsilon are the defaults of its TensorFlow 1.4. Its dropouts "between the layers" are before
-every affine map, as those papers' code has them. It does not say how long it trains: on SST
-and TREC here as long as MTSA's paper says, whose settings are alike, elsewhere for 20,000
-updates, as many as the published code of Bi-BloSAN takes on SICK. Of SICK's pairs the head sees
-what Tai et al. (2015) and that code give it, |a - b| and a * b."""
+batches of 64, trained GloVe of 300 features; on SICK learning rate 0.7 and L2 5e-4. Its dropout
+ratios, 0.7 and on SICK 0.55, are read as keep probabilities, as in the papers it builds on. rho and
+epsilon are the defaults of its TensorFlow 1.4. Its dropouts "between the layers" precede every
+linear layer, as in those papers' code.
+
+The paper does not specify the length of training. On SST and TREC it is that of MTSA's paper, whose
+settings are similar; elsewhere 20,000 updates, as in the published code of Bi-BloSAN on SICK. On
+SICK's pairs the classifier reads |a - b| and a * b, as in Tai et al. (2015) and that code."""
 
 from dataclasses import replace
 
@@ -39,7 +40,7 @@ _BOTH_DIRECTIONS = f"{_MPSAN} --mpsan-masks past,future"
 
 
 def _sst() -> tuple[Dataset, ...]:
-    """With the parameters and the time of an epoch that Tables 1 and 3 to 5 print."""
+    """Return SST with the columns of parameters and seconds an epoch of Tables 1 and 3 to 5."""
     (sst,) = datasets("sst5")
     return (replace(sst, metrics=("accuracy", "parameters_m", "epoch_s")),)
 
@@ -53,12 +54,12 @@ RECIPES = (
         "mpsan/table1_sst",
         title="MPSAN, Table 1: sentiment of the Stanford Sentiment Treebank, five classes",
         about="""\
-The paper's numbers are the best of ten runs for MPSAN and DiSAN, others' are from other papers:
-compare the column 'best'. Beside them stand the parameters without word vectors and the seconds of
-training an epoch; the paper's, on one GTX 1080 Ti, show that it trains on the phrases of the trees.
-Its table has models, too, that are not here (RNNs, CNNs and LSTMs over trees). The Bi-LSTM without
-self-attention, from yet another paper, has its words' mean taken here. Bi-BloSAN has 300 features
-each way, as on its paper's other data sets and in MTSA's, and so more parameters.""",
+The paper's numbers are the best of ten runs for MPSAN and DiSAN; the others are from other papers:
+compare the column 'best'. Further columns: parameters without word vectors, and seconds of training
+an epoch. The paper's seconds, on one GTX 1080 Ti, show that it trains on the phrases of the trees.
+Its table also has models that are not here (RNNs, CNNs and LSTMs over trees). The Bi-LSTM without
+self-attention, from another paper, is pooled by the mean. Bi-BloSAN has 300 features in each
+direction, as in its paper for other data sets and in MTSA's, and so more parameters.""",
         datasets=_sst(),
         training=TRAINING,
         rows=(
@@ -75,9 +76,9 @@ each way, as on its paper's other data sets and in MTSA's, and so more parameter
         "mpsan/table2_masks",
         title="MPSAN, Table 2: masks (SST, five classes)",
         about="""\
-The rows are called as in the paper. Its backward mask (BW) lets a word see those before it, its
-forward mask (FW) those after it; FA are windows without the word itself. Its numbers are the
-best of ten runs: compare the column 'best'.""",
+Row names are the paper's. With its backward mask (BW) a word attends to those before it, with its
+forward mask (FW) to those after it; FA are windows without the word itself. The paper's accuracies
+are the best of ten runs: compare the column 'best'.""",
         datasets=datasets("sst5"),
         training=TRAINING,
         rows=(
@@ -105,10 +106,10 @@ best of ten runs: compare the column 'best'.""",
         "mpsan/table3_fusion",
         title="MPSAN, Table 3: fusion of the masks' outputs (SST, five classes)",
         about="""\
-B&F has masks for the words before and after, mul is MPSAN with its four masks. FG is DiSAN's
-fusion gate in each mask's unit, TPW a softmax over units and word for each feature. Beside the
-accuracy stand the parameters without word vectors and the seconds of training an epoch. The paper's
-accuracies are the best of ten runs: compare the column 'best'.""",
+B&F has masks for the words before and after, mul is MPSAN with its four masks. FG is DiSAN's fusion
+gate in each mask's unit, TPW a softmax over units and word for each feature. Further columns:
+parameters without word vectors, and seconds of training an epoch. The paper's accuracies are the
+best of ten runs: compare the column 'best'.""",
         datasets=_sst(),
         training=TRAINING,
         rows=(
@@ -123,9 +124,9 @@ accuracies are the best of ten runs: compare the column 'best'.""",
         title="MPSAN, Table 4: one score for a pair of words, or one for each feature "
         "(SST, five classes)",
         about="""\
-M-D has a score for each feature, 1-D a single one. Beside the accuracy stand the parameters without
-word vectors and the seconds of training an epoch. The paper's accuracies are the best of ten runs:
-compare the column 'best'.""",
+M-D has a score for each feature, 1-D a single one. Further columns: parameters without word
+vectors, and seconds of training an epoch. The paper's accuracies are the best of ten runs: compare
+the column 'best'.""",
         datasets=_sst(),
         training=TRAINING,
         rows=(
@@ -143,13 +144,13 @@ compare the column 'best'.""",
         "mpsan/table5_components",
         title="MPSAN, Table 5: without one component after the other (SST, five classes)",
         about="""\
-Without fusion the masks' outputs are summed; without position the words go to the pooling as
-they are; without attention they are averaged, too. Beside the accuracy stand the parameters without
-word vectors, of which the second and third are not ours, and the seconds of training an epoch. The
-text removes the units in the third row, which leaves 0.27m parameters; the paper's 0.64m are those
-of four units whose outputs are summed (0.636m). So the row may mean four units without masks:
-`--mpsan-masks others,others,others,others --mpsan-fusion sum`, where a token does not see itself.
-The paper's accuracies are the best of ten runs: compare the column 'best'.""",
+Without fusion the masks' outputs are summed; without position the words are pooled directly;
+without attention they are averaged. Further columns: parameters without word vectors, and seconds
+of training an epoch. The paper's text removes the units in the third row, which leaves 0.27m
+parameters; its 0.64m are those of four units whose outputs are summed (0.636m). So the row may mean
+four units without masks: `--mpsan-masks others,others,others,others --mpsan-fusion sum`, where a
+token does not attend to itself. The paper's accuracies are the best of ten runs: compare the column
+'best'.""",
         datasets=_sst(),
         training=TRAINING,
         rows=(
@@ -163,9 +164,9 @@ The paper's accuracies are the best of ten runs: compare the column 'best'.""",
         "mpsan/table6_sentences",
         title="MPSAN, Table 6: classification of sentences",
         about="""\
-Accuracies are the mean of five runs on TREC, of ten folds elsewhere. The paper's for the other
-models are those of the Bi-BloSAN paper; its table has models, too, that are not here. CBOW is the
-mean of the word vectors, and the classes.""",
+Accuracies are the mean of five runs on TREC, of ten folds elsewhere. The paper's numbers of the
+other models are from the Bi-BloSAN paper; its table also has models that are not here. CBOW is a
+classifier on the mean of the word vectors.""",
         datasets=datasets("trec", "cr", "mpqa", "subj"),
         training=TRAINING,
         rows=(
@@ -181,9 +182,9 @@ mean of the word vectors, and the classes.""",
         "mpsan/table7_sick",
         title="MPSAN, Table 7: semantic relatedness of SICK's pairs",
         about="""\
-Pearson's r, Spearman's rho and the mean squared error of the relatedness from 1 to 5, means of
-five runs; the objective is the Kullback-Leibler divergence of distributions over the five. The
-checkpoint is that with the best Pearson's r in validation.""",
+Pearson's r, Spearman's rho and mean squared error of the relatedness from 1 to 5, means of five
+runs. The objective is the Kullback-Leibler divergence of distributions over the five. The
+checkpoint has the best Pearson's r in validation.""",
         datasets=datasets("sick"),
         training=TRAINING,
         rows=(

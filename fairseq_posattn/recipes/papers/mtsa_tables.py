@@ -1,26 +1,24 @@
 """Multi-mask tensorized self-attention (Shen et al. 2019): classification and translation.
 
-On classification the settings are those of the published code, from which the numbers come: what
-is dropped of features and of attention (1 less what is kept), activation, L2, batch and updates of
-each data set. The text (appendix B) has other ones for TREC (L2 1e-4, 80,000 updates), CR, MPQA and
-SUBJ (half of the features dropped; of attention 0.2 on CR and MPQA). Only SNLI has ELU and a
-highway layer. The published code takes what scores best on the test questions of TREC and on the
-tested folds of CR, MPQA and SUBJ: here a tenth of the training set is held out for that, and of
-each fold's. Only SNLI has a bias on its classes, and its words and training pairs are those of the
-released code (--released-form of its preparation).
+On classification the settings are those of the published code, from which the numbers are: dropout
+of features and of attention (1 minus keep probability), activation, L2, batch and updates by data
+set. The text (appendix B) differs on TREC (L2 1e-4, 80,000 updates), CR, MPQA and SUBJ (dropout of
+features 0.5; of attention 0.2 on CR and MPQA). Only SNLI has ELU, a highway layer and a bias on its
+classes; its words and training pairs are those of the released code (--released-form).
 
-Adadelta is PyTorch's. Like TensorFlow's it moves no vector of a word that is absent from a batch.
-But the running averages of absent words decay here at every update, because gradients are dense.
-TensorFlow's sparse form leaves them alone.
+The published code selects checkpoints on the test questions of TREC and on the tested folds of CR,
+MPQA and SUBJ. Here a tenth of the training set, or of each fold's, is held out for that.
 
-Multi-CNN pools by maximum, as Kim (2014) does: that is a guess, the paper names no pooling for it.
+Adadelta is PyTorch's. Like TensorFlow's it does not move vectors of words that are absent from a
+batch. Their running averages decay here at every update, because gradients are dense; TensorFlow's
+sparse form does not decay them. Multi-CNN's max pooling, as in Kim (2014), is a guess.
 
-On translation (Table 6; section 4.4, appendix B.1): those of tensor2tensor's transformer_base,
-in fairseq's flags. The learning rate of tensor2tensor, 2 / sqrt(512) / sqrt(warm-up) at its
-peak, is worked out; its length penalty, ((5 + length) / 6) ** 0.6, is fairseq's length ** 0.6.
+On translation (Table 6; section 4.4, appendix B.1) the settings are those of tensor2tensor's
+transformer_base in fairseq's flags. Its peak learning rate is 2 / sqrt(512) / sqrt(warm-up). Its
+length penalty, ((5 + length) / 6) ** 0.6, is approximated by fairseq's length ** 0.6.
 
-On semantic roles (Table 4): those of the tagger that it extends (Tan et al., 2018). Only the small
-form's are our own."""
+On semantic roles (Table 4) they are those of the tagger that it extends (Tan et al., 2018), except
+for the small form."""
 
 import math
 from dataclasses import replace
@@ -51,7 +49,7 @@ _INFERENCE = Training(
 
 
 def _transfer(examples: int) -> Training:
-    """Radford et al. (2018), section 4.1: three epochs, warm-up in the first 0.2% of them."""
+    """Return the training of Radford et al. (2018), section 4.1: three epochs, 0.2% warm-up."""
     batch, epochs = 32, 3
     updates = epochs * math.ceil(examples / batch)
     return Training(
@@ -146,10 +144,9 @@ _SETUP2 = replace(
     batches=4,
     max_update=133000,
 )
-# The published code's form of MTSA is not quite the paper's: no direction masks, identity for the
-# token2token scores, and source2token scores of the value through one affine map and a scaled
-# sigmoid. These are its defaults (transformer_base_v1, afn_multi); the command of the first setup
-# adds to them where the bias starts (bias_start).
+# The published code differs from the paper: no direction masks, identity scaling of token2token
+# scores, and source2token scores of the value through one linear layer and a scaled sigmoid. These
+# are its defaults (transformer_base_v1, afn_multi); setup 1 also sets the bias (bias_start).
 _PUBLISHED_MTSA = (
     "--arch mtsa_transformer_wmt_en_de --mtsa-masks none --mtsa-token-scale identity"
     " --mtsa-source value --mtsa-source-layers 1"
@@ -160,7 +157,7 @@ _PUBLISHED_MTSA = (
 
 
 def _snli(*metrics: str) -> tuple[Dataset, ...]:
-    """Return SNLI as in the released code, tested on its training set, too, in all tables."""
+    """Return SNLI as in the released code; all tables also test on its training set."""
     (snli,) = datasets("snli")
     released = replace(snli, preparation="--released-form", folder="snli_released")
     return (replace(released, metrics=("accuracy", *metrics), tests=("test", "train")),)
@@ -171,12 +168,11 @@ RECIPES = (
         "mtsa/table1_snli",
         title="MTSA, Table 1: natural language inference, SNLI",
         about="""\
-Its sentences are encoded apart. Beside the accuracies stand the parameters without word vectors,
-the seconds of training an epoch, those of classifying the development set (both 128 pairs at a
-time), and the memory that 64 made-up sentences of 64 words take in the encoder, forward and
-backward. Times depend on the machine: the paper's compare with each other, and so do ours.
-Multi-CNN pools by maximum, which is a guess. The paper's table has other papers' models, too, from
-SNLI's leaderboard, that are not here.""",
+Sentences are encoded separately. Further columns: parameters without word vectors, seconds of
+training an epoch, seconds of classifying the development set (both 128 pairs at a time), and memory
+of the encoder, forward and backward, on 64 generated sentences of 64 words. Times depend on the
+machine: compare the paper's with each other, and ours with each other. Multi-CNN's max pooling is a
+guess. The paper's table also has models of SNLI's leaderboard that are not here.""",
         datasets=_snli("train_accuracy", "parameters_m", "epoch_s", "inference_s", "memory_mb"),
         training=TRAINING,
         rows=(
@@ -195,10 +191,10 @@ SNLI's leaderboard, that are not here.""",
         title="MTSA, Table 2: SNLI and MultiNLI, from word vectors only",
         about="""\
 An analogous study: the paper's models have a pre-trained language model below them, ours have
-GloVe, so its numbers are not for ours to reach. Its four columns are, of SNLI, the test and the
-development set (here: of validation), of MultiNLI, the mismatched and the matched set. The labels
-for testing of these are not public: here the mismatched development set is for testing, and the
-matched one for validation, which chooses the checkpoint. Training is as on SNLI.""",
+GloVe, so they cannot reach its numbers. The four columns are SNLI's test and development set (here:
+validation), and MultiNLI's mismatched and matched set. The test labels of MultiNLI are not public:
+here the mismatched development set is the test set, and the matched one is for validation, which
+selects the checkpoint. Training is as on SNLI.""",
         datasets=(
             *_snli("valid_accuracy"),
             *(
@@ -218,10 +214,10 @@ matched one for validation, which chooses the checkpoint. Training is as on SNLI
         about="""\
 The language model is that of Radford et al. (2018). Put config.json, vocab.json, merges.txt and
 model.safetensors (or pytorch_model.bin) of Hugging Face's openai-gpt into the folder openai-gpt of
---data; with --tiny a small random one is made. Each sentence goes through it alone, and its last
-layer takes the place of word vectors. All of it is trained on, its own loss added with weight 0.3.
-Optimiser, schedule, batch and epochs are those of Radford et al.; biases decay, too. Columns
-and splits are those of mtsa/table2_multinli.""",
+--data; --tiny makes a small random one. It reads each sentence separately, and its last layer
+replaces word vectors. It is trained as well, with its own loss weighted by 0.3. Optimizer,
+schedule, batch and epochs are those of Radford et al.; biases decay, too. Columns and splits are
+those of mtsa/table2_multinli.""",
         datasets=tuple(
             replace(
                 dataset,
@@ -242,9 +238,9 @@ and splits are those of mtsa/table2_multinli.""",
         "mtsa/table3_ablations",
         title="MTSA, Table 3: without one of its parts (SNLI)",
         about="""\
-Beside the accuracy stand the parameters without word vectors and the seconds of classifying the
-development set. Without direction masks a token sees all others, still not itself, as in the
-published code.""",
+Further columns: parameters without word vectors, and seconds of classifying the development set.
+Without direction masks a token attends to all others but not to itself, as in the released
+code.""",
         datasets=_snli("parameters_m", "inference_s"),
         training=TRAINING,
         rows=(
@@ -259,12 +255,11 @@ published code.""",
         "mtsa/table4_roles",
         title="MTSA, Table 4: semantic roles with given predicates, CoNLL-2005",
         about="""\
-Numbers are those of the Wall Street Journal, with test1 before them of Brown, with valid of the
-development set. CoNLL-2005's words are licensed: `posattn prepare tagging conll05 --source FOLDER`
-takes them from your Penn Treebank. EWT, which anybody may have, stands in for it; its numbers do
-not compare with the paper's, which has none. Each row is a single model. Neither depth nor width of
-Bi-LSTM and Multi-CNN is published; the paper averages nothing, and takes of the five best
-checkpoints the best, as is done here.""",
+Scores are those of the Wall Street Journal; prefix test1 is Brown, prefix valid the development
+set. CoNLL-2005's words are licensed: `posattn prepare tagging conll05 --source FOLDER` takes them
+from your Penn Treebank. EWT, which is free, is an alternative; the paper has no numbers of it. Each
+row is a single model. Depth and width of Bi-LSTM and Multi-CNN are not published. The paper
+averages nothing, and selects the best of its five best checkpoints, as is done here.""",
         datasets=ROLES,
         training=dict.fromkeys((dataset.name for dataset in ROLES), _TAGGING),
         regime="roles",
@@ -295,13 +290,12 @@ checkpoints the best, as is done here.""",
         "mtsa/table4_roles_small",
         title="Semantic roles in EWT, small taggers trained alike",
         about="""\
-The taggers of mtsa/table4_roles on free data and so small that one core of a CPU trains the slowest
-in some twenty minutes: four layers of 200 features with four heads, words and predicate being
-mapped to these, or two layers of Bi-LSTM with 100 features in either direction; 3,000 updates of
-2,048 words, about nine epochs, by Adam with a learning rate that falls to zero. Dropouts are the
-architectures'. RPR is multi-head attention with relative positions, which is not in the paper's
-table. The settings are no paper's, so there are no paper's numbers. Meant for word vectors of 50
-features: prepare EWT with --glove 6B.50d.""",
+The taggers of mtsa/table4_roles on free data, so small that one CPU core trains the slowest in some
+twenty minutes: four layers of 200 features with four heads on projected words and predicates, or
+two layers of Bi-LSTM with 100 features in each direction; 3,000 updates of 2,048 words (about nine
+epochs) by Adam with linear decay. Dropouts are the architectures'. RPR is multi-head attention with
+relative positions, which is not in the paper's table. The settings are no paper's, so there are no
+paper's numbers. Use word vectors of 50 features: prepare EWT with --glove 6B.50d.""",
         datasets=_EWT,
         training={"ewt": _SMALL_TAGGING},
         regime="roles_small",
@@ -317,14 +311,13 @@ features: prepare EWT with --glove 6B.50d.""",
         "mtsa/table5_sentences",
         title="MTSA, Table 5: classification of sentences",
         about="""\
-Accuracies are the mean of ten folds on CR, MPQA and SUBJ, of five runs on TREC and SST-5. The
-paper's are of the checkpoints that are best on the test questions of TREC and on the tested folds
-of CR, MPQA and SUBJ, ours of those that are best in validation: on these four sets they cannot be
-compared. Dropout, L2, batches and updates are the published code's, which on TREC (L2 5e-5, 99,000
-updates of 32; the text: 1e-4, 80,000), CR, MPQA and SUBJ are not the text's; classes have no bias,
-as in that code. The paper's table has
-numbers of other papers, too, of which only the model cBoW is here: the mean of the word vectors,
-and the classes.""",
+Accuracies are the mean of ten folds on CR, MPQA and SUBJ, of five runs on TREC and SST-5. The paper
+selects checkpoints on the test questions of TREC and on the tested folds of CR, MPQA and SUBJ, ours
+are selected in validation: on these four sets they cannot be compared. Dropout, L2, batches and
+updates are the published code's, which differ from the text's on TREC (L2 5e-5, 99,000 updates of
+32; the text: 1e-4, 80,000), CR, MPQA and SUBJ. Classes have no bias, as in that code. The paper's
+table also has numbers of other papers; of these models only cBoW is here, a classifier on the mean
+of the word vectors.""",
         datasets=datasets("cr", "mpqa", "subj", "trec", "sst5"),
         training=TRAINING,
         rows=(
@@ -344,11 +337,11 @@ and the classes.""",
         "mtsa/table6_setup1",
         title="MTSA, Table 6, setup 1: WMT14 English to German, one GPU, 2048 tokens an update",
         about="""\
-MTSA in the encoder instead of multi-head attention: 61.58M parameters to the Transformer's
-61.38M. The paper's numbers are means of 5 runs (or 6, it says both), each scored at its last
-checkpoint: give --seed 2 and so on. MTSA is as the published command has it: its source2token
-scores are divided by the root of a head's features and go through a log-sigmoid, and their bias
-starts at 5. Ours are tokenised, cased BLEU; it does not name its own.""",
+MTSA replaces multi-head attention in the encoder: 61.58M parameters, the Transformer has 61.38M.
+The paper's numbers are means of 5 runs (or 6, it says both), each scored at its last checkpoint:
+repeat with --seed 2 and so on. MTSA is that of the published command: its source2token scores are
+divided by the root of a head's features and go through a log-sigmoid, and their bias is initialized
+to 5. Ours are tokenised, cased BLEU; the paper does not name its own.""",
         settings=_SETUP1,
         rows=(
             Row("Transformer", "23.64", "--arch transformer_wmt_en_de"),
@@ -359,9 +352,9 @@ starts at 5. Ours are tokenised, cased BLEU; it does not name its own.""",
         "mtsa/table6_setup2",
         title="MTSA, Table 6, setup 2: WMT14 English to German, four GPUs, 6144 tokens on each",
         about="""\
-As setup 1, with twelve times the tokens in an update and about half the updates. The paper's
-numbers are means of 3 runs; of which checkpoints it does not say, so the last is taken again.
-MTSA has the published code's defaults: the scaled sigmoid, too, and biases that start at zero.""",
+Like setup 1, with twelve times the tokens in an update and about half the updates. The paper's
+numbers are means of 3 runs. It does not name their checkpoints; the last one is used, as in setup
+1. MTSA has the published code's defaults: the scaled sigmoid, and biases initialized to zero.""",
         settings=_SETUP2,
         rows=(
             Row("Transformer", "26.98", "--arch transformer_wmt_en_de"),

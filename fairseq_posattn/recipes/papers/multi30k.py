@@ -1,5 +1,4 @@
-"""Multi30k, German to English: a first real model and its baseline, at full size and small; then
-all mechanisms, DMAN's stackings, masks and forms."""
+"""Multi30k, German to English: first models, all mechanisms, DMAN's stackings, masks and forms."""
 
 from dataclasses import replace
 
@@ -49,14 +48,12 @@ _SMALL = replace(
     save_interval=200,
 )
 _ABOUT = """\
-A plain Transformer, DMAN in its released form and in its paper form (text), with the same settings
-and as many updates. The data is prepared first, which downloads it if there is no --source. --small
-takes models that a CPU core trains in half an hour each: 3+3 layers, 256 wide. BLEU on the 2016
-Flickr test."""
+A Transformer, DMAN in its released form and in its paper form (text), with the same settings and
+updates. The data is prepared first, and downloaded without --source. --small uses models that a CPU
+core trains in half an hour each: 3+3 layers, 256 wide. BLEU on the 2016 Flickr test set."""
 
-
-# Small enough for several seeds of every mechanism on a CPU; with the learning rate that validation
-# chose for all that were tuned.
+# For several seeds of every mechanism on a CPU. Validation selected this learning rate for all
+# tuned models.
 SMALLER = replace(
     _SMALL,
     regime="smaller",
@@ -87,22 +84,21 @@ def _table(name: str, title: str, about: str, models: dict[str, str]) -> Generat
 
 
 def _near(recipe: GenerationRecipe, layers: tuple[int, ...]) -> GenerationRecipe:
-    """What the DMAN of a table attends to near a word, in these layers."""
+    """Return the recipe with the locality of its DMAN's attention in these layers."""
     windows = (1, 2, 4)
     rows = tuple(Row(f"{sublayer} {window}") for window in windows for sublayer in ("DMAN", "SAN"))
     return replace(recipe, locality=Locality(rows, layers, windows))
 
 
 def _locality() -> GenerationRecipe:
-    """DMAN's Table 5, of the DMAN of the other tables."""
+    """Return DMAN's Table 5 for the DMAN of the other tables."""
     recipe = _table(
         "locality",
         "Attention within 1, 2 and 4 tokens",
         """\
-DMAN's Table 5 on Multi30k: trains the DMAN of the other tables, or takes it as they left it in the
-same --out, and measures on the test set how much of the attention in the encoder's layers 1, 3 and
-6 (--small: 1 and 2) stays near the query (eq. 13): percentages, those of the layers one after the
-other.""",
+DMAN's Table 5 on Multi30k: trains the DMAN of the other tables, or reuses it from the same --out,
+and measures on the test set the share of attention near the query in the encoder's layers 1, 3 and
+6 (--small: 1 and 2; eq. 13): percentages by layer.""",
         alike("DMAN"),
     )
     assert recipe.small is not None
@@ -122,7 +118,7 @@ RECIPES = (
             title="First models, of 5 million parameters: Multi30k",
             about=_ABOUT,
             settings=_SMALL,
-            # A DMAN layer has one attention sublayer more: half the feed-forward width evens it.
+            # Half the feed-forward width compensates DMAN's additional attention sublayer.
             rows=_rows(stock=_size(512), dman=_size(256)),
             prepares=True,
         ),
@@ -138,16 +134,16 @@ RECIPES = (
         "static_masks",
         "Static and dynamic masks",
         """\
-DMAN's Table 4 on Multi30k: SMAN sees as many tokens each way as the square root of half the
-sentence's length (1), or four (2).""",
+DMAN's Table 4 on Multi30k: SMAN attends to as many tokens on each side as the square root of half
+the sentence's length (1), or to four (2).""",
         alike("Transformer", "SMAN1", "SMAN2", "DMAN"),
     ),
     _table(
         "forms",
         "The code's DMAN and the text's",
         """\
-DMAN's published code has ReLU on the joined heads of all attention, and starts of its own; by the
-paper's text ReLU is in the mask's attention alone. Both forms, and what lies between them.""",
+DMAN's released form has ReLU on the concatenated heads of all attention, and its initialization is
+different; the paper form has ReLU in the mask attention only. Both forms, and two between them.""",
         alike(
             *("Transformer", "DMAN", "DMAN (heads as in the text)"),
             *("DMAN (start as in the text)", "DMAN (text)"),

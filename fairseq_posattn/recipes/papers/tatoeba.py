@@ -10,7 +10,7 @@ RECIPES = (
         "tatoeba/mechanisms",
         SIDE_BY_SIDE,
         "Tatoeba",
-        f"{ABOUT} As on Multi30k in all but the corpus. --small: 2+2 layers, 128 wide.",
+        f"{ABOUT} All settings are those of Multi30k. --small: 2+2 layers, 128 wide.",
         ALL,
         replace(FULL, corpus="tatoeba", preparation="translation tatoeba"),
         replace(

@@ -1,26 +1,25 @@
-"""BLEU, chrF, TER and COMET of translations, in the forms in which papers report them.
+"""Compute BLEU, chrF, TER and COMET of translations, in the forms that papers report.
 
     %(prog)s --generated generate-test.txt --language de
     %(prog)s --hypotheses test.hyp --references test.ref --language de --json
     %(prog)s --generated seed?/generate-test.txt --baseline other?/generate-test.txt
 
-sacrebleu            sacreBLEU of running text, with its signature: the one to report
-tokenised            of the tokens as they are, as multi-bleu.perl and fairseq-score have it
-tokenised-lowercase  the same, case-insensitive, as papers have it on IWSLT14
-compound-split       tokenised, words split at hyphens, as papers have it on WMT14 English-German;
-                     computed by default only if the target language is German
-chrF2, TER           of running text; the lower TER, the better
-COMET                of running text, with --comet, by unbabel-comet, which you have installed
+sacrebleu            sacreBLEU of detokenized text, with its signature: report this one
+tokenised            of the tokens, as by multi-bleu.perl and fairseq-score
+tokenised-lowercase  the same, case-insensitive, as reported on IWSLT14
+compound-split       tokenised and split at hyphens, as reported on WMT14 English-German;
+                     by default only for target language German
+chrF2, TER           of detokenized text; lower TER is better
+COMET                of detokenized text, with --comet, by the package unbabel-comet
 
-For all but the tokenised forms, text that is in Moses tokens, escaped or not, is first joined to
-running text by the rules of the target language. Several files are runs of one system, trained with
-other seeds: scores are their means, with standard deviations.
+For all but the tokenised forms, Moses tokens are first detokenized by the rules of the target
+language. Several files are runs of one system with different seeds: scores are means, with
+standard deviations.
 
-In JSON, "bleu", "signature" and "interval" are those of the first of --forms, which is sacrebleu by
-default; each form has its own under "forms", and "warnings" says what makes a score mean
-something else than it seems to. With --baseline, "baseline", "difference" and "p" are of the same
-form by paired bootstrap, and "significance" has them for each score, by approximate randomisation,
-too: over sentences, and of several runs over runs, too. Everything but p is in percent.
+In JSON, "bleu", "signature" and "interval" are those of the first of --forms (default: sacrebleu);
+each form has its own under "forms"; "warnings" says why a score may be misread. With --baseline,
+"baseline", "difference" and "p" are of the same form by paired bootstrap, and "significance" has
+them for each score, also by approximate randomization. All numbers but p are in percent.
 """
 
 import argparse
@@ -44,8 +43,8 @@ from fairseq_posattn.scoring.bleu import (
 from fairseq_posattn.scoring.command import make_parser, read_baseline, read_pairs
 from fairseq_posattn.scoring.moses import looks_tokenised
 from fairseq_posattn.scoring.pairs import Pairs
-from fairseq_posattn.scoring.result import Result, explained, numbers_of, told, total_counts
-from fairseq_posattn.scoring.sentence_statistics import keep
+from fairseq_posattn.scoring.result import Result, explained, format_score, numbers_of, total_counts
+from fairseq_posattn.scoring.sentence_statistics import write_statistics
 from fairseq_posattn.scoring.significance import MEAN_OF_SENTENCES, Group, of_sentences
 from fairseq_posattn.text.lines import read_file
 
@@ -67,15 +66,15 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
     parser.add_argument(
         "--language",
         metavar="LANG",
-        help="target language, in two letters: how sacrebleu counts words and how tokens are "
-        "joined (default: what fairseq-generate's log says, or else the script of the references)",
+        help="target language in two letters, for sacreBLEU's tokenizer and detokenization "
+        "(default: from fairseq-generate's log, else by the script of the references)",
     )
     parser.add_argument(
         "--text",
         choices=TEXTS,
         default="auto",
-        help="what the text is: Moses' tokens or running text; auto goes by how its full stops and "
-        "commas stand (default: %(default)s)",
+        help="the text is Moses' tokens or running (detokenized) text; auto detects it by its "
+        "punctuation (default: %(default)s)",
     )
     parser.add_argument(
         "--detokenize", metavar="LANG", help="short for --text moses --language LANG"
@@ -83,18 +82,18 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
     parser.add_argument(
         "--raw-references",
         metavar="FILE",
-        help="for sacrebleu and chrF2, the references as published, instead of detokenised ones",
+        help="the references as published, for sacrebleu, chrF2 and TER (default: detokenized)",
     )
     parser.add_argument(
         "--comet",
         metavar="FILE",
-        help="compute COMET, too; FILE has the sources as published, a line each",
+        help="also compute COMET; FILE has the sources as published, one a line",
     )
     parser.add_argument(
         "--comet-model",
         default=comet.MODEL,
         metavar="NAME",
-        help="which one; it is downloaded once (default: %(default)s)",
+        help="model of COMET, downloaded once (default: %(default)s)",
     )
     return parser
 
@@ -103,7 +102,7 @@ def score(options: argparse.Namespace) -> Result:
     pairs = read_pairs(options)
     if options.detokenize is not None:
         if options.language is not None or options.text != "auto":
-            raise UsageError("--detokenize says both --text and --language: leave these out")
+            raise UsageError("--detokenize: sets --text and --language; leave these out")
         options.language, options.text = options.detokenize, "moses"
     language, warnings = find_language(pairs[0], options.language)
     forms = options.forms or [form for form in FORMS if form != COMPOUNDS or language == "de"]
@@ -112,8 +111,8 @@ def score(options: argparse.Namespace) -> Result:
     raw, sources = (path and read_file(path) for path in (options.raw_references, options.comet))
     if sources is not None and len(sources) != len(pairs[0].references):
         raise UsageError(
-            f"{options.comet} has {len(sources):,} lines for {len(pairs[0].references):,} "
-            "sentences that are scored: COMET needs the source of each"
+            f"{options.comet}: {len(sources):,} lines for {len(pairs[0].references):,} scored "
+            "sentences; COMET needs the source of each"
         )
     metrics: dict[str, Any] = {form: bleu_metric(form, language) for form in forms}
     metrics |= running_metrics()
@@ -141,7 +140,7 @@ def score(options: argparse.Namespace) -> Result:
         signatures["comet"] = comet.signature(options.comet_model)
     main = _main(groups, first)
     lines = [
-        f"{CALLED.get(name) or f'BLEU {name}':<25} {told(group)}   {signatures[name]}"
+        f"{CALLED.get(name) or f'BLEU {name}':<25} {format_score(group)}   {signatures[name]}"
         for name, group in groups.items()
         if name in forms or name == "comet" or options.forms is None
     ]
@@ -155,7 +154,7 @@ def score(options: argparse.Namespace) -> Result:
         },
     }
     if options.statistics is not None:
-        keep(options.statistics, main, pairs[0].references)
+        write_statistics(options.statistics, main, pairs[0].references)
     result = Result(numbers, lines, list(dict.fromkeys(warnings)), total_counts(pairs))
     if options.baseline:
         before = measure(read_baseline(options, pairs[0]), [first, *running_metrics()])
@@ -164,47 +163,47 @@ def score(options: argparse.Namespace) -> Result:
 
 
 def _main(named: Mapping[str, Named], first: str) -> dict[str, Named]:
-    """The first form, as BLEU, and what is no form."""
+    """Return the first form under the name of BLEU, and the scores that are no form of BLEU."""
     others = {name: one for name, one in named.items() if name not in FORMS}
     return {"bleu": named[first], **others}
 
 
-def find_language(pairs: Pairs, asked: str | None) -> tuple[str | None, list[str]]:
-    """The target language, None if nothing says which it is, and what to warn of."""
-    if asked is not None:
-        return languages.known(asked), []
+def find_language(pairs: Pairs, code: str | None) -> tuple[str | None, list[str]]:
+    """Return the target language or None, and warnings."""
+    if code is not None:
+        return languages.known(code), []
     if pairs.language in languages.KNOWN:
         return pairs.language, []
     language = languages.by_script(pairs.references)
     if language is None:
         return None, []
-    return language, [f"the references are taken for {language}, by script; give --language LANG"]
+    return language, [f"target language {language} guessed by script; give --language LANG"]
 
 
 def warnings_of_text(
     pairs: Pairs, sides: Sides, forms: Collection[str], language: str | None
 ) -> list[str]:
-    """What to know of scores that are not quite what their names say."""
+    """Return warnings about scores that may be misread."""
     warnings = []
     without_mecab = languages.tokeniser(language)[1]
     if "sacrebleu" in forms and without_mecab:
         warnings.append(without_mecab)
     if language is None and (sides.hypotheses or sides.references):
         warnings.append(
-            "the text is in Moses' tokens of a language that is not given: for sacrebleu, chrF2 "
-            "they were joined as in English; give --language LANG"
+            "Moses' tokens of an unknown language: detokenized as English for sacrebleu and chrF2; "
+            "give --language LANG"
         )
     if set(forms) == {"sacrebleu"}:
         return warnings
     if sides.hypotheses != sides.references:
         tokens, running = ("hypotheses", "references")[:: 1 if sides.hypotheses else -1]
         warnings.append(
-            f"the {tokens} are Moses' tokens and the {running} running text: the tokenised forms "
-            "compare unlike with unlike, only sacrebleu and chrF2 hold"
+            f"the {tokens} are Moses' tokens but the {running} are not: use sacrebleu and "
+            "chrF2, not the tokenised forms"
         )
     elif not sides.references and looks_tokenised(pairs.references) is False:
         warnings.append(
-            "the text is running text: the tokenised forms take what stands between spaces for "
-            "tokens, marks included, and compare with no paper's"
+            "the text is not tokenized: the tokenised forms split at spaces only and are not "
+            "comparable with published ones"
         )
     return warnings

@@ -1,15 +1,15 @@
-"""Accuracy and macro-F1 of a classifier's labels, with how certain they are.
+"""Compute accuracy and macro-F1 of a classifier's labels, with confidence intervals.
 
     posattn predict checkpoint.pt --input test.txt --tokenizer none >predicted.txt
     %(prog)s --predictions predicted.txt --references data-bin/sst5/text/test.label
     %(prog)s --predictions seed1 seed2 seed3 --baseline other1 other2 other3 --references test.label
 
-A file has a label a line, or what posattn predict prints. Several files are runs of one model, with
-other seeds: scores are their means, with standard deviations. Everything but p is in percent.
+A file has one label a line, or the output of posattn predict. Several files are runs of one model
+with different seeds: scores are means, with standard deviations. All numbers but p are in percent.
 
-"p" is of no difference in accuracy from the baseline: by paired bootstrap over the examples, and of
-several runs over these, too; of one run each also by McNemar's exact test. In JSON, "interval" is
-the 95%% bootstrap interval of the accuracy, and "significance" compares the macro-F1, too.
+"p" tests the difference in accuracy from the baseline by paired bootstrap over examples and runs;
+with one run each also by McNemar's exact test. In JSON, "interval" is the 95%% bootstrap interval
+of the accuracy, and "significance" also compares the macro-F1.
 """
 
 import argparse
@@ -18,10 +18,10 @@ from pathlib import Path
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.scoring.command import add_files, plain_parser
 from fairseq_posattn.scoring.labels import accuracy, correct, macro_f1, mcnemar, read_labels
-from fairseq_posattn.scoring.result import Result, explained, numbers_of, told
+from fairseq_posattn.scoring.result import Result, explained, format_score, numbers_of
 from fairseq_posattn.scoring.significance import Group
 
-MOST_CLASSES = 1_000  # macro-F1 counts each for every example
+MOST_CLASSES = 1_000  # macro-F1 takes memory for each
 SUMMARY = "accuracy and macro-F1 of labels"
 
 Labels = list[str]
@@ -36,7 +36,7 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
         help="predicted labels; several files are runs of one model",
     )
     parser.add_argument(
-        "--references", type=Path, required=True, metavar="FILE", help="the right labels"
+        "--references", type=Path, required=True, metavar="FILE", help="the correct labels"
     )
     add_files(parser, "--baseline", help="another model's labels; several files are its runs")
     return parser
@@ -46,7 +46,7 @@ def _run(path: Path, labels: Labels, references: Path) -> Labels:
     predicted = read_labels(path)
     if len(predicted) != len(labels):
         raise UsageError(
-            f"{path} has {len(predicted):,} labels, {references} has {len(labels):,}: each "
+            f"{path}: {len(predicted):,} labels, but {len(labels):,} in {references}; each "
             "prediction needs its label on the same line"
         )
     return predicted
@@ -60,10 +60,10 @@ def score(options: argparse.Namespace) -> Result:
     )
     classes = sorted({label for run in (labels, *runs, *before) for label in run})
     if len(classes) > MOST_CLASSES:
-        raise UsageError(f"{len(classes):,} different labels: these are no classes")
+        raise UsageError(f"{len(classes):,} different labels: at most {MOST_CLASSES:,} classes")
     groups = _groups(runs, labels, classes)
     numbers = {**numbers_of(groups), "examples": len(labels)}
-    lines = [f"{name:<9} {told(group)}" for name, group in groups.items()]
+    lines = [f"{name:<9} {format_score(group)}" for name, group in groups.items()]
     lines.append(explained(groups["accuracy"]))
     result = Result(numbers, lines, warnings_of(runs, labels))
     if before:
@@ -77,7 +77,7 @@ def score(options: argparse.Namespace) -> Result:
 
 
 def _groups(runs: list[Labels], labels: Labels, classes: list[str]) -> dict[str, Group]:
-    """By the name of the score."""
+    """Return the scores by name."""
     return {"accuracy": accuracy(runs, labels), "macro_f1": macro_f1(runs, labels, classes)}
 
 
@@ -86,4 +86,4 @@ def warnings_of(runs: list[Labels], labels: Labels) -> list[str]:
     if not unknown:
         return []
     named = ", ".join(repr(label) for label in unknown[:3])
-    return [f"{len(unknown)} predicted labels are not among the right ones: {named}"]
+    return [f"{len(unknown)} predicted labels are not among the correct ones: {named}"]

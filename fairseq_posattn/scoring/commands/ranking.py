@@ -1,11 +1,11 @@
-"""AUC, MRR, nDCG@5 and nDCG@10 of ranked candidates, as the evaluation of MIND has them.
+"""Compute AUC, MRR, nDCG@5 and nDCG@10 of ranked candidates, as in the evaluation of MIND.
 
     %(prog)s --scores scores.tsv --json
 
-A line is an impression, in three columns with TABs between: its name, a JSON list of labels, 1 for
-a click and 0 for none, and a JSON list of scores, higher for better. The means, fractions, are over
-impressions. Of equal scores the later candidate ranks first. An impression without a click, or with
-nothing else, has no AUC: it is left out and counted.
+A line is an impression, in three columns separated by TABs: its name, a JSON list of labels (1 for
+a click, 0 for none) and a JSON list of scores (higher is better). Means are over impressions, as
+fractions. Among equal scores the later candidate ranks first. Impressions without a click, or with
+only clicks, have no AUC: they are skipped and counted.
 """
 
 import argparse
@@ -30,11 +30,11 @@ def score(options: argparse.Namespace) -> Result:
     path = options.scores
     with open(path, "rb") as file:
         text = (line.decode("utf-8", "backslashreplace") for line in raw_lines(file, path))
-        found = mean_scores(read_scores(text, str(path)))
-    if not found["scored"] + found["skipped"]:
-        raise UsageError(f"{path}: there is no impression in it")
+        scores = mean_scores(read_scores(text, str(path)))
+    if not scores["scored"] + scores["skipped"]:
+        raise UsageError(f"{path}: no impressions")
     warnings = []
-    if found["skipped"]:
-        warnings.append(f"{found['skipped']:,} impressions without both kinds are left out")
-    lines = [f"{name:<7}{found[name]:8.4f}" for name in METRICS]
-    return Result(found, [*lines, f"{found['scored']:,} impressions"], warnings)
+    if scores["skipped"]:
+        warnings.append(f"skipped {scores['skipped']:,} impressions without both labels")
+    lines = [f"{name:<7}{scores[name]:8.4f}" for name in METRICS]
+    return Result(scores, [*lines, f"{scores['scored']:,} impressions"], warnings)

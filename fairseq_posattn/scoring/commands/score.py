@@ -18,20 +18,19 @@ KINDS: dict[str, ModuleType] = {
 
 
 def score(kind: str, arguments: Sequence[str] | None = None, prog: str | None = None) -> int:
-    """Score by one of ``KINDS``; returns the exit status."""
+    """Score by one of ``KINDS``; return the exit status."""
     command = KINDS[kind]
     parser = command.parser(prog)
     options = parser.parse_args(arguments)
 
     def work() -> None:
         try:
-            found = command.score(options)
+            result = command.score(options)
         except argparse.ArgumentError as error:
             parser.error(str(error))
         except ImportError as error:
-            missing = f"{error.name} is not installed: pip install {error.name}"
-            raise UsageError(missing) from error
-        found.tell(options.json)
+            raise UsageError(f"{error.name} is not installed; pip install {error.name}") from error
+        result.print(options.json)
 
     return cli.end(parser.prog, work)
 
@@ -39,7 +38,7 @@ def score(kind: str, arguments: Sequence[str] | None = None, prog: str | None = 
 def main(arguments: Sequence[str] | None = None, prog: str = "posattn score") -> int:
     parser = argparse.ArgumentParser(
         prog=prog,
-        description="Score what a model wrote.",
+        description="Score the output of a model.",
         epilog=f"'{prog} KIND --help' explains a score.",
     )
     kinds = parser.add_subparsers(dest="kind", metavar="KIND", required=True)

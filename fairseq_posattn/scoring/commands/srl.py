@@ -1,10 +1,10 @@
-"""Precision, recall and F1 of semantic roles in percent, as srl-eval.pl of CoNLL-2005 has them.
+"""Compute precision, recall and F1 of semantic roles in percent, as srl-eval.pl of CoNLL-2005.
 
     %(prog)s --gold text/test.props --predicted test.props --json
 
-Both files are in the shared task's format: a line a word, a blank line after each sentence; first
+Both files are in the shared task's format: one word a line, a blank line after each sentence; first
 the predicate's lemma or "-", then a column for each predicate with its arguments in brackets. The
-predicate itself, V, does not count.
+predicate, V, does not count.
 """
 
 import argparse
@@ -22,7 +22,7 @@ SUMMARY = "F1 of semantic roles"
 
 def parser(prog: str | None = None) -> argparse.ArgumentParser:
     parser = plain_parser(__doc__, prog)
-    for name, what in (("gold", "what is right"), ("predicted", "what is scored")):
+    for name, what in (("gold", "correct roles"), ("predicted", "roles to score")):
         parser.add_argument(f"--{name}", type=Path, metavar="FILE", required=True, help=what)
     return parser
 
@@ -30,7 +30,7 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
 def score(options: argparse.Namespace) -> Result:
     gold, predicted = read_props(options.gold), read_props(options.predicted)
     if not gold:
-        raise UsageError(f"{options.gold}: there is no sentence in it")
+        raise UsageError(f"{options.gold}: no sentences")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         counts = compare(gold, predicted, (str(options.gold), str(options.predicted)))

@@ -1,11 +1,10 @@
-"""Draw the learning curves of trainings: loss, score and learning rate by the update.
+"""Plot learning curves: loss, score and learning rate by update.
 
     %(prog)s checkpoints/dman/iwslt14 --output curves.png
 
-A folder is one that a recipe or fairseq-hydra-train has filled, or one with such folders in it. Of
-other trainings, name the file that keeps what fairseq-train has printed, in --log-format json or
-simple. Runs of one model that differ in their seed or fold have one colour. A training that was
-stopped and went on is one line.
+Give a folder written by a recipe or by fairseq-hydra-train, or a folder that contains such folders.
+For other trainings give the file with the output of fairseq-train in --log-format json or simple.
+Runs of one model that differ in seed or fold share a colour. A resumed training is one line.
 """
 
 import os
@@ -17,7 +16,7 @@ from pathlib import Path
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.figures import check_picture, write_picture
-from fairseq_posattn.training.curves import Curves, figure_of
+from fairseq_posattn.training.curves import Curves, plot_curves
 from fairseq_posattn.training.training_log import TrainingLog
 
 LOGS = ("train.log", "hydra_train.log")
@@ -25,56 +24,59 @@ SEED = re.compile(r"(fold\d+-)?seed\d+")
 
 
 def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int:
-    """Draw, and say where; returns the exit status.
+    """Plot the curves and return the exit status.
 
     Raises:
-        UsageError: there is nothing to draw, or it cannot be drawn.
+        UsageError: there is nothing to plot, or the figure cannot be written.
     """
     parser = cli.make_parser(__doc__, prog)
     parser.add_argument(
-        "paths", nargs="+", type=Path, metavar="FOLDER", help="of a run or of several, or a log"
+        "paths",
+        nargs="+",
+        type=Path,
+        metavar="FOLDER",
+        help="folder of one or several runs, or a log file",
     )
     parser.add_argument(
         "--output",
         default="curves.png",
         metavar="FILE",
-        help="the picture, in .png or .pdf (default: curves.png)",
+        help="figure to write, .png or .pdf (default: curves.png)",
     )
     wanted = parser.parse_args(arguments)
     check_picture(wanted.output)
-    paths = _logs(wanted.paths)
+    paths = _find_logs(wanted.paths)
     logs = {path: TrainingLog(path) for path in paths}
     trained = [path for path, log in logs.items() if log.points("loss", "train", "valid")]
     for path in paths:
         if path not in trained:
-            sys.stderr.write(f"warning: {path} is left out: fairseq-train measured nothing yet\n")
+            sys.stderr.write(f"warning: {path}: has no measurements yet; skipped\n")
     if not trained:
-        raise UsageError(f"{wanted.paths[0]}: there is nothing to draw yet")
-    runs = [Curves(name, logs[path], group) for path, (group, name) in _named(trained).items()]
-    write_picture(figure_of(runs), wanted.output)
-    many = "trainings are" if trained[1:] else "training is"
-    print(f"{len(trained)} {many} drawn in {wanted.output}")
+        raise UsageError(f"{wanted.paths[0]}: no measurements yet; train longer")
+    runs = [Curves(name, logs[path], group) for path, (group, name) in _name_runs(trained).items()]
+    write_picture(plot_curves(runs), wanted.output)
+    print(f"{len(trained)} training{'s' if trained[1:] else ''} plotted to {wanted.output}")
     return 0
 
 
-def _logs(paths: Iterable[Path]) -> list[Path]:
-    """The logs of runs, each once."""
-    found: dict[Path, Path] = {}
+def _find_logs(paths: Iterable[Path]) -> list[Path]:
+    """Return the logs of runs without duplicates."""
+    unique: dict[Path, Path] = {}
     for path in paths:
         if not path.exists():
-            raise UsageError(f"{path}: there is no such folder or file")
+            raise UsageError(f"{path}: no such folder or file")
         logs = [path] if path.is_file() else sorted(p for name in LOGS for p in path.rglob(name))
         if not logs:
             raise UsageError(
-                f"{path}: there is no {' or '.join(LOGS)} in it; name the file that keeps what "
-                "fairseq-train printed"
+                f"{path}: has no {' or '.join(LOGS)}; give the file with the output of "
+                "fairseq-train"
             )
-        found |= {log.resolve(): log for log in logs}
-    return list(found.values())
+        unique |= {log.resolve(): log for log in logs}
+    return list(unique.values())
 
 
-def _named(logs: Sequence[Path]) -> dict[Path, tuple[str, str]]:
-    """What tells the logs apart: the folder above those of the runs, and that of the run."""
+def _name_runs(logs: Sequence[Path]) -> dict[Path, tuple[str, str]]:
+    """Return (group, name) of each log: the parts of its path that differ."""
     named = {}
     for log in logs:
         path = log.resolve()

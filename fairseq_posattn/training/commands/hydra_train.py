@@ -1,15 +1,15 @@
-"""Train by the settings in a YAML file, as fairseq-hydra-train does, but without its warnings.
+"""Train with the settings of a YAML file, as fairseq-hydra-train, but without its warnings.
 
     %(prog)s examples/dman/iwslt14.yaml optimization.max_update=1000
 
-does what this does, which warns about fairseq itself before the plugin is loaded:
+is equivalent to
 
     fairseq-hydra-train --config-dir examples/dman --config-name iwslt14 \\
         common.user_dir="$(posattn user-dir)" optimization.max_update=1000
 
-What comes after the file goes to Hydra: NAME=VALUE changes a setting that fairseq or the file has,
-++NAME=VALUE also one that they do not name, such as one of the model; --cfg job prints them all.
-With -m values with commas between are trained one after the other, each into a folder of its own:
+Further arguments go to Hydra: NAME=VALUE changes a setting of fairseq or the file, ++NAME=VALUE
+also adds one, such as one of the model; --cfg job prints all. With -m, comma-separated values are
+trained one after the other, each into a separate folder:
 
     %(prog)s examples/dman/iwslt14.yaml -m common.seed=1,2 \\
         'checkpoint.save_dir=checkpoints/seeds/${hydra:job.num}'
@@ -24,68 +24,69 @@ from pathlib import Path
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError
 
-PLUGIN = Path(__file__).resolve().parent
+PLUGIN = Path(__file__).resolve().parents[2]
 USER_DIR = "common.user_dir"
 SAVE_DIR = "checkpoint.save_dir"
 MULTIRUN = ("-m", "--multirun")
-# What a file may set of Hydra's own settings. Others name functions to call, such as a log's
-# handlers, or other files.
+# Hydra settings that a file may contain. Others can run code or read other files.
 HYDRA = {"job": ("chdir",), "run": ("dir",), "sweep": ("dir", "subdir")}
 PACKAGE = re.compile(rb"^\s*#\s*@package\s+(?!(_global_|_group_)\s*$)", re.MULTILINE)
 
 
 def make_parser(prog=None):
     parser = cli.make_parser(__doc__, prog)
-    parser.add_argument("file", type=Path, metavar="FILE.yaml", help="settings, by fairseq's names")
+    parser.add_argument("file", type=Path, metavar="FILE.yaml", help="settings by fairseq's names")
     settings = parser.add_argument(
-        "settings", nargs=argparse.REMAINDER, metavar="NAME=VALUE", help="and others, for Hydra"
+        "settings",
+        nargs=argparse.REMAINDER,
+        metavar="NAME=VALUE",
+        help="further settings, for Hydra",
     )
-    settings.required = False  # as argparse would say where there is no file
+    settings.required = False  # argparse would name it if the file is missing
     return parser
 
 
 def main(arguments=None, prog=None):
-    """Train; returns the exit status."""
+    """Train and return the exit status."""
     parser = make_parser(prog)
     args = parser.parse_args(arguments)  # first, so that --help needs no PyTorch
     return cli.end(parser.prog, partial(train, args.file, args.settings))
 
 
 def train(file, settings):
-    """Hand the file, and what else is said, to fairseq's own program."""
-    words = hydra_words(file, settings)
+    """Run fairseq-hydra-train with the file and further settings."""
+    words = build_arguments(file, settings)
     from fairseq_posattn.compat.patching import quietly
     from fairseq_posattn.training.plugin import register
 
     with quietly():
         from fairseq_cli import hydra_train
-    register()  # after that import, which brings what some mends are for
+    register()  # after that import, whose modules some patches change
     sys.argv = ["fairseq-hydra-train", *words]
     hydra_train.cli_main()
 
 
-def hydra_words(file, settings):
-    """The arguments of fairseq-hydra-train.
+def build_arguments(file, settings):
+    """Return the arguments of fairseq-hydra-train.
 
     Raises:
-        UsageError: there is no such file, or Hydra would not find it; the file could make Hydra
-            run code; or several trainings would go into one folder, where the second goes on from
-            what the first has left.
+        UsageError: the file is missing or not .yaml, it could make Hydra run code, or several
+            trainings would share a folder, where each would resume the one before.
     """
     if not file.is_file():
         raise UsageError(f"{file}: no such file")
     if file.suffix != ".yaml":
-        raise UsageError(f"{file}: Hydra reads files whose names end in .yaml: rename it")
+        raise UsageError(f"{file}: must end in .yaml for Hydra; rename it")
     from_file = _settings(file)
     several = [word for word in settings if word in MULTIRUN]
     settings = [word for word in settings if word not in MULTIRUN]
     save_dir = _save_dir(from_file, settings) if several and from_file is not None else ""
     if save_dir and "${" not in save_dir and "," not in save_dir:
         raise UsageError(
-            f"-m: all would be trained into {save_dir}, each from where the one before ended; "
+            f"-m: all trainings would share {save_dir}, each resuming the one before; "
             f"give '{SAVE_DIR}={save_dir}/${{hydra:job.num}}'"
         )
-    # Settings on both sides of a flag are not all read.
+    # Hydra does not read settings on both sides of a flag.
     words = ["--config-dir", str(file.parent), "--config-name", file.stem, *several]
     if not any(_name(word) == USER_DIR for word in settings):
         path = str(PLUGIN).replace("\\", "\\\\").replace("'", "\\'")
@@ -103,7 +104,7 @@ def _settings(file):
     Raises:
         UsageError: it has settings with which Hydra would run code or read other files.
     """
-    from omegaconf import OmegaConf  # only here: --help does without
+    from omegaconf import OmegaConf  # imported late: --help needs neither
 
     try:
         settings = OmegaConf.to_container(OmegaConf.load(file))

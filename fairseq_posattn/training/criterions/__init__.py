@@ -1,23 +1,36 @@
-"""Criterions for sentences and pairs of them; importing this package registers them.
+"""Criterions for fairseq, registered by :func:`fairseq_posattn.training.plugin.register`.
 
-Their metrics are those of the whole validation set, however it is cut into batches and shared
-among processes: what is logged for a batch are counts and sums, or the predictions themselves.
+Metrics are those of the whole validation set: batches log counts and sums, or the predictions
+themselves, so that the result does not depend on batches and processes.
 """
 
-from fairseq_posattn.training.criterions.label_smoothed_cross_entropy_fused import (
+from fairseq_posattn.training.criterions.fused_cross_entropy import (
+    FusedConfig,
     LabelSmoothedCrossEntropyFused,
 )
-from fairseq_posattn.training.criterions.news_recommendation import NewsRecommendation
-from fairseq_posattn.training.criterions.rating_regression import RatingRegression
-from fairseq_posattn.training.criterions.relatedness import Relatedness
-from fairseq_posattn.training.criterions.sentence_classification import SentenceClassification
-from fairseq_posattn.training.criterions.sequence_tagging import SequenceTagging
+from fairseq_posattn.training.criterions.news_recommendation import (
+    NewsRecommendation,
+    NewsRecommendationCriterionConfig,
+)
+from fairseq_posattn.training.criterions.score_criterions import (
+    RatingRegression,
+    Relatedness,
+    ScoreCriterionConfig,
+)
+from fairseq_posattn.training.criterions.sentence_classification import (
+    SentenceClassification,
+    SentenceClassificationConfig,
+)
+from fairseq_posattn.training.criterions.sequence_tagging import (
+    SequenceTagging,
+    SequenceTaggingCriterionConfig,
+)
 
-__all__ = [
-    "LabelSmoothedCrossEntropyFused",
-    "NewsRecommendation",
-    "RatingRegression",
-    "Relatedness",
-    "SentenceClassification",
-    "SequenceTagging",
-]
+CRITERIONS = {
+    "label_smoothed_cross_entropy_fused": (LabelSmoothedCrossEntropyFused, FusedConfig),
+    "news_recommendation": (NewsRecommendation, NewsRecommendationCriterionConfig),
+    "rating_regression": (RatingRegression, ScoreCriterionConfig),
+    "relatedness": (Relatedness, ScoreCriterionConfig),
+    "sentence_classification": (SentenceClassification, SentenceClassificationConfig),
+    "sequence_tagging": (SequenceTagging, SequenceTaggingCriterionConfig),
+}

@@ -1,9 +1,9 @@
-"""``--criterion news_recommendation``: a click among news not clicked; AUC, MRR, nDCG."""
+"""``--criterion news_recommendation``: cross entropy of clicks; AUC, MRR and nDCG."""
 
 from dataclasses import dataclass
 
 import torch
-from fairseq.criterions import FairseqCriterion, register_criterion
+from fairseq.criterions import FairseqCriterion
 from fairseq.dataclass import FairseqDataclass
 from torch.nn import functional as F
 
@@ -13,20 +13,19 @@ from fairseq_posattn.training.criterions.sentence_criterion import log_mean_loss
 
 @dataclass
 class NewsRecommendationCriterionConfig(FairseqDataclass):
-    """It has no flags."""
+    """No flags."""
 
 
-@register_criterion("news_recommendation", dataclass=NewsRecommendationCriterionConfig)
 class NewsRecommendation(FairseqCriterion):
-    """Softmax cross entropy of a click among the news drawn beside it (Wu et al., 2019, NRMS).
+    """Softmax cross entropy of a click among sampled news (Wu et al., 2019, NRMS).
 
-    While validating, all candidates of an impression are ranked: ``auc``, ``mrr``, ``ndcg5`` and
-    ``ndcg10`` are means over impressions, fractions; those without both clicks and non-clicks are
-    left out and counted as ``skipped``. The loss is then the mean over clicks of an impression.
+    Validation ranks all candidates of an impression: ``auc``, ``mrr``, ``ndcg5`` and ``ndcg10`` are
+    means over impressions, from 0 to 1. Impressions without both clicks and non-clicks are counted
+    as ``skipped``. The validation loss is the mean over the clicks of an impression.
     """
 
     def forward(self, model, sample, reduce=True):
-        """The summed loss of a batch, the number of its clicks or impressions, and what to log."""
+        """Return the summed loss, the number of clicks or impressions, and the logging output."""
         if model.training or "titles" in sample["net_input"]:
             scores = model(**sample["net_input"]).float()  # [B, 1 + N]
             loss = F.cross_entropy(scores, sample["target"], reduction="sum")
@@ -61,21 +60,21 @@ class NewsRecommendation(FairseqCriterion):
 
 
 def _mean_over_clicks(scores, target):
-    """The sum over impressions of the mean cross entropy of their clicks."""
+    """Return the sum over impressions of the mean cross entropy of their clicks."""
     log_probs = scores.masked_fill(target < 0, float("-inf")).log_softmax(-1)
     clicks = target == 1
-    of_clicks = log_probs.masked_fill(~clicks, 0.0).sum(-1) / clicks.sum(-1).clamp(min=1)
-    return -of_clicks.sum()
+    per_impression = log_probs.masked_fill(~clicks, 0.0).sum(-1) / clicks.sum(-1).clamp(min=1)
+    return -per_impression.sum()
 
 
 def _rankings(scores, target):
-    """The sums of :data:`METRICS`, and how many impressions were scored and skipped: [6]."""
+    """Return the sums of :data:`METRICS` and the counts of scored and skipped impressions: [6]."""
     sums = [0.0] * len(METRICS) + [0, 0]
-    for of_scores, labels in zip(scores.tolist(), target.tolist(), strict=True):
+    for ranked, labels in zip(scores.tolist(), target.tolist(), strict=True):
         shown = [place for place, label in enumerate(labels) if label >= 0]
-        chosen = [labels[place] for place in shown], [of_scores[place] for place in shown]
-        found = score(Impression("", *chosen))
-        sums[-2 if found else -1] += 1
+        chosen = [labels[place] for place in shown], [ranked[place] for place in shown]
+        result = score(Impression("", *chosen))
+        sums[-2 if result else -1] += 1
         for place, name in enumerate(METRICS):
-            sums[place] += found[name] if found else 0.0
+            sums[place] += result[name] if result else 0.0
     return torch.tensor(sums, dtype=torch.float64, device=scores.device)

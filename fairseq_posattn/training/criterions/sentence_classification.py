@@ -1,10 +1,9 @@
-"""``--criterion sentence_classification``: cross entropy; accuracy and macro-F."""
+"""``--criterion sentence_classification``: cross entropy; accuracy and macro F1."""
 
 import math
 from dataclasses import dataclass, field
 
 import torch
-from fairseq.criterions import register_criterion
 from torch.nn import functional as F
 
 from fairseq_posattn.common.errors import UsageError
@@ -18,18 +17,18 @@ from fairseq_posattn.training.criterions.sentence_criterion import (
 
 @dataclass
 class SentenceClassificationConfig(SentenceCriterionConfig):
+    """Flags of the criterion."""
+
     regression_target: bool = field(
         default=False,
-        metadata={"help": "refused: for scores use --criterion rating_regression or relatedness"},
+        metadata={"help": "an error: for scores use --criterion rating_regression or relatedness"},
     )
 
 
-@register_criterion("sentence_classification", dataclass=SentenceClassificationConfig)
 class SentenceClassification(SentenceCriterion):
-    """Cross entropy of the classes of sentences or pairs.
+    """Cross entropy of sentences' or pairs' classes.
 
-    Logs ``loss`` in bits, as fairseq's other criterions do, and ``accuracy`` and ``macro_f1`` in
-    per cent.
+    Logs ``loss`` in bits, as fairseq's criterions, and ``accuracy`` and ``macro_f1`` in per cent.
     """
 
     def __init__(self, cfg, task):
@@ -61,13 +60,10 @@ class SentenceClassification(SentenceCriterion):
 
 
 def class_counts(predictions, targets, num_classes):
-    """How often each class is predicted rightly, is predicted, and is the target.
+    """Return true positives, predictions and targets per class, integers [3, num_classes].
 
     Args:
         predictions, targets: classes, [N].
-
-    Returns:
-        whole numbers [3, num_classes]; those of two sets of sentences sum to those of their union.
     """
     classes = torch.arange(num_classes, device=predictions.device)
     predicted = predictions[:, None] == classes  # [N, K]
@@ -76,16 +72,13 @@ def class_counts(predictions, targets, num_classes):
 
 
 def accuracy(counts):
-    """Per cent of right predictions, from :func:`class_counts`."""
+    """Return the accuracy in per cent, from :func:`class_counts`."""
     right, _, true = counts
     return 100 * right.sum() / true.sum()
 
 
 def macro_f1(counts):
-    """Mean F1 of the classes in per cent, from :func:`class_counts`.
-
-    A class that is neither predicted nor anybody's target does not count.
-    """
+    """Return the mean F1 in per cent of classes that occur, from :func:`class_counts`."""
     right, predicted, true = counts
     occurs = predicted + true > 0
     f1 = 2 * right[occurs] / (predicted + true)[occurs]

@@ -1,4 +1,4 @@
-"""What the criterions for sentences and pairs have in common."""
+"""Base of the criterions for sentences and sentence pairs, and helpers that log metrics."""
 
 from dataclasses import dataclass, field
 
@@ -13,6 +13,8 @@ from fairseq_posattn.compat import validation
 
 @dataclass
 class SentenceCriterionConfig(FairseqDataclass):
+    """Flags shared by the criterions."""
+
     classification_head_name: str = field(
         default="sentence_classification_head",
         metadata={"help": "name of the classification head to train"},
@@ -20,19 +22,18 @@ class SentenceCriterionConfig(FairseqDataclass):
     l2: float = field(
         default=0.0,
         metadata={
-            "help": "L2 regularisation: to a sentence's loss in training, add so many times half "
-            "the sum of squares of all matrices but the word vectors. (--weight-decay takes in "
-            "word vectors and biases; in fairseq's Adam it is no part of the loss.)"
+            "help": "L2 regularisation: weight of half the sum of squares of all matrices except "
+            "embeddings, added to each sentence's loss in training. (--weight-decay includes "
+            "embeddings and biases; in fairseq's Adam it is not part of the loss.)"
         },
     )
     l2_all: bool = field(
         default=False,
         metadata={
-            "help": "--l2 takes in word vectors, biases and layer norms, too, as the weight decay "
-            "of PyTorch's Adam does"
+            "help": "include embeddings, biases and layer norms in --l2, as the weight decay of "
+            "PyTorch's Adam"
         },
     )
-
     language_model_weight: float = field(
         default=0.0,
         metadata={
@@ -43,27 +44,17 @@ class SentenceCriterionConfig(FairseqDataclass):
     )
 
 
-@dataclass
-class ScoreCriterionConfig(SentenceCriterionConfig):
-    # A task asks its criterion whether the data hold scores. These do, whether the flag is given
-    # or not: fairseq would make of a bool that is true a flag that turns it off.
-    regression_target: int = field(
-        default=1,
-        metadata={"argparse_const": 1, "help": "may be left out: the targets are scores always"},
-    )
-
-
 class SentenceCriterion(FairseqCriterion):
-    """A loss per sentence, or pair, from the outputs of a classification head.
+    """Loss per sentence or pair from the logits of a classification head.
 
-    A subclass says what the loss is, and what of a batch its metrics are made of.
+    A subclass defines the loss and the sums from which its metrics are computed.
     """
 
     def __init__(self, cfg, task):
         super().__init__(task)
         if not hasattr(task.cfg, "num_classes"):
             raise UsageError(
-                f"--criterion {cfg._name} is for sentences: give --task sentence_prediction or "
+                f"--criterion {cfg._name}: is for sentences; give --task sentence_prediction or "
                 "sentence_pair_prediction"
             )
         self.head = cfg.classification_head_name
@@ -71,14 +62,14 @@ class SentenceCriterion(FairseqCriterion):
         self.language_model_weight = cfg.language_model_weight
 
     def forward(self, model, sample, reduce=True):
-        """The summed loss of a batch, the number of its sentences, and what to log.
+        """Return the summed loss, the number of sentences, and the logging output.
 
-        What is logged is the loss without L2's penalty and the language model's loss.
+        The logged loss excludes the L2 penalty and the language model's loss.
         """
         if self.head not in getattr(model, "classification_heads", {}):
             raise UsageError(
-                f"{type(model).__name__} has no classification head {self.head!r}: train one of "
-                "the _classifier architectures with --task sentence_prediction or "
+                f"{type(model).__name__} has no classification head {self.head!r}; give one of "
+                "the _classifier architectures and --task sentence_prediction or "
                 "sentence_pair_prediction"
             )
         auxiliary = {}
@@ -119,37 +110,34 @@ class SentenceCriterion(FairseqCriterion):
         return True
 
     def loss(self, logits, targets):
-        """The loss summed over a batch, from ``logits`` [B, K] in float32 and ``targets`` [B]."""
+        """Return the summed loss from ``logits`` [B, K] in float32 and ``targets`` [B]."""
         raise NotImplementedError
 
     def answers(self, logits):
-        """What is predicted, from ``logits`` [B, K]: a list of names of classes, or of scores."""
+        """Return the predicted class names or scores from ``logits`` [B, K], as a list."""
         raise NotImplementedError
 
     def answers_of(self, targets):
-        """What is right, in the same form."""
+        """Return the targets in the form of :meth:`answers`."""
         return targets.tolist()
 
     def measure(self, logits, targets, ids, *, training):
-        """By name, what the metrics need to know of a batch.
-
-        What fairseq gets from several batches, or processes, it sums: each is a tensor of a size
-        that does not change, zero for a batch of nothing.
+        """Return tensors of fixed size by name; fairseq sums them over batches and processes.
 
         Args:
-            ids: numbers of the examples in their data set, [B].
+            ids: indices of the examples in their data set, [B].
         """
         raise NotImplementedError
 
 
 def sum_of_squares(model, everything=False):
-    """Return twice the L2 penalty: the sum of squares of a model's trained weights, in float32.
+    """Return the sum of squares of a model's trained weights, in float32.
 
-    MTSA's released code leaves out biases and word vectors. Most word vectors would only shrink,
-    because few words are in a batch.
+    As MTSA's released code it excludes biases and embeddings: most tokens are not in a batch, and
+    their embeddings would only shrink.
 
     Args:
-        everything: include biases, layer norms and word vectors.
+        everything: include biases, layer norms and embeddings.
     """
     vectors = {
         id(module.weight) for module in model.modules() if isinstance(module, torch.nn.Embedding)
@@ -173,17 +161,17 @@ def log_sums(key, logging_outputs, derived):
     """Sum the tensors logged as ``key``, and log metrics that are functions of the sum.
 
     Args:
-        derived: by a metric's name, the function and the digits to round it to.
+        derived: function and number of decimals by the metric's name.
     """
     metrics.log_scalar_sum(f"_{key}", sum(log[key] for log in logging_outputs if key in log))
     for name, (function, digits) in derived.items():
-        metrics.log_derived(name, _of_sum(f"_{key}", function, digits))
+        metrics.log_derived(name, _metric_of_sum(f"_{key}", function, digits))
 
 
-def _of_sum(key, function, digits):
+def _metric_of_sum(key, function, digits):
     def metric(meters):
         total = meters[key].sum
-        if not torch.is_tensor(total):  # reset, and nothing summed since
+        if not torch.is_tensor(total):  # the meter was reset
             return 0.0
         return round(function(total.double().cpu()).item(), digits)
 

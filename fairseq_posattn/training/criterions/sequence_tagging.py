@@ -1,10 +1,10 @@
-"""``--criterion sequence_tagging``: label-smoothed cross entropy of words' tags; roles' F1."""
+"""``--criterion sequence_tagging``: label-smoothed cross entropy of tags; F1 of roles."""
 
 import math
 from dataclasses import dataclass, field
 
 import torch
-from fairseq.criterions import FairseqCriterion, register_criterion
+from fairseq.criterions import FairseqCriterion
 from fairseq.dataclass import FairseqDataclass
 from torch import Tensor
 
@@ -12,24 +12,24 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.scoring.roles import Counts, compare_propositions
 from fairseq_posattn.text.props import pieces_of_tags
 from fairseq_posattn.training.criterions.sentence_criterion import log_mean_loss, log_sums
-from fairseq_posattn.training.data.tag_sequences import IGNORED
+from fairseq_posattn.training.tasks.sequence_tagging import IGNORED
 
 
 @dataclass
 class SequenceTaggingCriterionConfig(FairseqDataclass):
+    """Flags of the criterion."""
+
     label_smoothing: float = field(
         default=0.0,
-        metadata={"help": "probability that is spread over the tags that are wrong, in the loss"},
+        metadata={"help": "probability spread over the other tags, from 0 to below 1"},
     )
 
 
-@register_criterion("sequence_tagging", dataclass=SequenceTaggingCriterionConfig)
 class SequenceTagging(FairseqCriterion):
-    """The mean over words of the cross entropy with their tags.
+    """Cross entropy of the tags, averaged over words.
 
-    Logs ``loss`` in bits and ``accuracy`` of words in per cent; while validating, ``f1``,
-    ``precision``, ``recall`` and ``complete`` of the arguments, as srl-eval.pl has them, in per
-    cent.
+    Logs ``loss`` in bits and ``accuracy`` of words in per cent; in validation also ``f1``,
+    ``precision``, ``recall`` and ``complete`` of the arguments in per cent, as srl-eval.pl.
     """
 
     def __init__(self, cfg, task):
@@ -39,7 +39,7 @@ class SequenceTagging(FairseqCriterion):
         self.smoothing = cfg.label_smoothing
 
     def forward(self, model, sample, reduce=True):
-        """The summed loss of a batch, the number of its words, and what to log."""
+        """Return the summed loss, the number of words, and the logging output."""
         scores, _ = model(**sample["net_input"])
         log_probs = scores.float().log_softmax(-1)  # [B, T, K]
         targets = sample["target"]
@@ -58,7 +58,7 @@ class SequenceTagging(FairseqCriterion):
         return loss, sample["ntokens"], logged
 
     def _arguments(self, log_probs, sample) -> Tensor:
-        """Correct, excess and missed arguments, complete propositions, and all of these: [5]."""
+        """Count correct, excess and missed arguments, complete and all propositions: [5]."""
         lengths = sample["net_input"]["src_lengths"]
         predicted = self.task.decode(log_probs, lengths)
         total = Counts()
@@ -94,14 +94,11 @@ def _share(counts):
 
 
 def smoothed_cross_entropy(log_probs: Tensor, targets: Tensor, smoothing: float) -> Tensor:
-    """The cross entropy with ``1 - smoothing`` at the right tag and the rest shared by the others.
+    """Return the cross entropy summed over words; ``smoothing`` is spread over the other tags.
 
     Args:
         log_probs: ``[B, T, K]``.
         targets: ``[B, T]``, :data:`IGNORED` where padded.
-
-    Returns:
-        the sum over all words.
     """
     words = targets.ne(IGNORED)
     log_probs, targets = log_probs[words], targets[words]  # [N, K], [N]

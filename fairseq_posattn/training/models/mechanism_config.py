@@ -1,13 +1,14 @@
-"""The flags of the attention mechanisms, which all models have."""
+"""Flags of the attention mechanisms, shared by all models."""
 
 from dataclasses import dataclass, field
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 
 from fairseq_posattn.attention.da import ADJUSTMENTS
-from fairseq_posattn.attention.mtsa import SCALES, SOURCES
+from fairseq_posattn.attention.mtsa import SCALES
 from fairseq_posattn.attention.rescaling import MAPPINGS
-from fairseq_posattn.model.mechanisms import HEADS_ACTIVATIONS, OF_MASKS
+from fairseq_posattn.attention.source_maps import SOURCES
+from fairseq_posattn.model.mechanisms import HEADS_ACTIVATIONS, RELU_IN_DMAN
 
 
 def read_by(*readers: str, help: str) -> dict[str, object]:
@@ -21,78 +22,79 @@ def read_by(*readers: str, help: str) -> dict[str, object]:
 
 @dataclass
 class MechanismConfig(FairseqDataclass):
-    """The flags of the mechanisms, shared by all models."""
+    """Flags of the mechanisms."""
 
     attention_impl: ChoiceEnum(["auto", "reference", "sdpa", "triton"]) = field(
         default="auto",
         metadata={
-            "help": "implementation of the attention functions: 'auto' chooses for each call; "
-            "'reference' is the equations; 'sdpa' PyTorch's fused attention; 'triton' kernels for "
-            "dman, da, mtsa and mpsan on a GPU. A named one is for all attention of the model that "
-            "has it, and an error where it cannot serve a call; attention that has no such form, "
-            "as san has no kernels here, goes by 'auto'"
+            "help": "implementation of attention: 'auto' selects one per call; 'reference' follows "
+            "the equations; 'sdpa' is PyTorch's fused attention; 'triton' are the GPU kernels of "
+            "dman, da, mtsa and mpsan. A named implementation is used wherever the mechanism has "
+            "it, and a call that it does not support is an error; other mechanisms use 'auto'"
         },
     )
-    heads_activation: ChoiceEnum([OF_MASKS, *HEADS_ACTIVATIONS]) = field(
-        default=OF_MASKS,
+    heads_activation: ChoiceEnum([RELU_IN_DMAN, *HEADS_ACTIVATIONS]) = field(
+        default=RELU_IN_DMAN,
         metadata={
-            "help": "activation of the joined heads, before their output projection: "
-            f"'{OF_MASKS}' in dman and sman alone, the F of Mask Attention Networks' eq. 5; any "
-            "other in every attention sublayer, cross attention's too, as 'relu' in the published "
-            "code for translation and 'gelu' in that for summarization"
+            "help": "activation of the concatenated heads, before the output projection: "
+            f"'{RELU_IN_DMAN}' in dman and sman only, F in Mask Attention Networks' eq. 5; any "
+            "other in every attention sublayer, cross attention included: 'relu' in the released "
+            "translation code, 'gelu' in the released summarization code"
         },
     )
     heads_dropout: float = field(
         default=0.0,
         metadata={
-            "help": "dropout probability of the joined heads, after that activation; 0.1 in the "
-            "published code of Mask Attention Networks for summarization"
+            "help": "dropout probability of the concatenated heads, after their activation; 0.1 in "
+            "the released summarization code of Mask Attention Networks"
         },
     )
     dman_max_distance: int = field(
         default=0,
         metadata=read_by(
             "dman",
-            help="learned distances each way, further tokens share the furthest one's; "
-            "0 for as many as there are positions",
+            help="largest learned distance in tokens per direction, which tokens farther "
+            "away share; 0 for the maximal number of positions",
         ),
     )
     sman_radius: str = field(
         default="4",
         metadata=read_by(
             "sman",
-            help="tokens seen each way, a number, or 'sqrt' for the square root of half "
-            "the sentence's length",
+            help="tokens attended to per direction, a number, or 'sqrt' for the square "
+            "root of half the sentence's length",
         ),
     )
     da_mapping: ChoiceEnum(list(MAPPINGS)) = field(
         default="learnable_sigmoid",
         metadata=read_by(
-            "da", help="function of the weighted distance (DA-Transformer section 4.3)"
+            "da", help="mapping of the weighted distance (DA-Transformer section 4.3)"
         ),
     )
     da_adjustment: ChoiceEnum(list(ADJUSTMENTS)) = field(
         default="early_multiply",
-        metadata=read_by("da", help="how that function enters the attention (section 4.4)"),
+        metadata=read_by(
+            "da", help="how the mapping adjusts the attention (DA-Transformer section 4.4)"
+        ),
     )
     da_clip_threshold: float = field(
         default=1.0,
         metadata=read_by(
             "da",
-            help="upper bound of the weighted distance in mapping 'clip'; the paper gives "
-            "none, the default is a guess",
+            help="upper bound of the weighted distance in --da-mapping clip; the paper does "
+            "not report it, the default is a guess",
         ),
     )
     mtsa_masks: str = field(
         default="past,future",
         metadata=read_by(
             "mtsa",
-            help="masks that the heads are shared out among, as for --attention-masks; "
-            "'none' for no masks",
+            help="masks distributed over the heads, see --attention-masks; 'none' for no masks",
         ),
     )
     mtsa_include_self: bool = field(
-        default=False, metadata=read_by("mtsa", help="a token sees itself under any mask")
+        default=False,
+        metadata=read_by("mtsa", help="let a token attend to itself under every mask"),
     )
     mtsa_token_scale: ChoiceEnum(list(SCALES)) = field(
         default="log_sigmoid",
@@ -106,49 +108,49 @@ class MechanismConfig(FairseqDataclass):
         default="key",
         metadata=read_by(
             "mtsa",
-            help="what the source2token scores are made of: a head's key or value, or the "
-            "layer's input, by one affine map for all heads",
+            help="input of the source2token scores: a head's key or value, or the layer's "
+            "input, with one linear layer for all heads",
         ),
     )
     mtsa_source_layers: int = field(
         default=2,
         metadata=read_by(
-            "mtsa", help="affine maps to the source2token scores, 1 or 2; 0 for no such scores"
+            "mtsa", help="linear layers of the source2token scores, 1 or 2; 0 for no such scores"
         ),
     )
     mtsa_source_bias: float = field(
-        default=0.0, metadata=read_by("mtsa", help="what the last bias of those maps starts at")
+        default=0.0,
+        metadata=read_by("mtsa", help="initial value of the last bias of the source2token scores"),
     )
     mtsa_divide_source: bool = field(
         default=False,
         metadata=read_by(
-            "mtsa", help="divide the source2token scores by the root of a head's features"
+            "mtsa", help="divide source2token scores by the square root of a head's features"
         ),
     )
     mtsa_fusion_gate: bool = field(
         default=False,
-        metadata=read_by("mtsa", help="a gate chooses between a token's value and its context"),
+        metadata=read_by("mtsa", help="mix a token's value and context with a gate"),
     )
     rpr_max_distance: int = field(
         default=16,
         metadata=read_by(
-            "rpr", "cspan", help="distance beyond which embeddings are shared (Shaw's k)"
+            "rpr", "cspan", help="tokens of distance beyond which embeddings are shared (Shaw's k)"
         ),
     )
     rpr_per_head: bool = field(
         default=False,
         metadata=read_by(
             "rpr",
-            help="embeddings for each head, as in Shaw's base model, and not one set for "
-            "all heads, as in the big one",
+            help="embeddings per head, as in Shaw's base model; otherwise all heads share "
+            "them, as in the big one",
         ),
     )
     attention_masks: str = field(
         default="past,future",
         metadata=read_by(
             "masked",
-            help="masks that the heads are shared out among, with commas between: past, "
-            "future, others, window:RADIUS, distance, scaled_distance, or sums such as "
-            "past+scaled_distance",
+            help="masks distributed over the heads, separated by commas: past, future, others, "
+            "window:RADIUS, distance, scaled_distance, or sums such as past+scaled_distance",
         ),
     )

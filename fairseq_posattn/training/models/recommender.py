@@ -1,97 +1,69 @@
-"""``posattn_recommender``: news by their titles, users by the news they clicked.
+"""``posattn_recommender``: news encoded from titles, users from clicked news.
 
-DA-Transformer, section 4 (Table 5), in the frame of NRMS (Wu et al., 2019): an encoder over the
-words of a title, another over the news of a history, each followed by additive attention; a score
-is a dot product.
+DA-Transformer, section 4 (Table 5), in the architecture of NRMS (Wu et al., 2019): an encoder over
+the words of a title and one over the news of a history, each with additive attention pooling. The
+score is the dot product of news and user.
 """
 
 from argparse import Namespace
 from dataclasses import dataclass, field
 
 import torch
-from fairseq.models import BaseFairseqModel, register_model
+from fairseq.models import BaseFairseqModel
 from omegaconf import II
 from torch import Tensor, nn
 
-from fairseq_posattn.attention.call import context_of
-from fairseq_posattn.attention.linear import Linear
 from fairseq_posattn.common.errors import UsageError, as_usage_error
-from fairseq_posattn.model.dropout import Dropout
-from fairseq_posattn.model.encoders import ENCODERS, input_dropout_of
-from fairseq_posattn.model.multi_query import multi_query_attention
+from fairseq_posattn.model.encoders import ENCODERS, get_input_dropout
+from fairseq_posattn.model.feed_forward import Dropout
+from fairseq_posattn.model.pooling import AdditivePooling
 from fairseq_posattn.training.models.encoder_config import SentenceEncoderConfig
 from fairseq_posattn.training.models.registration import all_options
 from fairseq_posattn.training.models.word_vectors import build_embedding
 
-TITLES_AT_ONCE = 1024
+TITLES_PER_BATCH = 1024  # in evaluation
 
 
 @dataclass
 class PosAttnRecommenderConfig(SentenceEncoderConfig):
-    """The flags of the recommenders beside those of their two encoders, which are alike."""
+    """Flags of the recommenders in addition to those of their two encoders."""
 
     pooling_dim: int = field(
-        default=200, metadata={"help": "features within the additive attention that pools"}
+        default=200, metadata={"help": "hidden features of the additive attention pooling"}
     )
-    max_positions: int = II("task.title_length")  # of each level its own
-
-
-class AdditivePooling(nn.Module):
-    """``softmax(v' tanh(W h + b))`` weighs the positions (NRMS).
-
-    Args:
-        dim: features of a position.
-        hidden_dim: rows of W.
-    """
-
-    def __init__(self, dim: int, hidden_dim: int):
-        super().__init__()
-        self.hidden = Linear(dim, hidden_dim)
-        self.query = nn.Linear(hidden_dim, 1, bias=False)
-
-    def forward(self, hidden: Tensor, padding: Tensor) -> Tensor:
-        """``[B, T, C]`` to ``[B, C]``, zero where all is padded; ``padding`` bool ``[B, T]``."""
-        keys = torch.tanh(self.hidden(hidden))  # [B, T, hidden_dim]
-        found = multi_query_attention(hidden, keys, self.query.weight, key_padding_mask=padding)
-        return context_of(found).squeeze(1)
+    max_positions: int = II("task.title_length")  # differs by level
 
 
 class Level(nn.Module):
-    """A sequence of vectors to one: dropout, encoder, dropout, pooling.
-
-    Attributes:
-        output_dim: features of the result.
-    """
+    """Dropout, encoder, dropout and pooling: ``[B, T, dim]`` to ``[B, output_dim]``."""
 
     def __init__(self, cfg: Namespace, dim: int, longest: int):
         super().__init__()
         cfg = Namespace(**{**vars(cfg), "max_positions": longest})
-        self.input_dropout = Dropout(input_dropout_of(cfg))
+        self.input_dropout = Dropout(get_input_dropout(cfg))
         self.dropout = Dropout(cfg.dropout)
         self.encoder = ENCODERS[str(cfg.encoder)](cfg, dim)
         self.output_dim = self.encoder.output_dim
         self.pooling = AdditivePooling(self.output_dim, cfg.pooling_dim)
 
     def forward(self, vectors: Tensor, padding: Tensor) -> Tensor:
-        """``[B, T, dim]`` to ``[B, output_dim]``; ``padding`` bool ``[B, T]``."""
         hidden = self.encoder(self.input_dropout(vectors), padding)
         return self.pooling(self.dropout(hidden), padding)
 
 
-@register_model("posattn_recommender", dataclass=PosAttnRecommenderConfig)
 class PosAttnRecommender(BaseFairseqModel):
-    """A recommender for ``--task news_recommendation``.
+    """Recommender for ``--task news_recommendation``.
 
-    A user who has clicked nothing has a learned vector; news whose title has no words have zero.
+    Users without clicks have a learned vector; news with an empty title have zero.
 
     Args:
         cfg: see :class:`PosAttnRecommenderConfig`.
         dictionary: of the words.
-        title_length, max_history: the longest title and history.
+        title_length, max_history: maximal words of a title and news of a history.
 
     Raises:
         ValueError: the options contradict each other.
-        UsageError: the file of word vectors does not serve.
+        UsageError: the file of word vectors is invalid.
     """
 
     def __init__(self, cfg: Namespace, dictionary, title_length: int, max_history: int):
@@ -105,77 +77,66 @@ class PosAttnRecommender(BaseFairseqModel):
         news, users = self.words.output_dim, self.clicks.output_dim
         if news != users:
             raise ValueError(
-                f"--encoder {cfg.encoder!s} gives news {news} features and users {users}, but a "
-                "score is their dot product: give disan and bi_blosan an --encoder-hidden-dim, and "
-                "mpsan another --mpsan-fusion than gate"
+                f"--encoder {cfg.encoder!s} gives news {news} features and users {users}, which "
+                "must be equal; give disan and bi_blosan an --encoder-hidden-dim, and mpsan an "
+                "--mpsan-fusion other than gate"
             )
         self.no_history = nn.Parameter(torch.empty(self.clicks.output_dim).normal_(std=0.02))
-        self.catalogue = None  # all titles' vectors while evaluating
+        self.catalogue = None  # vectors of all titles in evaluation
 
     @property
     def levels(self) -> dict[str, nn.Module]:
-        """The encoder of either level, by its name."""
+        """Return the encoders by level."""
         return {"words": self.words.encoder, "clicks": self.clicks.encoder}
 
     @classmethod
     @as_usage_error()
     def build_model(cls, cfg, task):
-        """Build the model of a config, see :class:`PosAttnRecommenderConfig`.
-
-        Raises:
-            UsageError: the options contradict each other, a file does not serve, or the task does
-                not recommend.
-        """
+        """Build the model; raise UsageError for invalid options, files or tasks."""
         cfg = all_options(cfg, PosAttnRecommenderConfig)
         if not hasattr(task, "titles"):
-            raise UsageError("a recommender needs --task news_recommendation")
+            raise UsageError("--arch: a recommender needs --task news_recommendation")
         return cls(cfg, task.source_dictionary, task.cfg.title_length, task.cfg.max_history)
 
     def train(self, mode: bool = True):
-        """Vectors of titles that were encoded for evaluation are not those of the next update."""
+        """Set the mode and discard the cached title vectors, which training makes stale."""
         self.catalogue = None
         return super().train(mode)
 
     def encode_titles(self, titles: Tensor) -> Tensor:
-        """Words ``[U, L]`` to ``[U, D]``."""
+        """Encode titles ``[U, L]`` to ``[U, D]``."""
         return self.words(self.embed_tokens(titles), titles.eq(self.padding))
 
     def encode_users(self, clicked: Tensor, padding: Tensor) -> Tensor:
-        """Vectors of clicked news ``[B, T, D]`` to ``[B, D]``; ``padding`` bool ``[B, T]``."""
+        """Encode clicked news ``[B, T, D]`` to ``[B, D]``; ``padding`` is bool ``[B, T]``."""
         users = self.clicks(clicked, padding)
         return torch.where(padding.all(1, keepdim=True), self.no_history.to(users), users)
 
     def forward(self, titles: Tensor, history: Tensor, candidates: Tensor) -> Tensor:
-        """Score candidates for users, each title being encoded once.
+        """Score candidates ``[B, C]``.
 
         Args:
-            titles: ``[U, L]``; row 0 is of no news.
-            history: ``[B, T]``, rows of ``titles``, 0 where there is none.
+            titles: ``[U, L]``; row 0 is no news.
+            history: ``[B, T]``, rows of ``titles``, 0 for padding.
             candidates: ``[B, C]``, likewise.
-
-        Returns:
-            ``[B, C]``.
         """
         return self._score(self.encode_titles(titles), history, candidates)
 
     @torch.no_grad()
     def rank(self, titles: Tensor, history: Tensor, users: Tensor, candidates: Tensor) -> Tensor:
-        """Score candidates, each title and each user being encoded once while evaluating.
+        """Score candidates ``[B, C]``; in evaluation each title is encoded once.
 
         Args:
             titles: of all news, ``[1 + N, L]``, on any device.
-            history: ``[U, T]``, news of each user, 0 where there is none.
-            users: ``[B]``, whose impression it is.
+            history: ``[U, T]``, news of each user, 0 for padding.
+            users: ``[B]``, row of ``history`` per impression.
             candidates: ``[B, C]``, news.
-
-        Returns:
-            ``[B, C]``.
         """
         if self.catalogue is None:
             self.catalogue = torch.cat(
                 [
                     self.encode_titles(some.long().to(history.device))
-                    for some in titles.split(TITLES_AT_ONCE)
+                    for some in titles.split(TITLES_PER_BATCH)
                 ]
             )
         vectors = self.encode_users(self.catalogue[history], history.eq(0))[users]  # [B, D]
@@ -186,5 +147,5 @@ class PosAttnRecommender(BaseFairseqModel):
         return torch.einsum("bcd,bd->bc", vectors[candidates], users)
 
     def max_positions(self):
-        """Titles and histories are cut."""
+        """Return None: titles and histories are truncated."""
         return None

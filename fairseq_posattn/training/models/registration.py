@@ -1,16 +1,17 @@
-"""Named architectures: a model's settings with defaults of their own.
+"""Registration of named architectures, and the complete options of a model.
 
-fairseq applies a named architecture only where the command line was parsed: a YAML file and a
-config object have a model's defaults already when the architecture is asked for what they lack. So
-each architecture here is registered with a dataclass whose defaults are the architecture's, and
-``--arch``, ``fairseq-hydra-train``, Python and checkpoints all read that.
+fairseq applies named architectures to parsed command lines only, not to YAML files and config
+objects. So each architecture is registered with a dataclass of its defaults, which ``--arch``,
+``fairseq-hydra-train``, Python and checkpoints all read.
 """
 
 from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import field, fields, make_dataclass
 from functools import cached_property
+from types import MappingProxyType
 
+import torch.nn.functional as F
 from fairseq.dataclass import FairseqDataclass
 from fairseq.models import (
     MODEL_DATACLASS_REGISTRY,
@@ -21,6 +22,26 @@ from fairseq.models import (
 )
 from hydra.core.config_store import ConfigNode, ConfigStore
 from omegaconf import OmegaConf
+from torch import Tensor
+
+
+class LogitsModel(BaseFairseqModel):
+    """Base of models whose first output is logits ``[..., K]``."""
+
+    def get_normalized_probs(self, net_output, log_probs: bool, sample=None) -> Tensor:
+        """Return probabilities or log-probabilities in float32, ``[..., K]``."""
+        normalize = F.log_softmax if log_probs else F.softmax
+        return normalize(net_output[0].float(), dim=-1)
+
+
+def show_defaults(config: type[FairseqDataclass]) -> None:
+    """Append the default to the help text of each flag of a config."""
+    for option in fields(config):
+        text, default = option.metadata.get("help", ""), option.default
+        shown = isinstance(default, (int, float, str)) and not isinstance(default, bool)
+        if text and shown and "default" not in text and str(default)[:1] not in ("", "$", "?"):
+            help_text = f"{text} (default: {default})".replace("%", "%%")
+            option.metadata = MappingProxyType({**option.metadata, "help": help_text})
 
 
 def register_architectures(
@@ -28,32 +49,32 @@ def register_architectures(
     config: type[FairseqDataclass],
     presets: Mapping[str, Mapping[str, object]],
 ):
-    """Make architectures known by name; calling it again changes nothing.
+    """Register architectures; a second call has no effect.
 
     Args:
-        model: what they are settings of.
+        model: class of the model.
         config: its options.
-        presets: for each architecture the options whose defaults it changes.
+        presets: options whose defaults an architecture changes, by its name.
     """
     for name, preset in presets.items():
         if name not in MODEL_REGISTRY:
-            # fairseq finds the defaults by the class of the model. The flags stay the model's: a
-            # bool that is true by default would become a flag that makes it false.
+            # fairseq looks defaults up by the model's class. Flags stay the model's, since a bool
+            # with default True would become a flag that sets it to False.
             members = {"__module__": model.__module__, "add_args": staticmethod(model.add_args)}
             variant = type(model.__name__, (model,), members)
             _register(name, variant, _with_defaults(config, name, preset))
 
 
 def _register(name, model, options):
-    """As ``register_model(name, options)(model)``, but for what Hydra has of it."""
+    """Register as ``register_model(name, options)(model)``, with lazy options for Hydra."""
     register_model(name)(model)
     MODEL_DATACLASS_REGISTRY[name] = model.__dataclass = options
-    ConfigStore.instance().repo["model"][f"{name}.yaml"] = _Later(name, options)
+    ConfigStore.instance().repo["model"][f"{name}.yaml"] = _LazyNode(name, options)
     register_model_architecture(name, name)(lambda _: None)
 
 
-class _Later(ConfigNode):
-    """A model's options for Hydra, made when it asks: all would take a third of a second."""
+class _LazyNode(ConfigNode):
+    """Options for Hydra, built on demand: all of them would take a third of a second."""
 
     def __init__(self, name, options):
         self.name, self.group = f"{name}.yaml", "model"
@@ -71,27 +92,26 @@ def _with_defaults(config, name, preset):
         (option, options[option].type, field(default=value, metadata=options[option].metadata))
         for option, value in preset.items()
     ]
-    # What an option is in checkpoints from before there was one: see compat/matching.py.
+    # preset_of marks the defaults of options that older checkpoints lack, see compat.matching.
     return make_dataclass(name, changed, bases=(config,), namespace={"preset_of": config})
 
 
 def all_options(cfg, config: type[FairseqDataclass]) -> Namespace:
-    """All options of a model, those missing at their defaults.
+    """Return all options of a model, missing ones at their defaults.
 
     Args:
-        cfg: a ``config``, or a namespace or mapping of some of its options. An option may stand for
-            another, as ``${model.NAME}``; one of the task's, where there is no whole config that
-            has a task, stays as it is written.
+        cfg: a ``config``, or a namespace of some of its options. ``${model.NAME}`` is resolved;
+            an interpolation of the task's options stays unresolved without a config of the task.
     """
     options = {option.name: option.default for option in fields(config)}
-    options.update(_given(cfg) if OmegaConf.is_config(cfg) else vars(cfg))
+    options.update(_resolve(cfg) if OmegaConf.is_config(cfg) else vars(cfg))
     for name, value in options.items():
         if isinstance(value, str) and value.startswith("${model."):
             options[name] = options[value.removeprefix("${model.").removesuffix("}")]
     return Namespace(**options)
 
 
-def _given(cfg) -> dict:
+def _resolve(cfg) -> dict:
     given = OmegaConf.to_container(cfg, resolve=False)
     for name in given:
         value = OmegaConf.select(cfg, name, throw_on_resolution_failure=False)

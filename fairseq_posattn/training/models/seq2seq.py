@@ -1,8 +1,10 @@
 """``posattn_transformer``: fairseq's Transformer with layers given as lists of sublayers."""
 
+from dataclasses import dataclass, field, fields, make_dataclass
+
 import torch
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.distributed import fsdp_wrap
-from fairseq.models import register_model
 from fairseq.models.transformer import (
     TransformerConfig,
     TransformerDecoderBase,
@@ -13,36 +15,143 @@ from fairseq.modules.checkpoint_activations import checkpoint_wrapper
 from torch import Tensor, nn
 
 from fairseq_posattn.common.errors import UsageError, as_usage_error
-from fairseq_posattn.model.builder import build_decoder_layer, build_encoder_layer
-from fairseq_posattn.model.description import LayerDescription
-from fairseq_posattn.model.mechanisms import REPLACE_POSITIONS
-from fairseq_posattn.model.multihead import sentences_of_hypotheses
+from fairseq_posattn.model.initialization import INITIALIZATIONS
+from fairseq_posattn.model.mechanisms import MECHANISMS, REPLACE_POSITIONS, LayerDescription
+from fairseq_posattn.model.multihead import select_sentences
+from fairseq_posattn.model.projections import OutputProjection
 from fairseq_posattn.model.seq2seq import (
     DecoderPass,
     EncoderPass,
-    decoder_layer,
-    encoder_layer,
+    describe_decoder_layer,
+    describe_encoder_layer,
 )
-from fairseq_posattn.model.starts import STARTS
-from fairseq_posattn.model.word_scores import WordScores
-from fairseq_posattn.training.models.seq2seq_config import PosAttnTransformerConfig, nested_config
+from fairseq_posattn.model.transformer_layer import (
+    CROSS,
+    FEED_FORWARD,
+    build_decoder_layer,
+    build_encoder_layer,
+)
+from fairseq_posattn.training.models.mechanism_config import MechanismConfig
+from fairseq_posattn.training.models.registration import all_options
+
+# Options of fairseq's Transformer that this one supports, by the names of their flags.
+STOCK_OPTIONS = (
+    "activation_fn",
+    "dropout",
+    "attention_dropout",
+    "activation_dropout",
+    "encoder_embed_path",
+    "encoder_embed_dim",
+    "encoder_ffn_embed_dim",
+    "encoder_layers",
+    "encoder_attention_heads",
+    "encoder_normalize_before",
+    "encoder_learned_pos",
+    "encoder_layerdrop",
+    "max_source_positions",
+    "decoder_embed_path",
+    "decoder_embed_dim",
+    "decoder_ffn_embed_dim",
+    "decoder_layers",
+    "decoder_attention_heads",
+    "decoder_normalize_before",
+    "decoder_learned_pos",
+    "decoder_layerdrop",
+    "decoder_output_dim",
+    "max_target_positions",
+    "share_decoder_input_output_embed",
+    "share_all_embeddings",
+    "merge_src_tgt_embed",
+    "no_token_positional_embeddings",
+    "adaptive_softmax_cutoff",
+    "adaptive_softmax_dropout",
+    "adaptive_softmax_factor",
+    "layernorm_embedding",
+    "no_scale_embedding",
+    "checkpoint_activations",
+    "offload_activations",
+    "no_decoder_final_norm",
+    "min_params_to_wrap",
+)
+
+
+def _flat_options(config: type, prefix: str = "") -> dict[str, tuple]:
+    """Return the fields of a nested fairseq config by the names of fairseq's flags."""
+    options = {}
+    for option in fields(config):
+        name = prefix + option.name
+        if isinstance(option.type, type) and issubclass(option.type, FairseqDataclass):
+            options.update(_flat_options(option.type, f"{name}_"))
+        else:
+            # Interpolations refer to the nested config.
+            default = option.default
+            if isinstance(default, str):
+                default = default.replace("model.decoder.", "model.decoder_")
+            options[name] = (name, option.type, field(default=default, metadata=option.metadata))
+    return options
+
+
+_options = _flat_options(TransformerConfig)
+StockConfig = make_dataclass(
+    "StockConfig", [_options[name] for name in STOCK_OPTIONS], bases=(FairseqDataclass,)
+)
+
+
+@dataclass
+class PosAttnTransformerConfig(MechanismConfig, StockConfig):
+    """Flags of fairseq's Transformer, of the lists of sublayers and of the mechanisms."""
+
+    encoder_sublayers: str = field(
+        default="san,ffn",
+        metadata={
+            "replace_positions": tuple(sorted(REPLACE_POSITIONS)),
+            "help": "sublayers of an encoder layer, separated by commas, from "
+            f"{', '.join(MECHANISMS)}, {FEED_FORWARD}; the last must be {FEED_FORWARD}",
+        },
+    )
+    start: ChoiceEnum(list(INITIALIZATIONS)) = field(
+        default="fairseq",
+        metadata={
+            "help": "initialization of weights: 'fairseq' is that of its Transformer; 'mans' that "
+            "of Mask Attention Networks' released translation code: Kaiming uniform output "
+            "projections of attention, Xavier uniform feed-forward layers, zero biases; 'bert' "
+            "that of their released summarization code: N(0, 0.02**2) for these layers and "
+            "embeddings"
+        },
+    )
+    decoder_sublayers: str = field(
+        default="san,cross,ffn",
+        metadata={
+            "replace_positions": tuple(sorted(REPLACE_POSITIONS)),
+            "help": f"sublayers of a decoder layer: as --encoder-sublayers, with {CROSS} once",
+        },
+    )
+
+
+def nested_config(cfg) -> TransformerConfig:
+    """Return the nested config of fairseq's Transformer from a flat one.
+
+    Args:
+        cfg: a :class:`PosAttnTransformerConfig`, or a namespace of some of its options.
+    """
+    return TransformerConfig.from_namespace(all_options(cfg, PosAttnTransformerConfig))
 
 
 def wrap_layer(layer: nn.Module, cfg: TransformerConfig) -> nn.Module:
-    """A layer as it starts, its activation checkpointing and sharding as in fairseq's."""
-    STARTS[str(cfg.start)](layer)
+    """Initialize a layer and wrap it for activation checkpointing and sharding, as fairseq does."""
+    INITIALIZATIONS[str(cfg.start)](layer)
     if cfg.checkpoint_activations:
         layer = checkpoint_wrapper(layer, offload_to_cpu=cfg.offload_activations)
     min_params = 0 if cfg.checkpoint_activations else cfg.min_params_to_wrap
     return fsdp_wrap(layer, min_num_params=min_params)
 
 
-def start_positions(side: nn.Module, layer: LayerDescription, cfg: TransformerConfig):
-    """Positions as they start, or none where a sublayer knows them by itself."""
+def initialize_positions(side: nn.Module, layer: LayerDescription, cfg: TransformerConfig):
+    """Initialize position embeddings, or remove them if a sublayer replaces them."""
     if REPLACE_POSITIONS.intersection(layer.sublayers):
         side.embed_positions = None
     if side.embed_positions is not None:
-        STARTS[str(cfg.start)](side.embed_positions)
+        INITIALIZATIONS[str(cfg.start)](side.embed_positions)
 
 
 class PosAttnEncoder(EncoderPass, TransformerEncoderBase):
@@ -50,25 +159,24 @@ class PosAttnEncoder(EncoderPass, TransformerEncoderBase):
 
     def __init__(self, cfg, dictionary, embed_tokens):
         super().__init__(cfg, dictionary, embed_tokens)
-        start_positions(self, encoder_layer(cfg), cfg)
+        initialize_positions(self, describe_encoder_layer(cfg), cfg)
 
     def build_encoder_layer(self, cfg):
-        return wrap_layer(build_encoder_layer(encoder_layer(cfg), cfg), cfg)
+        return wrap_layer(build_encoder_layer(describe_encoder_layer(cfg), cfg), cfg)
 
     def reorder_encoder_out(self, encoder_out: dict[str, list], new_order: Tensor):
-        """Follow a beam search. The hypotheses of a sentence share its one encoding.
+        """Reorder for a beam search; the hypotheses of a sentence share one encoding.
 
-        The search first repeats each sentence for every hypothesis and from then on only drops
-        sentences and exchanges hypotheses of one sentence. So nothing is repeated: cross attention
-        looks at one encoding from as many queries. Where ``new_order`` starts with anything else,
-        it is taken literally.
+        The search first repeats each sentence per hypothesis, then only drops sentences and
+        exchanges hypotheses within a sentence. So encodings need not be repeated: in cross
+        attention the hypotheses are more queries. Any other first ``new_order`` is applied as is.
         """
         hypotheses = encoder_out.get("hypotheses", [1])[0]
         if hypotheses == 1:
             hypotheses = count_repeats(new_order, encoder_out["encoder_out"][0].size(1))
             if hypotheses > 1:
                 return {**encoder_out, "hypotheses": [hypotheses]}
-        sentences = sentences_of_hypotheses(new_order, hypotheses)
+        sentences = select_sentences(new_order, hypotheses)
         return {
             **super().reorder_encoder_out(encoder_out, sentences),
             "hypotheses": [hypotheses],
@@ -80,21 +188,21 @@ class PosAttnDecoder(DecoderPass, TransformerDecoderBase):
 
     def __init__(self, cfg, dictionary, embed_tokens):
         super().__init__(cfg, dictionary, embed_tokens)
-        start_positions(self, decoder_layer(cfg), cfg)
+        initialize_positions(self, describe_decoder_layer(cfg), cfg)
 
     def build_decoder_layer(self, cfg, no_encoder_attn=False):
-        return wrap_layer(build_decoder_layer(decoder_layer(cfg), cfg), cfg)
+        return wrap_layer(build_decoder_layer(describe_decoder_layer(cfg), cfg), cfg)
 
     def build_output_projection(self, cfg, dictionary, embed_tokens):
         super().build_output_projection(cfg, dictionary, embed_tokens)
-        if type(self.output_projection) is nn.Linear:  # none where the softmax is adaptive
+        if type(self.output_projection) is nn.Linear:  # an adaptive softmax has none
             weight = self.output_projection.weight
-            self.output_projection = WordScores(*weight.T.shape, device="meta")
+            self.output_projection = OutputProjection(*weight.T.shape, device="meta")
             self.output_projection.weight = weight
 
 
 def count_repeats(new_order: Tensor, sentences: int) -> int:
-    """How often ``new_order`` repeats each sentence of 0, 1, ...; 1 if it does anything else."""
+    """Return how often ``new_order`` repeats each of 0, 1, ...; 1 for any other order."""
     repeats, rest = divmod(new_order.numel(), sentences)
     if rest or repeats < 2:
         return 1
@@ -102,32 +210,26 @@ def count_repeats(new_order: Tensor, sentences: int) -> int:
     return repeats if torch.equal(new_order, regular) else 1
 
 
-@register_model("posattn_transformer", dataclass=PosAttnTransformerConfig)
 class PosAttnTransformer(TransformerModelBase):
-    """fairseq's Transformer whose layers are lists of sublayers.
+    """fairseq's Transformer with layers of ``--encoder-sublayers`` and ``--decoder-sublayers``.
 
-    ``--encoder-sublayers dman,san,ffn --decoder-sublayers dman,san,cross,ffn`` names the mechanisms
-    of :mod:`fairseq_posattn.model.mechanisms`; all else is fairseq's.
+    The mechanisms are those of :mod:`fairseq_posattn.model.mechanisms`; all else is fairseq's.
     """
 
     @classmethod
     def add_args(cls, parser):
-        """Flags come from the registered dataclass."""
+        """Add the flags of the registered dataclass."""
         super(TransformerModelBase, cls).add_args(parser)
 
     @classmethod
     @as_usage_error()
     def build_model(cls, cfg, task):
-        """Build the model of a flat config, see :class:`PosAttnTransformerConfig`.
-
-        Raises:
-            UsageError: the options contradict each other or the task's dictionaries.
-        """
+        """Build the model; raise UsageError for contradicting options or dictionaries."""
         cfg = nested_config(cfg)
         if cfg.share_all_embeddings and task.source_dictionary != task.target_dictionary:
             raise UsageError(
                 "--share-all-embeddings: source and target have different dictionaries; binarise "
-                "with fairseq-preprocess --joined-dictionary, or leave the flag out (with "
+                "with fairseq-preprocess --joined-dictionary, or remove the flag (with "
                 "dman_summarization: fairseq-hydra-train model.share_all_embeddings=false)"
             )
         features, width = int(cfg.decoder.output_dim), cfg.decoder.embed_dim
@@ -135,16 +237,16 @@ class PosAttnTransformer(TransformerModelBase):
         if shared and features != width and cfg.adaptive_softmax_cutoff is None:
             raise UsageError(
                 f"--decoder-output-dim {features}: embeddings of {width} features are shared with "
-                "the output; leave the flag out, or those that share them"
+                "the output; remove the flag, or the flags that share embeddings"
             )
         return super().build_model(cfg, task)
 
     @classmethod
     def build_embedding(cls, cfg, dictionary, embed_dim, path=None):
-        """Words as ``--start`` says, but vectors that come from a file as they are there."""
+        """Build token embeddings, initialized by ``--start`` unless they are loaded from a file."""
         embedding = super().build_embedding(cfg, dictionary, embed_dim, path)
         if not path:
-            STARTS[str(cfg.start)](embedding)
+            INITIALIZATIONS[str(cfg.start)](embedding)
         return embedding
 
     @classmethod

@@ -1,32 +1,30 @@
-"""``posattn_tagger``: semantic roles, a tag for each word (MTSA, section 4.2 and appendix B)."""
+"""``posattn_tagger``: semantic roles, a tag per word (MTSA, section 4.2 and appendix B)."""
 
 import math
 from argparse import Namespace
 from dataclasses import dataclass, field
 
 import torch
-import torch.nn.functional as F
 from fairseq.dataclass import ChoiceEnum
-from fairseq.models import BaseFairseqModel, register_model
 from torch import Tensor, nn
 
-from fairseq_posattn.attention.linear import Linear
+from fairseq_posattn.attention.cpu.linear import Linear
 from fairseq_posattn.common.errors import UsageError, as_usage_error
-from fairseq_posattn.model.dropout import Dropout
 from fairseq_posattn.model.encoders import ENCODERS
+from fairseq_posattn.model.feed_forward import Dropout
 from fairseq_posattn.training.models.encoder_config import SentenceEncoderConfig
-from fairseq_posattn.training.models.registration import all_options
+from fairseq_posattn.training.models.registration import LogitsModel, all_options
 from fairseq_posattn.training.models.word_vectors import UNKNOWN_RANGE, build_embedding
 
-NORM_EPSILON = 1e-6  # of the published layer norms
+NORM_EPSILON = 1e-6  # of the released code's layer norms
 
 
 @dataclass
 class PosAttnTaggerConfig(SentenceEncoderConfig):
-    """The flags of the taggers beside those of their encoders."""
+    """Flags of the taggers in addition to those of their encoders."""
 
     predicate_embed_dim: int = field(
-        default=100, metadata={"help": "features that tell which word is the predicate"}
+        default=100, metadata={"help": "features of the embedding that marks the predicate"}
     )
     input_dropout: float = field(
         default=0.0, metadata={"help": "dropout probability of the encoder's input"}
@@ -34,34 +32,28 @@ class PosAttnTaggerConfig(SentenceEncoderConfig):
     start: ChoiceEnum(["glorot_normal", "glorot_uniform"]) = field(
         default="glorot_normal",
         metadata={
-            "help": "what maps start from: glorot_normal for weights and biases, as in the "
-            "published code, or glorot_uniform for weights and zero for biases, as in the text"
+            "help": "initialization of linear layers: glorot_normal for weights and biases, as in "
+            "the released code, or glorot_uniform for weights and zero for biases, as in the paper"
         },
     )
     start_input_bias: bool = field(
         default=False,
         metadata={
-            "help": "initialize the bias of the input as --start does the biases of linear layers "
-            "(MTSA's released code), not to zero"
+            "help": "initialize the bias of the input as --start does those of linear layers, as "
+            "in MTSA's released code, instead of to zero"
         },
     )
 
 
-@register_model("posattn_tagger", dataclass=PosAttnTaggerConfig)
-class PosAttnTagger(BaseFairseqModel):
-    """A tagger for ``--task sequence_tagging``.
+class PosAttnTagger(LogitsModel):
+    """Tagger for ``--task sequence_tagging``.
 
-    A word's vector and that of whether it is the predicate stand side by side, times the root of
-    their width, plus a learned bias; then come an encoder and an affine map to the tags.
-
-    Args:
-        cfg: see :class:`PosAttnTaggerConfig`.
-        dictionary: of the words.
-        num_tags: K.
+    The encoder's input is the concatenation of word and predicate embedding, times the square root
+    of its features, plus a learned bias. A linear layer maps its output to K = ``num_tags`` tags.
 
     Raises:
         ValueError: the options contradict each other.
-        UsageError: the file of word vectors does not serve.
+        UsageError: the file of word vectors is invalid.
     """
 
     def __init__(self, cfg: Namespace, dictionary, num_tags: int):
@@ -79,16 +71,16 @@ class PosAttnTagger(BaseFairseqModel):
         for module in self.encoder.modules():
             if isinstance(module, nn.LayerNorm):
                 module.eps = NORM_EPSILON
-        self._start(str(cfg.start), has_vectors=bool(cfg.encoder_embed_path))
+        self._initialize(str(cfg.start), has_vectors=bool(cfg.encoder_embed_path))
         if cfg.start_input_bias:
-            _start_bias(self.bias, str(cfg.start))
+            _initialize_bias(self.bias, str(cfg.start))
 
-    def _start(self, how: str, has_vectors: bool):
-        """The published start; recurrent encoders and convolutions keep their own."""
+    def _initialize(self, how: str, has_vectors: bool):
+        """Initialize as ``--start``, except recurrent networks and convolutions."""
         for module in self.encoder.modules():
             if isinstance(module, nn.Linear):
-                _start_linear(module, how)
-        _start_linear(self.output, how)
+                _initialize_linear(module, how)
+        _initialize_linear(self.output, how)
         if how == "glorot_normal":
             nn.init.normal_(
                 self.embed_predicate.weight, std=self.embed_predicate.embedding_dim**-0.5
@@ -104,17 +96,12 @@ class PosAttnTagger(BaseFairseqModel):
     @classmethod
     @as_usage_error()
     def build_model(cls, cfg, task):
-        """Build the model of a config, see :class:`PosAttnTaggerConfig`.
-
-        Raises:
-            UsageError: the options contradict each other, a file does not serve, or the task does
-                not tag.
-        """
+        """Build the model; raise UsageError for invalid options, files or tasks."""
         cfg = all_options(cfg, PosAttnTaggerConfig)
-        if not isinstance(cfg.max_positions, int):  # built without a config of its task
+        if not isinstance(cfg.max_positions, int):  # there is no config of the task
             cfg.max_positions = task.max_positions()
         if not hasattr(task, "tag_names"):
-            raise UsageError("a tagger needs --task sequence_tagging")
+            raise UsageError("--arch: a tagger needs --task sequence_tagging")
         return cls(cfg, task.source_dictionary, len(task.tag_names))
 
     def forward(self, src_tokens: Tensor, predicate: Tensor, **unused) -> tuple[Tensor, None]:
@@ -122,32 +109,27 @@ class PosAttnTagger(BaseFairseqModel):
 
         Args:
             src_tokens: ``[B, T]``, padded on the right.
-            predicate: ``[B, T]``, 1 at the predicate's word and 0 elsewhere.
+            predicate: ``[B, T]``, 1 at the predicate and 0 elsewhere.
 
         Returns:
-            scores ``[B, T, K]``, and None.
+            logits ``[B, T, K]``, and None.
         """
         parts = [self.embed_tokens(src_tokens), self.embed_predicate(predicate)]
         x = torch.cat(parts, dim=-1)  # [B, T, C]
         x = self.input_dropout(x * math.sqrt(x.size(-1)) + self.bias)
         return self.output(self.encoder(x, src_tokens.eq(self.padding))), None
 
-    def get_normalized_probs(self, net_output, log_probs: bool, sample=None) -> Tensor:
-        """Probabilities of the tags, or their logarithms, in float32: ``[B, T, K]``."""
-        normalise = F.log_softmax if log_probs else F.softmax
-        return normalise(net_output[0].float(), dim=-1)
-
     def max_positions(self):
-        """As many words as the task allows."""
+        """Return None: the task limits the words."""
         return None
 
 
-def _start_linear(linear: nn.Linear, how: str):
+def _initialize_linear(linear: nn.Linear, how: str):
     is_uniform = how == "glorot_uniform"
     (nn.init.xavier_uniform_ if is_uniform else nn.init.xavier_normal_)(linear.weight)
     if linear.bias is not None:
-        _start_bias(linear.bias, how)
+        _initialize_bias(linear.bias, how)
 
 
-def _start_bias(bias: nn.Parameter, how: str):
+def _initialize_bias(bias: nn.Parameter, how: str):
     nn.init.normal_(bias, std=0.0 if how == "glorot_uniform" else bias.numel() ** -0.5)

@@ -1,7 +1,22 @@
-"""Tasks that fairseq lacks; importing this package registers them."""
+"""Tasks for fairseq, registered by :func:`fairseq_posattn.training.plugin.register`."""
 
-from fairseq_posattn.training.tasks.news_recommendation import NewsRecommendationTask
-from fairseq_posattn.training.tasks.sentence_pair_prediction import SentencePairPredictionTask
-from fairseq_posattn.training.tasks.sequence_tagging import SequenceTaggingTask
+from fairseq_posattn.training.tasks.news_recommendation import (
+    NewsRecommendationConfig,
+    NewsRecommendationTask,
+)
+from fairseq_posattn.training.tasks.sentence_pair_prediction import (
+    SentencePairPredictionConfig,
+    SentencePairPredictionTask,
+)
+from fairseq_posattn.training.tasks.sequence_tagging import (
+    SequenceTaggingConfig,
+    SequenceTaggingTask,
+)
 
-__all__ = ["NewsRecommendationTask", "SentencePairPredictionTask", "SequenceTaggingTask"]
+TASKS = {
+    "news_recommendation": (NewsRecommendationTask, NewsRecommendationConfig),
+    "sentence_pair_prediction": (SentencePairPredictionTask, SentencePairPredictionConfig),
+    "sequence_tagging": (SequenceTaggingTask, SequenceTaggingConfig),
+}
+
+__all__ = ["TASKS", "NewsRecommendationTask", "SentencePairPredictionTask", "SequenceTaggingTask"]

@@ -1,51 +1,240 @@
-"""``--task news_recommendation``: which of the news shown will a user click."""
+"""``--task news_recommendation``: predict which of the news shown a user will click."""
 
+import zlib
+from array import array
 from dataclasses import dataclass, field
 
-from fairseq.data import Dictionary
+import numpy
+import torch
+from fairseq.data import Dictionary, FairseqDataset
 from fairseq.dataclass import FairseqDataclass
-from fairseq.tasks import FairseqTask, register_task
+from fairseq.tasks import FairseqTask
 from omegaconf import II, MISSING
+from torch import Tensor
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.columns import list_symbols, read_column, read_dictionary
-from fairseq_posattn.training.data.news import (
-    ClickDataset,
-    Impressions,
-    RankingDataset,
-    title_table,
-)
 
 CLICKED = "1"
+NO_NEWS = 0  # index of no article: news are numbered from 1
+
+
+def title_table(titles, length: int, padding: int) -> Tensor:
+    """Return the tokens of all titles, ``[1 + N, length]``, padded on the right; row 0 is no news.
+
+    Args:
+        titles: rows of token indices, each ending with ``</s>``, which is left out.
+    """
+    table = torch.full((1 + len(titles), length), padding, dtype=torch.int32)
+    for number in range(len(titles)):
+        words = titles[number][:-1][:length]
+        table[1 + number, : len(words)] = words
+    return table
+
+
+class Impressions:
+    """Columns of a split, by impression.
+
+    Args:
+        history, candidates: rows of dictionary indices of news, each ending with ``</s>``.
+        labels: rows of dictionary indices of labels.
+        first_news, clicked: dictionary indices of the first news and of a click.
+        longest: number of clicks of a history to use, the last ones.
+    """
+
+    def __init__(self, history, candidates, labels, first_news, clicked, longest):
+        self.columns = history, candidates, labels
+        self.first_news = first_news
+        self.clicked = clicked
+        self.longest = longest
+
+    def __len__(self):
+        return len(self.columns[0])
+
+    @property
+    def shown(self) -> numpy.ndarray:
+        """Return the number of candidates per impression."""
+        return self.columns[1].sizes.astype(numpy.int64) - 1
+
+    def history(self, index: int) -> numpy.ndarray:
+        """Return the news that the user clicked before, in order, numbered from 1."""
+        return self._news(0, index)[-self.longest :]
+
+    def candidates(self, index: int) -> numpy.ndarray:
+        """Return the news shown."""
+        return self._news(1, index)
+
+    def labels(self, index: int) -> numpy.ndarray:
+        """Return for each candidate whether it was clicked, bool."""
+        return self.columns[2][index][:-1].numpy() == self.clicked
+
+    def _news(self, column, index):
+        return self.columns[column][index][:-1].numpy() - self.first_news + 1
+
+
+class UnitSizeDataset(FairseqDataset):
+    """Base of data sets whose examples have size 1."""
+
+    def num_tokens(self, index):
+        return 1
+
+    def size(self, index):
+        return 1
+
+    def num_tokens_vec(self, indices):
+        return numpy.ones(len(indices), dtype=numpy.int64)
+
+
+class ClickDataset(UnitSizeDataset):
+    """Training data: each click with sampled news of its impression that were not clicked.
+
+    The sample depends on the seed, the epoch and the click's index. Impressions in which everything
+    was clicked are left out.
+
+    Args:
+        impressions: :class:`Impressions`.
+        titles: see :func:`title_table`.
+        negatives: number of sampled news per click.
+        seed: of the samples.
+    """
+
+    def __init__(self, impressions: Impressions, titles: Tensor, negatives: int, seed: int):
+        self.impressions, self.titles = impressions, titles
+        self.negatives, self.seed, self.epoch = negatives, seed, 1
+        # pairs of impression and position, flat: there are millions of clicks
+        self.clicks = array("q")
+        for index in range(len(impressions)):
+            labels = impressions.labels(index)
+            for place in labels.nonzero()[0] if not labels.all() else ():
+                self.clicks.extend((index, place))
+
+    def __len__(self):
+        return len(self.clicks) // 2
+
+    def __getitem__(self, number: int) -> dict:
+        index, place = self.clicks[2 * number : 2 * number + 2]
+        candidates = self.impressions.candidates(index)
+        others = candidates[~self.impressions.labels(index)]
+        generator = numpy.random.default_rng((self.seed, self.epoch, number))
+        times = -(-self.negatives // len(others))  # repeat a list that is too short
+        drawn = generator.permutation(numpy.tile(others, times))[: self.negatives]
+        return {
+            "history": self.impressions.history(index),
+            "candidates": numpy.concatenate([candidates[place : place + 1], drawn]),
+        }
+
+    def collater(self, examples: list[dict]) -> dict:
+        """Collate a batch with unique titles.
+
+        ``titles`` [U, L] has no news in row 0; ``history`` [B, T] and ``candidates`` [B, 1 + N]
+        index its rows; the click is the first candidate.
+        """
+        if not examples:
+            return {}
+        history = pad_rows([example["history"] for example in examples])
+        candidates = pad_rows([example["candidates"] for example in examples])
+        news, rows = torch.cat(
+            [torch.tensor([NO_NEWS]), history.flatten(), candidates.flatten()]
+        ).unique(return_inverse=True)
+        rows = rows[1:]
+        return {
+            "net_input": {
+                "titles": self.titles[news].long(),
+                "history": rows[: history.numel()].view_as(history),
+                "candidates": rows[history.numel() :].view_as(candidates),
+            },
+            "target": torch.zeros(len(examples), dtype=torch.long),
+            "nsentences": len(examples),
+            "ntokens": len(examples),
+        }
+
+    def set_epoch(self, epoch):
+        self.epoch = epoch
+
+
+class RankingDataset(UnitSizeDataset):
+    """Evaluation data: whole impressions, ordered so that equal histories are adjacent."""
+
+    def __init__(self, impressions: Impressions):
+        self.impressions = impressions
+
+    def __len__(self):
+        return len(self.impressions)
+
+    def __getitem__(self, index: int) -> dict:
+        return {
+            "id": index,
+            "history": self.impressions.history(index),
+            "candidates": self.impressions.candidates(index),
+            "labels": self.impressions.labels(index),
+        }
+
+    def collater(self, examples: list[dict]) -> dict:
+        """Collate a batch with unique users.
+
+        ``history`` [U, T] and ``candidates`` [B, C] are indices of news, ``users`` [B] indices of
+        rows of ``history``; ``target`` [B, C] is 1 for a click, 0 for none and -1 for padding.
+        """
+        if not examples:
+            return {}
+        histories, users = {}, []
+        for example in examples:
+            history = example["history"]
+            users.append(histories.setdefault(history.tobytes(), (len(histories), history))[0])
+        labels = [example["labels"].astype(numpy.int64) for example in examples]
+        return {
+            "id": torch.tensor([example["id"] for example in examples]),
+            "net_input": {
+                "history": pad_rows([history for _, history in histories.values()]),
+                "users": torch.tensor(users),
+                "candidates": pad_rows([example["candidates"] for example in examples]),
+            },
+            "target": pad_rows(labels, -1),
+            "nsentences": len(examples),
+            "ntokens": len(examples),
+        }
+
+    def ordered_indices(self):
+        """Return the order by checksum of the histories, since millions do not fit into memory."""
+        histories = (self.impressions.history(index) for index in range(len(self)))
+        checksums = (zlib.crc32(history.tobytes()) for history in histories)
+        return numpy.fromiter(checksums, numpy.uint32, len(self)).argsort(kind="stable")
+
+
+def pad_rows(rows: list[numpy.ndarray], value: int = NO_NEWS) -> Tensor:
+    """Pad rows on the right to ``[B, T]``, T at least 1."""
+    table = torch.full((len(rows), max(1, *map(len, rows))), value)
+    for row, numbers in zip(table, rows, strict=True):
+        row[: len(numbers)] = torch.from_numpy(numbers)
+    return table
 
 
 @dataclass
 class NewsRecommendationConfig(FairseqDataclass):
+    """Flags of the task."""
+
     data: str = field(
         default=MISSING,
-        metadata={
-            "help": "folder of the binarised data, as `posattn prepare recommendation` makes"
-        },
+        metadata={"help": "folder of binarised data, made by `posattn prepare recommendation`"},
     )
     title_length: int = field(
-        default=30, metadata={"help": "words of a title that are read, the first ones"}
+        default=30, metadata={"help": "tokens of a title to use, the first ones"}
     )
     max_history: int = field(
-        default=50, metadata={"help": "clicks of a user that are read, the last ones"}
+        default=50, metadata={"help": "clicks of a user to use, the last ones"}
     )
     negatives: int = field(
-        default=4, metadata={"help": "news of its impression that a click is told from in training"}
+        default=4, metadata={"help": "sampled news without a click per click, in training"}
     )
     train_subset: str = II("dataset.train_subset")
     seed: int = II("common.seed")
 
 
-@register_task("news_recommendation", dataclass=NewsRecommendationConfig)
 class NewsRecommendationTask(FairseqTask):
-    """News and clicks; see :mod:`fairseq_posattn.training.data.news` for what a batch is.
+    """News and clicks; for batches see :class:`ClickDataset` and :class:`RankingDataset`.
 
     Attributes:
-        titles: words of all titles, ``[1 + N, --title-length]``, no news in row 0.
+        titles: tokens of all titles, ``[1 + N, --title-length]``, no news in row 0.
     """
 
     def __init__(self, cfg, words: Dictionary, news: Dictionary, labels: Dictionary):
@@ -54,18 +243,14 @@ class NewsRecommendationTask(FairseqTask):
         rows, named = read_column(cfg.data, "titles", "all", words), len(list_symbols(news))
         if len(rows) != named:
             raise UsageError(
-                f"{cfg.data}: titles of {len(rows)} news, but news.txt names {named}: prepare the "
+                f"{cfg.data}: {len(rows)} titles, but news.txt names {named} news; prepare the "
                 "data again"
             )
         self.titles = title_table(rows, cfg.title_length, words.pad())
 
     @classmethod
     def setup_task(cls, cfg, **unused):
-        """Read the dictionaries and the titles.
-
-        Raises:
-            UsageError: one is not there, or a number is out of range.
-        """
+        """Load dictionaries and titles; raise UsageError if one is missing or a flag is below 1."""
         for flag in ("title_length", "max_history", "negatives"):
             if getattr(cfg, flag) < 1:
                 raise UsageError(
@@ -78,11 +263,7 @@ class NewsRecommendationTask(FairseqTask):
         return cls(cfg, *dictionaries)
 
     def load_dataset(self, split, combine=False, **unused):
-        """Load a split (``train``, ``valid``, ``test``): that of training by its clicks.
-
-        Raises:
-            UsageError: it is not there.
-        """
+        """Load a split, the training split by clicks; raise UsageError if it is missing."""
         impressions = Impressions(
             read_column(self.cfg.data, "history", split, self.news),
             read_column(self.cfg.data, "candidates", split, self.news),
@@ -93,11 +274,11 @@ class NewsRecommendationTask(FairseqTask):
         )
         if split == self.cfg.train_subset:
             cfg = self.cfg
-            found = ClickDataset(impressions, self.titles, cfg.negatives, cfg.seed)
+            dataset = ClickDataset(impressions, self.titles, cfg.negatives, cfg.seed)
         else:
-            found = RankingDataset(impressions)
-        self.datasets[split] = found
-        return found
+            dataset = RankingDataset(impressions)
+        self.datasets[split] = dataset
+        return dataset
 
     def max_positions(self):
         return None

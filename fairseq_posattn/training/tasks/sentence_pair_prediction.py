@@ -1,4 +1,4 @@
-"""``--task sentence_pair_prediction``: pairs of sentences, encoded apart."""
+"""``--task sentence_pair_prediction``: sentence pairs, encoded separately."""
 
 import os
 from dataclasses import dataclass, field
@@ -19,7 +19,6 @@ from fairseq.data import (
 )
 from fairseq.data.shorten_dataset import maybe_shorten_dataset
 from fairseq.dataclass import FairseqDataclass
-from fairseq.tasks import register_task
 from fairseq.tasks.sentence_prediction import SHORTEN_METHOD_CHOICES, SentencePredictionTask
 from omegaconf import II, MISSING
 
@@ -29,30 +28,30 @@ from fairseq_posattn.compat.columns import check_split
 
 @dataclass
 class SentencePairPredictionConfig(FairseqDataclass):
-    """The options of fairseq's ``sentence_prediction`` that make sense for sentences apart."""
+    """Flags of fairseq's ``sentence_prediction`` that apply to separate sentences."""
 
     data: str = field(
         default=MISSING,
-        metadata={"help": "folder of the binarised data, with input0, input1 and label in it"},
+        metadata={"help": "folder of binarised data with input0, input1 and label"},
     )
     num_classes: int = field(
         default=-1,
         metadata={
-            "help": "number of classes; for scores 1, or K with a criterion that predicts a "
-            "distribution over the scores 1 to K"
+            "help": "number of classes; for scores 1, or K for a distribution over the scores "
+            "1 to K (--criterion relatedness)"
         },
     )
     max_positions: int = field(
         default=512,
-        metadata={"help": "tokens that a sentence may have, its end among them"},
+        metadata={"help": "maximal tokens of a sentence, its </s> included"},
     )
     shorten_method: SHORTEN_METHOD_CHOICES = field(
         default="none",
-        metadata={"help": "how to shorten a sentence that is longer than --max-positions"},
+        metadata={"help": "how to shorten sentences longer than --max-positions"},
     )
     shorten_data_split_list: str = field(
         default="",
-        metadata={"help": "splits to shorten, with commas between (default: all)"},
+        metadata={"help": "splits to shorten, separated by commas; empty for all"},
     )
     no_shuffle: bool = field(
         default=False, metadata={"help": "keep the examples in the order of the data"}
@@ -62,26 +61,20 @@ class SentencePairPredictionConfig(FairseqDataclass):
     seed: int = II("common.seed")
 
 
-@register_task("sentence_pair_prediction", dataclass=SentencePairPredictionConfig)
 class SentencePairPredictionTask(SentencePredictionTask):
-    """Class or score of a pair of sentences.
+    """Class or score of sentence pairs.
 
-    The data folder is that of fairseq's ``sentence_prediction``, which joins the two sentences to
-    one sequence. Here they stay apart: the model gets ``src_tokens`` [B, T0] and ``src_lengths``
-    [B] of the first, ``pair_tokens`` [B, T1] and ``pair_lengths`` [B] of the second, both padded on
-    the right. Scores are read from ``label/{split}.label``, one a line. ``--max-tokens`` counts the
-    longer sentence of each pair.
+    The data folder is that of fairseq's ``sentence_prediction``, which concatenates the sentences.
+    Here the model gets ``src_tokens`` [B, T0] and ``src_lengths`` [B] of the first, ``pair_tokens``
+    [B, T1] and ``pair_lengths`` [B] of the second, padded on the right. Scores are the lines of
+    ``label/{split}.label``. ``--max-tokens`` counts the longer sentence of each pair.
     """
 
-    encodes_pairs = True  # tells the model
+    encodes_pairs = True  # read by the model
 
     @classmethod
     def setup_task(cls, cfg, **unused):
-        """Read the dictionaries.
-
-        Raises:
-            UsageError: one is not there, or the number of classes is not given.
-        """
+        """Load the dictionaries; raise UsageError if one or the number of classes is missing."""
         if cfg.num_classes < 1:
             raise UsageError(
                 f"--num-classes {cfg.num_classes}: give the number of classes, "
@@ -91,16 +84,12 @@ class SentencePairPredictionTask(SentencePredictionTask):
             return super().setup_task(cfg)
         except FileNotFoundError as error:
             raise UsageError(
-                f"dictionary {error.filename} is not there: prepare the data, or name the folder "
-                "that holds its input0, input1 and label"
+                f"{error.filename}: no such dictionary; prepare the data, or give the folder "
+                "with input0, input1 and label"
             ) from error
 
     def load_dataset(self, split, combine=False, **unused):
-        """Load a split (``train``, ``valid``, ``test``).
-
-        Raises:
-            UsageError: a row of it cannot be used.
-        """
+        """Load a split; raise UsageError if a row is malformed."""
         check_split(self, split, combine)
         first = self._sentences("input0", split, combine)
         second = self._sentences("input1", split, combine)
@@ -140,7 +129,7 @@ class SentencePairPredictionTask(SentencePredictionTask):
         if self.cfg.regression_target:
             path = os.path.join(self.cfg.data, "label", f"{split}.label")
             with open(path, encoding="utf-8") as lines:
-                # --fp16 and --bf16 round what is in float32, and with it the scores
+                # float64, since --fp16 and --bf16 round float32 tensors
                 return RawLabelDataset([numpy.float64(line) for line in lines])
         labels = self._indexed("label", split, combine, self.label_dictionary)
         classes = StripTokenDataset(labels, self.label_dictionary.eos())

@@ -1,8 +1,10 @@
-"""``--task sequence_tagging``: a tag for each word of a sentence, given one of its predicates."""
+"""``--task sequence_tagging``: semantic roles, a tag per word given one predicate."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy
+import torch
 from fairseq.data import (
     Dictionary,
     IdDataset,
@@ -16,52 +18,46 @@ from fairseq.data import (
     data_utils,
 )
 from fairseq.dataclass import FairseqDataclass
-from fairseq.tasks import FairseqTask, register_task
+from fairseq.tasks import FairseqTask
 from omegaconf import II, MISSING
+from torch import Tensor
 
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.columns import list_symbols, read_column, read_dictionary
-from fairseq_posattn.training.data.tag_sequences import (
-    IGNORED,
-    best_tags,
-    check_rows,
-    forbidden_pairs,
-)
 
 WORDS, PREDICATE, TAGS = "words", "predicate", "tags"
-MARKED = "1"  # the flag of the predicate's word
+MARKED = "1"  # flag of the predicate
+IGNORED = -1  # target where padded
 
 
 @dataclass
 class SequenceTaggingConfig(FairseqDataclass):
+    """Flags of the task."""
+
     data: str = field(
         default=MISSING,
-        metadata={"help": "folder of the binarised data, with words, predicate and tags in it"},
+        metadata={"help": "folder of binarised data with words, predicate and tags"},
     )
     max_positions: int = field(
         default=256,
-        metadata={"help": "words that a sentence may have"},
+        metadata={"help": "maximal words of a sentence"},
     )
     constrained_decoding: bool = field(
         default=False,
         metadata={
-            "help": "find the best tags in which no I-Y goes on with a piece of another label, and "
-            "not each word's best tag, as published"
+            "help": "decode with the Viterbi algorithm so that no I-Y follows another label; "
+            "otherwise take each word's best tag, as published"
         },
     )
     seed: int = II("common.seed")
 
 
-@register_task("sequence_tagging", dataclass=SequenceTaggingConfig)
 class SequenceTaggingTask(FairseqTask):
-    """Semantic roles: each sentence is there once for each of its predicates.
+    """Semantic roles: one example per sentence and predicate.
 
-    A model gets ``src_tokens`` and ``predicate`` [B, T], the latter 1 at the predicate and 0
-    elsewhere, padded on the right, and ``src_lengths`` [B]; no symbol ends a sentence. ``target``
-    [B, T] counts tags from 0, the dictionary's special symbols left out.
-
-    Args:
-        cfg: a :class:`SequenceTaggingConfig`.
-        words, flags, tags: dictionaries.
+    ``src_tokens`` and ``predicate`` [B, T] are padded on the right, without ``</s>``; ``predicate``
+    is 1 at the predicate and 0 elsewhere. ``src_lengths`` is [B]. ``target`` [B, T] numbers tags
+    from 0, without the dictionary's special symbols.
     """
 
     def __init__(self, cfg, words: Dictionary, flags: Dictionary, tags: Dictionary):
@@ -74,11 +70,7 @@ class SequenceTaggingTask(FairseqTask):
 
     @classmethod
     def setup_task(cls, cfg, **unused):
-        """Read the dictionaries.
-
-        Raises:
-            UsageError: one is not there.
-        """
+        """Load the dictionaries; raise UsageError if one is missing."""
         dictionaries = (
             read_dictionary(cfg.data, column, cls.load_dictionary, "tagging")
             for column in (WORDS, PREDICATE, TAGS)
@@ -86,11 +78,7 @@ class SequenceTaggingTask(FairseqTask):
         return cls(cfg, *dictionaries)
 
     def load_dataset(self, split, combine=False, **unused):
-        """Load a split (``train``, ``valid``, ``test``).
-
-        Raises:
-            UsageError: it is not there, or a row of it cannot be used.
-        """
+        """Load a split; raise UsageError if it is missing or a row is malformed."""
         dictionaries = {WORDS: self.words, PREDICATE: self.flags, TAGS: self.tags}
         columns = [
             read_column(self.cfg.data, column, split, dictionary, combine)
@@ -120,18 +108,18 @@ class SequenceTaggingTask(FairseqTask):
         )
         with data_utils.numpy_seed(self.cfg.seed):
             shuffled = numpy.random.permutation(len(examples))
-        # sentences of like length, in random order, share a batch
+        # batches have sentences of equal length in random order
         self.datasets[split] = SortDataset(examples, [shuffled, lengths])
         return self.datasets[split]
 
     def constrain(self):
-        """Decode as ``--constrained-decoding`` has it from now on."""
+        """Decode with ``--constrained-decoding`` from now on."""
         self.forbidden = forbidden_pairs(self.tag_names)
 
     def decode(self, scores, lengths):
-        """The tags, by name, that a model's scores ``[B, T, K]`` prefer: a list a sentence."""
-        found = best_tags(scores, lengths, self.forbidden)
-        return [[self.tag_names[tag] for tag in tags] for tags in found]
+        """Return the best tags by name, a list per sentence, from scores ``[B, T, K]``."""
+        sentences = best_tags(scores, lengths, self.forbidden)
+        return [[self.tag_names[tag] for tag in tags] for tags in sentences]
 
     def max_positions(self):
         return self.cfg.max_positions
@@ -143,3 +131,76 @@ class SequenceTaggingTask(FairseqTask):
     @property
     def target_dictionary(self):
         return self.tags
+
+
+def best_tags(scores: Tensor, lengths: Tensor, forbidden: Tensor | None = None) -> list[list[int]]:
+    """Return the indices of the best tags, a list per sentence.
+
+    Args:
+        scores: log-probabilities ``[B, T, K]``, padded on the right.
+        lengths: words per sentence, ``[B]``.
+        forbidden: bool ``[K, K]``, True where the second tag must not follow the first; the result
+            is then the most probable sequence without such a pair (Viterbi).
+    """
+    if forbidden is None:
+        best = scores.argmax(-1)
+        return [row[:length] for row, length in zip(best.tolist(), lengths.tolist(), strict=True)]
+    return [
+        _best_path(row[:length].float(), forbidden)
+        for row, length in zip(scores, lengths.tolist(), strict=True)
+    ]
+
+
+def _best_path(scores: Tensor, forbidden: Tensor) -> list[int]:
+    """Return the Viterbi path of one sentence ``[T, K]``."""
+    penalty = torch.zeros_like(forbidden, dtype=scores.dtype).masked_fill(forbidden, -torch.inf)
+    best, came_from = scores[0], []
+    for step in scores[1:]:
+        best, previous = (best[:, None] + penalty).max(0)
+        best = best + step
+        came_from.append(previous)
+    path = [int(best.argmax())]
+    for previous in reversed(came_from):
+        path.append(int(previous[path[-1]]))
+    return path[::-1]
+
+
+def forbidden_pairs(tags: Sequence[str]) -> Tensor:
+    """Return where ``I-Y`` would follow another label: bool ``[K, K]``, [before, after]."""
+    labels = [tag[2:] if tag[:2] in ("B-", "I-") else None for tag in tags]
+    return torch.tensor(
+        [
+            [after.startswith("I-") and label is not None and label != after[2:] for after in tags]
+            for label in labels
+        ]
+    )
+
+
+def check_rows(split: str, words, flags, tags, marked: int, unknown: int):
+    """Check a split's three columns row by row.
+
+    Args:
+        words, flags, tags: data sets of indices, each row ending with ``</s>``.
+        marked: index of the predicate's flag.
+        unknown: index of the unknown tag.
+
+    Raises:
+        UsageError: a row has unequal lengths, no words, not one predicate, or an unknown tag.
+    """
+    if not len(words) == len(flags) == len(tags):
+        raise UsageError(
+            f"{split} has {len(words)} rows of words, {len(flags)} of predicate and {len(tags)} of "
+            "tags; prepare the data again"
+        )
+    for row in range(len(words)):
+        place = f"{split}, row {row + 1}"
+        lengths = [len(column[row]) - 1 for column in (words, flags, tags)]
+        if len(set(lengths)) > 1 or lengths[0] == 0:
+            raise UsageError(
+                f"{place}: {lengths[0]} words, {lengths[1]} flags and {lengths[2]} tags; each "
+                "row needs 1 word or more, and a flag and a tag per word"
+            )
+        if (flags[row] == marked).sum() != 1:
+            raise UsageError(f"{place}: exactly one word must be the predicate")
+        if (tags[row] == unknown).any():
+            raise UsageError(f"{place}: a tag that tags/dict.txt lacks; prepare the data again")

@@ -1,11 +1,16 @@
 """--best-checkpoint-metric is judged before training, and rightly."""
 
+from types import SimpleNamespace
+
+import fairseq_cli.train
 import pytest
 import torch
+from fairseq import checkpoint_utils
 from fairseq.criterions import CRITERION_REGISTRY
 from fairseq.logging import metrics
 
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat import validation
 from fairseq_posattn.compat.flags.metrics import COUNTS, METRICS, check_metric
 
 # All that a criterion may have seen in a batch.
@@ -75,3 +80,14 @@ def test_what_validation_has_or_may_have(good):
 def test_what_validation_cannot_have(bad, words):
     with pytest.raises(UsageError, match=f"^--best-checkpoint-metric .*{words}"):
         check_metric(bad)
+
+
+def test_a_metric_that_validation_lacks(monkeypatch):
+    monkeypatch.delattr(checkpoint_utils.save_checkpoint, "best", raising=False)
+    cfg = SimpleNamespace(checkpoint=SimpleNamespace(best_checkpoint_metric="f1"))
+    trainer = SimpleNamespace(get_num_updates=lambda: 3)
+    original = fairseq_cli.train.get_valid_stats
+    original = getattr(original, "__wrapped__", original)
+    assert "f1" not in original(cfg, trainer, {"loss": 1}, True)
+    with pytest.raises(UsageError, match="^--best-checkpoint-metric f1: validation has loss, num_"):
+        validation.name_metrics(original, cfg, trainer, {"loss": 1}, True)

@@ -35,8 +35,9 @@ def classifier_view(pairs=False, **flags):
     model.register_classification_head("sentence_classification_head", num_classes=2)
     trained = TrainedModel("folder/checkpoint.pt", model.eval(), model.cfg, task)
     predictor = prediction.predictor_of(trained, device="cpu")
-    predictor.apart = predictor.expects_pairs = pairs
-    return ClassifierView(trained, predictor, places.of_classifier(trained, predictor.apart))
+    predictor.encodes_apart = predictor.expects_pairs = pairs
+    sublayers = places.of_classifier(trained, predictor.encodes_apart)
+    return ClassifierView(trained, predictor, sublayers)
 
 
 def translation_view(tmp_path, source="a b c d e", target="A B C D E", **flags):

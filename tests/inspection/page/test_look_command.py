@@ -89,7 +89,7 @@ def test_a_page_that_is_full_says_what_it_holds(write, tmp_path, capsys, monkeyp
     monkeypatch.setattr(command, "MOST_WEIGHTS", 60)
     assert look("classification", "--sentences", path, "--output", page) == 0
     assert len(read(page)["sentences"]) == 2
-    warning = "the page is full with 2 sentences, those before line 4: choose among what is shown"
+    warning = "the page is full with 2 sentences, before line 4; choose some with"
     assert warning in capsys.readouterr().err
 
 
@@ -97,10 +97,10 @@ def test_a_page_that_is_full_says_what_it_holds(write, tmp_path, capsys, monkeyp
     "content, error",
     [
         (b"a\n\xff\n", r"text:2: not UTF-8"),
-        (b"\n\n", r"no sentences in it"),
+        (b"\n\n", r"no sentences"),
         (b"", r"the file is empty"),
-        (b"a b\n" + b"a " * 40, r"text:2: 41 words, the end among them, are too many"),
-        (b"a\tb\n", r"text:1: the model needs one sentence, and here are 2"),
+        (b"a b\n" + b"a " * 40, r"text:2: 41 tokens with the end symbol"),
+        (b"a\tb\n", r"text:1: the model needs one sentence, not 2"),
     ],
 )
 def test_what_is_wrong_with_a_text_is_one_line_and_leaves_no_page(
@@ -122,14 +122,14 @@ def test_a_line_that_is_cut_is_told(write, tmp_path, capsys):
     path, page = write("text", f"a b\n{'a b ' * 12}\n"), tmp_path / "page.html"
     assert look("translation", "--sentences", path, "--output", page) == 0
     assert len(read(page)["sentences"][1]["rows"]["source"]) == 16
-    assert f"warning: {path}: 1 line was cut to the 16 pieces" in capsys.readouterr().err
+    assert f"warning: {path}: 1 line was cut to the 16 subwords" in capsys.readouterr().err
 
 
 def test_a_sentence_that_no_page_has_room_for(write, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(command, "MOST_WEIGHTS", 5)
     path, page = write("text", "\na b\n"), tmp_path / "page.html"
     assert look("classification", "--sentences", path, "--output", page) == 1
-    assert error_of(capsys).startswith(f"{path}:2: its attention is too large for a page: choose")
+    assert error_of(capsys).startswith(f"{path}:2: its attention is too large for a page; choose")
 
 
 def test_files_that_do_not_go_together(write, tmp_path, capsys):
@@ -143,13 +143,13 @@ def test_targets_are_for_models_that_translate(write, tmp_path, capsys):
     path = write("text", "a\n")
     options = ["--sentences", path, "--targets", path, "--output", tmp_path / "page.html"]
     assert look("classification", *options) == 1
-    assert error_of(capsys) == f"--targets {path}: the model writes no translations"
+    assert error_of(capsys) == f"--targets {path}: needs a model that translates"
 
 
 @pytest.mark.parametrize(
     "options, error",
     [
-        ([], "name a page to write with --output, or --serve it"),
+        ([], "nothing to do; give one of them"),
         (["--output", "page.html"], "--output and --targets need --sentences"),
         (["--serve", "70000"], "argument --serve: invalid port value: '70000'"),
         (["--serve", "--layers", "x"], "invalid list of numbers value: 'x'"),

@@ -79,8 +79,8 @@ def test_what_is_typed_comes_back_as_it_was(ask):
     [
         ("", "there are no words in it"),
         (" \n\t", "there are no words in it"),
-        ("a\tb", "the model needs one sentence, and here are 2"),
-        ("a " * 40, "41 words, the end among them, are too many"),
+        ("a\tb", "the model needs one sentence, not 2"),
+        ("a " * 40, "41 tokens with the end symbol"),
         ("a" * 2001, "the text is longer than 2,000 characters"),
         ("a" * 9001, "the text is longer than 2,000 characters"),
         ("\ud800", "send a JSON object with a text"),

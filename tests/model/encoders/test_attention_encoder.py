@@ -59,13 +59,3 @@ def test_nothing_but_padding_gives_zero():
     encoded.sum().backward()
     assert encoded[0].eq(0).all()
     assert all(parameter.grad.isfinite().all() for parameter in module.parameters())
-
-
-def test_without_biases_there_are_none():
-    module = AttentionEncoder(3, 4, 2, DotProductAttention(), bias=False)
-    assert sum(parameter.numel() for parameter in module.parameters()) == 3 * 3 * 4
-
-
-def test_heads_must_divide_the_features():
-    with pytest.raises(ValueError, match="5 features cannot be divided among 2 heads"):
-        AttentionEncoder(3, 5, 2, DotProductAttention())

@@ -140,10 +140,3 @@ def test_dropout_only_in_training(option):
     dropped, idle = module(words), module.eval()(words)
     assert not torch.allclose(dropped, idle)
     torch.testing.assert_close(module(words), idle)
-
-
-def test_what_cannot_be_is_refused():
-    with pytest.raises(ValueError, match="5 features cannot be halved"):
-        BiBloSAN(3, 5)
-    with pytest.raises(ValueError, match="--block-length -1"):
-        BiBloSAN(3, 4, block_length=-1)

@@ -35,8 +35,3 @@ def test_equals_the_ngrams_one_by_one(widths):
     torch.testing.assert_close(features[0], by_position(module, words[0]))
     torch.testing.assert_close(features[1, :2], by_position(module, words[1, :2]))
     torch.testing.assert_close(module(words)[0], features[0])
-
-
-def test_features_that_cannot_be_shared_out_are_refused():
-    with pytest.raises(ValueError, match="10 features cannot be shared out evenly among 3"):
-        NGramConvolutions(3, 10)

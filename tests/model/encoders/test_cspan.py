@@ -32,14 +32,6 @@ def test_equals_the_equation():
     torch.testing.assert_close(ours, theirs)
 
 
-def test_a_small_case_by_hand():
-    """Two orthogonal words of length sqrt(log 3 * sqrt(2)): three quarters are a word's own."""
-    length = math.sqrt(math.log(3) * math.sqrt(2))
-    x = torch.eye(2)[None] * length
-    expected = torch.tensor([[[0.75, 0.25], [0.25, 0.75]]]) * length
-    torch.testing.assert_close(unprojected_attention(x), expected)
-
-
 def model(fusion="cascaded", **options):
     torch.manual_seed(0)
     module = SemanticPositionalAttention(4, fusion=fusion, **options).double()
@@ -128,8 +120,3 @@ def test_dropout_only_in_training():
     dropped, idle = module(words, PADDING), module.eval()(words, PADDING)
     assert not torch.allclose(dropped, idle)
     torch.testing.assert_close(module(words, PADDING), idle)
-
-
-def test_unknown_fusion():
-    with pytest.raises(ValueError, match="unknown fusion 'sum'; choose one of: none, position"):
-        SemanticPositionalAttention(4, fusion="sum")

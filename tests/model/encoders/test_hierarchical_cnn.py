@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from fairseq_posattn.model.encoders.hierarchical_cnn import HierarchicalCNN
+from fairseq_posattn.model.encoders.cnn import HierarchicalCNN
 
 PADDING = torch.tensor([[False] * 6, [False, False, False, True, True, True]])
 

@@ -92,8 +92,3 @@ def test_each_head_starts_as_a_map_of_its_own():
     bound = (6 / (40 + 10)) ** 0.5
     for weight in module.value_map.weight.detach().chunk(4):
         assert 0.95 * bound < weight.abs().max() <= bound
-
-
-def test_heads_that_do_not_divide_the_features_are_refused():
-    with pytest.raises(ValueError, match="5 features cannot be divided among 2 heads"):
-        TensorizedEncoder(3, 5, 2, attention=None)

@@ -8,7 +8,7 @@ import torch
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY, CRITERION_REGISTRY
 from torch import nn
 
-from fairseq_posattn.training.criterions import label_smoothed_cross_entropy_fused as module
+from fairseq_posattn.training.criterions import fused_cross_entropy as module
 
 STOCK, FUSED = "label_smoothed_cross_entropy", "label_smoothed_cross_entropy_fused"
 PAD = 1
@@ -30,7 +30,7 @@ class GivenScores(nn.Module):
 
 @pytest.fixture(params=[1, 3 * 11, 2**18], ids=["a row at a time", "three rows", "all at once"])
 def at_once(request, monkeypatch):
-    monkeypatch.setitem(module.AT_ONCE, "cpu", request.param)
+    monkeypatch.setitem(module.CHUNK_SIZES, "cpu", request.param)
 
 
 def build(name, **options):

@@ -4,7 +4,7 @@ import pytest
 import torch
 from sklearn import metrics as sklearn_metrics
 
-from fairseq_posattn.training.criterions.rating_regression import error_sums, mae, rmse
+from fairseq_posattn.training.criterions.score_criterions import error_sums, mae, rmse
 
 
 @pytest.fixture
@@ -42,5 +42,5 @@ def test_loss_has_the_gradient_of_squared_errors(criterion):
 
 
 def test_several_outputs_are_refused(build_criterion):
-    with pytest.raises(ValueError, match="^--num-classes 5: rating_regression predicts a single"):
+    with pytest.raises(ValueError, match="^--num-classes 5: rating_regression predicts one"):
         build_criterion("rating_regression", 5)

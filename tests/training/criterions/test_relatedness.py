@@ -5,7 +5,7 @@ import torch
 from fairseq.logging import metrics
 from scipy import stats
 
-from fairseq_posattn.training.criterions.relatedness import (
+from fairseq_posattn.training.criterions.score_criterions import (
     expected_score,
     pearson,
     spearman,
@@ -105,5 +105,5 @@ def test_one_class_is_refused(build_criterion):
 
 def test_single_sentences_are_refused(build_criterion):
     """fairseq's own task reads as many scores of each as there are outputs."""
-    with pytest.raises(ValueError, match="^--criterion relatedness is for pairs: give --task "):
+    with pytest.raises(ValueError, match="^--criterion relatedness: is for pairs; give --task "):
         build_criterion("relatedness", 5, encodes_pairs=False)

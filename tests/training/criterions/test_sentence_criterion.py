@@ -69,5 +69,5 @@ def test_l2_is_no_part_of_a_validation_loss(build_criterion, sample):
 
 @pytest.mark.parametrize("name", ["sentence_classification", "relatedness", "rating_regression"])
 def test_a_task_without_classes_or_scores_is_refused(build_criterion, name):
-    with pytest.raises(ValueError, match=f"^--criterion {name} is for sentences: give --task "):
+    with pytest.raises(ValueError, match=f"^--criterion {name}: is for sentences; give --task "):
         build_criterion(name, None, _name=name)

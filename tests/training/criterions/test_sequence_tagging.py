@@ -12,7 +12,7 @@ from fairseq_posattn.training.criterions.sequence_tagging import (
     SequenceTagging,
     smoothed_cross_entropy,
 )
-from fairseq_posattn.training.data.tag_sequences import IGNORED, best_tags
+from fairseq_posattn.training.tasks.sequence_tagging import IGNORED, best_tags
 
 TAGS = ["B-A0", "B-A1", "B-V", "I-A0", "O"]
 

@@ -5,7 +5,7 @@ import tracemalloc
 import numpy
 import torch
 
-from fairseq_posattn.training.data.news import (
+from fairseq_posattn.training.tasks.news_recommendation import (
     ClickDataset,
     Impressions,
     RankingDataset,

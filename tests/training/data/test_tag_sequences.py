@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.training.data.tag_sequences import best_tags, check_rows, forbidden_pairs
+from fairseq_posattn.training.tasks.sequence_tagging import best_tags, check_rows, forbidden_pairs
 
 TAGS = ["B-A0", "B-A1", "I-A0", "I-A1", "O"]
 
@@ -59,8 +59,8 @@ def test_rows_that_go_together_are_fine():
         (rows([9], [9]), rows([5]), rows([6]), "train has 2 rows of words, 1 of predicate and 1"),
         (rows([9, 8]), rows([5]), rows([6, 7]), "row 1: 2 words, 1 flags and 2 tags"),
         (rows([]), rows([]), rows([]), "row 1: 0 words"),
-        (rows([9, 8]), rows([5, 5]), rows([6, 7]), "row 1: just one word must be the predicate"),
-        (rows([9, 8]), rows([4, 4]), rows([6, 7]), "row 1: just one word must be the predicate"),
+        (rows([9, 8]), rows([5, 5]), rows([6, 7]), "row 1: exactly one word must be the predicate"),
+        (rows([9, 8]), rows([4, 4]), rows([6, 7]), "row 1: exactly one word must be the predicate"),
         (rows([9, 8]), rows([4, 5]), rows([6, 3]), "row 1: a tag that tags/dict.txt lacks"),
     ],
 )

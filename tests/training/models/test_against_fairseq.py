@@ -5,7 +5,7 @@ import torch
 from classifier_builder import PAD, sentences
 from fairseq import utils
 
-from fairseq_posattn.attention import dropout
+from fairseq_posattn.attention.cpu import dropout
 
 SIDES = ("encoder", "decoder")
 NORMS_FIRST = tuple(f"--{side}-normalize-before" for side in SIDES)
@@ -119,7 +119,7 @@ def test_with_the_same_draws_dropout_drops_the_same(pair, monkeypatch, flags):
     def as_pytorch_draws(x, p):
         return torch.empty_like(x, dtype=torch.bool).bernoulli_(1 - p)
 
-    monkeypatch.setattr(dropout, "draw_kept", as_pytorch_draws)
+    monkeypatch.setattr(dropout, "draw_mask", as_pytorch_draws)
     stock, ours = pair(*flags, *DROPOUTS)
     passes = []
     for model in (stock, ours):

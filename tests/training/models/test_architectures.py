@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import functools
+from dataclasses import fields
 from types import SimpleNamespace
 
 import pytest
@@ -16,9 +17,16 @@ from omegaconf import OmegaConf
 from torch._subclasses import FakeTensorMode
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.training.architectures.classifier import ARCHITECTURES as CLASSIFIERS
-from fairseq_posattn.training.architectures.seq2seq import ARCHITECTURES as TRANSFORMERS
-from fairseq_posattn.training.models import PosAttnClassifierConfig, PosAttnTransformerConfig
+from fairseq_posattn.training.criterions import CRITERIONS
+from fairseq_posattn.training.models import (
+    MODELS,
+    PosAttnClassifierConfig,
+    PosAttnTransformerConfig,
+)
+from fairseq_posattn.training.models.seq2seq import STOCK_OPTIONS
+from fairseq_posattn.training.presets import CLASSIFIERS
+from fairseq_posattn.training.presets import SEQ2SEQ as TRANSFORMERS
+from fairseq_posattn.training.tasks import TASKS
 
 WORDS = dictionary()
 ALL = [*TRANSFORMERS, *CLASSIFIERS]
@@ -149,3 +157,15 @@ def test_presets_change_something_and_nothing_unknown(arch):
 def test_another_models_defaults_are_not_taken_for_given(wrap):
     with pytest.raises(UsageError, match="cannot be a PosAttnTransformerConfig"):
         build(wrap(PosAttnTransformerConfig(_name="dman_iwslt_de_en")))
+
+
+@pytest.mark.parametrize("name", [*MODELS, *TASKS, *CRITERIONS])
+def test_every_flag_of_the_plugin_has_help(name):
+    """Defaults are part of it."""
+    _, config = {**MODELS, **TASKS, **CRITERIONS}[name]
+    for option in fields(config):
+        written_by_us = name != "posattn_transformer" or option.name not in STOCK_OPTIONS
+        if written_by_us and option.name != "_name" and "${" not in str(option.default):
+            assert option.metadata.get("help"), option.name
+            if type(option.default) in (int, float):
+                assert "default" in option.metadata["help"], option.name

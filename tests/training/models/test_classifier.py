@@ -2,7 +2,6 @@ import pytest
 import torch
 from classifier_builder import (
     EOS,
-    HEAD,
     PAD,
     build,
     dictionary,
@@ -17,8 +16,7 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inspection.heatmap import attention_numbers
 from fairseq_posattn.inspection.sublayers import attention_sublayers
 from fairseq_posattn.model.encoders.cspan import FUSIONS
-from fairseq_posattn.training.architectures.classifier import ARCHITECTURES
-from fairseq_posattn.training.models.classifier import PosAttnClassifierConfig
+from fairseq_posattn.training.presets import CLASSIFIERS as ARCHITECTURES
 
 BOTH_WAYS = "--mpsan-masks=past,future"
 
@@ -195,32 +193,6 @@ def test_bfloat16_trains(arch):
     assert losses[-1] < losses[0]
 
 
-@pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_a_state_dict_fills_a_fresh_model(arch):
-    """As a checkpoint is loaded: strictly, the head included."""
-    trained, fresh = randomise(build(arch)).eval(), build(arch).eval()
-    fresh.load_state_dict(trained.state_dict(), strict=True)
-    tokens = sentences(4, 6)
-    torch.testing.assert_close(scores(fresh, tokens), scores(trained, tokens), rtol=0, atol=0)
-
-
-def test_the_final_symbol_is_no_word():
-    model = randomise(build("mpsan_classifier")).eval()
-    tokens = sentences(5, 3)
-    without = tokens[:, :-1].clone()
-    without[1, 3] = PAD
-    torch.testing.assert_close(scores(model, without), scores(model, tokens))
-
-
-def test_a_symbol_between_two_sentences_in_one_is_a_word():
-    """As fairseq's sentence_prediction joins pairs."""
-    model = randomise(build("transformer_classifier")).eval()
-    tokens = sentences(6)
-    joined = tokens.clone()
-    joined[0, 2] = EOS
-    assert not torch.allclose(scores(model, joined), scores(model, tokens))
-
-
 def test_probabilities_of_the_classes():
     model = build("mpsan_classifier").half()
     output = torch.tensor([[0.0, 1.0, 2.0, -1.0, 0.5]]).half(), None
@@ -231,39 +203,7 @@ def test_probabilities_of_the_classes():
     torch.testing.assert_close(logarithms.exp(), probabilities)
 
 
-def test_every_own_option_has_help():
-    for name, option in PosAttnClassifierConfig.__dataclass_fields__.items():
-        if name not in ("_name", "max_positions"):  # the task's, which explains it
-            assert option.metadata.get("help"), name
-
-
 # --- Pairs -------------------------------------------------------------------------------------
-
-
-def test_pair_features_are_both_their_difference_and_their_product():
-    model = randomise(build("mtsa_classifier", pairs=True)).eval()
-    first, second = sentences(5, 3), sentences(2, 7, seed=1)
-    features, _ = model(first, pair_tokens=second)
-    a, b = model.encoder(first), model.encoder(second)
-    torch.testing.assert_close(features, torch.cat([a, b, a - b, a * b], dim=1))
-    expected = model.classification_heads[HEAD](features)
-    torch.testing.assert_close(scores(model, first, second), expected)
-
-
-def test_a_pair_turned_round_is_another_pair():
-    model = randomise(build("da_transformer_classifier", pairs=True)).eval()
-    first, second = sentences(5, 3), sentences(2, 7, seed=1)
-    one_way, other_way = scores(model, first, second), scores(model, second, first)
-    assert not torch.allclose(one_way, other_way, atol=1e-3)
-
-
-def test_how_related_a_pair_is_does_not_depend_on_which_comes_first():
-    model = randomise(build("mpsan_classifier", "--pair-features=distance", pairs=True)).eval()
-    first, second = sentences(5, 3), sentences(2, 7, seed=1)
-    features, _ = model(first, pair_tokens=second)
-    a, b = model.encoder(first), model.encoder(second)
-    torch.testing.assert_close(features, torch.cat([(a - b).abs(), a * b], dim=1))
-    torch.testing.assert_close(scores(model, first, second), scores(model, second, first))
 
 
 # --- Ablations ---------------------------------------------------------------------------------
@@ -305,15 +245,6 @@ def test_fasttext_is_the_mean_of_words_and_bigrams():
     torch.testing.assert_close(model.encoder(tokens)[0], expected)
 
 
-def test_swem_is_blind_to_order_and_fasttext_is_not():
-    tokens = sentences(6)
-    turned = torch.cat([tokens[:, :6].flip(1), tokens[:, 6:]], dim=1)
-    for arch, blind in [("swem_classifier", True), ("fasttext_classifier", False)]:
-        model = randomise(build(arch)).eval()
-        close = torch.allclose(scores(model, tokens), scores(model, turned), atol=1e-5)
-        assert close == blind, arch
-
-
 # --- Word vectors ------------------------------------------------------------------------------
 
 
@@ -337,15 +268,6 @@ def test_word_vectors_come_from_the_file(tmp_path):
 # --- Bad input ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("hierarchical", [False, True])
-def test_a_sentence_without_words_is_one_line(hierarchical):
-    flags = ["--hierarchical"] if hierarchical else []
-    model = build("mpsan_classifier", *flags)
-    with pytest.raises(UsageError, match="sentence 2 of a batch of 3 has no words") as error:
-        scores(model, sentences(4, 0, 3))
-    assert "\n" not in str(error.value)
-
-
 def test_a_sentence_longer_than_the_limit_is_one_line():
     model = build("mpsan_classifier", "--max-positions=8")
     assert model.max_positions() == 8
@@ -360,25 +282,33 @@ def test_a_sentence_longer_than_the_limit_is_one_line():
         ("mpsan_classifier", "--mpsan-masks=passed", "mask 'passed': unknown part 'passed'"),
         ("mpsan_classifier", "--encoder-hidden-dim=7", "--encoder mpsan has as many features"),
         ("cspan_classifier", "--encoder-hidden-dim=7", "--encoder cspan has as many features"),
-        ("cspan_classifier", "--encoder-embed-dim=7", "7 features cannot be halved"),
-        ("cspan_classifier", "--pooling-queries=0", "0 queries"),
-        ("bilstm_classifier", "--encoder-hidden-dim=7", "7 features cannot be halved"),
-        ("disan_classifier", "--encoder-hidden-dim=7", "--encoder-hidden-dim 7: disan halves"),
+        ("cspan_classifier", "--encoder-embed-dim=7", "7 features: two directions need an even"),
+        ("cspan_classifier", "--pooling-queries=0", "--pooling-queries 0: must be"),
+        ("bilstm_classifier", "--encoder-hidden-dim=7", "7 features: two directions need an even"),
+        (
+            "disan_classifier",
+            "--encoder-hidden-dim=7",
+            "--encoder-hidden-dim 7: disan needs an even",
+        ),
         (
             "mtsa_classifier",
             "--encoder-attention-heads=8",
-            "-heads 8: it must divide the encoder's 12",
+            "-heads 8: must divide the encoder's 12",
         ),
         ("mtsa_classifier", "--mtsa-masks=past,past,past", "2 heads cannot be shared out"),
-        ("cnn_classifier", "--cnn-widths=1,2,3,4,5", "12 features cannot be shared out"),
+        ("cnn_classifier", "--cnn-widths=1,2,3,4,5", "12: must be a multiple of the 5"),
         ("cnn_classifier", "--cnn-widths=3,four", "--cnn-widths 3,four"),
         ("hierarchical_cnn_classifier", "--cnn-widths=0", "--cnn-widths 0"),
-        ("bigru_classifier", "--encoder-hidden-dim=7", "7 features cannot be halved"),
-        ("bi_blosan_classifier", "--encoder-hidden-dim=7", "7 features cannot be halved"),
+        ("bigru_classifier", "--encoder-hidden-dim=7", "7 features: two directions need an even"),
+        (
+            "bi_blosan_classifier",
+            "--encoder-hidden-dim=7",
+            "7 features: two directions need an even",
+        ),
         ("bi_blosan_classifier", "--block-length=-1", "--block-length -1"),
         ("transformer_classifier", "--encoder-sublayers=sann,ffn", "unknown sublayer 'sann'"),
         ("da_transformer_classifier", "--hierarchical --sentence-separator=|", "lacks the"),
-        ("bilstm_classifier", "--word-ngrams=2", "--word-ngrams 2 is for --encoder none alone"),
+        ("bilstm_classifier", "--word-ngrams=2", "--word-ngrams 2: needs --encoder none"),
     ],
 )
 def test_wrong_flags_are_one_line(arch, flags, complaint):
@@ -454,23 +384,8 @@ def test_words_end_sentences_where_there_are_no_separators():
         scores(ends, plain),
         scores(separates, document_tokens([[1, 7], [2, 8], [5]], [[5, 8], [7]])),
     )
-    with pytest.raises(UsageError, match="or name the words that end a sentence"):
+    with pytest.raises(UsageError, match="or give --sentence-separator or --sentence-ends"):
         build("han_classifier", "--sentence-ends=.", "--sentence-separator=missing")
-
-
-def test_sentences_without_words_are_left_out():
-    model = randomise(build("da_transformer_classifier", "--hierarchical")).eval()
-    gaps = [[[], [1, 2, 3], [], [], [4], []], [[9, 10]]]
-    without = [[[1, 2, 3], [4]], [[9, 10]]]
-    torch.testing.assert_close(
-        scores(model, document_tokens(*gaps)), scores(model, document_tokens(*without))
-    )
-
-
-def test_a_document_of_separators_only_is_one_line():
-    model = build("da_transformer_classifier", "--hierarchical")
-    with pytest.raises(UsageError, match="document consists of sentence separators only"):
-        scores(model, document_tokens([[1]], [[], []]))
 
 
 def test_a_picture_of_its_attention_has_the_words_it_sees():

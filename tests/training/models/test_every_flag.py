@@ -15,7 +15,7 @@ import torch
 from fairseq.modules import LearnedPositionalEmbedding
 
 from fairseq_posattn.model.classifier import build_head
-from fairseq_posattn.recipes.tiny_transfer import write_language_model
+from fairseq_posattn.recipes.tiny import write_language_model
 from fairseq_posattn.training.models import (
     PosAttnClassifierConfig,
     PosAttnTransformerConfig,

@@ -13,7 +13,7 @@ from fairseq.data import Dictionary
 from transformers import OpenAIGPTLMHeadModel
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.recipes.tiny_transfer import write_language_model
+from fairseq_posattn.recipes.tiny import write_language_model
 
 TEXT = "ba de gi ko lu cue0 cue1"
 
@@ -180,7 +180,7 @@ def test_a_folder_that_will_not_do(folder, what, message):
 def test_without_transformers_the_extra_is_named(folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
     monkeypatch.delitem(sys.modules, "fairseq_posattn.model.language_model", raising=False)
-    with pytest.raises(UsageError, match=r"needs the package transformers: pip .*\[export\]'$"):
+    with pytest.raises(UsageError, match=r"needs transformers; pip .*\[export\]'$"):
         build(folder)
 
 

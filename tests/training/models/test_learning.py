@@ -5,9 +5,11 @@ import random
 import pytest
 import torch
 from fairseq.data import Dictionary, data_utils
+from learning import learn
+from torch.nn.functional import cross_entropy
 
 from fairseq_posattn.model.mechanisms import MECHANISMS
-from fairseq_posattn.recipes.numbers_corpus import english, german
+from fairseq_posattn.recipes.tiny import english, german
 
 ENCODER_ONLY = {"mtsa", "gaussian", "future", "masked"}
 SIZES = [
@@ -58,24 +60,16 @@ def test_a_two_layer_model_learns_numbers(build_model, numbers, name):
     norms = ["--encoder-normalize-before", "--decoder-normalize-before", "--dropout=0"]
     flags = [*SIZES, *lists, *norms, "--share-all-embeddings"]
     model = build_model("posattn_transformer", *flags, tiny=False, words=words)
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.003)
     source, previous, target = collate(test, words)
     real = target.ne(words.pad())
     order = random.Random(1)
-    accuracies = []
-    for update in range(400):
-        batch = collate(order.sample(training, 64), words)
-        scores = predict(model.train(), *batch[:2])
-        loss = torch.nn.functional.cross_entropy(
-            scores.flatten(0, 1), batch[2].flatten(), ignore_index=words.pad()
-        )
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        if update % 20 == 19:
-            with torch.no_grad():
-                right = predict(model.eval(), source, previous).argmax(-1).eq(target)
-            accuracies.append(right[real].float().mean().item())
-            if accuracies[-1] >= 0.95:
-                return
-    pytest.fail(f"{name} tells {100 * max(accuracies):.1f}% of the words")
+
+    def loss(model):
+        *inputs, targets = collate(order.sample(training, 64), words)
+        logits = predict(model, *inputs).flatten(0, 1)
+        return cross_entropy(logits, targets.flatten(), ignore_index=words.pad())
+
+    def accuracy(model):
+        return predict(model, source, previous).argmax(-1).eq(target)[real].float().mean()
+
+    assert learn(model, loss, accuracy) >= 0.95

@@ -5,8 +5,8 @@ import torch
 from mans_by_loops import PAD, Loops, Published, gelu, relu, sinusoid
 from reference import Draws
 
-from fairseq_posattn.model.builder import build_decoder_layer, build_encoder_layer
-from fairseq_posattn.model.seq2seq import decoder_layer, encoder_layer
+from fairseq_posattn.model.seq2seq import describe_decoder_layer, describe_encoder_layer
+from fairseq_posattn.model.transformer_layer import build_decoder_layer, build_encoder_layer
 
 # Probabilities of dropping are made to differ, so that none can stand in another's place.
 TRANSLATION = Published(relu, True, False, 0.0, 0.1, 0.2, 0.3, heads=2)
@@ -82,9 +82,9 @@ SUBLAYERS = [("encoder", 0), ("encoder", 1), ("decoder", 0), ("decoder", 1), ("d
 def test_an_attention_sublayer(build, monkeypatch, arch, side, number, training):
     cfg = build(arch, 1).cfg
     if side == "encoder":
-        layer = build_encoder_layer(encoder_layer(cfg), cfg)
+        layer = build_encoder_layer(describe_encoder_layer(cfg), cfg)
     else:
-        layer = build_decoder_layer(decoder_layer(cfg), cfg)
+        layer = build_decoder_layer(describe_decoder_layer(cfg), cfg)
     module = layer.sublayers[number].sublayer.double()
     module, drawn = in_training_or_not(module, training, monkeypatch)
     generator = torch.Generator().manual_seed(1)

@@ -8,9 +8,9 @@ from fairseq.data import Dictionary
 from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.training.architectures.recommender import ARCHITECTURES
 from fairseq_posattn.training.models.recommender import AdditivePooling, PosAttnRecommender
 from fairseq_posattn.training.plugin import register
+from fairseq_posattn.training.presets import RECOMMENDERS as ARCHITECTURES
 
 register()
 
@@ -121,8 +121,3 @@ def test_news_and_users_of_other_widths_are_one_line(options):
     """A score is their dot product."""
     with pytest.raises(UsageError, match=r"--encoder \w+ gives news \d+ features and users \d+"):
         build("posattn_recommender", encoder_hidden_dim=0, **options)
-
-
-def test_news_and_users_are_as_wide_as_asked():
-    model = build("posattn_recommender", encoder="disan", encoder_hidden_dim=6)
-    assert model(TITLES, torch.tensor([[1, 2]]), torch.tensor([[3, 5]])).shape == (1, 2)

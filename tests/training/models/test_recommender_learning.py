@@ -7,9 +7,11 @@ import pytest
 import torch
 from fairseq.data import Dictionary
 from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
+from learning import learn
+from torch.nn.functional import cross_entropy
 
-from fairseq_posattn.training.architectures.recommender import ARCHITECTURES
 from fairseq_posattn.training.plugin import register
+from fairseq_posattn.training.presets import RECOMMENDERS as ARCHITECTURES
 
 register()
 
@@ -70,22 +72,17 @@ def train(arch, rule, updates):
     lengths = SimpleNamespace(title_length=4, max_history=5)
     task = SimpleNamespace(source_dictionary=WORDS, titles=table, cfg=lengths)
     model = MODEL_REGISTRY[arch].build_model(cfg, task)
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
-    best = 0.0
-    for update in range(1, updates + 1):
-        scores = model.train()(table, *clicks(range(1, NEWS // 2 + 1), 32, generator))
-        loss = torch.nn.functional.cross_entropy(scores, torch.zeros(32, dtype=torch.long))
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        if update % 20 == 0:
-            unseen = clicks(range(NEWS // 2 + 1, NEWS + 1), 200, generator)
-            with torch.no_grad():
-                liked, other = model.eval()(table, *unseen).unbind(1)
-            best = max(best, (liked > other).float().mean().item())
-            if best >= 0.95:
-                break
-    return best
+
+    def loss(model):
+        scores = model(table, *clicks(range(1, NEWS // 2 + 1), 32, generator))
+        return cross_entropy(scores, torch.zeros(32, dtype=torch.long))
+
+    def accuracy(model):
+        unseen = clicks(range(NEWS // 2 + 1, NEWS + 1), 200, generator)
+        liked, other = model(table, *unseen).unbind(1)
+        return (liked > other).float().mean()
+
+    return learn(model, loss, accuracy, updates=updates, lr=0.001)
 
 
 @pytest.mark.slow

@@ -1,0 +1,1 @@
+"""Faster matmul and dropout on a CPU."""

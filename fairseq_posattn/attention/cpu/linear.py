@@ -1,0 +1,139 @@
+"""Linear layers by the faster of the two matmul libraries that PyTorch has for a CPU.
+
+PyTorch multiplies float32 matrices by MKL, which does not use AVX-512 on processors that are not
+Intel's. oneDNN, also part of PyTorch, does: it is twice as fast on an AMD EPYC. Their results
+differ by rounding.
+
+The environment variable ``POSATTN_LINEAR`` names the library: ``torch`` for PyTorch's choice, or
+``onednn``. Without it the processor model decides, so that repeated runs give the same numbers.
+"""
+
+import functools
+import os
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from fairseq_posattn.common.errors import UsageError
+
+LIBRARIES = ("torch", "onednn")
+# oneDNN compiles code for each new shape, up to a millisecond. Smaller matmuls go to PyTorch.
+FEWEST_MULTIPLICATIONS = 2**22
+
+
+class Linear(nn.Linear):
+    """Linear layer that uses the faster library."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map ``[..., input]`` to ``[..., output]``."""
+        return self.product(x)
+
+    def product(self, x: Tensor) -> Tensor:
+        """Return ``x W' + b``; subclasses and patches override it."""
+        return linear(x, self.weight, self.bias)
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Return ``x W' + b`` as :func:`torch.nn.functional.linear`, by the faster library.
+
+    Args:
+        x: ``[..., input]``.
+        weight: ``[output, input]``. bias: ``[output]``.
+
+    Raises:
+        UsageError: ``POSATTN_LINEAR`` is unknown, or this PyTorch lacks the library.
+    """
+    if not _by_onednn(x, weight):
+        return F.linear(x, weight, bias)
+    # torch has no types for apply
+    product: Tensor = _ByOneDNN.apply(x, weight, bias)  # type: ignore[no-untyped-call]
+    return product
+
+
+def product(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Return :func:`linear` of rows ``[N, input]``, for custom autograd functions."""
+    by_onednn = _by_onednn(rows, weight)
+    return _product(rows, weight, bias) if by_onednn else F.linear(rows, weight, bias)
+
+
+def weight_gradient(gradient: Tensor, rows: Tensor) -> Tensor:
+    """Return the gradient of :func:`product` with respect to the weight: ``[output, input]``."""
+    # oneDNN copies a transposed left factor, so the smaller one goes left.
+    if gradient.size(1) > rows.size(1):
+        return product(rows.t(), gradient.t()).t()
+    return product(gradient.t(), rows.t())
+
+
+def _by_onednn(x: Tensor, weight: Tensor) -> bool:
+    return (
+        x.device.type == "cpu"
+        and x.dtype == weight.dtype == torch.float32
+        and x.dim() > 1
+        and library() == "onednn"
+        and not is_recorded()
+        and not torch.is_autocast_enabled("cpu")
+        and x.numel() * weight.size(0) >= FEWEST_MULTIPLICATIONS
+    )
+
+
+@functools.cache
+def library() -> str:
+    """Return the library for float32 matmuls on this machine: ``torch`` or ``onednn``."""
+    named = os.environ.get("POSATTN_LINEAR", "")
+    if named not in ("", *LIBRARIES):
+        raise UsageError(f"POSATTN_LINEAR={named}: choose one of: {', '.join(LIBRARIES)}")
+    able = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+    if named == "onednn" and not able:
+        raise UsageError("POSATTN_LINEAR=onednn: this PyTorch was built without oneDNN")
+    if named:
+        return named
+    faster = torch.backends.mkl.is_available() and not _intel()
+    wide = torch.backends.cpu.get_cpu_capability() == "AVX512"
+    return "onednn" if able and faster and wide else "torch"
+
+
+def _intel() -> bool:
+    """Return whether the processor is Intel's or unknown."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            makers = {line.split(":")[1].strip() for line in file if line.startswith("vendor_id")}
+    except OSError:
+        return True
+    return not makers or "GenuineIntel" in makers
+
+
+def is_recorded() -> bool:
+    """Return whether PyTorch is compiling or tracing."""
+    return (
+        torch.compiler.is_compiling() or torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]
+    )
+
+
+def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    # With a slice of a larger matrix as right factor, oneDNN is a thousand times as slow.
+    if not (weight.is_contiguous() or weight.t().is_contiguous()):
+        weight = weight.contiguous()
+    result: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+    return result
+
+
+class _ByOneDNN(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        return _product(x.flatten(0, -2), weight, bias).view(*x.shape[:-1], -1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight = ctx.saved_tensors
+        needs_x, needs_weight, needs_bias = ctx.needs_input_grad
+        rows = gradient.flatten(0, -2)
+        return (
+            product(rows, weight.t()).view(x.shape) if needs_x else None,
+            weight_gradient(rows, x.flatten(0, -2)) if needs_weight else None,
+            rows.sum(0) if needs_bias else None,
+        )

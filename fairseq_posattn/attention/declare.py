@@ -1,0 +1,202 @@
+"""The decorator that makes an attention function of an equation, and the dispatch of its calls."""
+
+import functools
+import importlib
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Concatenate, ParamSpec
+
+import torch
+from torch import Tensor
+
+from fairseq_posattn.attention.call import Arguments, Attended, Call, Options
+from fairseq_posattn.attention.kernels.support import kernel_reason
+from fairseq_posattn.attention.self_check import self_check_reason
+from fairseq_posattn.attention.shapes import Shapes
+
+# Fastest first on a GPU. On a CPU the reference is the fastest in training.
+IMPLEMENTATIONS = ("triton", "sdpa", "reference")
+
+Parameters = ParamSpec("Parameters")
+
+
+@dataclass(frozen=True, eq=False)
+class Attention:
+    """Declaration of an attention function; calling it checks a call and dispatches it.
+
+    Attributes:
+        name: the function's name, for messages.
+        attend: takes a ``Call`` and the arguments by name; returns the context, with
+            ``need_weights`` also the weights.
+        shapes, implementations, causal, check, refuse, spread: see :func:`attention`. Only the
+            reference returns weights.
+    """
+
+    name: str
+    attend: Callable[..., Attended]
+    shapes: Shapes
+    implementations: tuple[str, ...]
+    causal: bool
+    check: Callable[[Arguments], None] | None
+    refuse: Callable[[str, Arguments], str | None] | None
+    spread: Mapping[str, float]
+
+    def __call__(self, arguments: Arguments) -> Attended:
+        """Return the result for arguments and :class:`Options` by name.
+
+        Raises:
+            ValueError: a shape, a type or the dropout is wrong; ``impl`` is unknown or cannot serve
+                this call.
+        """
+        options = {n: arguments[n] for n in Options.__annotations__ if n in arguments}
+        tensors = {n: a for n, a in arguments.items() if n not in options}
+        if self.check is not None:
+            self.check(tensors)
+        padding = options.get("key_padding_mask")
+        fitted = self.shapes.broadcast({**tensors, "key_padding_mask": padding})
+        padding = fitted.pop("key_padding_mask")
+        if padding is not None and padding.dtype != torch.bool:
+            raise ValueError(f"key_padding_mask is {padding.dtype}; it must be torch.bool")
+        dropout_p = options.get("dropout_p", 0.0)
+        if not 0 <= dropout_p <= 1:
+            raise ValueError(f"dropout_p is {dropout_p}; it must be from 0 to 1")
+        call = Call(
+            impl=options.get("impl", "auto"),
+            key_padding_mask=padding,
+            causal=options.get("causal", False),
+            dropout_p=dropout_p if options.get("training", True) else 0.0,
+            need_weights=options.get("need_weights", False),
+        )
+        return self.attend(replace(call, impl=self._choose(call, fitted)), **fitted)
+
+    def _choose(self, call: Call, arguments: Arguments) -> str:
+        if call.impl == "auto":
+            if not arguments["value"].is_cuda:
+                return "reference"
+            return next(
+                impl
+                for impl in self.implementations
+                if self._refusal(impl, call, arguments) is None
+            )
+        known = self.implementations[::-1]
+        if call.impl not in known:
+            choices = ", ".join(["auto", *known])
+            raise ValueError(
+                f"{self.name} has no implementation {call.impl!r}; choose one of: {choices}"
+            )
+        reason = self._refusal(call.impl, call, arguments)
+        if reason is not None:
+            able = [impl for impl in known if self._refusal(impl, call, arguments) is None]
+            choices = ", ".join(["auto", *able])
+            raise ValueError(f"impl={call.impl!r} {reason}; choose one of: {choices}")
+        return call.impl
+
+    def _refusal(self, impl: str, call: Call, arguments: Arguments) -> str | None:
+        """Return why an implementation cannot serve a call, or None if it can."""
+        if impl == "reference":
+            return None
+        if call.need_weights:
+            return "cannot return weights"
+        reason = None if self.refuse is None else self.refuse(impl, arguments)
+        if reason is None and impl == "triton":
+            reason = kernel_reason(arguments, named=call.impl == impl)
+            if reason is None and call.impl == "auto":
+                reason = self_check_reason(self, call, arguments)
+        return reason
+
+
+_declared: dict[Callable[..., Attended], Attention] = {}
+
+
+def declaration_of(function: Callable[..., Attended]) -> Attention:
+    """Return the declaration of a function that :func:`attention` decorated."""
+    return _declared[function]
+
+
+def attention(
+    shapes: Mapping[str, str] | None = None,
+    *,
+    vectors: bool = True,
+    sdpa: bool = False,
+    kernel: str | None = None,
+    causal: bool = True,
+    check: Callable[[Arguments], None] | None = None,
+    refuse: Callable[[str, Arguments], str | None] | None = None,
+    spread: Mapping[str, float] | None = None,
+) -> Callable[[Callable[Concatenate[Call, Parameters], Attended]], Callable[Parameters, Attended]]:
+    """Declare an attention function from its equation ``equation(call, ..., **options)``.
+
+    The decorated function takes the equation's arguments without ``call``, and :class:`Options`.
+    It checks and broadcasts the tensors and chooses an implementation. ``impl="auto"`` chooses for
+    each call; a named implementation is used or the call fails. The equation gets no options; it
+    declares ``**options`` for the signature only.
+
+    Args:
+        shapes: shapes of the other tensors by name (see :mod:`fairseq_posattn.attention.shapes`).
+        vectors: add the shapes of query, key and value; default True.
+        sdpa: the equation also serves ``impl="sdpa"``.
+        kernel: ``module:function`` in ``attention/kernels`` that serves ``impl="triton"``.
+        causal: the function takes ``causal``; default True.
+        check: raises ValueError for wrong arguments; called before shapes are checked.
+        refuse: returns why an implementation cannot serve the arguments, or None.
+        spread: standard deviation of the tensors of which it is not about 1, for the self check.
+    """
+
+    def declare(
+        equation: Callable[Concatenate[Call, Parameters], Attended],
+    ) -> Callable[Parameters, Attended]:
+        of_vectors = {"query": "B H Tq D", "key": "B H Tk D", "value": "B H Tk Dv"}
+        declared = Attention(
+            equation.__name__,
+            _with_kernel(equation, kernel),
+            Shapes(
+                **((of_vectors if vectors else {}) | dict(shapes or {})), key_padding_mask="B Tk"
+            ),
+            ("triton",) * (kernel is not None) + ("sdpa",) * sdpa + ("reference",),
+            causal,
+            check,
+            refuse,
+            spread or {},
+        )
+        signature = inspect.signature(equation)
+        (_, *parameters) = signature.parameters.values()
+        signature = signature.replace(parameters=parameters)
+        parameters = [p for p in parameters if p.kind != p.VAR_KEYWORD]
+        positional = [p.name for p in parameters if p.kind == p.POSITIONAL_OR_KEYWORD]
+        defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
+        required = {p.name for p in parameters} - defaults.keys()
+        options = Options.__annotations__.keys() - (set() if causal else {"causal"})
+        known = required | defaults.keys() | options
+
+        @functools.wraps(equation)
+        def function(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Attended:
+            arguments = {**defaults, **dict(zip(positional, args, strict=False)), **kwargs}
+            if len(args) > len(positional) or not required <= arguments.keys() <= known:
+                signature.bind(*args, **kwargs)  # raises TypeError for anything but an option
+                unknown = min(arguments.keys() - known)
+                raise TypeError(f"{equation.__name__} has no argument {unknown!r}")
+            return declared(arguments)
+
+        function.__signature__ = signature  # type: ignore[attr-defined]
+        _declared[function] = declared
+        return function
+
+    return declare
+
+
+def _with_kernel(equation: Callable[..., Attended], kernel: str | None) -> Callable[..., Attended]:
+    """Return a function that computes a checked call by the equation or by the kernel."""
+    if kernel is None:
+        return equation
+    module, name = kernel.split(":")
+
+    def attend(call: Call, **arguments: Any) -> Attended:
+        if call.impl != "triton":
+            return equation(call, **arguments)
+        kernels = importlib.import_module(f"fairseq_posattn.attention.kernels.{module}")
+        with torch.cuda.device_of(arguments["value"]):
+            context: Tensor = getattr(kernels, name)(call, **arguments)
+        return context
+
+    return attend

@@ -1,0 +1,118 @@
+"""Tar and compressed files from others: damage is one line, and nothing leaves the folder."""
+
+import bz2
+import errno
+import gzip
+import io
+import lzma
+import os
+import struct
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO, Any
+
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.files import StrPath
+
+COMPRESSIONS = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
+DAMAGE = (
+    EOFError,
+    zlib.error,
+    lzma.LZMAError,
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    struct.error,
+    OverflowError,
+    RuntimeError,  # encrypted zips, zips of other versions, headers nested too deeply
+    ValueError,  # negative sizes and offsets, undecodable names
+)
+RATIO, ALLOWANCE = 20, 1 << 30  # an archive unpacks to at most so many times its size and bytes
+BLOCK = 1 << 12  # bytes on the disk of any file
+LONGEST_HEADER = 1 << 14  # bytes of an extended tar header, which tarfile reads into memory
+
+
+@contextmanager
+def damage_reported(name: object) -> Iterator[None]:
+    """Turn errors of damaged archives into a :class:`UsageError` that names the file."""
+    try:
+        yield
+    except UsageError:
+        raise
+    except (*DAMAGE, OSError) as error:
+        # gzip and bz2 report damage as an OSError without a number, zipfile by a wrong seek
+        if isinstance(error, OSError) and (
+            error.filename or error.errno not in (None, errno.EINVAL)
+        ):
+            raise
+        reason = str(error).partition("\n")[0][:200] or "unexpected end"
+        raise UsageError(f"{name}: damaged or cut off ({reason}); fetch it again") from None
+
+
+def decompressed(stream: Any, name: object) -> IO[bytes]:
+    """Return a stream's content, decompressed if needed.
+
+    Args:
+        stream: binary stream, at its start.
+        name: file name for error messages.
+    """
+    peekable = stream if hasattr(stream, "peek") else io.BufferedReader(stream)
+    start = peekable.peek(6)
+    for magic, opener in COMPRESSIONS.items():
+        if start.startswith(magic):
+            return checked(opener(peekable, "rb"), name)
+    return peekable
+
+
+def checked(stream: Any, name: object) -> IO[bytes]:
+    """Return a buffered stream that reports damage as a :class:`UsageError`."""
+    return io.BufferedReader(_Checked(stream, name), 1 << 16)  # type: ignore[return-value]
+
+
+class _Checked(io.RawIOBase):
+    def __init__(self, stream: Any, name: object) -> None:
+        self.stream, self.name = stream, name
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        with damage_reported(self.name):
+            block = self.stream.read(len(buffer))
+        buffer[: len(block)] = block
+        return len(block)
+
+
+class Header(tarfile.TarInfo):
+    """Tar header that refuses negative sizes and extended headers too long for memory."""
+
+    def _proc_member(self, tar: tarfile.TarFile) -> Any:  # tarfile's hook for subclasses
+        if self.size < 0 or not self.isreg() and self.size > LONGEST_HEADER:
+            raise tarfile.ReadError(f"a header of {self.size:,} bytes")
+        return super()._proc_member(tar)  # type: ignore[misc]
+
+
+def unpack_tar(path: StrPath, folder: StrPath) -> None:
+    """Unpack a tar archive, compressed or not, into a folder.
+
+    Raises:
+        UsageError: it is damaged, a member is a device or leads out of the folder, or the content
+            is far larger than the archive.
+    """
+    left = RATIO * os.path.getsize(path) + ALLOWANCE
+
+    def bounded(member: tarfile.TarInfo, target: str) -> tarfile.TarInfo | None:
+        nonlocal left
+        left -= member.size + BLOCK
+        if left < 0:
+            raise tarfile.ReadError("it would become much larger than it is")
+        return tarfile.data_filter(member, target)
+
+    with open(path, "rb") as file, damage_reported(path):
+        stream = decompressed(file, path)
+        with tarfile.open(fileobj=stream, mode="r|", tarinfo=Header) as archive:
+            archive.extractall(folder, filter=bounded)
+        while stream.read(1 << 20):
+            pass  # to the checksum at the end of a compressed file

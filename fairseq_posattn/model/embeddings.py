@@ -1,0 +1,98 @@
+"""Position embeddings as in fairseq's Transformer, and hashed n-gram embeddings."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from fairseq_posattn.model.multihead import IncrementalState
+
+HASH_FACTOR = 116_049_371  # a prime; keeps the hash of two indices within 64 bits
+
+
+def count_positions(tokens: Tensor, pad: int) -> Tensor:
+    """Return positions ``[B, T]``: the first token has ``pad + 1``, padding has ``pad``."""
+    present = tokens.ne(pad).long()
+    return present.cumsum(1) * present + pad
+
+
+class LearnedPositions(nn.Embedding):
+    """Learned position embeddings.
+
+    Args:
+        positions: number of positions. dim: C. pad: index of the padding symbol.
+    """
+
+    def __init__(self, positions: int, dim: int, pad: int):
+        super().__init__(positions + pad + 1, dim, pad)
+
+    def forward(self, tokens: Tensor, incremental_state: IncrementalState | None = None) -> Tensor:
+        """Return the embeddings of tokens ``[B, T]`` as ``[B, T, C]``; while decoding, too."""
+        assert self.padding_idx is not None
+        return super().forward(count_positions(tokens, self.padding_idx))
+
+
+class SinusoidalPositions(nn.Module):
+    """Sines, then cosines, of positions times frequencies from 1 to 1/10,000, as in tensor2tensor.
+
+    Padding is zero, and so is the last feature if C is odd.
+
+    Args:
+        positions: unused: there is no last position. dim: C. pad: index of the padding symbol.
+    """
+
+    def __init__(self, positions: int, dim: int, pad: int):
+        super().__init__()
+        self.dim, self.pad = dim, pad
+
+    def forward(self, tokens: Tensor, incremental_state: IncrementalState | None = None) -> Tensor:
+        """Return the embeddings of tokens ``[B, T]`` as float32 ``[B, T, C]``."""
+        half = self.dim // 2
+        step = math.log(10000) / (half - 1)
+        frequencies = torch.exp(torch.arange(half, device=tokens.device).float() * -step)
+        angles = count_positions(tokens, self.pad).float().unsqueeze(-1) * frequencies
+        odd = angles.new_zeros(*tokens.shape, self.dim % 2)
+        sinusoids = torch.cat([angles.sin(), angles.cos(), odd], dim=-1)
+        return sinusoids.masked_fill(tokens.eq(self.pad).unsqueeze(-1), 0.0)
+
+
+class NGramEmbedding(nn.Module):
+    """Embeddings of n-grams from 2 tokens on, hashed to buckets, as in fastText.
+
+    Joulin et al. (2017), Bag of Tricks for Efficient Text Classification, section 2.2. The vectors
+    are initialized uniformly within 1 / C.
+
+    Args:
+        longest: tokens of the longest n-gram, 2 or more.
+        buckets: number of vectors.
+        dim: C.
+    """
+
+    def __init__(self, longest: int, buckets: int, dim: int):
+        super().__init__()
+        self.longest = longest
+        self.vectors = nn.Embedding(buckets, dim)
+        nn.init.uniform_(self.vectors.weight, -1 / dim, 1 / dim)
+
+    def bucket(self, prefix: Tensor, token: Tensor) -> Tensor:
+        """Return the bucket of an n-gram from the bucket of its prefix and its last token."""
+        return (prefix * HASH_FACTOR + token) % self.vectors.num_embeddings
+
+    def forward(self, tokens: Tensor, padding: Tensor) -> tuple[Tensor, Tensor]:
+        """Embed all bigrams from left to right, then all trigrams, and so on.
+
+        Args:
+            tokens: ``[B, T]``, padded on the right.
+            padding: bool ``[B, T]``, True where padded.
+
+        Returns:
+            ``[B, S, C]`` and its padding, bool ``[B, S]``; each n contributes T - n + 1 to S.
+        """
+        buckets, absent = [], []
+        bucket = tokens
+        for n in range(2, self.longest + 1):
+            last = tokens[:, n - 1 :]
+            bucket = self.bucket(bucket[:, : last.size(1)], last)
+            buckets.append(bucket)
+            absent.append(padding[:, n - 1 :])
+        return self.vectors(torch.cat(buckets, dim=1)), torch.cat(absent, dim=1)

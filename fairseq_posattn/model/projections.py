@@ -1,0 +1,86 @@
+"""The output projection to logits, and int8 linear layers for CPUs."""
+
+import warnings
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from fairseq_posattn.attention.cpu.linear import Linear, is_recorded, product
+
+INT8_MAX = 127
+# CPUs without VNNI add two int8 products in 16 bits: 7-bit inputs avoid overflow.
+REDUCE_RANGE = not getattr(torch.cpu, "_is_vnni_supported", lambda: False)()
+
+
+class OutputProjection(Linear):
+    """Linear layer from features to logits, without bias; embeddings may share its weight.
+
+    On a CPU the gradient of its weight owns its memory, so that PyTorch adds the gradient of the
+    embeddings in place. PyTorch's linear layer returns a view, which costs a third such table.
+
+    Args:
+        features: C, features of the input.
+        vocab_size: V, tokens of the dictionary.
+    """
+
+    def __init__(self, features: int, vocab_size: int, device: str | None = None):
+        super().__init__(features, vocab_size, bias=False, device=device)
+
+    def product(self, x: Tensor) -> Tensor:
+        if x.device.type != "cpu" or is_recorded() or torch.is_autocast_enabled("cpu"):
+            return super().product(x)
+        # torch has no types for apply
+        logits: Tensor = _Logits.apply(x, self.weight)  # type: ignore[no-untyped-call]
+        return logits
+
+
+class _Logits(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        return product(x.flatten(0, -2), weight).view(*x.shape[:-1], -1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        x, weight = ctx.saved_tensors
+        needs_x, needs_weight = ctx.needs_input_grad
+        rows = gradient.flatten(0, -2)
+        return (
+            product(rows, weight.t()).view(x.shape) if needs_x else None,
+            product(rows.t(), x.flatten(0, -2).t()) if needs_weight else None,
+        )
+
+
+@torch.no_grad()
+def quantize_linear_layers(model: nn.Module) -> int:
+    """Let a model's linear layers multiply in int8; the model can no longer be trained.
+
+    Weights have a scale per output feature, inputs one per call. Embeddings, attention and layer
+    norms stay float32.
+
+    Returns:
+        number of quantized layers; 0 if the model is not one of the plugin's.
+    """
+    layers = [module for module in model.modules() if isinstance(module, Linear)]
+    for layer in layers:
+        layer.product = partial(_int8_matmul, packed=_pack(layer))  # type: ignore[method-assign]
+    return len(layers)
+
+
+def _int8_matmul(x: Tensor, packed: torch.ScriptObject) -> Tensor:
+    output: Tensor = torch.ops.quantized.linear_dynamic(x, packed, reduce_range=REDUCE_RANGE)
+    return output
+
+
+def _pack(layer: Linear) -> torch.ScriptObject:
+    scales = layer.weight.abs().amax(1).clamp(min=1e-12) / INT8_MAX  # [output]
+    zeros = torch.zeros_like(scales, dtype=torch.long)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch announces that quantization will move
+        weight = torch.quantize_per_channel(layer.weight, scales, zeros, 0, torch.qint8)
+    packed: torch.ScriptObject = torch.ops.quantized.linear_prepack(weight, layer.bias)
+    return packed

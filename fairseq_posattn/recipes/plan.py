@@ -1,0 +1,196 @@
+"""A recipe with its options: its data, its device and its runs, without running anything."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TypeVar
+
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.locking import locked
+from fairseq_posattn.recipes.options import Options
+from fairseq_posattn.recipes.recipe import Dataset, Recipe, Row
+from fairseq_posattn.recipes.runs import Run, Say, Step
+from fairseq_posattn.recipes.tuning import Outcome, Tuning, tune
+
+PLUGIN = str(Path(__file__).resolve().parents[1])  # for --user-dir
+TINY = "fairseq_posattn.recipes.tiny"
+LOGGED = ("--log-format", "json", "--log-interval", "100")
+SAVED = ("--no-epoch-checkpoints", "--update-epoch-batch-itr", "True")
+Named = TypeVar("Named")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A row of a printed table, and the folder of its runs.
+
+    Attributes:
+        table: heading of the table.
+        row: its name.
+        metrics: names of its numbers.
+        paper: the paper's numbers, "-" for none, standard deviations after ±.
+        folder: contains a folder for each seed and fold.
+        tuning: trials of its learning rate, if any.
+    """
+
+    table: str
+    row: str
+    metrics: tuple[str, ...]
+    paper: tuple[str, ...]
+    folder: Path
+    tuning: Outcome | None = None
+
+
+class Plan(ABC):
+    """Common part of both kinds of recipes.
+
+    Args:
+        regime: last part of the default of ``--out``.
+        tiny_data: folder of generated data in there.
+        data: default of ``--data``.
+        checkpoints: parent of the default of ``--out``.
+
+    Raises:
+        UsageError: ``--rows`` has an unknown name, or ``--precision fp16`` has no GPU.
+    """
+
+    recipe: Recipe
+    averages = True  # intermediate checkpoints are needed
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        options: Options,
+        regime: str,
+        tiny_data: str,
+        data: Path,
+        checkpoints: Path,
+    ) -> None:
+        self.recipe = recipe
+        self.options = options
+        self.only_shows = options.dry_run or options.list  # on any machine
+        self.rows = choose("row", options.rows, {row.name: row for row in recipe.rows})
+        suffix = "-tiny" if options.tiny else ""
+        self.title = recipe.title + (" (tiny form: ours mean nothing)" if options.tiny else "")
+        self.out = options.out or checkpoints / recipe.paper / f"{regime}{suffix}"
+        self.data = options.data or (self.out / tiny_data if options.tiny else data)
+        if not self.only_shows:
+            self.data, self.out = self.data.resolve(), self.out.resolve()
+        if options.precision == "fp16" and not self.gpus:
+            raise UsageError("--precision fp16 needs a GPU; use fp32 or bf16 on a CPU")
+
+    @cached_property
+    def gpus(self) -> int:
+        """Return the GPUs for a training; 0 for the CPU."""
+        return 0 if self.options.tiny else self._gpus()
+
+    @abstractmethod
+    def _gpus(self) -> int: ...
+
+    @property
+    def half(self) -> list[str]:
+        """Return the flag of fairseq-train for half precision; none for float32."""
+        return [] if self.options.precision == "fp32" else [f"--{self.options.precision}"]
+
+    @property
+    def half_tested(self) -> list[str]:
+        """Return the flag for fairseq-generate and fairseq-validate, which have no bfloat16."""
+        return self.half if self.half == ["--fp16"] else []
+
+    # --- Runs ----------------------------------------------------------------------------------
+
+    @abstractmethod
+    def runs(self) -> list[Run]:
+        """Return the selected runs."""
+
+    @abstractmethod
+    def tunings(self) -> list[Tuning]:
+        """Return the trials of learning rates that precede the runs."""
+
+    @abstractmethod
+    def entries(self) -> Iterator[Entry]:
+        """Yield all rows of the recipe's tables."""
+
+    @abstractmethod
+    def _training_flags(self, row: Row, dataset: Dataset | None) -> str: ...
+
+    @abstractmethod
+    def _trial(self, row: Row, seed: int, dataset: Dataset | None) -> Run: ...
+
+    def _tuning(self, row: Row, dataset: Dataset | None = None) -> Tuning | None:
+        """Return the trials of a row; None without ``--tune`` and for rows without training."""
+        options = self.options
+        if not options.tune or row.lead or row.baseline:
+            return None
+
+        def run_of(rated: Row, seed: int) -> Run:
+            # Trials do not depend on --seed, --seeds and --folds.
+            trial = replace(
+                options,
+                tune=(),
+                data=self.data,
+                out=self.out / "tuning",
+                seed=seed,
+                folds=1,
+                max_update=options.tune_updates,
+            )
+            return self._with(trial)._trial(rated, seed, dataset)
+
+        flags = self._training_flags(row, dataset)
+        name = f"{dataset.name}, {row.name}" if dataset else row.name
+        return tune(row, flags, options.tune, options.tune_seeds, run_of, name)
+
+    @abstractmethod
+    def _with(self, options: Options) -> "Plan": ...
+
+    def _tuned(self, row: Row, dataset: Dataset | None = None) -> Row:
+        tuning = self._tuning(row, dataset)
+        return tuning.tuned() if tuning else row
+
+    def _outcome(self, row: Row, dataset: Dataset | None = None) -> Outcome | None:
+        tuning = self._tuning(row, dataset)
+        return tuning.outcome() if tuning else None
+
+    def _train(self, folder: Path, program: Sequence[str], words: Sequence[str]) -> Step:
+        """Return the training step; ``words`` are data and flags."""
+        data, *flags = words
+        command = [*program, data, "--user-dir", PLUGIN, *flags, "--save-dir", str(folder)]
+        command += [*SAVED, *LOGGED, *self.options.flags]
+        return Step("train", tuple(command), log=folder / "train.log", done=folder / "trained")
+
+    # --- Data ----------------------------------------------------------------------------------
+
+    @abstractmethod
+    def preparation(self) -> Iterator[Step]:
+        """Yield the commands that prepare missing data."""
+
+    def tiny_data(self) -> Iterator[Step]:
+        """Yield the commands that generate missing tiny data; another recipe waits meanwhile."""
+        self.data.parent.mkdir(parents=True, exist_ok=True)
+        with locked(self.data.with_name(f".{self.data.name}.lock"), self.data):
+            yield from self._tiny_data()
+
+    @abstractmethod
+    def _tiny_data(self) -> Iterator[Step]: ...
+
+    @abstractmethod
+    def require_data(self, say: Say) -> None:
+        """Raise UsageError, with the command that prepares it, if data is missing."""
+
+    def notes(self) -> list[str]:
+        """Return lines to print before the runs."""
+        return []
+
+
+def choose(kind: str, wanted: str, named: Mapping[str, Named]) -> tuple[Named, ...]:
+    """Return the values of comma-separated names, in their order; all if there are none."""
+    known = {name.lower(): one for name, one in named.items()}
+    names = wanted.split(",") if wanted else list(known)
+    for name in names:
+        if name.lower() not in known:
+            raise UsageError(
+                f"--{kind}s {wanted}: there is no {kind} {name!r}; the {kind}s are: "
+                f"{', '.join(named)}"
+            )
+    return tuple(known[name.lower()] for name in names)

@@ -1,0 +1,192 @@
+"""Runs a recipe's runs: several at a time, each resumable, all ended together."""
+
+import queue
+import shutil
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.files import write_text
+from fairseq_posattn.common.locking import locked
+from fairseq_posattn.recipes import results
+from fairseq_posattn.recipes.processes import Processes, Stopped
+from fairseq_posattn.recipes.progress import GenerationProgress, Progress
+from fairseq_posattn.recipes.runs import LAST, Run, Say, Step, length_dependent_schedule
+from fairseq_posattn.recipes.tuning import DIVERGED, has_diverged
+
+
+class Runner:
+    """Runs commands and reports their progress.
+
+    Args:
+        name: the recipe's, a prefix of each line.
+        steps: steps to run even if they are done; empty for all that are not.
+        averages: keep all checkpoints of finished runs, not only the best and the last.
+        environment: variables for all commands.
+    """
+
+    def __init__(
+        self, name: str, steps: Sequence[str], averages: bool, environment: Mapping[str, str]
+    ) -> None:
+        self._name = name
+        self._steps = steps
+        self._averages = averages
+        self._processes = Processes(environment)
+        self._writing = threading.Lock()
+
+    def say(self, line: str) -> None:
+        """Print a line on standard error."""
+        with self._writing:
+            print(f"{self._name}: {line}", file=sys.stderr, flush=True)
+
+    def stop(self) -> None:
+        """End all running commands."""
+        self._processes.stop()
+
+    def run_step(
+        self, step: Step, device: Mapping[str, str], report: Say = lambda line: None
+    ) -> None:
+        """Show a command and run it; ``report`` is called with each line of its log."""
+        with self._writing:
+            print(f"+ {step.shown()}", file=sys.stderr, flush=True)
+        self._processes.run(step, device, report)
+
+    def run_all(self, runs: Sequence[Run], devices: Sequence[Mapping[str, str]]) -> None:
+        """Run all, as many at a time as there are ``devices``; after a failure none is started.
+
+        Args:
+            devices: for each concurrent run the variables that select its GPUs.
+
+        Raises:
+            UsageError: a run failed; the concurrent ones were finished.
+            KeyboardInterrupt: all were ended; finished results stay.
+        """
+        free: queue.SimpleQueue[Mapping[str, str]] = queue.SimpleQueue()
+        for device in devices:
+            free.put(device)
+        progress = Progress(len(runs))
+
+        def run_one(number: int, run: Run) -> None:
+            device = free.get()
+            try:
+                self._run_one(f"{run.name} ({number} of {len(runs)})", run, device, progress)
+            finally:
+                free.put(device)
+
+        with ThreadPoolExecutor(len(devices)) as pool:
+            futures = [pool.submit(run_one, *numbered) for numbered in enumerate(runs, 1)]
+            try:
+                _wait(futures)
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                self.stop()
+                raise
+
+    def _run_one(self, name: str, run: Run, device: Mapping[str, str], progress: Progress) -> None:
+        run.folder.mkdir(parents=True, exist_ok=True)
+        with self._locked(name, run.folder):
+            run.require_same_data()
+            steps = [step for step in run.steps if self._is_wanted(step, run)]
+            if not steps:
+                progress.skip()
+                self.say(f"{name} is finished: {run.folder}")
+                return
+            self.say(f"{name}: in {run.folder}")
+            run.start()
+            if any(step.name == "train" for step in steps) and not (run.folder / LAST).exists():
+                self._continue_shorter(name, run)
+            for step in steps:
+                if step.needs is not None and not step.needs.exists():
+                    before = "train,average" if step.needs.name == "average.pt" else "train"
+                    raise UsageError(f"there is no {step.needs} yet: --steps {before} makes it")
+                self._run_step(name, run, step, device, progress)
+                if step.name in ("score", "test"):
+                    self.say(f"{name}: {results.record(run)}{progress.left()}")
+            if all(step.name != "train" for step in run.steps):
+                progress.skip()  # training counts itself
+            if not self._averages and run.result.exists():
+                _delete(run.folder, "checkpoint_[0-9]*.pt")
+
+    def _locked(self, name: str, folder: Path) -> AbstractContextManager[None]:
+        """Return the folder's lock: a second run of the same model waits."""
+
+        def give_up() -> None:
+            if self._processes.stopping:
+                raise Stopped
+
+        return locked(folder / ".lock", folder, lambda line: self.say(f"{name}: {line}"), give_up)
+
+    def _is_wanted(self, step: Step, run: Run) -> bool:
+        done = step.done is not None and step.done.exists()
+        if step.name == "measure":
+            return not done and step.is_among(self._steps)
+        if self._steps and not run.trial:
+            return step.is_among(self._steps)
+        return not done and not run.result.exists()
+
+    def _continue_shorter(self, name: str, run: Run) -> None:
+        """Copy checkpoints and log of the longest run that is this one but for its length.
+
+        A schedule that depends on the length is not continued, because results would differ.
+        """
+        shorter = run.shorter_runs()
+        usable = [folder for _, folder in shorter if (folder / LAST).exists()]
+        schedule = length_dependent_schedule(run.settings) if shorter else None
+        if shorter and (schedule or not usable):
+            why = f"--lr-scheduler {schedule} depends on it" if schedule else f"it has no {LAST}"
+            self.say(f"{name}: {shorter[-1][1]} is shorter, but {why}: trains from the beginning")
+        elif usable:
+            folder = usable[-1]
+            self.say(f"{name}: continues from {folder / LAST}")
+            with self._locked(name, folder):
+                # The last checkpoint is copied last: its existence marks the copy as complete.
+                checkpoints = sorted(folder.glob("checkpoint*.pt"), key=lambda p: p.name == LAST)
+                for path in [*folder.glob("train.log"), *checkpoints]:
+                    part = run.folder / f"{path.name}.part"
+                    shutil.copyfile(path, part)
+                    part.rename(run.folder / path.name)
+
+    def _run_step(
+        self, name: str, run: Run, step: Step, device: Mapping[str, str], progress: Progress
+    ) -> None:
+        self.say(f"{name}: {step.name}")
+        training = progress.training(run) if step.name == "train" else None
+        reader = training or (GenerationProgress() if step.name == "generate" else None)
+
+        def report(line: str) -> None:
+            if reader and (news := reader.read(line)):
+                self.say(f"{name}: {news}")
+
+        outcome = ""
+        try:
+            self.run_step(step, device, report)
+        except UsageError:
+            if not (run.trial and step.log and has_diverged(results.read(step.log))):
+                raise
+            outcome = DIVERGED
+        if training:
+            training.finish()
+            if run.trial:
+                _delete(run.folder, "*.pt")
+            assert step.done is not None
+            write_text(step.done, outcome)
+
+
+def _wait(futures: Sequence["Future[None]"]) -> None:
+    """Wait for all; raise the error of one of them once the running ones have ended."""
+    _, pending = wait(futures, return_when=FIRST_EXCEPTION)
+    for future in pending:
+        future.cancel()
+    wait(futures)
+    for error in [future.exception() for future in futures if not future.cancelled()]:
+        if error is not None and not isinstance(error, Stopped):
+            raise error
+
+
+def _delete(folder: Path, checkpoints: str) -> None:
+    for path in folder.glob(checkpoints):
+        path.unlink()

@@ -1,0 +1,399 @@
+"""Generate small data for trying commands, in the layout that ``posattn prepare`` writes.
+
+    python -m fairseq_posattn.recipes.tiny text FOLDER [--train N] [--valid N] [--test N] [--seed N]
+    python -m fairseq_posattn.recipes.tiny numbers FOLDER SOURCE TARGET
+    python -m fairseq_posattn.recipes.tiny datasets FOLDER trec sick ewt ...
+
+``text`` writes a German-English corpus of spelled-out numbers in subwords, "@@" marking a word that
+continues. German puts the units before the tens, English the tens first:
+
+    321405   drei@@ hundert@@ ein@@ und@@ zwan@@ zig@@ tausend@@ vier@@ hundert@@ fünf
+             three hundred twen@@ ty-@@ one thousand four hundred five
+
+``numbers`` binarises 200 such pairs, under any pair of languages. ``datasets`` makes FOLDER/trec
+and so on of made-up words: one word tells the class; related pairs share more words; A0 precedes
+the predicate and A1 follows it; users click on news that share a word with their history. Cross
+validation has two folds.
+"""
+
+import argparse
+import json
+import logging
+import random
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from fairseq_posattn.common.files import write_json, write_text
+from fairseq_posattn.preparation.corpora import CLASSIFICATION, RECOMMENDATION, TAGGING
+from fairseq_posattn.preparation.corpora.nli import LABELS, MULTINLI_FILES, SNLI_FILES
+from fairseq_posattn.preparation.corpus import SPLITS, ClassificationCorpus, TaggingCorpus
+
+# --- Numbers -----------------------------------------------------------------------------------
+
+LARGEST = 999_999
+MOST_PAIRS = 100_000
+# fmt: off
+GERMAN = ["null", "ein", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun", "zehn",
+          "elf", "zwölf"]
+ENGLISH = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
+           "eleven", "twelve"]
+# fmt: on
+# Stems before -zehn and -zig, or -teen and -ty, that differ from the digit.
+GERMAN_STEMS = {6: "sech", 7: "sieb"}
+ENGLISH_STEMS = {2: "twen", 3: "thir", 5: "fif", 8: "eigh"}
+
+
+def german(number: int) -> str:
+    """Spell a number of 0 to 999,999 in German: one word in subwords."""
+    words = _in_thousands(number, _german, "tausend")
+    return "@@ ".join([*words[:-1], "eins" if words[-1] == "ein" else words[-1]])
+
+
+def english(number: int) -> str:
+    """Spell a number of 0 to 999,999 in English: words, some of them in subwords."""
+    return " ".join(_in_thousands(number, _english, "thousand"))
+
+
+def _in_thousands(number: int, spell: Callable[[int], list[str]], thousand: str) -> list[str]:
+    if not 0 <= number <= LARGEST:
+        raise ValueError(f"{number} cannot be spelled: choose a number from 0 to {LARGEST}")
+    thousands, rest = divmod(number, 1000)
+    words = [*spell(thousands), thousand] if thousands else []
+    return words + (spell(rest) if rest or not words else [])
+
+
+def _german(number: int) -> list[str]:
+    hundreds, rest = divmod(number, 100)
+    words = [GERMAN[hundreds], "hundert"] if hundreds else []
+    if rest <= 12:
+        return [*words, GERMAN[rest]] if rest or not words else words
+    tens, unit = divmod(rest, 10)
+    if tens == 1:
+        return [*words, GERMAN_STEMS.get(unit, GERMAN[unit]), "zehn"]
+    stem = "zwan" if tens == 2 else GERMAN_STEMS.get(tens, GERMAN[tens])
+    units = [GERMAN[unit], "und"] if unit else []
+    return [*words, *units, stem, "ßig" if tens == 3 else "zig"]
+
+
+def _english(number: int) -> list[str]:
+    hundreds, rest = divmod(number, 100)
+    words = [ENGLISH[hundreds], "hundred"] if hundreds else []
+    if rest <= 12:
+        return [*words, ENGLISH[rest]] if rest or not words else words
+    tens, unit = divmod(rest, 10)
+    if tens == 1:
+        return [*words, f"{ENGLISH_STEMS.get(unit, ENGLISH[unit])}@@ teen"]
+    stem = "for" if tens == 4 else ENGLISH_STEMS.get(tens, ENGLISH[tens])
+    return [*words, f"{stem}@@ ty-@@ {ENGLISH[unit]}" if unit else f"{stem}@@ ty"]
+
+
+def draw_splits(train: int, valid: int, test: int, seed: int) -> dict[str, list[int]]:
+    """Draw disjoint splits of numbers, by split, in random order.
+
+    The training split contains 0 to 99, and so all subwords. The others are drawn on a logarithmic
+    scale, because most of a uniform draw would be long.
+
+    Raises:
+        ValueError: a size is too small or their sum too large.
+    """
+    if train < 100 or min(valid, test) < 1:
+        raise ValueError(
+            f"{train} pairs to train, {valid} to validate and {test} to test are too few: "
+            "at least 100, 1 and 1 are needed"
+        )
+    if train + valid + test > MOST_PAIRS:
+        raise ValueError(f"{train + valid + test} pairs are too many: at most {MOST_PAIRS}")
+    generator = random.Random(seed)
+    unique: dict[int, None] = {}  # as an ordered set
+    while len(unique) < train - 100 + valid + test:
+        unique[int(100 * 10_000 ** generator.random())] = None
+    drawn = list(unique)
+    splits = {
+        "valid": drawn[:valid],
+        "test": drawn[valid : valid + test],
+        "train": drawn[valid + test :] + list(range(100)),
+    }
+    generator.shuffle(splits["train"])
+    return splits
+
+
+def write_corpus(
+    folder: Path, splits: Mapping[str, Sequence[int]], languages: Sequence[str] = ("de", "en")
+) -> None:
+    """Write ``train.de``, ``train.en``, ``valid.de``, ..., a number a line."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for split, numbers in splits.items():
+        for language, spell in zip(languages, (german, english), strict=True):
+            text = "".join(f"{spell(number)}\n" for number in numbers)
+            write_text(folder / f"{split}.{language}", text)
+
+
+def make_numbers(folder: Path, source: str, target: str) -> None:
+    """Write binarised pairs of numbers, the alphabetically first language being the German one."""
+    with _whole(folder) as part:
+        write_corpus(part / "text", draw_splits(200, 10, 10, 1), sorted((source, target)))
+        languages = ["--source-lang", source, "--target-lang", target, "--joined-dictionary"]
+        prefixes = [f"--{split}pref={part / 'text' / split}" for split in SPLITS]
+        _preprocess([*languages, *prefixes, "--destdir", part])
+
+
+# --- Data sets ---------------------------------------------------------------------------------
+
+DOCUMENTS = {"amazon_electronics"}  # texts of several sentences
+SIZES = dict(zip(SPLITS, (40, 20, 20), strict=True))
+FILLERS = [consonant + vowel for consonant in "bdgklm" for vowel in "aeiou"]
+TRANSFER = {"snli_gpt": SNLI_FILES, "multinli_gpt": MULTINLI_FILES}
+KNOWN = (*CLASSIFICATION, *TAGGING, *RECOMMENDATION, *TRANSFER)
+FEATURES = 12  # of the word vectors
+
+
+@contextmanager
+def _whole(folder: Path) -> Iterator[Path]:
+    """Yield a folder that takes the name of ``folder`` at the end, unless there is an error."""
+    part = folder.with_name(folder.name + ".part")
+    shutil.rmtree(part, ignore_errors=True)
+    yield part
+    part.rename(folder)
+
+
+def make_dataset(name: str, folder: Path, generator: random.Random) -> None:
+    """Write a data set; after an error there is nothing at ``folder``."""
+    with _whole(folder) as part:
+        if name in TRANSFER:
+            corpus = CLASSIFICATION[name.removesuffix("_gpt")]
+            make_transfer(name, part, _pairs(corpus, generator))
+            return
+        if name in TAGGING:
+            words = _make_roles(TAGGING[name], part, generator)
+        elif name in RECOMMENDATION:
+            words = _make_news(name, part, generator)
+        else:
+            words = _make_labelled(CLASSIFICATION[name], part, generator)
+        rows = (
+            [word, *(f"{generator.gauss(0, 0.4):.4f}" for _ in range(FEATURES))] for word in words
+        )
+        lines = [f"{len(words)} {FEATURES}", *map(" ".join, rows)]
+        (part / "glove.txt").write_text("\n".join(lines) + "\n")
+
+
+def _pairs(
+    corpus: ClassificationCorpus, generator: random.Random
+) -> dict[str, list[tuple[int, str, str]]]:
+    """Return label's number, premise and hypothesis, by split."""
+    pairs: dict[str, list[tuple[int, str, str]]] = {}
+    for split, size in SIZES.items():
+        examples = [_example(corpus, number, generator) for number in range(size)]
+        texts = [(str(one["input0"]), str(one["input1"])) for one in examples]
+        pairs[split] = [(number % 3, *text) for number, text in enumerate(texts)]
+    return pairs
+
+
+def _make_labelled(
+    corpus: ClassificationCorpus, folder: Path, generator: random.Random
+) -> list[str]:
+    """Write all folds; return the words."""
+    for fold in corpus.parts[:2]:
+        text = folder / fold / "text"
+        text.mkdir(parents=True)
+        for split, size in SIZES.items():
+            examples = [_example(corpus, number, generator) for number in range(size)]
+            for kind in corpus.kinds:
+                (text / f"{split}.{kind}").write_text("".join(f"{one[kind]}\n" for one in examples))
+        for kind in (*corpus.inputs, "label"):
+            _binarise(text, kind)
+        if corpus.scored:
+            for split in SIZES:
+                (text / f"{split}.score").rename(folder / fold / "label" / f"{split}.label")
+    assert corpus.labels is not None
+    return [f"cue{number}" for number in range(len(corpus.labels))] + FILLERS + ["<sep>"]
+
+
+def _example(
+    corpus: ClassificationCorpus, number: int, generator: random.Random
+) -> dict[str, str | float]:
+    """Return texts, label and score of an example."""
+    assert corpus.labels is not None
+    classes = len(corpus.labels)
+    label = number % classes
+    sentences = [
+        " ".join([*generator.choices(FILLERS, k=generator.randint(1, 6)), f"cue{label}"])
+        for _ in range(3 if corpus.name in DOCUMENTS else 1)
+    ]
+    words = " <sep> ".join(sentences).split()
+    shared = words[: round(len(words) * label / (classes - 1))]
+    return {
+        "input0": " ".join(words),
+        "input1": " ".join(shared + generator.choices(FILLERS, k=2)),
+        "label": f"class{label}",
+        "score": 1 + 4 * label / (classes - 1),
+    }
+
+
+def _make_roles(corpus: TaggingCorpus, folder: Path, generator: random.Random) -> list[str]:
+    """Write sentences with a predicate; return the words."""
+    text = folder / "text"
+    text.mkdir(parents=True)
+    sizes = {split: SIZES.get(split, 20) for split in corpus.predicates}
+    for split, size in sizes.items():
+        columns: dict[str, list[str]] = {"words": [], "predicate": [], "tags": []}
+        for _ in range(size):
+            before, after = generator.randint(1, 3), generator.randint(1, 3)
+            words = generator.choices(FILLERS, k=before + 1 + after)
+            words[before] = "verb"
+            flags = [*"0" * before, "1", *"0" * after]
+            tags = ["B-A0", *["I-A0"] * (before - 1), "B-V", "B-A1", *["I-A1"] * (after - 1)]
+            for name, cells in zip(columns, (words, flags, tags), strict=True):
+                columns[name].append(" ".join(cells) + "\n")
+        for name, lines in columns.items():
+            (text / f"{split}.{name}").write_text("".join(lines))
+    for name in columns:
+        _binarise(text, name, sizes)
+    return [*FILLERS, "verb"]
+
+
+def _binarise(text: Path, kind: str, splits: Iterable[str] = SIZES) -> None:
+    """Binarise a column of ``text`` into the folder of its name beside it."""
+    flags = ["--only-source", "--destdir", text.parent / kind]
+    for option in SPLITS:  # fairseq calls the second test set test1
+        files = [f"{text / split}.{kind}" for split in splits if split.startswith(option)]
+        flags += [f"--{option}pref={','.join(files)}"]
+    if kind == "input1":
+        flags += ["--srcdict", text.parent / "input0" / "dict.txt"]
+    _preprocess(flags)
+
+
+def _preprocess(flags: Iterable[object]) -> None:
+    from fairseq import options  # here, because it takes seconds
+    from fairseq_cli import preprocess
+
+    preprocess.main(options.get_preprocessing_parser().parse_args(list(map(str, flags))))
+
+
+def _prepare(kind: str, words: Sequence[str]) -> None:
+    from fairseq_posattn.preparation.kinds import prepare  # here, because it imports everything
+
+    if prepare(kind, [*words, "--jobs", "1"]):
+        raise RuntimeError(f"the generated {words[0]} could not be prepared")
+
+
+# --- Recommendation ----------------------------------------------------------------------------
+
+TOPICS, NEWS = 4, 24
+DAYS = {"train": (9, 10), "dev": (16,)}  # of November; the last day of train is for validation
+IMPRESSIONS = 20  # a day
+
+
+def _make_news(name: str, folder: Path, generator: random.Random) -> list[str]:
+    """Write generated logs and prepare them; return the words of the titles."""
+    topics = {f"N{number}": f"cue{number % TOPICS}" for number in range(NEWS)}
+    titles = {
+        name: f"{' '.join(generator.choices(FILLERS, k=3))} {topic}"
+        for name, topic in topics.items()
+    }
+    news = "".join(
+        f"{name}\tnews\tworld\t{title}\t\thttps://example.org/{name}\t[]\t[]\n"
+        for name, title in titles.items()
+    )
+    with tempfile.TemporaryDirectory() as logs:
+        for part, days in DAYS.items():
+            lines = [
+                _impression(number, day, topics, generator)
+                for number, day in enumerate([day for day in days for _ in range(IMPRESSIONS)], 1)
+            ]
+            place = Path(logs, f"MINDsmall_{part}")
+            place.mkdir()
+            (place / "news.tsv").write_text(news)
+            (place / "behaviors.tsv").write_text("".join(lines))
+        _prepare("recommendation", [name, "--source", logs, "--dest", str(folder)])
+    return [*sorted({*topics.values()}), *FILLERS]
+
+
+def _impression(number: int, day: int, topics: dict[str, str], generator: random.Random) -> str:
+    liked = generator.choice([*topics.values()])
+    matching = [name for name, topic in topics.items() if topic == liked]
+    others = [name for name in topics if name not in matching]
+    clicked, *history = generator.sample(matching, generator.randint(1, 4))  # may be empty
+    shown = [f"{clicked}-1", *(f"{name}-0" for name in generator.sample(others, 5))]
+    generator.shuffle(shown)
+    columns = [number, f"U{number}", f"11/{day}/2019 6:42:51 PM", " ".join(history)]
+    return "\t".join(map(str, [*columns, " ".join(shown)])) + "\n"
+
+
+# --- Pairs for a language model ----------------------------------------------------------------
+
+
+def write_language_model(folder: Path, text: str) -> None:
+    """Write a random ``openai-gpt`` of Hugging Face, with subwords of one or two characters."""
+    import torch  # here, because the recipe's process needs none of it
+    from transformers import OpenAIGPTConfig, OpenAIGPTLMHeadModel
+
+    characters = sorted(set("".join(text.split())))
+    pairs = sorted(word for word in set(text.split()) if len(word) == 2)
+    subwords = ["<unk>", *characters, *(f"{one}</w>" for one in (*characters, *pairs))]
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        count = len(subwords)
+        sizes = OpenAIGPTConfig(vocab_size=count, n_positions=64, n_embd=12, n_layer=2, n_head=2)
+        OpenAIGPTLMHeadModel(sizes).save_pretrained(folder)
+    write_json(folder / "vocab.json", {one: row for row, one in enumerate(subwords)})
+    merges = "".join(f"{pair[0]} {pair[1]}</w>\n" for pair in pairs)
+    write_text(folder / "merges.txt", f"#version: 0.2\n{merges}")
+
+
+def make_transfer(
+    name: str, folder: Path, pairs: Mapping[str, Sequence[tuple[int, str, str]]]
+) -> None:
+    """Write a language model beside ``folder``, and prepare pairs of sentences with it.
+
+    Args:
+        name: key of :data:`TRANSFER`.
+        pairs: label's number, premise and hypothesis, by split.
+    """
+    model = folder.with_name("openai-gpt")
+    texts = [text for rows in pairs.values() for _, *both in rows for text in both]
+    write_language_model(model, " ".join(texts))
+    keys = ("gold_label", "sentence1_binary_parse", "sentence2_binary_parse")
+    with tempfile.TemporaryDirectory() as source:
+        for split, file in TRANSFER[name].items():
+            rows = [(LABELS[label], *both) for label, *both in pairs[split]]
+            lines = [json.dumps(dict(zip(keys, row, strict=True))) + "\n" for row in rows]
+            write_text(Path(source, file), "".join(lines))
+        options = ["--source", source, "--dest", str(folder), "--language-model", str(model)]
+        _prepare("classification", [name.removesuffix("_gpt"), *options])
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    text, numbers, datasets = (
+        commands.add_parser(name) for name in ("text", "numbers", "datasets")
+    )
+    for command in (text, numbers, datasets):
+        command.add_argument("folder", type=Path, metavar="FOLDER")
+    for option, default in (("train", 30_000), ("valid", 500), ("test", 500), ("seed", 1)):
+        text.add_argument(f"--{option}", type=int, default=default, metavar="N")
+    numbers.add_argument("languages", nargs=2)
+    datasets.add_argument("names", nargs="+", metavar="DATASET", choices=KNOWN)
+    args = parser.parse_args(arguments)
+    if args.command == "text":
+        try:
+            write_corpus(args.folder, draw_splits(args.train, args.valid, args.test, args.seed))
+        except (OSError, ValueError) as error:
+            sys.exit(f"{parser.prog}: error: {error}")
+        return
+    logging.disable()  # fairseq logs every file
+    if args.command == "numbers":
+        make_numbers(args.folder, *args.languages)
+    generator = random.Random(1)
+    for name in getattr(args, "names", ()):
+        make_dataset(name, args.folder / name, generator)
+
+
+if __name__ == "__main__":
+    main()

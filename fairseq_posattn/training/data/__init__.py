@@ -1,1 +1,0 @@
-"""What stock fairseq lacks in reading data."""

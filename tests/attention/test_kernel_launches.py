@@ -1,0 +1,353 @@
+"""Launches of kernels: reuse, CUDA graphs, checkpoints, compilation for a GPU; and dropout."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+from functools import partialmethod
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from kernel_checks import (
+    DEVICE,
+    assert_dropout_repeats_backward,
+    assert_frequency,
+    call,
+    padding_of,
+)
+from reference import gradients
+from torch.utils.checkpoint import checkpoint
+
+from fairseq_posattn.attention import dynamic_mask_attention
+from fairseq_posattn.attention.cases import KERNELS
+
+pytest.importorskip("triton")
+
+from fairseq_posattn.attention.kernels import (
+    distance_lines,
+    distance_scores,
+    mpsan_triton,
+    tensor_scores,
+)
+from fairseq_posattn.attention.kernels.distance_attention import plan_of  # noqa: E402
+from fairseq_posattn.attention.kernels.tile import Drawn  # noqa: E402
+
+BATCH = 2
+kernels = pytest.mark.parametrize("name", KERNELS)
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("length", [20, 40])
+@pytest.mark.parametrize("name", KERNELS)
+def test_gradients_are_the_same_through_a_checkpoint(name, length):
+    """Of 33 positions or more the backward pass has several tiles; of fewer one."""
+    attend, tensors = call(name, length)
+    expected = gradients(attend(*tensors), tensors)
+    output = checkpoint(attend, *tensors, use_reentrant=False)
+    for ours, theirs in zip(gradients(output, tensors), expected, strict=True):
+        assert torch.equal(ours, theirs)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_launch_again_drops_by_the_seed_that_then_lies_in_memory(name, monkeypatch):
+    """As a CUDA graph launches: the arguments stay, and the seed's memory holds another."""
+    launches = []
+
+    class Launcher:
+        def __init__(self, kernel):
+            self.kernel = kernel
+
+        def __getitem__(self, grid):
+            def launch(*args, **options):
+                launches.append(lambda: self.kernel[grid](*args, **options))
+                launches[-1]()
+                seeds.extend(a.seed for a in args if isinstance(a, Drawn))
+
+            return launch
+
+    seeds = []
+    plan_of.cache_clear()  # of launches that are not these
+    for module in (distance_scores, tensor_scores, mpsan_triton):
+        for kernel in ("attend", "weigh_sources"):
+            if hasattr(module, kernel):
+                monkeypatch.setattr(module, kernel, Launcher(getattr(module, kernel)))
+    attend, tensors = call(name, 20)
+    context = attend(*[tensor.detach() for tensor in tensors], dropout_p=0.5)
+    first = context.clone()
+    for change in (0, 1):
+        seeds[0] += change
+        for launch in launches:
+            launch()
+        assert torch.equal(context, first) == (change == 0)
+
+
+class Compiled:
+    """Stands in for a kernel: as Triton does, compiles a launch for what its arguments are like.
+
+    A launch that is reused must have arguments of the same kind.
+    """
+
+    def __init__(self, kernel):
+        self.kernel = kernel
+
+    def __getitem__(self, grid):
+        def launch(*args, **options):
+            self.kernel[grid](*args, **options)
+
+            def launch_again(*again):
+                again = again[: len(args)]
+                assert specialize(again) == specialize(args)
+                self.kernel[grid](*again, **options)
+
+            return {grid: launch_again}
+
+        return launch
+
+
+def specialize(argument):
+    """Return what Triton compiles a kernel for: ones, multiples of 16, types, alignment."""
+    if isinstance(argument, tuple):
+        return [specialize(part) for part in argument]
+    if torch.is_tensor(argument):
+        return argument.dtype, argument.data_ptr() % 16 == 0
+    if isinstance(argument, int):
+        return argument == 1, argument % 16 == 0
+    return type(argument)
+
+
+@pytest.fixture
+def compiled(monkeypatch):
+    """Have the kernels of DMAN and DA reuse their launches, as on a GPU."""
+    for module in (distance_scores, distance_lines):
+        for kernel in ("lay_out", "attend", "fold_table", "fold_mapping"):
+            if hasattr(module, kernel):
+                monkeypatch.setattr(module, kernel, Compiled(getattr(module, kernel)))
+    for kernel in ("differentiate_queries", "differentiate_keys", "differentiate_whole"):
+        monkeypatch.setattr(distance_scores, kernel, Compiled(getattr(distance_scores, kernel)))
+    plan_of.cache_clear()
+    yield
+    plan_of.cache_clear()
+
+
+@pytest.mark.parametrize("name", ["dman", "da"])
+def test_a_launch_is_reused_only_for_a_dropout_that_is_compiled_alike(name, compiled):
+    """Where one weight in 65,536 is kept, Triton compiles the threshold 1 as a constant."""
+    attend, tensors = call(name, 20)
+    for dropout_p in (0.5, 1 - 2**-16, 0.5):
+        gradients(attend(*tensors, dropout_p=dropout_p), tensors)
+
+
+@pytest.mark.parametrize("length", [20, 40])
+@pytest.mark.parametrize("name", ["dman", "da"])
+def test_a_launch_is_not_reused_for_saved_tensors_of_other_strides(name, length, compiled):
+    """Hooks that offload saved tensors bring them back contiguous."""
+    attend, tensors = call(name, length, features=40)
+    packed = torch.stack(tensors[:3], 2).permute(3, 0, 2, 1, 4).contiguous()  # [T, B, 3, H, D]
+    views = packed.detach().requires_grad_().permute(2, 1, 3, 0, 4).unbind()
+    arguments = [*views, *tensors[3:]]
+    expected = gradients(attend(*arguments), arguments)
+    with torch.autograd.graph.saved_tensors_hooks(torch.Tensor.contiguous, lambda x: x):
+        output = attend(*arguments)
+    for ours, theirs in zip(gradients(output, arguments), expected, strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+@pytest.fixture
+def gpu_extrema(monkeypatch):
+    """Let the interpreter's maximum and minimum ignore NaN, as a GPU's do unless told otherwise."""
+    if DEVICE == "cpu":
+        from triton.runtime.interpreter import InterpreterBuilder
+
+        for name, extremum in (("create_maxnumf", np.fmax), ("create_minnumf", np.fmin)):
+            method = partialmethod(lambda self, x, y, f: self.binary_op(x, y, f), f=extremum)
+            monkeypatch.setattr(InterpreterBuilder, name, method)
+
+
+@pytest.mark.filterwarnings("ignore:All-NaN slice:RuntimeWarning")
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_nan_reaches_the_output_and_a_gradient(name, gpu_extrema):
+    attend, tensors = call(name, 20)
+    for number, tensor in enumerate(tensors):
+        spoilt = tensor.detach().clone()
+        spoilt.view(-1)[spoilt.numel() // 2] = torch.nan
+        arguments = [*tensors[:number], spoilt.requires_grad_(), *tensors[number + 1 :]]
+        output = attend(*arguments)
+        assert output.isnan().any(), number
+        assert any(gradient.isnan().any() for gradient in gradients(output, arguments)), number
+
+
+def test_under_torch_compile_kernels_are_refused_in_one_line():
+    torch.compiler.reset()
+    attend, tensors = call("dman", 20)
+    with pytest.raises(ValueError, match="^impl='triton' is not available under torch.compile; ch"):
+        torch.compile(attend, backend="eager")(*tensors)
+
+
+def test_without_a_gpu_auto_is_no_kernel_and_a_kernel_is_an_error():
+    program = (
+        "import sys, torch\n"
+        "from fairseq_posattn.attention import dynamic_mask_attention\n"
+        "x = torch.ones(1, 1, 3, 16)\n"
+        "biases = torch.zeros(1, 3), torch.zeros(5), torch.zeros(1)\n"
+        "dynamic_mask_attention(x, x, x, *biases)\n"
+        "assert 'triton' not in sys.modules\n"
+        "dynamic_mask_attention(x, x, x, *biases, impl='triton')\n"
+    )
+    environment = {key: value for key, value in os.environ.items() if key != "TRITON_INTERPRET"}
+    environment["PYTHONPATH"] = str(Path(__file__).parents[2])
+    run = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True
+    )
+    message = "ValueError: impl='triton' needs a GPU, not cpu; choose one of: auto, reference, sdpa"
+    assert run.stderr.splitlines()[-1] == message
+
+
+# Compilation and launches on the host
+
+
+def run(script, *options, cache):
+    """What a measurement writes, in a process that interprets nothing."""
+    command = [sys.executable, "-W", "ignore", BENCHMARKS / f"{script}.py", *options]
+    results = cache / f"{script}.json"
+    environment = {"TRITON_CACHE_DIR": str(cache), "PYTHONPATH": str(BENCHMARKS.parent)}
+    run = subprocess.run(
+        [*command, "--json", results], env=os.environ | environment, capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr[-2000:]
+    return json.loads(results.read_text())
+
+
+@pytest.mark.slow
+def test_every_kernel_compiles_for_an_h100_and_fits_its_shared_memory(tmp_path):
+    options = ["--mechanisms", "dman", "mtsa", "mpsan", "--lengths", "128"]
+    rows = run("kernels", *options, cache=tmp_path)["kernels"]
+    compiled = {(row["mechanism"], row["kernel"]) for row in rows}
+    assert ("dman", "differentiate_queries") in compiled
+    assert ("dman", "fold_table") in compiled
+    assert ("mtsa", "differentiate_keys") in compiled
+    assert ("mpsan", "differentiate_values") in compiled
+    loops = [row["in the loop"] for row in rows if row["kernel"] == "differentiate_keys"]
+    assert all(instructions > 100 for instructions in loops)
+
+
+@pytest.mark.slow
+def test_a_step_of_dman_or_da_is_few_launches(tmp_path):
+    rows = run("traffic", cache=tmp_path)["rows"]
+    of_kernels = [row for row in rows if row["implementation"] == "triton"]
+    launches = {row["mechanism"]: row["forward"] + row["backward"] for row in of_kernels}
+    assert launches["dman"] <= 6 and launches["da"] <= 6
+    assert not any(row["bytes forward"] + row["bytes backward"] for row in of_kernels)
+
+
+# Dropout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("length", [33, 70])
+@pytest.mark.parametrize("name", ["dman", "da"])
+def test_dropout_is_the_same_backward_as_forward(name, length):
+    attend, tensors = call(name, length, features=64, key_padding_mask=padding_of(BATCH, length))
+    exact = [tensor.detach().double().requires_grad_() for tensor in tensors]
+    assert_dropout_repeats_backward(attend, tensors, exact, p=0.3)
+
+
+@pytest.mark.parametrize(
+    ("name", "queries", "keys"),
+    [
+        ("dman", 40, 20),
+        ("dman", 17, 70),
+        ("mpsan", 20, 20),
+        pytest.param("mpsan", 70, 70, marks=pytest.mark.slow),
+    ],
+)
+def test_dropout_is_the_same_backward_whatever_the_lengths(name, queries, keys):
+    """The context is linear in the values: their gradients are known from the weights alone."""
+    attend, tensors = call(name, queries, keys, features=keys)
+    probe = [tensor.detach() for tensor in tensors]
+    probe[2] = torch.eye(keys, device=DEVICE).expand_as(probe[2])
+    torch.manual_seed(3)
+    weights = attend(*probe, dropout_p=0.5)
+    torch.manual_seed(3)
+    output = attend(*tensors, dropout_p=0.5)
+    expected = weights @ tensors[2]
+    torch.testing.assert_close(output, expected)
+    for ours, theirs in zip(
+        gradients(output, tensors[2:3]), gradients(expected, tensors[2:3]), strict=True
+    ):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+@kernels
+def test_dropout_repeats_from_the_seed_and_only_from_it(name):
+    attend, tensors = call(name, 20)
+    outputs = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        outputs.append(attend(*tensors, dropout_p=0.5))
+    assert torch.equal(outputs[0], outputs[1])
+    assert not torch.equal(outputs[0], outputs[2])
+    assert torch.equal(attend(*tensors, dropout_p=0.5, training=False), attend(*tensors))
+
+
+def test_dropout_drops_each_weight_independently_with_its_probability():
+    """Over heads, rows and columns; neighbours are uncorrelated."""
+    torch.manual_seed(0)
+    length, heads, p = 64, 8, 0.3
+    shape = (1, heads, length, length)
+    query = torch.zeros(shape, device=DEVICE)
+    value = torch.eye(length, device=DEVICE).expand(shape)
+    zeros = torch.zeros(1, length), torch.zeros(3), torch.zeros(heads)
+    weights = dynamic_mask_attention(
+        query, query, value, *(z.to(DEVICE) for z in zeros), dropout_p=p, impl="triton"
+    )
+    kept = (weights != 0).double().cpu()
+    torch.testing.assert_close(
+        weights[weights != 0].max().item(), 1 / length / (1 - p), rtol=1e-3, atol=0
+    )
+    assert_frequency(kept.sum(), kept.numel(), 1 - p)
+    centred = kept - (1 - p)
+    for dimension in (1, 2, 3):
+        for step in (1, 2, 8, 16):
+            if step < kept.size(dimension):
+                products = centred * centred.roll(step, dimension)
+                error = p * (1 - p) / math.sqrt(kept.numel())
+                assert abs(products.mean()) <= 5 * error
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("length, token_scale", [(20, "identity"), (40, "log_sigmoid")])
+def test_dropout_takes_pairs_and_features_apart_and_leaves_the_denominator(length, token_scale):
+    """With equal weights everywhere what was kept can be read off: then all else is known.
+
+    Values that are 1 for one key and 0 for the others tell for each query and feature whether the
+    pair and the key's feature were kept: their product, which has rank one for each key.
+    """
+    features, p = 16, 0.4
+    attend, tensors = call("mtsa", length, features=features, sizes=(1, 1), mask=None)
+    exact = [tensor.detach().double().requires_grad_() for tensor in tensors]
+    options = {"token_scale": token_scale, "dropout_p": p}
+    kept = torch.zeros(1, 1, length, length, features, dtype=torch.double, device=DEVICE)
+    probe = [torch.zeros_like(tensor) for tensor in tensors]
+    for key in range(length):
+        probe[2].zero_()[:, :, key] = 1.0
+        torch.manual_seed(3)
+        kept[..., key, :] = attend(*probe, **options) != 0
+    pairs, sources = kept.amax(-1), kept.amax(2)
+    assert torch.equal(pairs[..., None] * sources[:, :, None], kept)
+    for share in (pairs[:, :, :, sources[0, 0].any(-1)].mean(), sources.mean()):
+        assert abs(share - (1 - p) ** 0.5) < 0.1
+
+    query, key, value, source = exact
+    scores = query @ key.transpose(-2, -1) / features**0.5
+    weights = scores.sigmoid() if token_scale == "log_sigmoid" else scores.exp()
+    numerator = (weights * pairs) @ (source.exp() * sources * value) / (1 - p)
+    expected = numerator / (weights @ source.exp())
+    torch.manual_seed(3)
+    output = attend(*tensors, **options)
+    torch.testing.assert_close(output.double(), expected, rtol=1e-4, atol=1e-4)
+    for ours, theirs in zip(gradients(output, tensors), gradients(expected, exact), strict=True):
+        torch.testing.assert_close(ours.double(), theirs, rtol=1e-4, atol=1e-4)

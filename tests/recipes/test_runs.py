@@ -1,0 +1,143 @@
+"""Runs: their data, earlier shorter runs, failed commands and shared updates."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.recipes.devices import describe_share, share
+from fairseq_posattn.recipes.processes import Processes
+from fairseq_posattn.recipes.runs import Run, Step, length_dependent_schedule
+
+FILES = {
+    "glove.txt": "2 3",
+    "fold0/input0/dict.txt": "dog 2",
+    "fold0/input0/train.bin": "123",
+    "fold0/input0/train.idx": "12",
+    "fold0/text/train.input0": "dog",
+    "fold1/input0/train.bin": "123",
+}
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A run on the first of two folds, which share word vectors."""
+    for name, text in FILES.items():
+        path = tmp_path / "data" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    settings = (f"data {tmp_path / 'data' / 'fold0'}", "train --lr 1 --max-update 200")
+    run = Run("model", tmp_path / "model-200" / "seed1", settings, ())
+    run.folder.mkdir(parents=True)
+    return run
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "same"),
+    [
+        ("fold0/input0/dict.txt", "cat 2", False),
+        ("fold0/input0/train.bin", "1234", False),
+        ("fold0/input0/test.idx", "", False),
+        ("glove.txt", "2 300", False),
+        ("fold0/text/train.input0", "something else", True),
+        ("fold1/input0/train.bin", "something else", True),
+    ],
+)
+def test_replaced_data_is_detected(run, tmp_path, name, text, same):
+    run.require_same_data()  # a run without a fingerprint
+    run.start()
+    (tmp_path / "data").rename(tmp_path / "away")
+    (tmp_path / "away").rename(tmp_path / "data")
+    run.require_same_data()
+    (tmp_path / "data" / name).write_text(text)
+    if same:
+        run.require_same_data()
+        return
+    with pytest.raises(UsageError, match=f"{run.folder} was trained on other data than .* has now"):
+        run.require_same_data()
+
+
+def test_runs_that_are_only_shorter(run, tmp_path):
+    """Not those of other settings, lengths or data."""
+    flags = ["--lr 1 --max-update 50", "--lr 1 --max-update 150", "--lr 1 --max-update 300"]
+    flags += ["--lr 2 --max-update 150", "--lr 1 --max-epoch 150"]
+    for number, words in enumerate(flags):
+        folder = tmp_path / f"model-{number}" / "seed1"
+        folder.mkdir(parents=True)
+        replace(run, folder=folder, settings=(run.settings[0], f"train {words}")).start()
+    shorter = [(50, tmp_path / "model-0" / "seed1"), (150, tmp_path / "model-1" / "seed1")]
+    assert run.shorter_runs() == shorter
+    (tmp_path / "data/fold0/input0/dict.txt").write_text("cat 2")
+    assert run.shorter_runs() == []
+
+
+@pytest.mark.parametrize(
+    ("flags", "schedule"),
+    [
+        ("--lr-scheduler cosine", "cosine"),
+        ("--lr-scheduler=cosine", "cosine"),
+        ("--lr-scheduler fixed --lr-scheduler polynomial_decay", "polynomial_decay"),
+        ("--lr-scheduler tri_stage --phase-ratio (0.1,0.4,0.5)", "tri_stage"),
+        ("--lr-scheduler cosine --lr-period-updates 90", None),
+        ("--lr-scheduler polynomial_decay --total-num-update 90", None),
+        ("--lr-scheduler tri_stage --hold-steps 90", None),
+        ("--lr 1", None),
+    ],
+)
+def test_schedules_that_depend_on_the_length(flags, schedule):
+    assert length_dependent_schedule([f"train {flags}"]) == schedule
+
+
+# --- Commands ----------------------------------------------------------------------------------
+
+KILLED = "print('epoch 1', flush=True); import os; os.kill(os.getpid(), 9)"
+ENDED = "train was ended by a signal: Killed, possibly out of memory"
+
+
+@pytest.mark.parametrize(
+    ("program", "logged", "message"),
+    [
+        ("exit('no such file')", True, "train failed: no such file (in {log})"),
+        ("exit(3)", False, "train failed (exit code 3); the reason is printed above"),
+        (KILLED, True, f"{ENDED} (log: {{log}})"),
+        (KILLED, False, ENDED),
+    ],
+)
+def test_a_failed_step_is_one_line(tmp_path, program, logged, message):
+    log = tmp_path / "train.log" if logged else None
+    step = Step("train", ("python", "-c", program), log)
+    with pytest.raises(UsageError, match=f"^{re.escape(message.format(log=log))}$"):
+        Processes({}).run(step, {})
+
+
+# --- Updates -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 5, 7, 8, 16, 24, 48, 100])
+def test_no_batch_is_larger_and_an_update_hardly_smaller(workers):
+    size, frequency = share(12288, 24, workers)
+    assert 0 < size <= 12288
+    assert 24 * 12288 - workers * frequency < size * frequency * workers <= 24 * 12288
+
+
+def test_more_workers_than_tokens_are_refused():
+    with pytest.raises(UsageError, match="9 workers cannot share an update of 2 x 4"):
+        share(4, 2, 9)
+
+
+@pytest.mark.parametrize(
+    ("size", "batches", "workers", "unit", "end"),
+    [
+        (12288, 24, 8, "tokens", "8 worker(s) x 3 batch(es) (--update-freq) x 12288 tokens = "
+         "294912 tokens"),
+        (12288, 24, 5, "tokens", "11796 tokens = 294900 tokens, not 294912, which cannot be shared "
+         "evenly"),
+        (2048, 1, 2, "tokens", "x 1024 tokens = 2048 tokens"),
+        (2048, 1, 4, "tokens", "more than 512 tokens will stop training; use fewer workers"),
+        (2048, 1, 4, "sentences", "x 512 sentences = 2048 sentences"),
+    ],
+)  # fmt: skip
+def test_a_shared_update_is_described(size, batches, workers, unit, end):
+    """With a warning of batches that long sentences do not fit into."""
+    assert describe_share(size, batches, workers, unit)[-1].endswith(end)

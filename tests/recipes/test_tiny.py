@@ -1,0 +1,114 @@
+"""Generated corpora: spelled-out numbers, and how they are divided into splits."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fairseq_posattn
+from fairseq_posattn.recipes import tiny
+
+ROOT = Path(fairseq_posattn.__file__).parents[1]
+SPELLED = """\
+0 | null | zero
+1 | eins | one
+6 | sechs | six
+10 | zehn | ten
+12 | zwölf | twelve
+13 | drei@@ zehn | thir@@ teen
+14 | vier@@ zehn | four@@ teen
+15 | fünf@@ zehn | fif@@ teen
+16 | sech@@ zehn | six@@ teen
+17 | sieb@@ zehn | seven@@ teen
+18 | acht@@ zehn | eigh@@ teen
+20 | zwan@@ zig | twen@@ ty
+21 | ein@@ und@@ zwan@@ zig | twen@@ ty-@@ one
+30 | drei@@ ßig | thir@@ ty
+44 | vier@@ und@@ vier@@ zig | for@@ ty-@@ four
+50 | fünf@@ zig | fif@@ ty
+66 | sechs@@ und@@ sech@@ zig | six@@ ty-@@ six
+77 | sieben@@ und@@ sieb@@ zig | seven@@ ty-@@ seven
+99 | neun@@ und@@ neun@@ zig | nine@@ ty-@@ nine
+100 | ein@@ hundert | one hundred
+101 | ein@@ hundert@@ eins | one hundred one
+1000 | ein@@ tausend | one thousand
+1001 | ein@@ tausend@@ eins | one thousand one
+12011 | zwölf@@ tausend@@ elf | twelve thousand eleven
+101000 | ein@@ hundert@@ ein@@ tausend | one hundred one thousand
+21045 | ein@@ und@@ zwan@@ zig@@ tausend@@ fünf@@ und@@ vier@@ zig | twen@@ ty-@@ one thousand \
+for@@ ty-@@ five
+716031 | sieben@@ hundert@@ sech@@ zehn@@ tausend@@ ein@@ und@@ drei@@ ßig | seven hundred six@@ \
+teen thousand thir@@ ty-@@ one
+"""
+
+
+@pytest.mark.parametrize("line", SPELLED.splitlines())
+def test_numbers_are_spelled_in_subwords(line):
+    number, *texts = line.split(" | ")
+    assert [tiny.german(int(number)), tiny.english(int(number))] == texts
+
+
+@pytest.mark.parametrize("spell", [tiny.german, tiny.english])
+def test_spelling_is_defined_and_unique_below_a_million(spell):
+    """Without subwords, so that no pair of the test set is in the training set in disguise."""
+    numbers = [*range(3000), *range(3000, 1_000_000, 97)]
+    assert len({spell(number).replace("@@ ", "") for number in numbers}) == len(numbers)
+    for number in (-1, 1_000_000):
+        with pytest.raises(ValueError, match=f"{number} cannot be spelled"):
+            spell(number)
+
+
+def test_splits_are_disjoint_and_training_has_all_subwords():
+    sizes = {"train": 1000, "valid": 500, "test": 400}
+    splits = tiny.draw_splits(**sizes, seed=1)
+    assert {split: len(numbers) for split, numbers in splits.items()} == sizes
+    drawn = {number for numbers in splits.values() for number in numbers}
+    assert len(drawn) == sum(sizes.values()) and min(drawn) >= 0 and max(drawn) <= 999_999
+    for spell in (tiny.german, tiny.english):
+        subwords = {
+            split: {subword for number in numbers for subword in spell(number).split()}
+            for split, numbers in splits.items()
+        }
+        assert subwords["valid"] | subwords["test"] <= subwords["train"]
+    assert tiny.draw_splits(**sizes, seed=1) == splits != tiny.draw_splits(**sizes, seed=2)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "complaint"),
+    [
+        ((99, 1, 1), "99 pairs to train"),
+        ((100, 0, 1), "0 to validate"),
+        ((100, 1, -1), "-1 to test"),
+        ((100_000, 1, 1), "100002 pairs are too many: at most 100000"),
+    ],
+)
+def test_sizes_that_cannot_be_drawn_are_refused(sizes, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        tiny.draw_splits(*sizes, seed=1)
+
+
+def test_the_command_writes_parallel_files_or_one_line(tmp_path):
+    def run(*arguments):
+        command = [sys.executable, "-m", tiny.__name__, "text", *arguments]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        return subprocess.run(command, env=environment, capture_output=True, text=True)
+
+    folder = tmp_path / "a new folder"
+    finished = run(folder, "--train", "120", "--valid", "5", "--test", "5", "--seed", "3")
+    assert finished.returncode == 0, finished.stderr
+    for split, numbers in tiny.draw_splits(train=120, valid=5, test=5, seed=3).items():
+        for language, spell in (("de", tiny.german), ("en", tiny.english)):
+            lines = (folder / f"{split}.{language}").read_text(encoding="utf-8").splitlines()
+            assert lines == list(map(spell, numbers))
+    assert len(list(folder.iterdir())) == 6
+    (file := tmp_path / "file").write_text("kept")
+    for arguments, words in (
+        ([tmp_path / "new", "--train", "3"], "3 pairs to train"),
+        ([file], str(file)),
+    ):
+        finished = run(*arguments)
+        assert finished.returncode == 1 and finished.stderr.count("\n") == 1
+        assert words in finished.stderr
+    assert file.read_text() == "kept" and not (tmp_path / "new").exists()
