@@ -127,6 +127,23 @@ def test_many_empty_files_are_refused(tmp_path, monkeypatch):
         file_utils.load_archive_file(str(path))
 
 
+@pytest.mark.parametrize("version", [None, (0, 0), (0, 1), (1, 0)])
+def test_sparse_files_are_refused(tmp_path, version):
+    """Their content may be larger than the size in their header."""
+    info = tarfile.TarInfo("sparse")
+    info.type = tarfile.REGTYPE if version else tarfile.GNUTYPE_SPARSE
+    if version:
+        names = ("GNU.sparse.size",) if version == (0, 0) else ("GNU.sparse.map",)
+        values = dict.fromkeys(names, "0")
+        if version == (1, 0):
+            values = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0"}
+        info.pax_headers = values
+    path = tmp_path / "model.tar"
+    path.write_bytes(info.tobuf(tarfile.PAX_FORMAT) + bytes(4096))
+    with pytest.raises(UsageError, match="it has a sparse file"):
+        file_utils.load_archive_file(str(path))
+
+
 def test_deep_folders_are_one_line(tmp_path):
     path = archive(tmp_path / "model.tar.gz", [("m/" * 1500, link(tarfile.DIRTYPE, ""))])
     with pytest.raises(UsageError, match=f"^{path}(: damaged| cannot be unpacked)[^\n]*$"):
