@@ -1,6 +1,5 @@
-"""From published data sets to binarised data: ``posattn prepare``.
+"""Preparation of data sets, from published or custom files to binarised data: ``posattn prepare``.
 
-``pipeline`` fetches, reads and writes; ``text`` makes words, subwords and vocabularies; ``corpora``
-knows each publication. None of it imports PyTorch or fairseq, whose fairseq-preprocess runs in a
-process of its own.
+``kinds`` prepares each kind of data, ``corpora`` describes publications, ``custom`` the user's
+files. Nothing imports PyTorch or fairseq; fairseq-preprocess runs in a process of its own.
 """

@@ -1,4 +1,4 @@
-"""The command line that all preparations have in common."""
+"""The command line shared by all preparations, and the commands that it prints at the end."""
 
 import argparse
 import os
@@ -10,32 +10,32 @@ from types import ModuleType
 from fairseq_posattn.common.cli import end, positive
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import say
+from fairseq_posattn.preparation.corpus import Flag
 from fairseq_posattn.text import manifest
+
+# Characters of --dest that fairseq's commands take for separators.
+SEPARATORS = {
+    ",": "fairseq-preprocess separates files by commas",
+    ":": "fairseq-train separates folders by colons",
+}
+PAIR_TASKS = {"sentence_prediction", "sentence_pair_prediction"}
+# Three checkpoints for any number of epochs; training stops when validation stops improving.
+RETENTION = "--no-epoch-checkpoints --keep-best-checkpoints 1 --patience 10"
 
 
 @dataclass(frozen=True)
 class Kind:
-    """Data sets that are prepared alike.
+    """Data sets that one module prepares."""
 
-    Attributes:
-        summary: one line for ``--help``.
-        corpora: by name.
-        module: has ``prepare(corpus, options)`` and ``add_options(corpus, parser)``.
-    """
-
-    summary: str
-    corpora: dict
-    module: ModuleType
+    summary: str  # one line for --help
+    corpora: dict  # the data sets by name
+    module: ModuleType  # has prepare(corpus, options) and add_options(corpus, parser)
 
 
 def run(kind, arguments=None, prog=None, data_bin=Path("data-bin")):
-    """Prepare the data set that the command line names; returns the exit status.
+    """Prepare the data set named on the command line and return the exit status.
 
-    Args:
-        kind: the :class:`Kind` of data sets to choose from.
-        arguments: of the command line.
-        prog: what to call the command.
-        data_bin: the folder of all data sets, each of which is in it under its name.
+    ``kind`` is the :class:`Kind` of data sets to choose from; see :func:`.kinds.prepare`.
     """
     parser = make_parser(kind, prog, data_bin)
     options = parser.parse_args(arguments)
@@ -45,69 +45,52 @@ def run(kind, arguments=None, prog=None, data_bin=Path("data-bin")):
 
     def prepare():
         check_dest(options.dest, options.source)
-        corpus = kind.corpora[name].chosen(options)
+        corpus = kind.corpora[name].with_options(options)
         check_contents(options.dest, corpus)
         try:
             kind.module.prepare(corpus, options)
         except KeyboardInterrupt:
             program = parser.prog.removesuffix(".py")
-            say(f"{program}: interrupted; the same command goes on from here")
+            say(f"{program}: interrupted; rerun the same command to resume")
             raise
 
     return end(parser.prog, prepare, unnamed=options.dest)
 
 
 def check_dest(dest, source):
-    """Refuse a destination that fairseq's commands could not be given, or that is the source.
-
-    Raises:
-        UsageError: says which, and why.
-    """
-    path = str(dest)
-    if not path.isprintable():
-        raise UsageError(f"--dest {ascii(path)}: fairseq takes printable names in UTF-8 only")
-    for sign, reason in (
-        (",", "fairseq-preprocess takes what stands between commas for several files"),
-        (":", "fairseq-train takes what stands between colons for several folders"),
-    ):
-        if sign in path:
-            raise UsageError(f"--dest {path}: {reason}; give a name without {sign!r}")
+    """Raise :exc:`UsageError` if fairseq cannot use the destination, or if it is in the source."""
+    for sign, reason in SEPARATORS.items():
+        if sign in str(dest):
+            raise UsageError(f"--dest {dest}: {reason}; choose a name without {sign!r}")
+    if str(dest).startswith("-"):
+        raise UsageError(f"--dest {dest}: commands read it as an option; choose another name")
     if os.path.exists(dest) and not os.path.isdir(dest):
-        raise UsageError(f"--dest {path} is a file: name a folder")
-    if path.startswith("-"):
-        raise UsageError(f"--dest {path}: commands take it for an option; give another name")
+        raise UsageError(f"--dest {dest}: is a file; name a folder")
     if source is not None and Path(os.path.realpath(dest)).is_relative_to(os.path.realpath(source)):
-        raise UsageError(
-            f"--dest {path} lies in --source {source}: what is made would be among what it is made "
-            "of; give another --dest"
-        )
+        raise UsageError(f"--dest {dest}: lies in --source {source}; choose another folder")
 
 
 def check_contents(dest, corpus):
-    """Refuse a folder with data for something else, part of which would stay beside the new.
-
-    Raises:
-        UsageError: names what there is.
-    """
+    """Raise :exc:`UsageError` if the folder holds data of another task."""
     try:
-        told = manifest.read(dest)
-    except UsageError:  # preparing the data again mends it
+        present = manifest.read(dest)
+    except UsageError:  # preparing the data again replaces a damaged manifest
         return
-    pairs = ("sentence_prediction", "sentence_pair_prediction")
-    if told is not None and told.task != corpus.task and not {told.task, corpus.task} <= {*pairs}:
-        raise UsageError(
-            f"--dest {dest} holds data of --task {told.task} ({told.corpus}), and this is for "
-            f"--task {corpus.task}: give another --dest, or remove it"
-        )
+    if present is None or present.task == corpus.task or {present.task, corpus.task} <= PAIR_TASKS:
+        return
+    raise UsageError(
+        f"--dest {dest}: holds data of --task {present.task} ({present.corpus}), not of --task "
+        f"{corpus.task}; choose another folder, or remove it"
+    )
 
 
 def make_parser(kind, prog, data_bin):
-    """The parser, with a subcommand for each data set."""
+    """Return the parser, with a subcommand for each data set."""
     parser = argparse.ArgumentParser(
         prog=prog,
         description=kind.summary,
-        epilog="'%(prog)s DATASET --help' tells of the options. What is finished is not done "
-        "again, and a run that was stopped goes on where it was.",
+        epilog="'%(prog)s DATASET --help' lists the options. Rerun the same command to resume; "
+        "finished stages are not repeated.",
     )
     commands = parser.add_subparsers(dest="dataset", metavar="DATASET", required=True)
     for name, corpus in kind.corpora.items():
@@ -115,59 +98,71 @@ def make_parser(kind, prog, data_bin):
         if corpus.source is None:
             command.set_defaults(source=None)
         else:
-            command.add_argument(
-                "--source",
-                type=Path,
-                metavar="PATH",
-                help=f"{corpus.source} (default: download it)",
-            )
-        command.add_argument(
-            "--dest",
-            type=Path,
-            metavar="FOLDER",
-            help=f"where the data goes; readable text is then in its text/ "
-            f"(default: {_escaped(shown(data_bin / name))})",
-        )
-        command.add_argument(
-            "--jobs",
-            type=positive,
-            metavar="N",
-            default=len(os.sched_getaffinity(0)),
-            help="processes (default: %(default)s, the cores that there are)",
-        )
-        command.add_argument(
-            "--force", action="store_true", help="do it again, all but finished downloads"
-        )
-        command.add_argument(
-            "--limit",
-            type=positive,
-            metavar="N",
-            help="take only the first N examples of each split, for a quick look",
-        )
-        if corpus.flag:
-            command.add_argument(corpus.flag.name, action="store_true", help=corpus.flag.help)
+            source = f"{corpus.source} (default: download it)"
+            command.add_argument("--source", type=Path, metavar="PATH", help=source)
+        default = str(shown(data_bin / name)).replace("%", "%%")
+        dest = f"output folder; its text/ holds readable text (default: {default})"
+        command.add_argument("--dest", type=Path, metavar="FOLDER", help=dest)
+        cores = len(os.sched_getaffinity(0))
+        add_count(command, "--jobs", "processes (default: number of cores, %(default)s)", cores)
+        add_count(command, "--limit", "use the first N examples of each split, for a quick look")
+        force = Flag("--force", "rebuild everything except completed downloads")
+        for flag in (force, *corpus.flags):
+            command.add_argument(flag.name, action="store_true", help=flag.help)
         kind.module.add_options(corpus, command)
     return parser
 
 
+def add_count(parser, name, explanation, default=None):
+    """Add an option that takes a positive integer."""
+    parser.add_argument(name, type=positive, metavar="N", default=default, help=explanation)
+
+
 def next_recipe(corpus, *options):
-    """Print the command that trains on what was prepared, ready to be copied."""
-    words = ["posattn", "recipe", corpus.recipe, *options]
-    print("next:\n    " + " ".join(shlex.quote(str(word)) for word in words))
+    """Print the recipe command that trains on the prepared data."""
+    print("next:\n    " + _joined("posattn", "recipe", corpus.recipe, *options))
 
 
 def next_dataset(corpus, dest):
-    """The same for a recipe of several data sets, which finds each under its name."""
+    """Print the same for a recipe that finds several data sets by their folders' names."""
     if dest.name == corpus.name:
         next_recipe(corpus, "--datasets", corpus.name, "--data", shown(dest.parent))
 
 
+def next_training(dest, flags, test=None):
+    """Print the fairseq-train command for custom data.
+
+    Args:
+        dest: folder of the data.
+        flags: lines of flags.
+        test: for pairs ``(inference command, metric, source side, target side)``: prints the
+            commands that process and score the raw test set, too.
+    """
+    saved = f"checkpoints/{dest.name}"
+    lines = [
+        f'fairseq-train {shlex.quote(str(shown(dest)))} --user-dir "$(posattn user-dir)"',
+        *flags,
+        f"{RETENTION} --save-dir {shlex.quote(saved)}",
+    ]
+    print("next:\n    " + " \\\n        ".join(lines))
+    if test is None:
+        return
+    command, metric, source, target = test
+    files = [shown(dest) / f"test.{side}" for side in (source, target)]
+    generated = f"{saved}/test.{target}"
+    checkpoint = f"{saved}/checkpoint_best.pt"
+    language = ["--language", target] if metric == "bleu" else []
+    inference = _joined("posattn", command, checkpoint, "--input", files[0])
+    print(f"then, on the raw test set:\n    {inference} > {shlex.quote(generated)}")
+    named = ["--hypotheses", generated, "--references", files[1], *language]
+    print("    " + _joined("posattn", "score", metric, *named))
+
+
 def shown(path):
-    """A path as short as it can be typed from here."""
+    """Return a path relative to the current folder if it lies in it."""
     path = Path(path)
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
-def _escaped(path):
-    """A path as argparse takes it in a help text."""
-    return str(path).replace("%", "%%")
+def _joined(*words):
+    return shlex.join(map(str, words))

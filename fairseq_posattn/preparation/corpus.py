@@ -1,4 +1,4 @@
-"""What a data set says of itself, once: for its preparation, for recipes and for prediction."""
+"""Descriptions of data sets, shared by preparation, recipes and prediction."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -13,12 +13,7 @@ SIDES = ("source", "target")  # of summaries
 
 @dataclass(frozen=True)
 class Flag:
-    """An option of one data set that has no value.
-
-    Attributes:
-        name: as it is typed.
-        help: what it does.
-    """
+    """A data set's option without a value: its name on the command line and its help."""
 
     name: str
     help: str
@@ -29,74 +24,47 @@ class Flag:
 
 @dataclass(frozen=True, kw_only=True)
 class Corpus:
-    """What all data sets say.
+    """A data set. Functions of ``options`` are given the parsed command line."""
 
-    Attributes:
-        name: as it is typed.
-        summary: one line for ``--help``.
-        source: what ``--source`` may hold, for ``--help``; None where options name the files.
-        word_rule: what makes words of a text, by its name.
-        published: how many examples each split has, where that is known.
-        recipe: what trains on it, as ``posattn recipe`` takes it; None: a corpus of one's own.
-        metrics: by which its models are compared.
-        flag: an option of its own.
-        add_options: adds its own options to a parser.
-        settings: of the options, what the text depends on beside its source and those of its kind.
-        changes: of the parsed options, the fields that are other than they are here.
-    """
+    name: str  # on the command line
+    summary: str  # one line for --help
+    source: str | None  # what --source accepts; None if other options name the files
+    word_rule: str  # name of the tokenization rule
+    published: dict  # number of examples of each split, where known
+    recipe: str | None  # recipe that trains on it; None for custom corpora
+    metrics: tuple  # metrics that compare its models
+    min_count: int = 1  # training occurrences that a word without a vector needs
+    flags: tuple = ()  # Flags, on which its text depends
+    add_options: Callable = lambda parser: None  # adds other options
+    settings: Callable = lambda options: {}  # other options on which its text depends
+    changes: Callable = lambda options: {}  # attributes that the options change
 
-    name: str
-    summary: str
-    source: str | None
-    word_rule: str
-    published: dict
-    recipe: str | None
-    metrics: tuple
-    flag: Flag | None = None
-    add_options: Callable = lambda parser: None
-    settings: Callable = lambda options: {}
-    changes: Callable = lambda options: {}
+    subwords = None
+    sides = ()
 
-    def chosen(self, options):
-        """The corpus as the options of a command line have it."""
+    def with_options(self, options):
+        """Return the corpus as the parsed options change it."""
         return replace(self, **self.changes(options))
+
+    def text_settings(self, options):
+        """Return all options on which the text depends, by name."""
+        return {flag.name: flag.is_given(options) for flag in self.flags} | self.settings(options)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClassificationCorpus(Corpus):
-    """Sentences, pairs of sentences or documents with labels.
+    """Sentences, sentence pairs or documents with labels."""
 
-    Attributes:
-        alternatives: the ways in which it is published; see
-            :func:`~fairseq_posattn.preparation.sources.obtain_any`.
-        given: of the options, the user's files where those name them: what has a ``fingerprint``.
-        splits: of an archive and the parsed options, functions that give examples, by the name of
-            their split: train, valid and test; train and test; or all.
-        labels: the classes in the order of their numbers; None: those that there are, in
-            alphabetical order.
-        cross_validated: scores are means of ten folds.
-        pairs: examples are pairs of sentences.
-        scored: examples have a real number as well.
-        scores: how many whole numbers the scores are shared between where they, and not the
-            classes, are what the papers learn; 0 where the classes are.
-        longest: words of a document that models read; None where texts are short enough.
-        min_count: how often a word without a vector must occur in training to be in the dictionary.
-    """
-
-    alternatives: tuple
-    splits: Callable
-    given: Callable = lambda options: None
-    labels: tuple | None
+    alternatives: tuple  # published forms; see sources.obtain_any
+    splits: Callable  # (archive, options) -> functions that yield examples, by split or "all"
+    given: Callable = lambda options: None  # the user's files, if options name them
+    labels: tuple | None  # classes in the order of their numbers; None: those of the data, sorted
     metrics: tuple = ("accuracy",)
-    cross_validated: bool = False
-    pairs: bool = False
-    scored: bool = False
-    scores: int = 0
-    longest: int | None = None
-    min_count: int = 1
-
-    subwords = None
-    sides = ()
+    cross_validated: bool = False  # scores are means over ten folds
+    pairs: bool = False  # examples are pairs of sentences
+    scored: bool = False  # examples have a real-valued score, too
+    scores: int = 0  # integers that share a score's probability if scores are the target
+    longest: int | None = None  # maximum words of a document; None for short texts
 
     @property
     def task(self):
@@ -108,7 +76,7 @@ class ClassificationCorpus(Corpus):
 
     @property
     def num_classes(self):
-        """For ``--num-classes``; None where the labels are those that there are."""
+        """Return the value of ``--num-classes``; None if it depends on the data."""
         return self.scores or (self.labels and len(self.labels))
 
     @property
@@ -117,90 +85,60 @@ class ClassificationCorpus(Corpus):
 
     @property
     def kinds(self):
-        """The endings of the text files."""
+        """Return the suffixes of the text files."""
         return (*self.inputs, "label", "score") if self.scored else (*self.inputs, "label")
 
     @property
     def parts(self):
-        """The folders, relative to the destination, each of which fairseq reads as a data set."""
+        """Return the folders of binarised data, relative to the destination."""
         return [f"fold{k}" for k in range(folds.FOLDS)] if self.cross_validated else ["."]
 
     @property
     def texts(self):
-        """The folders of text that belong to :attr:`parts`."""
+        """Return the folders of text of :attr:`parts`."""
         return [f"{part}/text".removeprefix("./") for part in self.parts]
 
 
 @dataclass(frozen=True, kw_only=True)
 class TaggingCorpus(Corpus):
-    """Sentences with a tag for each word, once for each predicate: semantic roles.
+    """Sentences with semantic roles: one tag a word for each predicate."""
 
-    Attributes:
-        sentences: of an archive and the parsed options, lists of
-            :class:`.text.props.RoleSentence`, by the name of their split.
-        predicates: how many examples each split has, where that is known; ``published`` are its
-            sentences.
-        alternatives: the ways in which it is published; empty where it must be had already.
-        min_count: how often a word without a vector must occur in training to be in the dictionary.
-    """
-
-    sentences: Callable
-    predicates: dict
-    alternatives: tuple = ()
+    sentences: Callable  # (archive, options) -> lists of RoleSentence, by split
+    predicates: dict  # number of predicates of each split; ``published`` counts sentences
+    alternatives: tuple = ()  # published forms; empty if the user must provide the files
     word_rule: str = "moses"
     metrics: tuple = ("f1",)
-    min_count: int = 1
 
-    task = "sequence_tagging"
-    criterion = "sequence_tagging"
-    subwords = None
-    sides = ()
+    task = criterion = "sequence_tagging"
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecommendationCorpus(Corpus):
-    """What users were shown and what they clicked.
+    """Logs of the items shown to users and of their clicks."""
 
-    Attributes:
-        parts: of a folder, the archives of ``train``, ``dev`` and perhaps ``test``, by these names.
-        titles: of an archive, the name and the title of each news article.
-        impressions: of an archive, what was shown at once, :class:`.corpora.mind.Impression`.
-        min_count: how often a word without a vector must occur in the titles to be in the
-            dictionary.
-    """
-
-    parts: Callable
-    titles: Callable
-    impressions: Callable
+    parts: Callable  # folder -> archives train, dev and, if present, test
+    titles: Callable  # archive -> name and title of each article
+    impressions: Callable  # archive -> each corpora.mind.Impression
     word_rule: str = "moses"
     metrics: tuple = ("auc", "mrr", "ndcg5", "ndcg10")
-    min_count: int = 1
 
-    task = "news_recommendation"
-    criterion = "news_recommendation"
-    subwords = None
-    sides = ()
+    task = criterion = "news_recommendation"
 
 
 @dataclass(frozen=True, kw_only=True)
 class PairCorpus(Corpus):
-    """Pairs of texts of which one is made of the other: translations, or summaries.
+    """Pairs of a source text and a target text."""
 
-    Attributes:
-        sides: the endings of their files: languages, or ``source`` and ``target``.
-        find_files: of the parsed options, the published files, downloaded if need be.
-        fingerprint: of these files, something that changes when they do.
-        write_text: of these files, a folder and the options: writes ``{split}.{side}``.
-        lower: its text is in small letters.
-        splits: of the options, those that there are.
-    """
-
-    sides: tuple
-    find_files: Callable
-    fingerprint: Callable
-    write_text: Callable
-    lower: bool = False
-    splits: Callable = lambda options: SPLITS
+    sides: tuple  # suffixes of the text files: languages, or source and target
+    find_files: Callable  # options -> published files, downloaded if necessary
+    fingerprint: Callable  # these files -> a value that changes when they do
+    write_text: Callable  # writes {split}.{side} of these files to a folder, given the options
+    subwords: str | None  # a key of segmentation.KINDS
+    lower: bool = False  # the text is lowercased
+    splits: Callable = lambda options: SPLITS  # available splits
+    longest: int | None = None  # maximum subwords of a side of a training pair; None: any
+    longest_words: int | None = None  # maximum words, applied before subwords are learned
+    ratio: float | None = RATIO  # maximum length ratio if one of these is set; None: any
 
     task = "translation"
     criterion = "label_smoothed_cross_entropy"
@@ -208,31 +146,16 @@ class PairCorpus(Corpus):
 
 @dataclass(frozen=True, kw_only=True)
 class TranslationCorpus(PairCorpus):
-    """Sentences and their translations.
-
-    Attributes:
-        bpe_operations: byte-pair merges that are learned.
-        longest: maximum subwords of a side of a training pair; None: pairs are not cleaned.
-        longest_words: maximum words of a side instead, applied before the merges are learned.
-        ratio: maximum length ratio of the pairs that are cleaned; None for any.
-        subwords: ``subword_nmt``; of a corpus of one's own also ``sentencepiece``, or None.
-    """
+    """Sentences and translations, with the default number of byte-pair merges."""
 
     bpe_operations: int
-    longest: int | None = None
-    longest_words: int | None = None
-    ratio: float | None = RATIO
     metrics: tuple = ("bleu",)
     subwords: str | None = "subword_nmt"
 
 
 @dataclass(frozen=True, kw_only=True)
 class SummarizationCorpus(PairCorpus):
-    """Texts and their summaries.
-
-    Attributes:
-        subwords: a kind of :data:`.pieces.KINDS`.
-    """
+    """Texts and summaries."""
 
     word_rule: str = "spaces"
     sides: tuple = SIDES

@@ -1,16 +1,37 @@
-"""Numbers of examples per split, beside the published ones."""
+"""Tables of the examples that were prepared."""
+
+from collections import Counter
+from operator import itemgetter
+from statistics import median
 
 from fairseq_posattn.common.progress import say
+from fairseq_posattn.preparation.corpus import SPLITS
+from fairseq_posattn.text.lines import read_lines
+
+MOST_LABELS = 30  # lines of the table of classes
+
+
+def counted(number, noun):
+    """Return a number with its noun, such as ``1 pair`` or ``2,000 pairs``."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def count_lines(path):
+    """Return the number of lines of a file."""
+    with open(path, "rb") as file:
+        return sum(1 for _ in file)
+
+
+def text_lines(path):
+    """Yield the lines of a text file."""
+    with open(path, "rb") as stream:
+        yield from read_lines(stream, path)
 
 
 def report_counts(counts, published, limit=None, what="lines"):
-    """Print a table, and a warning for each split that differs from the published number.
+    """Print the counts of the splits, and warn where they differ from the published ones.
 
-    Args:
-        counts: ``{split: number}``.
-        published: the same for splits of known size; rounded ones are text and not compared.
-        limit: ``--limit`` of a quick look, for which no count is compared.
-        what: what is counted.
+    Published strings (rounded numbers) are printed only; with ``limit``, there are no warnings.
     """
     width = max(map(len, ["split", *counts]))
     print(f"{'split':<{width}} {what:>12} {'published':>12}")
@@ -25,11 +46,61 @@ def report_counts(counts, published, limit=None, what="lines"):
         if published.get(split, count) != count and not isinstance(published[split], str):
             say(
                 f"warning: {split} has {count:,} {what}, not the {published[split]:,} published: "
-                "scores cannot stand beside published ones"
+                "scores cannot be compared with published ones"
             )
 
 
-def count_lines(path):
-    """Return the number of lines of a file."""
-    with open(path, "rb") as file:
-        return sum(1 for _ in file)
+def report_splits(splits, sides, key=lambda texts: texts):
+    """Print size and lengths of each split, and warn of examples that training has, too.
+
+    ``splits`` maps names, ``train`` first, to examples: tuples of tokenized texts, called
+    ``sides``. ``key`` maps an example to what makes two examples equal.
+    """
+    lengths = "  ".join(f"{side}: median, longest" for side in sides)
+    print(f"{'split':<6} {'examples':>10} {'repeated':>10} {'in train':>10}   {lengths}")
+    trained, warnings = frozenset(), []
+    for split, examples in splits.items():
+        counts, known, shared = [Counter() for _ in sides], set(), 0
+        for texts in examples:
+            for count, text in zip(counts, texts, strict=True):
+                count[len(text.split())] += 1
+            example = hash(key(texts))
+            known.add(example)
+            shared += example in trained
+        number = counts[0].total()
+        columns = "  ".join(
+            f"{f'{median(count.elements()):g}, {max(count):,}':>{len(side) + 17}}"
+            for side, count in zip(sides, counts, strict=True)
+        )
+        in_train = "-" if split == "train" else f"{shared:,}"
+        print(f"{split:<6} {number:>10,} {number - len(known):>10,} {in_train:>10}   {columns}")
+        if shared:
+            warnings.append(
+                f"warning: {shared:,} of the {counted(number, 'example')} of {split} are in train, "
+                "too: its scores will be too good"
+            )
+        trained = trained or known
+    for warning in warnings:
+        say(warning)
+
+
+def report_pairs(text, prefix, sides):
+    """Print :func:`report_splits` of the pairs in a folder of text, compared by their sources."""
+    splits = {
+        split: zip(*(text_lines(text / f"{prefix}{split}.{side}") for side in sides), strict=True)
+        for split in SPLITS
+    }
+    report_splits(splits, sides, key=itemgetter(0))
+
+
+def report_labels(labels):
+    """Print how often each class occurs in each split; ``labels``: ``{split: classes}``."""
+    counts = {split: Counter(names) for split, names in labels.items()}
+    names = sorted(set().union(*counts.values()), key=lambda name: (-counts["train"][name], name))
+    width = max(len("label"), *map(len, names[:MOST_LABELS]))
+    print(f"{'label':<{width}}" + "".join(f" {split:>18}" for split in counts))
+    for name in names[:MOST_LABELS]:
+        shares = (f"{each[name]:,} ({each[name] / each.total():.1%})" for each in counts.values())
+        print(f"{name:<{width}}" + "".join(f" {share:>18}" for share in shares))
+    if len(names) > MOST_LABELS:
+        print(f"(and {len(names) - MOST_LABELS:,} more)")

@@ -1,4 +1,4 @@
-"""One labelled sentence, pair of sentences or document, on its way from an archive to a model."""
+"""A labelled example on its way from an archive to a model, and checks of its values."""
 
 from typing import NamedTuple
 
@@ -8,49 +8,35 @@ LONGEST_SHOWN = 60  # characters
 
 
 class Example(NamedTuple):
-    """What a data set says about one text.
+    """A labelled sentence, sentence pair or document."""
 
-    Attributes:
-        label: name of the class, without spaces; None if its annotators did not agree on one.
-        inputs: the text; two texts for a pair.
-        place: ``FILE:LINE`` that it was read from, for messages.
-        score: a real number beside the class (SICK's relatedness, a review's rating).
-    """
-
-    label: str | None
-    inputs: tuple[str, ...]
-    place: str
-    score: float | None = None
+    label: str | None  # class name without spaces; None if the annotators did not agree
+    inputs: tuple[str, ...]  # the text, or the two texts of a pair
+    place: str  # FILE:LINE, for messages
+    score: float | None = None  # number beside the class, such as relatedness or a rating
 
 
-def checked_text(value, place, what="the text", mend=""):
-    """The value, if it is text that can be written.
+def checked_text(value, place, what="the text", fix=""):
+    """Return the value; raise :exc:`UsageError` if it is not text or has a lone surrogate.
 
-    Args:
-        value, place: what was read, and where.
-        what: to call it in a message.
-        mend: with what to end the message.
-
-    Raises:
-        UsageError: it is something else, or holds half of a character.
+    ``place``, ``what`` and ``fix`` are where it was read, its name and the message's end.
     """
     if not isinstance(value, str):
-        raise UsageError(f"{place}: {what} is {shortened(value)}, no text{mend}")
+        raise UsageError(f"{place}: {what} is {shortened(value)}, no text{fix}")
     try:
         value.encode()
     except UnicodeEncodeError as error:
         wrong = shortened(value[error.start])
-        raise UsageError(f"{place}: {what} holds {wrong}, half of a character{mend}") from None
+        raise UsageError(f"{place}: {what} holds {wrong}, half of a character{fix}") from None
     return value
 
 
 def shortened(value):
-    """A value as it can stand in a message."""
+    """Return the value's repr, shortened for messages."""
     text = repr(value)
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
 
 
 def number_below(text, limit):
-    """The whole number that a text is, if it is one from 0 to ``limit`` - 1; otherwise None."""
-    is_number = text.isascii() and text.isdecimal() and len(text) <= len(str(limit))
-    return int(text) if is_number and int(text) < limit else None
+    """Return the integer from 0 to ``limit`` - 1 that a text holds, or None."""
+    return {str(number): number for number in range(limit)}.get(text)

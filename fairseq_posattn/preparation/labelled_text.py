@@ -1,4 +1,4 @@
-"""Labelled examples as text files: tokenised, divided into splits, checked."""
+"""Labelled examples as text files: tokenized, divided into splits, checked."""
 
 import json
 from collections import Counter
@@ -11,23 +11,19 @@ from fairseq_posattn.common.files import write_json, writing
 from fairseq_posattn.common.parallel import map_lines
 from fairseq_posattn.preparation import folds
 from fairseq_posattn.preparation.corpus import SPLITS
+from fairseq_posattn.preparation.counts import counted
 from fairseq_posattn.preparation.example import checked_text
 from fairseq_posattn.text.lines import one_line
 from fairseq_posattn.text.words import PUBLISHED
 
-WHOLE = "all"  # the one "split" of a data set that is published without any
+WHOLE = "all"  # the one "split" of a data set that is published without splits
 SUMMARY = "summary.json"
 
 
 class TextFiles(ExitStack):
-    """``{split}.{input0,input1,label,score}`` of one folder, open for writing.
+    """Writer of ``{split}.{input0,input1,label,score}`` in one folder.
 
-    An example without a word, which no model can read, is left out and noted. So is one without a
-    class.
-
-    Args:
-        folder: where the files go; it is made.
-        kinds: endings of the files: the inputs, ``label`` and perhaps ``score``.
+    Examples without words or without a class are left out and counted.
     """
 
     def __init__(self, folder, kinds):
@@ -48,7 +44,7 @@ class TextFiles(ExitStack):
             self._finish()
 
     def write(self, example, split, published):
-        """Write one example to ``split``; it was published as part of ``published``."""
+        """Write an example to ``split``; ``published`` is the split it was published in."""
         if example.label is None:
             self.unlabelled += 1
             return
@@ -66,8 +62,8 @@ class TextFiles(ExitStack):
     def _finish(self):
         for split in SPLITS:
             if not self.written[split]:
-                read = self.read[split]  # of one that is published by itself
-                why = f"{read:,} are blank" if read else "give a larger --limit, or none"
+                read = self.read[split]
+                why = f"{counted(read, 'text')} without words" if read else "raise or drop --limit"
                 raise UsageError(f"there is no example for {split}: {why}")
         summary = {
             "read": self.read,
@@ -81,73 +77,64 @@ class TextFiles(ExitStack):
 
 
 def read_summary(folder):
-    """What :class:`TextFiles` counted.
+    """Return the counts of :class:`TextFiles`.
 
-    That is: examples ``read`` of each published split and ``written`` to each split, occurrences
-    of each of the ``labels`` in training, places of the ``empty`` examples, number of the
+    That is: examples ``read`` of each published split and ``written`` to each split, training
+    occurrences of each of the ``labels``, places of the ``empty`` examples, number of the
     ``unlabelled`` ones, words of the ``longest`` input.
     """
     return json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
 
 
 def write_splits(readers, folder, corpus, options, cut=str):
-    """Tokenise published splits; what is missing for validation is held out of the training set.
+    """Tokenize published splits; hold validation out of training if it is not published.
 
-    Args:
-        readers: functions that give examples, by the name of their split.
-        cut: function from a line of words to a line of subwords; none by default.
+    ``readers`` are functions that yield examples, by split; ``cut`` splits a line of words into
+    subwords.
     """
     with TextFiles(folder, corpus.kinds) as files:
         for published, read in readers.items():
             valid = frozenset()
             if published == "train" and "valid" not in readers:
-                labels = [example.label for example in _limited(read(), options)]
+                labels = [example.label for example in islice(read(), options.limit)]
                 valid = folds.held_out(labels, options.seed, options.valid_fraction)
-            examples = _limited(read(), options)
-            tokenised = _tokenise_all(examples, published, corpus, options, cut)
-            for index, example in enumerate(tokenised):
+            examples = islice(read(), options.limit)
+            tokenized = _tokenize_all(examples, published, corpus, options, cut)
+            for index, example in enumerate(tokenized):
                 files.write(example, "valid" if index in valid else published, published)
 
 
 def write_divided(read, folders, corpus, options, cut=str):
-    """Tokenise a data set that is published whole, and divide it: into ten folds, or into tenths.
+    """Tokenize a data set without published splits and divide it into ten folds, or into tenths.
 
-    Args:
-        read: gives all examples.
-        folders: one, or one for each fold.
-        cut: as for :func:`write_splits`.
+    ``read`` yields all examples; ``folders`` is one output folder, or one for each fold; ``cut``
+    splits a line of words into subwords.
     """
     examples = list(read())
-    if options.limit is not None:
-        labels = [example.label for example in examples]
-        chosen = folds.stratified_sample(labels, options.seed, options.limit)
-        examples = [examples[index] for index in sorted(chosen)]
-    if len(examples) < folds.FOLDS:
-        raise UsageError(f"{len(examples)} examples are too few to divide: give a larger --limit")
     labels = [example.label for example in examples]
+    if options.limit is not None:
+        chosen = sorted(folds.stratified_sample(labels, options.seed, options.limit))
+        examples, labels = ([values[index] for index in chosen] for values in (examples, labels))
+    if len(examples) < folds.FOLDS:
+        raise UsageError(f"{len(examples)} examples are too few to divide; raise --limit")
     if corpus.cross_validated:
         divisions = folds.cross_validation(labels, options.seed, options.valid_fraction)
     else:
         divisions = [folds.tenths(labels, options.seed)]
-    tokenised = list(_tokenise_all(examples, "all", corpus, options, cut))
+    tokenized = list(_tokenize_all(examples, "all", corpus, options, cut))
     for folder, division in zip(folders, divisions, strict=True):
         split_of = {index: split for split, indices in division.items() for index in indices}
         with TextFiles(folder, corpus.kinds) as files:
-            for index, example in enumerate(tokenised):
+            for index, example in enumerate(tokenized):
                 files.write(example, split_of[index], WHOLE)
 
 
-def _limited(examples, options):
-    return islice(examples, options.limit)
-
-
-def _tokenise_all(examples, split, corpus, options, cut):
+def _tokenize_all(examples, split, corpus, options, cut):
     words = PUBLISHED[corpus.word_rule]
-    function = partial(_tokenise, words=words, cased=options.cased, cut=cut)
+    function = partial(_tokenize, words=words, cased=options.cased, cut=cut)
     return map_lines(function, examples, options.jobs, f"tokenising {split}")
 
 
-def _tokenise(example, words, cased, cut):
-    checked = (checked_text(text, example.place) for text in example.inputs)
-    texts = (words(one_line(text)) for text in checked)
+def _tokenize(example, words, cased, cut):
+    texts = (words(one_line(checked_text(text, example.place))) for text in example.inputs)
     return example._replace(inputs=tuple(cut(text if cased else text.lower()) for text in texts))

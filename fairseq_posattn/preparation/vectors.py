@@ -1,11 +1,11 @@
-"""Pre-trained GloVe vectors (Pennington et al., 2014), cut to the words of a dictionary.
+"""GloVe vectors (Pennington et al., 2014), their options, and the dictionaries that use them.
 
-The published files have no header line, and some words of the larger ones hold spaces: a line is
-its last numbers, and whatever stands before them.
+The published files have no header line, and some words of the larger files contain spaces: a line
+is its last numbers, and all before them is the word.
 """
 
+import argparse
 import random
-import re
 from math import isfinite
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import writing
 from fairseq_posattn.common.progress import Progress, say
 from fairseq_posattn.preparation.archives import open_archive
+from fairseq_posattn.preparation.command import add_count
 from fairseq_posattn.preparation.download import Source, fetch
 from fairseq_posattn.preparation.example import shortened
 from fairseq_posattn.text.lines import raw_lines
@@ -35,25 +36,82 @@ PUBLISHED = {
 NAMES = [f"{corpus}.{dim}d" for corpus, (_, dims) in PUBLISHED.items() for dim in dims]
 
 
-def find_vectors(given, folder, dim=DEFAULT_DIM):
-    """``(archive, member)`` of the vectors that a user asks for.
+def add_seed(parser):
+    seed = "seed of held-out examples, folds and random vectors (default: %(default)s)"
+    parser.add_argument("--seed", type=int, metavar="N", default=1, help=seed)
 
-    Args:
-        given: a file, zip or folder; or a name such as ``6B.300d``, to download.
-        folder: where downloads go.
-        dim: which file to take, if an archive holds several.
 
-    Raises:
-        UsageError: there are none.
+def add_word_options(parser):
+    """Add the options of word vectors and of the dictionary."""
+    group = parser.add_argument_group("words")
+    group.add_argument(
+        "--glove",
+        metavar="VECTORS",
+        help="pre-trained vectors: a file in GloVe's format, a zip or folder of such files, or a "
+        f"name to download: {', '.join(NAMES)}. Writes glove.txt to --dest, for "
+        "--encoder-embed-path: a vector for each word of the dictionary, uniform in +-0.05 if "
+        "there is none. Words of validation and test with a vector join the dictionary",
+    )
+    several = "dimensions to use if --glove holds several files (default: %(default)s)"
+    add_count(group, "--glove-dim", several, DEFAULT_DIM)
+    add_count(
+        *(group, "--min-count"),
+        "training occurrences that a word without a vector needs for the dictionary (default: 1; "
+        "5 for the Yelp and Yahoo sets)",
+    )
+    group.add_argument(
+        "--cased",
+        action="store_true",
+        help="keep case, for vectors such as GloVe 840B (default: lowercase, for 6B)",
+    )
+
+
+def fraction(text):
+    """Return the number in (0, 0.5] that an option's value holds."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0
+    if not 0 < value <= 0.5:
+        raise argparse.ArgumentTypeError(f"{text!r} is not above 0 and at most 0.5")
+    return value
+
+
+def run_words(stages, corpus, options, vectors, count):
+    """Run the stage that writes ``dict.txt`` and, with vectors, ``glove.txt``.
+
+    ``count`` returns the word counts of the training set and of the other splits.
     """
+
+    def make(work):
+        least = options.min_count or corpus.min_count
+        write_vocabulary(work, *count(), vectors, least, options.seed)
+
+    stages.run(
+        "vocabulary",
+        ["dict.txt", "glove.txt"] if vectors else ["dict.txt"],
+        make,
+        vectors=[vectors[0].fingerprint(vectors[1]), vectors[1]] if vectors else None,
+        seed=options.seed,
+        min_count=options.min_count,
+    )
+
+
+def find_vectors(given, folder, dim=DEFAULT_DIM):
+    """Return ``(archive, member)`` of the vectors of ``--glove``; None without the option.
+
+    ``given`` is a file, zip or folder, or a name such as ``6B.300d`` to download to ``folder``.
+    """
+    if given is None:
+        return None
     if not Path(given).exists() and given in NAMES:
         corpus, _, width = given.rpartition(".")
         name, dim = PUBLISHED[corpus][0], int(width.removesuffix("d"))
-        archive = open_archive(fetch(_source(name), folder))
+        urls = (url.format(name, stem=name.removesuffix(".zip")) for url in STANFORD)
+        archive = open_archive(fetch(Source(name, tuple(urls)), folder))
     elif not Path(given).exists():
-        raise UsageError(
-            f"--glove {given}: no such file, and none of {', '.join(NAMES)} to download"
-        )
+        names = ", ".join(NAMES)
+        raise UsageError(f"--glove {given}: no such file, and none of {names} to download")
     else:
         archive = open_archive(given)
     members = [name for name in archive.names() if name.endswith(".txt")] or archive.names()
@@ -68,23 +126,10 @@ def find_vectors(given, folder, dim=DEFAULT_DIM):
 
 
 def read_vectors(archive, member, wanted):
-    """The vectors of the words that are wanted.
-
-    Args:
-        wanted: a set of words.
-
-    Returns:
-        ``({word: its numbers, as they are written}, dimensions)``; the first of those of a word.
-
-    Raises:
-        UsageError: a line does not have as many numbers as the first one.
-    """
+    """Return ``({word: its numbers as written}, dimensions)``; a word's first vector counts."""
     wanted = {word.encode(): word for word in wanted}
-    found, dim, name = {}, None, archive.label(member)
-    with (
-        archive.open(member) as stream,
-        Progress(f"reading {member}", "vectors") as progress,
-    ):
+    known, dim, name = {}, None, archive.label(member)
+    with archive.open(member) as stream, Progress(f"reading {member}", "vectors") as progress:
         for number, line in enumerate(raw_lines(stream, name), start=1):
             line = line.rstrip(b"\r\n")
             if dim is None:
@@ -94,40 +139,38 @@ def read_vectors(archive, member, wanted):
             else:
                 word, _, numbers = line.partition(b" ")
                 if word in wanted:
-                    text = _checked(numbers, f"{name}:{number}")
-                    found.setdefault(wanted.pop(word), text)
+                    known[wanted.pop(word)] = _checked(numbers, f"{name}:{number}")
             if number % 10_000 == 0:
                 progress.add(10_000)
         if not dim:
             raise UsageError(f"{name}: no vectors")
         progress.add(number % 10_000)
-    return found, dim
+    return known, dim
 
 
 def write_embeddings(path, words, vectors, dim, seed):
-    """Write a vector for each word in fairseq's format, made up where there is none.
+    """Write a vector for each word in fairseq's format, random if there is none.
 
-    The row of ``<unk>`` comes first: the one vector of all words that are not in the dictionary. It
-    is the file's own, which some have, or zero, as in the published code of MTSA and DiSAN.
+    The first row is that of ``<unk>``: the file's, or zero as in the released code of MTSA and
+    DiSAN.
     """
     generator = random.Random(seed)
+
+    def draw():
+        return " ".join(
+            f"{generator.uniform(-UNKNOWN_RANGE, UNKNOWN_RANGE):.6f}" for _ in range(dim)
+        )
+
     with writing(path) as file:
         file.write(f"{len(words) + 1} {dim}\n")
         file.write(f"{UNKNOWN} {vectors.get(UNKNOWN) or ' '.join(['0'] * dim)}\n")
         for word in words:
-            file.write(f"{word} {vectors.get(word) or _made_up(generator, dim)}\n")
+            file.write(f"{word} {vectors.get(word) or draw()}\n")
 
 
 def write_vocabulary(folder, training, others, vectors, min_count, seed):
-    """Write ``dict.txt`` and, if there are vectors, ``glove.txt``, and say how many words have one.
-
-    Args:
-        training, others: counts of the words of training and of the other splits.
-        vectors: as :func:`find_vectors` gives them, or None.
-        min_count: how often a word without a vector must occur in training.
-    """
-    wanted = {UNKNOWN, *training, *others}
-    known, dim = read_vectors(*vectors, wanted) if vectors else ({}, 0)
+    """Write ``dict.txt`` and, with vectors, ``glove.txt``; print their coverage."""
+    known, dim = read_vectors(*vectors, {UNKNOWN, *training, *others}) if vectors else ({}, 0)
     words = choose_words(training, others, known, min_count)
     write_dictionary(folder / "dict.txt", words)
     if vectors:
@@ -141,24 +184,24 @@ def write_vocabulary(folder, training, others, vectors, min_count, seed):
 
 
 def coverage(counts, vectors):
-    """``(types with a vector, types, tokens with a vector, tokens)`` of counted words."""
+    """Return ``(types with a vector, types, tokens with a vector, tokens)`` of word counts."""
     known = [count for word, count in counts.items() if word in vectors]
     return len(known), len(counts), sum(known), sum(counts.values())
 
 
 def _check_width(line, dim, place):
-    """A word may hold spaces; a number too many or too few is an error."""
-    numbers = line.split(b" ")[-dim:]
-    word = line.split(b" ")[:-dim]
+    """Raise :exc:`UsageError` unless the line is a word with spaces and ``dim`` numbers."""
+    parts = line.split(b" ")
+    word, numbers = parts[:-dim], parts[-dim:]
     if len(numbers) < dim or not word or not all(map(_is_number, numbers)) or _is_number(word[-1]):
-        raise UsageError(f"{place}: {line.count(b' ')} numbers where the first line has {dim}")
+        raise UsageError(f"{place}: {len(parts) - 1} numbers where the first line has {dim}")
 
 
 def _checked(numbers, place):
     text = numbers.decode("ascii", "replace")
-    wrong = next((part for part in text.split(" ") if not _is_number(part)), None)
-    if wrong is not None:
-        raise UsageError(f"{place}: {shortened(wrong)} is not a number")
+    for part in text.split(" "):
+        if not _is_number(part):
+            raise UsageError(f"{place}: {shortened(part)} is not a number")
     return text
 
 
@@ -167,12 +210,3 @@ def _is_number(text):
         return isfinite(float(text))
     except ValueError:
         return False
-
-
-def _made_up(generator, dim):
-    return " ".join(f"{generator.uniform(-UNKNOWN_RANGE, UNKNOWN_RANGE):.6f}" for _ in range(dim))
-
-
-def _source(name):
-    stem = re.sub(r"\.zip$", "", name)
-    return Source(name, tuple(url.format(name, stem=stem) for url in STANFORD))

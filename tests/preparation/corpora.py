@@ -17,7 +17,7 @@ ENGLISH = {
 
 
 def sentences(count, start=0):
-    """``(German sentences, English sentences)``, of which the 257th is the first again."""
+    """Return German and English sentences; the 257th is the first again."""
     german, english = (
         [
             f"{subject} {verb} {thing}{end}"
@@ -34,7 +34,7 @@ def lines(texts):
 
 
 def segments(texts, set_id="set"):
-    """An evaluation set of one document, as XML or SGML."""
+    """Return an evaluation set of one document, as XML or SGML."""
     body = "".join(f'<seg id="{n}"> {text} </seg>\n' for n, text in enumerate(texts, start=1))
     return (
         f'<?xml version="1.0" encoding="UTF-8"?>\n<mteval>\n<srcset setid="{set_id}">\n'
@@ -44,11 +44,11 @@ def segments(texts, set_id="set"):
 
 
 def talks(texts, language, every=50):
-    """A training file of IWSLT: each talk with what is told of it."""
-    told = []
+    """Return a training file of IWSLT, talks with metadata."""
+    rows = []
     for number, text in enumerate(texts):
         if number % every == 0:
-            told += [
+            rows += [
                 f"<url>http://example.org/{number}</url>",
                 "<keywords>talks, technology</keywords>",
                 "<speaker>Al Gore</speaker>",
@@ -56,15 +56,15 @@ def talks(texts, language, every=50):
                 f"<title>Al Gore: {language} {number}</title>",
                 f"<description>TED Talk {language}.</description>",
             ]
-        told.append(f"{text} ")
-    return lines(told)
+        rows.append(f"{text} ")
+    return lines(rows)
 
 
 SETS = ("TED.dev2010", "TEDX.dev2012", "TED.tst2010", "TED.tst2011", "TED.tst2012")
 
 
 def iwslt14(pairs=400, per_set=2):
-    """``{name: content}`` of de-en.tgz; the n-th evaluation set begins with the n-th sentence."""
+    """Return ``{name: content}`` of de-en.tgz; the n-th evaluation set starts at sentence n."""
     german, english = sentences(pairs)
     files = {
         "de-en/train.tags.de-en.de": talks(german, "deutsch"),
@@ -78,7 +78,7 @@ def iwslt14(pairs=400, per_set=2):
 
 
 def wmt14(news_commentary="v9", pairs=100):
-    """``{archive: {name: content}}`` of the five archives."""
+    """Return ``{archive: {name: content}}`` of the five archives."""
     archives = {
         "training-parallel-europarl-v7.tgz": corpus("training/europarl-v7.de-en", pairs),
         "training-parallel-commoncrawl.tgz": corpus("commoncrawl.de-en", pairs, 50),
@@ -103,7 +103,7 @@ def corpus(name, count, start=0):
 
 
 def multi30k(train=60):
-    """``{name: text}`` of the six files, which are published compressed."""
+    """Return ``{name: text}`` of the six files, which are published compressed."""
     files = {}
     for name, count in (("train", train), ("val", 5), ("test_2016_flickr", 4)):
         for language, texts in zip(("de", "en"), sentences(count, 7), strict=True):

@@ -29,7 +29,7 @@ class Text:
         return " ".join(self.generator.choices(WORDS, k=self.generator.randint(2, 8)))
 
     def lines(self, size, form):
-        """``size`` lines, each ``form(number)``."""
+        """Return ``size`` lines, each ``form(number)``."""
         return "".join(f"{form(number)}\n" for number in range(size))
 
     def tree(self, label):

@@ -33,7 +33,7 @@ def story(number):
 
 
 def split_numbers():
-    """``{split: numbers}``, in the order of the lists, in which stories of all kinds are mixed."""
+    """Return ``{split: numbers}`` in the order of the lists, which mix stories of all kinds."""
     numbers = {}
     first = 0
     for split, count in COUNTS.items():
@@ -43,7 +43,7 @@ def split_numbers():
 
 
 def stories():
-    """``{name: content}`` of all stories, half of them under each publisher."""
+    """Return ``{name: content}`` of all stories, half of them under each publisher."""
     return {
         f"{'cnn' if number % 2 else 'dailymail'}/stories/{story_name(number)}.story": story(number)
         for number in range(sum(COUNTS.values()))
@@ -51,7 +51,7 @@ def stories():
 
 
 def url_lists():
-    """``{name: content}`` of the lists of URLs."""
+    """Return ``{name: content}`` of the lists of URLs."""
     return {
         LISTS[split]: "".join(f"{url(number)}\n" for number in numbers)
         for split, numbers in split_numbers().items()
@@ -59,7 +59,7 @@ def url_lists():
 
 
 def gigaword(count):
-    """``(articles, titles)``, lines of text."""
+    """Return ``(articles, titles)``, lines of text."""
     articles = "".join(
         f"a {TOPICS[i % 6]} hit <unk> {PLACES[i % 5].lower()} at ##.# gmt , no. {i} .\n"
         for i in range(count)

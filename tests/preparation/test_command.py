@@ -1,6 +1,7 @@
-"""The command line that the preparations have in common."""
+"""The command line shared by all preparations, and the recipes that it prints."""
 
 import os
+import shlex
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -8,7 +9,17 @@ import pytest
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation import corpora
-from fairseq_posattn.preparation.command import Kind, run
+from fairseq_posattn.preparation.command import Kind, next_dataset, next_recipe, run
+from fairseq_posattn.preparation.kinds import KINDS
+from fairseq_posattn.recipes.commands.recipe import main as recipe
+
+RECIPES = {
+    (kind, name): corpus
+    for kind, entry in KINDS.items()
+    for name, corpus in entry.corpora.items()
+    if corpus.recipe is not None
+}
+RETENTION = {"--no-epoch-checkpoints", "--keep-last-epochs"}
 
 
 @pytest.fixture
@@ -47,7 +58,7 @@ def test_options_and_their_defaults(command, tmp_path):
 
 
 @pytest.mark.parametrize("arguments", [["trek"], ["trec", "--jobs", "0"], ["trec", "--limit", "x"]])
-def test_bad_options_are_told(command, arguments, capsys):
+def test_bad_options_are_refused(command, arguments, capsys):
     with pytest.raises(SystemExit):
         command(*arguments)
     assert arguments[-1] in capsys.readouterr().err
@@ -63,7 +74,7 @@ def test_bad_options_are_told(command, arguments, capsys):
             1,
             "error: data-bin/trec: No space left on device",
         ),
-        (KeyboardInterrupt(), 130, "interrupted; the same command goes on from here"),
+        (KeyboardInterrupt(), 130, "interrupted; rerun the same command to resume"),
     ],
 )
 def test_what_goes_wrong_is_one_line(command, error, status, line, capsys):
@@ -73,21 +84,19 @@ def test_what_goes_wrong_is_one_line(command, error, status, line, capsys):
 
 
 @pytest.mark.parametrize(
-    ("dest", "told"),
+    ("dest", "words"),
     [
-        ("a,b", "--dest a,b: fairseq-preprocess takes what stands between commas for several"),
-        ("a:b", "--dest a:b: fairseq-train takes what stands between colons for several"),
-        ("-x", "--dest -x: commands take it for an option"),
-        ("./-x", "--dest -x: commands take it for an option"),
-        (__file__, f"--dest {__file__} is a file: name a folder"),
-        ("a\nb", "--dest 'a\\nb': fairseq takes printable names in UTF-8 only"),
-        ("a\udcff", "--dest 'a\\udcff': fairseq takes printable names in UTF-8 only"),
+        ("a,b", "--dest a,b: fairseq-preprocess separates files by commas"),
+        ("a:b", "--dest a:b: fairseq-train separates folders by colons"),
+        ("-x", "--dest -x: commands read it as an option"),
+        ("./-x", "--dest -x: commands read it as an option"),
+        (__file__, f"--dest {__file__}: is a file; name a folder"),
     ],
 )
-def test_a_destination_that_fairseq_cannot_be_given_is_refused(command, dest, told, capsys):
+def test_a_destination_that_fairseq_cannot_be_given_is_refused(command, dest, words, capsys):
     assert command("trec", f"--dest={dest}", runs=False)[0] == 1
     (said,) = capsys.readouterr().err.splitlines()
-    assert f" error: {told}" in said
+    assert f" error: {words}" in said
 
 
 @pytest.mark.parametrize("dest", ["source", "source/made", "link", "source/../source"])
@@ -99,6 +108,23 @@ def test_a_destination_in_the_source_is_refused(command, dest, tmp_path, capsys)
     words = ("--source", str(source), "--dest", str(tmp_path / dest))
     assert command("trec", *words, runs=False)[0] == 1
     (said,) = capsys.readouterr().err.splitlines()
-    assert f"--dest {tmp_path / dest} lies in --source {source}: " in said
+    assert f"--dest {tmp_path / dest}: lies in --source {source}; " in said
     assert [path.name for path in source.iterdir()] == ["train.txt"]
     assert command("trec", "--source", str(source), "--dest", str(tmp_path / "made"))[0] == 0
+
+
+@pytest.mark.parametrize(("kind", "name"), RECIPES)
+def test_printed_recipes_keep_few_checkpoints(kind, name, capsys):
+    corpus = RECIPES[kind, name]
+    if kind in ("translation", "summarization"):
+        next_recipe(corpus, "--data", "data")
+    else:
+        next_dataset(corpus, Path("data-bin") / name)
+    program, command, *words = shlex.split(capsys.readouterr().out.removeprefix("next:\n"))
+    assert (program, command) == ("posattn", "recipe")
+    assert recipe([*words, "--dry-run"]) == 0
+    trainings = [
+        line for line in capsys.readouterr().out.splitlines() if "--save-dir" in line.split()
+    ]
+    assert trainings
+    assert all(RETENTION & set(line.split()) for line in trainings)

@@ -16,7 +16,7 @@ VECTORS = "the 0.1 -0.2 1e-05\n, 1 2 3\n. . . 4 5 6\n\xe9t\xe9 7 8 9\n"
 
 @pytest.fixture
 def vectors(tmp_path):
-    """An archive with one file of vectors."""
+    """Return an archive with one file of vectors."""
 
     def vectors(text):
         return open_archive(write_folder(tmp_path, {"glove.txt": text})), "glove.txt"
@@ -25,45 +25,45 @@ def vectors(tmp_path):
 
 
 def test_vectors_of_wanted_words_as_they_are_written(vectors):
-    found, dim = glove.read_vectors(*vectors(VECTORS), {"the", "\xe9t\xe9", "cat", "."})
-    assert found == {"the": "0.1 -0.2 1e-05", "\xe9t\xe9": "7 8 9"}
+    result, dim = glove.read_vectors(*vectors(VECTORS), {"the", "\xe9t\xe9", "cat", "."})
+    assert result == {"the": "0.1 -0.2 1e-05", "\xe9t\xe9": "7 8 9"}
     assert dim == 3
 
 
-def test_the_first_vector_of_a_word_counts(vectors):
-    found, _ = glove.read_vectors(*vectors("a 1 2\nb 3 4\na 5 6\n"), {"a"})
-    assert found == {"a": "1 2"}
-
-
 def test_words_of_which_a_part_is_wanted_are_others(vectors):
-    text = "the 1 2\nat name@domain.com 3 4\nat 5 6\n"
+    text = "the 1 2\nat name@domain.com 3 4\nat 5 6\nat 7 8\n"  # the first of a word counts
     assert glove.read_vectors(*vectors(text), {"at"}) == ({"at": "5 6"}, 2)
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "words"),
     [
         ("cat 1 2", "2 numbers where the first line has 3"),
         ("cat 1 2 3 4", "4 numbers where the first line has 3"),
         ("cat", "0 numbers where the first line has 3"),
         ("cat 1 x 3", "'x' is not a number"),
         ("cat 1 nan 3", "'nan' is not a number"),
+        ("cat 1 -inf 3", "'-inf' is not a number"),
+        ("cat 1  3", "'' is not a number"),
+        (f"cat 1 {'x' * 5000} 3", f"'{'x' * 59}... is not a number"),
     ],
 )
-def test_a_line_of_the_wrong_width_is_named(vectors, tmp_path, line, told):
+def test_a_line_of_the_wrong_width_is_named(vectors, tmp_path, line, words):
     with pytest.raises(UsageError) as error:
         glove.read_vectors(*vectors(f"{VECTORS}{line}\n"), {"cat"})
-    assert str(error.value) == f"{tmp_path}/glove.txt:5: {told}"
+    assert str(error.value) == f"{tmp_path}/glove.txt:5: {words}"
 
 
-def test_a_file_with_a_header_is_refused(vectors):
-    with pytest.raises(UsageError, match="glove.txt:2: 3 numbers where the first line has 1"):
-        glove.read_vectors(*vectors(f"4 3\n{VECTORS}"), {"the"})
-
-
-def test_an_empty_file_is_refused(vectors):
-    with pytest.raises(UsageError, match="no vectors"):
-        glove.read_vectors(*vectors(""), {"the"})
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (f"4 3\n{VECTORS}", "glove.txt:2: 3 numbers where the first line has 1"),
+        ("", "no vectors"),
+    ],
+)
+def test_a_header_and_an_empty_file_are_refused(vectors, text, words):
+    with pytest.raises(UsageError, match=words):
+        glove.read_vectors(*vectors(text), {"the"})
 
 
 def test_fairseq_reads_what_is_written(tmp_path):
@@ -109,7 +109,7 @@ def test_a_name_takes_the_download(tmp_path):
     assert (archive.name, member) == (str(tmp_path / "glove.6B.zip"), "glove.6B.50d.txt")
 
 
-def test_an_unknown_name_is_told_with_the_known_ones(tmp_path):
+def test_an_unknown_name_is_answered_with_the_known_ones(tmp_path):
     with pytest.raises(UsageError, match="--glove 7B.50d: no such file, and none of 6B.50d"):
         glove.find_vectors("7B.50d", tmp_path)
 

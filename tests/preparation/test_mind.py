@@ -9,7 +9,7 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.archives import open_archive
 from fairseq_posattn.preparation.corpora import mind
 from fairseq_posattn.preparation.kinds import prepare
-from fairseq_posattn.preparation.kinds.recommendation import _write_impressions
+from fairseq_posattn.preparation.kinds.recommendation import write_impressions
 
 NEWS = """\
 N1\tsports\tfootball\tThe Bears don't win\tAn abstract\thttps://x\t[]\t[]
@@ -52,11 +52,11 @@ def test_impressions(tmp_path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("1\tU1\t13/13/2019 6:42:51 PM\tN1\tN3-1\n", "the time '13/13/2019 6:42:51 PM' cannot"),
+        ("1\tU1\t13/13/2019 6:42:51 PM\tN1\tN3-1\n", "'13/13/2019 6:42:51 PM' is no time"),
         ("1\tU1\t11/13/2019 6:42:51 PM\tN1\n", "4 columns; there should be 5"),
-        ("1\tU1\t11/13/2019 6:42:51 PM\tN1\tN3-2\n", "candidates should be such as N1-0 N2-1"),
-        ("1\tU1\t11/13/2019 6:42:51 PM\tN1\tN3-1 N1\n", "candidates should be such as"),
-        ("1\tU1\t11/13/2019 6:42:51 PM\tN1\t\n", "candidates should be such as"),
+        ("1\tU1\t11/13/2019 6:42:51 PM\tN1\tN3-2\n", "candidates are such as N1-0 N2-1"),
+        ("1\tU1\t11/13/2019 6:42:51 PM\tN1\tN3-1 N1\n", "candidates are such as"),
+        ("1\tU1\t11/13/2019 6:42:51 PM\tN1\t\n", "candidates are such as"),
     ],
 )
 def test_a_mistake_names_file_and_line(tmp_path, line, message):
@@ -70,14 +70,14 @@ def test_parts_that_are_missing_or_double_are_named(tmp_path):
         mind.parts(tmp_path)
     release(tmp_path)
     (tmp_path / "MINDlarge_dev.zip").write_bytes(b"")
-    with pytest.raises(UsageError, match="leave one"):
+    with pytest.raises(UsageError, match="remove one"):
         mind.parts(tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("zipped", [False, True])
 def test_mind_is_prepared(tmp_path, capsys, zipped):
-    """The last day of train is for validation; unknown news are left out and counted."""
+    """Check that the last day is for validation, and that unknown news are left out."""
     source = release(tmp_path / "source", submission=SUBMISSION, zipped=zipped)
     dest = tmp_path / "mind"
     options = ["mind", "--source", str(source), "--dest", str(dest)]
@@ -102,7 +102,7 @@ def test_mind_is_prepared(tmp_path, capsys, zipped):
 
 @pytest.mark.slow
 def test_impressions_are_streamed(tmp_path):
-    """What is held while they are written does not grow with them, even if all lack news."""
+    """Check that memory does not grow with impressions, even if all lack news."""
 
     def peak(size):
         impressions = (
@@ -110,10 +110,10 @@ def test_impressions_are_streamed(tmp_path):
             for number in range(2, size)
         )
         tracemalloc.start()
-        _write_impressions(impressions, tmp_path / "train", {"N1": 0}, max_unknown=1.0)
-        found = tracemalloc.get_traced_memory()[1]
+        write_impressions(impressions, tmp_path / "train", {"N1": 0}, max_unknown=1.0)
+        result = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        return found
+        return result
 
     few = peak(8000)  # beside what is held of each, files hold some thousand lines
     assert peak(24000) < few + 16000 * 8

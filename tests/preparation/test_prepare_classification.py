@@ -1,6 +1,5 @@
 """The command, from published archives to what stock fairseq's sentence_prediction reads."""
 
-import argparse
 import dataclasses
 import json
 import subprocess
@@ -13,11 +12,11 @@ import torch
 from archive_files import lines, tree
 from fairseq import tasks, utils
 from fairseq.models.lstm import Embedding
-from omegaconf import OmegaConf
 from published import WORDS, publish
 from serving import Server
 
-from fairseq_posattn.preparation import words_stage
+from fairseq_posattn.preparation import labelled_text
+from fairseq_posattn.preparation import vectors as glove_vectors
 from fairseq_posattn.preparation.corpora import CLASSIFICATION as CORPORA
 from fairseq_posattn.preparation.download import Source
 from fairseq_posattn.preparation.kinds import KINDS, classification
@@ -25,27 +24,14 @@ from fairseq_posattn.preparation.kinds import prepare as prepare_of_kind
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "prepare_classification.py"
 main = partial(prepare_of_kind, "classification")
-CLASSES = {
-    "sst2": 2,
-    "sst5": 5,
-    "trec": 6,
-    "cr": 2,
-    "mpqa": 2,
-    "subj": 2,
-    "sick": 3,
-    "ag_news": 4,
-    "yelp_polarity": 2,
-    "yelp_full": 5,
-    "yahoo_answers": 10,
-    "snli": 3,
-    "multinli": 3,
-    "amazon_electronics": 5,
-}
+CLASSES = dict.fromkeys(["sst2", "cr", "mpqa", "subj", "yelp_polarity"], 2)
+CLASSES |= {"sick": 3, "snli": 3, "multinli": 3, "ag_news": 4, "sst5": 5, "yelp_full": 5}
+CLASSES |= {"amazon_electronics": 5, "trec": 6, "yahoo_answers": 10}
 
 
 @pytest.fixture
 def vectors(tmp_path):
-    """Vectors of half of the words, and of two more, in GloVe's format."""
+    """Write vectors of half of the words, and of two more, in GloVe's format."""
     path = tmp_path / "glove.6B.4d.txt"
     known = [*WORDS[::2], "unheard-of", "so"]
     path.write_text("".join(f"{word} 1 2 3 {number}\n" for number, word in enumerate(known)))
@@ -65,29 +51,17 @@ def prepare(name, tmp_path, *words):
 
 
 def load(folder, split, num_classes, regression=False):
-    """A split as stock fairseq's task gives it, in the order of the files."""
-    config = OmegaConf.create(
-        {
-            "_name": "sentence_prediction",
-            "data": str(folder),
-            "num_classes": num_classes,
-            "no_shuffle": True,
-            "regression_target": regression,
-            "classification_head_name": "head",
-            "seed": 1,
-            "max_positions": 512,
-        }
-    )
-    default = tasks.TASK_DATACLASS_REGISTRY["sentence_prediction"]()
-    for key in default.__dataclass_fields__:
-        if key not in config:
-            config[key] = getattr(default, key)
-    task = tasks.TASK_REGISTRY["sentence_prediction"].setup_task(argparse.Namespace(**config))
+    """Return stock fairseq's task and its data set, in the order of the files."""
+    config = tasks.TASK_DATACLASS_REGISTRY["sentence_prediction"]()
+    config._name, config.data, config.num_classes = "sentence_prediction", str(folder), num_classes
+    config.no_shuffle, config.regression_target = True, regression
+    config.classification_head_name, config.seed, config.max_positions = "head", 1, 512
+    task = tasks.TASK_REGISTRY["sentence_prediction"].setup_task(config)
     return task, task.load_dataset(split)
 
 
 def test_every_data_set_is_tried():
-    assert list(CLASSES) == list(CORPORA)
+    assert CLASSES.keys() == CORPORA.keys()
 
 
 @pytest.mark.parametrize("name", CORPORA)
@@ -128,27 +102,13 @@ def test_it_downloads_what_it_is_not_given(tmp_path, fairseq_here, monkeypatch):
     assert len(lines(tmp_path / "data-bin/sst5/text/train.label")) == 30
 
 
-def test_training_on_the_development_set_holds_out_a_part(tmp_path, fairseq_here):
-    dest = prepare("snli", tmp_path, "--train-on-dev")
+def test_options_of_snli_and_the_order_of_labels(tmp_path, fairseq_here):
+    dest = prepare("snli", tmp_path, "--train-on-dev", "--released-form")
     sizes = {split: len(lines(dest / f"text/{split}.label")) for split in ("train", "valid")}
-    assert sizes["train"] + sizes["valid"] == 23
-    assert sizes["valid"] in (2, 3)
-
-
-def test_snli_in_its_released_form_says_how_words_were_split(tmp_path, fairseq_here):
-    dest = prepare("snli", tmp_path, "--released-form")
+    assert sizes["valid"] in (2, 3)  # held out
     assert json.loads((dest / "preparation.json").read_text())["word_rule"] == "treebank-split"
-
-
-def test_labels_keep_the_order_of_their_numbers(tmp_path, fairseq_here):
-    dest = prepare("sst5", tmp_path)
-    assert [line.split()[0] for line in lines(dest / "label/dict.txt")] == [
-        "very_negative",
-        "negative",
-        "neutral",
-        "positive",
-        "very_positive",
-    ]
+    labels = [line.split()[0] for line in lines(prepare("sst5", tmp_path) / "label/dict.txt")]
+    assert labels == ["very_negative", "negative", "neutral", "positive", "very_positive"]
 
 
 def test_the_dictionary_of_a_pair_is_shared_and_has_vectors(tmp_path, fairseq_here, vectors):
@@ -186,41 +146,37 @@ def test_examples_without_words_are_left_out_and_named(tmp_path, fairseq_here, c
     source = tmp_path / "custrev.all"
     source.write_text("".join(f"{number % 2} sentence {number}\n" for number in range(30)) + "1 \n")
     assert main(["cr", "--source", str(source), "--dest", str(tmp_path / "cr"), "--jobs", "1"]) == 0
-    assert f"left out, as they have no words: {source}:31\n" in capsys.readouterr().err
+    assert f"left out, since they have no words: {source}:31\n" in capsys.readouterr().err
     tested = [line for k in range(10) for line in lines(tmp_path / f"cr/fold{k}/text/test.input0")]
     assert sorted(tested) == sorted(f"sentence {number}" for number in range(30))
 
 
 def test_counts_are_shown_beside_the_published_ones(tmp_path, fairseq_here, capsys):
     prepare("snli", tmp_path)
-    told = capsys.readouterr()
-    assert "549,367" in told.out
-    assert "warning: train has 23 examples, not the 549,367 published" in told.err
-    assert "annotators did not agree: 21" in told.err
+    output = capsys.readouterr()
+    assert "549,367" in output.out
+    assert "warning: train has 23 examples, not the 549,367 published" in output.err
+    assert "annotators did not agree: 21" in output.err
 
 
-def test_a_quick_look_takes_all_classes(tmp_path, fairseq_here):
+def test_a_quick_look_takes_all_classes_and_seeds_draw_folds(tmp_path, fairseq_here):
     dest = prepare("cr", tmp_path, "--limit", "20")
-    read = [
-        line
-        for split in ("train", "valid", "test")
-        for line in lines(dest / f"fold0/text/{split}.label")
-    ]
+    splits = ("train", "valid", "test")
+    read = [line for split in splits for line in lines(dest / f"fold0/text/{split}.label")]
     assert len(read) == 20
     assert read.count("positive") == 10
 
+    def tested(*words):
+        return lines(prepare("mpqa", tmp_path, *words) / "fold0/text/test.input0")
 
-def test_seeds_make_other_folds_of_the_same_data(tmp_path, fairseq_here):
-    one = lines(prepare("mpqa", tmp_path) / "fold0/text/test.input0")
-    assert one == lines(prepare("mpqa", tmp_path, "--force") / "fold0/text/test.input0")
-    assert one != lines(prepare("mpqa", tmp_path, "--seed", "2") / "fold0/text/test.input0")
+    assert tested() == tested("--force") != tested("--seed", "2")
 
 
 @pytest.mark.parametrize(
     "module, function",
     [
-        (classification, "write_divided"),
-        (words_stage, "write_vocabulary"),
+        (labelled_text, "write_divided"),
+        (glove_vectors, "write_vocabulary"),
         (classification, "binarise_files"),
         (classification, "write_dictionary"),
     ],
@@ -241,7 +197,7 @@ def test_an_interrupted_run_ends_as_one_that_was_not(
     with monkeypatch.context() as patch:
         patch.setattr(module, function, interrupted)
         assert main([*command, str(tmp_path / "resumed")]) == 130
-    assert "interrupted; the same command goes on from here" in capsys.readouterr().err
+    assert "interrupted; rerun the same command to resume" in capsys.readouterr().err
     assert main([*command, str(tmp_path / "resumed")]) == 0
     assert tree(tmp_path / "resumed") == tree(tmp_path / "whole")
 
@@ -255,18 +211,18 @@ def test_what_is_done_needs_its_source_no_more(tmp_path, fairseq_here, capsys):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["--source", "nowhere"], "nowhere: no such file or folder"),
         (["--glove", "nothing"], "--glove nothing: no such file, and none of 6B.50d"),
     ],
 )
-def test_wrong_options_are_one_line(words, told, tmp_path, monkeypatch, capsys):
+def test_wrong_options_are_one_line(words, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     source = str(publish("sst5", tmp_path))
     assert main(["sst5", "--source", source, "--dest", "d", *words]) == 1
     error = capsys.readouterr().err
-    assert f": error: {told}" in error
+    assert f": error: {message}" in error
     assert error.count("\n") == 1
 
 
@@ -285,8 +241,8 @@ def test_a_vector_of_the_wrong_width_leaves_nothing_half_written(tmp_path, capsy
 
 def test_the_next_command_is_the_recipe(tmp_path, fairseq_here, capsys):
     prepare("sick", tmp_path)
-    told = capsys.readouterr().out.splitlines()[-1]
-    assert told.strip() == f"posattn recipe mpsan/table7_sick --datasets sick --data {tmp_path}"
+    command = capsys.readouterr().out.splitlines()[-1]
+    assert command.strip() == f"posattn recipe mpsan/table7_sick --datasets sick --data {tmp_path}"
 
 
 @pytest.mark.parametrize("fraction", ["0", "0.6", "x"])
@@ -298,7 +254,7 @@ def test_a_fraction_is_a_fraction(fraction, capsys):
 
 @pytest.mark.slow
 def test_the_script_by_itself(tmp_path, vectors):
-    """With real processes: workers for the text, fairseq-preprocess for the rest."""
+    """Run real processes: workers for the text, fairseq-preprocess for the rest."""
     source = publish("trec", tmp_path / "trec", size=3000)
     dest = tmp_path / "data-bin"
     command = [sys.executable, SCRIPT, "trec", "--source", source, "--dest", dest]

@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+from argparse import Namespace
 from pathlib import Path
 
 import corpora
@@ -13,7 +14,9 @@ from archive_files import tree, write_folder
 from packing import tarred
 
 from fairseq_posattn.preparation.commands.prepare import prepare
-from fairseq_posattn.preparation.kinds.translation import clean_in_words, learn_and_apply_bpe
+from fairseq_posattn.preparation.corpus import SPLITS
+from fairseq_posattn.preparation.pairs import clean_in_words, run_subwords
+from fairseq_posattn.preparation.segmentation import BytePairs
 from fairseq_posattn.preparation.stages import Stages
 
 pytestmark = pytest.mark.slow
@@ -23,7 +26,7 @@ SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "prepare_translation.
 
 @pytest.fixture(scope="module")
 def start():
-    """Starts the command for IWSLT14."""
+    """Return a function that starts the command for IWSLT14."""
     environment = {
         **os.environ,
         "OMP_NUM_THREADS": "1",
@@ -54,7 +57,7 @@ def source(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def prepared(start, source, tmp_path_factory):
-    """What a run that nobody stopped made, and what it printed."""
+    """Return the folder of an uninterrupted run, and its output."""
     dest = tmp_path_factory.mktemp("prepared")
     process = start("--source", source, "--dest", dest, "--jobs", "2")
     printed, said = process.communicate(timeout=300)
@@ -89,11 +92,7 @@ def test_what_is_made(prepared):
 def test_what_is_said(prepared):
     dest, printed, said = prepared
     table = [line.split() for line in printed.splitlines()[1:4]]
-    assert table == [
-        ["train", "398", "160,239"],
-        ["valid", "18", "7,283"],
-        ["test", "10", "6,750"],
-    ]
+    assert table == [["train", "398", "160,239"], ["valid", "18", "7,283"], ["test", "10", "6,750"]]
     assert f"posattn recipe dman/iwslt14 --data {dest}\n" in printed
     assert "warning: valid has 18 pairs, not the 7,283 published" in said
     assert re.search(r"^tokenising train: 416 lines, [\d,]+ a second$", said, re.MULTILINE)
@@ -124,7 +123,7 @@ def test_stopped_in_each_stage_and_run_again_is_the_same(prepared, start, source
     assert process.returncode == 0, said
     assert [line for line in said.splitlines() if "done already" in line] == [
         "text: done already",
-        "learning merges: done already",
+        "learning subwords: done already",
         "subwords: done already",
     ]
     assert tree(dest) == tree(prepared[0])
@@ -154,7 +153,7 @@ def test_failure_is_one_line(start, tmp_path):
     [("v9", [], 298), ("v12", ["--max-words", "80"], 299), ("v13", [], 300)],
 )
 def test_wmt14_counts_after_each_step(tmp_path, fairseq_here, capsys, version, words, kept):
-    """A pair of ratio 12 and one of ratio 3, beside those that every rule keeps."""
+    """Add a pair of ratio 12 and one of ratio 3 to those that every rule keeps."""
     archives = corpora.wmt14(version)
     files = archives["training-parallel-europarl-v7.tgz"]
     for side, uneven in (("de", ["w " * 12, "w w w"]), ("en", ["w", "w"])):
@@ -178,7 +177,7 @@ def test_wmt14_counts_after_each_step(tmp_path, fairseq_here, capsys, version, w
 
 
 def test_training_pairs_may_be_cleaned_in_words(tmp_path):
-    """Before merges are learned and words are split: a short pair may have many subwords."""
+    """Check that cleaning comes before merges: a short pair may have many subwords."""
     lines = {
         "train": ["a b c", *["xy xy xy xy"] * 9, "abcdefgh", "abcdefgh"],
         "valid": ["a b c d e"],
@@ -191,7 +190,8 @@ def test_training_pairs_may_be_cleaned_in_words(tmp_path):
     sides = ("en", "de")
     with Stages(tmp_path, None, False).locked() as stages:
         train = clean_in_words(stages, sides, longest=3, ratio=9)
-        learn_and_apply_bpe(stages, sides, operations=1, jobs=1, train=train)
+        options = Namespace(bpe_operations=1, jobs=1)
+        run_subwords(stages, sides, SPLITS, BytePairs(options), options, train=train)
     for side in sides:
         kept = (tmp_path / f"text/bpe.train.{side}").read_text().replace("@@ ", "").splitlines()
         assert kept == ["a b c", "abcdefgh", "abcdefgh"]

@@ -49,7 +49,7 @@ ROLES = "propbank-release/data/google/ewt/answers/00/{}.xml.gold_skel"
 
 
 def ewt_files(skeleton=SKELETON):
-    """The documents one, two and three, for train, dev and test, all alike."""
+    """Return three equal documents, for train, dev and test."""
     files = {}
     for split, document in (("train", "one"), ("dev", "two"), ("test", "three")):
         files[WORDS.format(document)] = CONLLU.replace("one", document)
@@ -60,7 +60,7 @@ def ewt_files(skeleton=SKELETON):
 
 @pytest.fixture
 def release(tmp_path):
-    """EWT's two publications, unpacked side by side."""
+    """Write EWT's two publications to one folder."""
     return write_folder(tmp_path / "published", ewt_files())
 
 
@@ -129,24 +129,17 @@ def test_ewt_names_file_and_line_of_a_mistake(tmp_path, good, bad, message):
         ewt.sentences(open_archive(folder))
 
 
-def test_ewt_passes_over_blank_lines_of_its_lists(release):
+def test_ewt_skips_blank_lines_of_its_lists_and_names_the_others(release):
     before = ewt.sentences(open_archive(release))
     for path in release.rglob("files.*"):
         path.write_text(f"\n{path.read_text()}\n")
     assert ewt.sentences(open_archive(release)) == before
-
-
-@pytest.mark.parametrize("name", ["one.xml.conllu", "00/one.xml.gold_skel"])
-def test_ewt_names_what_is_in_no_folder_of_its_genre(release, name):
-    write_folder(release, {name: ""})
-    with pytest.raises(UsageError, match=f"^{release / name}: not in a folder of its genre"):
-        ewt.sentences(open_archive(release))
-
-
-def test_ewt_names_the_line_of_a_list_that_is_no_document(release):
     (path,) = release.rglob("files.dev")
     path.write_text("answers/two.xml.conllu\ntwo\n")
     with pytest.raises(UsageError, match=f"^{path}:2: not in a folder of its genre"):
+        ewt.sentences(open_archive(release))
+    write_folder(release, {"00/one.xml.gold_skel": ""})
+    with pytest.raises(UsageError, match="00/one.xml.gold_skel: not in a folder of its genre"):
         ewt.sentences(open_archive(release))
 
 
@@ -178,22 +171,9 @@ def conll_files(with_words):
 @pytest.mark.parametrize("with_words", [True, False])
 def test_conll05_takes_words_from_the_release_or_from_the_treebank(tmp_path, with_words):
     splits = conll05.sentences(open_archive(write_folder(tmp_path, conll_files(with_words))))
-    assert {split: len(found) for split, found in splits.items()} == {
-        "train": 40,
-        "valid": 2,
-        "test": 2,
-        "test1": 2,
-    }
+    assert [len(splits[split]) for split in ("train", "valid", "test", "test1")] == [40, 2, 2, 2]
     assert lines_of(splits["test1"]) == ["2 Mr. Vinken is chairman . ||| B-A1 I-A1 B-V B-A2 O"]
     assert splits["valid"][1].words == ("Go", "!")
-
-
-def test_conll05_reads_compressed_files(tmp_path):
-    folder = write_folder(tmp_path, conll_files(with_words=True))
-    for path in [path for path in folder.rglob("*") if path.is_file()]:
-        (path.parent / f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
-        path.unlink()
-    assert len(conll05.sentences(open_archive(folder))["train"]) == 40
 
 
 @pytest.mark.parametrize(
@@ -213,7 +193,12 @@ def test_conll05_names_what_does_not_fit(tmp_path, part, text, message):
         conll05.sentences(open_archive(folder))
 
 
-def test_a_tree_that_is_cut_off_is_one_line():
+def test_conll05_reads_compressed_files_and_names_damaged_trees(tmp_path):
+    folder = write_folder(tmp_path, conll_files(with_words=True))
+    for path in [path for path in folder.rglob("*") if path.is_file()]:
+        (path.parent / f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
+        path.unlink()
+    assert len(conll05.sentences(open_archive(folder))["train"]) == 40
     with pytest.raises(UsageError, match="wsj_1.mrg: its brackets do not match"):
         list(conll05.trees_words(TREE[:60], "wsj_1.mrg"))
 
@@ -233,13 +218,10 @@ def test_ewt_is_prepared(release, tmp_path, capsys):
     assert (text / "test.props").read_text().split() == (
         "- (ARG0* - *) - * love (V*) - (ARG1*) go (V*) - *".split()  # noqa: SIM905
     )
+    indices = {"train.idx", "valid.idx", "test.idx"}
     for column in ("words", "predicate", "tags"):
         assert (dest / column / "dict.txt").is_file()
-        assert {path.name for path in (dest / column).glob("*.idx")} == {
-            "train.idx",
-            "valid.idx",
-            "test.idx",
-        }
+        assert {path.name for path in (dest / column).glob("*.idx")} == indices
     output = capsys.readouterr().out
     assert "predicates" in output
     assert f"posattn recipe mtsa/table4_roles --datasets ewt --data {tmp_path}\n" in output

@@ -67,7 +67,7 @@ CORPORA = {  # what publishes it, and a text as a person has it
 
 
 def predictor_of(name, folder):
-    """A predictor of a model without weights."""
+    """Return a predictor of a model without weights."""
     corpus = CLASSIFICATION[name]
     config = tasks.TASK_DATACLASS_REGISTRY[corpus.task]()
     config._name, config.data, config.num_classes = corpus.task, str(folder), corpus.num_classes
@@ -92,6 +92,6 @@ def test_raw_text_becomes_the_tokens_of_the_test_set(name, tmp_path, fairseq_her
     prepared = [load(str(tmp_path / name / kind / "test")) for kind in CLASSIFICATION[name].inputs]
     assert len(prepared[0]) == SIZE
     for number, rows in enumerate(zip(*prepared, strict=True)):
-        found = predictor.encode(raw(number))
-        assert [tokens.tolist() for tokens in found] == [row.tolist() for row in rows]
-        assert predictor.dictionary.index("n't") in found[0].tolist()
+        result = predictor.encode(raw(number))
+        assert [tokens.tolist() for tokens in result] == [row.tolist() for row in rows]
+        assert predictor.dictionary.index("n't") in result[0].tolist()

@@ -476,7 +476,7 @@ def test_an_architecture_that_has_changed_is_another_folder(
     runs_of, monkeypatch, recipe, row, models, arch
 ):
     before = runs_of(recipe, "--rows", row)[0]
-    monkeypatch.setitem(models.ARCHITECTURES, arch, {**models.ARCHITECTURES[arch], "dropout": 0.9})
+    monkeypatch.setitem(models, arch, {**models[arch], "dropout": 0.9})
     after = runs_of(recipe, "--rows", row)[0]
     assert after.folder != before.folder
     assert not set(before.settings) <= set(after.settings)  # nor is the older run taken over

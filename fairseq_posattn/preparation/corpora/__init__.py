@@ -1,4 +1,4 @@
-"""The data sets, a file a publication."""
+"""The published data sets, one file for each publication."""
 
 from fairseq_posattn.preparation.corpora import (
     amazon,

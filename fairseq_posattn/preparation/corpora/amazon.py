@@ -1,9 +1,9 @@
 """Reviews of electronics on Amazon, with their ratings.
 
-The DA paper takes 50,000 of the reviews of He and McAuley (2016), without saying which, and trains
-on 40,000 of them: as many are drawn, seeded, from ``reviews_Electronics_5.json.gz``. Also read is
-the set of Blitzer et al. (2007), 2,000 reviews with ratings 1, 2, 4 and 5 in pseudo-XML:
-``electronics/{positive,negative}.review`` or ``electronics.{positive,negative}.review``.
+The DA paper uses 50,000 reviews of He and McAuley (2016), without saying which: here they are
+drawn, seeded, from ``reviews_Electronics_5.json.gz``. Blitzer et al.'s set (2007) is read, too:
+2,000 reviews rated 1, 2, 4 or 5 in pseudo-XML, ``electronics/{positive,negative}.review`` or
+``electronics.{positive,negative}.review``.
 """
 
 import html
@@ -16,7 +16,7 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.corpus import ClassificationCorpus, Flag
 from fairseq_posattn.preparation.download import Source
 from fairseq_posattn.preparation.example import Example, checked_text, shortened
-from fairseq_posattn.text.lines import raw_lines, read_lines
+from fairseq_posattn.text.lines import raw_lines, read_member
 
 RATINGS = ("1", "2", "3", "4", "5")
 BINARY = ("negative", "positive")
@@ -26,14 +26,9 @@ PSEUDO_XML = re.compile(r"(^|/)electronics[./](positive|negative)\.review$")
 
 
 def splits(archive, seed=1, binary=False):
-    """The reader of all reviews, under the name ``all``.
+    """Return the reader of all reviews, under the name ``all``.
 
-    Args:
-        seed: of the draw from He and McAuley's reviews.
-        binary: classes ``negative`` (1, 2) and ``positive`` (4, 5) instead of the ratings.
-
-    Raises:
-        UsageError: the archive holds the reviews in no known form.
+    ``seed`` draws from He and McAuley's reviews; ``binary``: two classes instead of the ratings.
     """
     names = archive.names()
     if member := next(filter(JSON.search, names), None):
@@ -45,70 +40,56 @@ def splits(archive, seed=1, binary=False):
             f"{archive.name}: holds neither electronics/positive.review and negative.review "
             "nor reviews_Electronics_5.json"
         )
-    return {"all": partial(two_classes, read) if binary else read}
+    return {"all": partial(_two_classes, read) if binary else read}
 
 
-def two_classes(read):
-    """Examples with the class of their rating; what is neither good nor bad is left out."""
+def _two_classes(read):
     for example in read():
         if example.score != 3:
             yield example._replace(label="positive" if example.score > 3 else "negative")
 
 
 def review_examples(archive, members):
-    """The reviews of files in pseudo-XML: tags are alone on a line, and nothing is escaped."""
+    """Yield the reviews of files in pseudo-XML: tags alone on a line, and no escapes."""
     for member in members:
-        with archive.open(member) as stream:
-            name = archive.label(member)
-            yield from _reviews(read_lines(stream, name), name)
-
-
-def _reviews(lines, name):
-    fields, field, begun = {}, None, None
-    for number, line in enumerate(lines, start=1):
-        tag = line.strip()
-        if tag == "<review>":
-            if begun:
-                raise UsageError(f"{name}:{number}: a review inside that of line {begun}")
-            fields, begun = {}, number
-        elif tag == "</review>":
-            yield _review(fields, f"{name}:{begun or number}")
-            begun = None
-        elif tag in ("<rating>", "<review_text>"):
-            field = tag[1:-1]
-            fields[field] = []
-        elif field and tag == f"</{field}>":
-            field = None
-        elif field:
-            fields[field].append(line)
-    if begun:
-        raise UsageError(f"{name}:{begun}: the review that begins here does not end")
-
-
-def _review(fields, place):
-    rating = "".join(fields.get("rating", [])).strip()
-    if "review_text" not in fields:
-        raise UsageError(f"{place}: a review without <review_text>")
-    return _rated(rating, "\n".join(fields["review_text"]), place)
+        fields, field, first = {}, None, None
+        for place, line in read_member(archive, member):
+            tag = line.strip()
+            if tag == "<review>":
+                if first:
+                    raise UsageError(f"{place}: a review within that of {first}")
+                fields, first = {}, place
+            elif tag == "</review>":
+                if "review_text" not in fields:
+                    raise UsageError(f"{first or place}: a review without <review_text>")
+                rating = "".join(fields.get("rating", [])).strip()
+                yield _rated(rating, "\n".join(fields["review_text"]), first or place)
+                first = None
+            elif tag in ("<rating>", "<review_text>"):
+                field = tag[1:-1]
+                fields[field] = []
+            elif field and tag == f"</{field}>":
+                field = None
+            elif field:
+                fields[field].append(line)
+        if first:
+            raise UsageError(f"{first}: the review that begins here does not end")
 
 
 def drawn_examples(archive, member, count, seed):
-    """``count`` of the reviews of a file of JSON lines, in its order."""
-    name = archive.label(member)
+    """Yield ``count`` of the reviews of a file of JSON lines, in its order."""
     with archive.open(member) as stream:
-        total = sum(1 for _ in raw_lines(stream, name))
+        total = sum(1 for _ in raw_lines(stream, archive.label(member)))
     drawn = set(random.Random(seed).sample(range(total), min(count, total)))
-    with archive.open(member) as stream:
-        for number, line in enumerate(read_lines(stream, name)):
-            if number not in drawn:
-                continue
-            place = f"{name}:{number + 1}"
-            try:
-                review = json.loads(line)
-                rating, text = review["overall"], review["reviewText"]
-            except (ValueError, KeyError, TypeError, RecursionError) as error:
-                raise UsageError(f"{place}: no review in JSON format: {error}") from None
-            yield _rated(str(rating), checked_text(text, place), place)
+    for number, (place, line) in enumerate(read_member(archive, member)):
+        if number not in drawn:
+            continue
+        try:
+            review = json.loads(line)
+            rating, text = review["overall"], review["reviewText"]
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise UsageError(f"{place}: no review in JSON format: {error}") from None
+        yield _rated(str(rating), checked_text(text, place), place)
 
 
 def _rated(rating, text, place):
@@ -118,15 +99,10 @@ def _rated(rating, text, place):
     return Example(label, (html.unescape(text),), place, float(label))
 
 
-def _source(address):
-    name = address.rpartition("/")[2]
-    return Source(name, (f"https://{address}",))
-
-
-HE_AND_MCAULEY = _source(
-    "snap.stanford.edu/data/amazon/productGraph/categoryFiles/reviews_Electronics_5.json.gz"
-)
-BLITZER = _source("www.cs.jhu.edu/~mdredze/datasets/sentiment/domain_sentiment_data.tar.gz")
+SNAP = "https://snap.stanford.edu/data/amazon/productGraph/categoryFiles"
+HE_AND_MCAULEY = Source("reviews_Electronics_5.json.gz", (f"{SNAP}/reviews_Electronics_5.json.gz",))
+JHU = "https://www.cs.jhu.edu/~mdredze/datasets/sentiment"
+BLITZER = Source("domain_sentiment_data.tar.gz", (f"{JHU}/domain_sentiment_data.tar.gz",))
 
 CORPORA = (
     ClassificationCorpus(
@@ -142,10 +118,7 @@ CORPORA = (
         recipe="da_transformer/table3_documents",
         scored=True,
         longest=512,
-        flag=Flag(
-            "--binary",
-            "the classes negative (1, 2) and positive (4, 5) instead of the ratings",
-        ),
+        flags=(Flag("--binary", "classes negative (1, 2) and positive (4, 5) instead of ratings"),),
         changes=lambda options: {"labels": BINARY, "published": {}} if options.binary else {},
     ),
 )

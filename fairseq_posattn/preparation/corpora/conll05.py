@@ -1,8 +1,8 @@
 """The CoNLL-2005 shared task (Carreras and Màrquez, 2005): roles of verbs in the Penn Treebank.
 
-The task's release has the roles, ``train/props/train.02.props.gz`` and so on. Its words are those
-of the Penn Treebank, which is licensed: either ``train/words/train.02.words.gz`` and so on, as the
-release's scripts make them, or the Treebank's trees, ``wsj/02/*.mrg``, ``brown/ck/ck0[1-3].mrg``.
+The release has the roles, ``train/props/train.02.props.gz`` and so on. Its words are those of the
+Penn Treebank, which is licensed: ``train/words/train.02.words.gz`` and so on, which the release's
+scripts make, or the Treebank's trees, ``wsj/02/*.mrg`` and ``brown/ck/ck0[1-3].mrg``.
 """
 
 import re
@@ -14,10 +14,9 @@ from fairseq_posattn.preparation.corpus import TaggingCorpus
 from fairseq_posattn.text.lines import read_lines
 from fairseq_posattn.text.props import RoleSentence, blocks, read_props_lines
 
-TRAIN_SECTIONS = [f"{section:02}" for section in range(2, 22)]
-# Of each split: the files of the release, without folder and ending, and the trees of each.
+# Files of the release of each split, without folder and suffix, and the trees of each.
 FILES = {
-    "train": {f"train.{section}": f"*wsj/{section}/*.mrg" for section in TRAIN_SECTIONS},
+    "train": {f"train.{section:02}": f"*wsj/{section:02}/*.mrg" for section in range(2, 22)},
     "valid": {"devel.24": "*wsj/24/*.mrg"},
     "test": {"test.wsj": "*wsj/23/*.mrg"},
     "test1": {"test.brown": "*brown/ck/ck0[123].mrg"},
@@ -27,24 +26,16 @@ TREE = re.compile(r"(?P<word>\((?P<tag>[^\s()]+)\s+(?P<form>[^\s()]+)\s*\))|\(|\
 
 
 def sentences(archive):
-    """The sentences of each split: lists of :class:`.text.props.RoleSentence`.
-
-    Raises:
-        UsageError: files are missing, or the words do not fit the roles.
-    """
+    """Return lists of :class:`.text.props.RoleSentence`, by split."""
     names = sorted(archive.names())
     return {
-        split: [
-            sentence
-            for part, trees in parts.items()
-            for sentence in _part(archive, names, part, trees)
-        ]
+        split: [one for part, trees in parts.items() for one in _part(archive, names, part, trees)]
         for split, parts in FILES.items()
     }
 
 
 def _part(archive, names, part, trees):
-    props = _named(names, f"*props/{part}.props*")
+    props = _matching(names, f"*props/{part}.props*")
     if not props:
         raise UsageError(f"{archive.name}: holds no props/{part}.props.gz")
     place = archive.label(props[0])
@@ -52,24 +43,23 @@ def _part(archive, names, part, trees):
     words = list(_words(archive, names, part, trees))
     if len(words) != len(roles):
         raise UsageError(f"{place}: {len(roles)} sentences, but there are words of {len(words)}")
-    for of_words, of_roles in zip(words, roles, strict=True):
-        at = f"{place}:{of_roles.line}"
-        if len(of_words) != of_roles.length:
-            raise UsageError(f"{at}: roles of {of_roles.length} words, but {len(of_words)} words")
-        yield RoleSentence(of_words, of_roles, at)
+    for one, its_roles in zip(words, roles, strict=True):
+        at = f"{place}:{its_roles.line}"
+        if len(one) != its_roles.length:
+            raise UsageError(f"{at}: roles of {its_roles.length} words, but {len(one)} words")
+        yield RoleSentence(one, its_roles, at)
 
 
 def _words(archive, names, part, trees):
-    files = _named(names, f"*words/{part}.words*")
-    if files:
+    if files := _matching(names, f"*words/{part}.words*"):
         for _, rows in blocks(_lines(archive, files[0])):
             yield tuple(word for word, *_ in rows)
         return
-    files = _named(names, trees)
+    files = _matching(names, trees)
     if not files:
         raise UsageError(
-            f"{archive.name}: holds no words/{part}.words.gz, and of the Penn Treebank no "
-            f"{trees[1:]}"
+            f"{archive.name}: holds no words/{part}.words.gz, and no {trees[1:]} of the Penn "
+            "Treebank"
         )
     for name in files:
         with archive.open(name) as stream:
@@ -77,18 +67,14 @@ def _words(archive, names, part, trees):
 
 
 def trees_words(text, place):
-    """The words of each tree of the Penn Treebank, without its traces.
-
-    Raises:
-        UsageError: brackets do not match.
-    """
+    """Yield the words of each tree, without traces; raise :exc:`UsageError` if brackets differ."""
     depth, words = 0, []
-    for found in TREE.finditer(text):
-        if found["word"]:
-            if found["tag"] != TRACE:
-                words.append(found["form"])
+    for match in TREE.finditer(text):
+        if match["word"]:
+            if match["tag"] != TRACE:
+                words.append(match["form"])
             continue
-        depth += 1 if found[0] == "(" else -1
+        depth += 1 if match[0] == "(" else -1
         if depth < 0:
             break
         if depth == 0 and words:
@@ -98,7 +84,7 @@ def trees_words(text, place):
         raise UsageError(f"{place}: its brackets do not match")
 
 
-def _named(names, pattern):
+def _matching(names, pattern):
     return [name for name in names if fnmatch(f"/{name}", pattern)]
 
 
@@ -111,7 +97,7 @@ def _lines(archive, name):
 CORPORA = (
     TaggingCorpus(
         name="conll05",
-        summary="CoNLL-2005: roles of verbs in the Penn Treebank, which you must have",
+        summary="CoNLL-2005: roles of verbs in the Penn Treebank; not downloaded",
         source="a folder with conll05st-release, and in it the words that its scripts make, or "
         "beside it the Penn Treebank's wsj/ and brown/ with parsed (.mrg) files",
         sentences=lambda archive, options: sentences(archive),

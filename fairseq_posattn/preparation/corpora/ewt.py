@@ -1,9 +1,8 @@
 """English Web Treebank with PropBank's roles (Universal Dependencies; Bonial et al., 2014).
 
-Words and roles are published apart. UD_English-EWT has the words, a file a document, under
-``not-to-release/sources``, and the documents of each split in ``file-lists``; propbank-release has
-the roles of the same documents, without words, in ``*.gold_skel``. A sentence is taken if both have
-it with as many words.
+UD_English-EWT has the words, a file a document, under ``not-to-release/sources``, and the documents
+of each split in ``file-lists``; propbank-release has the roles of the same documents, without
+words, in ``*.gold_skel``. A sentence is used if it has as many words in both.
 """
 
 from fairseq_posattn.common.errors import UsageError
@@ -21,13 +20,9 @@ PACKED = (".tar", ".tar.gz", ".tgz", ".zip")
 
 
 def sentences(archive, every_predicate=False):
-    """The sentences of each split: lists of :class:`.text.props.RoleSentence`.
+    """Return lists of :class:`.text.props.RoleSentence`, by split.
 
-    Args:
-        every_predicate: nouns, adjectives and auxiliaries, too, not verbs alone.
-
-    Raises:
-        UsageError: the archive lacks one of the two publications, or one is damaged.
+    ``every_predicate``: use nouns, adjectives and auxiliaries, too, not only verbs.
     """
     listed, words, roles = {}, {}, {}
     for name, stream, place in _members(archive):
@@ -37,21 +32,18 @@ def sentences(archive, every_predicate=False):
             words[_document(name, WORDS, place)] = dict(_words(stream, place))
         elif name.endswith(ROLES):
             roles[_document(name, ROLES, place)] = dict(_roles(stream, place, every_predicate))
-    for what, found in (
-        (
-            "file-lists/files.train, files.dev and files.test",
-            all(n in listed for n in LISTS.values()),
-        ),
+    for what, is_present in (
+        ("file-lists/files.train, files.dev and files.test", len(listed) == len(LISTS)),
         (f"*{WORDS} of UD_English-EWT's not-to-release/sources", words),
         (f"*{ROLES} of propbank-release's data/google/ewt", roles),
     ):
-        if not found:
+        if not is_present:
             raise UsageError(f"{archive.name}: holds no {what}")
     return {split: list(_joined(listed[name], words, roles)) for split, name in LISTS.items()}
 
 
 def _members(archive):
-    """``(name, stream, place)`` of all files, those of archives in the archive, too."""
+    """Yield ``(name, stream, place)`` of all files, also of archives in the archive."""
     for name, stream in archive.members():
         if name.endswith(PACKED):
             packed = archive.nested(name)
@@ -61,24 +53,23 @@ def _members(archive):
             yield name, stream, archive.label(name)
 
 
-def _document(name, ending, place):
-    """``(genre, document)`` of ``.../answers/DOC.xml.conllu`` or ``.../answers/00/DOC...``."""
-    *folders, file = name.removesuffix(ending).split("/")
-    depth = 2 if ending == ROLES else 1
+def _document(name, suffix, place):
+    """Return genre and document of ``.../answers/DOC.xml.conllu`` or ``.../answers/00/DOC...``."""
+    *folders, file = name.removesuffix(suffix).split("/")
+    depth = 2 if suffix == ROLES else 1
     if len(folders) < depth:
         raise UsageError(f"{place}: not in a folder of its genre, such as answers/")
     return folders[-depth], file
 
 
 def _documents(stream, place):
-    """The documents of a list, a path a line."""
     for number, line in enumerate(read_lines(stream, place), start=1):
         if line.strip():
             yield _document(line.strip(), WORDS, f"{place}:{number}")
 
 
 def _words(stream, place):
-    """``(number of the sentence from 0, words)`` of a document in CoNLL-U."""
+    """Yield ``(number from 0, words)`` of each sentence in CoNLL-U."""
     number, words = None, []
     for at, line in enumerate([*read_lines(stream, place, allow_empty=True), ""], start=1):
         if line.startswith("# sent_id"):
@@ -87,7 +78,7 @@ def _words(stream, place):
             columns = line.split("\t")
             if len(columns) != 10:
                 raise UsageError(f"{place}:{at}: {len(columns)} columns; CoNLL-U has 10")
-            if columns[0].isdecimal():  # 3-4 and 8.1 are no words of their own
+            if columns[0].isdecimal():  # not contractions (3-4) and empty nodes (8.1)
                 words.append(columns[1].replace(" ", "_"))
         elif words:
             yield number, tuple(words)
@@ -95,10 +86,26 @@ def _words(stream, place):
 
 
 def _roles(stream, place, every_predicate):
-    """``(number of the sentence from 0, its Sentence)`` of a document of gold_skel."""
+    """Yield ``(number from 0, Sentence)`` of each sentence in gold_skel."""
     for first, rows in blocks(read_lines(stream, place, allow_empty=True)):
-        sentence = _sentence(rows, place, first, every_predicate)
-        yield _number(rows[0][SENTENCE], f"{place}:{first}"), sentence
+        predicates = [at for at, row in enumerate(rows) if row[ROLESET:] and row[ROLESET] != "-"]
+        width = FIRST_ROLE + len(predicates)
+        for number, row in enumerate(rows, start=first):
+            if len(row) != width:
+                raise UsageError(
+                    f"{place}:{number}: there should be {width} columns, as the sentence has "
+                    f"{len(predicates)} predicates, not {len(row)}"
+                )
+        propositions = [
+            Proposition(
+                rows[at][LEMMA], at, pieces_of_cells([row[column] for row in rows], place, first)
+            )
+            for column, at in enumerate(predicates, start=FIRST_ROLE)
+            if every_predicate
+            or (rows[at][TAG].startswith("V") and rows[at][ROLESET] not in AUXILIARIES)
+        ]
+        number = _number(rows[0][SENTENCE], f"{place}:{first}")
+        yield number, Sentence(len(rows), propositions, first)
 
 
 def _number(text, place):
@@ -107,33 +114,19 @@ def _number(text, place):
     return int(text)
 
 
-def _sentence(rows, place, first, every_predicate):
-    predicates = [at for at, row in enumerate(rows) if row[ROLESET:] and row[ROLESET] != "-"]
-    for at, row in enumerate(rows):
-        if len(row) != FIRST_ROLE + len(predicates):
-            raise UsageError(
-                f"{place}:{first + at}: there should be {FIRST_ROLE + len(predicates)} columns, as "
-                f"the sentence has {len(predicates)} predicates, not {len(row)}"
-            )
-    propositions = [
-        Proposition(rows[at][LEMMA], at, pieces_of_cells([r[column] for r in rows], place, first))
-        for column, at in enumerate(predicates, start=FIRST_ROLE)
-        if every_predicate
-        or (rows[at][TAG].startswith("V") and rows[at][ROLESET] not in AUXILIARIES)
-    ]
-    return Sentence(len(rows), propositions, first)
-
-
 def _joined(documents, words, roles):
     for document in documents:
-        of_words, of_roles = words.get(document, {}), roles.get(document, {})
-        for number, found in of_words.items():
-            told = of_roles.get(number)
-            if told is not None and told.length == len(found):
-                yield RoleSentence(found, told, f"{'/'.join(document)}:{number + 1}")
+        for number, one in words.get(document, {}).items():
+            its_roles = roles.get(document, {}).get(number)
+            if its_roles is not None and its_roles.length == len(one):
+                yield RoleSentence(one, its_roles, f"{'/'.join(document)}:{number + 1}")
 
 
-GITHUB = "https://github.com"
+def _source(name, repository, commit):
+    url = f"https://github.com/{repository}/archive/{commit}.tar.gz"
+    return Source(f"{name}.tar.gz", (url,))
+
+
 CORPORA = (
     TaggingCorpus(
         name="ewt",
@@ -142,21 +135,15 @@ CORPORA = (
         "UniversalDependencies/UD_English-EWT, or with what they unpack to",
         alternatives=(
             (
-                Source(
-                    "propbank-release.tar.gz",
-                    (f"{GITHUB}/propbank/propbank-release/archive/4abade0b53ce.tar.gz",),
-                ),
-                Source(
-                    "UD_English-EWT.tar.gz",
-                    (f"{GITHUB}/UniversalDependencies/UD_English-EWT/archive/15d613d8447b.tar.gz",),
-                ),
+                _source("propbank-release", "propbank/propbank-release", "4abade0b53ce"),
+                _source("UD_English-EWT", "UniversalDependencies/UD_English-EWT", "15d613d8447b"),
             ),
         ),
         sentences=lambda archive, options: sentences(archive, options.all_predicates),
         published={"train": 12_524, "valid": 1_968, "test": 2_058},
         predicates={"train": 26_535, "valid": 3_235, "test": 3_109},
         recipe="mtsa/table4_roles",
-        flag=Flag("--all-predicates", "nouns, adjectives and auxiliaries too, not verbs alone"),
+        flags=(Flag("--all-predicates", "nouns, adjectives and auxiliaries, too, not only verbs"),),
         changes=lambda options: (
             {"predicates": {"train": 40_424, "valid": 4_963, "test": 4_795}}
             if options.all_predicates

@@ -1,9 +1,9 @@
-"""Gigaword's sentences and headlines (Graff et al., 2003), as Rush et al. (2015) tokenised them.
+"""Gigaword's sentences and headlines (Graff et al., 2003), as Rush et al. (2015) tokenized them.
 
-The archive has been published in two layouts: ``org_data/{train,dev,test}.{src,tgt}.txt`` and
-``sumdata/``, where the test set is ``Giga/input.txt`` with ``Giga/task1_ref0.txt``. Text is
-tokenised and lower-cased, digits are "#", and rare words are "<unk>" in the training and validation
-sets, "UNK" in the test set: here "UNK" everywhere. Training pairs with an empty side are left out.
+Published in two layouts: ``org_data/{train,dev,test}.{src,tgt}.txt`` and ``sumdata/``, where the
+test set is ``Giga/input.txt`` with ``Giga/task1_ref0.txt``. Text is tokenized and lowercased,
+digits are "#", and rare words are "<unk>" in the training and validation sets, "UNK" in the test
+set: here "UNK" everywhere. Training pairs with an empty side are left out.
 """
 
 from itertools import islice
@@ -12,20 +12,16 @@ from fairseq_posattn.common.archives import decompressed
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import Progress, say
 from fairseq_posattn.preparation.corpus import SIDES, SPLITS, SummarizationCorpus
+from fairseq_posattn.preparation.counts import counted
 from fairseq_posattn.preparation.download import Source
 from fairseq_posattn.preparation.pairs import PairWriter, read_pairs
 from fairseq_posattn.preparation.sources import obtain
 from fairseq_posattn.text.lines import read_lines
 
-HUB = "https://huggingface.co/datasets"
-ARCHIVE = Source(
-    "ggw_data.zip",
-    (
-        f"{HUB}/Harvard/gigaword/resolve/main/data/ggw_data.zip",
-        f"{HUB}/Harvard/gigaword/resolve/e45e01b2da13842bb3df1b12dc046910147b3d82/data/ggw_data.zip",
-    ),
-)
-FILES = {  # of each split, in the layouts that there are
+HUB = "https://huggingface.co/datasets/Harvard/gigaword/resolve"
+COMMITS = ("main", "e45e01b2da13842bb3df1b12dc046910147b3d82")
+ARCHIVE = Source("ggw_data.zip", tuple(f"{HUB}/{one}/data/ggw_data.zip" for one in COMMITS))
+FILES = {  # of each split, in the known layouts
     "train": (("train.src.txt", "train.tgt.txt"), ("train.article.txt", "train.title.txt")),
     "valid": (
         ("dev.src.txt", "dev.tgt.txt"),
@@ -46,69 +42,64 @@ def add_options(parser):
         choices=SPLITS,
         default=SPLITS,
         metavar="SPLIT",
-        help="only these, where the source lacks one (default: train valid test)",
+        help="only these splits, if the source lacks one (default: train valid test)",
     )
 
 
 def splits(options):
     if "train" not in options.splits:
-        raise UsageError("--splits must have train, from which the pieces are learned")
+        raise UsageError("--splits: must include train, from which subwords are learned")
     return [split for split in SPLITS if split in options.splits]
 
 
 def find_files(options):
-    """The archive, and in it the files of the two sides of each split."""
+    """Return the archive, and the names of both files of each split."""
     archive = obtain(ARCHIVE, options)
     names = archive.names()
-    return archive, {split: find_pair(archive.name, names, split) for split in splits(options)}
+    return archive, {split: _find_pair(archive.name, names, split) for split in splits(options)}
 
 
-def fingerprint(found):
-    archive, files = found
-    return archive.fingerprint(*(name for pair in files.values() for name in pair))
+def fingerprint(files):
+    archive, pairs = files
+    return archive.fingerprint(*(name for pair in pairs.values() for name in pair))
 
 
-def find_pair(place, names, split):
-    """The files of the two sides of a split, gzipped ones included.
-
-    Raises:
-        UsageError: there are none.
-    """
+def _find_pair(place, names, split):
     for files in FILES[split]:
-        found = [
-            min((name for name in names if is_called(name, file)), key=len, default=None)
+        pair = [
+            min((name for name in names if _is_called(name, file)), key=len, default=None)
             for file in files
         ]
-        if all(found):
-            return found
+        if all(pair):
+            return pair
     wanted = " nor ".join(files[0] for files in FILES[split][:2])
     rest = " ".join(other for other in SPLITS if other != split)
-    mend = "" if split == "train" else f"; --splits {rest} does without"
-    raise UsageError(f"{place}: holds neither {wanted} with its other side{mend}")
+    fix = "" if split == "train" else f"; give --splits {rest} to omit it"
+    raise UsageError(f"{place}: holds neither {wanted} with its other side{fix}")
 
 
-def is_called(name, file):
-    """Whether a file of the archive is the one that is wanted. DUC's have the same names."""
+def _is_called(name, file):
+    """Return whether a member is the file, gzipped or not. DUC's files have the same names."""
     return f"/{name}".removesuffix(".gz").endswith(f"/{file}") and "DUC" not in name
 
 
-def write_text(found, folder, options):
+def write_text(files, folder, options):
     """Write ``{train,valid,test}.{source,target}``."""
-    archive, files = found
-    for split, pair in files.items():
+    archive, pairs = files
+    for split, pair in pairs.items():
         seen, sides = 0, [(archive, file) for file in pair]
         with PairWriter(folder / split, SIDES) as writer, Progress(f"reading {split}") as progress:
-            for texts in islice(read_pairs([sides], tokens), options.limit):
+            for texts in islice(read_pairs([sides], _tokens), options.limit):
                 if split != "train" or all(texts):
                     writer.write(texts)
                 seen += 1
                 progress.add(1)
         if writer.count < seen:
-            say(f"{split}: {seen - writer.count:,} pairs with an empty side left out")
+            say(f"{split}: {counted(seen - writer.count, 'pair')} with an empty side left out")
 
 
-def tokens(stream, name):
-    """The lines of a file: single spaces between tokens, and one name for rare words."""
+def _tokens(stream, name):
+    """Yield lines with single spaces between tokens, and one name for rare words."""
     for line in read_lines(decompressed(stream, name), name):
         yield " ".join("UNK" if word == "<unk>" else word for word in line.split())
 

@@ -1,7 +1,7 @@
 """IWSLT14 German to English: TED talks (Cettolo et al., 2014), as fairseq's example prepares them.
 
-Tokenised, pairs of 1 to 175 tokens whose lengths differ by no more than a factor of 1.5,
-lower-cased; every 23rd pair is for validation; five sets of the campaigns are the test set.
+Tokenized, pairs of 1 to 175 tokens with a length ratio of at most 1.5, lowercased; every 23rd pair
+is for validation; five evaluation sets are the test set.
 """
 
 import re
@@ -18,7 +18,6 @@ from fairseq_posattn.preparation.pairs import (
     read_pairs,
     write_pairs,
 )
-from fairseq_posattn.preparation.segments import read_segments
 from fairseq_posattn.preparation.sources import obtain
 from fairseq_posattn.text.lines import read_lines
 from fairseq_posattn.text.moses import Tokeniser, is_clean
@@ -29,51 +28,71 @@ TEST_SETS = ("TED.dev2010", "TEDX.dev2012", "TED.tst2010", "TED.tst2011", "TED.t
 LONGEST = 175
 VALID_EVERY = 23
 
-# Of what is told of a talk, only its title and description are in the two languages.
+# Only titles and descriptions of talks are in both languages.
 METADATA = re.compile(r"\s*</?(url|talkid|keywords|speaker|reviewer|translator|doc)\b[^>]*>")
 MARKS = re.compile(r"</?(title|description)>")
+SEGMENT = re.compile(r'\s*<seg id="?\d+"?>\s*(.*?)\s*</seg>\s*')
+
+
+def read_segments(stream, name):
+    """Yield what stands between ``<seg id="N">`` and ``</seg>`` on each line.
+
+    The campaigns' XML and SGML files are not well formed, so the published preparations read them
+    by lines, too. Entities such as ``&amp;`` stay: the tokenizer escapes them once more, as there.
+
+    Raises:
+        UsageError: a segment does not end on its line, or there is none.
+    """
+    segment = None
+    for number, line in enumerate(read_lines(stream, name), start=1):
+        if "<seg id" not in line:
+            continue
+        segment = SEGMENT.fullmatch(line)
+        if segment is None:
+            raise UsageError(f"{name}:{number}: not <seg id=...> ... </seg> on one line")
+        yield segment[1].replace("’", "'")
+    if not segment:
+        raise UsageError(f"{name}: holds no <seg id=...>")
 
 
 def find_files(options):
-    """``{split: [((archive, member), (archive, member)), ...]}``, German and English.
+    """Return ``{split: [((archive, member), (archive, member)), ...]}``, German and English.
 
-    The pairs for validation are among the training pairs.
+    Validation pairs are among the training pairs.
     """
     archive = obtain(ARCHIVE, options)
     if archive.has(ARCHIVE.name):  # in the archive of all languages
         archive = archive.nested(ARCHIVE.name)
     names = archive.names()
-    training = [f"train.tags.de-en.{language}" for language in LANGUAGES]
+    training = [(archive, f"train.tags.de-en.{language}") for language in LANGUAGES]
     tests = [
-        [find_set(archive, names, test_set, language) for language in LANGUAGES]
+        [(archive, _find_set(archive, names, test_set, language)) for language in LANGUAGES]
         for test_set in TEST_SETS
     ]
-    return {
-        "train": [[(archive, member) for member in training]],
-        "test": [[(archive, member) for member in members] for members in tests],
-    }
+    return {"train": [training], "test": tests}
 
 
-def find_set(archive, names, test_set, language):
-    """The file of an evaluation set; they were published again under the names of later years."""
+def _find_set(archive, names, test_set, language):
+    """Return the file of an evaluation set, which later years published under other names."""
     wanted = re.compile(rf"(?:.*/)?IWSLT(\d\d)\.{re.escape(test_set)}\.de-en\.{language}\.xml")
-    found = sorted(filter(None, map(wanted.fullmatch, names)), key=lambda match: match[1])
-    if not found:
+    matches = sorted(filter(None, map(wanted.fullmatch, names)), key=lambda match: match[1])
+    if not matches:
         raise UsageError(f"{archive.name}: holds no IWSLT14.{test_set}.de-en.{language}.xml")
-    if found[0][1] != "14":
-        say(f"{found[0][0]} stands in for that of IWSLT14")
-    return found[0][0]
+    if matches[0][1] != "14":
+        say(f"using {matches[0][0]} instead of that of IWSLT14")
+    return matches[0][0]
 
 
 def write_text(files, folder, options):
-    """Write ``{train,valid,test}.{de,en}``, tokenised and lower-cased."""
-    tokenisers = [Tokeniser(language) for language in LANGUAGES]
+    """Write ``{train,valid,test}.{de,en}``, tokenized and lowercased."""
+    tokenizers = [Tokeniser(language) for language in LANGUAGES]
     pairs = read_pairs(files["train"], spoken_lines)
-    pairs = map_pairs(tokenisers, pairs, options.jobs, "tokenising train")
-    clean = (lower(pair) for pair in pairs if is_clean(pair, LONGEST))
-    split_off_validation(clean, folder, options.limit)
+    pairs = map_pairs(tokenizers, pairs, options.jobs, "tokenising train")
+    split_off_validation(
+        (lower(pair) for pair in pairs if is_clean(pair, LONGEST)), folder, options.limit
+    )
     pairs = islice(read_pairs(files["test"], read_segments), options.limit)
-    pairs = map_pairs(tokenisers, pairs, options.jobs, "tokenising test")
+    pairs = map_pairs(tokenizers, pairs, options.jobs, "tokenising test")
     write_pairs(map(lower, pairs), folder / "test", LANGUAGES)
 
 
@@ -84,9 +103,9 @@ def split_off_validation(pairs, folder, limit):
         PairWriter(folder / "valid", LANGUAGES) as valid,
     ):
         for number, pair in enumerate(pairs, start=1):
-            side = valid if number % VALID_EVERY == 0 else train
-            if side.count != limit:
-                side.write(pair)
+            writer = valid if number % VALID_EVERY == 0 else train
+            if writer.count != limit:
+                writer.write(pair)
             elif train.count == valid.count == limit:
                 break
 
@@ -96,7 +115,7 @@ def lower(pair):
 
 
 def spoken_lines(stream, name):
-    """The lines of a training file without what only describes a talk."""
+    """Yield the lines of a training file without the metadata of talks."""
     for line in read_lines(stream, name):
         if not METADATA.match(line):
             yield MARKS.sub("", line)

@@ -1,13 +1,13 @@
-"""MIND (Wu et al., 2020): what users of a news site clicked, as Microsoft publishes it.
+"""MIND (Wu et al., 2020): impressions and clicks of a news site, as Microsoft publishes them.
 
 ``MINDsmall_train`` and ``MINDsmall_dev``, or ``MINDlarge_``, as zip files or folders, each with
-``news.tsv`` and ``behaviors.tsv``; ``MINDlarge_test`` has no labels. Microsoft's terms do not allow
-to pass it on, so it is never downloaded here. The release's development set is for testing; for
-validation the last day of its training set is held out.
+``news.tsv`` and ``behaviors.tsv``; ``MINDlarge_test`` has no labels. Microsoft's terms forbid
+redistribution, so there is no download. The development set is the test set; the last day of the
+training set is held out for validation.
 """
 
 import re
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,72 +18,57 @@ from fairseq_posattn.text.lines import read_member
 
 PART = re.compile(r"(?:MIND(?:small|large|demo)_)?(train|dev|test)(?:\.zip)?")
 TIME = "%m/%d/%Y %I:%M:%S %p"
-NEWS_COLUMNS, BEHAVIOUR_COLUMNS = 8, 5
+LABELLED = re.compile(r"(.+)-([01])")
 
 
 class Impression(NamedTuple):
-    """What a user was shown at once.
+    """A list of articles shown to a user at once."""
 
-    Attributes:
-        name: its number in the file.
-        day: a ``datetime.date``.
-        history: news that the user had clicked before, the last one last.
-        candidates: news that were shown.
-        labels: for each of these 1 if it was clicked, 0 if not; None where that is not published.
-        place: ``FILE:LINE``, for messages.
-    """
-
-    name: str
-    day: object
-    history: list[str]
-    candidates: list[str]
-    labels: list[int] | None
-    place: str
+    name: str  # its number in the file
+    day: date
+    history: list[str]  # articles that the user clicked before, the last one last
+    candidates: list[str]  # articles shown
+    labels: list[int] | None  # 1 for each clicked candidate, else 0; None if not published
+    place: str  # FILE:LINE, for messages
 
 
 def parts(source):
-    """The archives of ``train``, ``dev`` and, if it is there, ``test``, by these names.
-
-    Raises:
-        UsageError: train or dev is not there, or is there twice.
-    """
-    found = {}
+    """Return the archives ``train``, ``dev`` and, if present, ``test``."""
+    archives = {}
     for path in sorted(Path(source).iterdir()) if Path(source).is_dir() else ():
         name = PART.fullmatch(path.name)
-        if name and name[1] in found:
-            raise UsageError(f"{source} holds {found[name[1]].name} and {path}: leave one")
+        if name and name[1] in archives:
+            raise UsageError(f"{source} holds {archives[name[1]].name} and {path}; remove one")
         if name:
-            found[name[1]] = open_archive(path)
+            archives[name[1]] = open_archive(path)
     for part in ("train", "dev"):
-        if part not in found:
+        if part not in archives:
             raise UsageError(f"{source} holds no MINDsmall_{part} or MINDlarge_{part}")
-    return found
+    return archives
 
 
 def titles(archive):
-    """``(news, title)`` of each line of ``news.tsv``."""
-    for columns, place in _rows(archive, "news.tsv", NEWS_COLUMNS):
+    """Yield ``(article, title)`` of each line of ``news.tsv``."""
+    for columns, place in _rows(archive, "news.tsv", 8):
         if not columns[0] or " " in columns[0]:
-            raise UsageError(f"{place}: {columns[0]!r} is no name of a news article")
+            raise UsageError(f"{place}: {columns[0]!r} is not the name of an article")
         yield columns[0], columns[3]
 
 
 def impressions(archive):
-    """The :class:`Impression` of each line of ``behaviors.tsv``."""
-    for columns, place in _rows(archive, "behaviors.tsv", BEHAVIOUR_COLUMNS):
-        name, _, time, history, shown = columns
-        pairs = [word.rpartition("-") for word in shown.split()]
-        labelled = all(separator and label in ("0", "1") for _, separator, label in pairs)
-        if not labelled and any("-" in word for word in shown.split()) or not pairs:
-            raise UsageError(f"{place}: candidates should be such as N1-0 N2-1, not {shown[:60]!r}")
-        yield Impression(
-            name,
-            _day(time, place),
-            history.split(),
-            [news for news, _, _ in pairs] if labelled else shown.split(),
-            [int(label) for _, _, label in pairs] if labelled else None,
-            place,
-        )
+    """Yield the :class:`Impression` of each line of ``behaviors.tsv``."""
+    for (name, _, time, history, shown), place in _rows(archive, "behaviors.tsv", 5):
+        words, labels = shown.split(), None
+        matches = list(map(LABELLED.fullmatch, words))
+        if any(matches) or "-" in shown or not words:
+            if not words or not all(matches):
+                raise UsageError(f"{place}: candidates are such as N1-0 N2-1, not {shown[:60]!r}")
+            words, labels = [one[1] for one in matches], [int(one[2]) for one in matches]
+        try:
+            day = datetime.strptime(time, TIME).date()
+        except ValueError:
+            raise UsageError(f"{place}: {time!r} is no time such as 11/9/2019 6:42:51 PM") from None
+        yield Impression(name, day, history.split(), words, labels, place)
 
 
 def _rows(archive, file, width):
@@ -94,19 +79,10 @@ def _rows(archive, file, width):
         yield columns, place
 
 
-def _day(time, place):
-    try:
-        return datetime.strptime(time, TIME).date()
-    except ValueError:
-        raise UsageError(
-            f"{place}: the time {time!r} cannot be read; it should be such as 11/9/2019 6:42:51 PM"
-        ) from None
-
-
 CORPORA = (
     RecommendationCorpus(
         name="mind",
-        summary="MIND: news and what users clicked, MINDsmall or MINDlarge, which you must have",
+        summary="MIND: news and clicks, MINDsmall or MINDlarge; not downloaded",
         source="a folder with MINDsmall_train and MINDsmall_dev, or MINDlarge_, as zip files or "
         "unpacked",
         parts=parts,

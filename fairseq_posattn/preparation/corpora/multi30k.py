@@ -1,7 +1,7 @@
 """Multi30k German to English: captions of pictures (Elliott et al., 2016), test 2016 Flickr.
 
-Lower-cased, punctuation normalised, tokenised. The release's tokenised files, which are the same
-text, are taken as they are.
+Lowercased, punctuation normalized, tokenized. The release's tokenized files have the same text and
+are used unchanged.
 """
 
 from itertools import islice
@@ -18,32 +18,31 @@ RAW_NAMES = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
 WORD_RULE = "lowered-normalised-moses-escaped"
 
 
-def is_tokenised(given):
-    """Whether a folder holds text that is ready, which goes by other names than the raw text."""
-    return given is not None and (given / "valid.en").is_file()
+def _is_tokenized(source):
+    """Return whether a folder holds the tokenized files, which have other names."""
+    return source is not None and (source / "valid.en").is_file()
 
 
 def find_files(options):
-    """``{split: [((archive, member), (archive, member))]}``, German and English."""
-    names = {split: split for split in SPLITS} if is_tokenised(options.source) else RAW_NAMES
+    """Return ``{split: [((archive, member), (archive, member))]}``, German and English."""
+
+    def find(member):
+        return obtain(Source(f"{member}.gz", (f"{URL}/{member}.gz",)), options), member
+
+    names = {split: split for split in SPLITS} if _is_tokenized(options.source) else RAW_NAMES
     return {
-        split: [tuple(find_side(f"{name}.{language}", options) for language in LANGUAGES)]
+        split: [tuple(find(f"{name}.{language}") for language in LANGUAGES)]
         for split, name in names.items()
     }
 
 
-def find_side(member, options):
-    source = Source(f"{member}.gz", (f"{URL}/{member}.gz",))
-    return obtain(source, options), member
-
-
 def write_text(files, folder, options):
-    """Write ``{train,valid,test}.{de,en}``, tokenised and lower-cased."""
-    tokenisers = [RULES[WORD_RULE](language) for language in LANGUAGES]
+    """Write ``{train,valid,test}.{de,en}``, tokenized and lowercased."""
+    tokenizers = [RULES[WORD_RULE](language) for language in LANGUAGES]
     for split in SPLITS:
         pairs = islice(read_pairs(files[split]), options.limit)
-        if not is_tokenised(options.source):
-            pairs = map_pairs(tokenisers, pairs, options.jobs, f"tokenising {split}")
+        if not _is_tokenized(options.source):
+            pairs = map_pairs(tokenizers, pairs, options.jobs, f"tokenising {split}")
         write_pairs(pairs, folder / split, LANGUAGES)
 
 
@@ -52,7 +51,7 @@ CORPORA = (
         name="multi30k",
         summary="Multi30k German to English: captions of pictures, 29,000 pairs",
         source="a folder with {train,val,test_2016_flickr}.{de,en}.gz, as published, or these "
-        "unpacked; or with {train,valid,test}.{de,en}, tokenised and lower-cased already",
+        "unpacked; or with {train,valid,test}.{de,en}, tokenized and lowercased",
         sides=LANGUAGES,
         word_rule=WORD_RULE,
         lower=True,

@@ -1,9 +1,9 @@
 """Natural language inference: SNLI (Bowman et al., 2015) and MultiNLI (Williams et al., 2018).
 
-The archives hold a JSON object a line, with the sentences parsed: their words are the leaves. Pairs
-on which the annotators did not agree, labelled ``-``, have no class. MultiNLI's test sets have no
-labels: its matched development set is for validation, the mismatched one for testing. SNLI is also
-read as ``s1.train``, ``s2.train``, ``labels.train``, and so on for ``dev`` and ``test``, in tokens.
+The archives hold a JSON object a line; words are the leaves of its parses. Pairs without agreement
+of the annotators, labelled ``-``, have no class. MultiNLI's test sets have no labels: the matched
+development set is for validation, the mismatched one for testing. SNLI is also read in tokens, from
+``s1.train``, ``s2.train``, ``labels.train``, and so on for ``dev`` and ``test``.
 """
 
 import json
@@ -21,31 +21,21 @@ from fairseq_posattn.text.words import MARK_WITHIN
 
 LABELS = ("contradiction", "neutral", "entailment")
 NO_AGREEMENT = "-"
-SNLI_FILES = {
-    "train": "snli_1.0_train.jsonl",
-    "valid": "snli_1.0_dev.jsonl",
-    "test": "snli_1.0_test.jsonl",
-}
+SNLI_PARTS = {"train": "train", "valid": "dev", "test": "test"}
+SNLI_FILES = {split: f"snli_1.0_{part}.jsonl" for split, part in SNLI_PARTS.items()}
 MULTINLI_FILES = {
     "train": "multinli_1.0_train.jsonl",
     "valid": "multinli_1.0_dev_matched.jsonl",
     "test": "multinli_1.0_dev_mismatched.jsonl",
 }
-SEPARATE_FILES = {"train": "train", "valid": "dev", "test": "test"}
-SHARE_KEPT = 0.97  # of training sentences, by MTSA's released code (its sent_len_rate)
+SHARE_KEPT = 0.97  # share of training sentences that MTSA's released code keeps (sent_len_rate)
 
 
 def snli_splits(archive, train_on_dev=False, released_form=False):
-    """Return the readers of the splits, by name.
-
-    Args:
-        train_on_dev: dev is the training set, and there is no other.
-        released_form: training leaves out pairs with one of the longest sentences.
-    """
+    """Return the readers of the splits, by name; the options are those of the corpus."""
     if archive.has("s1.test"):
         readers = {
-            split: partial(separate_examples, archive, ending)
-            for split, ending in SEPARATE_FILES.items()
+            split: partial(separate_examples, archive, part) for split, part in SNLI_PARTS.items()
         }
     else:
         readers = json_splits(archive, SNLI_FILES)
@@ -57,22 +47,12 @@ def snli_splits(archive, train_on_dev=False, released_form=False):
 
 
 def without_longest(read):
-    """Yield the pairs whose sentences are among the shortest 97% of all sentences.
-
-    Args:
-        read: yields the pairs each time that it is called.
-    """
+    """Yield the pairs whose sentences are among the shortest 97%; ``read`` yields all pairs."""
     counts = Counter(_length(text) for pair in read() for text in pair.inputs)
     lengths = sorted(counts)
     sums = accumulate(counts[length] for length in lengths)
-    longest = next(
-        (
-            n
-            for n, so_far in zip(lengths, sums, strict=True)
-            if so_far / counts.total() >= SHARE_KEPT
-        ),
-        0,
-    )
+    shares = (so_far / counts.total() for so_far in sums)
+    longest = next((n for n, kept in zip(lengths, shares, strict=True) if kept >= SHARE_KEPT), 0)
     for pair in read():
         if all(_length(text) <= longest for text in pair.inputs):
             yield pair
@@ -87,8 +67,8 @@ def _length(text):
 
 
 def json_splits(archive, files):
-    """Readers of the splits, by name."""
-    return {split: partial(json_examples, archive, member) for split, member in files.items()}
+    """Return the readers of the splits, by name."""
+    return {split: partial(json_examples, archive, file) for split, file in files.items()}
 
 
 def json_examples(archive, member):
@@ -103,21 +83,20 @@ def json_examples(archive, member):
         yield Example(_known(label, place), tuple(map(leaves, parses)), place)
 
 
-def separate_examples(archive, ending):
-    members = [f"{kind}.{ending}" for kind in ("labels", "s1", "s2")]
-    names = [archive.label(member) for member in members]
-    with ExitStack() as open_files:
+def separate_examples(archive, part):
+    members = {archive.label(name): name for name in (f"labels.{part}", f"s1.{part}", f"s2.{part}")}
+    with ExitStack() as stack:
         sides = {
-            name: read_lines(open_files.enter_context(archive.open(member)), name)
-            for name, member in zip(names, members, strict=True)
+            name: read_lines(stack.enter_context(archive.open(member)), name)
+            for name, member in members.items()
         }
         for number, (label, *pair) in enumerate(parallel_lines(**sides), start=1):
-            place = f"{names[0]}:{number}"
+            place = f"{next(iter(members))}:{number}"
             yield Example(_known(label.strip(), place), tuple(pair), place)
 
 
 def leaves(parse):
-    """The words of a binary parse such as ``( ( The dog ) ( runs . ) )``."""
+    """Return the words of a binary parse such as ``( ( The dog ) ( runs . ) )``."""
     return " ".join(symbol for symbol in parse.split() if symbol not in "()")
 
 
@@ -139,22 +118,7 @@ MULTINLI = Source(
     ("https://cims.nyu.edu/~sbowman/multinli/multinli_1.0.zip",),
     "049f507b9e36b1fcb756cfd5aeb3b7a0cfcb84bf023793652987f7e7e0957822",
 )
-
-
-def _add_options(parser):
-    parser.add_argument(
-        "--released-form",
-        action="store_true",
-        help="as in MTSA's released code: split words at hyphens, dashes, slashes and quotes, and "
-        "leave out of training pairs with a sentence longer than 97%% of its sentences",
-    )
-
-
-def _changes(options):
-    if not options.released_form:
-        return {}
-    return {"word_rule": "treebank-split", "published": {"valid": 9_842, "test": 9_824}}
-
+TESTED = {"valid": 9_842, "test": 9_824}
 
 CORPORA = (
     ClassificationCorpus(
@@ -168,17 +132,24 @@ CORPORA = (
         ),
         word_rule="treebank",
         labels=LABELS,
-        published={"train": 549_367, "valid": 9_842, "test": 9_824},
+        published={"train": 549_367, **TESTED},
         recipe="mtsa/table1_snli",
         pairs=True,
-        flag=Flag(
-            "--train-on-dev",
-            "train on the development set, for want of the training set; part of it is held out "
-            "for validation",
+        flags=(
+            Flag(
+                "--train-on-dev",
+                "train on the development set, if you lack the training set; part of it is held "
+                "out for validation",
+            ),
+            Flag(
+                "--released-form",
+                "as in MTSA's released code: split words at hyphens, dashes, slashes and quotes, "
+                "and leave out training pairs with a sentence longer than 97%% of all sentences",
+            ),
         ),
-        add_options=_add_options,
-        settings=lambda options: {"released": True} if options.released_form else {},
-        changes=_changes,
+        changes=lambda options: (
+            {"word_rule": "treebank-split", "published": TESTED} if options.released_form else {}
+        ),
     ),
     ClassificationCorpus(
         name="multinli",

@@ -1,8 +1,8 @@
 """SICK (Marelli et al., 2014): pairs of sentences, their relatedness from 1 to 5, their entailment.
 
 SemEval's files are ``SICK_train.txt``, ``SICK_trial.txt`` for validation and
-``SICK_test_annotated.txt``; its authors' one file ``SICK.txt`` names the part of SemEval that a
-pair is in. Columns are found by the names in the first line.
+``SICK_test_annotated.txt``; the authors' one file ``SICK.txt`` names SemEval's part of each pair.
+Columns are identified by the names in the first line.
 """
 
 from functools import partial
@@ -14,62 +14,50 @@ from fairseq_posattn.preparation.example import Example, shortened
 from fairseq_posattn.text.lines import read_member
 
 LABELS = ("CONTRADICTION", "NEUTRAL", "ENTAILMENT")
-FILES = {
-    "train": "SICK_train.txt",
-    "valid": "SICK_trial.txt",
-    "test": "SICK_test_annotated.txt",
-}
-TOGETHER = "SICK.txt"
+FILES = {"train": "SICK_train.txt", "valid": "SICK_trial.txt", "test": "SICK_test_annotated.txt"}
+WHOLE = "SICK.txt"
 PARTS = {"train": "TRAIN", "valid": "TRIAL", "test": "TEST"}
-ENTAILMENT_COLUMNS = ("entailment_judgment", "entailment_label")
+ENTAILMENT = "entailment_judgment"
 
 
 def splits(archive):
-    """Readers of train, valid and test, by name."""
-    if archive.has(TOGETHER) and not archive.has(FILES["train"]):
-        return {split: partial(examples, archive, TOGETHER, part) for split, part in PARTS.items()}
+    """Return the readers of train, valid and test, by name."""
+    if archive.has(WHOLE) and not archive.has(FILES["train"]):
+        return {split: partial(examples, archive, WHOLE, part) for split, part in PARTS.items()}
     return {split: partial(examples, archive, member) for split, member in FILES.items()}
 
 
 def examples(archive, member, part=None):
-    """The pairs of one file; only those of one part of SemEval, if it is named."""
+    """Yield the pairs of a file, or only those of a part of SemEval."""
     lines = read_member(archive, member)
-    columns = _columns(*next(lines), part)
+    place, header = next(lines)
+    columns = header.replace("entailment_label", ENTAILMENT).split("\t")
+    needed = {"sentence_A", "sentence_B", "relatedness_score", ENTAILMENT}
+    if missing := sorted(needed.union(["SemEval_set"] if part else []).difference(columns)):
+        raise UsageError(f"{place}: the columns {', '.join(missing)} are missing")
     for place, line in lines:
         fields = line.split("\t")
         if len(fields) != len(columns):
             raise UsageError(
                 f"{place}: {len(fields)} fields where the first line names {len(columns)}"
             )
-        row = dict(zip(columns, fields, strict=True))
-        if part is None or row["SemEval_set"].strip() == part:
+        row = dict(zip(columns, map(str.strip, fields), strict=True))
+        if part is None or row["SemEval_set"] == part:
             yield _example(row, place)
 
 
-def _columns(place, header, part):
-    columns = header.split("\t")
-    needed = {"sentence_A", "sentence_B", "relatedness_score"} | (
-        {"SemEval_set"} if part else set()
-    )
-    missing = sorted(needed - set(columns))
-    if not any(column in columns for column in ENTAILMENT_COLUMNS):
-        missing.append(ENTAILMENT_COLUMNS[0])
-    if missing:
-        raise UsageError(f"{place}: the columns {', '.join(missing)} are not named")
-    return columns
-
-
 def _example(row, place):
-    label = next(row[name] for name in ENTAILMENT_COLUMNS if name in row).strip()
+    label, relatedness = row[ENTAILMENT], row["relatedness_score"]
     if label not in LABELS:
         raise UsageError(f"{place}: {shortened(label)} is none of {', '.join(LABELS)}")
-    told = row["relatedness_score"].strip()
     try:
-        score = float(told)
+        score = float(relatedness)
     except ValueError:
         score = float("nan")
     if not 1 <= score <= 5:
-        raise UsageError(f"{place}: the relatedness {shortened(told)} is no number from 1 to 5")
+        raise UsageError(
+            f"{place}: the relatedness {shortened(relatedness)} is not a number from 1 to 5"
+        )
     return Example(label, (row["sentence_A"], row["sentence_B"]), place, score)
 
 
@@ -85,7 +73,7 @@ CORPORA = (
         "SemEval's zips of them; or SICK.zip",
         alternatives=(
             tuple(map(_semeval, ("sick_train.zip", "sick_trial.zip", "sick_test_annotated.zip"))),
-            (  # its authors', some pairs fewer than SemEval's
+            (  # the authors', with some pairs fewer than SemEval's
                 Source(
                     "SICK.zip",
                     ("https://zenodo.org/records/2787612/files/SICK.zip",),

@@ -1,10 +1,10 @@
 """Tatoeba German to English: short sentences of learners, as manythings.org collects them for Anki.
 
-``deu.txt``: on each line English, German and, in newer releases, whose they are, with TABs between.
-Lower-cased, punctuation normalised, tokenised. The release has no splits and many translations of
-a sentence. Here all pairs whose English has the same words are in one split, by a hash of these,
-so that a newer release leaves them where they are. Of those held out the first is kept, and none
-whose German is in training.
+A line of ``deu.txt`` is English, German and, in newer releases, the attribution, separated by tabs.
+Lowercased, punctuation normalized, tokenized. The release has no splits and many translations of a
+sentence. Here a hash of the English words chooses the split of all pairs with these words, so that
+newer releases do not move pairs. Only the first of such held-out pairs is kept, and none whose
+German is in training.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ def find_files(options):
 
 
 def read_pairs(archive):
-    """Each German sentence with its English one."""
+    """Yield German sentences with their English ones."""
     for place, line in read_member(archive, MEMBER):
         english, *others = line.split("\t")
         if not others or not english.strip() or not others[0].strip():
@@ -39,38 +39,38 @@ def read_pairs(archive):
         yield others[0], english
 
 
-def bare(sentence):
-    """Its words alone."""
+def words(sentence):
+    """Return a sentence's words without punctuation and case."""
     return " ".join(re.findall(r"\w+", sentence.casefold()))
 
 
 def split_of(english):
-    """The split of all pairs with these English words."""
-    digest = hashlib.sha256(bare(english).encode()).digest()
+    """Return the split of all pairs with these English words."""
+    digest = hashlib.sha256(words(english).encode()).digest()
     return HELD_OUT.get(int.from_bytes(digest[:8], "big") % 100, "train")
 
 
 def divide(pairs):
-    """The pairs of each split, by its name."""
+    """Return the pairs of each split, by its name."""
     splits = {split: [] for split in SPLITS}
     for pair in pairs:
         splits[split_of(pair[1])].append(pair)
-    known = {bare(german) for german, _ in splits["train"]}
+    known = {words(german) for german, _ in splits["train"]}
     for split in HELD_OUT.values():
         first = {
-            bare(pair[1]): pair for pair in reversed(splits[split]) if bare(pair[0]) not in known
+            words(pair[1]): pair for pair in reversed(splits[split]) if words(pair[0]) not in known
         }
         splits[split] = list(reversed(first.values()))
     return splits
 
 
 def write_text(archive, folder, options):
-    """Write ``{train,valid,test}.{de,en}``, tokenised and lower-cased."""
-    tokenisers = [RULES[WORD_RULE](language) for language in LANGUAGES]
+    """Write ``{train,valid,test}.{de,en}``, tokenized and lowercased."""
+    tokenizers = [RULES[WORD_RULE](language) for language in LANGUAGES]
     for split, pairs in divide(read_pairs(archive)).items():
         chosen = islice(pairs, options.limit)
-        tokenised = map_pairs(tokenisers, chosen, options.jobs, f"tokenising {split}")
-        write_pairs(tokenised, folder / split, LANGUAGES)
+        tokenized = map_pairs(tokenizers, chosen, options.jobs, f"tokenising {split}")
+        write_pairs(tokenized, folder / split, LANGUAGES)
 
 
 CORPORA = (

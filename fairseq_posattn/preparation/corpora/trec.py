@@ -1,9 +1,9 @@
 """TREC question classification (Li and Roth, 2002).
 
-``train_5500.label`` and ``TREC_10.label``, in ISO-8859-1: a question a line after its class, coarse
-and fine, such as ``DESC:manner``. Also read is a form with digits for the coarse classes:
-``train.txt`` and ``test.txt``, or ``TREC.train.all`` and ``TREC.test.all``. There is no validation
-set: one is held out of the training set.
+``train_5500.label`` and ``TREC_10.label``, in ISO-8859-1: a line is the class, coarse and fine,
+such as ``DESC:manner``, and a question. A form with digits for coarse classes is read, too:
+``train.txt`` and ``test.txt``, or ``TREC.train.all`` and ``TREC.test.all``. Validation is held out
+of the training set.
 """
 
 from functools import partial
@@ -22,48 +22,32 @@ FILES = {
 
 
 def splits(archive, fine=False):
-    """Readers of train and test, by name."""
-    return {
-        split: partial(examples, archive, archive_member(archive, names), fine)
-        for split, names in FILES.items()
-    }
-
-
-def archive_member(archive, names):
-    """The first of some names that an archive holds.
-
-    Raises:
-        UsageError: it holds none.
-    """
-    for name in names:
-        if archive.has(name):
-            return name
-    raise UsageError(f"{archive.name}: holds none of {', '.join(names)}")
+    """Return the readers of train and test; raise :exc:`UsageError` if their files are missing."""
+    readers = {}
+    for split, names in FILES.items():
+        name = next(filter(archive.has, names), None)
+        if name is None:
+            raise UsageError(f"{archive.name}: holds none of {', '.join(names)}")
+        readers[split] = partial(examples, archive, name, fine)
+    return readers
 
 
 def examples(archive, member, fine):
     for place, line in read_member(archive, member, encoding="iso-8859-1"):
         label, _, question = line.strip().partition(" ")
-        yield Example(class_name(label, fine, place), (question,), place)
+        yield Example(_class_name(label, fine, place), (question,), place)
 
 
-def class_name(label, fine, place):
-    """The class as it is called in the dictionary of labels.
-
-    Raises:
-        UsageError: it is none of TREC's.
-    """
-    coarse, colon, _ = label.partition(":")
+def _class_name(label, fine, place):
     number = number_below(label, len(COARSE))
-    if number is not None:
-        coarse = COARSE[number]
+    coarse = label.partition(":")[0] if number is None else COARSE[number]
     if coarse not in COARSE:
         raise UsageError(
             f"{place}: {shortened(label)} is no class of TREC "
             f"({', '.join(COARSE)}, each with :fine)"
         )
-    if fine and not colon:
-        raise UsageError(f"{place}: {shortened(label)} names no fine class; leave out --fine")
+    if fine and ":" not in label:
+        raise UsageError(f"{place}: {shortened(label)} names no fine class; remove --fine")
     return label if fine else coarse
 
 
@@ -89,7 +73,7 @@ CORPORA = (
         labels=COARSE,
         published={"train": 5_452, "test": 500},
         recipe="mpsan/table6_sentences",
-        flag=Flag("--fine", "the fine classes, such as NUM:date, instead of the six coarse ones"),
+        flags=(Flag("--fine", "fine classes, such as NUM:date, instead of the six coarse ones"),),
         changes=lambda options: {"labels": None} if options.fine else {},
     ),
 )

@@ -1,9 +1,9 @@
 """AG News, Yelp reviews and Yahoo! Answers as Zhang, Zhao and LeCun (2015) split them.
 
 Each archive holds ``train.csv`` and ``test.csv``: the number of the class, then one to three texts,
-which are joined, all in quotation marks; a mark inside is doubled, a line break is written ``\\n``.
-Also read is a plain form, ``train.txt`` and ``test.txt``: the number of the class, a tab, the text.
-There is no validation set: one is held out of the training set.
+which are joined, all in quotation marks; a mark within is doubled, a line break is ``\\n``. A plain
+form is read, too: ``train.txt`` and ``test.txt``, the number of the class, a tab, the text.
+Validation is held out of the training set.
 """
 
 from functools import partial
@@ -34,33 +34,32 @@ CLASSES = {
 
 
 def splits(archive, dataset):
-    """Readers of train and test, by name."""
-    read, ending = (csv_examples, "csv") if archive.has("train.csv") else (tab_examples, "txt")
+    """Return the readers of train and test, by name."""
+    read, suffix = (_csv_rows, "csv") if archive.has("train.csv") else (_tab_rows, "txt")
     return {
-        split: partial(read, archive, f"{split}.{ending}", CLASSES[dataset])
+        split: partial(examples, read, archive, f"{split}.{suffix}", CLASSES[dataset])
         for split in ("train", "test")
     }
 
 
-def csv_examples(archive, member, classes):
+def _csv_rows(archive, member):
     name = archive.label(member)
     with archive.open(member) as stream:
-        for place, row in csv_rows(read_lines(stream, name), name):
-            yield _example(row, classes, place)
+        yield from csv_rows(read_lines(stream, name), name)
 
 
-def tab_examples(archive, member, classes):
-    for place, line in read_member(archive, member):
-        yield _example(line.split("\t"), classes, place)
+def _tab_rows(archive, member):
+    return ((place, line.split("\t")) for place, line in read_member(archive, member))
 
 
-def _example(row, classes, place):
-    if len(row) < 2:
-        raise UsageError(f"{place}: a row without a text")
-    number = number_below(row[0].strip(), len(classes) + 1)
-    if not number:
-        raise UsageError(f"{place}: {shortened(row[0])} is no class from 1 to {len(classes)}")
-    return Example(classes[number - 1], (" ".join(row[1:]),), place)
+def examples(read, archive, member, classes):
+    for place, row in read(archive, member):
+        if len(row) < 2:
+            raise UsageError(f"{place}: a row without a text")
+        number = number_below(row[0].strip(), len(classes) + 1)
+        if not number:
+            raise UsageError(f"{place}: {shortened(row[0])} is no class from 1 to {len(classes)}")
+        yield Example(classes[number - 1], (" ".join(row[1:]),), place)
 
 
 def _corpus(name, summary, file, train, test, sha256=None, min_count=5):
@@ -79,16 +78,11 @@ def _corpus(name, summary, file, train, test, sha256=None, min_count=5):
     )
 
 
+YELP_SHA256 = "528f22e286cad085948acbc3bea7e58188416546b0e364d0ae4ca0ce666abe35"
+YELP = "yelp_review_polarity_csv.tgz"
 CORPORA = (
     _corpus("ag_news", "AG News", "ag_news_csv.tgz", 120_000, 7_600, min_count=1),
-    _corpus(
-        "yelp_polarity",
-        "Yelp reviews",
-        "yelp_review_polarity_csv.tgz",
-        560_000,
-        38_000,
-        "528f22e286cad085948acbc3bea7e58188416546b0e364d0ae4ca0ce666abe35",
-    ),
+    _corpus("yelp_polarity", "Yelp reviews", YELP, 560_000, 38_000, YELP_SHA256),
     _corpus("yelp_full", "Yelp reviews", "yelp_review_full_csv.tgz", 650_000, 50_000),
     _corpus("yahoo_answers", "Yahoo! Answers", "yahoo_answers_csv.tgz", 1_400_000, 60_000),
 )

@@ -1,4 +1,4 @@
-"""The kinds of data sets, each with its corpora and the module that prepares them."""
+"""Kinds of data sets, each with its corpora and the module that prepares them."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from fairseq_posattn.common.files import StrPath
 from fairseq_posattn.preparation import corpora
 from fairseq_posattn.preparation.command import Kind, run
-from fairseq_posattn.preparation.custom import labels, pairs, summaries
+from fairseq_posattn.preparation.custom import labelled, paired
 from fairseq_posattn.preparation.kinds import (
     classification,
     recommendation,
@@ -17,27 +17,27 @@ from fairseq_posattn.preparation.kinds import (
 
 KINDS = {
     "translation": Kind(
-        "Prepares translation data for fairseq-train: text, subwords, binarised data.",
-        {**corpora.TRANSLATION, pairs.TRANSLATION.name: pairs.TRANSLATION},
+        "Prepare translation data for fairseq-train: text, subwords, binarised data.",
+        {**corpora.TRANSLATION, "own": paired.TRANSLATION},
         translation,
     ),
     "summarization": Kind(
-        "Prepares summarization data for fairseq-train: text, SentencePiece, binarised data.",
-        {**corpora.SUMMARIZATION, summaries.CORPUS.name: summaries.CORPUS},
+        "Prepare summarization data for fairseq-train: text, subwords, binarised data.",
+        {**corpora.SUMMARIZATION, "own": paired.SUMMARIZATION},
         summarization,
     ),
     "classification": Kind(
-        "Prepares sentences, pairs and documents with labels for fairseq's sentence_prediction.",
-        {**corpora.CLASSIFICATION, labels.CORPUS.name: labels.CORPUS},
+        "Prepare labelled sentences, pairs and documents for the task sentence_prediction.",
+        {**corpora.CLASSIFICATION, "own": labelled.CORPUS},
         classification,
     ),
     "tagging": Kind(
-        "Prepares sentences with semantic roles for the task sequence_tagging.",
+        "Prepare sentences with semantic roles for the task sequence_tagging.",
         corpora.TAGGING,
         tagging,
     ),
     "recommendation": Kind(
-        "Prepares logs of clicks on news for the task news_recommendation.",
+        "Prepare click logs of news for the task news_recommendation.",
         corpora.RECOMMENDATION,
         recommendation,
     ),
@@ -50,12 +50,12 @@ def prepare(
     prog: str | None = None,
     data_bin: StrPath = "data-bin",
 ) -> int:
-    """Prepare one data set of a kind; returns the exit status.
+    """Prepare one data set and return the exit status.
 
     Args:
         kind: a key of ``KINDS``.
-        arguments: ``DATASET ...``; None for those of the command line.
-        prog: what to call the command.
-        data_bin: where data sets go that are given no ``--dest``.
+        arguments: ``DATASET ...``; None: the command line.
+        prog: name of the command in messages.
+        data_bin: folder of data sets without ``--dest``.
     """
     return run(KINDS[kind], arguments, prog, Path(data_bin))

@@ -1,10 +1,10 @@
-"""From a published data set to what fairseq's sentence_prediction reads, the same way for all.
+"""Preparation of labelled text, from published files to what sentence_prediction reads.
 
 A destination holds ``input0``, for pairs ``input1``, and ``label``: the binarised splits, each with
-a dictionary, that of the inputs shared. Where examples have real numbers, ``label/{split}.label``
-holds them for ``--regression-target``. The words are in ``text/{split}.{input0,input1,label}``,
-vectors for them in ``glove.txt``. Of a cross-validated data set, ``fold0`` to ``fold9`` hold all
-that but the vectors, which are beside them.
+a dictionary; inputs share theirs. ``label/{split}.label`` holds scores for
+``--regression-target``, if there are any. Tokens are in ``text/{split}.{input0,input1,label}``,
+their vectors in ``glove.txt``. Cross-validated data sets have all but the vectors in ``fold0`` to
+``fold9``.
 """
 
 import shlex
@@ -16,32 +16,23 @@ from pathlib import Path
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import say
+from fairseq_posattn.preparation import counts, labelled_text, vectors
 from fairseq_posattn.preparation.binarise import binarise_files
-from fairseq_posattn.preparation.command import next_dataset
+from fairseq_posattn.preparation.command import next_dataset, next_training, shown
 from fairseq_posattn.preparation.corpus import SPLITS
-from fairseq_posattn.preparation.counts import report_counts
-from fairseq_posattn.preparation.custom import training
-from fairseq_posattn.preparation.custom.report import report_labels, report_splits
-from fairseq_posattn.preparation.labelled_text import (
-    WHOLE,
-    read_summary,
-    write_divided,
-    write_splits,
-)
-from fairseq_posattn.preparation.pairs import text_lines
 from fairseq_posattn.preparation.sources import obtain_any
 from fairseq_posattn.preparation.stages import Stages
-from fairseq_posattn.preparation.word_options import add_seed, add_word_options, fraction
-from fairseq_posattn.preparation.words_stage import asked_vectors, run_words
 from fairseq_posattn.text import gpt, manifest
 from fairseq_posattn.text.vocabulary import SPECIAL, count_words, write_dictionary
 
 EMPTY_SHOWN = 3
+POSITIONS = 512  # default maximum length of fairseq's task
+LONG = 100  # words; the attention of sentence classifiers needs much memory for more
 
 
 def add_options(corpus, parser):
-    """The options of classification beside those that all preparations share."""
-    add_word_options(parser)
+    """Add the options of classification, and the corpus's own."""
+    vectors.add_word_options(parser)
     parser.add_argument(
         "--language-model",
         type=Path,
@@ -51,31 +42,23 @@ def add_options(corpus, parser):
         "--language-model FOLDER; instead of --glove, --min-count and --cased",
     )
     division = parser.add_argument_group("division")
-    add_seed(division)
+    vectors.add_seed(division)
     if corpus.source is None:
         parser.set_defaults(valid_fraction=None)
     else:
         division.add_argument(
             "--valid-fraction",
-            type=fraction,
+            type=vectors.fraction,
             metavar="X",
             default=0.1,
-            help="of the training set, each class alike, held out for validation where no "
+            help="share of each class of the training set that is held out for validation if no "
             "validation set is published (default: %(default)s)",
         )
     corpus.add_options(parser)
 
 
 def prepare(corpus, options):
-    """Do all of it.
-
-    Args:
-        corpus: a :class:`.corpus.ClassificationCorpus`.
-        options: the parsed command line.
-
-    Raises:
-        UsageError: the data cannot be had or used.
-    """
+    """Prepare a :class:`.corpus.ClassificationCorpus`; ``options`` is the parsed command line."""
     downloads = options.dest.parent / "download"
     tokenizer = _read_tokenizer(options)
     stages = Stages(options.dest, options.limit, options.force)
@@ -83,26 +66,28 @@ def prepare(corpus, options):
         given = corpus.given(options)
         if options.source:
             given = obtain_any(corpus.alternatives, options.source, downloads)
-        vectors = asked_vectors(options, downloads)
+        glove = vectors.find_vectors(options.glove, downloads, options.glove_dim)
+
         stages.run(
             "text",
             corpus.texts,
             partial(_write_text, corpus, options, given, downloads, tokenizer),
             source=given and given.fingerprint(),
-            **_settings(options, "seed", "valid_fraction", "cased"),
-            **corpus.settings(options),
-            flag=corpus.flag and corpus.flag.is_given(options),
+            seed=options.seed,
+            valid_fraction=options.valid_fraction,
+            cased=options.cased,
+            **corpus.text_settings(options),
             **({"tokenizer": sha256(tokenizer.to_str().encode()).hexdigest()} if tokenizer else {}),
         )
         if tokenizer:
             stages.run("vocabulary", ["dict.txt"], partial(_write_subwords, tokenizer))
         else:
             count = partial(_count_words, corpus, options)
-            run_words(stages, options, vectors, corpus.min_count, count)
+            vectors.run_words(stages, corpus, options, glove, count)
         stages.run(
             "binarised data",
             [f"{part}/{kind}" for part in corpus.parts for kind in (*corpus.inputs, "label")],
-            partial(_binarise, corpus, options),
+            lambda work: _binarise(corpus, options, work),
         )
         subwords = {"subwords": gpt.SUBWORDS} if tokenizer else {}
         manifest.stage(stages, corpus, lower=not options.cased, parts=corpus.parts, **subwords)
@@ -119,45 +104,39 @@ def _read_tokenizer(options):
     return gpt.read_tokenizer(options.language_model)
 
 
+def _write_text(corpus, options, given, downloads, tokenizer, work):
+    archive = given or obtain_any(corpus.alternatives, None, downloads)
+    readers = corpus.splits(archive, options)
+    folders = [work / text for text in corpus.texts]
+    cut = gpt.splitter(tokenizer) if tokenizer else str
+    if labelled_text.WHOLE in readers:
+        labelled_text.write_divided(readers[labelled_text.WHOLE], folders, corpus, options, cut)
+    else:
+        labelled_text.write_splits(readers, *folders, corpus, options, cut)
+    for folder in folders if tokenizer else ():
+        tokenizer.save(str(folder / gpt.TOKENIZER))
+
+
 def _write_subwords(tokenizer, work):
     subwords = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
     known = [one for one, _ in subwords if one not in SPECIAL and one.split() == [one]]
     write_dictionary(work / "dict.txt", dict.fromkeys(known, 1))
 
 
-def _settings(options, *names):
-    return {name: getattr(options, name) for name in names}
-
-
-def _write_text(corpus, options, given, downloads, tokenizer, work):
-    archive = given or obtain_any(corpus.alternatives, None, downloads)
-    readers = corpus.splits(archive, options)
-    folders = [work / text for text in corpus.texts]
-    cut = gpt.splitter(tokenizer) if tokenizer else str
-    if WHOLE in readers:
-        write_divided(readers[WHOLE], folders, corpus, options, cut)
-    else:
-        write_splits(readers, *folders, corpus, options, cut)
-    for folder in folders if tokenizer else ():
-        tokenizer.save(str(folder / gpt.TOKENIZER))
-
-
 def _count_words(corpus, options):
-    """Of training and of the other splits."""
     folder = options.dest / corpus.texts[0]
-    counts = {
-        split: count_words(folder / f"{split}.{kind}" for kind in corpus.inputs) for split in SPLITS
-    }
-    training, others = counts["train"], counts["valid"] + counts["test"]
-    if corpus.cross_validated:  # in some fold each example is trained on
-        return training + others, Counter()
-    return training, others
+    train, *rest = (
+        count_words(folder / f"{split}.{kind}" for kind in corpus.inputs) for split in SPLITS
+    )
+    if corpus.cross_validated:  # each example is in the training set of some fold
+        return sum(rest, train), Counter()
+    return train, sum(rest, Counter())
 
 
 def _binarise(corpus, options, work):
-    summary = read_summary(options.dest / corpus.texts[0])
-    labels = corpus.labels or sorted(summary["labels"])
-    write_dictionary(work / "labels.txt", {name: summary["labels"].get(name, 0) for name in labels})
+    occurrences = labelled_text.read_summary(options.dest / corpus.texts[0])["labels"]
+    labels = corpus.labels or sorted(occurrences)
+    write_dictionary(work / "labels.txt", {name: occurrences.get(name, 0) for name in labels})
     folders = list(zip(corpus.parts, corpus.texts, strict=True))
     for kinds, dictionary in (
         (corpus.inputs, options.dest / "dict.txt"),
@@ -169,52 +148,71 @@ def _binarise(corpus, options, work):
             for kind in kinds
             for split in SPLITS
         }
-        tell = _say_nothing if corpus.cross_validated or kinds == ("label",) else say
-        binarise_files(targets, dictionary, options.jobs, work / "scratch", tell)
+        quiet = corpus.cross_validated or kinds == ("label",)
+        report = (lambda line: None) if quiet else say
+        binarise_files(targets, dictionary, options.jobs, work / "scratch", report)
     for part, text in folders if corpus.scored else ():
         for split in SPLITS:
             scores = options.dest / text / f"{split}.score"
             shutil.copyfile(scores, work / part / "label" / f"{split}.label")
 
 
-def _say_nothing(_):
-    pass
-
-
 def _report(corpus, options):
-    summary = read_summary(options.dest / corpus.texts[0])
+    summary = labelled_text.read_summary(options.dest / corpus.texts[0])
     if corpus.recipe is not None:
-        report_counts(summary["read"], corpus.published, options.limit, "examples")
+        counts.report_counts(summary["read"], corpus.published, options.limit, "examples")
     if summary["unlabelled"]:
-        say(f"left out, as their annotators did not agree: {summary['unlabelled']:,}")
+        say(f"left out, since their annotators did not agree: {summary['unlabelled']:,}")
     if empty := summary["empty"]:
         more = f" and {len(empty) - EMPTY_SHOWN:,} more" if len(empty) > EMPTY_SHOWN else ""
-        say(f"left out, as they have no words: {', '.join(empty[:EMPTY_SHOWN])}{more}")
-    divided = ", ".join(f"{count:,} for {split}" for split, count in summary["written"].items())
-    say(f"written{' in fold0' if corpus.cross_validated else ''}: {divided}")
+        say(f"left out, since they have no words: {', '.join(empty[:EMPTY_SHOWN])}{more}")
+    written = ", ".join(f"{count:,} for {split}" for split, count in summary["written"].items())
+    say(f"written{' in fold0' if corpus.cross_validated else ''}: {written}")
     if corpus.recipe is None:
-        _report_own(corpus, options, summary)
+        _report_custom(corpus, options, summary)
     else:
         next_dataset(corpus, options.dest)
 
 
-def _report_own(corpus, options, summary):
+def _report_custom(corpus, options, summary):
     dest = options.dest
 
-    def columns(kinds):
-        paths = {
-            split: [dest / f"{corpus.texts[0]}/{split}.{kind}" for kind in kinds]
-            for split in SPLITS
+    def columns(*kinds):
+        paths = {split: [dest / f"text/{split}.{kind}" for kind in kinds] for split in SPLITS}
+        return {
+            split: zip(*map(counts.text_lines, files), strict=True)
+            for split, files in paths.items()
         }
-        return {split: zip(*map(text_lines, files), strict=True) for split, files in paths.items()}
 
-    report_splits(columns(corpus.inputs), ["words"] if not corpus.pairs else corpus.inputs)
+    counts.report_splits(columns(*corpus.inputs), corpus.inputs if corpus.pairs else ["words"])
     if not corpus.scored:
-        labels = columns(["label"])
-        report_labels({split: (label for (label,) in rows) for split, rows in labels.items()})
-    flags = training.classification_flags(corpus, len(summary["labels"]), summary["longest"])
-    model = options.language_model
-    vectors = (
-        [f"--language-model {shlex.quote(str(model))}"] if model else training.vector_flags(dest)
-    )
-    training.print_command(dest, [*flags, *vectors])
+        rows = columns("label").items()
+        counts.report_labels({split: (label for (label,) in labels) for split, labels in rows})
+    flags = training_flags(corpus, len(summary["labels"]), summary["longest"])
+    if options.language_model:
+        flags.append(f"--language-model {shlex.quote(str(options.language_model))}")
+    elif (path := dest / "glove.txt").exists():
+        features = next(counts.text_lines(path)).split()[1]
+        path = shlex.quote(str(shown(path)))
+        flags.append(f"--encoder-embed-path {path} --encoder-embed-dim {features}")
+    next_training(dest, flags)
+
+
+def training_flags(corpus, classes, longest):
+    """Return the lines of flags that train on custom data; ``longest``: words of a text."""
+    if corpus.scored:
+        target = "--num-classes 1 --criterion rating_regression"
+        best = "--best-checkpoint-metric rmse"
+    else:
+        target = f"--num-classes {classes} --criterion {corpus.criterion}"
+        best = "--best-checkpoint-metric accuracy --maximize-best-checkpoint-metric"
+    model, dropout = ("cspan_classifier", 0.2) if longest > LONG else ("mpsan_classifier", 0.3)
+    flags = [
+        f"--task {corpus.task} {target}",
+        f"--arch {model} --dropout {dropout}",
+        "--optimizer adam --lr 1e-3 --batch-size 64 --max-epoch 15",
+        best,
+    ]
+    if longest >= POSITIONS:
+        flags.insert(3, f"--max-positions {POSITIONS} --shorten-method truncate")
+    return flags

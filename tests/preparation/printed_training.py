@@ -1,4 +1,4 @@
-"""The command that a preparation of one's own data ends with, as fairseq-train reads it."""
+"""Parse the training command that a preparation of custom data prints."""
 
 import shlex
 
@@ -8,14 +8,13 @@ from fairseq_posattn.training.plugin import register
 
 
 def printed_training(printed):
-    """Return the options of the training printed after ``next:``; it keeps few checkpoints."""
+    """Return the options of the command after ``next:``; check that it keeps few checkpoints."""
     register()
     from fairseq import options
 
-    command = printed.partition("next:\n")[2].replace("\\\n", "")
-    program, *words = shlex.split(
-        command.replace("$(posattn user-dir)", fairseq_posattn.__path__[0])
-    )
+    command = printed.partition("next:\n")[2].partition("then")[0].replace("\\\n", "")
+    user_dir = fairseq_posattn.__path__[0]
+    program, *words = shlex.split(command.replace("$(posattn user-dir)", user_dir))
     assert program == "fairseq-train"
     trained = options.parse_args_and_arch(options.get_training_parser(), words)
     assert trained.no_epoch_checkpoints

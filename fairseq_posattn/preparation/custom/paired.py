@@ -1,0 +1,334 @@
+"""Custom pairs, translations or summaries: two parallel files, or two columns of a table."""
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import partial
+from itertools import chain, islice
+from pathlib import Path
+
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.progress import say
+from fairseq_posattn.preparation.command import add_count
+from fairseq_posattn.preparation.corpus import SIDES, SPLITS, SummarizationCorpus, TranslationCorpus
+from fairseq_posattn.preparation.counts import counted
+from fairseq_posattn.preparation.custom.rows import (
+    HELD_OUT,
+    HELP,
+    Files,
+    file_name,
+    hold_out,
+    identity,
+    open_lines,
+    read_rows,
+    text_of,
+)
+from fairseq_posattn.preparation.pairs import PairWriter, map_pairs
+from fairseq_posattn.preparation.vectors import add_seed, fraction
+from fairseq_posattn.text.lines import parallel_lines
+from fairseq_posattn.text.moses import RULES
+from fairseq_posattn.text.vocabulary import check_symbols
+from fairseq_posattn.text.words import spaces
+
+MOST_HELD_OUT = 1000
+USUAL_SIZE = 10_000  # subwords
+SUBWORDS = {
+    "subword_nmt": ("moses-escaped", "byte-pair encoding of Moses tokens"),
+    "sentencepiece": ("spaces", "SentencePiece, also for languages without spaces"),
+    "none": ("spaces", "the text is segmented already"),
+}
+SIZES = {"bpe_operations": "subword_nmt", "vocabulary_size": "sentencepiece"}
+ESCAPE = re.compile(r"&(?:amp|apos|quot|lt|gt|#124|#91|#93);")
+# ISO 639-1; names of languages map to codes in the message for unknown codes.
+CODES = (
+    "aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv cy "
+    "da de dv dz ee el en eo es et eu fa ff fi fj fo fr fy ga gd gl gn gu gv ha he hi ho hr ht hu "
+    "hy hz ia id ie ig ii ik io is it iu ja jv ka kg ki kj kk kl km kn ko kr ks ku kv kw ky la lb "
+    "lg li ln lo lt lu lv mg mh mi mk ml mn mr ms mt my na nb nd ne ng nl nn no nr nv ny oc oj om "
+    "or os pa pi pl ps pt qu rm rn ro ru rw sa sc sd se sg si sk sl sm sn so sq sr ss st su sv sw "
+    "ta te tg th ti tk tl tn to tr ts tt tw ty ug uk ur uz ve vi vo wa wo xh yi yo za zh zu"
+)
+NAMES = (
+    "arabic:ar bulgarian:bg chinese:zh croatian:hr czech:cs danish:da dutch:nl english:en "
+    "estonian:et finnish:fi french:fr german:de deutsch:de greek:el hebrew:he hindi:hi "
+    "hungarian:hu indonesian:id italian:it japanese:ja korean:ko latvian:lv lithuanian:lt "
+    "norwegian:no persian:fa polish:pl portuguese:pt romanian:ro russian:ru serbian:sr "
+    "slovak:sk slovenian:sl spanish:es swahili:sw swedish:sv thai:th turkish:tr ukrainian:uk "
+    "vietnamese:vi"
+)
+
+
+@dataclass(frozen=True)
+class PairedText:
+    """Pairs in two parallel files or, with ``columns``, in the rows of one table."""
+
+    paths: tuple
+    columns: tuple | None
+
+    def pairs(self):
+        """Yield ``(places, pair)``; raise :exc:`UsageError` if the files do not fit together."""
+        if self.columns:
+            for place, values in read_rows(*self.paths, self.columns):
+                places = (place, place)
+                yield places, tuple(map(text_of, values, self.columns, places))
+            return
+        first, second = self.paths
+        if first == second:
+            raise UsageError(f"{first}: given for both sides; name two files")
+        with open_lines(first) as one, open_lines(second) as other:
+            lines = parallel_lines(**{str(first): one, str(second): other})
+            for number, pair in enumerate(lines, start=1):
+                yield (f"{first}:{number}", f"{second}:{number}"), pair
+
+
+def _add_file_options(parser, sides):
+    training = f"the training set: {HELP}"
+    parser.add_argument("file", type=Path, nargs="?", metavar="FILE", help=training)
+    files = "or two parallel files: text in UTF-8, compressed (.gz, .bz2, .xz) or not"
+    parser.add_argument("--train", nargs=2, type=Path, metavar=sides, help=files)
+    held = (
+        "file with the same columns, or two files with --train; or how many pairs of the training "
+        f"set, or which share, to hold out (default: 0.1, at most {MOST_HELD_OUT:,} pairs)"
+    )
+    given = {"nargs": "+", "type": _path_or_number, "metavar": ("FILE|N|SHARE", "FILE")}
+    for split in reversed(HELD_OUT):
+        parser.add_argument(f"--{split}", help=held, **given)
+    add_seed(parser)
+
+
+def _path_or_number(text):
+    if text.isdecimal():
+        return int(text)
+    return fraction(text) if re.fullmatch(r"\d*\.\d+", text) else Path(text)
+
+
+def add_translation_options(parser):
+    _add_file_options(parser, ("SOURCE", "TARGET"))
+    columns = "columns of the source and the target text of FILE"
+    parser.add_argument("--columns", nargs=2, metavar=("SOURCE", "TARGET"), help=columns)
+    code = "language, a code such as fr (default: suffix of the file, or name of the column)"
+    for side in SIDES:
+        parser.add_argument(f"--{side}-lang", metavar="LANGUAGE", help=f"{side} {code}")
+    kinds = "; ".join(f"{name}: {what}" for name, (_, what) in SUBWORDS.items())
+    kinds += " (default: %(default)s)"
+    parser.add_argument("--subwords", choices=SUBWORDS, default="subword_nmt", help=kinds)
+    size = "with --subwords sentencepiece: subwords to learn (default: %(default)s)"
+    add_count(parser, "--vocabulary-size", size, USUAL_SIZE)
+    parser.set_defaults(wordpiece_vocabulary=None, cased=False)
+    parser.add_argument(
+        "--separate-dictionaries",
+        action="store_true",
+        help="one dictionary for each language (default: a joined one, for shared embeddings)",
+    )
+
+
+def add_summary_options(parser):
+    _add_file_options(parser, ("TEXT", "SUMMARY"))
+    parser.add_argument("--text", metavar="COLUMN", help="column of the texts of FILE")
+    parser.add_argument("--summary", metavar="COLUMN", help="column of the summaries of FILE")
+
+
+def find_files(options):
+    """Return the :class:`PairedText` of each split that is not held out of the training set."""
+    columns = _columns(options)
+    number, needed = (1, "a file with the same columns") if columns else (2, "two files")
+    training = (options.file,) if columns else options.train
+    sources = {"train": PairedText(tuple(training), columns)}
+    for split in HELD_OUT:
+        given = getattr(options, split)
+        if given is None or len(given) == 1 and _held_size(options, split):
+            continue
+        if len(given) != number or not all(isinstance(one, Path) for one in given):
+            raise UsageError(
+                f"--{split} {' '.join(map(str, given))}: takes {needed}, or a number or share of "
+                "pairs to hold out"
+            )
+        sources[split] = PairedText(tuple(given), columns)
+    return sources
+
+
+def _columns(options):
+    """Return the names of the table's columns; None for two files."""
+    if hasattr(options, "columns"):
+        columns, flags = options.columns or (), "--columns SOURCE TARGET"
+    else:
+        columns, flags = (options.text, options.summary), "--text COLUMN --summary COLUMN"
+    if options.file is None and options.train is None:
+        raise UsageError(f"no training set; name a table, FILE {flags}, or two files with --train")
+    if options.file is not None and options.train is not None:
+        raise UsageError(f"{options.file} and --train: give one of them")
+    if options.file is None and any(columns):
+        raise UsageError(f"{flags}: names columns of a table; give it instead of --train")
+    if options.file is not None and not (columns and all(columns)):
+        raise UsageError(f"{options.file}: name its columns, {flags}")
+    return tuple(columns) if options.file is not None else None
+
+
+def languages(options):
+    """Return the two languages: given, or the suffixes of the files, or the columns' names."""
+    inferred = _columns(options) or [Path(file_name(path)).suffix[1:] for path in options.train]
+    sides = []
+    for side, default in zip(SIDES, inferred, strict=True):
+        name = getattr(options, f"{side}_lang")
+        option = f"--{side}-lang {name or default or 'LANGUAGE'}"
+        if name is None and default not in CODES.split():
+            raise UsageError(f"{option}: cannot be inferred; give a code such as fr")
+        name = name or default
+        if not re.fullmatch(r"\w+", name, re.ASCII):
+            raise UsageError(f"{option}: fairseq takes letters, digits and _ only")
+        if options.subwords == "subword_nmt" and name not in CODES.split():
+            names = dict(one.split(":") for one in NAMES.split())
+            names |= {code: code for code in CODES.split()}
+            nearest = [one for one in names if one.startswith(name.lower())]
+            nearest += get_close_matches(name.lower(), names, n=1, cutoff=0.5)
+            hint = f"did you mean {names[nearest[0]]}?" if nearest else "give a code such as fr;"
+            raise UsageError(
+                f"{option}: unknown code, by which Moses cannot tokenize; {hint} Any name is "
+                "accepted with --subwords sentencepiece"
+            )
+        sides.append(name)
+    if sides[0] == sides[1]:
+        raise UsageError(f"--source-lang and --target-lang are both {name}; rename one")
+    return tuple(sides)
+
+
+def changes(options):
+    """Return the attributes of the corpus that the options change."""
+    for name, subwords in SIZES.items():
+        size = getattr(options, name)
+        if size != USUAL_SIZE and subwords != options.subwords:
+            flag = f"--{name.replace('_', '-')} {size}"
+            raise UsageError(f"{flag}: needs --subwords {subwords}; add that, or remove it")
+    subwords = None if options.subwords == "none" else options.subwords
+    rule = SUBWORDS[options.subwords][0]
+    return {"sides": languages(options), "word_rule": rule, "subwords": subwords}
+
+
+def settings(options):
+    """Return the options on which the text depends."""
+    held = {split: _held_size(options, split) for split in HELD_OUT}
+    return {**held, "seed": options.seed, "columns": _columns(options)}
+
+
+def _held_size(options, split):
+    """Return the number or share of pairs to hold out; None if it is not given."""
+    size = (getattr(options, split) or [None])[0]
+    return None if isinstance(size, Path) else size
+
+
+def fingerprint(sources):
+    """Return a value that changes when a file of :func:`find_files` does."""
+    return Files(chain.from_iterable(one.paths for one in sources.values())).fingerprint()
+
+
+def write_translations(sources, folder, options):
+    """Write ``{split}.{language}``, tokenized for ``subword_nmt``, and the raw test set."""
+    rule, sides = SUBWORDS[options.subwords][0], languages(options)
+    functions = [RULES[rule](side) if rule in RULES else spaces for side in sides]
+
+    def check(places, pair):
+        if options.subwords != "none":
+            return any(map(ESCAPE.search, pair))
+        for place, line in zip(places, pair, strict=True):
+            check_symbols(line, place, "--subwords sentencepiece")
+        return False
+
+    write_pairs(sources, folder, options, sides, functions, check)
+
+
+def write_pairs(sources, folder, options, sides, functions, check=lambda places, pair: False):
+    """Write ``{split}.{side}`` of given and held-out pairs, and the raw test set beside ``folder``.
+
+    Pairs with an empty side are left out and counted. ``functions`` tokenize the sides; ``check``
+    raises :exc:`UsageError` for malformed pairs, and returns whether a pair holds Moses escapes.
+
+    Raises:
+        UsageError: files do not fit together, or a split has no pair.
+    """
+    for split, pairs in divide(sources, options).items():
+        counts = Counter()
+
+        def complete(pairs, raw, counts=counts):
+            for places, pair in pairs:
+                if not all(side.strip() for side in pair):
+                    counts["empty"] += 1
+                    continue
+                counts["escaped"] += check(places, pair)
+                if raw:
+                    raw.write(pair)
+                yield pair
+
+        with (
+            PairWriter(folder / split, sides) as writer,
+            PairWriter(folder.parent / split, sides if split == "test" else ()) as raw,
+        ):
+            given = complete(islice(pairs(), options.limit), raw if split == "test" else None)
+            for pair in map_pairs(functions, given, options.jobs, f"reading {split}"):
+                writer.write(pair)
+        if counts["empty"]:
+            say(f"{split}: left out {counted(counts['empty'], 'pair')} with an empty side")
+        if counts["escaped"]:
+            say(
+                f"warning: {split}: {counted(counts['escaped'], 'pair')} with Moses escapes such "
+                "as &apos;: unescape tokenized text, or give --subwords none"
+            )
+        if not writer.count:
+            name = sources.get(split, sources["train"]).paths[0]
+            raise UsageError(f"{name}: has no pairs for {split}")
+
+
+def divide(sources, options):
+    """Return functions that yield ``(places, pair)``, by split."""
+    readers = {split: source.pairs for split, source in sources.items()}
+    if len(readers) == len(SPLITS):
+        return readers
+    keys = [(None, identity(source)) for _, (source, _) in readers["train"]()]
+    number, name = len(keys), sources["train"].paths[0]
+    sizes = {}
+    for split in (split for split in HELD_OUT if split not in readers):
+        size = _held_size(options, split) or min(MOST_HELD_OUT, number // 10)
+        sizes[split] = max(1, size if isinstance(size, int) else round(number * size))
+    if sum(sizes.values()) >= number:
+        needed = " and ".join(f"{size:,} for {split}" for split, size in sizes.items())
+        raise UsageError(f"{name}: {counted(number, 'pair')} are too few to hold out {needed}")
+    chosen = hold_out(keys, options.seed, sizes, name)
+    split_of = {index: split for split, indices in chosen.items() for index in indices}
+
+    def part(split):
+        for index, row in enumerate(sources["train"].pairs()):
+            if split_of.get(index, "train") == split:
+                yield row
+
+    return {**readers, **{split: partial(part, split) for split in ("train", *chosen)}}
+
+
+TRANSLATION = TranslationCorpus(
+    name="own",
+    summary="custom pairs in any two languages, in two parallel files or a table",
+    source=None,
+    sides=(),
+    word_rule="moses-escaped",
+    published={},
+    recipe=None,
+    find_files=find_files,
+    fingerprint=fingerprint,
+    write_text=write_translations,
+    settings=lambda options: {**settings(options), "subwords": options.subwords},
+    add_options=add_translation_options,
+    changes=changes,
+    bpe_operations=USUAL_SIZE,
+)
+SUMMARIZATION = SummarizationCorpus(
+    name="own",
+    summary="custom texts and summaries, in two parallel files or a table",
+    source=None,
+    published={},
+    recipe=None,
+    find_files=find_files,
+    fingerprint=fingerprint,
+    write_text=partial(write_pairs, sides=SIDES, functions=[spaces] * 2),
+    settings=settings,
+    add_options=add_summary_options,
+    subwords="sentencepiece",  # works for any language without tokenization
+)

@@ -1,0 +1,210 @@
+"""Custom labelled text: posattn prepare classification own."""
+
+import gzip
+import json
+from collections import Counter
+from functools import partial
+
+import pytest
+from archive_files import lines
+from printed_training import printed_training
+
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.preparation.custom.rows import hold_out, read_rows
+from fairseq_posattn.preparation.kinds import prepare
+
+main = partial(prepare, "classification")
+SPLITS = ("train", "valid", "test")
+MOODS = ("glad", "sad", "so so")
+
+
+def table(path, rows, header="text,mood,stars", between=","):
+    rows = [header.replace(",", between), *(between.join(map(str, row)) for row in rows)]
+    path.write_text("".join(f"{line}\n" for line in rows), encoding="utf-8")
+    return path
+
+
+def moods(count, start=0):
+    return [(f"Text number {n}.", MOODS[n % 3], n % 4) for n in range(start, start + count)]
+
+
+@pytest.fixture
+def custom(tmp_path):
+    """Prepare a file; return the status and the destination."""
+
+    def run(file, *words, target=("--label", "mood")):
+        dest = tmp_path / "data/own"
+        words = ["--text", "text", *target, "--dest", str(dest), "--jobs", "1", *map(str, words)]
+        return main(["own", str(file), *words]), dest
+
+    return run
+
+
+def test_a_table_becomes_data_and_prints_the_training_command(
+    tmp_path, custom, fairseq_here, capsys
+):
+    rows = [*moods(58), ("Text number 1.", "sad", 3)]
+    status, dest = custom(table(tmp_path / "moods.csv", rows), "--valid", "0.2")
+    assert status == 0
+    texts = {split: lines(dest / f"text/{split}.input0") for split in SPLITS}
+    assert [len(texts[split]) for split in SPLITS] == [41, 12, 6]
+    assert sorted(sum(texts.values(), [])) == sorted(f"text number {n} ." for n in [*range(58), 1])
+    assert [line.split()[0] for line in lines(dest / "label/dict.txt")] == ["glad", "sad", "so_so"]
+    trained = printed_training(capsys.readouterr().out)
+    assert (trained.data, trained.task) == (str(dest), "sentence_prediction")
+    assert trained.num_classes == 3
+
+
+def test_sizes_repetitions_leaks_and_shares_are_printed(tmp_path, custom, fairseq_here, capsys):
+    train = table(tmp_path / "train.csv", [*moods(9), *moods(2)])
+    valid = table(tmp_path / "valid.csv", [*moods(3, start=2), *moods(1, start=20)])
+    test = table(tmp_path / "test.csv", moods(3, start=30))
+    assert custom(train, "--valid", valid, "--test", test)[0] == 0
+    printed, said = capsys.readouterr()
+    rows = {line.split()[0]: line.split()[1:] for line in printed.splitlines() if line.strip()}
+    assert rows["train"] == ["11", "2", "-", "4,", "4"]
+    assert rows["valid"] == ["4", "0", "3", "4,", "4"]
+    assert rows["test"] == ["3", "0", "0", "4,", "4"]
+    assert rows["glad"] == ["4", "(36.4%)", "1", "(25.0%)", "1", "(33.3%)"]
+    assert "warning: 3 of the 4 examples of valid are in train, too" in said
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl", "csv.gz"])
+def test_all_formats_of_tables_give_the_same(tmp_path, suffix):
+    path = tmp_path / f"moods.{suffix}"
+    if suffix == "jsonl":
+        rows = [{"text": text, "mood": mood} for text, mood, _ in moods(3)]
+        path.write_text("\n\n".join(map(json.dumps, rows)) + "\n")
+    else:
+        table(path, moods(3), between="\t" if suffix == "tsv" else ",")
+        if suffix == "csv.gz":
+            path.write_bytes(gzip.compress(path.read_bytes()))
+    values = [values for _, values in read_rows(path, ["mood", "text"])]
+    assert values == [[mood, text] for text, mood, _ in moods(3)]
+
+
+def test_quoted_text_keeps_its_lines_and_its_place(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text('\ufefftext,mood\r\n"one,\r\n""two""",sad\r\n\r\nthree,glad\r\n')
+    expected = [(f"{path}:2", ['one,\n"two"']), (f"{path}:5", ["three"])]
+    assert list(read_rows(path, ["text"])) == expected
+
+
+def test_pairs_and_numbers(tmp_path, custom, fairseq_here, capsys):
+    rows = [(f"one {n}", n + 0.5, f"other {n}") for n in range(20)]
+    file = table(tmp_path / "pairs.tsv", rows, "text,likeness,with", "\t")
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("one 1 2\nother 3 4\n")
+    options = ("--text-pair", "with", "--glove", vectors)
+    status, dest = custom(file, *options, target=("--score", "likeness"))
+    assert status == 0
+    for split in SPLITS:
+        columns = [f"text/{split}.input0", f"text/{split}.input1", f"label/{split}.label"]
+        for one, other, score in zip(*(lines(dest / name) for name in columns), strict=True):
+            assert float(score) - 0.5 == float(one.split()[1]) == float(other.split()[1])
+    trained = printed_training(capsys.readouterr().out)
+    assert (trained.task, trained.num_classes) == ("sentence_pair_prediction", 1)
+    assert (trained.criterion, trained.encoder_embed_dim) == ("rating_regression", 2)
+
+
+def test_a_changed_file_and_another_column_are_read_again(tmp_path, custom, fairseq_here):
+    train = table(tmp_path / "train.csv", moods(40))
+    assert custom(train)[0] == 0
+    train.write_bytes(train.read_bytes().replace(b"number", b"figure"))
+    status, dest = custom(train)
+    assert status == 0
+    assert all("text figure" in line for line in lines(dest / "text/train.input0"))
+    assert custom(train, target=("--label", "stars"))[0] == 0
+    assert "3" in lines(dest / "text/train.label")
+
+
+@pytest.mark.parametrize("text", ["a <pad> b", "a <PAD> b", "<s>"])
+def test_special_symbols_in_words_are_refused(tmp_path, custom, fairseq_here, capsys, text):
+    train = table(tmp_path / "train.csv", [*moods(20), (text, "glad", 1)])
+    assert custom(train, "--words", "spaces")[0] == 1
+    said = capsys.readouterr().err
+    assert f"{train}:22: column 'text': {text.strip('ab ').lower()} is a special symbol" in said
+    assert said.count("\n") == 1
+    status, dest = custom(train)
+    assert status == 0
+    words = " ".join(line for split in SPLITS for line in lines(dest / f"text/{split}.input0"))
+    assert not {"<pad>", "<s>"}.intersection(words.split())
+
+
+def test_each_class_has_its_share_and_stays_in_training():
+    examples = [("a" if number < 60 else "b", number) for number in range(90)]
+    for indices in hold_out(examples, 1, {"test": 9, "valid": 9}, "file").values():
+        assert Counter(index < 60 for index in indices) == {True: 6, False: 3}
+    labels = ["often"] * 31 + [f"alone {number}" for number in range(12)]
+    examples, sizes = list(zip(labels, range(43), strict=True)), {"test": 20, "valid": 10}
+    chosen = hold_out(examples, 1, sizes, "file")
+    assert not chosen["test"] & chosen["valid"]
+    assert chosen == hold_out(examples, 1, sizes, "file")
+    assert chosen != hold_out(examples, 2, sizes, "file")
+    for seed in range(10):
+        held = set().union(*hold_out(examples, seed, sizes, "file").values())
+        assert {labels[i] for i in range(len(labels)) if i not in held} == set(labels)
+
+
+def test_repeated_texts_are_not_held_out():
+    examples = [("a", number // 2 if number < 40 else number) for number in range(60)]
+    chosen = hold_out(examples, 1, {"test": 10, "valid": 9}, "file")
+    assert [len(chosen[split]) for split in ("test", "valid")] == [10, 9]
+    assert min(chosen["test"] | chosen["valid"]) >= 40
+    words = "22 different texts, 2 of them not repeated, are too few to hold some out for valid"
+    with pytest.raises(UsageError, match=words):
+        hold_out([(None, one) for _, one in examples[:42]], 1, {"test": 4, "valid": 4}, "file")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("t.csv", "", "t.csv: the file is empty"),
+        ("t.csv", "text,mood\n", "t.csv: holds no rows"),
+        ("t.csv", "text,feeling\na,b\n", "t.csv:2: no column 'mood'; choose from 'text'"),
+        ("t.csv", "text,text,mood\na,b,c\n", "t.csv:1: two columns are called 'text'; rename one"),
+        ("t.csv", "text,mood\na,b\na,b,c\n", "t.csv:3: 3 fields in a table of 2 columns; put"),
+        ("t.csv", 'text,mood\na,b\n"a,b\n', "t.csv:3: not in CSV format"),
+        ("t.tsv", "text\tmood\na\tb\tc\n", "t.tsv:2: 3 fields in a table of 2 columns; separate"),
+        ("t.csv", "text,mood\na,\n", "t.csv:2: no label in column 'mood'"),
+        ("t.csv", "text,mood\na,<unk>\n", "t.csv:2: '<unk>' in column 'mood' cannot be a label"),
+        ("t.jsonl", '{"text": "a", "mood": "b"}\n{\n', "t.jsonl:2: not a JSON object"),
+        ("t.jsonl", '{"text": "a"}\n', "t.jsonl:1: no column 'mood'"),
+        ("t.jsonl", '{"text": 3, "mood": "b"}\n', "t.jsonl:1: column 'text' is 3, no text; corr"),
+        ("t.csv", b"text,mood\na,b\n\xe9t\xe9,b\n", "t.csv:3: not UTF-8: byte 1 is 0xe9; convert"),
+        ("t.txt", "text,mood\na,b\n", "t.txt: unknown format; name a .csv, .tsv or .jsonl file"),
+        ("t.csv", "text,mood\na,b\n", "t.csv: 1 different text of 1 classes are too few to hold"),
+    ],
+)
+def test_a_malformed_table_is_one_line(tmp_path, custom, capsys, name, content, words):
+    file = tmp_path / name
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    status, dest = custom(file)
+    assert status == 1
+    said = capsys.readouterr().err
+    assert words in said
+    assert said.count("\n") == 1
+    assert [path.name for path in dest.iterdir()] == [".lock"]
+
+
+@pytest.mark.parametrize("number", [f"1{'0' * 400}", '"nan"', "[]"])
+def test_a_score_is_a_finite_number(tmp_path, custom, capsys, number):
+    file = tmp_path / "t.jsonl"
+    file.write_text(f'{{"text": "a", "stars": {number}}}\n')
+    assert custom(file, target=("--score", "stars"))[0] == 1
+    error = capsys.readouterr().err
+    assert f"{file}:1: " in error and "in column 'stars' is not a number; correct it" in error
+
+
+def test_a_split_without_words_and_a_label_without_training_are_refused(tmp_path, custom, capsys):
+    rows = [(" ", "glad", 1), *moods(9)]
+    train, valid = (table(tmp_path / f"{split}.csv", rows) for split in ("train", "valid"))
+    test = table(tmp_path / "test.csv", [(" ", "sad", 1), (" ", "glad", 2)])
+    assert custom(train, "--valid", valid, "--test", test)[0] == 1
+    assert "no example for test: 2 texts without words\n" in capsys.readouterr().err
+    table(test, [*moods(2), ("hm", "angry", 1)])
+    status, dest = custom(train, "--valid", valid, "--test", test)
+    assert status == 1
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert f"{test}:4: the label 'angry' is in no example of {train}; correct it" in said
+    assert not (dest / "text").exists()

@@ -1,0 +1,397 @@
+"""Custom pairs: posattn prepare translation own, posattn prepare summarization own."""
+
+import gzip
+import json
+import shlex
+
+import corpora
+import pytest
+from archive_files import lines, tree
+from fairseq.data import Dictionary, data_utils
+from printed_training import printed_training
+
+from fairseq_posattn.preparation.kinds import prepare
+from fairseq_posattn.text import manifest
+
+LANGUAGES, SIDES = ("de", "en"), ("source", "target")
+SPLITS = ("train", "valid", "test")
+
+
+def files(folder, name, pairs, sides=LANGUAGES):
+    """Write two files of pairs of lines; return their paths."""
+    paths = [folder / f"{name}.{side}" for side in sides]
+    for path, texts in zip(paths, zip(*pairs, strict=True), strict=True):
+        path.write_bytes(corpora.lines(texts))
+    return paths
+
+
+def pairs(count, start=0):
+    return list(zip(*corpora.sentences(count, start), strict=True))
+
+
+def table(path, rows, names):
+    """Write pairs as JSONL or, after a column of their numbers, as CSV or TSV."""
+    if path.suffix == ".jsonl":
+        text = [json.dumps(dict(zip(names, row, strict=True))) for row in rows]
+    elif path.suffix == ".tsv":
+        text = ["\t".join(row) for row in [names, *rows]]
+    else:
+        quoted = [
+            ",".join(['"{}"'.format(one.replace('"', '""')) for one in row])
+            for row in [names, *rows]
+        ]
+        text = [f"{n},{row}" for n, row in enumerate(quoted)]
+    path.write_text("".join(f"{line}\n" for line in text), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def custom(tmp_path):
+    """Prepare files; return the status and the destination."""
+
+    def run(*words, kind="translation"):
+        dest = tmp_path / "data/own"
+        return prepare(kind, ["own", *map(str, [*words, "--dest", dest, "--jobs", 1])]), dest
+
+    return run
+
+
+@pytest.fixture
+def summarize(custom):
+    def run(*words, columns=("--text", "article", "--summary", "short")):
+        return custom(*columns, "--vocabulary-size", 60, *words, kind="summarization")
+
+    return run
+
+
+@pytest.fixture
+def train(tmp_path):
+    return files(tmp_path, "train", pairs(60))
+
+
+def read(dest, prefix="", sides=LANGUAGES):
+    """Return the pairs of each split."""
+    texts = {s: [lines(dest / f"text/{prefix}{s}.{side}") for side in sides] for s in SPLITS}
+    return {split: list(zip(*columns, strict=True)) for split, columns in texts.items()}
+
+
+def binarised(dest, split, side, pair="de-en"):
+    dictionary = Dictionary.load(str(dest / f"dict.{side}.txt"))
+    data = data_utils.load_indexed_dataset(str(dest / f"{split}.{pair}.{side}"), dictionary)
+    return [dictionary.string(tokens) for tokens in data]
+
+
+SUBWORDS = {
+    "subword_nmt": (["--bpe-operations", "40"], "bpe."),
+    "sentencepiece": (["--vocabulary-size", "80"], "spm."),
+    "none": (["--separate-dictionaries"], ""),
+}
+
+
+@pytest.mark.parametrize("subwords", SUBWORDS)
+def test_fairseq_reads_all_splits(custom, train, fairseq_here, capsys, subwords):
+    (options, prefix), joined = SUBWORDS[subwords], subwords != "none"
+    words = ["--train", *train, "--valid", 7, "--test", 5, "--subwords", subwords, *options]
+    status, dest = custom(*words)
+    assert status == 0
+    texts = read(dest, prefix)
+    assert [len(texts[split]) for split in SPLITS] == [48, 7, 5]
+    for number, side in enumerate(LANGUAGES):
+        assert binarised(dest, "train", side) == [pair[number] for pair in texts["train"]]
+        assert [len(binarised(dest, split, side)) for split in SPLITS] == [48, 7, 5]
+    dictionaries = [(dest / f"dict.{side}.txt").read_bytes() for side in LANGUAGES]
+    assert (dictionaries[0] == dictionaries[1]) is joined
+    described = manifest.read(dest)
+    assert described.languages == ("de", "en")
+    assert described.subwords == (subwords if joined else None)
+    trained = printed_training(capsys.readouterr().out)
+    assert (trained.data, getattr(trained, "share_all_embeddings", False)) == (str(dest), joined)
+
+
+@pytest.mark.parametrize("subwords", ["sentencepiece", "wordpiece"])
+def test_fairseq_reads_summaries(summarize, tmp_path, fairseq_here, capsys, subwords):
+    if subwords == "wordpiece":
+        pytest.importorskip("tokenizers")
+    rows = [(f"Long text  {n}. It says {n}!", f"Text {n}.") for n in range(50)]
+    train = files(tmp_path, "train", rows, SIDES)
+    words = ["--train", *train, "--valid", 6, "--test", 4, "--subwords", subwords]
+    status, dest = summarize(*words, "--max-pieces", 20, columns=())
+    assert status == 0
+    prefix = {"sentencepiece": "spm.", "wordpiece": "wordpiece."}[subwords]
+    texts = read(dest, prefix, SIDES)
+    assert [len(texts[split]) for split in SPLITS] == [40, 6, 4]
+    for split in SPLITS:
+        for number, side in enumerate(SIDES):
+            pieces = [pair[number] for pair in texts[split]]
+            rows = binarised(dest, split, side, "source-target")
+            assert [row.replace("<unk>", "[UNK]") for row in rows] == pieces
+            assert all(len(line.split()) <= 20 for line in pieces)
+    for text, summary in sum(read(dest, "", SIDES).values(), []):
+        number = summary.removeprefix("Text ").removesuffix(".")
+        assert text == f"Long text {number}. It says {number}!"
+    assert manifest.read(dest).subwords == subwords
+    trained = printed_training(capsys.readouterr().out)
+    assert (trained.data, trained.arch) == (str(dest), "dman_summarization")
+    assert (trained.max_source_positions, trained.max_target_positions) == (21, 21)
+
+
+def test_pairs_stay_aligned_and_none_is_lost(custom, train, fairseq_here):
+    status, dest = custom("--train", *train, "--subwords", "none")
+    assert status == 0
+    texts = read(dest)
+    assert sorted(sum(texts.values(), [])) == sorted(pairs(60))
+    assert [len(texts[split]) for split in SPLITS] == [48, 6, 6]
+    assert custom("--train", *train, "--subwords", "none", "--seed", 2)[0] == 0
+    assert read(dest)["test"] != texts["test"]
+
+
+def test_the_raw_test_set_and_the_commands_for_it(custom, train, fairseq_here, capsys):
+    status, dest = custom("--train", *train, "--bpe-operations", 40)
+    assert status == 0
+    raw = list(zip(*(lines(dest / f"test.{side}") for side in LANGUAGES), strict=True))
+    assert len(raw) == 6 and set(raw) < set(pairs(60))
+    assert any(text.endswith(" &quot; heute &quot; .") for text, _ in read(dest)["train"])
+    translate, score = capsys.readouterr().out.splitlines()[-2:]
+    assert shlex.split(translate) == (
+        ["posattn", "translate", "checkpoints/own/checkpoint_best.pt", "--input", f"{dest}/test.de"]
+        + [">", "checkpoints/own/test.en"]
+    )
+    assert shlex.split(score)[:5] == [
+        *("posattn", "score", "bleu", "--hypotheses", "checkpoints/own/test.en")
+    ]
+    assert shlex.split(score)[5:] == ["--references", f"{dest}/test.en", "--language", "en"]
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv", "tsv"])
+def test_translations_in_a_table(custom, tmp_path, fairseq_here, suffix):
+    file = table(tmp_path / f"pairs.{suffix}", pairs(60), LANGUAGES)
+    words = [file, "--columns", *LANGUAGES, "--subwords", "none"]
+    status, dest = custom(*words, "--valid", "0.1", "--test", 0.05)
+    assert status == 0
+    assert [len(read(dest)[split]) for split in SPLITS] == [51, 6, 3]
+    assert sorted(sum(read(dest).values(), [])) == sorted(pairs(60))
+
+
+def test_compressed_files_leaks_and_empty_pairs(custom, train, tmp_path, fairseq_here, capsys):
+    rows = [*pairs(20), pairs(1)[0], pairs(1)[0], ("", "a"), ("b", "")]
+    train = files(tmp_path, "train", [*rows, pairs(2)[1]])
+    zipped = []
+    for path in train:
+        zipped.append(path.with_name(f"{path.name}.gz"))
+        zipped[-1].write_bytes(gzip.compress(path.read_bytes()))
+    valid = files(tmp_path, "valid", [*pairs(2), ("neu", "new")])
+    test = files(tmp_path, "test", [("eins", "one"), ("", "b")])
+    words = ["--train", *zipped, "--valid", *valid, "--test", *test, "--subwords", "none"]
+    status, dest = custom(*words)
+    assert status == 0
+    assert manifest.read(dest).languages == LANGUAGES  # by the files' names
+    printed, said = capsys.readouterr()
+    table = {line.split()[0]: line.split()[1:4] for line in printed.splitlines() if line.strip()}
+    assert table["train"] == ["23", "3", "-"]
+    assert table["valid"] == ["3", "0", "2"]
+    assert table["test"] == ["1", "0", "0"]
+    assert "warning: 2 of the 3 examples of valid are in train, too" in said
+    assert "train: left out 2 pairs with an empty side" in said
+    assert "test: left out 1 pair with an empty side" in said
+
+
+def test_moses_escapes_in_plain_text_are_warned_of(custom, tmp_path, fairseq_here, capsys):
+    train = files(tmp_path, "train", [*pairs(40), ("c &apos; est", "it &apos;s"), ("R&D", "a & b")])
+    assert custom("--train", *train, "--subwords", "sentencepiece", "--vocabulary-size", 90)[0] == 0
+    warning = (
+        "1 pair with Moses escapes such as &apos;: unescape tokenized text, or give --subwords"
+    )
+    assert warning in capsys.readouterr().err
+    assert custom("--train", *train, "--subwords", "none")[0] == 0
+    assert "Moses" not in capsys.readouterr().err
+
+
+def test_only_changed_stages_run_again(custom, train, fairseq_here, capsys):
+    words = ["--train", *train, "--subwords", "none"]
+    assert custom(*words)[0] == custom(*words)[0] == 0
+    assert capsys.readouterr().err.count("done already") == 3
+    train[0].write_bytes(corpora.lines(f"neu {number}" for number in range(60)))
+    status, dest = custom(*words)
+    assert status == 0
+    assert all(line.startswith("neu ") for line in lines(dest / "text/train.de"))
+    train[0].write_bytes(train[0].read_bytes().replace(b"neu ", b"alt "))  # of the same size
+    assert custom(*words)[0] == 0
+    assert all(line.startswith("alt ") for line in lines(dest / "text/train.de"))
+
+
+def test_a_bad_option_leaves_a_finished_folder_as_it_was(custom, train, fairseq_here, capsys):
+    command = ["--train", *train, "--valid", 5, "--test", 5]
+    status, dest = custom(*command, "--bpe-operations", 40)
+    assert status == 0
+    before = tree(dest)
+    assert custom(*command, "--subwords", "sentencepiece", "--vocabulary-size", 10)[0] == 1
+    assert "--vocabulary-size 10: " in capsys.readouterr().err
+    assert tree(dest) == before
+    assert custom(*command, "--bpe-operations", 40)[0] == 0
+    assert capsys.readouterr().err.count("done already") == 5
+
+
+@pytest.mark.parametrize("subwords", ["subword_nmt", "sentencepiece", "none"])
+def test_variants_of_a_sentence_are_not_held_out(custom, tmp_path, fairseq_here, subwords):
+    """Check sources that differ in a space, a control character or case."""
+    sources = [f"{subject} , {number} mal" for number in range(20) for subject in ("er", "sie")]
+    variants = [lambda s: s.replace(" , ", ", "), lambda s: s.replace(" mal", "\u202fmal")]
+    variants += [lambda s: f"{s}\u200b ", str.upper]
+    sources += [variants[n % 4](source) for n, source in enumerate(sources) if n < 36]
+    train = files(tmp_path, "train", [(source, f"t{n}") for n, source in enumerate(sources)])
+    status, dest = custom("--train", *train, "--valid", 2, "--test", 2, "--subwords", subwords)
+    assert status == 0
+    held = [source for split in ("valid", "test") for source, _ in read(dest)[split]]
+    assert sorted(held) == sorted(sources[36:40])  # the only ones without a variant
+
+
+@pytest.mark.parametrize("symbol", ["<s>", "<unk>"])
+def test_special_symbols_in_words_are_refused(custom, tmp_path, fairseq_here, capsys, symbol):
+    train = files(tmp_path, "train", [*pairs(30), ("ein Wort", f"a {symbol} word"), *pairs(9)])
+    status, dest = custom("--train", *train, "--subwords", "none")
+    assert status == 1
+    said = capsys.readouterr().err
+    assert f"{train[1]}:31: {symbol} is a special symbol of fairseq's dictionaries; " in said
+    assert said.count("\n") == 1
+    assert [path.name for path in dest.iterdir()] == [".lock"]
+    status, dest = custom("--train", *train, "--bpe-operations", 40)
+    assert status == 0
+    words = [text for split in SPLITS for pair in read(dest, "bpe.")[split] for text in pair]
+    assert not any(symbol in text.split() for text in words)
+
+
+ROWS = [(f"Long text,\n{n} lines. ", f"Text {n}.") for n in range(50)]
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv"])
+def test_summaries_in_a_table(summarize, tmp_path, fairseq_here, capsys, suffix):
+    rows = [*ROWS, ("no summary", " "), ("", "no text")]
+    file = table(tmp_path / f"news.{suffix}", rows, ("article", "short"))
+    status, dest = summarize(file, "--valid", 7, "--test", 5)
+    assert status == 0
+    output = capsys.readouterr()
+    assert "left out 2 pairs with an empty side" in output.err
+    assert printed_training(output.out).data == str(dest)
+    splits = read(dest, "", SIDES)
+    assert [len(splits[split]) for split in SPLITS] == [38, 7, 5]
+    expected = [(f"Long text, {n} lines.", f"Text {n}.") for n in range(50)]
+    assert sorted(sum(splits.values(), [])) == sorted(expected)
+
+
+def test_another_table_is_a_split_and_other_columns_are_other_text(
+    summarize, tmp_path, fairseq_here
+):
+    names = ("article", "short")
+    train = table(tmp_path / "train.csv", ROWS, names)
+    valid = table(tmp_path / "valid.jsonl", [("New text.", "New.")], names)
+    status, dest = summarize(train, "--valid", valid, "--test", 5)
+    assert status == 0
+    assert read(dest, "", SIDES)["valid"] == [("New text.", "New.")]
+    assert len(read(dest, "", SIDES)["train"]) == 45
+    assert summarize(train, columns=("--text", "short", "--summary", "article"))[0] == 0
+    assert read(dest, "", SIDES)["train"][0][0].startswith("Text ")
+
+
+TEXT_COLUMNS = ("--text", "article", "--summary", "short")
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ('{"article": "a", "short": "b"}\n{"article": "a", "short": null}\n',
+         "news.jsonl:2: column 'short' is None, no text; correct it, or remove the row"),
+        ('{"article": ["a"], "short": "b"}\n', "news.jsonl:1: column 'article' is ['a'], no text"),
+        ('{"article": "a", "title": "b"}\n', "news.jsonl:1: no column 'short'; choose from"),
+        ('{"article": "a", "short": "b"}\n', "news.jsonl: 1 pair are too few to hold out 1 for"),
+        ('{"article": "a", "short": ""}\n' * 40, "news.jsonl: 1 different text, 0 of them not"),
+    ],
+)  # fmt: skip
+def test_a_malformed_table_is_one_line(summarize, tmp_path, capsys, rows, words):
+    file = tmp_path / "news.jsonl"
+    file.write_text(rows)
+    status, dest = summarize(file)
+    assert status == 1
+    said = capsys.readouterr().err
+    assert f"error: {tmp_path}/{words}" in said
+    assert said.count("\n") == 1
+    assert [path.name for path in dest.iterdir()] == [".lock"]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "train.en: the file is empty"),
+        (b"caf\xe9\n", "train.en:1: not UTF-8: byte 4 is 0xe9; convert the file"),
+        (b"one\n", "line counts differ: {folder}/train.de has 60, {folder}/train.en has 1; "),
+        (None, "train.en: no such file or folder"),
+    ],
+)
+def test_malformed_files_are_one_line(custom, train, tmp_path, capsys, content, words):
+    train[1].unlink()
+    if content is not None:
+        train[1].write_bytes(content)
+    assert custom("--train", *train)[0] == 1
+    said = capsys.readouterr().err
+    assert words.format(folder=tmp_path) in said
+    assert said.count("\n") == 1
+
+
+TRAIN = ["--train", "train.de", "train.en"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "words"),
+    [
+        ("translation", [*TRAIN, "--source-lang", "en"], "--target-lang are both en; rename one"),
+        ("translation", [*TRAIN, "--source-lang", "pt-br"], "--source-lang pt-br: fairseq takes"),
+        ("translation", [*TRAIN, "--source-lang", "french"], "--source-lang french: unknown code, "
+         "by which Moses cannot tokenize; did you mean fr? Any name is accepted with --subwords"),
+        ("translation", [*TRAIN, "--target-lang", "deu"], "did you mean de?"),
+        ("translation", ["--train", "train.de", "train"], "--target-lang LANGUAGE: cannot be"),
+        ("translation", [*TRAIN, "--vocabulary-size", "80"], "--vocabulary-size 80: needs --sub"),
+        ("translation", [*TRAIN, "--subwords", "none", "--bpe-operations", "8"], "-operations 8:"),
+        ("translation", [*TRAIN, "--valid", "50", "--test", "10"],
+         "60 pairs are too few to hold out 10 for test and 50"),
+        ("translation", ["--train", "train.de", "train.de", "--target-lang", "en"],
+         "train.de: given for both sides"),
+        ("translation", [*TRAIN, "--valid", "empty", "empty.en"], "empty: has no pairs for valid"),
+        ("translation", [*TRAIN, "--valid", "none"], "--valid none: takes two files, or a number"),
+        ("translation", [*TRAIN, "--valid", "0"], "--valid 0: takes two files"),
+        ("translation", [*TRAIN, "--valid", "7", "none"], "--valid 7 none: takes two files"),
+        ("translation", ["t.csv"], "t.csv: name its columns, --columns SOURCE TARGET"),
+        ("summarization", [], "no training set; name a table, FILE --text COLUMN --summary"),
+        ("summarization", ["t.csv", *TRAIN], "t.csv and --train: give one of them"),
+        ("summarization", ["t.csv", "--text", "a"], "t.csv: name its columns, --text COLUMN"),
+        ("summarization", [*TRAIN, "--text", "a"], "names columns of a table; give it instead"),
+        ("summarization", ["t.csv", *TEXT_COLUMNS, "--valid", "a", "b"],
+         "--valid a b: takes a file with the same columns, or a number or share of pairs"),
+        ("summarization", ["t.csv", *TEXT_COLUMNS], "t.csv: no such file or folder"),
+        ("summarization", [*TRAIN, "--vocabulary-size", "5"],
+         "--vocabulary-size 5: a piece for each character of the text"),
+    ],
+)  # fmt: skip
+def test_wrong_options_are_one_line(
+    custom, train, tmp_path, monkeypatch, capsys, kind, options, words
+):
+    monkeypatch.chdir(tmp_path)
+    files(tmp_path, "empty", [("", "")], ("", "en"))
+    (tmp_path / "empty.").rename(tmp_path / "empty")
+    assert custom(*options, kind=kind)[0] == 1
+    said = capsys.readouterr().err.splitlines()
+    assert " error: " in said[-1] and words in said[-1]
+    assert not any("error" in line for line in said[:-1])
+
+
+def test_a_folder_with_other_data_is_left_alone(summarize, tmp_path, capsys):
+    file = table(tmp_path / "news.csv", ROWS, ("article", "short"))
+    dest = tmp_path / "data/own"
+    dest.mkdir(parents=True)
+    rule = {"corpus": "trec", "task": "sentence_prediction", "word_rule": "treebank"}
+    manifest.write(dest, manifest.Manifest(**rule))
+    assert summarize(file)[0] == 1
+    said = capsys.readouterr().err
+    assert f"--dest {dest}: holds data of --task sentence_prediction (trec), not of" in said
+    assert [path.name for path in dest.iterdir()] == [manifest.NAME]
+    (dest / manifest.NAME).write_text("{")  # a damaged manifest is replaced
+    summarize(file, "--limit", 1)
+    assert "reading train" in capsys.readouterr().err

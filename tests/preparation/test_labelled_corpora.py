@@ -1,0 +1,436 @@
+"""Labelled data sets in their published forms, and their malformed rows."""
+
+import json
+from argparse import Namespace
+from collections import Counter
+
+import pytest
+from archive_files import write_archive, write_folder
+
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.preparation.archives import open_archive
+from fairseq_posattn.preparation.corpora import CLASSIFICATION, amazon, nli, sst
+from fairseq_posattn.preparation.labelled_text import write_splits
+from fairseq_posattn.text import lines as text_lines
+
+FLAGS = ("phrases", "weighted_phrases", "fine", "train_on_dev", "released_form", "binary")
+LONG = "1" * 5000
+
+
+def options(**given):
+    defaults = {"jobs": 1, "limit": None, "seed": 1, "valid_fraction": 0.5, "cased": False}
+    return Namespace(**{**defaults, **dict.fromkeys(FLAGS, False), **given})
+
+
+@pytest.fixture
+def read(tmp_path):
+    """Read a data set of ``{file: content}``, or of an archive; return label, texts and score."""
+
+    def read(name, files, split=None, **flags):
+        source = write_folder(tmp_path, files) if isinstance(files, dict) else files
+        readers = CLASSIFICATION[name].splits(open_archive(source), options(**flags))
+        examples = readers[split or ("train" if "train" in readers else "all")]()
+        return [
+            (one.label, *one.inputs, *([] if one.score is None else [one.score]))
+            for one in examples
+        ]
+
+    return read
+
+
+# --- TREC ------------------------------------------------------------------------------------
+
+
+def trec(train):
+    return {"train_5500.label": train.encode("iso-8859-1"), "TREC_10.label": "HUM:ind Who ?\n"}
+
+
+TREC = "DESC:manner How did serfdom develop ?\nLOC:city Which city is a sister\xf0city ?\n"
+
+
+def test_trec_has_coarse_or_fine_classes(read):
+    assert read("trec", trec(TREC)) == [
+        ("DESC", "How did serfdom develop ?"),
+        ("LOC", "Which city is a sister\xf0city ?"),
+    ]
+    assert [one[0] for one in read("trec", trec(TREC), fine=True)] == ["DESC:manner", "LOC:city"]
+    assert read("trec", trec(TREC), "test") == [("HUM", "Who ?")]
+
+
+def test_trec_with_digits_has_no_fine_classes(read):
+    files = {"train.txt": "0 How ?\n5 How many ?\n", "test.txt": "3 Who ?\n"}
+    assert read("trec", files) == [("DESC", "How ?"), ("NUM", "How many ?")]
+    with pytest.raises(UsageError, match="train.txt:1: '0' names no fine class; remove --fine"):
+        read("trec", files, fine=True)
+
+
+# --- SICK ------------------------------------------------------------------------------------
+
+SICK = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n"
+
+
+def test_sick_of_semeval(read):
+    files = {
+        "SICK_train.txt": f"{SICK}1\tA kid plays\tA child plays\t4.5\tENTAILMENT\n",
+        "SICK_trial.txt": f"{SICK}2\tA dog\tA cat\t2\tNEUTRAL\n",
+        "SICK_test_annotated.txt": f"{SICK}3\tA dog\tNo dog\t3.3\tCONTRADICTION\r\n",
+    }
+    assert read("sick", files) == [("ENTAILMENT", "A kid plays", "A child plays", 4.5)]
+    assert read("sick", files, "valid") == [("NEUTRAL", "A dog", "A cat", 2.0)]
+    assert read("sick", files, "test") == [("CONTRADICTION", "A dog", "No dog", 3.3)]
+
+
+def test_sick_in_one_file_with_other_columns(read, tmp_path):
+    text = (
+        "pair_ID\tsentence_A\tsentence_B\tentailment_label\trelatedness_score\tSemEval_set\n"
+        "1\tA kid\tA child\tENTAILMENT\t4.5\tTRAIN\n"
+        "2\tA dog\tA cat\tNEUTRAL\t2.0\tTEST\n"
+        "3\tA cow\tA cat\tNEUTRAL\t1.0\tTRIAL\n"
+    )
+    archive = write_archive(tmp_path / "SICK.zip", {"SICK.txt": text, "readme.txt": ""})
+    assert read("sick", archive) == [("ENTAILMENT", "A kid", "A child", 4.5)]
+    assert read("sick", archive, "valid") == [("NEUTRAL", "A cow", "A cat", 1.0)]
+    assert read("sick", archive, "test") == [("NEUTRAL", "A dog", "A cat", 2.0)]
+
+
+# --- Zhang et al. ----------------------------------------------------------------------------
+
+
+def test_zhang_in_csv(read, tmp_path):
+    files = {
+        "ag_news_csv/classes.txt": "World\nSports\nBusiness\nSci/Tech\n",
+        "ag_news_csv/train.csv": '"3","Wall St. ""Bears""","Short, sellers"\n"1","Oil\nis","Up"\n',
+        "ag_news_csv/test.csv": '"4","A chip","Small"\n',
+    }
+    archive = write_archive(tmp_path / "ag_news_csv.tgz", files)
+    assert read("ag_news", archive) == [
+        ("Business", 'Wall St. "Bears" Short, sellers'),
+        ("World", "Oil\nis Up"),
+    ]
+    assert read("ag_news", archive, "test") == [("Sci/Tech", "A chip Small")]
+
+
+def test_zhang_with_empty_fields_and_in_plain_form(read):
+    yahoo = {"train.csv": '"10","why ?","","because"\n', "test.csv": '"1","","",""\n'}
+    assert read("yahoo_answers", yahoo) == [("Politics_&_Government", "why ?  because")]
+    assert read("yahoo_answers", yahoo, "test")[0][1].strip() == ""
+
+
+def test_zhang_in_plain_form(read):
+    files = {"train.txt": "3\t  wall st  bears \n", "test.txt": "1\tx\n"}
+    assert read("ag_news", files) == [("Business", "  wall st  bears ")]
+
+
+# --- CR, MPQA, SUBJ --------------------------------------------------------------------------
+
+
+def test_polarity_in_one_file_for_each_class(read, tmp_path):
+    files = {
+        "data/customerr/custrev.pos": "good .\n",
+        "data/customerr/custrev.neg": "bad .\nworse .\n",
+        "data/mpqa/mpqa.pos": "is right\n",
+        "data/mpqa/mpqa.neg": "is wrong\n",
+        "data/subj/subj.subjective": "a gem .\n",
+        "data/subj/subj.objective": "he walks .\n",
+    }
+    archive = write_archive(tmp_path / "datasmall_NB_ACL12.zip", files)
+    negative = [("negative", "bad ."), ("negative", "worse .")]
+    assert read("cr", archive) == [*negative, ("positive", "good .")]
+    assert read("mpqa", archive) == [("negative", "is wrong"), ("positive", "is right")]
+    assert read("subj", archive) == [("subjective", "a gem ."), ("objective", "he walks .")]
+
+
+def test_polarity_of_cornell_is_in_windows_1252(read):
+    quotes = "a gem \u2013 d\xe9j\xe0 vu .\n".encode("cp1252")
+    files = {"quote.tok.gt9.5000": quotes, "plot.tok.gt9.5000": b"he walks .\n"}
+    assert read("subj", files)[0] == ("subjective", "a gem \u2013 d\xe9j\xe0 vu .")
+
+
+def test_polarity_in_one_file_with_numbers(read):
+    assert read("cr", {"custrev.all": "0 bad .\n1 d\xe9j\xe0 vu .\n1 \n"}) == [
+        ("negative", "bad ."),
+        ("positive", "d\xe9j\xe0 vu ."),
+        ("positive", ""),
+    ]
+
+
+# --- Amazon ----------------------------------------------------------------------------------
+
+
+def review(rating, text):
+    return (
+        f"<review>\n<unique_id>\nB0:x\n</unique_id>\n<rating>\n{rating}\n</rating>\n"
+        f"<title>\nA title\n</title>\n<review_text>\n{text}\n</review_text>\n</review>\n"
+    )
+
+
+def test_amazon_in_pseudo_xml(read, tmp_path):
+    folder = "sorted_data_acl/electronics"
+    files = {
+        "sorted_data_acl/books/positive.review": review("5.0", "A book"),
+        f"{folder}/positive.review": review("4.0", "Good &amp; <cheap>\n\nYes"),
+        f"{folder}/negative.review": review("1.0", "Bad"),
+        f"{folder}/unlabeled.review": review("3.0", "None"),
+    }
+    archive = write_archive(tmp_path / "domain_sentiment_data.tar.gz", files)
+    expected = [("1", "Bad", 1.0), ("4", "Good & <cheap>\n\nYes", 4.0)]
+    assert read("amazon_electronics", archive) == expected
+    labels = [one[0] for one in read("amazon_electronics", archive, binary=True)]
+    assert labels == ["negative", "positive"]
+
+
+def test_amazon_draws_reviews_by_seed(read, tmp_path, monkeypatch):
+    monkeypatch.setattr(amazon, "DRAWN", 5)
+    lines = [json.dumps({"overall": 1.0 + i % 5, "reviewText": f"review {i}"}) for i in range(40)]
+    path = tmp_path / "reviews_Electronics_5.json.gz"
+    write_archive(path, {"reviews_Electronics_5.json": "\n".join(lines)})
+    drawn = read("amazon_electronics", path, seed=3)
+    assert len(drawn) == 5
+    assert drawn == read("amazon_electronics", path, seed=3)
+    assert drawn != read("amazon_electronics", path, seed=4)
+    numbers = [int(text.split()[1]) for _, text, _ in drawn]
+    assert numbers == sorted(set(numbers))
+    assert [score for *_, score in drawn] == [1.0 + number % 5 for number in numbers]
+
+
+# --- SST -------------------------------------------------------------------------------------
+
+GOOD = "(4 (2 It) (4 (3 really) (4 (4 works) (2 .))))"
+BAD = "(0 (2 it) (1 (1 fails) (2 .)))"
+AGAIN = "(3 (2 it) (3 (3 works) (2 .)))"
+NEUTRAL = "(2 (2 A) (2 film))"
+
+
+def trees(*trees):
+    return {"trees/train.txt": "".join(f"{tree}\n" for tree in trees)}
+
+
+def test_sst_has_five_classes_or_two_without_neutral(read):
+    sentences = [("very_positive", "It really works ."), ("very_negative", "it fails .")]
+    five = read("sst5", trees(GOOD, BAD, NEUTRAL))
+    assert five == [*sentences, ("neutral", "A film")]
+    two = read("sst2", trees(GOOD, BAD, NEUTRAL))
+    assert two == [(label.removeprefix("very_"), text) for label, text in sentences]
+    assert sst.labelled_phrases("(3 (2 It) (4 works))", "") == [
+        (3, "It works"),
+        (2, "It"),
+        (4, "works"),
+    ]
+
+
+def test_sst_has_each_phrase_once_for_each_class(read):
+    assert read("sst5", trees(GOOD, AGAIN), phrases=True) == [
+        ("very_positive", "It really works ."),
+        ("neutral", "It"),
+        ("very_positive", "really works ."),
+        ("positive", "really"),
+        ("very_positive", "works ."),
+        ("very_positive", "works"),
+        ("neutral", "."),
+        ("positive", "it works ."),
+        ("positive", "works ."),
+        ("positive", "works"),
+    ]
+    assert ("neutral", "it") in read("sst5", trees(GOOD, AGAIN), phrases=True, cased=True)
+    two = read("sst2", trees(GOOD, AGAIN), phrases=True)
+    assert (len(two), two.count(("positive", "works"))) == (6, 1)
+    repeated = read("sst5", trees(BAD, BAD), phrases=True)
+    assert repeated.count(("very_negative", "it fails .")) == 2
+
+
+def test_sst_weights_phrases_as_the_released_code(read):
+    again = "(2 (2 it) (3 (3 works) (2 .)))"
+    assert Counter(read("sst5", trees(GOOD, again), weighted_phrases=True)) == {
+        ("very_positive", "It really works ."): 4,
+        ("neutral", "It"): 1,
+        ("very_positive", "really works ."): 4,
+        ("positive", "really"): 4,
+        ("very_positive", "works ."): 4,
+        ("very_positive", "works"): 4,
+        ("neutral", "."): 2,
+        ("neutral", "it works ."): 4,  # a sentence
+        ("neutral", "it"): 1,
+        ("positive", "works ."): 4,
+        ("positive", "works"): 4,
+    }
+    two = Counter(read("sst2", trees(GOOD, again), weighted_phrases=True))
+    assert two == {
+        ("positive", "It really works ."): 1,
+        ("positive", "really works ."): 1,
+        ("positive", "really"): 1,
+        ("positive", "works ."): 2,
+        ("positive", "works"): 2,
+    }
+
+
+# --- NLI -------------------------------------------------------------------------------------
+
+
+def pair(label="neutral", first="( a )", second="( b )"):
+    keys = ("gold_label", "sentence1_binary_parse", "sentence2_binary_parse")
+    return json.dumps(dict(zip(keys, (label, first, second), strict=True))) + "\n"
+
+
+def separate(part, labels, first, second):
+    return {f"labels.{part}": labels, f"s1.{part}": first, f"s2.{part}": second}
+
+
+def test_nli_words_are_the_leaves_of_the_parses(read, tmp_path):
+    parses = ("( ( A dog ) ( runs . ) )", "( It ( is -LRB- big -RRB- ) )")
+    rows = pair("neutral", *parses) + pair("-")
+    files = {f"snli_1.0/snli_1.0_{part}.jsonl": rows for part in ("train", "dev", "test")}
+    archive = write_archive(tmp_path / "snli_1.0.zip", files)
+    for split in ("train", "valid", "test"):
+        assert read("snli", archive, split) == [
+            ("neutral", "A dog runs .", "It is -LRB- big -RRB-"),
+            (None, "a", "b"),  # without agreement
+        ]
+
+
+def test_multinli_validates_on_matched_and_tests_on_mismatched(read):
+    files = {
+        "multinli_1.0_train.jsonl": pair(),
+        "multinli_1.0_dev_matched.jsonl": pair("entailment"),
+        "multinli_1.0_dev_mismatched.jsonl": pair("contradiction"),
+    }
+    assert read("multinli", files, "valid") == [("entailment", "a", "b")]
+    assert read("multinli", files, "test") == [("contradiction", "a", "b")]
+
+
+def test_snli_in_separate_files_and_training_on_the_development_set(read):
+    files = separate("dev", "neutral", "A dog .\n", "It .\n")
+    files |= separate("test", "-", "A dog .\n", "It .\n")
+    assert read("snli", files, train_on_dev=True) == [("neutral", "A dog .", "It .")]
+    assert read("snli", files, "test", train_on_dev=True) == [(None, "A dog .", "It .")]
+    with pytest.raises(UsageError, match="holds no labels.train"):
+        read("snli", files)
+    with pytest.raises(UsageError, match="labels.test has 2, .*s1.test has 2, .*s2.test has 1"):
+        read("snli", separate("test", "neutral\nneutral\n", "a\nb\n", "c\n"), "test")
+
+
+def test_snli_in_released_form_trains_without_the_longest_sentences(tmp_path):
+    """A word with a mark within counts as three, as the released code splits it."""
+    firsts = "\n".join(["a b"] * 48 + ["a b c", "a-b c"])
+    for part in ("train", "dev", "test"):
+        write_folder(tmp_path, separate(part, "neutral\n" * 50, firsts, "a\n" * 50))
+    archive = open_archive(tmp_path)
+
+    def firsts_of(split, **others):
+        reader = nli.snli_splits(archive, released_form=True, **others)[split]
+        return {example.inputs[0] for example in reader()}
+
+    assert firsts_of("train") == {"a b"}  # 98 of 100 sentences; 97 are too few for "a b c"
+    assert firsts_of("train", train_on_dev=True) == {"a b"}
+    assert firsts_of("valid") == firsts_of("test") == {"a b", "a b c", "a-b c"}
+
+
+# --- Malformed rows --------------------------------------------------------------------------
+
+SNLI, AMAZON, XML = (
+    "snli_1.0_train.jsonl",
+    "reviews_Electronics_5.json",
+    "electronics/positive.review",
+)
+
+
+def json_review(**changes):
+    return json.dumps({"overall": 5.0, "reviewText": "good", **changes})
+
+
+# data set, file, row or rows, line, words of the message
+ROWS = [
+    ("trec", "train_5500.label", "LOC:city Where ?\nNOPE:x did ?", 2, "'NOPE:x' is no class of T"),
+    ("trec", "train.txt", f"{LONG} text", 1, "111... is no class of TREC"),
+    ("trec", "train.txt", "\u00b2 t".encode("iso-8859-1"), 1, "'\u00b2' is no class of TREC"),
+    ("sick", "SICK_train.txt", f"{SICK}2\tA dog\tA cat\t2", 2, "4 fields where the first line nam"),
+    ("sick", "SICK_train.txt", f"{SICK}2\tA\tB\tnan\tNEUTRAL", 2, "'nan' is not a number from 1"),
+    ("sick", "SICK_train.txt", f"{SICK}2\tA\tB\t{LONG}\tNEUTRAL", 2, "111... is not a number from"),
+    ("sick", "SICK_train.txt", f"{SICK}2\tA\tB\t3\tMAYBE", 2, "'MAYBE' is none of CONTRADICTION"),
+    ("sick", "SICK_train.txt", "sentence_A", 1, "columns entailment_judgment, relatedness_score,"),
+    ("ag_news", "train.csv", '"1","a","b"\n"5","a","b"', 2, "'5' is no class from 1 to 4"),
+    ("ag_news", "train.csv", '"1","a\nb"\n"x","a","b"', 3, "'x' is no class from 1 to 4"),
+    ("ag_news", "train.csv", '"1"', 1, "a row without a text"),
+    ("ag_news", "train.csv", '"1","ti"tle","text"', 1, "not in CSV format"),
+    ("ag_news", "train.csv", '"1","a","b"\n"1","a","b', 2, "not in CSV format"),
+    ("ag_news", "train.txt", f"{LONG}\ttext", 1, "111... is no class"),
+    ("cr", "custrev.all", "1 good .\nbad .", 2, "'bad' is not 0 or 1"),
+    ("cr", "custrev.all", "\u00b2 t", 1, "'\u00b2' is not 0 or 1"),
+    ("amazon_electronics", XML, review("4.5", "x"), 1, "the rating '4.5' is none of 1, 2, 3, 4"),
+    ("amazon_electronics", XML, "<review>\n</review>", 1, "a review without <review_text>"),
+    ("amazon_electronics", XML, review("4.0", "x")[:-10], 1, "that begins here does not end"),
+    ("amazon_electronics", XML, "<review>\n" + review("4.0", "x"), 2, "a review within that of"),
+    ("amazon_electronics", AMAZON, json_review(reviewText=None), 1, "the text is None, no text"),
+    ("amazon_electronics", AMAZON, json_review(reviewText="\udfff"), 1, "holds '\\udfff', half"),
+    ("amazon_electronics", AMAZON, "[" * 100_000, 1, "no review in JSON format"),
+    ("amazon_electronics", AMAZON, json_review(overall="x" * 5000), 1, "xxx... is none of 1, 2"),
+    (
+        "sst5",
+        "trees/train.txt",
+        f"{GOOD}\n(3 (2 It) (4 works)",
+        2,
+        "before its brackets are closed",
+    ),
+    ("sst5", "trees/train.txt", "(3 (2 It) (4 works)) (2 .)", 1, "more on the line"),
+    ("sst5", "trees/train.txt", "(5 (2 It) (4 works))", 1, "'5' is not a class from 0 to 4"),
+    ("sst5", "trees/train.txt", "((2 It) (4 works))", 1, "'(' is not a class"),
+    ("sst5", "trees/train.txt", "(3 (2 It) (4))", 1, "no words"),
+    ("sst5", "trees/train.txt", "It works", 1, "not a labelled tree"),
+    ("sst5", "trees/train.txt", f"{GOOD}\n\n", 2, "before its brackets are closed"),
+    ("sst5", "trees/train.txt", "(2 " * 6000, 1, "a tree of more than 5,000"),
+    ("snli", SNLI, f"{pair()}no json", 2, "no pair in JSON format"),
+    ("snli", SNLI, '{"gold_label": "neutral"}', 1, "no pair in JSON format: 'sentence1_binary"),
+    ("snli", SNLI, "[]", 1, "no pair in JSON format"),
+    ("snli", SNLI, "[" * 100_000, 1, "no pair in JSON format"),
+    ("snli", SNLI, pair("maybe"), 1, "'maybe' is none of contradiction, neutral, entailment"),
+    ("snli", SNLI, pair([1]), 1, "[1] is none of contradiction"),
+    ("snli", SNLI, pair(first=None), 1, "a parse is None, no text"),
+    ("snli", SNLI, pair(first="( a\ud800 )"), 1, "a parse holds '\\ud800', half"),
+]
+
+
+@pytest.mark.parametrize(("name", "file", "rows", "line", "words"), ROWS)
+def test_a_malformed_row_is_one_line(tmp_path, name, file, rows, line, words):
+    source = write_folder(tmp_path / "source", {file: rows})
+    others = {"snli": "snli_1.0_dev.jsonl", "sick": "SICK_trial.txt"}
+    others["trec"] = "test.txt" if file == "train.txt" else "TREC_10.label"
+    if name in others:
+        (source / others[name]).write_bytes(b"")
+    corpus = CLASSIFICATION[name]
+    readers = corpus.splits(open_archive(source), options())
+    with pytest.raises(UsageError) as caught:
+        chosen = {"train": readers.get("train") or readers["all"]}
+        write_splits(chosen, tmp_path, corpus, options())
+    message = str(caught.value)
+    assert message.startswith(f"{source}/{file}:{line}: ")
+    assert words in message
+    assert "\n" not in message
+    assert len(message) < 2 * len(str(source)) + 300
+    assert not list(tmp_path.glob("train.*"))  # nothing half-written
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "words"),
+    [
+        ("trec", "else.txt", "holds none of train_5500.label, train.txt"),
+        ("mpqa", "mpqa.pos", "holds neither mpqa.neg and mpqa.pos or mpqa.all"),
+        ("amazon_electronics", "books/positive.review", "holds neither electronics/positive.rev"),
+    ],
+)
+def test_missing_files_are_named(read, name, file, words):
+    with pytest.raises(UsageError, match=words):
+        read(name, {file: "x"})
+
+
+def test_lines_and_csv_fields_have_a_maximum_length(read, tmp_path, monkeypatch):
+    monkeypatch.setattr(text_lines, "LONGEST", 1 << 10)
+    files = {"train.csv": '"1","a\n' + "more\n" * 1000, "test.csv": "x"}
+    with pytest.raises(UsageError, match=r"train.csv:\d+: not in CSV format: field larger than"):
+        read("ag_news", files)
+    monkeypatch.setattr(text_lines, "LONGEST", 10)
+    path = tmp_path / "text"
+    path.write_bytes(b"123456789\n123456789\n12345678901\n")
+    with open(path, "rb") as stream:
+        lines = text_lines.read_lines(stream, path)
+        assert [next(lines), next(lines)] == ["123456789"] * 2
+        with pytest.raises(UsageError, match="text:3: a line of more than"):
+            next(lines)

@@ -1,0 +1,361 @@
+"""Text of CNN/DailyMail and Gigaword, from their published layouts."""
+
+import argparse
+import io
+import sys
+
+import pytest
+import summaries
+from archive_files import write_archive, write_folder
+from packing import gzipped
+from serving import Server
+
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.preparation.corpora import cnn_dailymail, gigaword
+from fairseq_posattn.preparation.corpora.cnn_dailymail import read_story, summary
+from fairseq_posattn.preparation.download import Source
+from fairseq_posattn.scoring.rouge import sentences
+
+SPLITS = ("train", "valid", "test")
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write the text of a source; return ``{split: (sources, targets)}``."""
+
+    def write(source, corpus=cnn_dailymail, **given):
+        defaults = {"limit": None, "split_by_name": False, "splits": SPLITS}
+        options = argparse.Namespace(source=source, dest=tmp_path / "dest", **{**defaults, **given})
+        folder = tmp_path / "text"
+        folder.mkdir(exist_ok=True)
+        corpus.write_text(corpus.find_files(options), folder, options)
+        return {
+            split: tuple(
+                (folder / f"{split}.{side}").read_text().splitlines()
+                for side in ("source", "target")
+            )
+            for split in options.splits
+        }
+
+    return write
+
+
+# --- Stories -----------------------------------------------------------------------------------
+
+STORY = """\
+LONDON, England (CNN) -- Harry\tPotter star  turns 18.\r
+
+A caption without a stop
+
+"He said so"
+
+@highlight
+
+Star turns 18 Monday
+
+@highlight
+
+Will he spend it all?
+
+@highlight
+
+No, he says.
+
+@highlight
+
+Born in the U.S. .
+
+"""
+
+
+def story_of(text):
+    return read_story(io.BytesIO(text.encode()), "x.story")
+
+
+def test_sentences_of_articles_and_highlights_end():
+    article, highlights = story_of(STORY)
+    assert article == (
+        "LONDON, England (CNN) -- Harry Potter star turns 18. A caption without a stop . "
+        '"He said so"'
+    )
+    assert highlights == (
+        "Star turns 18 Monday . Will he spend it all? . No, he says . Born in the U.S ."
+    )
+    assert sentences(highlights) == [one.removesuffix(" .") for one in highlights.split(" . ")]
+    once = summary(["One. two .", "Three", "", " . "])
+    assert once == "One. two . Three ."
+    assert summary(once.removesuffix(" .").split(" . ")) == once
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", ("", "")),
+        ("\n\n@highlight\n\nOnly this\n", ("", "Only this .")),
+        ("Only an article\n", ("Only an article .", "")),
+    ],
+)
+def test_a_story_may_lack_article_or_highlights(text, expected):
+    assert story_of(text) == expected
+
+
+def test_malformed_stories_are_named(monkeypatch):
+    with pytest.raises(UsageError, match="x.story:3: not UTF-8"):
+        read_story(io.BytesIO(b"one\n\nb\xe4d\n"), "x.story")
+    monkeypatch.setattr(cnn_dailymail, "LONGEST", 1 << 10)
+    with pytest.raises(UsageError, match="a story of more than 1,024"):
+        story_of("a line\n" * 1000)
+
+
+# --- CNN/DailyMail -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def unpacked(tmp_path):
+    files = {**summaries.stories(), **summaries.url_lists()}
+    return write_folder(tmp_path / "unpacked", files)
+
+
+@pytest.fixture
+def packed(tmp_path):
+    """Write the two archives of stories and the lists to a folder."""
+    folder = write_folder(tmp_path / "packed", summaries.url_lists())
+    files = summaries.stories()
+    for publisher in ("cnn", "dailymail"):
+        write_archive(
+            folder / f"{publisher}_stories.tgz",
+            {name: text for name, text in files.items() if name.startswith(f"{publisher}/")},
+        )
+    return folder
+
+
+def test_lists_give_split_and_order_of_stories(write, packed, unpacked):
+    text = write(packed)
+    assert text == write(unpacked)
+    for split, numbers in summaries.split_numbers().items():
+        articles, targets = text[split]
+        assert [int(article.split()[-2]) for article in articles] == numbers
+        first = summaries.article(numbers[0])
+        assert articles[0] == f"{first[0]} {first[2]} ."
+        assert targets == [
+            f"{summaries.highlights(number)[0]} . Nobody was hurt ." for number in numbers
+        ]
+    some = write(packed, limit=3)
+    assert some == {split: tuple(side[:3] for side in sides) for split, sides in text.items()}
+
+
+def test_parquet_files_give_the_same_in_the_order_of_rows(write, packed, tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    folder = tmp_path / "parquet"
+    folder.mkdir()
+
+    def write_rows(name, rows):
+        articles = [summaries.article(row) for row in rows]
+        highlights = (summaries.highlights(row) for row in rows)
+        table = {
+            "article": [f"{article[0]} {article[2]} ." for article in articles],
+            "highlights": [
+                "\n".join(f"{line.removesuffix(' .')} ." for line in lines) for lines in highlights
+            ],
+            "id": [summaries.story_name(row) for row in rows],
+        }
+        parquet.write_table(pyarrow.table(table), folder / f"{name}.parquet")
+
+    numbers = summaries.split_numbers()
+    write_rows("train-00000-of-00002", numbers["train"][:25])
+    write_rows("train-00001-of-00002", numbers["train"][25:])
+    write_rows("validation-00000-of-00001", numbers["valid"])
+    write_rows("test-00000-of-00001", numbers["test"])
+    assert write(folder) == write(packed)
+
+    path = folder / "test-00000-of-00001.parquet"
+    path.unlink()
+    with pytest.raises(UsageError, match=f"holds no {path.name}"):
+        write(folder)
+    path.write_bytes(b"no parquet")
+    with pytest.raises(UsageError, match=f"{path.name}: not a whole parquet file"):
+        write(folder)
+    parquet.write_table(pyarrow.table({"article": ["a"], "summary": ["b"]}), path)
+    with pytest.raises(UsageError, match="has no column 'highlights'"):
+        write(folder)
+    for articles, words in (
+        (["good", None], "row 2: article is None, no text"),
+        ([b"good", b"\xff"], "the column 'article' holds binary, not text"),
+    ):
+        parquet.write_table(pyarrow.table({"article": articles, "highlights": ["a", "b"]}), path)
+        with pytest.raises(UsageError) as caught:
+            list(cnn_dailymail.parquet_rows([path]))
+        assert str(caught.value) == f"{path}: {words}"
+
+
+def test_every_changed_byte_of_a_parquet_file_is_read_or_refused_by_name(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "train-00000.parquet"
+    table = pyarrow.table({"article": ["some text"] * 40, "highlights": ["a"] * 40})
+    parquet.write_table(table, path, compression="snappy")
+    whole = path.read_bytes()
+    for at in range(len(whole) - 1, 0, -7):
+        changed = bytearray(whole)
+        changed[at] ^= 0xFF
+        path.write_bytes(changed)
+        try:
+            list(cnn_dailymail.parquet_rows([path]))
+        except UsageError as error:
+            assert str(error).startswith(f"{path}: ") and "\n" not in str(error)
+
+
+def test_without_pyarrow_parquet_files_are_refused_in_one_line(write, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    for name in ("train", "validation", "test"):
+        (tmp_path / f"{name}-0.parquet").write_bytes(b"")
+    with pytest.raises(UsageError, match="train-0.parquet: .* pip install pyarrow$"):
+        write(tmp_path)
+
+
+def test_missing_and_incomplete_stories_are_reported(write, packed, unpacked, capsys):
+    (first,) = unpacked.rglob(f"{summaries.story_name(0)}.story")
+    first.write_text("\n@highlight\n\nNo article\n")
+    assert len(write(unpacked)["train"][0]) == summaries.COUNTS["train"] - 1
+    assert "train: 1 story without article or highlights left out" in capsys.readouterr().err
+    (packed / "cnn_stories.tgz").unlink()
+    assert len(write(packed)["test"][0]) == 3
+    assert "warning: 2 of 5 stories for test are missing" in capsys.readouterr().err
+    (packed / "all_val.txt").write_text("http://news.example/unheard-of\n")
+    with pytest.raises(UsageError, match="holds no story for valid, of 1; give --split-by-name"):
+        write(packed)
+    (packed / "all_val.txt").write_text("")
+    with pytest.raises(UsageError, match="all_val.txt: the file is empty"):
+        write(packed)
+
+
+def test_split_by_name_takes_each_story_once_and_always_alike(write, tmp_path):
+    source = write_folder(tmp_path / "source", summaries.stories())
+    text = write(source, split_by_name=True)
+    articles = [article for split in SPLITS for article in text[split][0]]
+    assert len(set(articles)) == len(articles) == sum(summaries.COUNTS.values())
+    assert len(text["train"][0]) > len(articles) / 2
+    assert text["valid"][0] and text["test"][0]
+    assert write(source, split_by_name=True) == text
+
+
+@pytest.fixture
+def server(monkeypatch):
+    """Run a server instead of the mirrors, without files."""
+    with Server() as server:
+
+        def here(source):
+            return Source(source.name, (server.url(source.name),), None, source.is_archive)
+
+        parquet = {split: list(map(here, files)) for split, files in cnn_dailymail.PARQUET.items()}
+        lists = {split: here(source) for split, source in cnn_dailymail.LISTS.items()}
+        monkeypatch.setattr(cnn_dailymail, "PARQUET", parquet)
+        monkeypatch.setattr(cnn_dailymail, "LISTS", lists)
+        monkeypatch.setattr(cnn_dailymail, "STORIES", tuple(map(here, cnn_dailymail.STORIES)))
+        yield server
+
+
+def test_missing_files_are_downloaded(write, server, packed, tmp_path):
+    stories = write_folder(tmp_path / "stories", summaries.stories())
+    with pytest.raises(UsageError, match="all_train.txt could not be .* or give --split-by-name"):
+        write(stories)
+    server.files |= {path.name: path.read_bytes() for path in packed.iterdir()}
+    assert write(None) == write(packed) == write(stories)
+
+
+def test_parquet_files_replace_archives_that_no_mirror_has(server, tmp_path):
+    names = [source.name for sources in cnn_dailymail.PARQUET.values() for source in sources]
+    server.files |= dict.fromkeys(names, b"PAR1")
+    folder = cnn_dailymail.download(tmp_path / "download")
+    assert {path.name for path in folder.glob("[!.]*")} == set(names)
+    requests = len(server.requests)
+    assert cnn_dailymail.download(folder) == folder
+    assert len(server.requests) == requests
+
+
+# --- Gigaword ----------------------------------------------------------------------------------
+
+SIZES = {"train": 20, "valid": 4, "test": 3}
+ORG_DATA = {
+    split: (f"org_data/{name}.src.txt", f"org_data/{name}.tgt.txt")
+    for split, name in (("train", "train"), ("valid", "dev"), ("test", "test"))
+}
+SUMDATA = {
+    "train": ("sumdata/train/train.article.txt", "sumdata/train/train.title.txt"),
+    "valid": ("sumdata/train/valid.article.filter.txt", "sumdata/train/valid.title.filter.txt"),
+    "test": ("sumdata/Giga/input.txt", "sumdata/Giga/task1_ref0.txt"),
+}
+
+
+def gigaword_files(names):
+    return {
+        name: text
+        for split, pair in names.items()
+        for name, text in zip(pair, summaries.gigaword(SIZES[split]), strict=True)
+    }
+
+
+@pytest.fixture
+def org_data(tmp_path):
+    return write_folder(tmp_path / "org", gigaword_files(ORG_DATA))
+
+
+def test_gigaword_in_all_layouts(write, org_data, tmp_path):
+    files = gigaword_files(SUMDATA)
+    files |= {f"sumdata/DUC2004/{name}": "x\n" for name in ("input.txt", "task1_ref0.txt")}
+    gz = {
+        f"{name}.gz" if "train." in name else name: gzipped(text.encode())
+        if "train." in name
+        else text
+        for name, text in files.items()
+    }
+    sources = [
+        write_archive(tmp_path / "ggw_data.zip", gigaword_files(ORG_DATA)),
+        org_data / "org_data",
+        write_archive(tmp_path / "summary.tar.gz", files),
+        write_folder(tmp_path / "sumdata", files),
+        write_folder(tmp_path / "zipped", gz),
+        write_folder(
+            tmp_path / "flat",
+            {name.rpartition("/")[2]: text for name, text in gigaword_files(SUMDATA).items()},
+        ),
+    ]
+    expected = write(org_data, gigaword)
+    articles, titles = summaries.gigaword(SIZES["train"])
+    assert expected["train"] == (articles.replace("<unk>", "UNK").splitlines(), titles.splitlines())
+    for source in sources:
+        assert write(source, gigaword) == expected, source
+    assert write(org_data, gigaword, limit=2)["train"][1] == ["storm hits 0", "match hits 1"]
+
+
+def test_gigaword_trains_without_pairs_with_an_empty_side(write, org_data, capsys):
+    files = {"train.src.txt": "a\nb\n\n", "train.tgt.txt": "A\n  \nC\n"}
+    files |= {"test.src.txt": "a\nb\n", "test.tgt.txt": "A\n\n"}
+    write_folder(org_data / "org_data", files)
+    text = write(org_data, gigaword)
+    assert text["train"] == (["a"], ["A"])
+    assert text["test"][1] == ["A", ""]
+    assert "train: 2 pairs with an empty side left out" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("dev.tgt.txt", b"one\n", r"dev.src.txt has 4, .*dev.tgt.txt has 1"),
+        ("train.src.txt", b"one\nb\xe4d\n", r"train.src.txt:2: not UTF-8"),
+        ("test.src.txt", b"", r"test.src.txt: the file is empty"),
+        ("test.tgt.txt", None, "holds neither test.src.txt .* --splits train valid to omit it"),
+        ("train.src.txt.gz", gzipped(b"one\n" * 20)[:-9], "train.src.txt.gz: damaged or cut off"),
+    ],
+)
+def test_malformed_gigaword_is_one_line(write, org_data, name, content, message):
+    path = org_data / "org_data" / name
+    path.with_name(name.removesuffix(".gz")).unlink()
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(UsageError, match=message) as error:
+        write(org_data, gigaword)
+    assert "\n" not in str(error.value)
+    if content is None:
+        assert len(write(org_data, gigaword, splits=("train", "valid"))) == 2
