@@ -54,9 +54,9 @@ VECTORS = "tests/training/models/test_word_vectors.py"
 IMPORTS = "tests/test_imports.py"
 MANS_LOOPS = "tests/training/models/test_mans_by_loops.py"
 STARTS = "tests/model/test_starts.py"
-OLDER = "tests/compat/test_older_options.py"
+MATCHING = "tests/compat/test_matching.py"
 DMAN = "tests/attention/test_dman.py"
-READING = "tests/compat/test_checkpoint_reading.py"
+LOADING = "tests/compat/test_loading.py"
 CUT = "tests/inference/test_translation.py::test_a_line_is_cut_only_if_its_end_does_not_fit"
 
 MANIFEST = "tests/text/test_manifest.py"
@@ -410,13 +410,13 @@ FAULTS = [
         "self.encoder(vectors, key_padding_mask)",
         DROPOUTS,
     ),
-    # --- words, named architectures, criterions, mends
-    Fault("compat/checkpoint_reading.py", "    options.complete(state)\n", "", OLDER),
+    # --- words, named architectures, criterions, patches
+    Fault("compat/loading.py", "        complete(state)\n", "", MATCHING),
     Fault(
-        "compat/older_options.py",
-        "if model[option] == known[option].default != value:",
-        "if True:",
-        OLDER,
+        "compat/matching.py",
+        "model[option] == known[option].default != value:",
+        "True:",
+        MATCHING,
     ),
     Fault(
         "training/models/word_vectors.py", "embedding.weight[dictionary.pad()] = 0", "pass", VECTORS
@@ -470,33 +470,33 @@ FAULTS = [
         "tests/training/criterions/test_relatedness.py",
     ),
     Fault(
-        "compat/sentence_rows.py",
+        "compat/columns.py",
         "check_split(self, split, combine)",
         "pass",
-        "tests/compat/test_sentence_rows.py",
+        "tests/compat/test_columns.py",
     ),
     Fault(
         "compat/checkpoints/contents.py",
-        "OFTEN * size + SMALL",
-        "100 * (OFTEN * size + SMALL)",
-        READING,
+        "TIMES * size + EXTRA_BYTES",
+        "100 * (TIMES * size + EXTRA_BYTES)",
+        LOADING,
     ),
     Fault(
         "compat/checkpoints/contents.py",
         "length > tensor.untyped_storage().nbytes() or ",
         "",
-        READING,
+        LOADING,
     ),
-    Fault("compat/checkpoints/form.py", "LEGACY_PICKLES = 5", "LEGACY_PICKLES = 4", READING),
-    Fault("compat/checkpoints/form.py", "match[1] in names", "False", READING),
+    Fault("compat/checkpoints/form.py", "LEGACY_PICKLES = 5", "LEGACY_PICKLES = 4", LOADING),
+    Fault("compat/checkpoints/form.py", "match[1] in names", "False", LOADING),
     Fault(
-        "compat/checkpoints/form.py", "return io.BufferedReader(indexed)", "return file", READING
+        "compat/checkpoints/form.py", "return io.BufferedReader(indexed)", "return file", LOADING
     ),
     Fault(
-        "compat/settings_objects.py",
+        "compat/settings.py",
         "if is_dataclass(cfg):",
         "if False:",
-        "tests/compat/test_settings_objects.py",
+        "tests/compat/test_settings.py",
     ),
     Fault(
         "attention/san.py",

@@ -86,7 +86,12 @@ class _Checked(io.RawIOBase):
 
 
 class Header(tarfile.TarInfo):
-    """Tar header that refuses negative sizes and extended headers too long for memory."""
+    """Tar header that refuses sparse files, negative sizes and extended headers of any length."""
+
+    def _refuse_sparse(self, *args: Any) -> Any:
+        raise tarfile.ReadError("it has a sparse file, whose content is not bounded by its size")
+
+    _proc_sparse = _proc_gnusparse_00 = _proc_gnusparse_01 = _proc_gnusparse_10 = _refuse_sparse
 
     def _proc_member(self, tar: tarfile.TarFile) -> Any:  # tarfile's hook for subclasses
         if self.size < 0 or not self.isreg() and self.size > LONGEST_HEADER:

@@ -1,15 +1,17 @@
-"""What fairseq raises where somebody has made a mistake, said in a line.
+"""One line for the errors by which fairseq's commands report a user's mistake.
 
-Only what is listed here is explained: anything else may be a bug, and keeps its traceback.
+Errors that are not listed here may be bugs, and keep their traceback.
 """
 
 import os
 import re
 from types import TracebackType
 
-# A kind of error and what its message begins with; how to say it, with the groups of the pattern.
+# The type of an error, the beginning of its message, and the line, with the groups of the pattern.
 KNOWN = (
     ("AssertionError", r"(--(?:sampling|temperature|replace-unk|batch-size) [^\n]*)", "{0}"),
+    ("AssertionError", r"(--sampling-top[kp] requires --sampling)", "{0}"),
+    ("AssertionError", r"Must set task\.num_classes", "--num-classes must be 1 or more"),
     (
         "AssertionError",
         r"min_len cannot be larger than max_len",
@@ -18,9 +20,8 @@ KNOWN = (
     (
         "AssertionError",
         r"Sentences lengths should not exceed max_tokens=(\d+)",
-        "--max-tokens (or --max-tokens-valid) {0} is too small: a sentence is longer; raise it, or "
-        "leave such sentences out with --skip-invalid-size-inputs-valid-test and "
-        "--max-source-positions",
+        "--max-tokens (or --max-tokens-valid) {0} is too small for a sentence: raise it, or leave "
+        "out long sentences with --skip-invalid-size-inputs-valid-test and --max-source-positions",
     ),
     (
         "Exception",
@@ -37,77 +38,49 @@ KNOWN = (
         "data is empty",
     ),
     (
+        "Exception",
+        r"AdaptiveLoss is not compatible with the PyTorch version of DistributedDataParallel",
+        "--criterion adaptive_loss needs --ddp-backend legacy_ddp",
+    ),
+    (
         "FileExistsError",
         r"(.*\bdict\.[\w-]+\.txt)$",
-        "{0} is there already: give it as --srcdict or --tgtdict, or name another --destdir",
+        "{0} exists: give it as --srcdict or --tgtdict, or name another --destdir",
     ),
     ("FileNotFoundError", r"Dataset not found: (\S+) \((.*)\)", "{1} has no split {0}"),
-    (
-        "OSError",
-        r"Model file not found: (.*)",
-        "{0}: there is no such checkpoint",
-    ),
+    ("OSError", r"Model file not found: (.*)", "{0}: there is no such checkpoint"),
     ("OSError", r"file (.*) not found", "{0}: there is no such file"),
-    (
-        "OSError",  # of torchaudio, which Hugging Face's models import if it is installed
-        r"Could not load this library: (.*)",
-        "{0}: cannot be loaded; install its package for this version of PyTorch, or uninstall it",
-    ),
     (
         "ValueError",
         r"(--finetune-from-model .*?can ?not be (?:set|specified) together[^:{]*)",
         "{0}",
     ),
     ("ValueError", r"(--finetune-from-model .* does not exist)", "{0}"),
-    ("ValueError", r"(--lang-pairs is required)", "{0} by --task; list them, as in de-en,fr-en"),
-    ("ValueError", r"Cannot combine --fp16 and --tpu", "--fp16 and --bf16 exclude each other"),
-    (
-        "AssertionError",
-        r"(\w+) does not support (ensembling|decoding with length)",
-        "{0} does not support {1}: give a single checkpoint and leave --iter-decode-with-beam out",
-    ),
-    (
-        "Exception",
-        r"AdaptiveLoss is not compatible with the PyTorch version of DistributedDataParallel",
-        "--criterion adaptive_loss needs --ddp-backend legacy_ddp",
-    ),
-    ("AssertionError", r"(--sampling-top[kp] requires --sampling)", "{0}"),
     (
         "ValueError",
         r"Provided Search parameters are mutually exclusive",
         "--sampling, "
         "--diverse-beam-groups, --match-source-len and --diversity-rate exclude each other",
     ),
+    ("ValueError", r"Cannot combine --fp16 and --tpu", "--fp16 and --bf16 exclude each other"),
+    ("ValueError", r"(impl='\w+' needs a GPU, .*)", "--attention-impl: {0}"),
     (
         "ImportError",
         r"\s*Please install the megatron submodule",
         "--model-parallel-size: fairseq's megatron submodule is not installed; leave it out",
     ),
-    ("ImportError", r"(Please install [^\n]*)", "{0}"),
+    ("ImportError", r"\s*(?:Cannot find (\w+)\. )?(Please install [^\n]*)", "{1}"),
     (
         "TypeError",
         r"MaskedLMDictionary\.__init__\(\) got an unexpected keyword",
         "--task translation_from_pretrained_xlm: fairseq cannot read its dictionaries in this "
         "version; give --task translation",
     ),
-    ("AssertionError", r"Must set task\.num_classes", "--num-classes must be 1 or more"),
     (
-        "AssertionError",
-        r"embed_dim must be divisible by num_heads",
-        "--encoder-attention-heads or --decoder-attention-heads does not divide the width, "
-        "--encoder-embed-dim or --decoder-embed-dim",
+        "TypeError",
+        r"\w+\.forward\(\) missing 2 required .*: 'src_lengths' and 'prev_output_tokens'",
+        "--lm-path names a model that translates: it must be a language model",
     ),
-    (
-        "ValueError",
-        r"DiverseBeamSearch requires --beam",
-        "--diverse-beam-groups must divide --beam",
-    ),
-    (
-        "RuntimeError",
-        r"selected index k out of range",
-        "--sampling-topk is more than there are words in the dictionary",
-    ),
-    ("ValueError", r"(impl='\w+' needs a GPU, .*)", "--attention-impl: {0}"),
     (
         "FloatingPointError",
         r"(gradients are Nan/Inf|Minimum loss scale reached)",
@@ -117,7 +90,7 @@ KNOWN = (
     (
         "UnicodeDecodeError",
         r"'utf-8' codec can't decode byte (\w+) in position (\d+)",
-        "the text is not UTF-8 (byte {0} at place {1} of what was read): convert it first",
+        "the text is not UTF-8 (byte {0} at offset {1} of the buffer): convert it first",
     ),
     (
         "AssertionError",
@@ -128,13 +101,12 @@ KNOWN = (
     (
         "ValueError",
         r"Default process group has not been initialized",
-        "--distributed-world-size is more than 1, and nothing says how the processes meet: give "
-        "--distributed-init-method",
+        "--distributed-world-size is more than 1: give --distributed-init-method, too",
     ),
     (
         "DistNetworkError",
         r"(?:.*\n)?.*port: (\d+).*EADDRINUSE",
-        "port {0} of --distributed-init-method is taken: name another",
+        "port {0} of --distributed-init-method is in use: name another",
     ),
     (
         "RuntimeError",
@@ -142,32 +114,12 @@ KNOWN = (
         "--distributed-init-method must begin with tcp://, file:// or env://",
     ),
     (
-        "ImportError",
-        r"(Cannot find FullyShardedDataParallel\. Please install fairscale)",
-        "--ddp-backend fully_sharded needs fairscale: pip install fairscale",
-    ),
-    (
-        "ImportError",
-        r"Cannot find SlowMoDistributedDataParallel\. Please install fairscale",
-        "--ddp-backend slowmo needs fairscale: pip install fairscale",
-    ),
-    (
-        "AttributeError",
-        r"'(\w+)' object has no attribute 'eval_lm_dataloader'",
-        "fairseq-eval-lm is for language models, as of --task language_modeling, not of {0}",
-    ),
-    (
-        "TypeError",
-        r"\w+\.forward\(\) missing 2 required .*: 'src_lengths' and 'prev_output_tokens'",
-        "--lm-path names a model that translates: it must be a language model",
-    ),
-    (
         "ConfigCompositionException",
         r"Error merging override \w+\.(\w+)=null",
         "--{0:flag} is missing",
     ),
     (
-        "ConfigAttributeError",  # of a class that fairseq gives defaults on command lines alone
+        "ConfigAttributeError",  # fairseq gives defaults on command lines only
         r"Missing key \w+\s+full_key: (\w+\.\w+)",
         "{0} is missing in the YAML file, where it has no default; that of optimizer.lr is "
         "${{optimization.lr}}",
@@ -182,69 +134,63 @@ KNOWN = (
     (
         "InterpolationKeyError",
         r"Interpolation key 'criterion\.classification_head_name' not found",
-        "--criterion does not go with the task, to classify: give sentence_classification, "
+        "--criterion does not support the task: to classify, give sentence_classification, "
         "or for scores relatedness or rating_regression",
     ),
     (
         "InterpolationKeyError",
         r"Interpolation key '(\w+)\.(\w+)' not found(?s:.*)object_type=(\w+?)(?:Config|$)",
-        "--{0:flag} does not go with the task: {2} needs one with --{1:flag}",
+        "--{0:flag} does not support the task: {2} needs one with --{1:flag}",
     ),
 )
 
 
 def explain(error: BaseException, traceback: TracebackType | None) -> str | None:
-    """What to print of an error that ends one of fairseq's commands, instead of its traceback.
+    """Return the line to print for an error that ends one of fairseq's commands.
 
     Returns:
-        a line; None where the error is unknown, or was not raised by a command of fairseq's.
+        a line; None if the error is unknown, or was not raised by a command of fairseq.
     """
-    if not _passed_a_command(traceback):
+    if not _passed_command(traceback):
         return None
     if isinstance(error, OSError) and error.strerror and isinstance(error.filename, (str, bytes)):
         return f"{os.fsdecode(error.filename) or 'a file without a name'}: {error.strerror}"
     names = {kind.__name__ for kind in type(error).__mro__}
     text = str(error)
-    if "ProcessException" in names:  # PyTorch's, with a child's traceback for its message
+    if "ProcessException" in names:  # PyTorch's, whose message is a child's traceback
         names, text = _last_error(text)
         if "UsageError" in names:
             return text
         file = re.fullmatch(r"\[Errno \d+\] (.*): '(.*)'", text)
         if file:
             return f"{file[2]}: {file[1]}"
-    return _known(names, text)
+    for name, pattern, line in KNOWN:
+        match = name in names and re.match(pattern, text)
+        if match:
+            return line.format(*(_Group(group or "") for group in match.groups()))
+    return None
 
 
-def _passed_a_command(traceback):
-    """Whether one of fairseq's commands is among the callers."""
+def _passed_command(traceback):
+    """Return whether one of fairseq's commands is among the callers."""
     while traceback is not None:
-        if (
-            os.path.basename(os.path.dirname(traceback.tb_frame.f_code.co_filename))
-            == "fairseq_cli"
-        ):
+        file = traceback.tb_frame.f_code.co_filename
+        if os.path.basename(os.path.dirname(file)) == "fairseq_cli":
             return True
         traceback = traceback.tb_next
     return False
 
 
 def _last_error(text):
-    """The kind and the message of the error at the end of a printed traceback."""
-    found = re.search(r"^(?:\w+\.)*(\w+): ?(.*)\Z", text.rpartition("\n  File ")[2], re.M | re.S)
-    return ({found[1]}, found[2].strip()) if found else (set(), text)
+    """Return the type and the message of the error at the end of a printed traceback."""
+    match = re.search(r"^(?:\w+\.)*(\w+): ?(.*)\Z", text.rpartition("\n  File ")[2], re.M | re.S)
+    return ({match[1]}, match[2].strip()) if match else (set(), text)
 
 
-def _known(names, text):
-    for name, pattern, line in KNOWN:
-        found = name in names and re.match(pattern, text)
-        if found:
-            return line.format(*map(_Found, found.groups()))
-    return None
+class _Group(str):
+    """A group of a match, formatted as a ``flag`` or a ``number``."""
 
-
-class _Found(str):
-    """What a pattern found; ``flag`` and ``number`` say how a line puts it."""
-
-    def __format__(self, how):
-        if how == "flag":
+    def __format__(self, form):
+        if form == "flag":
             return self.replace("_", "-")
-        return re.sub(r"np\.\w+\((\d+)\)", r"\1", self)  # NumPy 2 shows the type, too
+        return re.sub(r"np\.\w+\((\d+)\)", r"\1", self)  # NumPy 2 prints the type, too

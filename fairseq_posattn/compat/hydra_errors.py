@@ -1,9 +1,8 @@
-"""``fairseq-hydra-train`` shows a user's mistake in one line, too.
+"""``fairseq-hydra-train`` reports a user's mistake in one line.
 
-Hydra prints the errors of its programs by itself, with their settings and traceback, and leaves;
-what is wrong with a file or an override, before the program, in eight lines or in a traceback. It
-reads both before fairseq-hydra-train loads the plugin: ``posattn hydra-train`` and a program that
-has registered it are helped.
+Hydra prints its programs' errors itself, with settings and traceback, and exits; errors in a file
+or an override in eight lines or in a traceback. It reads both before fairseq-hydra-train loads the
+plugin: this helps ``posattn hydra-train``, and programs that have registered the plugin.
 """
 
 import sys
@@ -21,8 +20,8 @@ from fairseq_posattn.compat.patching import around
 
 
 @around(JobReturn, "return_value")
-def _leave_mistakes_to_the_hook(return_value, self):
-    """Where Hydra raises what its program has raised, with much before it."""
+def print_mistake_in_one_line(return_value, self):
+    """Call the hook for uncaught errors where Hydra raises its program's error."""
     error = self._return_value
     if isinstance(error, UsageError) or (
         isinstance(error, Exception) and explain(error, error.__traceback__)
@@ -33,24 +32,24 @@ def _leave_mistakes_to_the_hook(return_value, self):
 
 
 @around(utils, "run_and_report")
-def _raise_what_cannot_be_composed(run_and_report, work):
-    """Settings that Hydra cannot make one of; everything else stays its own."""
+def raise_error_of_settings(run_and_report, work):
+    """Raise UsageError for settings that Hydra cannot compose."""
     mistakes = []
 
-    def tried():
+    def note_mistake():
         try:
             return work()
         except (CompactHydraException, MarkedYAMLError) as error:
-            mistakes.append(UsageError(line_of(error)))
+            mistakes.append(UsageError(describe(error)))
 
-    result = run_and_report(tried)
+    result = run_and_report(note_mistake)
     if mistakes:
         raise mistakes[0]
     return result
 
 
-def line_of(error: CompactHydraException | MarkedYAMLError) -> str:
-    """What is wrong with a YAML file or with an override, and where."""
+def describe(error: CompactHydraException | MarkedYAMLError) -> str:
+    """Return a line with the place and the cause of an error in a YAML file or an override."""
     if isinstance(error, MarkedYAMLError):
         mark = error.problem_mark
         return f"{mark.name}:{mark.line + 1}: this is not YAML: {error.problem}"
@@ -63,6 +62,6 @@ def line_of(error: CompactHydraException | MarkedYAMLError) -> str:
     line = f"{lines[0].removesuffix('.')}: {str(cause).splitlines()[0]}"
     if not isinstance(cause, (ConfigAttributeError, ConfigKeyError)):
         return line
-    # What it says of appending holds for groups that have no names of their own, such as the model.
-    free = "is not in struct" in line and lines[1:]
-    return f"{line}; {lines[1] if free else nearest(str(cause.key), list(cause.parent_node))}"
+    # Hydra's advice to append holds for groups without fixed names, such as the model.
+    advice = "is not in struct" in line and lines[1:]
+    return f"{line}; {lines[1] if advice else nearest(str(cause.key), list(cause.parent_node))}"

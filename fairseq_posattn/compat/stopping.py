@@ -1,38 +1,41 @@
-"""SIGTERM and Ctrl-C while fairseq-train trains, which save what was trained and end in one line.
+"""SIGTERM and Ctrl-C save the training and end it in one line.
 
-fairseq 0.12 ends at once, and all since the last checkpoint is lost. Here the update under way is
-finished, with its validation if one is due, and ``checkpoint_last.pt`` is written, from which the
-same command goes on. It is enough that one of several processes is told. A second one of either
-ends the program at once.
+fairseq 0.12 ends at once, and everything since the last checkpoint is lost. Here the current update
+is finished, with its validation if one is due, and ``checkpoint_last.pt`` is written, from which
+the same command resumes. One of several processes needs to receive the signal. A second signal ends
+the program at once.
 """
 
+import multiprocessing
 import os
 import signal
 import threading
 from types import SimpleNamespace
 
 import torch
+import torch.multiprocessing
 from fairseq import checkpoint_utils
 from fairseq.distributed import utils as distributed_utils
 from fairseq.trainer import Trainer
 
-from fairseq_posattn.compat.command_loops import training_loop
-from fairseq_posattn.compat.patching import around, wrap
+from fairseq_posattn.compat.matching import LAST
+from fairseq_posattn.compat.patching import around, training_loop, wrap
 
 NAMES = {signal.SIGTERM: "SIGTERM", signal.SIGINT: "Ctrl-C"}
 
-# The process with the handlers, and those before; whether it speaks for all processes; whether it
-# trains; the signal that it got.
-_state = SimpleNamespace(process=None, before={}, speaks=True, trains=False, received=0)
+# The process that set the handlers, the previous handlers, whether this process prints for all,
+# whether it is training, and the received signal.
+_state = SimpleNamespace(process=None, before={}, prints=True, trains=False, received=0)
 
 
 @around(Trainer, "__init__")
-def _listen(init, self, *args, **kwargs):
+def listen(init, self, *args, **kwargs):
+    """Set the handlers when a training starts in the main thread."""
     init(self, *args, **kwargs)
-    loop, _state.speaks = training_loop(), self.is_data_parallel_master
+    loop, _state.prints = training_loop(), self.is_data_parallel_master
     if loop is not None and threading.current_thread() is threading.main_thread():
         wrap(loop, "train", _while_training)
-        wrap(loop, "validate_and_save", _stop_if_told)
+        wrap(loop, "validate_and_save", _stop_after_signal)
         _set_handlers()
 
 
@@ -48,20 +51,20 @@ def _set_handlers():
 
 
 def _receive(number, frame):
-    if os.getpid() != _state.process:  # one that loads data: Ctrl-C reaches it, too
+    if os.getpid() != _state.process:  # a process that loads data: Ctrl-C reaches it, too
         return
     if not _state.trains:
-        _as_before(number, frame)
+        _call_previous_handler(number, frame)
         return
     _state.received = number
     for second in _state.before:
         signal.signal(second, signal.SIG_DFL)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # those that load data may have got it, too
-    if _state.speaks:
-        _say(f"{NAMES[number]}: stopping after this update; a second one stops at once")
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # processes that load data may have ended, too
+    if _state.prints:
+        _print(f"{NAMES[number]}: stopping after this update; a second one stops at once")
 
 
-def _as_before(number, frame):
+def _call_previous_handler(number, frame):
     before = _state.before[number]
     if callable(before):
         before(number, frame)
@@ -79,29 +82,30 @@ def _while_training(train, *args, **kwargs):
 
 
 @around(checkpoint_utils, "save_checkpoint")
-def _note_saving(save_checkpoint, cfg, trainer, *args, **kwargs):
+def note_saved_updates(save_checkpoint, cfg, trainer, *args, **kwargs):
+    """Note the number of updates in the last checkpoint."""
     path = save_checkpoint(cfg, trainer, *args, **kwargs)
     trainer.updates_saved = trainer.get_num_updates()
     return path
 
 
-def _stop_if_told(validate_and_save, cfg, trainer, task, epoch_itr, *args, **kwargs):
-    """Here, an update is done with all that belongs to it."""
+def _stop_after_signal(validate_and_save, cfg, trainer, task, epoch_itr, *args, **kwargs):
+    """Stop here, where an update is complete."""
     losses, should_stop = validate_and_save(cfg, trainer, task, epoch_itr, *args, **kwargs)
-    number = _of_any_process(_state.received, trainer)
+    number = _maximum(_state.received, trainer)
     if not number or should_stop:
         return losses, should_stop
-    said = _save(cfg.checkpoint, trainer, epoch_itr, losses[0])
-    _of_any_process(0, trainer)  # none ends before all is saved
-    if _state.speaks:
+    message = _save(cfg.checkpoint, trainer, epoch_itr, losses[0])
+    _maximum(0, trainer)  # no process ends before everything is saved
+    if _state.prints:
         updates = trainer.get_num_updates()
-        _say(f"stopped by {NAMES[number]} after {updates} updates; {said}")
+        _print(f"stopped by {NAMES[number]} after {updates} updates; {message}")
     _state.received = 0
     raise SystemExit(128 + number)
 
 
-def _of_any_process(number, trainer):
-    """The largest of the numbers of all processes."""
+def _maximum(number, trainer):
+    """Return the largest of the numbers of all processes."""
     if trainer.data_parallel_world_size == 1:
         return number
     numbers = torch.tensor([number], device=trainer.device)
@@ -110,42 +114,62 @@ def _of_any_process(number, trainer):
 
 
 def _save(cfg, trainer, epoch_itr, loss):
-    """Write ``checkpoint_last.pt``, without what else may belong to it; return what to say."""
+    """Write only ``checkpoint_last.pt``; return the message."""
     if cfg.no_save or cfg.no_last_checkpoints:
-        return "nothing was saved for it, as the flags say"
+        return "nothing was saved, as the flags demand"
     path = os.path.join(cfg.save_dir, f"checkpoint_last{trainer.checkpoint_suffix}.pt")
     if getattr(trainer, "updates_saved", None) != trainer.get_num_updates():
-        extra_state = place_in_training(trainer, epoch_itr, loss)
+        extra_state = {"train_iterator": epoch_itr.state_dict(), "val_loss": loss}
+        if hasattr(checkpoint_utils.save_checkpoint, "best"):
+            extra_state["best"] = checkpoint_utils.save_checkpoint.best
+        if hasattr(trainer.task, "get_checkpoint_dict"):
+            extra_state.update(trainer.task.get_checkpoint_dict())
         trainer.consolidate_optimizer()
         if trainer.should_save_checkpoint_on_current_rank:
             trainer.save_checkpoint(path, extra_state)
         elif trainer.always_call_state_dict_during_save_checkpoint:
             trainer.state_dict()
-    if cfg.restore_file == "checkpoint_last.pt":  # as it is if it is not given
+    if cfg.restore_file == LAST:
         return f"the same command goes on from {path}"
     return f"--restore-file {path} goes on from there"
 
 
-def place_in_training(trainer, epoch_itr, loss):
-    """What a checkpoint has beside the trainer's own state, to go on from it."""
-    extra_state = {"train_iterator": epoch_itr.state_dict(), "val_loss": loss}
-    if hasattr(checkpoint_utils.save_checkpoint, "best"):
-        extra_state["best"] = checkpoint_utils.save_checkpoint.best
-    if hasattr(trainer.task, "get_checkpoint_dict"):
-        extra_state.update(trainer.task.get_checkpoint_dict())
-    return extra_state
-
-
 @around(distributed_utils, "call_main")
-def _end_in_one_line(call_main, *args, **kwargs):
-    """Ctrl-C where nothing is trained yet, or no longer."""
+def end_in_one_line(call_main, *args, **kwargs):
+    """End in one line after Ctrl-C outside training."""
     try:
         return call_main(*args, **kwargs)
     except KeyboardInterrupt:
-        _say("stopped by Ctrl-C")
+        _print("stopped by Ctrl-C")
         raise SystemExit(128 + signal.SIGINT) from None
 
 
-def _say(message):
-    """On standard error, which a handler of signals may write to in no other way."""
+@around(torch.multiprocessing, "spawn")
+def pass_on_sigterm(spawn, fn, *args, **kwargs):
+    """Pass SIGTERM on to the processes of a training on several GPUs.
+
+    fairseq-train would end alone, so that its caller does not wait while the others are saving.
+    """
+    if fn is not distributed_utils.distributed_main:
+        return spawn(fn, *args, **kwargs)
+    received = []
+
+    def pass_on(number, frame):
+        received.append(number)
+        for child in multiprocessing.active_children():
+            os.kill(child.pid, number)
+
+    before = signal.signal(signal.SIGTERM, pass_on)
+    try:
+        return spawn(fn, *args, **kwargs)
+    except torch.multiprocessing.ProcessExitedException:
+        if received:
+            raise SystemExit(128 + received[0]) from None
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _print(message):
+    """Print on standard error in a way that a signal handler may use."""
     os.write(2, f"fairseq_posattn: {message}\n".encode())

@@ -1,4 +1,4 @@
-"""Words of a text as a model is given them, and how many it does not know: many are a mistake."""
+"""Tokens that a model does not know: many of them are a mistake in its input."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,10 +9,10 @@ from torch import Tensor
 
 
 def word_numbers(words: Iterable[str], dictionary: Dictionary, *others: str) -> Tensor:
-    """The numbers of words: what looks like padding, an end or another mark is an unknown word.
+    """Return the numbers of words; the text of a special symbol is an unknown word.
 
     Args:
-        others: marks of the task's beside the dictionary's own.
+        others: further special symbols of the task.
     """
     marks = {*map(dictionary.index, others), *range(dictionary.nspecial)}
     known = map(dictionary.index, words)
@@ -31,30 +31,30 @@ class UnknownWords:
     Attributes:
         unknown: number of unknown tokens.
         words: number of tokens.
-        told: whether :meth:`warning` has returned it.
+        warned: :meth:`warning` has returned a warning.
         share: largest share of unknown tokens without a warning; subwords are nearly all known.
-        kind: what the tokens are, "words" or "subwords".
+        kind: of tokens, "words" or "subwords".
         hint: what may be wrong with the text, as the end of a question.
     """
 
     unknown: int = 0
     words: int = 0
-    told: bool = False
+    warned: bool = False
     share: float = 0.5
     kind: str = "words"
     hint: str = "in its language"
 
     def add(self, tokens: Tensor, dictionary: Dictionary) -> None:
-        """Count those of ``tokens``, numbers of words in any shape, that are no marks."""
+        """Count ``tokens``, numbers of words in any shape, without special symbols."""
         unknown = int(tokens.eq(dictionary.unk()).sum())
         self.unknown += unknown
         self.words += unknown + int(tokens.ge(dictionary.nspecial).sum())
 
     def warning(self) -> str | None:
-        """Return the warning, once; None if there is nothing to warn of."""
-        if self.told or self.unknown <= self.share * self.words:
+        """Return the warning the first time; None if there is none."""
+        if self.warned or self.unknown <= self.share * self.words:
             return None
-        self.told = True
+        self.warned = True
         return (
             f"{self.unknown:,} of {self.words:,} {self.kind} are unknown to the model: is the text "
             f"{self.hint}?"

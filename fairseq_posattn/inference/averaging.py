@@ -140,11 +140,9 @@ def essentials(state):
     Settings that act in training only, such as dropout, are left out. Older models of fairseq have
     a Namespace of all options, of which only those count that decide which weights exist.
     """
-    from fairseq_posattn.compat.checkpoints.options import model_options
-    from fairseq_posattn.compat.dictionary_fingerprints import KEY, NAMES
-    from fairseq_posattn.compat.flags.ranges import flag
-    from fairseq_posattn.compat.older_options import FREE
-    from fairseq_posattn.compat.unlike_checkpoints import STRUCTURE
+    from fairseq_posattn.compat.dictionaries import KEY, NAMES
+    from fairseq_posattn.compat.flags import flag
+    from fairseq_posattn.compat.matching import FREE, STRUCTURE, model_options
 
     saved, model = _settings(state.get("cfg")), model_options(state)
     counts = ("*",) if isinstance(model, dict) else STRUCTURE

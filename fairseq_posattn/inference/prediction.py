@@ -28,7 +28,7 @@ register()  # before the first import of fairseq, which it quiets
 from fairseq.data import data_utils  # noqa: E402
 from fairseq.tasks.sentence_prediction import SentencePredictionTask  # noqa: E402
 
-from fairseq_posattn.compat.columns import own_symbols  # noqa: E402
+from fairseq_posattn.compat.columns import list_symbols  # noqa: E402
 from fairseq_posattn.compat.unknown_tokens import UnknownWords, word_numbers  # noqa: E402
 from fairseq_posattn.inference.role_prediction import RolePredictor  # noqa: E402
 from fairseq_posattn.inference.trained_model import TrainedModel  # noqa: E402
@@ -208,7 +208,7 @@ class Predictor(LineReader):
         count = self.task.cfg.num_classes
         if self.task.cfg.regression_target:
             return [str(score) for score in range(1, count + 1)]
-        names = own_symbols(self.task.label_dictionary)
+        names = list_symbols(self.task.label_dictionary)
         if len(names) != count:
             raise UsageError(
                 f"{self.path}: has {count} classes, but {self.task.cfg.data}/label/dict.txt has "

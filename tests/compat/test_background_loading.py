@@ -1,4 +1,4 @@
-"""A program ends while a thread of fairseq's still prepares batches."""
+"""A program ends while a thread of fairseq prepares batches."""
 
 import os
 import signal
@@ -22,8 +22,8 @@ class Batches:
         while True:
             yield torch.ones(200, 200) @ torch.ones(200, 200)
 
-mended, full = map(int, sys.argv[1:])
-if not mended:
+patched, full = map(int, sys.argv[1:])
+if not patched:
     BackgroundConsumer.run = BackgroundConsumer.run.__wrapped__
 batches = BufferedIterator(10 if full else 10**9, Batches())
 for _ in range(50):
@@ -33,9 +33,9 @@ if full:  # the thread waits for room
 """
 
 
-def end(mended, full):
+def end(patched, full):
     finished = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(mended), str(full)],
+        [sys.executable, "-c", PROGRAM, str(patched), str(full)],
         cwd=Path(__file__).parents[2],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,
@@ -47,13 +47,13 @@ def end(mended, full):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("full", [0, 1])
-def test_the_program_ends_in_peace(full):
+def test_the_program_ends_normally(full):
     code, errors = end(1, full)
     assert code == 0, errors
     assert "terminate called" not in errors
 
 
 @pytest.mark.slow
-def test_fairseq_aborts_it():
+def test_fairseq_aborts():
     """As a rule: the thread must be in PyTorch just then."""
     assert any(end(0, 0)[0] == -signal.SIGABRT for attempt in range(5))

@@ -1,20 +1,17 @@
-"""The one way in which the mends change fairseq, and the list of them."""
+"""How fairseq is patched, and the list of patches."""
 
 from pathlib import Path
 
 from fairseq_posattn import compat
 from fairseq_posattn.compat import patching
 
-HELPERS = {"__init__", "command_loops", "patching", "quiet"}
-HELPERS |= {"columns", "explanations", "row_checks", "unknown_tokens"}
+WITHOUT_PATCHES = {"__init__", "patching", "explanations", "unknown_tokens"}
 
 
-def test_every_file_is_in_the_list_and_mends_something():
+def test_every_module_is_listed_and_patches_something():
     files = {path.stem for path in Path(compat.__file__).parent.glob("*.py")}
-    assert sorted(compat.NAMES) == sorted(files - HELPERS)
-    assert [
-        name for name in compat.NAMES if not patching._steps.get(f"{compat.__name__}.{name}")
-    ] == []
+    assert sorted(compat.NAMES) == sorted(files - WITHOUT_PATCHES)
+    assert all(patching._steps.get(f"{compat.__name__}.{name}") for name in compat.NAMES)
 
 
 class Owner:
@@ -29,7 +26,7 @@ class Owner:
         return number
 
 
-def test_what_is_mended_stays_what_it_is():
+def test_a_patched_function_keeps_its_kind():
     patching.wrap(Owner, "value", lambda original, self: original(self) + 1)
     patching.wrap(Owner, "own", lambda original, cls, number: original(cls, number + 1))
     patching.wrap(Owner, "same", lambda original, number: original(number + 1))
@@ -38,18 +35,18 @@ def test_what_is_mended_stays_what_it_is():
     assert (owner.value, owner.own(1), Owner.same(1)) == (2, (Owner, 2), 2)
 
 
-def test_two_files_may_name_their_functions_alike():
+def test_two_modules_may_name_their_functions_alike():
     class Owner:
         number = staticmethod(lambda: 1)
 
     for module in ("one", "other", "one"):
-        mend = lambda number: number() + 1  # noqa: E731
-        mend.__module__ = f"mends.{module}"
-        patching.wrap(Owner, "number", mend)
+        patch = lambda number: number() + 1  # noqa: E731
+        patch.__module__ = f"patches.{module}"
+        patching.wrap(Owner, "number", patch)
     assert Owner.number() == 3
 
 
-def test_nothing_is_mended_before_it_is_applied_nor_where_there_is_no_owner(monkeypatch):
+def test_nothing_is_patched_before_it_is_applied_or_without_an_owner(monkeypatch):
     monkeypatch.setattr(patching, "_steps", type(patching._steps)(list))
     loaded = []
 

@@ -1,4 +1,4 @@
-"""What else in fairseq could run what a file or a setting says: all of it has been looked at."""
+"""Every place in fairseq that could run what a file or a setting contains has been reviewed."""
 
 import ast
 import warnings
@@ -18,7 +18,7 @@ LOADS = {"torch", "pickle", "np", "numpy", "joblib", "yaml", "jit", "hub"}  # X.
 # By file, why each call is no way in for a checkpoint or its settings.
 REVIEWED = {
     "benchmark/benchmark_multihead_attention.py": "a script of its own",
-    "checkpoint_utils.py": "torch.load: replaced in checkpoint_reading",
+    "checkpoint_utils.py": "torch.load: replaced in loading",
     "criterions/__init__.py": "imports fairseq's own files",
     "data/audio/__init__.py": "imports fairseq's own files",
     "data/audio/audio_utils.py": "numpy.load, which takes no objects",
@@ -27,7 +27,7 @@ REVIEWED = {
     "data/audio/feature_transforms/global_cmvn.py": "numpy.load, which takes no objects",
     "data/codedataset.py": "torch.load and numpy.load, which take no objects",
     "data/encoders/__init__.py": "imports fairseq's own files",
-    "data/fasta_dataset.py": "a shell: names are checked in binarised_data",
+    "data/fasta_dataset.py": "a shell: data that a checkpoint names is of no kind of its choice",
     "data/plasma_utils.py": "a program without a shell; its path is left behind",
     "distributed/utils.py": "what processes of one run send each other; Slurm's names of machines",
     "hub_utils.py": "import_user_module of the user's own argument",
@@ -73,7 +73,7 @@ def found():
     return {name: places for name, places in by_file.items() if places}
 
 
-def test_every_place_has_been_looked_at(found):
+def test_every_place_has_been_reviewed(found):
     assert found.keys() - REVIEWED.keys() == set()
     assert len(found) >= 25, "fairseq's source was not found"
 
@@ -82,6 +82,6 @@ def test_none_of_them_takes_objects(found):
     """Which torch.load and numpy.load refuse unless they are told otherwise."""
     for name, places in found.items():
         for text, node in places:
-            told = {keyword.arg for keyword in node.keywords}
-            assert not told & {"weights_only", "allow_pickle", "pickle_module"}, f"{name}: {text}"
+            given = {keyword.arg for keyword in node.keywords}
+            assert not given & {"weights_only", "allow_pickle", "pickle_module"}, f"{name}: {text}"
             assert "yaml.load" not in text or "yaml.FullLoader" in text, f"{name}: {text}"

@@ -11,7 +11,8 @@ import os
 import shutil
 import signal
 import sys
-from types import ModuleType
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 
 # Imports fairseq once, without the plugin; each command is then forked from it.
 FORKSERVER = multiprocessing.get_context("forkserver")
@@ -45,9 +46,19 @@ def run(command, arguments, log, **options):
     return process.exitcode
 
 
-def leave_out(mend):
-    """Disable one of the plugin's patches, by name; for ``before``."""
-    sys.modules[f"fairseq_posattn.compat.{mend}"] = ModuleType(mend)
+def leave_out(*names):
+    """Use fairseq without the patches that these functions are; for ``before``."""
+    path = Path(__file__).parents[2] / "fairseq_posattn" / "compat" / "patching.py"
+    spec = spec_from_file_location("fairseq_posattn.compat.patching", path)
+    patching = sys.modules[spec.name] = module_from_spec(spec)
+    spec.loader.exec_module(patching)
+    around = patching.around
+
+    def around_others(owner, name):
+        decorate = around(owner, name)
+        return lambda patch: patch if patch.__name__ in names else decorate(patch)
+
+    patching.around = around_others
 
 
 def _run(command, arguments, log, stdin, die_at, before):

@@ -33,25 +33,30 @@ def in_parts(training, save_dir, *updates):
     return logs[0]
 
 
-# Stopped where it goes wrong without the mend: at the end of an epoch or in the middle of one.
+OF_PLATEAU = ("load_plateau", "step_with_loss_only", "finish_saved_epoch")
+OF_PRECISION = ("load_fp32_weights", "load_loss_scaler")
+# Patches that a resumed training needs, its flags, and where it is stopped: at the end of an epoch
+# or in the middle of one.
 CASES = {
-    "batches of a later epoch": ("epoch_batches", (), (13, 26)),
-    "plateau at the end of an epoch": ("plateau", PLATEAU, (22, 26)),
-    "plateau between two epochs": ("plateau", (*PLATEAU, "--lr-patience", "1"), (25, 36)),
-    "average of weights": ("average_weights", EMA, (4, 7)),
-    "bf16": ("master_weights", ("--bf16",), (3, 5)),
-    "fp16": ("master_weights", tuple(kill_and_resume.PRECISIONS["fp16"]), (3, 5)),
+    "batches of a later epoch": (("note_epoch_of_batches",), (), (13, 26)),
+    "plateau at the end of an epoch": (OF_PLATEAU, PLATEAU, (22, 26)),
+    "plateau between two epochs": (OF_PLATEAU, (*PLATEAU, "--lr-patience", "1"), (25, 36)),
+    "average of weights": (("load_ema_counter",), EMA, (4, 7)),
+    "bf16": (OF_PRECISION, ("--bf16",), (3, 5)),
+    "fp16": (OF_PRECISION, tuple(kill_and_resume.PRECISIONS["fp16"]), (3, 5)),
 }
 
 
 @pytest.fixture(scope="module", params=CASES, ids=lambda name: name.replace(" ", "_"))
 def case(request, tmp_path_factory):
     """One of the cases, and a run of it that was left alone."""
-    mend, flags, updates = CASES[request.param]
+    patches, flags, updates = CASES[request.param]
     folder = tmp_path_factory.mktemp("case")
     training = Training(folder, flags=(*flags, *ONLY_AT_THE_END))
     in_parts(training, folder / "alone", updates[-1])
-    return SimpleNamespace(mend=mend, training=training, updates=updates, alone=folder / "alone")
+    return SimpleNamespace(
+        patches=patches, training=training, updates=updates, alone=folder / "alone"
+    )
 
 
 def test_stopped_and_resumed(case, tmp_path):
@@ -59,9 +64,9 @@ def test_stopped_and_resumed(case, tmp_path):
     assert compare(tmp_path, case.alone) == []
 
 
-def test_resuming_needs_the_mend(case, tmp_path):
+def test_resuming_needs_the_patches(case, tmp_path):
     """Which shows, too, that the comparison finds what differs."""
-    without = functools.partial(forked_commands.leave_out, case.mend)
+    without = functools.partial(forked_commands.leave_out, *case.patches)
     in_parts(Training(**{**vars(case.training), "before": without}), tmp_path, *case.updates)
     found = compare(tmp_path, case.alone)
     assert [place for place in found if place.startswith(("['model']", "['ema']"))]

@@ -45,12 +45,12 @@ def test_constraints_that_cannot_be_met_cost_the_others_nothing(tmp_path, user_d
     assert code == 0, errors
     assert [line[:3] for line in output.splitlines() if line.startswith("H-")] == ["H-0", "H-2"]
     assert errors.splitlines()[-1] == (
-        "fairseq_posattn: warning: no translation of 'a b' with 'C C C C C C' in it was found "
+        "fairseq_posattn: warning: no translation of 'a b' contains 'C C C C C C' "
         "within --max-len-a, --max-len-b and --no-repeat-ngram-size"
     )
 
     log = tmp_path / "fairseq.log"
-    without = partial(forked_commands.leave_out, "unmet_constraints")
+    without = partial(forked_commands.leave_out, "stop_at_max_length")
     options = {"stdin": tmp_path / "text", "before": without}
     assert forked_commands.run("interactive", flags, log, **options) != 0
     assert "AssertionError: 4 < 4" in log.read_text()

@@ -10,7 +10,7 @@ import torch
 from forked_recipes import run_python
 
 import fairseq_posattn
-from fairseq_posattn.compat.checkpoint_reading import read_checkpoint
+from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
 from fairseq_posattn.recipes.commands.recipe import ask, find
 from fairseq_posattn.training.plugin import register
 

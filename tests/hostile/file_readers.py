@@ -16,12 +16,6 @@ FIXTURES = Path(__file__).parents[1] / "fixtures"
 TRANSLATION = "{data}/translation/data"
 MODEL = ["--path", "{data}/translation/checkpoint.pt", *GENERATION[3:]]
 TRAINING = [TRANSLATION, *TRAINING[1:], "--max-update", "1"]
-FAIRSEQS_OWN = [
-    *(TRANSLATION, "--arch", "transformer", "--encoder-layers", "1", "--decoder-layers", "1"),
-    *("--encoder-embed-dim", "12", "--encoder-attention-heads", "2"),
-    *("--decoder-embed-dim", "12", "--decoder-attention-heads", "2"),
-    *(*TRAINING[TRAINING.index("--criterion") :], "--encoder-embed-path", "{path}"),
-]
 CLASSIFIER = [
     *("{data}/classification/data", "--task", "sentence_prediction", "--num-classes", "2"),
     *("--arch", "mpsan_classifier", "--encoder-embed-dim", "12", "--head-dim", "8"),
@@ -74,10 +68,6 @@ page = script("fill_numbers.py", "--add", "{path}", "--root", "{folder}")
 # By the kind of file, the commands and where they look for it.
 READERS = {
     "vectors": {
-        "train": (
-            "file",
-            fairseq_command("train", *FAIRSEQS_OWN),
-        ),
         "classify": ("file", fairseq_command("train", *CLASSIFIER, "--encoder-embed-path={path}")),
         "prepare": (
             "file",
@@ -102,24 +92,6 @@ READERS = {
             ),
         ),
     },
-    "index": {
-        "train": ("translation/data/train.de-en.en.idx", train),
-        "generate": ("translation/data/test.de-en.de.idx", generate),
-        "validate": ("translation/data/test.de-en.en.idx", validate),
-        "analysis": ("translation/data/test.de-en.de.idx", analysis),
-        "classify": ("classification/data/label/train.idx", classify),
-        "tag": ("roles/predicate/train.idx", tag),
-        "recommend": ("news/candidates/train.idx", recommend),
-    },
-    "numbers": {
-        "train": ("translation/data/train.de-en.de.bin", train),
-        "generate": ("translation/data/test.de-en.de.bin", generate),
-        "validate": ("translation/data/test.de-en.en.bin", validate),
-        "analysis": ("translation/data/test.de-en.de.bin", analysis),
-        "classify": ("classification/data/input0/train.bin", classify),
-        "tag": ("roles/tags/train.bin", tag),
-        "recommend": ("news/history/train.bin", recommend),
-    },
     "codes": {
         "interactive": ("file", interactive("--bpe", "subword_nmt", "--bpe-codes", "{path}")),
     },
@@ -143,7 +115,6 @@ READERS = {
             "file",
             posattn(*PREDICT, "--input", "{path}", "--tokenizer", "documents"),
         ),
-        "interactive": ("file", interactive("--input", "{path}")),
         "analysis": (
             "file",
             posattn(

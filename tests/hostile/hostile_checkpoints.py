@@ -276,11 +276,6 @@ def item_set_in_a_tensor(path, base, canary):
 
 
 @collected
-def item_set_in_a_number(path, base, canary):
-    with_pickle(path, pickled(number(1) + string("a") + string("b") + b"s"))
-
-
-@collected
 def storage_shorter_than_declared(path, base, canary):
     with_pickle(path, model(tensor(600, [600], [1])))
 
@@ -296,18 +291,8 @@ def offset_beyond_the_storage(path, base, canary):
 
 
 @collected
-def negative_sizes(path, base, canary):
-    with_pickle(path, model(tensor(6, [-6], [1])))
-
-
-@collected
 def negative_stride(path, base, canary):
     with_pickle(path, model(tensor(6, [3], [-2], offset=5)))
-
-
-@collected
-def negative_storage(path, base, canary):
-    with_pickle(path, model(tensor(-6, [1], [1])))
 
 
 @collected
@@ -360,11 +345,6 @@ def sparse_tensor(path, base, canary):
 @collected
 def meta_tensor(path, base, canary):
     saved(path, good(base) | {"model": {"weight": torch.empty(1 << 40, device="meta")}})
-
-
-@collected
-def no_tensors(path, base, canary):
-    saved(path, good(base) | {"model": {"weight": "heavy"}})
 
 
 # --- zips ----------------------------------------------------------------------------------------
@@ -492,18 +472,6 @@ def unknown_method(path, base, canary):
 
 
 @collected
-def comment(path, base, canary):
-    rewritten(path, base)
-    with zipfile.ZipFile(path, "a") as archive:
-        archive.comment = b"PK\5\6" + bytes(18)
-
-
-@collected
-def something_before_it(path, base, canary):
-    path.write_bytes(b"PK\3\4" + bytes(1000) + base.read_bytes())
-
-
-@collected
 def overlapping_members(path, base, canary):
     """The index names one member a thousand times, by several names."""
     rewritten(path, base)
@@ -522,27 +490,6 @@ def overlapping_members(path, base, canary):
     count = struct.unpack("<H", content[end + 10 : end + 12])[0] + len(copies)
     record = struct.pack("<4sHHHHIIH", b"PK\5\6", 0, 0, count, count, len(index), start, 0)
     path.write_bytes(content[:start] + index + record)
-
-
-@collected
-def half(path, base, canary):
-    content = base.read_bytes()
-    path.write_bytes(content[: len(content) // 2])
-
-
-@collected
-def empty(path, base, canary):
-    path.write_bytes(b"")
-
-
-@collected
-def page_of_a_website(path, base, canary):
-    path.write_text("<!DOCTYPE html><html>404</html>")
-
-
-@collected
-def zeros(path, base, canary):
-    path.write_bytes(bytes(100_000))
 
 
 # --- what is in it -------------------------------------------------------------------------------
@@ -582,30 +529,6 @@ def deep(path, base, canary):
             + b"a" * 4999
             + b"s"
         ),
-    )
-
-
-@collected
-def no_dictionary(path, base, canary):
-    saved(path, [1, 2, 3])
-
-
-@collected
-def nothing_but_weights(path, base, canary):
-    saved(path, {"model": good(base)["model"]})
-
-
-@collected
-def other_types(path, base, canary):
-    saved(
-        path,
-        {
-            "model": good(base)["model"],
-            "cfg": 1,
-            "args": "x",
-            "extra_state": [],
-            "optimizer_history": 3,
-        },
     )
 
 

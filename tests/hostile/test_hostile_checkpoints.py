@@ -9,14 +9,12 @@ import entry_points
 import pytest
 import torch
 from hostile_checkpoints import CHECKPOINTS
-from hostile_settings import CANARY_OF_FASTA, SETTINGS
+from hostile_settings import SETTINGS
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 TOO_MUCH = 700 << 20
 # Training has settings of its own, averaging needs none, and only training needs metrics.
-HARMLESS = {*SETTINGS, "metrics_by_any_name", "nothing_but_weights", "other_types"}
-# The index that was checked is the one that is read.
-HARMLESS |= {"something_before_it", "two_indexes"}
+HARMLESS = {*SETTINGS, "metrics_by_any_name", "two_indexes"}
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +57,7 @@ def test_no_checkpoint_does_harm(entry, hostile, tmp_path):
         shutil.copy(dictionary, data)
     shutil.copy(FIXTURES / kind / "checkpoint.pt", tmp_path)
     given, results = entry_points.try_all(entry, list(paths.values()), data, tmp_path)
-    assert not canary.exists() and not (tmp_path / CANARY_OF_FASTA).exists()
+    assert not canary.exists()
     harm = {}
     for name, result in zip(paths, results, strict=True):
         found = complaints(result, given, name in HARMLESS)
@@ -77,7 +75,7 @@ def complaints(result, path, may_succeed):
     if result["memory"] > TOO_MUCH:
         found.append(f"{result['memory'] >> 20:,} MB")
     if "the secret" in output:
-        found.append("the secret is told")
+        found.append("the secret is printed")
     if result["code"] == 0 and not may_succeed:
         found.append("taken for good")
     if result["code"] > 0:

@@ -502,7 +502,7 @@ def test_colons_part_the_models_of_an_ensemble(tmp_path):
             {"checkpoint": CLASSIFIER / "checkpoint.pt", "data": CLASSIFIER / "data"},
             "neither translates nor summarizes; it was trained with --task sentence_prediction",
         ),
-        ((), {"data": FIXTURE}, "is no data of --task translation: it has no dict.*.txt"),
+        ((), {"data": FIXTURE}, "is not data of --task translation: it has no dict.*.txt"),
         (("--nbest", "6"), {}, "nbest 6: must be at most beam 5"),
         (("--lenpen", "nan"), {}, "lenpen nan: must be a finite number"),
         (("--no-repeat-ngram-size", "-1"), {}, "no_repeat_ngram_size -1: must be 0 or more"),

@@ -45,9 +45,9 @@ def test_registering_again_changes_nothing():
 
 def test_a_patch_by_another_copy_of_the_package_is_not_laid_on_top():
     wrapped = PathManager.copy
-    source = Path(compat.checkpoint_writing.__file__).read_text()
-    exec(compile(source, "another_copy", "exec"), {"__name__": "another.checkpoint_writing"})
-    compat.patching.apply("another.checkpoint_writing")
+    source = Path(compat.saving.__file__).read_text()
+    exec(compile(source, "another_copy", "exec"), {"__name__": "another.saving"})
+    compat.patching.apply("another.saving")
     assert PathManager.copy is wrapped
 
 

@@ -1,6 +1,1 @@
-"""Checkpoints of fairseq's, from here or elsewhere: what may be in them, and how they are read.
-
-``reading`` reads one; ``form`` and ``contents`` check the file before and after; ``settings``
-checks what it says of task and model; ``options`` adds what older versions did not know; ``good``
-finds others beside one that is damaged.
-"""
+"""Safe reading of fairseq's checkpoints: the file's form, its contents and its settings."""

@@ -1,9 +1,9 @@
-"""What may be in a checkpoint: tensors, numbers, strings and containers of them.
+"""The contents of a checkpoint: tensors, numbers, strings and containers of them.
 
-PyTorch lets a program allow further types by name, but then calls them with whatever the file
-holds, and NumPy makes an array of any type, of references to objects too, from raw bytes. So the
-names of NumPy's types stand for classes of this file while a checkpoint is read, which make numbers
-and arrays of numbers and nothing else.
+PyTorch lets a program allow further types by name, but then calls them with the file's arguments,
+and NumPy makes arrays of any type, also of references to objects, from raw bytes. So while a
+checkpoint is read, the names of NumPy's types stand for classes of this file, which make only
+numbers and arrays of numbers.
 """
 
 import argparse
@@ -14,11 +14,11 @@ import numpy
 import torch
 
 KINDS = ("b1", *(f"{kind}{size}" for kind in "iu" for size in (1, 2, 4, 8)), "f2", "f4", "f8")
-LARGEST = 500_000  # parts of which a checkpoint may be made
-DEEPEST = 50
+MAX_PARTS = 500_000
+MAX_DEPTH = 50
 # Tied weights count twice or three times, and other tensors once.
-OFTEN = 4
-SMALL = 1 << 24
+TIMES = 4
+EXTRA_BYTES = 1 << 24
 
 PLAIN = (
     *(type(None), bool, int, float, complex, str, bytes),
@@ -31,7 +31,7 @@ class ContentError(Exception):
 
 
 class Kind:
-    """In place of NumPy's ``dtype``: one of :data:`KINDS`."""
+    """A replacement of NumPy's ``dtype``: one of :data:`KINDS`."""
 
     def __init__(self, name, align=False, copy=False):
         if name not in KINDS:
@@ -44,48 +44,48 @@ class Kind:
 
 
 class Array:
-    """In place of NumPy's array while its shape and numbers are not there yet."""
+    """A replacement of NumPy's array until its shape and numbers are read."""
 
     value = None
 
     def __setstate__(self, state):
         _, shape, kind, by_columns, content = state
-        flat = numbers(kind, content)
+        flat = make_numbers(kind, content)
         self.value = flat.reshape(shape, order="F" if by_columns else "C")
 
 
-def numbers(kind, content):
-    """An array of the numbers that some bytes hold; it owns its memory."""
+def make_numbers(kind, content):
+    """Return an array of the numbers in ``content``, in memory of its own."""
     if type(kind) is not Kind or type(content) is not bytes:
         raise ContentError("is refused: an array in it is not made of numbers")
     flat = numpy.frombuffer(content, kind.dtype)
     return flat.astype(kind.dtype.newbyteorder("="))
 
 
-def begun(kind_of_array, shape, code):
-    """In place of NumPy's ``_reconstruct``."""
+def make_array(kind_of_array, shape, code):
+    """Return an empty array, as NumPy's ``_reconstruct``."""
     return Array()
 
 
-def number(kind, content):
-    """In place of NumPy's ``scalar``."""
-    [value] = numbers(kind, content)
+def make_number(kind, content):
+    """Return a number, as NumPy's ``scalar``."""
+    [value] = make_numbers(kind, content)
     return value
 
 
 STAND_INS = {
     "argparse.Namespace": argparse.Namespace,
     "numpy.dtype": Kind,
-    "numpy.ndarray": object(),  # nothing that can be called
-    "an array, by no name": Array,
-    **{f"numpy.{core}.multiarray.scalar": number for core in ("core", "_core")},
-    **{f"numpy.{core}.multiarray._reconstruct": begun for core in ("core", "_core")},
+    "numpy.ndarray": object(),  # cannot be called
+    "an array without a name": Array,
+    **{f"numpy.{core}.multiarray.scalar": make_number for core in ("core", "_core")},
+    **{f"numpy.{core}.multiarray._reconstruct": make_array for core in ("core", "_core")},
 }  # with the names of NumPy 1 and of NumPy 2
 
 
 @contextlib.contextmanager
 def stand_ins(further):
-    """Let ``torch.load`` take :data:`STAND_INS` and no other types but tensors and containers.
+    """Let ``torch.load`` read :data:`STAND_INS`, tensors and containers, and no other types.
 
     Args:
         further: types that the user allows, by name.
@@ -102,9 +102,9 @@ def stand_ins(further):
 
 
 def allowed_by_user():
-    """By name what the user gave to :func:`torch.serialization.add_safe_globals`.
+    """Return the types given to :func:`torch.serialization.add_safe_globals`, by name.
 
-    PyTorch adds types of its own there, of tensors that fairseq does not write.
+    PyTorch adds types of tensors there that fairseq does not write; they are left out.
     """
     named = {}
     for entry in torch.serialization.get_safe_globals():
@@ -114,8 +114,8 @@ def allowed_by_user():
     return named
 
 
-def plain(state, size, further):
-    """Check all that a checkpoint holds, and put NumPy's arrays where their stand-ins are.
+def check_contents(state, size, further):
+    """Check the contents of a checkpoint, and replace the stand-ins by NumPy's arrays.
 
     Args:
         state: as read with :func:`stand_ins`; changed in place.
@@ -126,21 +126,21 @@ def plain(state, size, further):
         the same.
 
     Raises:
-        ContentError: it holds something else than :data:`PLAIN` types, tensors, arrays and
-            containers of them, or is nested too deeply, or is more than a file of that size holds.
+        ContentError: it holds other than :data:`PLAIN` types, tensors, arrays and containers of
+            them, or is nested too deeply, or is more than a file of that size holds.
     """
-    return _Contents(size, further).plain(state, DEEPEST)
+    return _Contents(size, further).check(state, MAX_DEPTH)
 
 
 class _Contents:
-    """Counts what has been found so far, which the file may repeat by reference."""
+    """Counts of parts and bytes so far, which the file may repeat by reference."""
 
     def __init__(self, size, further):
         self.further = further
-        self.parts = LARGEST
-        self.bytes = OFTEN * size + SMALL
+        self.parts = MAX_PARTS
+        self.bytes = TIMES * size + EXTRA_BYTES
 
-    def plain(self, value, depth):
+    def check(self, value, depth):
         self.parts -= 1
         if depth == 0 or self.parts == 0:
             raise ContentError("is refused: what it holds is nested too deeply or often")
@@ -149,29 +149,29 @@ class _Contents:
             return value
         if kind in (dict, collections.OrderedDict, collections.Counter):
             for key in value:
-                self.plain(key, depth - 1)
+                self.check(key, depth - 1)
             for key in value:
-                value[key] = self.plain(value[key], depth - 1)
-            if kind is collections.OrderedDict:  # PyTorch keeps versions of modules there
-                self.plain(vars(value), depth - 1)
+                value[key] = self.check(value[key], depth - 1)
+            if kind is collections.OrderedDict:  # PyTorch stores versions of modules there
+                self.check(vars(value), depth - 1)
             return value
         if kind is argparse.Namespace:
-            self.plain(vars(value), depth - 1)
+            self.check(vars(value), depth - 1)
             return value
         if kind is list:
-            value[:] = [self.plain(element, depth - 1) for element in value]
+            value[:] = [self.check(element, depth - 1) for element in value]
             return value
         if kind in (tuple, set):
-            return kind(self.plain(element, depth - 1) for element in value)
+            return kind(self.check(element, depth - 1) for element in value)
         if kind in (torch.Tensor, torch.nn.Parameter):
-            return self.tensor(value)
+            return self.check_tensor(value)
         if kind is Array and value.value is not None:
             return value.value
         raise ContentError(f"is refused: it holds {_name(value)}")
 
-    def tensor(self, tensor):
-        """A tensor that has its numbers in the file and stands for no more of them."""
-        here = tensor.device.type in ("cpu", "meta")  # meta where only the settings are read
+    def check_tensor(self, tensor):
+        """Return a tensor whose numbers are all in the file."""
+        here = tensor.device.type in ("cpu", "meta")  # meta if only the settings are read
         if tensor.layout is not torch.strided or tensor.is_quantized or not here:
             raise ContentError(
                 "is refused: a tensor in it is of a kind that fairseq does not write"

@@ -1,10 +1,10 @@
 """The form of a checkpoint's file, checked before PyTorch reads it.
 
-``torch.save`` writes a zip archive whose members are not compressed, or, before PyTorch 1.6 and
-today by option, pickles one after the other and then the tensors' numbers. ``torch.load`` takes
-more than that: it calls any of some thirty functions with what the file holds, finds members in
-either case of letters, and does not compare checksums. It may also find another index in the
-archive than :mod:`zipfile` does. So it is given an index of the members that were checked.
+``torch.save`` writes a zip archive of uncompressed members; before PyTorch 1.6, and today by
+option, pickles one after the other and then the tensors' numbers. ``torch.load`` accepts more: it
+calls about thirty functions with the file's arguments, finds members in either case of letters, and
+does not compare checksums. It may also find another index in the archive than :mod:`zipfile` does,
+so it is given an index of the checked members.
 """
 
 import io
@@ -16,8 +16,8 @@ import zipfile
 
 import torch
 
-# As torch.save writes tensors and containers; the types of fairseq's settings and metrics come
-# from contents.
+# Names that torch.save writes for tensors and containers; contents adds those of fairseq's settings
+# and metrics.
 GLOBALS = {
     *("_codecs.encode", "collections.OrderedDict", "collections.Counter"),
     *("builtins.set", "__builtin__.set", "torch.Size", "torch.device"),
@@ -28,24 +28,24 @@ GLOBALS = {
 }
 LEGACY_PICKLES = 5  # a number, a version, the system, the checkpoint, the order of its tensors
 BLOCK = 1 << 20
-# What torch.save names the members of an archive, after the archive's name.
+# Members of an archive, after the archive's name.
 MEMBER = re.compile(r"[^/]+/(data\.pkl|data/[0-9]+|version|byteorder|\.[a-z_/]+)")
 DAMAGED = (zipfile.BadZipFile, RuntimeError, ValueError, EOFError, struct.error)
 
 
 class FormError(Exception):
-    """The file has not the form of a checkpoint; the message follows the file's name."""
+    """The file does not have the form of a checkpoint; the message follows the file's name."""
 
 
-def checked(file, allowed):
-    """Check the form of a checkpoint and all that it would import.
+def check_form(file, allowed):
+    """Check the form of a checkpoint and every name that it would import.
 
     Args:
-        file: open for reading in binary, at its start.
+        file: binary file open for reading, at its start.
         allowed: names of functions and types that may be in it, beside those of tensors.
 
     Returns:
-        what ``torch.load`` is to read: a file in binary, at its start.
+        a binary file for ``torch.load``, at its start.
 
     Raises:
         FormError: the file is damaged or holds what ``torch.save`` does not write.
@@ -56,7 +56,7 @@ def checked(file, allowed):
         raise FormError("is empty")
     if start == b"PK":
         try:
-            return _checked_zip(file, allowed)
+            return _check_zip(file, allowed)
         except DAMAGED as error:
             raise FormError(f"is damaged ({error})") from None
     for _ in range(LEGACY_PICKLES):
@@ -65,9 +65,9 @@ def checked(file, allowed):
     return file
 
 
-def _checked_zip(file, allowed):
+def _check_zip(file, allowed):
     size = os.fstat(file.fileno()).st_size
-    if not zipfile.is_zipfile(file):  # its index stands at the end
+    if not zipfile.is_zipfile(file):  # its index is at the end
         raise FormError(f"is truncated after {size:,} bytes")
     indexed = _Indexed(file, size)
     with zipfile.ZipFile(file) as archive, zipfile.ZipFile(indexed, "w") as index:
@@ -95,10 +95,10 @@ def _checked_zip(file, allowed):
 
 
 class _Indexed(io.RawIOBase):
-    """A file and, behind its end, an index of what it contains.
+    """A file, followed by an index of its contents in memory.
 
     Args:
-        file: open for reading in binary.
+        file: binary file open for reading.
         size: its length in bytes.
     """
 
@@ -132,11 +132,10 @@ class _Indexed(io.RawIOBase):
 
 
 def _check_pickle(file, allowed):
-    """Go through one pickle, to its end, without doing what it says.
+    """Scan one pickle to its end without running it.
 
     Raises:
-        FormError: it would import what is not allowed. Which instructions there may be is for
-            PyTorch to say.
+        FormError: it would import a name that is not allowed. PyTorch checks the instructions.
     """
     try:
         for instruction, argument, _ in pickletools.genops(file):

@@ -1,7 +1,7 @@
-"""Checkpoints, read without running code that they may carry; what cannot be read is one line.
+"""Reading of checkpoints without running code that they may carry.
 
-Their form is checked before they are read (:mod:`~.form`), their contents afterwards
-(:mod:`~.contents`), and, by whoever builds something of them, their settings (:mod:`~.settings`).
+The form is checked before they are read (:mod:`~.form`), the contents afterwards
+(:mod:`~.contents`), and the settings before anything is built of them (:mod:`~.settings`).
 """
 
 import os
@@ -14,10 +14,10 @@ from fairseq_posattn.compat.checkpoints.contents import (
     STAND_INS,
     ContentError,
     allowed_by_user,
-    plain,
+    check_contents,
     stand_ins,
 )
-from fairseq_posattn.compat.checkpoints.form import FormError, checked
+from fairseq_posattn.compat.checkpoints.form import FormError, check_form
 
 ANOTHER = "name another one, in training with --restore-file"
 
@@ -27,25 +27,25 @@ def read_checkpoint(path, device="cpu"):
 
     Args:
         path (str): the file.
-        device (str): "meta" for all but the tensors' numbers, which then take no memory.
+        device (str): "meta" to skip the tensors' numbers, which then take no memory.
 
     Returns:
         dict: what fairseq saved.
 
     Raises:
-        UsageError: the file is empty, truncated, damaged, no checkpoint of fairseq's, or holds
+        UsageError: the file is empty, truncated, damaged, not a checkpoint of fairseq, or holds
             types that fairseq does not write.
         OSError: the file cannot be opened.
     """
     further = allowed_by_user()
     with open(path, "rb") as file:
         try:
-            whole = checked(file, STAND_INS.keys() | further.keys())
+            whole = check_form(file, STAND_INS.keys() | further.keys())
             with stand_ins(further):
                 state = torch.load(whole, map_location=device, weights_only=True)
-            state = plain(state, os.fstat(file.fileno()).st_size, further.values())
+            state = check_contents(state, os.fstat(file.fileno()).st_size, further.values())
         except (FormError, ContentError) as error:
-            raise UsageError(f"{path} {error}{_mend(str(error))}") from None
+            raise UsageError(f"{path} {error}{_advice(str(error))}") from None
         except Exception as error:  # a damaged pickle may raise anything
             reason = re.split(r"\n|\. ", str(error))[0]  # advice to let the code run follows
             raise UsageError(
@@ -54,16 +54,16 @@ def read_checkpoint(path, device="cpu"):
             ) from None
     model = state.get("model") if isinstance(state, dict) else None
     if not isinstance(model, dict) or not all(map(_is_weight, model.items())):
-        raise UsageError(f"{path} is not a checkpoint of fairseq's: it holds no model")
+        raise UsageError(f"{path} is not a checkpoint of fairseq: it holds no model")
     return state
 
 
-def _is_weight(named):
-    name, weight = named
+def _is_weight(item):
+    name, weight = item
     return isinstance(name, str) and isinstance(weight, torch.Tensor)
 
 
-def _mend(error):
+def _advice(error):
     if "it holds" in error:
         return (
             ", which fairseq does not write and which may run code; use another checkpoint, or if "

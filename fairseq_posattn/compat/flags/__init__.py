@@ -1,6 +1,6 @@
-"""What people get wrong on fairseq's command lines, and one line that says so and how to mend it.
+"""Checks of all settings of a command before anything is read or written."""
 
-:mod:`~.settings` looks at all settings before anything is read or written; :mod:`~.ranges` knows
-which numbers make sense; :mod:`~.data_folder` looks whether the data is there; and what only shows
-later :mod:`~.explanations` puts in a line. None of them changes fairseq: the mends call them.
-"""
+
+def flag(name: str) -> str:
+    """Return a setting's name as users type it."""
+    return "--" + name.replace("_", "-")

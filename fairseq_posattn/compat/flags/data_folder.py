@@ -1,6 +1,6 @@
-"""Whether the data that a command names is there, is of its task, and has its languages and splits.
+"""The folder of a command's data: its task, languages and splits.
 
-fairseq finds out in the middle of its work, and names a file that nobody has asked for.
+fairseq reports what is missing in the middle of its work, by the name of another file.
 """
 
 import glob
@@ -12,12 +12,12 @@ from fairseq import utils
 from fairseq.data import data_utils
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.compat.flags.ranges import flag
+from fairseq_posattn.compat.flags import flag
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How the data of a task lies in its folder: patterns of file names."""
+    """Patterns of file names in the folder of a task's data."""
 
     tasks: tuple[str, ...]
     dictionary: str
@@ -34,27 +34,19 @@ SENTENCES = Layout(
 )
 LANGUAGE_MODEL = Layout(("language_modeling",), "dict.txt", "{split}.*")
 LAYOUTS = (TRANSLATION, SENTENCES, LANGUAGE_MODEL)
-READS_A_FILE = "speech_unit_modeling"  # the one task whose data is a JSON file
 
 
 def check_data(settings: Mapping, subsets: tuple[str, ...]):
     """Check the folder, or the first of several, that ``data`` names.
 
     Args:
-        subsets: of ``train_subset``, ``valid_subset`` and ``gen_subset`` those that are read.
+        subsets: those of ``train_subset``, ``valid_subset`` and ``gen_subset`` that are read.
 
     Raises:
-        UsageError: a folder, the dictionaries, a language or a split is not there.
+        UsageError: a folder, the dictionaries, a language or a split is missing.
     """
-    if not isinstance(settings.get("data"), str):
-        return  # a task without
-    if settings.get("task") == READS_A_FILE:
-        if not os.path.isfile(settings["data"]):
-            raise UsageError(
-                f"{settings['data']}: --task {READS_A_FILE} reads a JSON file, which is not there; "
-                "name the one that lists its manifests"
-            )
-        return
+    if not isinstance(settings.get("data"), str) or settings.get("task") == "speech_unit_modeling":
+        return  # a task without data, or whose data is a file
     folders = utils.split_paths(settings["data"]) or [""]
     for folder in folders:
         if not os.path.isdir(folder) and "://" not in folder:
@@ -71,19 +63,19 @@ def check_data(settings: Mapping, subsets: tuple[str, ...]):
 
 
 def _check_dictionaries(folder, task, layout):
-    if _found(folder, layout.dictionary):
+    if _glob(folder, layout.dictionary):
         return
     others = [
-        other.tasks[0] for other in (TRANSLATION, SENTENCES) if _found(folder, other.dictionary)
+        other.tasks[0] for other in (TRANSLATION, SENTENCES) if _glob(folder, other.dictionary)
     ]
     hint = f"; it is data of --task {others[0]}" if others else ": prepare the data first"
-    raise UsageError(f"{folder} is no data of --task {task}: it has no {layout.dictionary}{hint}")
+    raise UsageError(f"{folder} is not data of --task {task}: it has no {layout.dictionary}{hint}")
 
 
 def _languages(folder, settings) -> tuple[str, str]:
-    """Source and target, which fairseq guesses from the names of files unless both are given."""
+    """Return source and target, which fairseq infers from file names unless both are given."""
     names = ("source_lang", "target_lang")
-    known = sorted(path.split(".")[-2] for path in _found(folder, TRANSLATION.dictionary))
+    known = sorted(path.split(".")[-2] for path in _glob(folder, TRANSLATION.dictionary))
     for name in names:
         if settings.get(name) is not None and settings[name] not in known:
             raise UsageError(
@@ -95,13 +87,13 @@ def _languages(folder, settings) -> tuple[str, str]:
         guessed = data_utils.infer_language_pair(folder)
         if None in guessed:
             raise UsageError(
-                f"{folder}: its files tell no pair of languages; give --source-lang and "
+                f"{folder}: its files name no pair of languages; give --source-lang and "
                 f"--target-lang, of {', '.join(known)}"
             )
-        for name, given, found in zip(names, pair, guessed, strict=True):
-            if given not in (None, found):
+        for name, given, inferred in zip(names, pair, guessed, strict=True):
+            if given not in (None, inferred):
                 raise UsageError(
-                    f"{flag(name)} {given}: alone it is not looked at, and {folder} is from "
+                    f"{flag(name)} {given}: alone it is ignored, and {folder} is from "
                     f"{guessed[0]} to {guessed[1]}; give both --source-lang and --target-lang"
                 )
         return guessed
@@ -109,7 +101,7 @@ def _languages(folder, settings) -> tuple[str, str]:
 
 
 def _check_splits(folder, layout, pair, subset, named):
-    """Both languages of a pair must be there, but to translate the source is enough."""
+    """Require the files of both languages of a pair; translation needs the source only."""
     languages = pair if subset != "gen_subset" else pair[:1]
     for split in str(named or "").split(","):
         if split and not all(
@@ -136,8 +128,8 @@ def _split_files(folder, layout, pair, split, language):
         layout.split.format(split=name, pair="-".join(languages), language=language)
         for languages in (pair, pair[::-1])
     }
-    return [path for pattern in patterns for path in _found(folder, pattern)]
+    return [path for pattern in patterns for path in _glob(folder, pattern)]
 
 
-def _found(folder, pattern):
+def _glob(folder, pattern):
     return glob.glob(os.path.join(glob.escape(folder), pattern))

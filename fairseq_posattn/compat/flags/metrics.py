@@ -1,22 +1,22 @@
-"""Which metrics ``--best-checkpoint-metric`` may name, where that is known before training.
+"""Metrics of ``--best-checkpoint-metric``, as far as they are known before training.
 
-fairseq finds out after the first epoch. That the higher is the better it does not know at all: of
-accuracy it keeps the worst checkpoint, unless ``--maximize-best-checkpoint-metric`` is given. Only
-criterions and tasks that are listed here are judged: others may log what they like.
+fairseq reports an unknown one after the first epoch. For accuracy it keeps the worst checkpoint
+unless ``--maximize-best-checkpoint-metric`` is given. Only the criterions and tasks listed here are
+checked; others may log anything.
 """
 
 from collections.abc import Mapping
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.compat.flags.ranges import flag
+from fairseq_posattn.compat.flags import flag
 
-COUNTS = ("num_updates", "bsz", "wpb", "wps")  # where fairseq's tasks count words
+COUNTS = ("num_updates", "bsz", "wpb", "wps")  # logged by fairseq's tasks
 SMOOTHED = {
     "nll_loss": "",
     "ppl": "",
     **dict.fromkeys(("accuracy", "n_correct", "total"), "report_accuracy"),
 }
-# By the criterion, what it logs in validation; where a flag must be given for it, its name.
+# Metrics that a criterion logs in validation, with the flag that enables one.
 METRICS = {
     "cross_entropy": {"nll_loss": "", "ppl": ""},
     "label_smoothed_cross_entropy": SMOOTHED,
@@ -41,7 +41,7 @@ METRICS = {
     "sequence_tagging": dict.fromkeys(("f1", "precision", "recall", "complete", "accuracy"), ""),
     "news_recommendation": dict.fromkeys(("auc", "mrr", "ndcg5", "ndcg10", "skipped"), ""),
 }
-# What tasks add to them.
+# Metrics that tasks add.
 TASKS = {
     "translation": {"bleu": "eval_bleu"},
     "language_modeling": {},
@@ -50,34 +50,30 @@ TASKS = {
     "sequence_tagging": {},
     "news_recommendation": {},
 }
-# Of these the lower is the better, of the others above the higher.
+# Metrics to minimize; the others are to maximize.
 LOWER = {"loss", "nll_loss", "ppl", "alignment_loss", "mha_reg_loss", "ffn_reg_loss"}
 LOWER |= {"mse", "rmse", "mae", "skipped"}
 
 
 def check_metric(settings: Mapping):
-    """Raise a :class:`UsageError` for a metric that validation will not have, or upside down."""
+    """Raise a :class:`UsageError` for a metric that validation lacks, or in the wrong direction."""
     wanted = settings.get("best_checkpoint_metric")
     criterion, task = settings.get("criterion"), settings.get("task")
     if wanted in (None, *COUNTS) or criterion not in METRICS or task not in TASKS:
         return
     known = {"loss": "", **METRICS[criterion], **TASKS[task]}
     if wanted not in known:
-        had = (name for name, needed in known.items() if _given(settings, needed))
+        had = (name for name, option in known.items() if not option or settings.get(option))
         raise UsageError(
             f"--best-checkpoint-metric {wanted}: with --criterion {criterion} validation has "
             f"{', '.join(had)}"
         )
-    if not _given(settings, known[wanted]):
+    if known[wanted] and not settings.get(known[wanted]):
         raise UsageError(f"--best-checkpoint-metric {wanted}: give {flag(known[wanted])}, too")
     highest = bool(settings.get("maximize_best_checkpoint_metric"))
     if highest == (wanted in LOWER):
-        better, mend = ("lower", "leave out") if highest else ("higher", "give")
+        better, action = ("lower", "leave out") if highest else ("higher", "give")
         raise UsageError(
-            f"--best-checkpoint-metric {wanted}: the {better}, the better: {mend} "
+            f"--best-checkpoint-metric {wanted}: the {better}, the better: {action} "
             "--maximize-best-checkpoint-metric"
         )
-
-
-def _given(settings, name):
-    return not name or bool(settings.get(name))

@@ -1,6 +1,6 @@
-"""Whether there are the architecture, the task and so on that a YAML file names.
+"""Names of architectures, tasks and criterions, and which of them belong together.
 
-On a command line argparse knows; of a file fairseq finds out late, by a KeyError.
+argparse checks names of a command line; those of a YAML file fairseq reports late, by a KeyError.
 """
 
 from collections.abc import Collection, Mapping
@@ -18,17 +18,17 @@ from fairseq.registry import REGISTRIES
 from fairseq.tasks import TASK_REGISTRY
 
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat.flags import flag
 from fairseq_posattn.compat.flags.data_folder import LAYOUTS
 from fairseq_posattn.compat.flags.metrics import TASKS
-from fairseq_posattn.compat.flags.ranges import flag
 
-# Which models alone there is a task or a criterion for, and one of them.
+# The only models that a task or a criterion supports, with an example.
 MODELS_OF = {
     ("task", "language_modeling"): (FairseqLanguageModel, "transformer_lm"),
     ("task", "multilingual_translation"): (FairseqMultiModel, "multilingual_transformer"),
     ("criterion", "nat_loss"): (FairseqNATModel, "nonautoregressive_transformer"),
 }
-# The tasks that this plugin's models, with all their architectures, and its criterions go with.
+# The tasks of this plugin's models, with all their architectures, and of its criterions.
 SENTENCES = ("sentence_prediction", "sentence_pair_prediction")
 TASKS_OF = {
     "posattn_classifier": SENTENCES,
@@ -43,18 +43,19 @@ KNOWN_TASKS = {*TASKS, *(task for layout in LAYOUTS for task in layout.tasks)}
 REQUIRED = {
     "online_backtranslation": "mono_langs",
     "translation_from_pretrained_bart": "langs",
+    "translation_multi_simple_epoch": "lang_pairs",
 }
 
 
 def check_names(settings: Mapping):
-    """Check what names a class of fairseq's or of the plugin's.
+    """Check the names of registered classes.
 
     Args:
-        settings: as :func:`fairseq_posattn.compat.flags.settings.check` takes them.
+        settings: as for :func:`fairseq_posattn.compat.flags.checks.check`.
 
     Raises:
-        UsageError: there is none of that name, no architecture or task at all, or one that does
-            not go with the architecture or the criterion; or a task lacks an option.
+        UsageError: a name is unknown or missing, or does not belong to the architecture or the
+            criterion; or a task lacks a required option.
     """
     known: dict[str, Mapping[str, type]] = {
         "arch": {**MODEL_REGISTRY, **ARCH_MODEL_REGISTRY},
@@ -82,7 +83,7 @@ def check_names(settings: Mapping):
         given, owner = (known[kind].get(one) for one in (settings.get(kind), name))
         if given and owner and issubclass(given, owner) and task in KNOWN_TASKS - {*tasks}:
             raise UsageError(
-                f"{flag(kind)} {settings[kind]}: it does not go with --task {task} (translation is "
+                f"{flag(kind)} {settings[kind]}: it does not support --task {task} (translation is "
                 f"the default); give --task {' or '.join(tasks)}"
             )
     option = REQUIRED.get(task)
@@ -91,6 +92,6 @@ def check_names(settings: Mapping):
 
 
 def nearest(name: str, known: Collection[str]) -> str:
-    """Which of many names may have been meant, in words."""
+    """Return the known names that are similar to a name, in words."""
     near = ", ".join(get_close_matches(name, known, cutoff=0.5))
-    return f"of {len(known)} " + (f"the nearest are {near}" if near else "none is like it")
+    return f"of {len(known)} " + (f"the nearest are {near}" if near else "none is similar")

@@ -1,34 +1,18 @@
-"""Which numbers a setting may be, by its name: fairseq takes any, and fails late or not at all."""
+"""Ranges of numeric settings by name: fairseq accepts any number, and fails late or not at all."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat.flags import flag
 
-
-@dataclass(frozen=True)
-class Range:
-    """Numbers that make sense for the settings named.
-
-    Attributes:
-        text: in words. holds: tells them; false for what is not a number.
-        names: of settings; ``*`` stands for anything.
-    """
-
-    text: str
-    holds: Callable[[float], bool]
-    names: tuple[str, ...]
-
-
-RANGES = (
-    Range(
-        "from 0 to 1",
+# By the range in words: a test, which is false for NaN, and patterns of settings' names.
+RANGES: dict[str, tuple[Callable[[float], bool], tuple[str, ...]]] = {
+    "from 0 to 1": (
         lambda number: 0 <= number <= 1,
         ("*dropout*", "*layerdrop", "label_smoothing", "ema_decay"),
     ),
-    Range(
-        "1 or more",
+    "1 or more": (
         lambda number: number >= 1,
         (
             *("encoder_layers", "decoder_layers", "lstm_layers", "*attention_heads"),
@@ -42,8 +26,7 @@ RANGES = (
             *("iter_decode_with_beam", "decoder_output_dim", "num_shards"),
         ),
     ),
-    Range(
-        "0 or more",
+    "0 or more": (
         lambda number: number >= 0,
         (
             *("lr", "max_update", "max_epoch", "stop_time_hours", "warmup_updates", "clip_norm"),
@@ -55,38 +38,30 @@ RANGES = (
             *("buffer_size", "distributed_rank", "shard_id", "iter_decode_max_iter"),
         ),
     ),
-    Range(
-        "1 or more, or -1 for none",
+    "1 or more, or -1 for none": (
         lambda number: number == -1 or number >= 1,
         ("sampling_topk", "diverse_beam_groups"),
     ),
-    Range(
-        "0 or more, or -1 for none",
+    "0 or more, or -1 for none": (
         lambda number: number == -1 or number >= 0,
         ("patience", "keep_interval_updates", "keep_last_epochs", "keep_best_checkpoints"),
     ),
-    Range(
-        "more than 0 and up to 1, or -1 for none",
+    "more than 0 and up to 1, or -1 for none": (
         lambda number: number == -1 or 0 < number <= 1,
         ("sampling_topp",),
     ),
-    Range("more than 0", lambda number: number > 0, ("temperature",)),
-)
-
-
-def flag(name: str) -> str:
-    """A setting's name as users type it."""
-    return "--" + name.replace("_", "-")
+    "more than 0": (lambda number: number > 0, ("temperature",)),
+}
 
 
 def check_ranges(settings: Mapping):
     """Raise a :class:`UsageError` for the first number, alone or in a list, out of its range."""
     for name, value in settings.items():
-        for range_ in RANGES:
-            if any(fnmatchcase(name, pattern) for pattern in range_.names):
+        for text, (holds, patterns) in RANGES.items():
+            if any(fnmatchcase(name, pattern) for pattern in patterns):
                 for number in _numbers(value):
-                    if not range_.holds(number):
-                        raise UsageError(f"{flag(name)} {number}: it must be {range_.text}")
+                    if not holds(number):
+                        raise UsageError(f"{flag(name)} {number}: it must be {text}")
 
 
 def _numbers(value) -> Iterator[float]:

@@ -1,27 +1,24 @@
-"""Options for parts that a model has not: they change nothing, and nobody would know.
+"""Options of parts that a model does not have: they would change nothing, silently.
 
-The help of an option begins with the parts that read it, as in "transformer, mtsa: attention
-heads": values of ``--encoder`` and names of sublayers, or "--pooling NAME". What has no such
-beginning is for every model.
+A field of a model's config declares in its metadata which parts read it: ``readers``, a tuple of
+values of ``--encoder``, names of sublayers, or "--pooling NAME". Fields without it are read by
+every model. Lists of sublayers declare ``replace_positions``, the sublayers that replace position
+embeddings.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 
 from fairseq.models import MODEL_DATACLASS_REGISTRY
 
-from fairseq_posattn.compat.flags.ranges import flag
-from fairseq_posattn.model.mechanisms import REPLACE_POSITIONS
-
-READERS = re.compile(r"((?:--pooling )?\w+(?:, \w+)*): ")
+from fairseq_posattn.compat.flags import flag
 
 
 def unread(settings: Mapping) -> Iterator[str]:
-    """A line for each option of a model with sublayers that is not the architecture's, and unread.
+    """Yield a line for each unread option that differs from its architecture's default.
 
     Args:
-        settings: as :func:`fairseq_posattn.compat.flags.settings.check` takes them.
+        settings: as for :func:`fairseq_posattn.compat.flags.checks.check`.
     """
     config = MODEL_DATACLASS_REGISTRY.get(settings.get("arch"))
     known = {option.name: option for option in fields(config)} if config else {}
@@ -33,32 +30,26 @@ def unread(settings: Mapping) -> Iterator[str]:
         if str(options[name]) == str(option.default):
             continue
         nothing = f"{flag(name)} {options[name]} changes nothing"
-        readers = readers_of(option)
+        readers = option.metadata.get("readers", ())
         if readers and not parts.intersection(readers):
             has = ", ".join(sorted(parts))
             yield f"{nothing}: it is for {', '.join(readers)}, and this model has {has}"
         side = name.removesuffix("_learned_pos")
-        if side != name and (instead := without_positions(options, side)):
-            yield f"{nothing}: {instead}, and no positions are added to the words"
+        if side != name and (reason := _without_positions(options, known[f"{side}_sublayers"])):
+            yield f"{nothing}: {reason}, and no position embeddings are added"
 
 
-def without_positions(options: Mapping, side: str) -> str:
-    """Why a side, ``encoder`` or ``decoder``, adds no positions to its words; empty if it does."""
+def _without_positions(options, sublayers):
+    """Return why a side of the model adds no position embeddings; empty if it adds them."""
     if options.get("no_token_positional_embeddings"):
         return "there is --no-token-positional-embeddings"
-    name = f"{side}_sublayers"
-    replacing = sorted(REPLACE_POSITIONS.intersection(str(options[name]).split(",")))
-    return f"{flag(name)} has {', '.join(replacing)}" if replacing else ""
-
-
-def readers_of(option) -> list[str]:
-    """The parts that a field of a config says it is for."""
-    found = READERS.match(option.metadata.get("help", ""))
-    return found[1].split(", ") if found else []
+    replacing = sublayers.metadata.get("replace_positions", ())
+    named = sorted({*replacing}.intersection(str(options[sublayers.name]).split(",")))
+    return f"{flag(sublayers.name)} has {', '.join(named)}" if named else ""
 
 
 def parts_of(options: Mapping) -> set[str]:
-    """What a model is made of, as helps name it."""
+    """Return the parts of a model, as ``readers`` name them."""
     encoder, pooling = options.get("encoder"), options.get("pooling")
     parts = {str(encoder)} if encoder else set()  # that of translation has no name
     if pooling:

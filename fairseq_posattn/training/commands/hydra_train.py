@@ -56,7 +56,7 @@ def main(arguments=None, prog=None):
 def train(file, settings):
     """Run fairseq-hydra-train with the file and further settings."""
     words = build_arguments(file, settings)
-    from fairseq_posattn.compat.quiet import quietly
+    from fairseq_posattn.compat.patching import quietly
     from fairseq_posattn.training.plugin import register
 
     with quietly():

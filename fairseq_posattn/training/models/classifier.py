@@ -14,6 +14,7 @@ from fairseq_posattn.model.classification_head import PAIR_FEATURES
 from fairseq_posattn.model.classifier import Marks, SentenceEncoder, build_head, encode_features
 from fairseq_posattn.model.pooling import POOLINGS
 from fairseq_posattn.training.models.encoder_config import SentenceEncoderConfig
+from fairseq_posattn.training.models.mechanism_config import read_by
 from fairseq_posattn.training.models.registration import LogitsModel, all_options
 from fairseq_posattn.training.models.word_vectors import build_embedding
 
@@ -31,10 +32,10 @@ class PosAttnClassifierConfig(SentenceEncoderConfig):
         },
     )
     pooling_queries: int = field(
-        default=16, metadata={"help": "--pooling multi_query: number of learned queries"}
+        default=16, metadata=read_by("--pooling multi_query", help="number of learned queries")
     )
     pooling_window: int = field(
-        default=5, metadata={"help": "--pooling window_max: tokens of a window"}
+        default=5, metadata=read_by("--pooling window_max", help="tokens of a window")
     )
     word_ngrams: int = field(
         default=1,
@@ -45,7 +46,7 @@ class PosAttnClassifierConfig(SentenceEncoderConfig):
     )
     ngram_buckets: int = field(
         default=2_000_000,
-        metadata={"help": "none: number of buckets that n-grams are hashed to"},
+        metadata=read_by("none", help="number of buckets that n-grams are hashed to"),
     )
     head_dim: int = field(
         default=0, metadata={"help": "features of a hidden layer before the classes; 0 for none"}

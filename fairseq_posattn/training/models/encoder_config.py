@@ -14,7 +14,7 @@ from fairseq_posattn.model.encoders.cspan import FUSIONS as CSPAN_FUSIONS
 from fairseq_posattn.model.encoders.flags import ACTIVATIONS
 from fairseq_posattn.model.mechanisms import MECHANISMS
 from fairseq_posattn.model.transformer_layer import FEED_FORWARD
-from fairseq_posattn.training.models.mechanism_config import MechanismConfig
+from fairseq_posattn.training.models.mechanism_config import MechanismConfig, read_by
 
 
 @dataclass
@@ -44,38 +44,42 @@ class SentenceEncoderConfig(MechanismConfig):
     )
     encoder_sublayers: str = field(
         default="san,ffn",
-        metadata={
-            "help": "transformer: sublayers of a layer in order, separated by commas, from "
-            f"{', '.join(MECHANISMS)}, {FEED_FORWARD}"
-        },
+        metadata=read_by(
+            "transformer",
+            help="sublayers of a layer in order, separated by commas, from "
+            f"{', '.join(MECHANISMS)}, {FEED_FORWARD}",
+        ),
     )
-    encoder_layers: int = field(default=1, metadata={"help": "transformer: number of layers"})
+    encoder_layers: int = field(default=1, metadata=read_by("transformer", help="number of layers"))
     encoder_attention_heads: int = field(
-        default=16, metadata={"help": "transformer, attention, mtsa: number of attention heads"}
+        default=16,
+        metadata=read_by("transformer", "attention", "mtsa", help="number of attention heads"),
     )
     encoder_ffn_embed_dim: int = field(
-        default=1024, metadata={"help": "transformer: hidden features of a feed-forward sublayer"}
+        default=1024,
+        metadata=read_by("transformer", help="hidden features of a feed-forward sublayer"),
     )
     encoder_normalize_before: bool = field(
         default=False,
-        metadata={"help": "transformer: layer norm before each sublayer instead of after it"},
+        metadata=read_by("transformer", help="layer norm before each sublayer instead of after it"),
     )
     no_token_positional_embeddings: bool = field(
         default=False,
-        metadata={"help": "transformer, attention: no sinusoidal position embeddings"},
+        metadata=read_by("transformer", "attention", help="no sinusoidal position embeddings"),
     )
     embedding_scale: ChoiceEnum(["none", "sqrt"]) = field(
         default="none",
-        metadata={
-            "help": "transformer: 'sqrt' multiplies embeddings by the square root of their "
-            "features before positions are added (Vaswani et al., 2017, section 3.4)"
-        },
+        metadata=read_by(
+            "transformer",
+            help="'sqrt' multiplies embeddings by the square root of their "
+            "features before positions are added (Vaswani et al., 2017, section 3.4)",
+        ),
     )
     attention_positions: bool = field(
-        default=False, metadata={"help": "attention: add sinusoidal position embeddings"}
+        default=False, metadata=read_by("attention", help="add sinusoidal position embeddings")
     )
     activation_fn: ChoiceEnum(get_available_activation_fns()) = field(
-        default="relu", metadata={"help": "transformer: activation of feed-forward sublayers"}
+        default="relu", metadata=read_by("transformer", help="activation of feed-forward sublayers")
     )
     dropout: float = field(
         default=0.1, metadata={"help": "dropout probability of embeddings and features"}
@@ -98,64 +102,76 @@ class SentenceEncoderConfig(MechanismConfig):
     )
     attention_dropout: float = field(
         default=0.0,
-        metadata={"help": "transformer, attention, mtsa: dropout probability of attention weights"},
+        metadata=read_by(
+            "transformer", "attention", "mtsa", help="dropout probability of attention weights"
+        ),
     )
     no_attention_bias: bool = field(
         default=False,
-        metadata={
-            "help": "attention, mtsa: query and key projections without bias, in attention also "
-            "the value projection"
-        },
+        metadata=read_by(
+            "attention",
+            "mtsa",
+            help="query and key projections without bias, in attention also the value projection",
+        ),
     )
     activation_dropout: float = field(
         default=0.0,
-        metadata={"help": "transformer: dropout probability after the feed-forward activation"},
+        metadata=read_by(
+            "transformer", help="dropout probability after the feed-forward activation"
+        ),
     )
     mpsan_masks: str = field(
         default=",".join(MPSAN_MASKS),
-        metadata={
-            "help": "mpsan: mask of each unit, separated by commas: past, future, "
-            "others, window:RADIUS, distance, scaled_distance, or sums such as past+scaled_distance"
-        },
+        metadata=read_by(
+            "mpsan",
+            help="mask of each unit, separated by commas: past, future, others, "
+            "window:RADIUS, distance, scaled_distance, or sums such as past+scaled_distance",
+        ),
     )
     mpsan_fusion: ChoiceEnum(list(MPSAN_FUSIONS)) = field(
         default="position",
-        metadata={
-            "help": "mpsan: fusion of the units: a softmax over units and token, DiSAN's gate in "
-            "each unit, or their sum"
-        },
+        metadata=read_by(
+            "mpsan",
+            help="fusion of the units: a softmax over units and token, DiSAN's gate in "
+            "each unit, or their sum",
+        ),
     )
     mpsan_multi_dimensional: bool = field(
-        default=False, metadata={"help": "mpsan: a score per feature and pair of tokens"}
+        default=False, metadata=read_by("mpsan", help="a score per feature and pair of tokens")
     )
     mtsa_scores: ChoiceEnum(["both", "token2token", "source2token", "none"]) = field(
         default="both",
-        metadata={
-            "help": "mtsa: scores of the attention; 'none' has neither attention nor gate, only "
-            "the values"
-        },
+        metadata=read_by(
+            "mtsa",
+            help="scores of the attention; 'none' has neither attention nor gate, only the values",
+        ),
     )
     cspan_fusion: ChoiceEnum(list(CSPAN_FUSIONS)) = field(
         default="cascaded",
-        metadata={
-            "help": "cspan: fusion of semantics and positions, (a) to (e) of the paper's Table 5 "
-            "in order, plus 'parallel', which is (d) with self attention over the Bi-LSTM"
-        },
+        metadata=read_by(
+            "cspan",
+            help="fusion of semantics and positions, (a) to (e) of the paper's Table 5 "
+            "in order, plus 'parallel', which is (d) with self attention over the Bi-LSTM",
+        ),
     )
     cspan_no_residual: bool = field(
-        default=False, metadata={"help": "cspan: do not add the semantic attention to the result"}
+        default=False,
+        metadata=read_by("cspan", help="do not add the semantic attention to the result"),
     )
     lstm_layers: int = field(
-        default=1, metadata={"help": "cspan, lstm, bilstm, bigru: number of recurrent layers"}
+        default=1,
+        metadata=read_by("cspan", "lstm", "bilstm", "bigru", help="number of recurrent layers"),
     )
     cnn_widths: str = field(
         default="3,4,5",
-        metadata={"help": "cnn, hierarchical_cnn: tokens spanned by each convolution or layer"},
+        metadata=read_by(
+            "cnn", "hierarchical_cnn", help="tokens spanned by each convolution or layer"
+        ),
     )
     block_length: int = field(
         default=0,
-        metadata={
-            "help": "bi_blosan: tokens of a block; 0 for the cube root of twice a sentence's tokens"
-        },
+        metadata=read_by(
+            "bi_blosan", help="tokens of a block; 0 for the cube root of twice a sentence's tokens"
+        ),
     )
     max_positions: int = II("task.max_positions")

@@ -11,6 +11,15 @@ from fairseq_posattn.attention.source_maps import SOURCES
 from fairseq_posattn.model.mechanisms import HEADS_ACTIVATIONS, RELU_IN_DMAN
 
 
+def read_by(*readers: str, help: str) -> dict[str, object]:
+    """Return the metadata of a flag that only some parts of a model read.
+
+    Args:
+        readers: values of ``--encoder``, names of sublayers, or "--pooling NAME".
+    """
+    return {"readers": readers, "help": f"{', '.join(readers)}: {help}"}
+
+
 @dataclass
 class MechanismConfig(FairseqDataclass):
     """Flags of the mechanisms."""
@@ -42,95 +51,106 @@ class MechanismConfig(FairseqDataclass):
     )
     dman_max_distance: int = field(
         default=0,
-        metadata={
-            "help": "dman: largest learned distance in tokens per direction, which tokens farther "
-            "away share; 0 for the maximal number of positions"
-        },
+        metadata=read_by(
+            "dman",
+            help="largest learned distance in tokens per direction, which tokens farther "
+            "away share; 0 for the maximal number of positions",
+        ),
     )
     sman_radius: str = field(
         default="4",
-        metadata={
-            "help": "sman: tokens attended to per direction, a number, or 'sqrt' for the square "
-            "root of half the sentence's length"
-        },
+        metadata=read_by(
+            "sman",
+            help="tokens attended to per direction, a number, or 'sqrt' for the square "
+            "root of half the sentence's length",
+        ),
     )
     da_mapping: ChoiceEnum(list(MAPPINGS)) = field(
         default="learnable_sigmoid",
-        metadata={"help": "da: mapping of the weighted distance (DA-Transformer section 4.3)"},
+        metadata=read_by(
+            "da", help="mapping of the weighted distance (DA-Transformer section 4.3)"
+        ),
     )
     da_adjustment: ChoiceEnum(list(ADJUSTMENTS)) = field(
         default="early_multiply",
-        metadata={"help": "da: how the mapping adjusts the attention (DA-Transformer section 4.4)"},
+        metadata=read_by(
+            "da", help="how the mapping adjusts the attention (DA-Transformer section 4.4)"
+        ),
     )
     da_clip_threshold: float = field(
         default=1.0,
-        metadata={
-            "help": "da: upper bound of the weighted distance in --da-mapping clip; the paper does "
-            "not report it, the default is a guess"
-        },
+        metadata=read_by(
+            "da",
+            help="upper bound of the weighted distance in --da-mapping clip; the paper does "
+            "not report it, the default is a guess",
+        ),
     )
     mtsa_masks: str = field(
         default="past,future",
-        metadata={
-            "help": "mtsa: masks distributed over the heads, see --attention-masks; 'none' for no "
-            "masks"
-        },
+        metadata=read_by(
+            "mtsa",
+            help="masks distributed over the heads, see --attention-masks; 'none' for no masks",
+        ),
     )
     mtsa_include_self: bool = field(
-        default=False, metadata={"help": "mtsa: let a token attend to itself under every mask"}
+        default=False,
+        metadata=read_by("mtsa", help="let a token attend to itself under every mask"),
     )
     mtsa_token_scale: ChoiceEnum(list(SCALES)) = field(
         default="log_sigmoid",
-        metadata={"help": "mtsa: scale function of the token2token scores, sigma_t"},
+        metadata=read_by("mtsa", help="scale function of the token2token scores, sigma_t"),
     )
     mtsa_source_scale: ChoiceEnum(list(SCALES)) = field(
         default="identity",
-        metadata={"help": "mtsa: scale function of the source2token scores, sigma_s"},
+        metadata=read_by("mtsa", help="scale function of the source2token scores, sigma_s"),
     )
     mtsa_source: ChoiceEnum(list(SOURCES)) = field(
         default="key",
-        metadata={
-            "help": "mtsa: input of the source2token scores: a head's key or value, or the layer's "
-            "input, with one linear layer for all heads"
-        },
+        metadata=read_by(
+            "mtsa",
+            help="input of the source2token scores: a head's key or value, or the layer's "
+            "input, with one linear layer for all heads",
+        ),
     )
     mtsa_source_layers: int = field(
         default=2,
-        metadata={
-            "help": "mtsa: linear layers of the source2token scores, 1 or 2; 0 for no such scores"
-        },
+        metadata=read_by(
+            "mtsa", help="linear layers of the source2token scores, 1 or 2; 0 for no such scores"
+        ),
     )
     mtsa_source_bias: float = field(
         default=0.0,
-        metadata={"help": "mtsa: initial value of the last bias of the source2token scores"},
+        metadata=read_by("mtsa", help="initial value of the last bias of the source2token scores"),
     )
     mtsa_divide_source: bool = field(
         default=False,
-        metadata={
-            "help": "mtsa: divide source2token scores by the square root of a head's features"
-        },
+        metadata=read_by(
+            "mtsa", help="divide source2token scores by the square root of a head's features"
+        ),
     )
     mtsa_fusion_gate: bool = field(
         default=False,
-        metadata={"help": "mtsa: mix a token's value and context with a gate"},
+        metadata=read_by("mtsa", help="mix a token's value and context with a gate"),
     )
     rpr_max_distance: int = field(
         default=16,
-        metadata={
-            "help": "rpr, cspan: tokens of distance beyond which embeddings are shared (Shaw's k)"
-        },
+        metadata=read_by(
+            "rpr", "cspan", help="tokens of distance beyond which embeddings are shared (Shaw's k)"
+        ),
     )
     rpr_per_head: bool = field(
         default=False,
-        metadata={
-            "help": "rpr: embeddings per head, as in Shaw's base model; otherwise all heads share "
-            "them, as in the big one"
-        },
+        metadata=read_by(
+            "rpr",
+            help="embeddings per head, as in Shaw's base model; otherwise all heads share "
+            "them, as in the big one",
+        ),
     )
     attention_masks: str = field(
         default="past,future",
-        metadata={
-            "help": "masked: masks distributed over the heads, separated by commas: past, future, "
-            "others, window:RADIUS, distance, scaled_distance, or sums such as past+scaled_distance"
-        },
+        metadata=read_by(
+            "masked",
+            help="masks distributed over the heads, separated by commas: past, future, others, "
+            "window:RADIUS, distance, scaled_distance, or sums such as past+scaled_distance",
+        ),
     )

@@ -92,7 +92,7 @@ def _with_defaults(config, name, preset):
         (option, options[option].type, field(default=value, metadata=options[option].metadata))
         for option, value in preset.items()
     ]
-    # preset_of marks the defaults of options that older checkpoints lack, see compat.
+    # preset_of marks the defaults of options that older checkpoints lack, see compat.matching.
     return make_dataclass(name, changed, bases=(config,), namespace={"preset_of": config})
 
 

@@ -104,8 +104,9 @@ class PosAttnTransformerConfig(MechanismConfig, StockConfig):
     encoder_sublayers: str = field(
         default="san,ffn",
         metadata={
+            "replace_positions": tuple(sorted(REPLACE_POSITIONS)),
             "help": "sublayers of an encoder layer, separated by commas, from "
-            f"{', '.join(MECHANISMS)}, {FEED_FORWARD}; the last must be {FEED_FORWARD}"
+            f"{', '.join(MECHANISMS)}, {FEED_FORWARD}; the last must be {FEED_FORWARD}",
         },
     )
     start: ChoiceEnum(list(INITIALIZATIONS)) = field(
@@ -121,7 +122,8 @@ class PosAttnTransformerConfig(MechanismConfig, StockConfig):
     decoder_sublayers: str = field(
         default="san,cross,ffn",
         metadata={
-            "help": f"sublayers of a decoder layer: as --encoder-sublayers, with {CROSS} once"
+            "replace_positions": tuple(sorted(REPLACE_POSITIONS)),
+            "help": f"sublayers of a decoder layer: as --encoder-sublayers, with {CROSS} once",
         },
     )
 

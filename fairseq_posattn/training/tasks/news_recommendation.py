@@ -13,7 +13,7 @@ from omegaconf import II, MISSING
 from torch import Tensor
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.compat.columns import own_symbols, read_column, read_dictionary
+from fairseq_posattn.compat.columns import list_symbols, read_column, read_dictionary
 
 CLICKED = "1"
 NO_NEWS = 0  # index of no article: news are numbered from 1
@@ -240,7 +240,7 @@ class NewsRecommendationTask(FairseqTask):
     def __init__(self, cfg, words: Dictionary, news: Dictionary, labels: Dictionary):
         super().__init__(cfg)
         self.words, self.news, self.labels = words, news, labels
-        rows, named = read_column(cfg.data, "titles", "all", words), len(own_symbols(news))
+        rows, named = read_column(cfg.data, "titles", "all", words), len(list_symbols(news))
         if len(rows) != named:
             raise UsageError(
                 f"{cfg.data}: {len(rows)} titles, but news.txt names {named} news; prepare the "

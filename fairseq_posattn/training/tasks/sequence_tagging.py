@@ -23,7 +23,7 @@ from omegaconf import II, MISSING
 from torch import Tensor
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.compat.columns import own_symbols, read_column, read_dictionary
+from fairseq_posattn.compat.columns import list_symbols, read_column, read_dictionary
 
 WORDS, PREDICATE, TAGS = "words", "predicate", "tags"
 MARKED = "1"  # flag of the predicate
@@ -63,7 +63,7 @@ class SequenceTaggingTask(FairseqTask):
     def __init__(self, cfg, words: Dictionary, flags: Dictionary, tags: Dictionary):
         super().__init__(cfg)
         self.words, self.flags, self.tags = words, flags, tags
-        self.tag_names = own_symbols(tags)
+        self.tag_names = list_symbols(tags)
         self.forbidden = None
         if cfg.constrained_decoding:
             self.constrain()

@@ -1,17 +1,17 @@
 """--best-checkpoint-metric is judged before training, and rightly."""
 
+from types import SimpleNamespace
+
+import fairseq_cli.train
 import pytest
+import torch
+from fairseq import checkpoint_utils
+from fairseq.criterions import CRITERION_REGISTRY
+from fairseq.logging import metrics
 
-from fairseq_posattn.training.plugin import register
-
-register()
-
-import torch  # noqa: E402
-from fairseq.criterions import CRITERION_REGISTRY  # noqa: E402
-from fairseq.logging import metrics  # noqa: E402
-
-from fairseq_posattn.common.errors import UsageError  # noqa: E402
-from fairseq_posattn.compat.flags.metrics import COUNTS, METRICS, check_metric  # noqa: E402
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat import validation
+from fairseq_posattn.compat.flags.metrics import COUNTS, METRICS, check_metric
 
 # All that a criterion may have seen in a batch.
 LOGGED = {
@@ -65,7 +65,7 @@ def test_what_validation_has_or_may_have(good):
 
 
 @pytest.mark.parametrize(
-    "bad, told",
+    "bad, words",
     [
         (settings("f1"), "f1: with --criterion label_smoothed_cross_entropy validation has loss, "),
         (settings("bleu"), "bleu: give --eval-bleu, too"),
@@ -77,6 +77,17 @@ def test_what_validation_has_or_may_have(good):
         (highest("mse", "relatedness", "sentence_pair_prediction"), "mse: the lower, the better"),
     ],
 )
-def test_what_validation_cannot_have(bad, told):
-    with pytest.raises(UsageError, match=f"^--best-checkpoint-metric .*{told}"):
+def test_what_validation_cannot_have(bad, words):
+    with pytest.raises(UsageError, match=f"^--best-checkpoint-metric .*{words}"):
         check_metric(bad)
+
+
+def test_a_metric_that_validation_lacks(monkeypatch):
+    monkeypatch.delattr(checkpoint_utils.save_checkpoint, "best", raising=False)
+    cfg = SimpleNamespace(checkpoint=SimpleNamespace(best_checkpoint_metric="f1"))
+    trainer = SimpleNamespace(get_num_updates=lambda: 3)
+    original = fairseq_cli.train.get_valid_stats
+    original = getattr(original, "__wrapped__", original)
+    assert "f1" not in original(cfg, trainer, {"loss": 1}, True)
+    with pytest.raises(UsageError, match="^--best-checkpoint-metric f1: validation has loss, num_"):
+        validation.name_metrics(original, cfg, trainer, {"loss": 1}, True)

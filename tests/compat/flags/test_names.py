@@ -2,12 +2,8 @@
 
 import pytest
 
-from fairseq_posattn.training.plugin import register
-
-register()
-
-from fairseq_posattn.common.errors import UsageError  # noqa: E402
-from fairseq_posattn.compat.flags.names import check_names  # noqa: E402
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat.flags.names import check_names
 
 
 @pytest.mark.parametrize(

@@ -6,18 +6,13 @@ import math
 from argparse import Namespace
 
 import pytest
+from fairseq.dataclass.configs import FairseqConfig
+from fairseq.models import ARCH_CONFIG_REGISTRY, MODEL_DATACLASS_REGISTRY
+from fairseq.registry import REGISTRIES
+from fairseq.tasks import TASK_DATACLASS_REGISTRY
 
-from fairseq_posattn.training.plugin import register
-
-register()
-
-from fairseq.dataclass.configs import FairseqConfig  # noqa: E402
-from fairseq.models import ARCH_CONFIG_REGISTRY, MODEL_DATACLASS_REGISTRY  # noqa: E402
-from fairseq.registry import REGISTRIES  # noqa: E402
-from fairseq.tasks import TASK_DATACLASS_REGISTRY  # noqa: E402
-
-from fairseq_posattn.common.errors import UsageError  # noqa: E402
-from fairseq_posattn.compat.flags.ranges import RANGES, check_ranges  # noqa: E402
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat.flags.ranges import RANGES, check_ranges
 
 
 @pytest.mark.parametrize(
@@ -79,5 +74,5 @@ def test_no_named_architecture_is_refused():
 
 
 def test_each_name_is_in_one_range():
-    names = [name for range_ in RANGES for name in range_.names]
+    names = [name for _, patterns in RANGES.values() for name in patterns]
     assert len(names) == len(set(names))

@@ -81,7 +81,7 @@ def test_empty_sentence(complaint, task, name):
 def test_long_sentence_of_a_pair(complaint):
     message = complaint(APART, CLASSES, "--max-positions", "5")
     assert message.startswith(
-        "input1/valid: row 1 has 6 tokens, its end among them, and --max-positions is 5"
+        "input1/valid: row 1 has 6 tokens with its end, and --max-positions is 5"
     )
     assert message.endswith("--shorten-method truncate")
 
@@ -128,7 +128,7 @@ def test_more_labels_than_classes(complaint, task):
 @pytest.mark.parametrize("label, count", [("", 0), ("yes no", 2)])
 def test_not_one_label(complaint, task, label, count):
     message = complaint(task, {**CLASSES, "label": ["yes", "no", label]})
-    assert message == f"label/valid: row 3 has {count} labels; it needs just one"
+    assert message == f"label/valid: row 3 has {count} labels; give it one"
 
 
 @BOTH
@@ -157,7 +157,7 @@ def test_score_outside_the_distribution(complaint):
     columns = {**SCORES, "score": ["4.5", "1", "5.5"]}
     message = complaint(APART, columns, "--criterion", "relatedness", train=SCORES, num_classes=5)
     assert message == (
-        "label/valid.label:3: the score 5.5 is not from 1 to 5, as --num-classes has it"
+        "label/valid.label:3: the score 5.5 is not from 1 to 5, the value of --num-classes"
     )
 
 

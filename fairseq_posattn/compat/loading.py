@@ -1,0 +1,260 @@
+"""Loading of checkpoints: no code runs, memory is bounded, and errors name the file."""
+
+import argparse
+import collections
+import contextlib
+import os
+from fnmatch import fnmatchcase
+
+import torch
+from fairseq import checkpoint_utils
+from fairseq.dataclass.utils import overwrite_args_by_name
+from fairseq.file_io import PathManager
+from fairseq.logging import meters
+from fairseq.models import BaseFairseqModel
+from fairseq.models.transformer import TransformerDecoderBase
+from fairseq.trainer import Trainer
+from fairseq_cli import validate
+from omegaconf import OmegaConf
+from torch.nn.modules import module as modules
+
+from fairseq_posattn.common.errors import UsageError, in_one_line
+from fairseq_posattn.compat.checkpoints import settings
+from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
+from fairseq_posattn.compat.matching import complete
+from fairseq_posattn.compat.patching import around, instead, when_applied
+
+# Before 2.10 a file can write beyond the memory of PyTorch's tensors (CVE-2026-24747).
+MINIMUM_TORCH = (2, 10)
+
+
+@when_applied
+def require_safe_torch():
+    """Raise ImportError if PyTorch is older than :data:`MINIMUM_TORCH`."""
+    if tuple(int(part) for part in torch.__version__.split(".")[:2]) < MINIMUM_TORCH:
+        raise ImportError(
+            f"fairseq_posattn needs PyTorch 2.10 or newer, not {torch.__version__}, which a "
+            "checkpoint from elsewhere can harm (CVE-2026-24747)"
+        )
+
+
+@instead(checkpoint_utils, "load_checkpoint_to_cpu")
+def load_checkpoint_to_cpu(path, arg_overrides=None, load_on_all_ranks=False):
+    """Load a checkpoint by :func:`read_checkpoint`, with checked settings.
+
+    Since PyTorch 2.6 ``torch.load`` refuses the settings and metrics in fairseq's checkpoints,
+    because a pickle can run code, and fairseq can read none of them.
+    """
+    state = read_checkpoint(PathManager.get_local_path(path))
+    overrides = arg_overrides or {}
+    settings.check(path, state, overrides)
+    check_declared_sizes(path, state)
+    try:
+        complete(state)
+        if state.get("args") is not None:
+            vars(state["args"]).update(overrides)
+        if state.get("cfg") is not None:
+            state["cfg"] = OmegaConf.create(state["cfg"], flags={"allow_objects": True})
+            overwrite_args_by_name(state["cfg"], overrides)
+        return checkpoint_utils._upgrade_state_dict(state)
+    except Exception as error:  # settings of another version, or of another program
+        raise UsageError(f"{path} is not a checkpoint of fairseq ({in_one_line(error)})") from error
+
+
+@instead(checkpoint_utils, "load_ema_from_checkpoint")
+def load_ema_from_checkpoint(path):
+    """Load a checkpoint with its averaged weights, in float32, as the model."""
+    state = read_checkpoint(path)
+    averaged = state.get("extra_state", {}).get("ema")
+    if not averaged:
+        raise UsageError(f"{path} holds no averaged weights: train with --store-ema")
+    state["model"] = collections.OrderedDict(
+        (name, weight.float() if weight.dtype is torch.half else weight.clone())
+        for name, weight in averaged.items()
+    )
+    return state
+
+
+@around(TransformerDecoderBase, "upgrade_state_dict_named")
+def load_adaptive_softmax(upgrade, self, state_dict, name):
+    """Load models with ``--adaptive-softmax-cutoff`` and shared embeddings.
+
+    fairseq adds an output projection to the loaded weights, which such a decoder does not have.
+    """
+    upgrade(self, state_dict, name)
+    if self.adaptive_softmax is not None:
+        state_dict.pop(f"{name}.output_projection.weight", None)
+    return state_dict
+
+
+# --- Memory --------------------------------------------------------------------------------------
+
+# Weights may be saved in half precision, or tied, and computed tables are not saved.
+TIMES = 4
+EXTRA_BYTES = 256 << 20
+# A tensor takes some 250 bytes of a file beside its numbers.
+BYTES_PER_TENSOR = 100
+EXTRA_TENSORS = 5_000
+# A model computes tables, such as sinusoidal positions, of no more than length * width numbers.
+LENGTHS, WIDTHS = ("*positions", "*distance"), ("*_dim", "*_channels")
+REFUSED = "is refused: its settings describe a model that is larger than the file"
+
+
+class TooLarge(Exception):
+    """A model is larger than its checkpoint can hold."""
+
+
+def check_declared_sizes(path, state):
+    """Raise UsageError if the settings describe a table that is larger than the file allows."""
+    cfg = state.get("cfg") or {"args": state.get("args")}
+    groups = [
+        group if isinstance(group, dict) else vars(group or argparse.Namespace())
+        for group in map(cfg.get, ("args", "task", "model"))
+    ]
+
+    def largest(patterns):
+        sizes = [
+            value
+            for group in groups
+            for name, value in group.items()
+            if isinstance(value, int) and any(fnmatchcase(str(name), one) for one in patterns)
+        ]
+        return max(sizes, default=1)
+
+    if 4 * largest(LENGTHS) * largest(WIDTHS) > TIMES * os.path.getsize(path) + EXTRA_BYTES:
+        raise UsageError(f"{path} {REFUSED}")
+
+
+@contextlib.contextmanager
+def no_larger_than(size, number):
+    """Stop building models of more than ``size`` bytes, or ``number`` tensors or modules.
+
+    Raises:
+        TooLarge: before the memory is used.
+    """
+    left = {"bytes": size, "tensors": number, "modules": number}
+
+    def take(kind, amount):
+        left[kind] -= amount
+        if left[kind] < 0:
+            raise TooLarge
+
+    def count_parameter(module, name, parameter):
+        if parameter is not None:
+            take("bytes", parameter.numel() * parameter.element_size())
+            take("tensors", 1)
+
+    hooks = [
+        modules.register_module_parameter_registration_hook(count_parameter),
+        modules.register_module_module_registration_hook(lambda *args: take("modules", 1)),
+    ]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+@around(checkpoint_utils, "load_model_ensemble_and_task")
+def build_within_file_size(
+    load, filenames, arg_overrides=None, task=None, strict=True, suffix="", num_shards=1, state=None
+):
+    """Build a checkpoint's model only as far as the file can hold it, and name the file in errors.
+
+    fairseq builds whatever the settings describe, ten million layers too, before it compares the
+    model with the weights.
+    """
+    names = " ".join(map(str, filenames))
+    paths = {
+        checkpoint_utils.get_maybe_sharded_checkpoint_filename(name, suffix, shard, num_shards)
+        for name in filenames
+        for shard in range(num_shards)
+    }
+    size = sum(os.path.getsize(path) for path in paths if os.path.isfile(path))
+    try:
+        with no_larger_than(TIMES * size + EXTRA_BYTES, EXTRA_TENSORS + size // BYTES_PER_TENSOR):
+            return load(filenames, arg_overrides, task, strict, suffix, num_shards, state)
+    except TooLarge:
+        raise UsageError(f"{names} {REFUSED}") from None
+    except UsageError as error:
+        if names in str(error):
+            raise
+        raise UsageError(f"{names}: {error}") from error
+    except OSError:
+        raise
+    except Exception as error:
+        raise UsageError(
+            f"{names}: its model cannot be built, or does not fit its weights or the "
+            f"dictionaries ({in_one_line(error)})"
+        ) from error
+
+
+@around(validate, "main")
+def name_checkpoint_of_validation(main, cfg, *args, **kwargs):
+    """Name the checkpoint in errors of ``fairseq-validate``, which takes its criterion, too."""
+    try:
+        return main(cfg, *args, **kwargs)
+    except (UsageError, OSError):
+        raise
+    except Exception as error:
+        raise UsageError(
+            f"{cfg.common_eval.path} cannot be validated with the criterion and the task of "
+            f"its settings ({in_one_line(error)})"
+        ) from error
+
+
+# --- Contents ------------------------------------------------------------------------------------
+
+
+@around(checkpoint_utils, "load_model_ensemble_and_task")
+def require_finite_weights(load, filenames, *args, **kwargs):
+    """Refuse NaN and infinite weights, with which fairseq translates and classifies."""
+    models, cfg, task = load(filenames, *args, **kwargs)
+    for filename, model in zip(filenames, models, strict=True):
+        for name, weight in model.named_parameters():
+            if not weight.isfinite().all():
+                raise UsageError(
+                    f"{filename}: the weight {name} is not finite (NaN or infinite): its "
+                    "training has diverged; use an earlier checkpoint"
+                )
+    return models, cfg, task
+
+
+@around(BaseFairseqModel, "load_state_dict")
+def require_floating_point(load_state_dict, self, state_dict, *args, **kwargs):
+    """Refuse complex, integer and boolean weights, which PyTorch casts silently."""
+    for name, weight in self.state_dict().items():
+        saved = state_dict.get(name, weight)
+        if weight.is_floating_point() and not saved.is_floating_point():
+            kind = str(saved.dtype).removeprefix("torch.")
+            raise UsageError(
+                f"the weight {name} is of type {kind}, not floating-point; use another checkpoint"
+            )
+    return load_state_dict(self, state_dict, *args, **kwargs)
+
+
+@around(meters.MetersDict, "load_state_dict")
+def require_meters(load_state_dict, self, state_dict):
+    """Refuse metrics that are not meters: fairseq calls any name of its module."""
+    for _, _, name, _ in state_dict:
+        kind = vars(meters).get(name)
+        if not (isinstance(kind, type) and issubclass(kind, meters.Meter)):
+            raise UsageError(f"there is no meter {str(name)[:80]!r}")
+    return load_state_dict(self, state_dict)
+
+
+@around(Trainer, "load_checkpoint")
+def name_checkpoint_of_training(load_checkpoint, self, filename, *args, **kwargs):
+    """Report in one line a training state that does not fit the run's flags."""
+    try:
+        return load_checkpoint(self, filename, *args, **kwargs)
+    except OSError:
+        raise
+    except Exception as error:
+        if isinstance(error, UsageError) and str(filename) in str(error):
+            raise
+        raise UsageError(
+            f"{filename} cannot be trained on: its weights or the state of its training do not "
+            f"fit these flags ({in_one_line(error)}); to start from its weights alone, name it "
+            "with --finetune-from-model"
+        ) from error

@@ -1,0 +1,251 @@
+"""Checkpoints whose model is not that of the run: options keep their meaning, or one line says why.
+
+A named architecture has default values, and may enable an option that older versions lacked. A
+checkpoint of an older version keeps its model: missing options get the default of the model without
+a preset, which is how older versions behaved.
+"""
+
+import argparse
+import logging
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import fields
+from fnmatch import fnmatchcase
+
+from fairseq import checkpoint_utils, utils
+from fairseq.models import MODEL_DATACLASS_REGISTRY
+from fairseq.trainer import Trainer
+
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
+from fairseq_posattn.compat.flags import flag
+from fairseq_posattn.compat.patching import around, training_loop
+
+logger = logging.getLogger(__name__)
+
+LAST = "checkpoint_last.pt"  # the default value of --restore-file
+
+# Options that do not change a model's result, or only its initialization.
+FREE = {"attention_impl", "checkpoint_activations", "offload_activations", "min_params_to_wrap"}
+FREE |= {"encoder_embed_path", "decoder_embed_path", "start", "start_input_bias", "_name"}
+FREE |= {"language_model", "language_model_config"}  # training writes the second
+# Options that decide which weights a model has.
+STRUCTURE = (
+    *("arch", "num_classes", "*sublayers", "*layers", "*_dim", "*attention_heads", "share_*"),
+    *("*learned_pos", "*normalize_before", "layernorm_embedding"),
+    *("encoder", "pooling*", "*fusion", "mpsan_*"),
+)
+# Values of presets before DMAN's took the paper form, and summarization shared its embeddings.
+EARLIER_PRESETS = {
+    "heads_activation": ("relu", "gelu"),
+    "heads_dropout": (0.1,),
+    "share_all_embeddings": (False,),
+}
+
+# --- Options of older checkpoints ----------------------------------------------------------------
+
+
+def model_options(state):
+    """Return the model's options of a checkpoint: a dictionary, a namespace or None."""
+    saved = state.get("cfg")
+    return saved.get("model") if isinstance(saved, dict) else state.get("args")
+
+
+def defaults_without_preset(arch):
+    """Return the options that a named architecture of this plugin changes, as without a preset.
+
+    Args:
+        arch (str): any model's name.
+
+    Returns:
+        dict: empty for other models than the plugin's named architectures.
+    """
+    preset = MODEL_DATACLASS_REGISTRY.get(arch)
+    config = getattr(preset, "preset_of", None)
+    if config is None:
+        return {}
+    defaults = {option.name: option.default for option in fields(config)}
+    return {
+        option.name: defaults[option.name]
+        for option in fields(preset)
+        if option.default != defaults[option.name]
+    }
+
+
+def missing_options(arch, options):
+    """Return the values of options that a checkpoint's ``options`` lack, by name."""
+    return {
+        name: value for name, value in defaults_without_preset(arch).items() if name not in options
+    }
+
+
+def earlier_presets(arch, options):
+    """Return the options of a checkpoint that have a value of an earlier preset, by name."""
+    if not defaults_without_preset(arch):
+        return {}
+    return {
+        name: options[name]
+        for name, values in EARLIER_PRESETS.items()
+        if options.get(name) in values
+    }
+
+
+def complete(state):
+    """Add :func:`missing_options` to a checkpoint that was read."""
+    options = model_options(state)
+    if isinstance(options, argparse.Namespace):
+        options = vars(options)
+    if options:
+        options.update(missing_options(options.get("_name") or options.get("arch"), options))
+
+
+@around(training_loop, "add_defaults")
+def keep_trained_options(add_defaults, cfg):
+    """Keep the options of the checkpoint that training resumes from.
+
+    fairseq builds the model of the command line before it opens the checkpoint, so that a preset
+    that has changed since would change the model in the middle of its training.
+    """
+    add_defaults(cfg)
+    path = file_to_train_on(cfg.checkpoint)
+    if path is not None:
+        take_over(cfg.model, path)
+
+
+def file_to_train_on(cfg):
+    """Return the existing file that fairseq will restore, or None.
+
+    Args:
+        cfg: fairseq's group of settings ``checkpoint``.
+
+    Returns:
+        str or None: for sharded training, the first shard.
+    """
+    last = cfg.restore_file == LAST
+    restored = os.path.join(cfg.save_dir, LAST) if last else cfg.restore_file or ""
+    initial = (getattr(cfg, "continue_once", None), cfg.finetune_from_model) if last else ()
+    suffix = cfg.checkpoint_suffix or ""
+    names = (
+        restored.replace(".pt", f"{suffix}.pt"),
+        restored.replace(".pt", f"{suffix}-shard0.pt"),
+        *initial,
+    )
+    return next((name for name in names if name and os.path.isfile(name)), None)
+
+
+def take_over(model, path):
+    """Set the options that have the preset's default to the checkpoint's, and log differences.
+
+    Args:
+        model: fairseq's group of settings ``model``; changed in place.
+        path (str): the checkpoint. If it cannot be read, fairseq reports it later.
+    """
+    name = getattr(model, "_name", None)
+    known = getattr(MODEL_DATACLASS_REGISTRY.get(name), "__dataclass_fields__", {})
+    if "encoder_sublayers" not in known:
+        return  # not a model of the plugin
+    try:
+        options = model_options(read_checkpoint(path, device="meta")) or {}
+    except (UsageError, OSError):
+        return
+    trained = options if isinstance(options, dict) else vars(options)
+    earlier = missing_options(name, trained) | earlier_presets(name, trained)
+    for option, value in earlier.items():
+        if option in known and model[option] == known[option].default != value:
+            model[option] = value
+            why = "has an earlier default of" if option in trained else "lacks"
+            logger.info(f"{path} {why} {option}, which stays {value!r}")
+    for option in known:
+        if option in trained and option not in FREE and str(trained[option]) != str(model[option]):
+            logger.warning(
+                f"{path} was trained with {flag(option)} {trained[option]}; training continues "
+                f"with {model[option]}"
+            )
+
+
+# --- Weights that do not fit ---------------------------------------------------------------------
+
+VOCABULARY = re.compile(
+    r"size mismatch for \S*(?:embed_tokens|output_projection|embed_out)\S*: "
+    r"copying a param with shape \S*\[(\d+), (\d+)\]\) from checkpoint, "
+    r"the shape in current model is \S*\[(\d+), \2\]"
+)
+WEIGHT = re.compile(r"size mismatch for (\S+): .*|(?:Missing|Unexpected) key\(s\).*?\"(\S+)\"")
+
+
+@around(Trainer, "load_checkpoint")
+def report_difference_in_training(load_checkpoint, self, filename, *args, **kwargs):
+    """Report in one line how a checkpoint differs from the run.
+
+    fairseq prints PyTorch's list of all differing weights under three tracebacks.
+    """
+    try:
+        return load_checkpoint(self, filename, *args, **kwargs)
+    except Exception as error:
+        if not str(error).startswith("Cannot load model parameters from checkpoint"):
+            raise
+        if isinstance(error.__context__, UsageError):
+            raise UsageError(f"{filename}: {error.__context__}") from None
+        what = describe_difference(filename, str(error.__context__), self.task.cfg, self.cfg.model)
+        inside = os.path.dirname(filename) == os.path.normpath(self.cfg.checkpoint.save_dir)
+        elsewhere = ", or give another --save-dir" if inside else ""
+        raise UsageError(f"{filename} {what}; train with its settings{elsewhere}") from None
+
+
+@around(checkpoint_utils, "load_model_ensemble_and_task")
+def report_difference_in_use(load, filenames, arg_overrides=None, task=None, *args, **kwargs):
+    """Report the file of an ensemble that differs, which fairseq does not name."""
+    try:
+        return load(filenames, arg_overrides, task, *args, **kwargs)
+    except RuntimeError as error:
+        if "Error(s) in loading state_dict" not in str(error):
+            raise
+        if len(filenames) > 1:
+            for filename in filenames:  # one of them fails again, and is named
+                report_difference_in_use(load, [filename], arg_overrides, task, *args, **kwargs)
+        settings = arg_overrides or {} if task is None else task.cfg
+        what = describe_difference(filenames[0], str(error), settings, arg_overrides or {})
+        raise UsageError(f"{filenames[0]} {what}") from None
+
+
+def describe_difference(filename, error, task, model):
+    """Return how a checkpoint differs from a run.
+
+    Args:
+        error: PyTorch's list of differing weights.
+        task, model: the run's settings, as far as known.
+    """
+    saved = read_checkpoint(filename)
+    saved = saved.get("cfg") or {"task": saved.get("args"), "model": saved.get("args")}
+    saved_task, task = _settings(saved["task"], "task"), _settings(task, "task")
+    if task.get("task", saved_task["task"]) != saved_task["task"]:
+        return f"was trained for --task {saved_task['task']}, not {task['task']}"
+    sizes = VOCABULARY.search(error)
+    if sizes:
+        folder = utils.split_paths(task.get("data") or saved_task["data"])[0]
+        return (
+            f"does not fit the dictionaries in {folder}: it was trained with {sizes[1]} words and "
+            f"they have {sizes[3]}; name the data that it was trained on"
+        )
+    before = saved_task | _settings(saved["model"], "arch")
+    now = task | _settings(model, "arch")
+    differing = [
+        f"{flag(name)} {before[name]}, not {value}"
+        for name, value in now.items()
+        if any(fnmatchcase(name, pattern) for pattern in STRUCTURE)
+        and name in before
+        and str(before[name]) != str(value)
+    ]
+    if differing:
+        return f"was trained with {'; '.join(differing[:4])}"
+    weight = WEIGHT.search(error)
+    return f"has other weights than the model, {weight[1] or weight[2]} among them"
+
+
+def _settings(config, name):
+    """Return a group of settings as a dictionary, with its ``_name`` under ``name``."""
+    settings = dict(config if isinstance(config, Mapping) else vars(config))
+    if "_name" in settings:
+        settings[name] = settings.pop("_name")
+    return settings

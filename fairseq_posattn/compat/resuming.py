@@ -1,0 +1,336 @@
+"""Resumed training takes the same steps as uninterrupted training.
+
+The defects are those of fairseq 0.12. Checkpoints without the added state are read as before.
+"""
+
+import logging
+import os
+
+import torch
+from fairseq import checkpoint_utils
+from fairseq.data.iterators import EpochBatchIterator
+from fairseq.file_io import PathManager
+from fairseq.optim.amp_optimizer import AMPOptimizer
+from fairseq.optim.fp16_optimizer import _FP16OptimizerMixin, _MemoryEfficientFP16OptimizerMixin
+from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import ReduceLROnPlateauLRSchedule
+from fairseq.tasks.fairseq_task import FairseqTask
+from fairseq.trainer import Trainer
+
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat.checkpoints.folders import readable_checkpoints_beside
+from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
+from fairseq_posattn.compat.matching import LAST
+from fairseq_posattn.compat.patching import around, training_loop
+
+logger = logging.getLogger(__name__)
+
+# --- The restored file ---------------------------------------------------------------------------
+
+
+@around(checkpoint_utils, "load_checkpoint")
+def require_restored_file(load_checkpoint, cfg, trainer, **kwargs):
+    """Refuse a missing ``--restore-file``, for which fairseq trains from scratch.
+
+    Also a missing ``--continue-once``, or a ``checkpoint_last.pt`` that is a folder or a dead link.
+    """
+    if not cfg.restore_file:  # the user wants none
+        return load_checkpoint(cfg, trainer, **kwargs)
+    suffix = trainer.checkpoint_suffix
+    option, path = "--restore-file", cfg.restore_file.replace(".pt", f"{suffix}.pt")
+    if cfg.restore_file == LAST:
+        option, path = "--save-dir", os.path.join(cfg.save_dir, path)
+        continued = getattr(cfg, "continue_once", None)
+        if continued and not PathManager.exists(path):
+            option, path = "--continue-once", continued
+    if not PathManager.isfile(path) and (option != "--save-dir" or os.path.lexists(path)):
+        inside = os.path.join(cfg.save_dir, os.path.basename(path))
+        hint = f", but {inside} exists" if inside != path and os.path.isfile(inside) else ""
+        raise UsageError(f"{option}: there is no file {path}{hint}")
+    return load_checkpoint(cfg, trainer, **kwargs)
+
+
+@around(Trainer, "load_checkpoint")
+def name_readable_checkpoints(load_checkpoint, self, filename, *args, **kwargs):
+    """Name readable checkpoints beside one that cannot be read."""
+    try:
+        return load_checkpoint(self, filename, *args, **kwargs)
+    except UsageError as error:
+        others = [] if _can_be_read(filename) else readable_checkpoints_beside(filename)
+        if not others:
+            raise
+        raise UsageError(f"{error}; readable ones beside it: {', '.join(others)}") from error
+
+
+def _can_be_read(path):
+    try:
+        read_checkpoint(path)
+    except UsageError:
+        return False
+    return True
+
+
+# --- Half precision ------------------------------------------------------------------------------
+# The optimizer stores float32 weights, and the model rounded ones. fairseq saves the rounded ones
+# only, and forgets when the scale of the loss last changed.
+
+WEIGHTS, SCALER = "fp32_params", "loss_scaler"
+SCALER_STATE = ("_iter", "_last_overflow_iter", "_last_rescale_iter", "_overflows_since_rescale")
+
+
+def _fp32_weights(optimizer):
+    """Return the float32 weights: one tensor each or all in one, depending on fairseq's flags."""
+    weights = optimizer.fp32_params
+    if torch.is_tensor(weights):
+        return [weights]
+    return list(weights.values() if isinstance(weights, dict) else weights)
+
+
+@around(_FP16OptimizerMixin, "state_dict")
+def save_fp32_weights(state_dict, self):
+    """Save the float32 weights with the optimizer."""
+    return {**state_dict(self), WEIGHTS: [weight.detach() for weight in _fp32_weights(self)]}
+
+
+@around(_FP16OptimizerMixin, "load_state_dict")
+def load_fp32_weights(load_state_dict, self, state, *args, **kwargs):
+    """Load float32 weights, unless they are not the model's, which may be an average."""
+    load_state_dict(self, state, *args, **kwargs)
+    weights, saved = _fp32_weights(self), state.get(WEIGHTS)
+    if saved is None:
+        return
+    half = self.fp16_params[0].dtype
+    pairs = list(zip(weights, saved, strict=False))
+    if len(weights) == len(saved) and all(_round_alike(*pair, half) for pair in pairs):
+        for weight, exact in pairs:
+            weight.data.copy_(exact)
+    else:
+        logger.info("the checkpoint's float32 weights are not its model's and are ignored")
+
+
+def _round_alike(weight, other, half):
+    other = other.to(weight.device)
+    return weight.shape == other.shape and torch.equal(weight.to(half), other.to(half))
+
+
+@around(_FP16OptimizerMixin, "state_dict")
+@around(_MemoryEfficientFP16OptimizerMixin, "state_dict")
+def save_loss_scaler(state_dict, self):
+    """Save the state of the loss scaler; bfloat16 has none."""
+    state = state_dict(self)
+    if self.scaler is None:
+        return state
+    return {**state, SCALER: {name: getattr(self.scaler, name) for name in SCALER_STATE}}
+
+
+@around(_FP16OptimizerMixin, "load_state_dict")
+@around(_MemoryEfficientFP16OptimizerMixin, "load_state_dict")
+def load_loss_scaler(load_state_dict, self, state, *args, **kwargs):
+    """Load the state of the loss scaler."""
+    load_state_dict(self, state, *args, **kwargs)
+    if self.scaler is not None:
+        vars(self.scaler).update(state.get(SCALER, {}))
+
+
+@around(AMPOptimizer, "state_dict")
+def save_amp_scaler(state_dict, self):
+    """Save the state of ``--amp``'s scaler."""
+    return {**state_dict(self), SCALER: self.scaler.state_dict()}
+
+
+@around(AMPOptimizer, "load_state_dict")
+def load_amp_scaler(load_state_dict, self, state, *args, **kwargs):
+    """Load the state of ``--amp``'s scaler."""
+    load_state_dict(self, state, *args, **kwargs)
+    if state.get(SCALER):
+        self.scaler.load_state_dict(state[SCALER])
+
+
+# --- Averaged weights: --ema-update-freq counts updates, and fairseq does not save the count ------
+
+EMA_COUNTER = "ema_update_freq_counter"
+
+
+@around(Trainer, "state_dict")
+def save_ema_counter(state_dict, self):
+    """Save the number of updates since the last average."""
+    state = state_dict(self)
+    if self.cfg.ema.store_ema:
+        state["extra_state"][EMA_COUNTER] = self.ema.update_freq_counter
+    return state
+
+
+@around(Trainer, "load_checkpoint")
+def load_ema_counter(load_checkpoint, self, *args, **kwargs):
+    """Load the number of updates since the last average."""
+    extra_state = load_checkpoint(self, *args, **kwargs)
+    if extra_state and self.cfg.ema.store_ema:
+        self.ema.update_freq_counter = extra_state.get(EMA_COUNTER, 0)
+    return extra_state
+
+
+# --- --lr-scheduler reduce_lr_on_plateau: fairseq does not save its counters ----------------------
+
+PLATEAU_COUNTERS = ("num_bad_epochs", "cooldown_counter")
+
+
+@around(ReduceLROnPlateauLRSchedule, "state_dict")
+def save_plateau(state_dict, self):
+    """Save the number of epochs without progress."""
+    counters = {name: getattr(self.lr_scheduler, name) for name in PLATEAU_COUNTERS}
+    return {**state_dict(self), **counters}
+
+
+@around(ReduceLROnPlateauLRSchedule, "load_state_dict")
+def load_plateau(load_state_dict, self, state):
+    """Load the number of epochs without progress."""
+    load_state_dict(self, state)
+    for name in PLATEAU_COUNTERS:
+        setattr(self.lr_scheduler, name, state.get(name, 0))
+
+
+@around(ReduceLROnPlateauLRSchedule, "step")
+def step_with_loss_only(step, self, epoch, val_loss=None):
+    """Count no epoch on resuming, when fairseq calls this without a loss."""
+    if val_loss is not None:
+        step(self, epoch, val_loss)
+    return self.optimizer.get_lr()
+
+
+@around(checkpoint_utils, "load_checkpoint")
+def finish_saved_epoch(load_checkpoint, cfg, trainer, **kwargs):
+    """Step the schedule at the end of an epoch, which fairseq saves before that step."""
+    extra_state, epoch_itr = load_checkpoint(cfg, trainer, **kwargs)
+    place = (extra_state or {}).get("train_iterator", {})
+    is_resumed = place.get("epoch") == epoch_itr.epoch > 1  # false if everything was reset
+    resets = cfg.reset_optimizer or cfg.reset_lr_scheduler or cfg.reset_dataloader
+    if is_resumed and not resets and place.get("iterations_in_epoch") == 0:
+        trainer.lr_step(epoch_itr.epoch - 1, extra_state.get("val_loss"))
+    return extra_state, epoch_itr
+
+
+# --- --patience and the best loss: fairseq keeps them in attributes of functions ------------------
+
+PROGRESS = ("best", "num_runs")
+
+
+def early_stopping():
+    """Return the function with the attributes of ``--patience``; None without a training."""
+    return getattr(training_loop(), "should_stop_early", None)
+
+
+@around(Trainer, "save_checkpoint")
+def save_patience(save_checkpoint, self, filename, extra_state):
+    """Save the number of validations without progress, which fairseq does not."""
+    function = early_stopping()
+    counters = {name: getattr(function, name) for name in PROGRESS if hasattr(function, name)}
+    return save_checkpoint(self, filename, {**extra_state, "early_stopping": counters})
+
+
+@around(checkpoint_utils, "load_checkpoint")
+def load_patience(load_checkpoint, cfg, trainer, **kwargs):
+    """Load the number of validations without progress."""
+    extra_state, epoch_itr = load_checkpoint(cfg, trainer, **kwargs)
+    if extra_state and not (cfg.reset_optimizer or cfg.reset_meters):  # as for the best loss
+        for name, value in extra_state.get("early_stopping", {}).items():
+            setattr(early_stopping(), name, value)
+    return extra_state, epoch_itr
+
+
+@around(checkpoint_utils, "load_checkpoint")
+def forget_previous_training(load_checkpoint, cfg, trainer, **kwargs):
+    """Reset state here: ``load_checkpoint`` runs once at the start of every training.
+
+    In a sweep of several trainings in one process, fairseq compares each with the best loss of all
+    before it, writes no best checkpoint and stops too early.
+    """
+    for function in (checkpoint_utils.save_checkpoint, early_stopping()):
+        for name in PROGRESS:
+            if hasattr(function, name):
+                delattr(function, name)
+    return load_checkpoint(cfg, trainer, **kwargs)
+
+
+@around(checkpoint_utils, "load_checkpoint")
+def leave_finished_run(load_checkpoint, cfg, trainer, **kwargs):
+    """Train nothing if the run has finished: fairseq does one more update before it notices."""
+    result = load_checkpoint(cfg, trainer, **kwargs)
+    reason = _reason_to_end(trainer)
+    if reason:
+        logger.info(f"nothing left to train: {reason}")
+        trainer.cfg.optimization.max_epoch = -1  # no epoch is left either
+    return result
+
+
+def _reason_to_end(trainer):
+    limits, patience = trainer.cfg.optimization, trainer.cfg.checkpoint.patience
+    updates, hours = trainer.get_num_updates(), trainer.cumulative_training_time() / 3600
+    without_progress = getattr(early_stopping(), "num_runs", 0)
+    if limits.max_update and updates >= limits.max_update:
+        return f"the checkpoint has {updates} updates and --max-update is {limits.max_update}"
+    if 0 < limits.stop_time_hours < hours:
+        return f"it took {hours:.2f} hours and --stop-time-hours is {limits.stop_time_hours}"
+    if 0 < patience <= without_progress:
+        return (
+            f"the last {without_progress} validations were no better than the one before, "
+            f"and --patience is {patience}"
+        )
+    return None
+
+
+# --- Batches -------------------------------------------------------------------------------------
+# Without --update-epoch-batch-itr fairseq makes the batches once, by a seed that depends on the
+# epoch in which it starts or resumes, and only shuffles them afterwards.
+
+EPOCH = "batches_of_epoch"
+
+
+@around(FairseqTask, "get_batch_iterator")
+def note_epoch_of_batches(get_batch_iterator, self, dataset, *args, **kwargs):
+    """Note the epoch whose seed made the batches that are reused."""
+    iterator = get_batch_iterator(self, dataset, *args, **kwargs)
+    if self.dataset_to_epoch_iter.get(dataset) is iterator and not hasattr(iterator, EPOCH):
+        setattr(iterator, EPOCH, iterator.epoch)
+    return iterator
+
+
+@around(EpochBatchIterator, "state_dict")
+def save_place_in_data(state_dict, self):
+    """Save the epoch of the batches, and the numbers of processes and batches.
+
+    fairseq counts only the batches that each process took.
+    """
+    epoch = {EPOCH: getattr(self, EPOCH)} if hasattr(self, EPOCH) else {}
+    counts = {"num_shards": self.num_shards, "num_batches": len(self.frozen_batches)}
+    return {**state_dict(self), **epoch, **counts}
+
+
+@around(EpochBatchIterator, "load_state_dict")
+def load_place_in_data(load_state_dict, self, state):
+    """Resume at the same place on another number of processes.
+
+    fairseq repeats batches, skips some, or fails. If the number of processes does not divide the
+    batches taken, some are repeated here; batches of another size hold other sentences.
+    """
+    if "num_batches" in state:
+        taken = state["iterations_in_epoch"] * state["num_shards"]
+        ours = taken * len(self.frozen_batches) // (state["num_batches"] * self.num_shards)
+        state = {**state, "iterations_in_epoch": ours}
+    if hasattr(self.dataset, "set_epoch"):  # before the processes start that load the data
+        self.dataset.set_epoch(state["epoch"])
+    load_state_dict(self, state)
+
+
+@around(Trainer, "load_checkpoint")
+def read_epoch_of_batches(load_checkpoint, self, *args, **kwargs):
+    """Read the epoch whose seed made the batches."""
+    extra_state = load_checkpoint(self, *args, **kwargs)
+    place = (extra_state or {}).get("train_iterator", {})
+    self.epochs_of_batches = {place["epoch"]: place[EPOCH]} if EPOCH in place else {}
+    return extra_state
+
+
+@around(Trainer, "get_train_iterator")
+def make_batches_of_that_epoch(get_train_iterator, self, epoch, *args, **kwargs):
+    """Make the batches again, once on resuming, unless ``--reset-dataloader`` starts over."""
+    resumed = vars(self).pop("epochs_of_batches", {})
+    return get_train_iterator(self, resumed.get(epoch, epoch), *args, **kwargs)

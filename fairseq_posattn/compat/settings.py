@@ -1,0 +1,139 @@
+"""Settings of fairseq's commands and functions are checked before anything is read or written.
+
+fairseq checks few of them. Others end in a traceback, sometimes after an epoch, or are accepted:
+``--lr -1`` trains away from the data, and ``--dropout -0.1`` counts as none.
+"""
+
+import functools
+import logging
+import re
+from argparse import Namespace
+from dataclasses import is_dataclass
+
+from fairseq import models, options, utils
+from fairseq.dataclass import utils as dataclass_utils
+from omegaconf import OmegaConf
+
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat.flags.checks import check
+from fairseq_posattn.compat.flags.names import nearest
+from fairseq_posattn.compat.flags.unread import unread
+from fairseq_posattn.compat.patching import around, training_loop
+
+logger = logging.getLogger(__name__)
+
+# Groups that fairseq-hydra-train does not read.
+OTHER_COMMANDS = ("common_eval", "generation", "eval_lm", "interactive", "bmuf")
+MAX_CHOICES = 12  # an error lists no more of them
+
+
+@around(options, "parse_args_and_arch")
+def allow_bf16_without_tpu(parse_args_and_arch, *args, **kwargs):
+    """Train with ``--bf16`` on GPUs and CPUs, which fairseq takes for a request of a TPU."""
+    parsed = parse_args_and_arch(*args, **kwargs)
+    settings = parsed[0] if isinstance(parsed, tuple) else parsed
+    if getattr(settings, "bf16", False) and utils.xm is None:  # no torch_xla
+        settings.tpu = False
+    return parsed
+
+
+@around(models, "merge_with_parent")
+@around(dataclass_utils, "merge_with_parent")
+def accept_dataclasses(merge_with_parent, dc, cfg, *args, **kwargs):
+    """Accept settings as an object of their class, such as ``TransformerConfig()``.
+
+    fairseq's functions document it and fail with ``KeyError: '_parent'``. An object of another
+    class than its name is refused in one line.
+    """
+    if is_dataclass(cfg):
+        cfg = OmegaConf.structured(cfg)
+    wanted, given = dc if isinstance(dc, type) else type(dc), OmegaConf.get_type(cfg)
+    if is_dataclass(given) and not issubclass(given, wanted):
+        raise UsageError(
+            f"settings named {cfg._name!r} cannot be a {given.__name__}, whose defaults would "
+            f"count as given: leave the class out, or give a {wanted.__name__}"
+        )
+    return merge_with_parent(dc, cfg, *args, **kwargs)
+
+
+@around(options, "parse_args_and_arch")
+def check_command_line(parse_args_and_arch, parser, input_args=None, parse_known=False, **kwargs):
+    """Check a command line; argparse's errors are printed without 180 lines of usage."""
+    if input_args is not None:  # not a command
+        return parse_args_and_arch(parser, input_args, parse_known, **kwargs)
+    parser.error = functools.partial(_exit_in_one_line, parser)
+    try:
+        parsed = parse_args_and_arch(parser, input_args, parse_known, **kwargs)
+    except KeyError as error:
+        if error.args != (None,):
+            raise
+        raise UsageError("--task is missing: name the task") from None
+    except RuntimeError as error:
+        if error.args:
+            raise
+        raise UsageError("--arch is missing: name the model's architecture") from None
+    except SyntaxError as error:  # of a list, which fairseq reads as Python
+        raise UsageError(f"{error.text} is not a list of numbers: {error.msg}") from None
+    if not kwargs.get("suppress_defaults"):
+        check(vars(parsed[0] if parse_known else parsed))
+    return parsed
+
+
+@around(training_loop, "add_defaults")
+def check_config(add_defaults, cfg):
+    """Check the config of a training, and warn of options that its model does not read.
+
+    Training calls this first, after fairseq-hydra-train, too, has imported the plugin.
+    """
+    add_defaults(cfg)
+    settings = settings_of(cfg)
+    check(settings)
+    for line in unread(settings):
+        logger.warning(line)
+
+
+def settings_of(cfg):
+    """Return the settings of a training's config by the names of their flags.
+
+    Args:
+        cfg (DictConfig): with its groups ``common``, ``task``...; the ``_name`` of ``task`` is the
+            setting ``task``, and of ``model`` it is ``arch``.
+    """
+    settings = {}
+    for group, values in OmegaConf.to_container(cfg, resolve=False).items():
+        if isinstance(values, Namespace):  # fairseq has no dataclass for it
+            values = vars(values)
+        if isinstance(values, dict) and group not in OTHER_COMMANDS:
+            settings["arch" if group == "model" else group] = values.get("_name")
+            settings.update(_flat(values))
+    return settings
+
+
+def _flat(values, prefix=""):
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{name}_")
+        elif name != "_name" and not (isinstance(value, str) and value[:2] in ("${", "??")):
+            yield prefix + name, value
+
+
+def _exit_in_one_line(parser, message):
+    """Exit with argparse's message, without the usage and without long lists of choices."""
+    message = " ".join(message.split())
+    choice = re.fullmatch(r"(.*: invalid choice: '(.*)') \(choose from (.*)\)", message)
+    missing = re.fullmatch(r"argument (.*): invalid \w+ value: '\?\?\?'", message)
+    if choice:
+        known = [name.strip("'") for name in choice[3].split(", ")]
+        if len(known) > MAX_CHOICES:
+            message = f"{choice[1]}; {nearest(choice[2], known)}"
+    elif missing:
+        message = f"{missing[1]} is missing"
+    elif message.startswith("unrecognized arguments"):
+        words = message.split()[2:]
+        flags = [word.partition("=")[0] for word in words if word.startswith("--")]
+        if flags:
+            message += f"; {nearest(flags[0], parser._option_string_actions)}"
+        message += " (flags depend on --arch, --task, --criterion, --optimizer...)"
+        if {"True", "False"}.intersection(words):
+            message += "; a switch has no value: give it alone to change its default"
+    parser.exit(2, f"{parser.prog}: error: {message.replace('<lambda>', 'list')}\n")

@@ -1,0 +1,195 @@
+"""Updates with fewer kernel launches and synchronizations, and equal results up to rounding."""
+
+import math
+from collections import defaultdict
+
+import torch
+from fairseq import utils
+from fairseq.optim import FairseqOptimizer
+from fairseq.optim.adam import Adam, FairseqAdam
+from fairseq.optim.fp16_optimizer import _FP16OptimizerMixin
+from fairseq.trainer import Trainer
+from torch.optim.adamw import adamw
+
+from fairseq_posattn.compat.patching import around, instead, when_applied
+
+# --- Adam ----------------------------------------------------------------------------------------
+
+
+@around(FairseqAdam, "__init__")
+def use_fused_adam(init, self, cfg, params):
+    """Use PyTorch's fused kernels for ``--optimizer adam``, unless ``--use-old-adam`` is given.
+
+    fairseq 0.12 has a fused step only on GPUs with NVIDIA's apex; elsewhere it steps parameter by
+    parameter. The saved state is fairseq's, so that a training resumes under either.
+    """
+    params = list(params)
+    init(self, cfg, params)
+    stock = getattr(cfg, "use_old_adam", False) or getattr(cfg, "tpu", False)
+    if type(self.optimizer) is Adam and not stock:  # else apex's
+        self.optimizer = FusedAdam(params, **self.optimizer_config)
+
+
+class FusedAdam(Adam):
+    """fairseq's Adam with a fused step.
+
+    Parameters are stepped together. Those of half precision (``--memory-efficient-fp16``) are
+    stepped one by one, because each needs float32 copies of itself and of its gradient.
+    """
+
+    def step(self, closure=None):
+        loss = None if closure is None else closure()
+        for group in self.param_groups:
+            by_step = defaultdict(list)
+            for parameter in group["params"]:
+                if parameter.grad is None:
+                    continue
+                number = self._count_step(parameter)
+                if parameter.dtype in (torch.float16, torch.bfloat16):
+                    weight = parameter.data.float()
+                    self._step([parameter], [weight], number, group)
+                    parameter.data.copy_(weight)
+                else:
+                    by_step[number].append(parameter)
+            for number, parameters in by_step.items():
+                self._step(parameters, [one.data for one in parameters], number, group)
+        return loss
+
+    def _count_step(self, parameter):
+        """Initialize or convert the state of a parameter; return the number of this step."""
+        if parameter.grad.is_sparse:
+            raise RuntimeError("Adam takes no sparse gradients")
+        wide = torch.promote_types(parameter.dtype, torch.float32)
+        state = self.state[parameter]
+        if not state:
+            state["step"] = 0
+        for moment in ("exp_avg", "exp_avg_sq"):
+            if moment not in state:
+                state[moment] = torch.zeros_like(parameter.data, dtype=wide)
+            state[moment] = state[moment].to(parameter.device, wide)  # it may have been loaded
+        state["step"] += 1
+        return state["step"]
+
+    def _step(self, parameters, weights, number, group):
+        """Step parameters, whose values are ``weights``, for the ``number``-th time."""
+        beta1, beta2 = group["betas"]
+        before = torch.full((len(weights),), number - 1.0, device=weights[0].device)
+        adamw(
+            weights,
+            [one.grad.to(weight) for one, weight in zip(parameters, weights, strict=True)],
+            [self.state[one]["exp_avg"] for one in parameters],
+            [self.state[one]["exp_avg_sq"] for one in parameters],
+            [],
+            list(before.unbind()),
+            fused=True,
+            amsgrad=False,
+            beta1=beta1,
+            beta2=beta2,
+            lr=group["lr"],
+            weight_decay=group["weight_decay"],
+            # fairseq adds it before the second moment's bias correction, PyTorch after it.
+            eps=group["eps"] / math.sqrt(1 - beta2**number),
+            maximize=False,
+        )
+
+
+# --- Gradients -----------------------------------------------------------------------------------
+
+
+@when_applied
+def _enable_total_norm():
+    utils.multi_tensor_l2norm_available = True
+
+
+@instead(utils, "multi_tensor_total_norm")
+def total_norm(grads, chunk_size=None):
+    """Return the norm of all gradients in a few launches; without apex fairseq loops over them."""
+    norms = torch._foreach_norm(grads, dtype=torch.float32)
+    return torch.norm(torch.stack([norm.to(norms[0].device) for norm in norms]))
+
+
+@around(FairseqOptimizer, "clip_grad_norm")
+def copy_norm_to_host(clip_grad_norm, self, *args, **kwargs):
+    """Synchronize once an update, here: fairseq 0.12 asks twice whether the norm is finite."""
+    return clip_grad_norm(self, *args, **kwargs).cpu()
+
+
+@around(Trainer, "_reduce_and_log_stats")
+def log_without_sync(reduce_and_log_stats, self, *args, **kwargs):
+    """Skip the rounding of statistics that fairseq-train ignores, as fairseq does on TPUs.
+
+    It is the method's only use of ``tpu``, and costs a synchronization for each statistic.
+    """
+    tpu, self.tpu = self.tpu, True
+    try:
+        return reduce_and_log_stats(self, *args, **kwargs)
+    finally:
+        self.tpu = tpu
+
+
+# --- Copies to and from half precision -----------------------------------------------------------
+# With --fp16 or --bf16 fairseq's optimizer copies parameter by parameter. Left to fairseq are
+# --use-old-adam, weights on several devices, and gradients that do not exist yet.
+
+
+def _use_stock_copies(optimizer):
+    exact = optimizer.fp32_params
+    weights = list(exact.values()) if optimizer.has_flat_params else exact
+    several_devices = optimizer.has_flat_params and len(weights) > 1
+    without_gradients = any(weight.grad is None for weight in weights)
+    stock_adam = type(optimizer.fp32_optimizer.optimizer) is Adam
+    return several_devices or without_gradients or stock_adam
+
+
+@around(_FP16OptimizerMixin, "_sync_fp16_grads_to_fp32")
+def copy_gradients(sync, self):
+    """Copy the gradients to float32 in one launch."""
+    if _use_stock_copies(self):
+        sync(self)
+        return
+    if not self._needs_sync:
+        return
+    pairs = list(zip(_fp32_parts(self, "grad"), self.fp16_params, strict=True))
+    unused = [exact for exact, parameter in pairs if parameter.grad is None]
+    given = [pair for pair in pairs if pair[1].grad is not None]
+    if unused:
+        torch._foreach_zero_(unused)
+    torch._foreach_copy_([exact for exact, _ in given], [one.grad for _, one in given])
+    self._needs_sync = False
+
+
+@around(_FP16OptimizerMixin, "_sync_fp32_params_to_fp16")
+def copy_weights(sync, self):
+    """Copy the weights to half precision in one launch."""
+    if _use_stock_copies(self):
+        sync(self)
+        return
+    torch._foreach_copy_([one.data for one in self.fp16_params], _fp32_parts(self, "data"))
+
+
+@around(_FP16OptimizerMixin, "zero_grad")
+def zero_gradients(zero_grad, self):
+    """Zero the float32 gradients in one launch."""
+    if self.has_flat_params or _use_stock_copies(self):
+        zero_grad(self)
+        return
+    exact = self.fp32_params
+    torch._foreach_zero_([one.grad for one in exact])
+    self.fp32_params = []  # fairseq does the rest
+    try:
+        zero_grad(self)
+    finally:
+        self.fp32_params = exact
+
+
+def _fp32_parts(optimizer, part):
+    """Return the float32 weights or gradients, one for each parameter and in its shape."""
+    if not optimizer.has_flat_params:
+        return [getattr(weight, part) for weight in optimizer.fp32_params]
+    cache = vars(optimizer).setdefault("_parts_of_flat_params", {})
+    if part not in cache:
+        (flat,) = optimizer.fp32_params.values()
+        sizes = [parameter.numel() for parameter in optimizer.fp16_params]
+        parts = zip(getattr(flat, part).split(sizes), optimizer.fp16_params, strict=True)
+        cache[part] = [one.view_as(parameter) for one, parameter in parts]
+    return cache[part]

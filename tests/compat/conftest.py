@@ -1,0 +1,23 @@
+"""The plugin is registered, and fairseq's original functions can be restored."""
+
+import inspect
+
+import fairseq_cli.train  # noqa: F401, its loop is patched, too
+import pytest
+
+from fairseq_posattn.training.plugin import register
+
+register()
+
+
+@pytest.fixture
+def restore(monkeypatch):
+    """``restore(owner, name)``: fairseq's original function, for this test."""
+
+    def restore(owner, name):
+        function = inspect.getattr_static(owner, name)
+        kind = type(function) if isinstance(function, (classmethod, staticmethod)) else None
+        original = inspect.unwrap(function.__func__ if kind else function)
+        monkeypatch.setattr(owner, name, kind(original) if kind else original)
+
+    return restore

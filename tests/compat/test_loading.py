@@ -1,0 +1,340 @@
+"""Checkpoints that are read, refused or cannot be read; memory that they may take."""
+
+import argparse
+import inspect
+import io
+import os
+import shutil
+import sys
+import zipfile
+from argparse import Namespace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy
+import pytest
+import torch
+from fairseq import checkpoint_utils
+from fairseq.data import Dictionary
+from fairseq.distributed import utils as distributed_utils
+from fairseq.models.transformer import TransformerConfig, TransformerDecoderBase
+from fairseq.models.transformer import TransformerModelBase as Transformer
+from fairseq.trainer import Trainer
+from omegaconf import OmegaConf
+
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat import loading, processes
+from fairseq_posattn.compat.checkpoints import contents
+from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
+from fairseq_posattn.training.models import PosAttnTransformer
+
+sys.path.append(str(Path(__file__).parents[1] / "hostile"))
+from hostile_checkpoints import CHECKPOINTS  # noqa: E402
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+GOOD = FIXTURES / "translation" / "checkpoint.pt"
+FIXTURE = FIXTURES / "classification"
+
+
+def saved(tmp_path, **entries):
+    """The path of a checkpoint with a model and the given entries."""
+    path = tmp_path / "checkpoint.pt"
+    torch.save({"model": {"weight": torch.arange(6.0)}, **entries}, path)
+    return path
+
+
+def with_pickle(path, edit):
+    """Replace the pickle within a checkpoint by what ``edit`` makes of it."""
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, edit(content) if name.endswith("/data.pkl") else content)
+
+
+# --- What fairseq writes -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        argparse.Namespace(arch="posattn_transformer", lr=[0.5], nested=argparse.Namespace(a=None)),
+        numpy.float32(1.5),
+        numpy.float64(1.5),
+        numpy.int64(3),
+    ],
+    ids=lambda written: type(written).__name__,
+)
+def test_types_in_checkpoints_are_read(tmp_path, written):
+    read = loading.read_checkpoint(saved(tmp_path, written=written))["written"]
+    assert type(read) is type(written)
+    assert read == written
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
+def test_arrays_in_checkpoints_are_read(tmp_path, dtype):
+    array = numpy.arange(4).astype(dtype)  # --eval-bleu's counts of n-grams
+    read = loading.read_checkpoint(saved(tmp_path, array=array))["array"]
+    assert read.dtype == array.dtype
+    assert read.tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("core", ["core", "_core"])
+def test_checkpoints_of_either_numpy_are_read(tmp_path, core):
+    """NumPy 1 and 2 have different names for the module of their numbers."""
+    path = saved(tmp_path, number=numpy.float64(1.5), array=numpy.array([1, 2]))
+    old_and_new = (f"numpy.{name}.multiarray".encode() for name in ("core", "_core"))
+    for name in old_and_new:
+        with_pickle(path, lambda pickle, name=name: pickle.replace(name, b"numpy.X.multiarray"))
+    name = f"numpy.{core}.multiarray".encode()
+    with_pickle(path, lambda pickle: pickle.replace(b"numpy.X.multiarray", name))
+    state = loading.read_checkpoint(path)
+    assert state["number"] == 1.5
+    assert state["array"].tolist() == [1, 2]
+
+
+def test_a_read_checkpoint_can_be_passed_between_processes(tmp_path):
+    """As fairseq does: tensors replaced by placeholders, settings now OmegaConf's."""
+    settings = {
+        "task": {"data": "bin", "lr": [0.1, 0.2], "seed": 2**40, "none": None, "flag": True},
+        "model": argparse.Namespace(arch="posattn_transformer"),
+    }
+    state = {
+        "cfg": OmegaConf.create(settings, flags={"allow_objects": True}),
+        "metrics": numpy.array([1, 2]),
+        "model": {"weight": torch.ones(2)},
+    }
+    tensors = []
+    buffer = io.BytesIO()
+    torch.save(distributed_utils._split_tensors_from_obj(state, tensors), buffer)
+    buffer.seek(0)
+    with torch.serialization.safe_globals(processes.broadcast_types()):
+        received = distributed_utils._put_tensors_in_obj(torch.load(buffer), tensors)
+    assert received["cfg"] == state["cfg"]
+    assert received["metrics"].tolist() == [1, 2]
+    assert received["model"]["weight"] is state["model"]["weight"]
+
+
+# --- What is refused ---------------------------------------------------------------------------
+
+
+class Call:
+    """Calls a function when it is unpickled."""
+
+    def __init__(self, function, *arguments):
+        self.call = function, arguments
+
+    def __reduce__(self):
+        return self.call
+
+
+@pytest.mark.parametrize(
+    "call, name",
+    [
+        (lambda path: Call(os.system, f"touch {path}"), f"{os.system.__module__}.system"),
+        (lambda path: Call(open, str(path), "w"), "io.open"),
+        (lambda path: Call(shutil.copyfile, __file__, str(path)), "shutil.copyfile"),
+        (lambda path: Call(eval, f"open({str(path)!r}, 'w')"), "eval"),
+    ],
+    ids=["os.system", "open", "shutil.copyfile", "eval"],
+)
+@pytest.mark.parametrize("zipped", [True, False], ids=["zip", "legacy"])
+@pytest.mark.parametrize(
+    "load",
+    [
+        loading.read_checkpoint,
+        checkpoint_utils.load_checkpoint_to_cpu,
+        checkpoint_utils.load_ema_from_checkpoint,
+        lambda path: checkpoint_utils.load_model_ensemble_and_task([path]),
+    ],
+    ids=["read_checkpoint", "to_cpu", "ema", "ensemble"],
+)
+def test_code_is_refused_and_not_run(tmp_path, load, zipped, call, name):
+    path, created = tmp_path / "checkpoint.pt", tmp_path / "created"
+    state = {"model": {}, "payload": call(created)}
+    torch.save(state, path, _use_new_zipfile_serialization=zipped)
+    with pytest.raises(UsageError) as caught:
+        load(str(path))
+    message = str(caught.value)
+    assert message.startswith(f"{path} is refused: it holds ")
+    assert name in message
+    assert "\n" not in message
+    assert not created.exists()
+
+
+def test_code_is_refused_in_a_part_of_a_model(tmp_path):
+    path, created = tmp_path / "checkpoint.pt", tmp_path / "created"
+    torch.save({"model": {}, "payload": Call(open, str(created), "w")}, path)
+    with pytest.raises(UsageError, match="refused"):
+        checkpoint_utils.load_pretrained_component_from_model(None, str(path))
+    assert not created.exists()
+
+
+# --- What cannot be read -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name, reason",
+    [
+        ("pickle_in_capitals", "its members are not those of one checkpoint"),
+        ("pickle_in_capitals_beside_a_good_one", "its members are not those of one checkpoint"),
+        ("twice_the_same_name", "its members are not those of one checkpoint"),
+        ("absolute_names", "its members are not those of one checkpoint"),
+        ("code_behind_the_contents", "it holds .*system"),
+        ("unknown_method", "it is compressed"),
+        ("checksum", "is damaged .Bad CRC-32"),
+        ("encrypted_by_flag", "is encrypted"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_a_file_that_torch_save_does_not_write_is_refused(tmp_path, name, reason):
+    path, canary = tmp_path / "checkpoint.pt", tmp_path / "canary"
+    CHECKPOINTS[name](path, GOOD, canary)
+    with pytest.raises(UsageError, match=reason):
+        loading.read_checkpoint(path)
+    assert not canary.exists()
+
+
+def test_pytorch_reads_the_index_that_was_checked(tmp_path):
+    path = tmp_path / "checkpoint.pt"
+    CHECKPOINTS["two_indexes"](path, GOOD, None)
+    assert list(torch.load(path, weights_only=True)) == ["other"]
+    read = loading.read_checkpoint(path)["model"]
+    good = torch.load(GOOD, weights_only=True)["model"]
+    assert read.keys() == good.keys() and all(read[name].equal(good[name]) for name in good)
+
+
+def test_tensors_are_counted_as_often_as_they_are_named():
+    """A tied weight is copied by whoever takes the numbers."""
+    weight = torch.zeros(contents.EXTRA_BYTES // 8, dtype=torch.uint8)
+    assert len(contents.check_contents([weight] * 8, 0, ())) == 8
+    with pytest.raises(contents.ContentError, match="larger than the file"):
+        contents.check_contents([weight] * 9, 0, ())
+    with pytest.raises(contents.ContentError, match="larger than the file"):
+        contents.check_contents(torch.zeros(1).expand(2), 1000, ())
+
+
+def test_a_truncated_checkpoint_is_reported_wherever_it_ends(tmp_path):
+    path = saved(tmp_path, settings=argparse.Namespace(a=1))
+    whole = path.read_bytes()
+    for length in (*range(40), *range(40, len(whole), 29), *range(len(whole) - 40, len(whole))):
+        path.write_bytes(whole[:length])
+        with pytest.raises(UsageError) as caught:
+            checkpoint_utils.load_checkpoint_to_cpu(str(path))
+        message = str(caught.value)
+        state = "is empty" if length == 0 else "is truncated" if length > 1 else "cannot be read"
+        assert message.startswith(f"{path} {state}"), length
+        assert message.endswith("--restore-file"), length
+        assert "\n" not in message, length
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"<html>not found</html>", b"PK", bytes(range(256))],
+    ids=["html", "two letters", "bytes"],
+)
+def test_another_file_is_reported(tmp_path, content):
+    path = tmp_path / "checkpoint.pt"
+    path.write_bytes(content)
+    with pytest.raises(UsageError, match=r"checkpoint\.pt (cannot be read|is truncated)"):
+        checkpoint_utils.load_checkpoint_to_cpu(str(path))
+
+
+@pytest.mark.parametrize("held", [torch.ones(2), {"weight": torch.ones(2)}], ids=["tensor", "dict"])
+def test_weights_alone_are_no_checkpoint(tmp_path, held):
+    path = tmp_path / "weights.pt"
+    torch.save(held, path)
+    with pytest.raises(UsageError, match=r"weights\.pt is not a checkpoint of fairseq: it holds"):
+        checkpoint_utils.load_checkpoint_to_cpu(str(path))
+
+
+def test_a_missing_checkpoint_is_fairseqs_own_error(tmp_path):
+    with pytest.raises(FileNotFoundError, match="nowhere.pt"):
+        checkpoint_utils.load_checkpoint_to_cpu(str(tmp_path / "nowhere.pt"))
+
+
+def test_a_model_without_the_rest_is_no_checkpoint(tmp_path):
+    path = saved(tmp_path, cfg={"model": {}}, extra_state={}, optimizer_history=[{}])
+    with pytest.raises(UsageError, match=r"checkpoint\.pt is not a checkpoint .*best_loss"):
+        checkpoint_utils.load_checkpoint_to_cpu(str(path))
+
+
+def test_an_unsafe_pytorch_is_named(monkeypatch):
+    monkeypatch.setattr(torch, "__version__", "2.9.1+cu126")
+    with pytest.raises(ImportError, match=r"needs PyTorch 2\.10 or newer, not 2\.9\.1\+cu126"):
+        loading.require_safe_torch()
+
+
+SIZES = {"embed_dim": 8, "ffn_embed_dim": 8, "layers": 1, "attention_heads": 2}
+
+
+@pytest.fixture(params=[Transformer, PosAttnTransformer])
+def build(request):
+    words = Dictionary()
+    for number in range(20 - words.nspecial):
+        words.add_symbol(f"word{number}")
+    flags = {f"{side}_{name}": n for side in ("encoder", "decoder") for name, n in SIZES.items()}
+    flags |= {"share_all_embeddings": True, "adaptive_softmax_cutoff": "8,14"}
+
+    def build():
+        cfg = Namespace(**flags)
+        if request.param is Transformer:
+            cfg = TransformerConfig.from_namespace(cfg)
+        task = SimpleNamespace(source_dictionary=words, target_dictionary=words)
+        return request.param.build_model(cfg, task)
+
+    return build
+
+
+def test_weights_of_an_adaptive_softmax_are_loaded_again(build, restore):
+    weights = build().state_dict()
+    model = build()
+    model.load_state_dict(weights)
+    assert all(weights[name].equal(value) for name, value in model.state_dict().items())
+    restore(TransformerDecoderBase, "upgrade_state_dict_named")
+    with pytest.raises(RuntimeError, match="decoder.output_projection.weight"):
+        build().load_state_dict(weights)
+
+
+@pytest.mark.parametrize("value", ["nan", "inf"])
+def test_weights_that_are_no_numbers_are_refused(value, tmp_path):
+    path = str(tmp_path / "diverged.pt")
+    state = read_checkpoint(FIXTURE / "checkpoint.pt")
+    name = list(state["model"])[-1]
+    state["model"][name].flatten()[-1] = float(value)
+    torch.save(state, path)
+    overrides = {"data": str(FIXTURE / "data")}
+    load = checkpoint_utils.load_model_ensemble_and_task
+    with pytest.raises(UsageError, match=f"^{path}: the weight {name} is not finite"):
+        load([path], arg_overrides=overrides)
+    (model,), *_ = inspect.unwrap(load)([path], arg_overrides=overrides)  # fairseq's own
+    assert not all(weight.isfinite().all() for weight in model.parameters())
+
+
+@pytest.mark.parametrize("kind", [torch.complex64, torch.int32, torch.bool])
+def test_weights_of_other_types_are_refused(kind, tmp_path):
+    path = str(tmp_path / "other.pt")
+    state = read_checkpoint(FIXTURE / "checkpoint.pt")
+    name = list(state["model"])[-1]
+    state["model"][name] = state["model"][name].to(kind)
+    torch.save(state, path)
+    name_of_kind = str(kind).removeprefix("torch.")
+    with pytest.raises(UsageError, match=f"^{path}: the weight {name} is of type {name_of_kind}, "):
+        checkpoint_utils.load_model_ensemble_and_task(
+            [path], arg_overrides={"data": str(FIXTURE / "data")}
+        )
+
+
+def test_training_goes_on_from_no_weights_of_other_types(tmp_path):
+    path = str(tmp_path / "other.pt")
+    state = read_checkpoint(FIXTURE / "checkpoint.pt")
+    name = list(state["model"])[-1]
+    state["model"][name] = state["model"][name].int()
+    torch.save(state, path)
+    (model,), cfg, task = checkpoint_utils.load_model_ensemble_and_task(
+        [str(FIXTURE / "checkpoint.pt")], arg_overrides={"data": str(FIXTURE / "data")}
+    )
+    cfg.common.cpu = True
+    trainer = Trainer(cfg, task, model, task.build_criterion(cfg.criterion))
+    with pytest.raises(UsageError, match=f"^{path}: the weight {name} is of type int32, "):
+        trainer.load_checkpoint(path)

@@ -1,0 +1,147 @@
+"""Checkpoints are complete, the best ones are kept, and a folder has one run."""
+
+import errno
+import os
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from fairseq import checkpoint_utils
+from fairseq.file_io import PathManager
+
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat import saving
+from fairseq_posattn.compat.resuming import forget_previous_training
+
+
+class Trainer:
+    """Saves nothing but its files' names."""
+
+    checkpoint_suffix, data_parallel_rank = "", 0
+    should_save_checkpoint_on_current_rank = True
+    updates = 0
+
+    def consolidate_optimizer(self):
+        pass
+
+    def get_num_updates(self):
+        return self.updates
+
+    def save_checkpoint(self, path, extra_state):
+        Path(path).touch()
+
+
+def kept(save_dir, scores, *, highest=True, suffix=""):
+    """The scores, in order, whose checkpoints are left, two being asked for."""
+    cfg = SimpleNamespace(
+        save_dir=str(save_dir),
+        keep_best_checkpoints=2,
+        best_checkpoint_metric="pearson",
+        maximize_best_checkpoint_metric=highest,
+        write_checkpoints_asynchronously=False,
+        **dict.fromkeys(("no_save", "no_last_checkpoints"), False),
+        no_epoch_checkpoints=True,
+        **dict.fromkeys(("save_interval_updates", "keep_interval_updates", "keep_last_epochs"), 0),
+    )
+    place = SimpleNamespace(epoch=1, end_of_epoch=lambda: True, state_dict=dict)
+    trainer = Trainer()
+    trainer.checkpoint_suffix = suffix
+    trainer.task = None
+    for trainer.updates, score in enumerate(scores):
+        checkpoint_utils.save_checkpoint(cfg, trainer, place, score)
+    forget_previous_training(lambda cfg, trainer: None, None, None)
+    names = [path.name for path in Path(save_dir).glob("checkpoint.best_pearson_*")]
+    found = [name.removeprefix("checkpoint.best_pearson_") for name in names]
+    # the last digit only tells apart what is equal
+    return sorted(float(name.removesuffix(f"{suffix}.pt")[:-1]) for name in found)
+
+
+@pytest.mark.parametrize(
+    "scores, highest, left",
+    [
+        ((0.1, 0.2, 0.3), True, [0.2, 0.3]),
+        ((0.3, 0.2, 0.1), True, [0.2, 0.3]),
+        ((0.1, 0.2, 0.3), False, [0.1, 0.2]),
+        ((-0.3, -0.2, -0.1), True, [-0.2, -0.1]),
+        ((-0.1, -0.2, 0.1, -0.3), True, [-0.1, 0.1]),
+        ((-0.1, -0.2, 0.1, -0.3), False, [-0.3, -0.2]),
+    ],
+)
+@pytest.mark.parametrize("suffix", ["", "-rank-0"])
+def test_the_best_two_are_kept(scores, highest, left, suffix, tmp_path):
+    assert kept(tmp_path, scores, highest=highest, suffix=suffix) == left
+
+
+def test_fairseq_keeps_fewer(tmp_path, restore):
+    restore(checkpoint_utils, "checkpoint_paths")
+    assert kept(tmp_path, (0.3, 0.2, 0.1)) == [0.3]
+
+
+def test_other_checkpoints_are_found_as_ever(tmp_path):
+    for name in ("checkpoint3.pt", "checkpoint12.pt", "checkpoint_best.pt"):
+        (tmp_path / name).touch()
+    found = checkpoint_utils.checkpoint_paths(tmp_path)
+    assert [Path(path).name for path in found] == ["checkpoint12.pt", "checkpoint3.pt"]
+
+
+def test_a_copy_that_fails_leaves_the_old_checkpoint(tmp_path, monkeypatch):
+    new, old = tmp_path / "checkpoint_1_2.pt", tmp_path / "checkpoint_last.pt"
+    new.write_bytes(b"new" * 100)
+    old.write_bytes(b"old" * 100)
+
+    def full_disk(source, destination):
+        Path(destination).write_bytes(Path(source).read_bytes()[:10])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(destination))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "copyfile", full_disk)
+        with pytest.raises(UsageError) as caught:
+            PathManager.copy(str(new), str(old), overwrite=True)
+    assert str(caught.value) == (
+        f"{old} cannot be written: No space left on device; there is no good checkpoint"
+    )
+    assert old.read_bytes() == b"old" * 100
+    assert sorted(path.name for path in tmp_path.iterdir()) == [new.name, old.name]
+
+    assert PathManager.copy(str(new), str(old), overwrite=True)
+    assert old.read_bytes() == b"new" * 100
+    assert sorted(path.name for path in tmp_path.iterdir()) == [new.name, old.name]
+
+
+@pytest.mark.parametrize("used", [False, True])
+def test_a_folder_for_checkpoints_goes_if_none_was_written(tmp_path, monkeypatch, used):
+    at_exit = []
+    monkeypatch.setattr(saving.atexit, "register", lambda *call: at_exit.append(call))
+    folder = tmp_path / "saved"
+    checkpoint_utils.verify_checkpoint_directory.__wrapped__(str(folder))
+    assert folder.is_dir() and not at_exit
+    folder.rmdir()
+    checkpoint_utils.verify_checkpoint_directory(str(folder))
+    (folder / ".lock").touch()
+    if used:
+        (folder / "checkpoint_last.pt").touch()
+    ((function, *arguments),) = at_exit
+    function(*arguments)
+    assert folder.exists() == used
+    checkpoint_utils.verify_checkpoint_directory(str(tmp_path))
+    assert len(at_exit) == 1  # a folder that was there stays
+
+
+def test_the_target_of_a_link_is_not_overwritten(tmp_path):
+    (tmp_path / "saved").mkdir()
+    (tmp_path / "thesis.txt").write_text("mine")
+    (tmp_path / "saved" / ".lock").symlink_to("../thesis.txt")
+    with pytest.raises(OSError, match="symbolic links"):
+        saving.lock(tmp_path / "saved")
+    assert (tmp_path / "thesis.txt").read_text() == "mine"
+
+
+def test_a_folder_is_locked_only_where_locks_exist(tmp_path, monkeypatch):
+    def no_locks(*args):
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr(saving, "_held", {})
+    monkeypatch.setattr(saving.fcntl, "lockf", no_locks)
+    saving.lock(tmp_path)
+    assert saving._held == {}

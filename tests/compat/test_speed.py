@@ -1,0 +1,239 @@
+"""Fused updates have fairseq's results."""
+
+import copy
+import inspect
+import io
+import math
+from types import SimpleNamespace
+from unittest.mock import Mock, patch
+
+import pytest
+import torch
+from fairseq import utils
+from fairseq.logging import metrics
+from fairseq.optim import FairseqOptimizer, FP16Optimizer, MemoryEfficientFP16Optimizer
+from fairseq.optim.adam import Adam, FairseqAdam
+from fairseq.optim.fp16_optimizer import _FP16OptimizerMixin
+from fairseq.trainer import Trainer
+from omegaconf import OmegaConf
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from fairseq_posattn.compat.speed import FusedAdam
+
+SIZES = ((3, 2), (5,), (2, 2, 2), (1,))
+# A large epsilon shows where it is added.
+ADAM = {"_name": "adam", "adam_betas": "(0.9, 0.98)", "adam_eps": 0.1, "weight_decay": 0.1}
+ADAM |= {"lr": [0.05], "fp16_adam_stats": False, "tpu": False}
+COMMON = {"fp16_scale_window": 1, "fp16_init_scale": 4, "fp16_scale_tolerance": 0.0}
+COMMON |= {"threshold_loss_scale": None, "min_loss_scale": 1e-4}
+F32, F16, BF16 = torch.float32, torch.float16, torch.bfloat16
+
+
+@pytest.fixture(autouse=True)
+def on_the_cpu(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: None)
+
+
+class Training:
+    """Parameters on the way to fixed values.
+
+    Args:
+        old: steps by fairseq's Adam. wrapper: an optimizer of half precision, or None.
+        flat: float32 weights are in one tensor.
+    """
+
+    def __init__(self, old, dtype=F32, wrapper=None, sizes=SIZES, flat=False, start=None):
+        generator = torch.Generator().manual_seed(1)
+        start = start or [torch.randn(size, generator=generator) for size in sizes]
+        self.weights = [
+            torch.nn.Parameter(weight.detach().to(dtype, copy=True)) for weight in start
+        ]
+        settings = {"use_old_adam": old, **ADAM}
+        if wrapper is None:
+            self.optimizer = FairseqAdam(OmegaConf.create(settings), iter(self.weights))
+        else:
+            common = {"bf16": dtype is BF16, "fp16_no_flatten_grads": not flat, **COMMON}
+            cfg = {"common": common, "optimizer": settings}
+            cfg |= {"optimization": {"update_freq": [1]}}
+            cfg |= {"distributed_training": {"distributed_world_size": 1}}
+            self.optimizer = wrapper.build_optimizer(OmegaConf.create(cfg), self.weights)
+
+    def train(self, updates, used=slice(None), clip_norm=0.0):
+        for _ in range(updates):
+            self.optimizer.zero_grad()
+            loss = sum((weight.float() - 3).pow(2).sum() for weight in self.weights[used])
+            self.optimizer.backward(loss)
+            self.optimizer.clip_grad_norm(clip_norm)
+            self.optimizer.step()
+        return self
+
+    def saved_state(self):
+        buffer = io.BytesIO()
+        torch.save(self.optimizer.state_dict(), buffer)
+        buffer.seek(0)
+        return torch.load(buffer)
+
+    def exact(self):
+        weights = self.optimizer.fp32_params
+        return list(weights.values() if isinstance(weights, dict) else weights)
+
+
+class Operations(TorchDispatchMode):
+    """Counts operations: those of a kind, or all but views."""
+
+    count = 0
+
+    def __init__(self, kind=None):
+        super().__init__()
+        self.kind = kind
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.count += function is self.kind if self.kind else not function.is_view
+        return function(*args, **(kwargs or {}))
+
+
+# --- Adam ----------------------------------------------------------------------------------------
+
+FORMS = [(F32, None), (BF16, None), (BF16, FP16Optimizer), (BF16, MemoryEfficientFP16Optimizer)]
+
+
+def assert_same(ours, theirs):
+    for one, other in zip(ours.weights, theirs.weights, strict=True):
+        assert one.dtype == other.dtype
+        torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("dtype, wrapper", FORMS)
+def test_the_fused_step_is_fairseqs(dtype, wrapper):
+    trainings = [Training(old, dtype, wrapper) for old in (False, True)]
+    kinds = [type(training.optimizer.optimizer) for training in trainings]
+    assert kinds == [FusedAdam, Adam]
+    for training in trainings:
+        training.train(2, slice(2)).train(3)  # some have no gradient at first
+    assert_same(*trainings)
+    ours, theirs = (training.saved_state() for training in trainings)
+    assert ours["param_groups"] == theirs["param_groups"]
+    for number, state in theirs["state"].items():
+        assert ours["state"][number].keys() == state.keys()
+        assert ours["state"][number]["step"] == state["step"]
+        for name in ("exp_avg", "exp_avg_sq"):
+            torch.testing.assert_close(ours["state"][number][name], state[name])
+
+
+@pytest.mark.parametrize("dtype, wrapper", FORMS)
+@pytest.mark.parametrize("old", [True, False])
+def test_a_training_resumes_under_the_other_adam(old, dtype, wrapper):
+    first, alone = (Training(old, dtype, wrapper).train(2) for _ in range(2))
+    resumed = Training(not old, dtype, wrapper, start=first.weights)
+    resumed.optimizer.load_state_dict(copy.deepcopy(first.saved_state()))
+    assert_same(resumed.train(3), alone.train(3))
+
+
+def test_sparse_gradients_are_refused():
+    training = Training(old=False)
+    training.weights[1].grad = torch.zeros(5).to_sparse()
+    with pytest.raises(RuntimeError, match="sparse"):
+        training.optimizer.step()
+
+
+# --- Copies to and from half precision -----------------------------------------------------------
+
+PATCHED = ("_sync_fp16_grads_to_fp32", "_sync_fp32_params_to_fp16", "zero_grad")
+COPIES = [(F16, True), (F16, False), (BF16, False)]  # and whether weights are flat
+
+
+def train(dtype, flat):
+    """Return the weights, rounded and in float32, after updates of which one leaves some out."""
+    training = Training(False, dtype, FP16Optimizer, flat=flat)
+    for used in (slice(None), slice(1, 3), slice(None)):
+        training.train(1, used, clip_norm=0.5)
+    return [weight.detach() for weight in (*training.weights, *training.exact())]
+
+
+@pytest.mark.parametrize("dtype, flat", COPIES)
+def test_updates_equal_those_of_single_copies(dtype, flat, restore):
+    ours = train(dtype, flat)
+    for name in PATCHED:
+        restore(_FP16OptimizerMixin, name)
+    theirs = train(dtype, flat)
+    assert not torch.equal(ours[0], Training(False, dtype, FP16Optimizer, flat=flat).weights[0])
+    assert all(map(torch.equal, ours, theirs))
+
+
+def count_operations(dtype, flat, sizes=SIZES, old=False):
+    """Return the number of operations of the patched methods in an update."""
+    training = Training(old, dtype, FP16Optimizer, sizes, flat).train(1)
+    training.optimizer._needs_sync = True
+    with Operations() as operations:
+        for name in PATCHED:
+            getattr(training.optimizer, name)()
+    return operations.count
+
+
+@pytest.mark.parametrize("dtype, flat", COPIES)
+def test_launches_do_not_grow_with_the_number_of_parameters(dtype, flat):
+    assert count_operations(dtype, flat) == count_operations(dtype, flat, SIZES * 5) == 3
+
+
+def test_the_old_adam_has_single_copies():
+    assert count_operations(BF16, False, SIZES * 5, old=True) >= 3 * 5 * len(SIZES)
+
+
+def test_missing_gradients_are_made_by_fairseq():
+    training = Training(False, BF16, FP16Optimizer)
+    for weight in training.optimizer.fp32_params:
+        weight.grad = None
+    training.train(1)
+    assert all(weight.grad is not None for weight in training.optimizer.fp32_params)
+
+
+def test_weights_on_several_devices_are_left_to_fairseq():
+    training = Training(False, F16, FP16Optimizer, flat=True)
+    (flat,) = training.optimizer.fp32_params.values()
+    training.optimizer.fp32_params["another"] = torch.nn.Parameter(torch.zeros(0))
+    training.optimizer.fp32_params["another"].grad = torch.zeros(0)
+    with torch.no_grad():
+        flat.fill_(7)
+    training.optimizer._sync_fp32_params_to_fp16()
+    assert all(bool((weight == 7).all()) for weight in training.weights)
+
+
+# --- Gradient norm, and synchronizations ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [F32, F16])
+def test_the_norm_is_that_of_all_gradients(dtype):
+    parameters = [torch.nn.Parameter(torch.zeros(size, dtype=dtype)) for size in ((2, 3), (4,), ())]
+    for number, parameter in enumerate(parameters):
+        parameter.grad = torch.full_like(parameter, 300.0 + number)  # float16 lacks the squares
+    with patch.object(torch, "_foreach_norm", wraps=torch._foreach_norm) as norms:
+        norm = utils.clip_grad_norm_(parameters, 0.0)
+    assert norm.item() == pytest.approx(math.sqrt(6 * 300**2 + 4 * 301**2 + 302**2), rel=1e-6)
+    assert [len(call.args[0]) for call in norms.call_args_list] == [3]
+
+
+def log_loss(outputs, criterion):
+    metrics.log_scalar("loss", sum(output["loss"] for output in outputs), round=3)
+
+
+@pytest.mark.parametrize("patched, count", [(True, 0), (False, 1)])
+def test_statistics_are_not_copied_to_the_host(patched, count):
+    reduce = Trainer._reduce_and_log_stats
+    reduce = reduce if patched else inspect.unwrap(reduce)
+    trainer = SimpleNamespace(tpu=False, task=SimpleNamespace(reduce_metrics=log_loss))
+    trainer.get_criterion = lambda: None
+    outputs = [{"loss": torch.tensor(1.5)}, {"loss": torch.tensor(2.0)}]
+    with metrics.aggregate(new_root=True) as logged:
+        with Operations(torch.ops.aten._local_scalar_dense.default) as copies:
+            reduce(trainer, outputs, sample_size=1)
+        assert copies.count == count
+    assert not trainer.tpu
+    assert logged.get_smoothed_values() == {"loss": 3.5}
+
+
+def test_the_gradient_norm_is_copied_to_the_host(monkeypatch):
+    norm = Mock()  # a GPU's
+    monkeypatch.setattr(utils, "clip_grad_norm_", lambda *args: norm)
+    clip, optimizer = FairseqOptimizer.clip_grad_norm, SimpleNamespace(params=[])
+    assert clip(optimizer, 0.0) is norm.cpu()
+    assert inspect.unwrap(clip)(optimizer, 0.0) is norm
