@@ -280,4 +280,4 @@ def test_dictionaries_of_another_training(checkpoint, corpus, text, tmp_path, ca
     for dictionary in corpus.glob("dict.*"):
         (tmp_path / dictionary.name).write_text(dictionary.read_text() + "another 1\n")
     assert main(["locality", checkpoint, "--data", str(tmp_path), "--sentences", text]) == 1
-    assert f"source words in {tmp_path} is not the one" in capsys.readouterr().err
+    assert f"source words in {tmp_path} differs from the one" in capsys.readouterr().err
