@@ -58,9 +58,9 @@ def parts(tiny: bool, multi30k: Path | None = None) -> dict[str, list[Step]]:
     lengths, mechanisms, pairs = LENGTHS, MECHANISMS, PAIRS
     attention, tiles, updates, batches = (), (), (), ()
     recipe = ("--prepare", "--source", str(multi30k.resolve())) if multi30k else ()
-    files = ("kernels", "kernels_dman", "kernels_da", "kernels_mtsa", "kernels_mpsan")
+    files = ("kernels", "kernel_launches")
     if tiny:
-        lengths, mechanisms, pairs, files = (8,), ("dman",), PAIRS[:1], ("kernels_dman",)
+        lengths, mechanisms, pairs, files = (8,), ("dman",), PAIRS[:1], ("kernel_launches",)
         kernels += ("-n", "0", "-k", "lone or repeat or cannot_return")
         attention = ("--tokens", 8, "--heads", 1, "--features", 16, "--rounds", 1, "--warmup", 0)
         tiles = ("--tokens", 8, "--heads", 1, "--features", 16, "--lengths", 8, "--choices", 1)

@@ -57,7 +57,7 @@ def training_step(mechanism, dtype, features, length):
     """Run a training step with padding and, if supported, a causal mask."""
     case = KERNELS[mechanism]
     arguments = case.arguments(Sizes(1, HEADS, length, length, features), dtype)
-    options = {"causal": True} if case.causal else {}
+    options = {"causal": True} if case.attention.causal else {}
     padding = torch.zeros(1, length, dtype=torch.bool)
     context = case(arguments, key_padding_mask=padding, dropout_p=0.1, impl="triton", **options)
     context.sum().backward()

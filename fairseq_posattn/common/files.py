@@ -78,6 +78,19 @@ def write_json(path: StrPath, content: Any, **options: Any) -> None:
     write_text(path, text + "\n")
 
 
+def read_limited(path: StrPath, limit: int = 1 << 24) -> bytes:
+    """Return the content of a file of at most ``limit`` bytes.
+
+    Raises:
+        ValueError: the file is larger.
+    """
+    with open(path, "rb") as file:
+        content = file.read(limit + 1)
+    if len(content) > limit:
+        raise ValueError(f"more than {limit:,} bytes")
+    return content
+
+
 def check_writable(path: StrPath, option: str = "") -> None:
     """Raise if a file cannot be written, before the work that produces its content.
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from fairseq_posattn import __version__
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.common.files import write_json
+from fairseq_posattn.common.files import read_limited, write_json
 from fairseq_posattn.recipes.classification import LOWER_IS_BETTER
 from fairseq_posattn.recipes.options import PRECISIONS
 from fairseq_posattn.recipes.recipe import SUMMARY_SCORES
@@ -254,7 +254,7 @@ def read_object(path: Path) -> dict[str, Any]:
         UsageError: it has no JSON object.
     """
     try:
-        content = json.loads(read(path))
+        content = json.loads(read_limited(path))
     except (ValueError, RecursionError) as error:
         reason = str(error).split(";")[0]
         raise UsageError(f"{path} is no result of a recipe: {reason}") from None

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from fairseq_posattn import __version__
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.files import read_limited
 
 NAME = "preparation.json"
 RECENT = ("cased", "longest")  # not compared: older folders are the same without these fields
@@ -87,7 +88,7 @@ def read(folder) -> Manifest | None:
     """
     path = Path(folder) / NAME
     try:
-        content = json.loads(path.read_bytes())
+        content = json.loads(read_limited(path))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (ValueError, RecursionError):

@@ -225,7 +225,7 @@ def test_a_missing_file_is_not_training_from_scratch(refused, tmp_path):
     (tmp_path / "saved" / "checkpoint_7.pt").touch()
     assert refused("--restore-file", "checkpoint_7.pt") == (
         "--restore-file: there is no file checkpoint_7.pt, "
-        f"but {tmp_path}/saved/checkpoint_7.pt is there"
+        f"but {tmp_path}/saved/checkpoint_7.pt exists"
     )
 
 

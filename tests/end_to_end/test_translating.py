@@ -214,7 +214,7 @@ def test_that_nothing_can_be_copied_stops_no_training(folder, train_arguments):
     log = folder / "read.log"
     arguments = [folder / "data", *train_arguments[1:], *options]
     assert forked_commands.run("train", arguments, log) == 0, log.read_text()
-    assert "dictionaries and manifest are not beside the checkpoint: " in log.read_text()
+    assert "dictionaries and manifest are not copied to the checkpoint: " in log.read_text()
     assert (folder / "read/checkpoint_last.pt").is_file()
     assert not (folder / "read/preparation.json").exists()
 

@@ -120,7 +120,7 @@ def test_pairs_are_told_apart(features, classifier, tmp_path):
     expected, _ = model(first, pair_tokens=second, classification_head_name=HEAD)
     loaded = AutoModelForSequenceClassification.from_pretrained(tmp_path / "out")
     close(loaded(**inputs).logits, expected)
-    with pytest.raises(ValueError, match="needs token_type_ids"):
+    with pytest.raises(ValueError, match="token_type_ids: missing for a model of pairs"):
         loaded(inputs["input_ids"])
 
 

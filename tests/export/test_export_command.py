@@ -45,7 +45,7 @@ def test_it_says_what_is_there(translator, tmp_path, capsys):
     path, _ = translator("dman_iwslt_de_en", *TINY_TRANSFORMER)
     assert run(path, tmp_path / "out", "--beam", "3") == 0
     said = capsys.readouterr().out
-    assert said.startswith(f"{tmp_path / 'out'}: weights, configuration and tokeniser; its")
+    assert said.startswith(f"{tmp_path / 'out'}: weights, configuration and tokenizer; its")
     files = {file.name: file for file in (tmp_path / "out").iterdir()}
     assert {"config.json", "model.safetensors", "tokenizer_config.json", "vocab.json"} < set(files)
     assert '"num_beams": 3' in files["generation_config.json"].read_text()

@@ -75,7 +75,7 @@ def test_affine_maps_alone_are_rounded(arch, translator, tmp_path):
 
 def test_models_of_fairseqs_own_are_not_rounded(translator):
     path, _ = translator("transformer_iwslt_de_en", *TINY_TRANSFORMER, "--share-all-embeddings")
-    with pytest.raises(UsageError, match=f"{path}: int8 is for the plugin's models"):
+    with pytest.raises(UsageError, match=f"{path}: int8 needs a model of the plugin"):
         translation.load(path, int8=True)
 
 
@@ -89,9 +89,7 @@ def test_translations_are_measured_beside_the_models(tmp_path, capsys):
     flags += ["--text", text, "--labels", right]
     assert command.main(list(map(str, flags)), prog="posattn export") == 0
     said = capsys.readouterr().out.splitlines()
-    assert (
-        said[-3] == "int8: by fairseq_posattn.hugging_face.int8.in_int8(model), once it is loaded"
-    )
+    assert said[-3] == "int8: call fairseq_posattn.hugging_face.int8.in_int8(model) after loading"
     assert [line.partition(": ")[0] for line in said[-2:]] == ["PyTorch", "PyTorch, int8"]
     assert "BLEU 100.00, agrees on 100.0%, " in said[-2] and "BLEU " in said[-1]
     assert not (tmp_path / "out" / onnx.NAME).exists()
