@@ -110,7 +110,7 @@ FAULTS = [
         "training/models/seq2seq.py",
         "        if not path:\n",
         "        if path:\n",
-        SEQ2SEQ + "embeddings_start_as_the_preset_says",
+        SEQ2SEQ + "embeddings_start_as_bert",
     ),
     # --- layers
     Fault(
