@@ -14,6 +14,7 @@ from omegaconf import OmegaConf
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat import matching
+from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
 from fairseq_posattn.compat.matching import file_to_train_on
 from fairseq_posattn.model.multihead import OutputLinear
 
@@ -142,7 +143,7 @@ def test_training_on_keeps_what_an_earlier_preset_had(tmp_path, caplog, arch):
 )
 def test_a_trained_model_has_the_form_that_it_was_trained_with(tmp_path, options, activations):
     """Of the concatenated heads of all attention, whatever the architecture has today."""
-    state = torch.load(DATA.parent / "checkpoint.pt", weights_only=False)
+    state = read_checkpoint(DATA.parent / "checkpoint.pt")
     assert "heads_activation" not in state["cfg"]["model"]
     state["cfg"]["model"] |= {"_name": ARCH, **options}
     path = str(tmp_path / "checkpoint.pt")
