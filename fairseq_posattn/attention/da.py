@@ -11,7 +11,7 @@ from typing_extensions import Unpack
 from fairseq_posattn.attention.call import Arguments, Attended, Call, Options, check_choice
 from fairseq_posattn.attention.cpu.dropout import drop
 from fairseq_posattn.attention.declare import attention
-from fairseq_posattn.attention.distance import distance_matrix, signed_distances
+from fairseq_posattn.attention.positions import distance_matrix, signed_distances
 from fairseq_posattn.attention.mechanism import Mechanism, Shared
 from fairseq_posattn.attention.rescaling import (
     MAPPINGS,

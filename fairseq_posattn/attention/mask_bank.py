@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.types import Device
 
-from fairseq_posattn.attention.distance import distance_matrix, signed_distances
+from fairseq_posattn.attention.positions import distance_matrix, signed_distances
 from fairseq_posattn.attention.masks import looks_ahead, parse_mask
 
 
@@ -18,7 +18,7 @@ class DistanceMask:
 
     Attributes:
         line: float ``[K, Tq+Tk-1]``, at every distance that occurs
-            (:func:`~fairseq_posattn.attention.distance.signed_distances`).
+            (:func:`~fairseq_posattn.attention.positions.signed_distances`).
         reach: int32 ``[K, 2]``, the least and the greatest allowed distance.
         query_length, key_length: Tq and Tk.
     """

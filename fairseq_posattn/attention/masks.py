@@ -31,7 +31,7 @@ from torch import Tensor
 from torch.types import Device
 
 from fairseq_posattn.attention.call import Attended
-from fairseq_posattn.attention.distance import distance_matrix, signed_distances
+from fairseq_posattn.attention.positions import distance_matrix, signed_distances
 from fairseq_posattn.attention.softmax import softmax_attention
 
 

@@ -5,7 +5,7 @@ keys at those distances, ``[..., Tq, Tk]``. Both directions pad and reshape, wit
 scatter. No tensor has a query, a key and a feature dimension at once.
 
 Entry n is for the distance ``t - s = Tk-1-n``, the reverse of
-:func:`~fairseq_posattn.attention.distance.signed_distances`.
+:func:`~fairseq_posattn.attention.positions.signed_distances`.
 """
 
 import torch

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 from torch.types import Device
 
-from fairseq_posattn.attention.distance import signed_distances
+from fairseq_posattn.attention.positions import signed_distances
 
 
 def relative_sinusoids(
@@ -22,7 +22,7 @@ def relative_sinusoids(
 
     Returns:
         ``[Tq+Tk-1, features]``, a row for each of
-        :func:`fairseq_posattn.attention.distance.signed_distances`, computed in float32 at least.
+        :func:`fairseq_posattn.attention.positions.signed_distances`, computed in float32 at least.
     """
     wide = torch.promote_types(dtype, torch.float32)
     distances = signed_distances(query_length, key_length, device).to(wide)  # [Tq+Tk-1]

@@ -41,7 +41,7 @@ def transformer_xl_attention(
         query: ``[B, H, Tq, D]``, the last Tq of the Tk positions.
         key, value: ``[B, H, Tk, D]``.
         relative_key: ``[H, Tq+Tk-1, D]``, or the same for all heads ``[Tq+Tk-1, D]``: ``r`` at each
-            of :func:`~fairseq_posattn.attention.distance.signed_distances`.
+            of :func:`~fairseq_posattn.attention.positions.signed_distances`.
         content_bias, position_bias: ``[H, D]``, ``u`` and ``v``.
         options: see :class:`~fairseq_posattn.attention.call.Options`.
 

@@ -1,6 +1,6 @@
 import torch
 
-from fairseq_posattn.attention.distance import blocked_keys, distance_matrix, signed_distances
+from fairseq_posattn.attention.positions import blocked_keys, distance_matrix, signed_distances
 
 
 def test_distances_of_a_square():
