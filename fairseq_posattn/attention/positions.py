@@ -1,10 +1,11 @@
-"""Functions of the distance between a query and a key, as matrices.
+"""Functions of the positions of queries and keys: distances, blocked keys, sinusoids.
 
 Queries are the last ``query_length`` of ``key_length`` positions, so that in incremental decoding
 one query against a cache of keys has the same distances as in the whole sentence.
 """
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.types import Device
 
@@ -63,3 +64,66 @@ def blocked_keys(
         padding = key_padding_mask[:, None, None, :]
         blocked = padding if blocked is None else blocked | padding
     return blocked
+
+
+# Scores by distance. A query's scores are computed once for each distance, [..., Tq, Tq+Tk-1], and
+# shifted to the keys. Both directions pad and reshape, without gather or scatter, and no tensor has
+# a query, a key and a feature dimension at once. Entry n is for the distance Tk-1-n, descending.
+
+
+def relative_shift(by_distance: Tensor) -> Tensor:
+    """Convert ``[..., Tq, Tq+Tk-1]`` by descending distance to ``[..., Tq, Tk]`` by key.
+
+    The result may be a view.
+    """
+    key_length = by_distance.size(-1) - by_distance.size(-2) + 1
+    if torch.compiler.is_exporting():  # one query or more: one spare entry
+        by_distance = F.pad(by_distance, (0, 1))
+    elif by_distance.size(-2) == 1:
+        return by_distance
+    query_length, distances = by_distance.shape[-2:]
+    # The first query starts at entry Tq-1 of its row, each next one an entry earlier. In the
+    # flattened tensor queries are distances-1 entries apart.
+    line = by_distance.flatten(-2)[..., query_length - 1 : -1]
+    rows: Tensor = line.unflatten(-1, (query_length, distances - 1))
+    return rows[..., :key_length]
+
+
+def relative_unshift(by_key: Tensor) -> Tensor:
+    """Invert :func:`relative_shift`, with zeros at distances where a query has no key."""
+    query_length = by_key.size(-2)
+    line = F.pad(by_key, (0, query_length - 1)).flatten(-2)
+    line = F.pad(line, (query_length - 1, 1))
+    rows: Tensor = line.unflatten(-1, (query_length, query_length + by_key.size(-1)))
+    return rows[..., :-1]
+
+
+def relative_sinusoids(
+    query_length: int,
+    key_length: int,
+    features: int,
+    *,
+    device: Device = None,
+    dtype: torch.dtype = torch.float32,
+) -> Tensor:
+    """Return ``R_{t-s}``: sines (even features) and cosines (odd ones) of distance x frequency.
+
+    Feature pair i has the frequency ``10000^(-2i/features)`` (Vaswani et al., 2017, section 3.5).
+    Only the sines distinguish keys before and after the query.
+
+    Returns:
+        ``[Tq+Tk-1, features]`` at :func:`signed_distances`, computed in float32 at least.
+    """
+    wide = torch.promote_types(dtype, torch.float32)
+    distances = signed_distances(query_length, key_length, device).to(wide)  # [Tq+Tk-1]
+    exponents = torch.arange(0, features, 2, device=device, dtype=wide) / features
+    angles = distances[:, None] * 10000.0**-exponents  # [Tq+Tk-1, ceil(features/2)]
+    pairs = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+    return pairs[:, :features].to(dtype)
+
+
+def with_positions(x: Tensor) -> Tensor:
+    """Add the sinusoids of the positions, from 0 on, to ``[B, T, C]``."""
+    length, features = x.shape[1:]
+    # With one query the distances are the positions.
+    return x + relative_sinusoids(1, length, features, device=x.device, dtype=x.dtype)
