@@ -60,3 +60,13 @@ class Progress:
             seconds = max(time.monotonic() - self.started, 1e-3)
             rate = (self.count - self.start) / seconds
             say(f"{self.title}: {self.count:,} {self.unit}, {rate:,.0f} a second")
+
+
+def duration(seconds: float) -> str:
+    """Format seconds: "3 s", "12 min", "5 h 20 min", "2 d 3 h"."""
+    hours, minutes = divmod(round(seconds / 60), 60)
+    if hours >= 24:
+        return f"{hours // 24} d {hours % 24} h"
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min" if minutes else f"{max(0, round(seconds))} s"
