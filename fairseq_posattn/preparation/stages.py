@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.common.files import write_json
-from fairseq_posattn.common.locking import locked
+from fairseq_posattn.common.files import locked, write_json
 from fairseq_posattn.common.progress import say
 
 NAME = ".stages.json"

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.common.parallel import map_lines
+from fairseq_posattn.common.progress import map_lines
 from fairseq_posattn.scoring.pairs import Pairs
 from fairseq_posattn.text.sentences import split_sentences
 
