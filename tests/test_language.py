@@ -1,4 +1,4 @@
-"""The vocabulary of code and pages: the field's terms, and docstrings that begin with a verb or noun.
+"""The vocabulary of code and pages: the terms of the field, and docstrings that start with a verb.
 
 ruff checks the form of docstrings; these lists have what it cannot know.
 """
