@@ -59,9 +59,7 @@ def sentences(summary: str, eos: str = ".") -> list[str]:
 
 
 def lead(text: str, count: int, eos: str = ".") -> str:
-    """Return the first ``count`` sentences of a text as a summary whose sentences end at
-    ``eos``.
-    """
+    """Return the first ``count`` sentences of a text as a summary, separated by ``eos``."""
     return f" {eos} ".join(split_sentences(text)[:count])
 
 
