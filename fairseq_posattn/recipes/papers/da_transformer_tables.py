@@ -12,7 +12,8 @@ Guesses, because the paper does not specify them: w is initialized from N(0, 0.1
 threshold of the mapping `clip` is 1 (--da-clip-threshold).
 
 The paper has no translation. There the sizes are those of fairseq's transformer_iwslt_de_en, with
-the settings that fairseq documents for it, the same for all rows."""
+the settings that fairseq documents for it, the same for all rows.
+"""
 
 from dataclasses import replace
 

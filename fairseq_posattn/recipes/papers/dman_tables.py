@@ -7,7 +7,8 @@ of the dman_* architectures, as flags for the baselines.
 
 The published numbers are of the released form: an activation on the concatenated heads of all
 attention, and its own initialization. The dman_* architectures have the paper form, so the released
-rows pass flags. As in the scripts, the checkpoint with the best validation loss is scored."""
+rows pass flags. As in the scripts, the checkpoint with the best validation loss is scored.
+"""
 
 from dataclasses import replace
 

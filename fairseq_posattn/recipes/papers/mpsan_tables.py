@@ -8,7 +8,8 @@ linear layer, as in those papers' code.
 
 The paper does not specify the length of training. On SST and TREC it is that of MTSA's paper, whose
 settings are similar; elsewhere 20,000 updates, as in the published code of Bi-BloSAN on SICK. On
-SICK's pairs the classifier reads |a - b| and a * b, as in Tai et al. (2015) and that code."""
+SICK's pairs the classifier reads |a - b| and a * b, as in Tai et al. (2015) and that code.
+"""
 
 from dataclasses import replace
 

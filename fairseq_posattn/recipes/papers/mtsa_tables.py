@@ -18,7 +18,8 @@ transformer_base in fairseq's flags. Its peak learning rate is 2 / sqrt(512) / s
 length penalty, ((5 + length) / 6) ** 0.6, is approximated by fairseq's length ** 0.6.
 
 On semantic roles (Table 4) they are those of the tagger that it extends (Tan et al., 2018), except
-for the small form."""
+for the small form.
+"""
 
 import math
 from dataclasses import replace
