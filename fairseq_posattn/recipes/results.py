@@ -1,4 +1,4 @@
-"""What a run measured and how: read from its logs and written to its ``result.json``."""
+"""Measurements of a run, read from its logs and written to its ``result.json``."""
 
 import json
 import os
