@@ -77,8 +77,8 @@ _TRANSFER = tuple(
 def _snli(*metrics: str) -> tuple[Dataset, ...]:
     """Return SNLI as in the released code; all tables also test on its training set."""
     (snli,) = datasets("snli", metrics=("accuracy", *metrics))
-    form = {"preparation": "--released-form", "folder": "snli_released"}
-    return (replace(snli, tests=("test", "train"), **form),)
+    released = replace(snli, preparation="--released-form", folder="snli_released")
+    return (replace(released, tests=("test", "train")),)
 
 
 # --- Semantic roles ----------------------------------------------------------------------------
