@@ -74,7 +74,8 @@ class Plan:
     ):
         batch, heads, queries, keys, features = sizes
         forward, backward = tiles(device, dtype, features)
-        block_q, block = forward.fit(queries, keys)
+        forward = forward.fit(queries, keys)
+        block_q, block = forward[:2]
         self.form = form
         self.numbers = heads, queries, keys, features**-0.5
         self.origin, self.width = line_origin(queries, keys), line_width(queries, keys)

@@ -49,14 +49,14 @@ class Mapping(NamedTuple):
 
 @triton.jit(do_not_specialize=["width"])
 def lay_out(TABLE, LINE, width, MECHANISM: tl.constexpr, BLOCK: tl.constexpr):
-    """Write the cells of one head: DMAN's ``exp(P)``, or DA's ``f``."""
+    """Write the cells of one head: DMAN's ``exp(-P)``, or DA's ``f``."""
     head = tl.program_id(1)
     entry = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     distance = entry - LINE.origin
     if MECHANISM == DMAN:
         index = tl.minimum(tl.maximum(distance + TABLE.center, 0), TABLE.entries - 1)
         logit = tl.load(TABLE.start + index).to(tl.float32)
-        cell = tl.exp(minimum(maximum(logit, -LARGEST_LOGIT), LARGEST_LOGIT))
+        cell = tl.exp(-minimum(maximum(logit, -LARGEST_LOGIT), LARGEST_LOGIT))
     else:
         cell, _, _ = mapped(TABLE, head, distance, MECHANISM)
     tl.store(LINE.start + head * LINE.head + entry, cell, mask=entry < width)
