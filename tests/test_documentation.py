@@ -147,7 +147,9 @@ def try_fairseq(command, flags):
         "interactive": lambda: options.get_generation_parser(interactive=True),
         "validate": options.get_validation_parser,
     }
-    options.parse_args_and_arch(parsers[command](), flags)
+    given = options.parse_args_and_arch(parsers[command](), flags)
+    # A training of 750 epochs would fill a disk.
+    assert command != "train" or given.no_epoch_checkpoints or given.keep_last_epochs > 0
 
 
 # --- The measurements, in miniature ------------------------------------------------------------
