@@ -20,9 +20,9 @@ import pytest
 import torch
 
 from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
-from fairseq_posattn.recipes.torchrun import WORKER
 
 DISTRIBUTED = Path(__file__).parents[2] / "examples" / "distributed"
+WORKER = DISTRIBUTED / "worker.py"
 # Without the environment's own check, which is not what is tested here.
 ENVIRONMENT = {**os.environ, "POSATTN_ENV": sys.prefix, "PIP_NO_INDEX": "1"}
 
