@@ -9,8 +9,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from fairseq_posattn.attention.da import DistanceAwareAttention
-from fairseq_posattn.attention.rescaling import rescaled_coefficients
+from fairseq_posattn.attention.da import DistanceAwareAttention, rescaled_coefficients
 from fairseq_posattn.common.figures import line_style, new_figure
 from fairseq_posattn.inspection.distance_weights import learned_parameters
 from fairseq_posattn.inspection.sublayers import AttentionSublayer
