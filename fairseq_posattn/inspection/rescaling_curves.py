@@ -12,7 +12,7 @@ from torch import Tensor
 from fairseq_posattn.attention.da import DistanceAwareAttention
 from fairseq_posattn.attention.rescaling import rescaled_coefficients
 from fairseq_posattn.common.figures import line_style, new_figure
-from fairseq_posattn.inspection.distance_weights import learned_parameters
+from fairseq_posattn.inspection.rescaling import learned_parameters
 from fairseq_posattn.inspection.sublayers import AttentionSublayer
 
 WEIGHTED_DISTANCES = torch.linspace(-10, 10, 101)  # the range of the paper's figure

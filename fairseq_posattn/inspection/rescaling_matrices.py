@@ -10,7 +10,7 @@ import numpy
 import torch
 
 from fairseq_posattn.common.figures import new_figure
-from fairseq_posattn.inspection.distance_weights import learned_parameters
+from fairseq_posattn.inspection.rescaling import learned_parameters
 from fairseq_posattn.inspection.sublayers import AttentionSublayer
 
 MOST_COLUMNS = 8

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.inspection import looks
+from fairseq_posattn.inspection import analyses
 from fairseq_posattn.inspection.sentences import (
     check_lengths,
     read_file,

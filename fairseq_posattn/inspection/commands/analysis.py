@@ -199,7 +199,7 @@ def look(args):
     """Run the command that a command line names."""
     # PyTorch's profiler logs its start; the level is read when PyTorch is imported.
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")
-    from fairseq_posattn.inspection import looks
+    from fairseq_posattn.inspection import analyses
 
     logging.root.setLevel(logging.WARNING)  # fairseq logs what it reads
     looks.RUN[args.command](args)

@@ -12,9 +12,9 @@ from fairseq_posattn.attention import (
 )
 from fairseq_posattn.attention.gaussian import gaussian_bias, sentence_positions
 from fairseq_posattn.inspection.collect import AttentionCall
-from fairseq_posattn.inspection.distance_weights import learned_parameters
+from fairseq_posattn.inspection.rescaling import learned_parameters
 from fairseq_posattn.inspection.dynamic_mask import mask_logits, query_terms
-from fairseq_posattn.inspection.page.places import Place
+from fairseq_posattn.inspection.places import Place
 
 FURTHEST = 24  # tokens each way
 

@@ -12,8 +12,9 @@ from fairseq_posattn.inference import prediction, translation
 from fairseq_posattn.inference.trained_model import TrainedModel, load
 from fairseq_posattn.inference.translation import Translator
 from fairseq_posattn.inspection.collect import watching
-from fairseq_posattn.inspection.page import mechanism_plots, places
-from fairseq_posattn.inspection.page.places import Place
+from fairseq_posattn.inspection import places
+from fairseq_posattn.inspection.page import mechanism_plots
+from fairseq_posattn.inspection.places import Place
 from fairseq_posattn.inspection.sentences import token_labels
 from fairseq_posattn.inspection.sublayers import choose
 from fairseq_posattn.model.sentence_batches import strip_eos

@@ -12,7 +12,7 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from fairseq_posattn.inference import prediction, translation
 from fairseq_posattn.inference.trained_model import TrainedModel
 from fairseq_posattn.inference.trained_model import load as load_checkpoint
-from fairseq_posattn.inspection.page import places
+from fairseq_posattn.inspection import places
 from fairseq_posattn.inspection.page.view import ClassifierView, TranslationView
 from fairseq_posattn.training.models import PosAttnClassifier, PosAttnTransformer
 

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from fairseq_posattn.inspection.distance_weights import draw_weights, weight_numbers
+from fairseq_posattn.inspection.rescaling import draw_weights, weight_numbers
 
 W = [[0.5, -0.25], [-1.0, 2.0]]
 V = [[-2.0, 1.0], [0.75, 0.25]]

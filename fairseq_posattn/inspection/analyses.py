@@ -10,7 +10,7 @@ from fairseq_posattn.common.files import check_writable, write_json
 from fairseq_posattn.inference.trained_model import TrainedModel, load
 from fairseq_posattn.inspection import (
     cost,
-    distance_weights,
+    rescaling,
     dynamic_mask,
     heatmap,
     locality,
@@ -98,14 +98,14 @@ def show_weights(args):
     for path in args.checkpoint:
         sublayers = chosen_sublayers(load(path, args.data), args)
         runs.append(sublayers_with_plot(sublayers, args, path))
-        if distance_weights.layout(runs[-1]) != distance_weights.layout(runs[0]):
+        if rescaling.layout(runs[-1]) != distance_weights.layout(runs[0]):
             raise UsageError(
                 f"{path}: layers, heads or mapping of DA differ from {args.checkpoint[0]}; name "
                 "checkpoints of one model with several seeds"
             )
     if len(runs) == 1:
         [args.checkpoint] = args.checkpoint
-    write(distance_weights.weight_numbers(*runs), distance_weights.draw_weights, args)
+    write(rescaling.weight_numbers(*runs), distance_weights.draw_weights, args)
 
 
 def run_cost(args):
