@@ -15,7 +15,6 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import check_writable, writing
 
 SUFFIXES = (".png", ".pdf")
-DOTS_PER_INCH = 150
 LARGEST = 100  # inches
 NEEDS = "pictures need matplotlib: pip install 'fairseq_posattn[analysis]'"
 
@@ -31,11 +30,7 @@ def line_style(index: int) -> dict[str, str]:
 
 
 def new_figure(width: float, height: float) -> Any:
-    """Return an empty matplotlib figure of a size in inches, without a window.
-
-    Raises:
-        UsageError: it is larger than :data:`LARGEST`.
-    """
+    """Return an empty matplotlib figure of a size in inches, at most :data:`LARGEST`, no window."""
     # It logs all its fonts, since fairseq has opened the root logger.
     logging.getLogger("matplotlib").setLevel(logging.WARNING)
     from matplotlib.figure import Figure
@@ -59,6 +54,7 @@ def check_picture(path: str | None, instead: str = "") -> None:
     """Raise UsageError if the picture of --output cannot be drawn or written.
 
     Args:
+        path: the picture, or None.
         instead: text on what to do without matplotlib.
     """
     if path is None:
@@ -99,10 +95,10 @@ def use_fonts_for(figure: Any) -> None:
     for text in texts if families else ():
         text.set_fontfamily([*text.get_fontfamily(), *families])
     if missing:
-        some = " ".join(sorted(missing)[:10])
         sys.stderr.write(
-            f"warning: no font of this machine has {some}: boxes stand for them; install one, such "
-            "as Noto Sans, or look at the words in a browser: posattn look\n"
+            f"warning: no font of this machine has {' '.join(sorted(missing)[:10])}: boxes stand "
+            "for them; install one, such as Noto Sans, or look at the words in a browser: posattn "
+            "look\n"
         )
 
 
@@ -133,9 +129,7 @@ def write_pages(pages: Iterable[Any], path: str) -> list[str]:
             memories.append(io.BytesIO())
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from ")  # use_fonts_for warns
-            figure.savefig(
-                document or memories[-1], format=kind, dpi=DOTS_PER_INCH, bbox_inches="tight"
-            )
+            figure.savefig(document or memories[-1], format=kind, dpi=150, bbox_inches="tight")
     if document is not None:
         document.close()
     names = [path]

@@ -12,8 +12,7 @@ import numpy
 import torch
 from torch import Tensor
 
-from fairseq_posattn.attention import DistanceAwareAttention
-from fairseq_posattn.attention.rescaling import rescaled_coefficients
+from fairseq_posattn.attention.da import DistanceAwareAttention, rescaled_coefficients
 from fairseq_posattn.common.figures import COLOURS, line_style, new_figure
 from fairseq_posattn.inspection.places import Place
 

@@ -72,12 +72,18 @@ class ClassificationCorpus(Corpus):
 
     @property
     def criterion(self):
-        return "relatedness" if self.scores else "sentence_classification"
+        if self.scores:
+            return "relatedness"
+        return "rating_regression" if self.metrics == ("rmse",) else "sentence_classification"
 
     @property
     def num_classes(self):
         """Return the value of ``--num-classes``; None if it depends on the data."""
         return self.scores or (self.labels and len(self.labels))
+
+    def count_classes(self, labels):
+        """Return the value of ``--num-classes`` for data with these labels."""
+        return self.num_classes or len(labels)
 
     @property
     def inputs(self):

@@ -4,13 +4,12 @@ from contextlib import ExitStack
 from itertools import chain
 
 from fairseq_posattn.common.files import writing
-from fairseq_posattn.common.parallel import map_lines
+from fairseq_posattn.common.progress import map_lines
 from fairseq_posattn.preparation.binarise import binarise_pairs
 from fairseq_posattn.preparation.command import next_recipe, shown
 from fairseq_posattn.preparation.corpus import SPLITS
 from fairseq_posattn.preparation.counts import count_lines, report_counts, text_lines
-from fairseq_posattn.preparation.stages import Stages
-from fairseq_posattn.text import manifest
+from fairseq_posattn.preparation.stages import Stages, write_manifests
 from fairseq_posattn.text.lines import one_line, parallel_lines, read_lines
 from fairseq_posattn.text.moses import RATIO, is_clean
 from fairseq_posattn.text.vocabulary import SPECIAL, write_dictionary
@@ -51,12 +50,18 @@ def prepare(corpus, options, kind, joined=True, all_subwords=False, **described)
         _run_binarising(
             stages, corpus.sides, prefixes, options.jobs, joined, kind if all_subwords else None
         )
-        manifest.stage(stages, corpus, **described)
+
+        def count():
+            return {
+                split: count_lines(f"{path}.{corpus.sides[0]}") for split, path in prefixes.items()
+            }
+
+        write_manifests(
+            stages, corpus, count=lambda: {"examples": count()}, joined=joined, **described
+        )
         if corpus.recipe is None:
             return prefix
-        counts = {
-            split: count_lines(f"{path}.{corpus.sides[0]}") for split, path in prefixes.items()
-        }
+        counts = count()
         if corpus.longest or corpus.longest_words:
             counts = {"raw": count_lines(options.dest / f"text/train.{corpus.sides[0]}"), **counts}
         report_counts(counts, corpus.published, options.limit, "pairs")

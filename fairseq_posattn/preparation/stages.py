@@ -6,13 +6,17 @@
 import json
 import shutil
 from contextlib import contextmanager
+from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 
+from fairseq_posattn import __version__
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.common.files import write_json
-from fairseq_posattn.common.locking import locked
+from fairseq_posattn.common.files import locked, write_json
 from fairseq_posattn.common.progress import say
+from fairseq_posattn.text import manifest
 
+PACKAGES = ("sacremoses", "sentencepiece", "subword-nmt")
 NAME = ".stages.json"
 WORK = ".unfinished-stage"  # what a stage writes, until it is finished
 REPLACED = ".replaced-stages"  # finished outputs that a run replaces, until it ends
@@ -185,6 +189,40 @@ class Stages:
 
     def _write_record(self):
         write_json(self.dest / NAME, self.record, indent=1)
+
+
+def write_manifests(stages, corpus, *, count, parts=(".",), **described):
+    """Run the last stage of a preparation, which writes ``preparation.json``.
+
+    Args:
+        stages: the :class:`Stages`.
+        corpus: a :class:`.corpus.Corpus`.
+        count: returns the fields of the manifest that are counted, such as ``examples``.
+        parts: folders that fairseq reads, each of which gets a manifest.
+        described: other fields of the manifest.
+    """
+    fields = {
+        "corpus": corpus.name,
+        "task": corpus.task,
+        "word_rule": corpus.word_rule,
+        "subwords": corpus.subwords,
+        "languages": list(corpus.sides),
+        "metric": corpus.metrics[0],
+        "criterion": corpus.criterion,
+        **described,
+    }
+    packages = (*PACKAGES, "tokenizers") if fields["subwords"] == "wordpiece" else PACKAGES
+    versions = {}
+    if stages.redo:  # unknown for finished stages; a checkout need not be installed
+        versions = {"fairseq-posattn": __version__} | {name: version(name) for name in packages}
+
+    def make(work):
+        rules = replace(manifest.Manifest(**fields, **count()), versions=versions)
+        for part in parts:
+            manifest.write(work / part, rules)
+
+    outputs = [f"{part}/{manifest.NAME}".removeprefix("./") for part in parts]
+    stages.run("manifest", outputs, make, **fields)
 
 
 def _read_record(folder):

@@ -183,6 +183,15 @@ def write_vocabulary(folder, training, others, vectors, min_count, seed):
         )
 
 
+def features(folder):
+    """Return the dimensions of the vectors in ``glove.txt`` of a folder; None without the file."""
+    path = folder / "glove.txt"
+    if not path.exists():
+        return None
+    with open(path, encoding="utf-8") as file:
+        return int(file.readline().split()[1])
+
+
 def coverage(counts, vectors):
     """Return ``(types with a vector, types, tokens with a vector, tokens)`` of word counts."""
     known = [count for word, count in counts.items() if word in vectors]

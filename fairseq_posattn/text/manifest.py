@@ -1,26 +1,23 @@
-"""``preparation.json`` beside binarised data: how its text was made.
+"""``preparation.json`` beside binarised data: how its text was made, and what it contains.
 
 Prediction, translation and export tokenize new text by the same rules as the training data.
+``posattn train`` chooses its settings by it.
 """
 
 import json
-from dataclasses import asdict, dataclass, field, fields, replace
-from importlib.metadata import version
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
-from fairseq_posattn import __version__
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import read_limited
 
 NAME = "preparation.json"
-RECENT = ("cased", "longest")  # not compared: older folders are the same without these fields
-PACKAGES = ("sacremoses", "sentencepiece", "subword-nmt")
 FIX = "prepare the data again"
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """Description of how the text of binarised data was made.
+    """Description of binarised data and of how its text was made.
 
     Attributes:
         corpus: its name, such as ``sst5``.
@@ -34,6 +31,13 @@ class Manifest:
         cased: WordPiece kept capitals and accents. Older manifests lack it: then they are kept
             unless ``lower``.
         longest: maximum subwords per line, the rest is cut off; None if unknown.
+        metric: the corpus's first metric, such as ``bleu``, ``rouge1`` or ``accuracy``.
+        criterion: fairseq's or the plugin's criterion.
+        examples: number of examples by split.
+        classes: value of ``--num-classes``, for classification.
+        joined: both sides share one dictionary, for translation and summarization.
+        longest_text: words of the longest training text, for classification.
+        features: dimensions of the word vectors in ``glove.txt``; None without vectors.
     """
 
     corpus: str
@@ -45,39 +49,19 @@ class Manifest:
     versions: dict[str, str] = field(default_factory=dict)
     cased: bool = False
     longest: int | None = None
+    metric: str | None = None
+    criterion: str | None = None
+    examples: dict[str, int] = field(default_factory=dict)
+    classes: int | None = None
+    joined: bool = False
+    longest_text: int | None = None
+    features: int | None = None
 
 
 def write(folder, manifest):
     """Write the manifest of a folder of binarised data."""
     text = json.dumps(asdict(manifest), indent=1)
     (Path(folder) / NAME).write_text(f"{text}\n", encoding="utf-8")
-
-
-def stage(stages, corpus, *, lower, parts=(".",), **pieces):
-    """Run the last stage of a preparation, which writes the manifests.
-
-    Args:
-        stages: a :class:`.preparation.stages.Stages`.
-        corpus: a :class:`.preparation.corpus.Corpus`.
-        lower: the text is lower-cased.
-        parts: folders that fairseq reads, each of which gets a manifest.
-        pieces: ``cased`` and ``longest``, settings of the stage that makes the subwords.
-    """
-    manifest = Manifest(
-        corpus.name, corpus.task, corpus.word_rule, lower, corpus.subwords, list(corpus.sides)
-    )
-    packages = (*PACKAGES, "tokenizers") if corpus.subwords == "wordpiece" else PACKAGES
-    versions = {}
-    if stages.redo:  # unknown for finished stages; a checkout need not be installed
-        versions = {"fairseq-posattn": __version__} | {name: version(name) for name in packages}
-
-    def make(work):
-        for part in parts:
-            write(work / part, replace(manifest, versions=versions, **pieces))
-
-    outputs = [f"{part}/{NAME}".removeprefix("./") for part in parts]
-    settings = {name: value for name, value in asdict(manifest).items() if name not in RECENT}
-    stages.run("manifest", outputs, make, **settings)
 
 
 def read(folder) -> Manifest | None:
@@ -100,13 +84,20 @@ def _is_text(values):
     return all(isinstance(value, str) for value in values)
 
 
+def _is_count(value):
+    return type(value) is int and value > 0
+
+
+_NUMBERS = ("longest", "classes", "longest_text", "features")
 _CHECKS = {
-    "lower": lambda value: isinstance(value, bool),
-    "cased": lambda value: isinstance(value, bool),
-    "subwords": lambda value: value is None or isinstance(value, str),
+    **dict.fromkeys(("lower", "cased", "joined"), lambda value: isinstance(value, bool)),
+    **dict.fromkeys(_NUMBERS, lambda value: value is None or _is_count(value)),
+    **dict.fromkeys(
+        ("subwords", "metric", "criterion"), lambda value: value is None or isinstance(value, str)
+    ),
     "languages": lambda value: isinstance(value, list) and _is_text(value),
     "versions": lambda value: isinstance(value, dict) and _is_text(value.values()),
-    "longest": lambda value: value is None or type(value) is int and value > 0,
+    "examples": lambda value: isinstance(value, dict) and all(map(_is_count, value.values())),
 }
 
 

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from reference import PADDING, assert_same_with_gradients, leaves
 
-from fairseq_posattn.attention.mask_bank import DistanceMask
+from fairseq_posattn.attention.masks import DistanceMask
 
 
 def dot(a, b, h, i, j):

@@ -13,8 +13,7 @@ from oracles import SCORES, loops, tensors_of
 from reference import PADDING, assert_same_with_gradients, gradients
 
 from fairseq_posattn.attention.cases import CASES, Sizes
-from fairseq_posattn.attention.da import ADJUSTMENTS
-from fairseq_posattn.attention.rescaling import MAPPINGS
+from fairseq_posattn.attention.da import ADJUSTMENTS, MAPPINGS
 
 SERVED = [
     (name, impl)

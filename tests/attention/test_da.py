@@ -11,10 +11,11 @@ from reference import (
 
 from fairseq_posattn.attention.da import (
     ADJUSTMENTS,
+    MAPPINGS,
     DistanceAwareAttention,
     distance_aware_attention,
+    rescaled_coefficients,
 )
-from fairseq_posattn.attention.rescaling import MAPPINGS, rescaled_coefficients
 
 THRESHOLD = 0.8
 

@@ -9,7 +9,7 @@ from fairseq_posattn.attention.disan import (
     FusionGate,
     directional_attention,
 )
-from fairseq_posattn.attention.masks import future_mask, past_mask
+from fairseq_posattn.attention.masks import mask_by_name
 
 
 def by_position(key_score, query_score, value, mask, padding):
@@ -57,7 +57,10 @@ def test_the_two_directions():
     output = module(words, PADDING)
     assert output.shape == (4, 5, 6) and module.output_dim == 6
     for block, mask, half in zip(
-        module.blocks, (past_mask(5), future_mask(5)), output.split(3, dim=-1), strict=True
+        module.blocks,
+        (mask_by_name("past", 5), mask_by_name("future", 5)),
+        output.split(3, dim=-1),
+        strict=True,
     ):
         h = torch.nn.functional.elu(words @ block.hidden_map.weight.T + block.hidden_map.bias)
         context = by_position(
@@ -106,7 +109,10 @@ def test_drops_before_every_map_in_the_published_form(monkeypatch):
     monkeypatch.undo()
     halves = []
     for block, way, mask in zip(
-        module.eval().blocks, ("past", "future"), (past_mask(5), future_mask(5)), strict=True
+        module.eval().blocks,
+        ("past", "future"),
+        (mask_by_name("past", 5), mask_by_name("future", 5)),
+        strict=True,
     ):
         h = (words * drawn[f"words {way}"]) @ block.hidden_map.weight.T + block.hidden_map.bias
         h = torch.where(h > 0, h, 0.0)

@@ -38,8 +38,8 @@ def test_equals_the_equation(impl, queries, names):
 @pytest.mark.parametrize(
     ("heads", "names", "causal", "message"),
     [
-        (3, ["past", "future"], False, "3 heads cannot be shared out evenly among 2 masks: past, "),
-        (4, [], False, "4 heads cannot be shared out evenly among 0 masks"),
+        (3, ["past", "future"], False, "3 heads cannot be divided evenly among 2 masks: past, "),
+        (4, [], False, "4 heads cannot be divided evenly among 0 masks"),
         (2, ["past", "later"], False, "mask 'later': unknown part 'later'; known: past, future, "),
         (2, ["past", "future"], True, "mask 'future' looks ahead, .* choose 'past' or a sum with"),
         (2, ["window:2"], True, "mask 'window:2' looks ahead, .* as in 'past.window:3'"),

@@ -8,7 +8,7 @@ from reference import PADDING, Draws, assert_same_with_gradients, gradients, lea
 from torch import nn
 
 from fairseq_posattn.attention.fusion import position_fusion
-from fairseq_posattn.attention.masks import mask_by_name, past_mask
+from fairseq_posattn.attention.masks import mask_by_name
 from fairseq_posattn.attention.mpsan import (
     MPSAN_MASKS,
     MultiplePositionalSelfAttention,
@@ -40,11 +40,11 @@ def test_multi_dimensional_scores_are_features_as_heads():
         key_score.transpose(1, 2),
         query_score.transpose(1, 2),
         value.transpose(1, 2).unsqueeze(-1),
-        mask=past_mask(5),
+        mask=mask_by_name("past", 5),
         key_padding_mask=PADDING,
     )
     scores = F.elu((key_score[:, None] + query_score[:, :, None]) / 5)  # [B, Tq, Tk, C]
-    seen = past_mask(5).eq(0)[None, :, :, None] & ~PADDING[:, None, :, None]
+    seen = mask_by_name("past", 5).eq(0)[None, :, :, None] & ~PADDING[:, None, :, None]
     exponentials = scores.exp() * seen
     weights = exponentials / exponentials.sum(2, keepdim=True).clamp(min=1e-300)
     expected = (weights * value[:, None]).sum(2)  # [B, Tq, C]

@@ -15,8 +15,8 @@ from reference import (
 from fairseq_posattn.attention.mtsa import TensorizedAttention, tensorized_attention
 from fairseq_posattn.attention.source2token import (
     Source2TokenPooling,
+    SourceMaps,
 )
-from fairseq_posattn.attention.source_maps import SourceMaps
 
 INF = math.inf
 NAMES = ("query", "key", "value", "source_scores")
@@ -235,13 +235,13 @@ def test_what_cannot_be_done_is_refused_in_one_line(choice, message):
 @pytest.mark.parametrize(
     "choice, message",
     [
-        ({"num_heads": 3}, "3 heads cannot be shared out evenly among 2 masks: past, future"),
+        ({"num_heads": 3}, "3 heads cannot be divided evenly among 2 masks: past, future"),
         ({"masks": ["before"]}, "mask 'before': unknown part 'before'; known: past, future"),
         ({"causal": True}, "mask 'future' looks ahead, which a decoder's self attention cannot"),
         ({"token_scale": "exp"}, "unknown token_scale 'exp'; choose one of: log_sigmoid, identity"),
         ({"source_scale": "exp"}, "unknown source_scale 'exp'; choose one of:"),
         ({"source": SourceMaps("query")}, "unknown source 'query'; choose one of: key, value"),
-        ({"source": SourceMaps(layers=3)}, "3 maps of the source: choose 0, 1 or 2"),
+        ({"source": SourceMaps(layers=3)}, "3 layers of the source2token scores; choose 0, 1 or 2"),
     ],
 )
 def test_module_refuses_in_one_line_when_it_is_built(choice, message):

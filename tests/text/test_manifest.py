@@ -6,18 +6,20 @@ import pytest
 
 from fairseq_posattn import __version__
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.preparation import corpora
-from fairseq_posattn.preparation.stages import Stages
+from fairseq_posattn.preparation import corpora, stages
+from fairseq_posattn.preparation.stages import Stages, write_manifests
 from fairseq_posattn.recipes.papers import RECIPES
 from fairseq_posattn.text import manifest, moses, words
 from fairseq_posattn.text.manifest import Manifest, read
 
+COUNTED = {"examples": {"train": 80, "test": 20}, "features": None}
+
 
 def made(corpus, dest, *, before=True, **options):
-    with Stages(dest).locked() as stages:
+    with Stages(dest).locked() as running:
         if before:
-            stages.run("text", [], lambda work: None, corpus=corpus.name)
-        manifest.stage(stages, corpus, lower=True, **options)
+            running.run("text", [], lambda work: None, corpus=corpus.name)
+        write_manifests(running, corpus, count=lambda: COUNTED, lower=True, **options)
 
 
 def test_what_is_written_is_read(tmp_path):
@@ -26,7 +28,14 @@ def test_what_is_written_is_read(tmp_path):
         rules = read(tmp_path / fold)
         assert rules.versions["sacremoses"]
         assert rules == Manifest(
-            "cr", "sentence_prediction", "spaced", True, versions=rules.versions
+            "cr",
+            "sentence_prediction",
+            "spaced",
+            True,
+            versions=rules.versions,
+            metric="accuracy",
+            criterion="sentence_classification",
+            **COUNTED,
         )
     made(corpora.TRANSLATION["iwslt14"], tmp_path)
     rules = read(tmp_path)
@@ -34,8 +43,8 @@ def test_what_is_written_is_read(tmp_path):
 
 
 def test_versions_are_recorded_only_if_known(tmp_path, monkeypatch):
-    monkeypatch.setattr(manifest, "version", dict.fromkeys(manifest.PACKAGES, "1").__getitem__)
-    versions = {"fairseq-posattn": __version__, **dict.fromkeys(manifest.PACKAGES, "1")}
+    monkeypatch.setattr(stages, "version", dict.fromkeys(stages.PACKAGES, "1").__getitem__)
+    versions = {"fairseq-posattn": __version__, **dict.fromkeys(stages.PACKAGES, "1")}
     for before, expected in ((True, versions), (False, {})):
         folder = tmp_path / str(before)
         made(corpora.CLASSIFICATION["cr"], folder, before=before)
@@ -60,6 +69,7 @@ def test_older_folders_have_none(tmp_path):
         b'{"corpus": "c", "task": "t", "word_rule": "w", "versions": {"a": null}}',
         b'{"corpus": "c", "task": "t", "word_rule": "w", "longest": 0}',
         b'{"corpus": "c", "task": "t", "word_rule": "w", "longest": true}',
+        b'{"corpus": "c", "task": "t", "word_rule": "w", "examples": {"train": "a"}}',
     ],
 )
 def test_what_is_no_manifest_is_one_line_that_names_it(tmp_path, content):

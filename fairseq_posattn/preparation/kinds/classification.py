@@ -21,8 +21,8 @@ from fairseq_posattn.preparation.binarise import binarise_files
 from fairseq_posattn.preparation.command import next_dataset, next_training, shown
 from fairseq_posattn.preparation.corpus import SPLITS
 from fairseq_posattn.preparation.sources import obtain_any
-from fairseq_posattn.preparation.stages import Stages
-from fairseq_posattn.text import gpt, manifest
+from fairseq_posattn.preparation.stages import Stages, write_manifests
+from fairseq_posattn.text import gpt
 from fairseq_posattn.text.vocabulary import SPECIAL, count_words, write_dictionary
 
 EMPTY_SHOWN = 3
@@ -90,7 +90,19 @@ def prepare(corpus, options):
             lambda work: _binarise(corpus, options, work),
         )
         subwords = {"subwords": gpt.SUBWORDS} if tokenizer else {}
-        manifest.stage(stages, corpus, lower=not options.cased, parts=corpus.parts, **subwords)
+
+        def count():
+            summary = labelled_text.read_summary(options.dest / corpus.texts[0])
+            return {
+                "examples": summary["written"],
+                "classes": corpus.count_classes(summary["labels"]),
+                "longest_text": summary["longest"],
+                "features": vectors.features(options.dest),
+            }
+
+        write_manifests(
+            stages, corpus, count=count, parts=corpus.parts, lower=not options.cased, **subwords
+        )
     _report(corpus, options)
 
 
@@ -188,24 +200,22 @@ def _report_custom(corpus, options, summary):
     if not corpus.scored:
         rows = columns("label").items()
         counts.report_labels({split: (label for (label,) in labels) for split, labels in rows})
-    flags = training_flags(corpus, len(summary["labels"]), summary["longest"])
+    classes = corpus.count_classes(summary["labels"])
+    flags = training_flags(corpus, classes, summary["longest"])
     if options.language_model:
         flags.append(f"--language-model {shlex.quote(str(options.language_model))}")
-    elif (path := dest / "glove.txt").exists():
-        features = next(counts.text_lines(path)).split()[1]
-        path = shlex.quote(str(shown(path)))
+    elif features := vectors.features(dest):
+        path = shlex.quote(str(shown(dest / "glove.txt")))
         flags.append(f"--encoder-embed-path {path} --encoder-embed-dim {features}")
     next_training(dest, flags)
 
 
 def training_flags(corpus, classes, longest):
     """Return the lines of flags that train on custom data; ``longest``: words of a text."""
-    if corpus.scored:
-        target = "--num-classes 1 --criterion rating_regression"
-        best = "--best-checkpoint-metric rmse"
-    else:
-        target = f"--num-classes {classes} --criterion {corpus.criterion}"
-        best = "--best-checkpoint-metric accuracy --maximize-best-checkpoint-metric"
+    target = f"--num-classes {classes} --criterion {corpus.criterion}"
+    best = f"--best-checkpoint-metric {corpus.metrics[0]}"
+    if corpus.metrics[0] == "accuracy":
+        best += " --maximize-best-checkpoint-metric"
     model, dropout = ("cspan_classifier", 0.2) if longest > LONG else ("mpsan_classifier", 0.3)
     flags = [
         f"--task {corpus.task} {target}",

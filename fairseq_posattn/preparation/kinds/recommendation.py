@@ -12,15 +12,13 @@ from itertools import islice
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import writing
-from fairseq_posattn.common.parallel import map_lines
-from fairseq_posattn.common.progress import say
+from fairseq_posattn.common.progress import map_lines, say
 from fairseq_posattn.preparation import vectors
 from fairseq_posattn.preparation.binarise import binarise_files
 from fairseq_posattn.preparation.command import next_dataset
 from fairseq_posattn.preparation.corpus import SPLITS
 from fairseq_posattn.preparation.counts import count_lines, report_counts
-from fairseq_posattn.preparation.stages import Stages
-from fairseq_posattn.text import manifest
+from fairseq_posattn.preparation.stages import Stages, write_manifests
 from fairseq_posattn.text.vocabulary import count_words, write_dictionary
 from fairseq_posattn.text.words import PUBLISHED
 
@@ -71,9 +69,17 @@ def prepare(corpus, options):
             ["titles", *COLUMNS],
             lambda work: _binarise(options, text, splits, work),
         )
-        manifest.stage(stages, corpus, lower=not options.cased)
-    counts = {split: count_lines(text / f"{split}.impressions") for split in splits}
-    report_counts(counts, corpus.published, options.limit, "impressions")
+
+        def count():
+            return {split: count_lines(text / f"{split}.impressions") for split in splits}
+
+        write_manifests(
+            stages,
+            corpus,
+            count=lambda: {"examples": count(), "features": vectors.features(options.dest)},
+            lower=not options.cased,
+        )
+    report_counts(count(), corpus.published, options.limit, "impressions")
     print(f"news: {count_lines(text / 'titles.words'):,}")
     next_dataset(corpus, options.dest)
 

@@ -15,8 +15,7 @@ from fairseq_posattn.preparation.binarise import binarise_files
 from fairseq_posattn.preparation.command import next_dataset
 from fairseq_posattn.preparation.counts import count_lines, report_counts
 from fairseq_posattn.preparation.sources import obtain_any
-from fairseq_posattn.preparation.stages import Stages
-from fairseq_posattn.text import manifest
+from fairseq_posattn.preparation.stages import Stages, write_manifests
 from fairseq_posattn.text.props import read_props, readable, write_props
 from fairseq_posattn.text.vocabulary import count_words, write_dictionary
 
@@ -65,11 +64,22 @@ def prepare(corpus, options):
         stages.run(
             "binarised data", list(COLUMNS), lambda work: _binarise(corpus, options, text, work)
         )
-        manifest.stage(stages, corpus, lower=not options.cased)
+
+        def count_examples():
+            return {split: count_lines(text / f"{split}.roles") for split in corpus.predicates}
+
+        write_manifests(
+            stages,
+            corpus,
+            count=lambda: {
+                "examples": count_examples(),
+                "features": vectors.features(options.dest),
+            },
+            lower=not options.cased,
+        )
     sentences = {split: len(read_props(text / f"{split}.props")) for split in corpus.published}
     report_counts(sentences, corpus.published, options.limit, "sentences")
-    examples = {split: count_lines(text / f"{split}.roles") for split in corpus.predicates}
-    report_counts(examples, corpus.predicates, options.limit, "predicates")
+    report_counts(count_examples(), corpus.predicates, options.limit, "predicates")
     next_dataset(corpus, options.dest)
 
 

@@ -295,7 +295,7 @@ def test_a_sentence_longer_than_the_limit_is_one_line():
             "--encoder-attention-heads=8",
             "-heads 8: must divide the encoder's 12",
         ),
-        ("mtsa_classifier", "--mtsa-masks=past,past,past", "2 heads cannot be shared out"),
+        ("mtsa_classifier", "--mtsa-masks=past,past,past", "2 heads cannot be divided"),
         ("cnn_classifier", "--cnn-widths=1,2,3,4,5", "12: must be a multiple of the 5"),
         ("cnn_classifier", "--cnn-widths=3,four", "--cnn-widths 3,four"),
         ("hierarchical_cnn_classifier", "--cnn-widths=0", "--cnn-widths 0"),
