@@ -3,9 +3,9 @@
 import io
 import shutil
 import sys
+from pathlib import Path
 
 import pytest
-from conftest import FIXTURES
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inference.trained_model import load
@@ -13,6 +13,7 @@ from fairseq_posattn.inspection.sentences import read_file, read_split, token_la
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.manifest import Manifest
 
+FIXTURES = Path(__file__).parents[1] / "fixtures"
 RULES = {
     "translation": Manifest("own", "translation", "lowered-normalised-moses-escaped", True),
     "classification": Manifest("own", "sentence_prediction", "moses", True),
