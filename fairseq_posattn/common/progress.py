@@ -72,6 +72,16 @@ class Progress:
             say(f"{self.title}: {self.count:,} {self.unit}, {rate:,.0f} a second")
 
 
+def duration(seconds: float) -> str:
+    """Format seconds: "3 s", "12 min", "5 h 20 min", "2 d 3 h"."""
+    hours, minutes = divmod(round(seconds / 60), 60)
+    if hours >= 24:
+        return f"{hours // 24} d {hours % 24} h"
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min" if minutes else f"{max(0, round(seconds))} s"
+
+
 def ending_with_this(number: signal.Signals) -> Callable[[], object]:
     """Return a ``preexec_fn`` that sends the new process a signal when its starting thread ends."""
     return lambda: _system.prctl(_SET_PARENT_DEATH_SIGNAL, number)

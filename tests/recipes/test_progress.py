@@ -5,12 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_posattn.recipes.progress import (
-    GenerationProgress,
-    Progress,
-    TrainingProgress,
-    duration,
-)
+from fairseq_posattn.common.progress import duration
+from fairseq_posattn.recipes.progress import GenerationProgress, Progress, TrainingProgress
 from fairseq_posattn.recipes.runs import Run
 
 
