@@ -53,6 +53,7 @@ COMMANDS = {
         "BLEU, chrF, ROUGE, F1 of roles, ranking metrics",
     ),
     "summarize": ("fairseq_posattn.inference.commands.summarize", "summarize plain text"),
+    "train": ("fairseq_posattn.training.commands.train", "train a model on prepared data"),
     "translate": ("fairseq_posattn.inference.commands.translate", "translate plain text"),
     "user-dir": ("fairseq_posattn.__main__", "print the directory for --user-dir, or the flags"),
 }

@@ -2,7 +2,7 @@
 
 A package that is installed within the range of setup.py is left alone; one that is absent, or
 outside its range, is listed in the version of requirements.txt. Two things are refused with a
-line on standard error, because mending them would damage what somebody else installed: a torch
+line on standard error, because a fix would damage what somebody else installed: a torch
 outside its range, and the package ``fairseq``, whose files ``fairseq-fixed`` would overwrite.
 
 ``--torch`` only tells, by its exit status, whether this Python has a torch that can be used.
@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def supported_ranges():
-    """The version range of every package that setup.py names, by name."""
+    """Return the version range of every package that setup.py names, by name."""
     constants = {
         statement.targets[0].id: ast.literal_eval(statement.value)
         for statement in ast.parse((ROOT / "setup.py").read_text(encoding="utf-8")).body

@@ -19,7 +19,7 @@ class Translation(NamedTuple):
 
 
 def read_translations(path):
-    """The translations in the order of the test set, without the marks of word pieces.
+    """Return the translations in the order of the test set, without subword marks.
 
     fairseq-generate writes, sorted by length, a line each of ``S-7<tab>source``,
     ``T-7<tab>reference`` and ``D-7<tab>score<tab>output`` for sentence 7.

@@ -1,4 +1,4 @@
-"""How MTSA computes its source2token scores, S (eq. 9)."""
+"""MTSA's source2token scores, S (eq. 9)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

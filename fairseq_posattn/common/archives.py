@@ -19,12 +19,7 @@ from fairseq_posattn.common.files import StrPath
 
 COMPRESSIONS = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
 DAMAGE = (
-    EOFError,
-    zlib.error,
-    lzma.LZMAError,
-    tarfile.TarError,
-    zipfile.BadZipFile,
-    struct.error,
+    *(EOFError, zlib.error, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, struct.error),
     OverflowError,
     RuntimeError,  # encrypted zips, zips of other versions, headers nested too deeply
     ValueError,  # negative sizes and offsets, undecodable names
@@ -43,20 +38,17 @@ def damage_reported(name: object) -> Iterator[None]:
         raise
     except (*DAMAGE, OSError) as error:
         # gzip and bz2 report damage as an OSError without a number, zipfile by a wrong seek
-        if isinstance(error, OSError) and (
-            error.filename or error.errno not in (None, errno.EINVAL)
-        ):
+        code = error.errno if isinstance(error, OSError) else None
+        if code not in (None, errno.EINVAL) or getattr(error, "filename", None):
             raise
         reason = str(error).partition("\n")[0][:200] or "unexpected end"
         raise UsageError(f"{name}: damaged or cut off ({reason}); fetch it again") from None
 
 
 def decompressed(stream: Any, name: object) -> IO[bytes]:
-    """Return a stream's content, decompressed if needed.
+    """Return a binary stream's content from its start, decompressed if needed.
 
-    Args:
-        stream: binary stream, at its start.
-        name: file name for error messages.
+    Damage is a :class:`UsageError` that names the file ``name``.
     """
     peekable = stream if hasattr(stream, "peek") else io.BufferedReader(stream)
     start = peekable.peek(6)
@@ -104,7 +96,7 @@ def unpack_tar(path: StrPath, folder: StrPath) -> None:
 
     Raises:
         UsageError: it is damaged, a member is a device or leads out of the folder, or the content
-            is far larger than the archive.
+            exceeds :data:`RATIO` times the archive's size and :data:`ALLOWANCE` bytes.
     """
     left = RATIO * os.path.getsize(path) + ALLOWANCE
 

@@ -1,7 +1,6 @@
 """Shared parts of the commands: parsers, argument types, errors in one line."""
 
 import argparse
-import functools
 import itertools
 import os
 import sys
@@ -14,12 +13,7 @@ WIDEST = 100  # columns of the sentences of --help
 
 
 def make_parser(about: str | None, prog: str | None = None) -> argparse.ArgumentParser:
-    """Return a parser with a description.
-
-    Args:
-        about: the description; ``%(prog)s`` stands for the command.
-        prog: name of the command.
-    """
+    """Return a parser with a description, in which ``%(prog)s`` stands for the command."""
     return argparse.ArgumentParser(prog=prog, description=about, formatter_class=Help)
 
 
@@ -27,13 +21,13 @@ class Help(argparse.RawDescriptionHelpFormatter):
     """Help formatter that refills paragraphs; indented lines and columns stay as they are."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
-        fill = functools.partial(
-            textwrap.wrap, width=min(width, WIDEST), break_long_words=False, break_on_hyphens=False
+        wrapper = textwrap.TextWrapper(
+            min(width, WIDEST), break_long_words=False, break_on_hyphens=False
         )
         lines: list[str] = []
         for is_paragraph, block in itertools.groupby(text.splitlines(), _is_in_paragraph):
             some = list(block)
-            lines += fill(" ".join(some)) if is_paragraph else some
+            lines += wrapper.wrap(" ".join(some)) if is_paragraph else some
         return "\n".join(lines)
 
 
@@ -41,17 +35,17 @@ def _is_in_paragraph(line: str) -> bool:
     return line[:1] not in ("", " ") and "  " not in line
 
 
-def positive(text: str) -> int:
-    """Return a number above 0, as an argparse type."""
-    if not text.isdecimal() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a positive whole number")
-    return int(text)
-
-
 def natural(text: str) -> int:
     """Return a number that may be 0, as an argparse type."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
+    return int(text)
+
+
+def positive(text: str) -> int:
+    """Return a number above 0, as an argparse type."""
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive whole number")
     return int(text)
 
 
@@ -73,8 +67,8 @@ def add_data(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--data",
         metavar="FOLDER",
-        help="binarised data whose dictionaries and preparation.json to use (default: beside the "
-        "checkpoint, or where they were in training)",
+        help="binarized data with the dictionaries and preparation.json (default: beside the "
+        "checkpoint, else the training data)",
     )
 
 
@@ -84,7 +78,7 @@ def end(prog: str, work: Callable[[], object], unnamed: object = "standard outpu
     Args:
         prog: name of the command.
         work: its work; may return an exit status.
-        unnamed: file to name in an error of the system that names none.
+        unnamed: file to name in a system error that names none.
 
     Returns:
         the exit status: 0 or what ``work`` returns; 1 after an error, 130 after Ctrl-C.
@@ -98,7 +92,7 @@ def end(prog: str, work: Callable[[], object], unnamed: object = "standard outpu
     except UnicodeEncodeError as error:
         character = ascii(error.object[error.start])
         reason = (
-            f"standard output is in {error.encoding}, which lacks {character}: set PYTHONUTF8=1"
+            f"standard output: its encoding {error.encoding} lacks {character}; set PYTHONUTF8=1"
         )
     except BrokenPipeError:  # as with | head
         _write_no_more()

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 
-Hook = Callable[[type[BaseException], BaseException, TracebackType | None], None]
 Explain = Callable[[BaseException, TracebackType | None], str | None]
 
 
@@ -39,11 +38,10 @@ def install_hook(explain: Explain = lambda error, traceback: None) -> None:
     Args:
         explain: returns the line for another error and its traceback, or None to print both.
     """
-    if not hasattr(sys.excepthook, "shows_usage_errors"):
-        sys.excepthook = _show(sys.excepthook, explain)
+    otherwise = sys.excepthook
+    if hasattr(otherwise, "shows_usage_errors"):
+        return
 
-
-def _show(otherwise: Hook, explain: Explain) -> Hook:
     def show(
         kind: type[BaseException], error: BaseException, traceback: TracebackType | None
     ) -> None:
@@ -54,4 +52,4 @@ def _show(otherwise: Hook, explain: Explain) -> Hook:
             print(f"fairseq_posattn: error: {shown(line)}", file=sys.stderr)
 
     show.shows_usage_errors = True  # type: ignore[attr-defined]  # functions may have attributes
-    return show
+    sys.excepthook = show

@@ -13,7 +13,6 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import check_writable, writing
 
 SUFFIXES = (".png", ".pdf")
-DOTS_PER_INCH = 150
 LARGEST = 100  # inches
 NEEDS = "pictures need matplotlib: pip install 'fairseq_posattn[analysis]'"
 
@@ -29,11 +28,7 @@ def line_style(index: int) -> dict[str, str]:
 
 
 def new_figure(width: float, height: float) -> Any:
-    """Return an empty matplotlib figure of a size in inches, without a window.
-
-    Raises:
-        UsageError: it is larger than :data:`LARGEST`.
-    """
+    """Return an empty matplotlib figure of a size in inches, at most :data:`LARGEST`, no window."""
     # It logs all its fonts, since fairseq has opened the root logger.
     logging.getLogger("matplotlib").setLevel(logging.WARNING)
     from matplotlib.figure import Figure
@@ -57,6 +52,7 @@ def check_picture(path: str | None, instead: str = "") -> None:
     """Raise UsageError if the picture of --output cannot be drawn or written.
 
     Args:
+        path: the picture, or None.
         instead: text on what to do without matplotlib.
     """
     if path is None:
@@ -97,20 +93,19 @@ def use_fonts_for(figure: Any) -> None:
     for text in texts if families else ():
         text.set_fontfamily([*text.get_fontfamily(), *families])
     if missing:
-        some = " ".join(sorted(missing)[:10])
         sys.stderr.write(
-            f"warning: no font of this machine has {some}: boxes stand for them; install one, such "
-            "as Noto Sans, or look at the words in a browser: posattn look\n"
+            f"warning: no font of this machine has {' '.join(sorted(missing)[:10])}: boxes stand "
+            "for them; install one, such as Noto Sans, or look at the words in a browser: posattn "
+            "look\n"
         )
 
 
 def write_picture(figure: Any, path: str) -> None:
     """Write a figure in the format of the file's suffix."""
     memory = io.BytesIO()
-    kind = Path(path).suffix[1:].lower()
     use_fonts_for(figure)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from ")  # use_fonts_for warns
-        figure.savefig(memory, format=kind, dpi=DOTS_PER_INCH, bbox_inches="tight")
+        figure.savefig(memory, format=Path(path).suffix[1:].lower(), dpi=150, bbox_inches="tight")
     with writing(path, binary=True) as file:
         file.write(memory.getvalue())

@@ -1,22 +1,25 @@
-"""Atomic writing: a file gets its name once it is complete.
+"""Atomic writing, and locks.
 
-Neither a kill nor a full disk leaves half a file; an existing file stays until then. Symbolic links
-are followed, permissions stay, devices and standard output are written into.
+A file gets its name once it is complete: neither a kill nor a full disk leaves half a file, and an
+existing file stays until then. Symbolic links are followed, permissions stay, devices and standard
+output are written into.
 """
 
 import argparse
-import errno
 import json
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 from uuid import uuid4
 
+from filelock import FileLock, Timeout
+
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.progress import say
 
 StrPath = str | os.PathLike[str]
 
@@ -32,24 +35,20 @@ def writing(path: StrPath, *, binary: bool = False) -> Iterator[IO[Any]]:
     Raises:
         UsageError: it cannot be written; the message names ``path``.
     """
+    check_writable(path)
     part = None
     try:
-        if os.path.isdir(path):
-            raise IsADirectoryError(errno.EISDIR, "it is a folder; name a file in it", path)
-        if os.path.isfile(path) and not os.access(path, os.W_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
         stream = _special_file(path)
         if stream is not None:
             with _open(stream, binary) as file:
                 yield file
             return
-        target = os.path.realpath(path)
-        folder, name = os.path.split(target)
-        part = os.path.join(folder, f".{name}.{uuid4().hex[:8]}.part")
+        target = Path(os.path.realpath(path))
+        part = str(target.with_name(f".{target.name}.{uuid4().hex[:8]}.part"))
         with _open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), binary) as file:
             yield file
-        if os.path.exists(target):
-            os.chmod(part, stat.S_IMODE(os.stat(target).st_mode))
+        if target.exists():
+            os.chmod(part, stat.S_IMODE(target.stat().st_mode))
         os.replace(part, target)
         part = None
     except OSError as error:
@@ -62,39 +61,11 @@ def writing(path: StrPath, *, binary: bool = False) -> Iterator[IO[Any]]:
                 os.unlink(part)
 
 
-def write_text(path: StrPath, text: str) -> None:
-    """Write a text file as :func:`writing` does."""
-    with writing(path) as file:
-        file.write(text)
-
-
-def write_json(path: StrPath, content: Any, **options: Any) -> None:
-    """Write a JSON file; ``options`` are those of :func:`json.dumps`.
-
-    Raises:
-        ValueError: a number is NaN or infinite.
-    """
-    text = json.dumps(content, ensure_ascii=False, allow_nan=False, **options)
-    write_text(path, text + "\n")
-
-
-def read_limited(path: StrPath, limit: int = 1 << 24) -> bytes:
-    """Return the content of a file of at most ``limit`` bytes.
-
-    Raises:
-        ValueError: the file is larger.
-    """
-    with open(path, "rb") as file:
-        content = file.read(limit + 1)
-    if len(content) > limit:
-        raise ValueError(f"more than {limit:,} bytes")
-    return content
-
-
 def check_writable(path: StrPath, option: str = "") -> None:
     """Raise if a file cannot be written, before the work that produces its content.
 
     Args:
+        path: the file.
         option: the flag that names it, for the message.
 
     Raises:
@@ -104,10 +75,11 @@ def check_writable(path: StrPath, option: str = "") -> None:
     target = Path(os.path.realpath(path))
     if target.is_dir():
         raise UsageError(f"{named} is a folder: name a file in it")
-    if not os.path.exists(path) and not target.parent.is_dir():
+    there = os.path.exists(path)
+    if not there and not target.parent.is_dir():
         raise UsageError(f"{named}: there is no such folder; make it first")
-    if not os.access(path if os.path.exists(path) else target.parent, os.W_OK):
-        raise UsageError(f"{named} cannot be written: {os.strerror(errno.EACCES)}")
+    if not os.access(path if there else target.parent, os.W_OK):
+        raise UsageError(f"{named} cannot be written: Permission denied")
 
 
 def output_file(text: str) -> str:
@@ -135,3 +107,53 @@ def _open(descriptor: int, binary: bool) -> IO[Any]:
     if binary:
         return open(descriptor, "wb")
     return open(descriptor, "w", encoding="utf-8", newline="\n")
+
+
+def write_text(path: StrPath, text: str) -> None:
+    """Write a text file as :func:`writing` does."""
+    with writing(path) as file:
+        file.write(text)
+
+
+def write_json(path: StrPath, content: Any, **options: Any) -> None:
+    """Write a JSON file, with options of :func:`json.dumps`; NaN and infinity are ValueErrors."""
+    write_text(path, json.dumps(content, ensure_ascii=False, allow_nan=False, **options) + "\n")
+
+
+def read_limited(path: StrPath, limit: int = 1 << 24) -> bytes:
+    """Return the content of a file; more than ``limit`` bytes are a ValueError."""
+    with open(path, "rb") as file:
+        content = file.read(limit + 1)
+    if len(content) > limit:
+        raise ValueError(f"more than {limit:,} bytes")
+    return content
+
+
+@contextmanager
+def locked(
+    path: StrPath,
+    work: object,
+    tell: Callable[[str], object] | None = None,
+    meanwhile: Callable[[], object] = lambda: None,
+) -> Iterator[None]:
+    """Hold the lock file ``path``; a second run waits until the first one ends.
+
+    Args:
+        path: the lock file.
+        work: what the other run works on, for the message while this one waits.
+        tell: prints that message; default :func:`say`.
+        meanwhile: called every second of waiting; may raise to give up.
+    """
+    lock, is_waiting = FileLock(path), False
+    while not lock.is_locked:
+        try:
+            lock.acquire(timeout=1)
+        except Timeout:
+            meanwhile()
+            if not is_waiting:
+                (tell or say)(f"waiting for another run that is at work on {work}")
+            is_waiting = True
+    try:
+        yield
+    finally:
+        lock.release()

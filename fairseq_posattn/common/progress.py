@@ -1,17 +1,34 @@
-"""Messages and progress bars, on standard error."""
+"""Messages, progress bars, and lines mapped by several processes in order."""
 
+import ctypes
+import multiprocessing
+import signal
 import sys
 import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from itertools import islice
+from typing import TypeVar
 
 from tqdm import tqdm
 
+from fairseq_posattn.common.errors import UsageError
+
 tqdm.monitor_interval = 0  # no extra thread: worker processes are forked
 
+Line = TypeVar("Line")
+Result = TypeVar("Result")
+
 SECONDS_BETWEEN_LINES = 60
+_SET_PARENT_DEATH_SIGNAL = 1  # of Linux' prctl
+_system = ctypes.CDLL(None)
+_function = None  # the function of a worker process, set as it is forked
 
 
 def say(message: str) -> None:
-    """Print one line."""
+    """Print one line on standard error."""
     tqdm.write(message, file=sys.stderr)
     sys.stderr.flush()
 
@@ -29,20 +46,13 @@ class Progress:
     """
 
     def __init__(self, title, unit="lines", total=None, start=0):
-        self.title, self.unit, self.start = title, unit, start
+        self.title, self.unit, self.start, self.count = title, unit, start, start
         self.started = self.reported = time.monotonic()
         self.bar = tqdm(
-            desc=title,
-            unit=f" {unit}",
-            unit_scale=True,
-            total=total,
-            initial=start,
-            disable=None,
-            leave=False,
-            mininterval=0.5,
+            **{"desc": title, "unit": f" {unit}", "unit_scale": True, "mininterval": 0.5},
+            **{"total": total, "initial": start, "disable": None, "leave": False},
             file=sys.stderr,
         )
-        self.count = start
 
     def add(self, count):
         self.count += count
@@ -60,3 +70,81 @@ class Progress:
             seconds = max(time.monotonic() - self.started, 1e-3)
             rate = (self.count - self.start) / seconds
             say(f"{self.title}: {self.count:,} {self.unit}, {rate:,.0f} a second")
+
+
+def duration(seconds: float) -> str:
+    """Format seconds: "3 s", "12 min", "5 h 20 min", "2 d 3 h"."""
+    hours, minutes = divmod(round(seconds / 60), 60)
+    if hours >= 24:
+        return f"{hours // 24} d {hours % 24} h"
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min" if minutes else f"{max(0, round(seconds))} s"
+
+
+def ending_with_this(number: signal.Signals) -> Callable[[], object]:
+    """Return a ``preexec_fn`` that sends the new process a signal when its starting thread ends."""
+    return lambda: _system.prctl(_SET_PARENT_DEATH_SIGNAL, number)
+
+
+def map_lines(
+    function: Callable[[Line], Result],
+    lines: Iterable[Line],
+    jobs: int,
+    title: str,
+    total: int | None = None,
+    chunk: int = 1000,
+) -> Iterator[Result]:
+    """Yield ``function(line)`` of each line, in order, with at most two chunks per process ahead.
+
+    Worker processes end with this one, even if it is killed. joblib's outlive it by minutes, and
+    unpickle the function for every batch, so that tokenizers lose their caches.
+
+    Args:
+        function: any callable; its :class:`UsageError` is raised here.
+        lines: strings, or tuples of them.
+        jobs: processes; 1 works in this one.
+        title: title of the progress bar.
+        total: number of lines, if known.
+        chunk: lines that a process takes at a time.
+    """
+    lines = iter(lines)
+    chunks = iter(lambda: list(islice(lines, chunk)), [])
+    with Progress(title, "lines", total) as progress:
+        for results in _map_chunks(function, chunks, jobs):
+            progress.add(len(results))
+            yield from results
+
+
+def _map_chunks(function, chunks, jobs):
+    if jobs == 1:
+        yield from ([function(line) for line in chunk] for chunk in chunks)
+        return
+    # Forked, so that the function is not pickled; no other thread runs here yet.
+    context = multiprocessing.get_context("fork")
+    executor = ProcessPoolExecutor(jobs, context, _start_worker, (function,))
+    pending = deque()
+    try:
+        for chunk in chunks:
+            pending.append(executor.submit(_work, chunk))
+            if len(pending) > 2 * jobs:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+    except BrokenProcessPool:
+        raise UsageError(
+            "a worker process was killed, perhaps for lack of memory; try fewer --jobs"
+        ) from None
+    finally:
+        executor.shutdown(cancel_futures=True)
+
+
+def _start_worker(function):
+    global _function
+    _function = function
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent process
+    ending_with_this(signal.SIGKILL)()
+
+
+def _work(chunk):
+    return [_function(line) for line in chunk]

@@ -1,4 +1,4 @@
-"""How fairseq is imported and patched.
+"""Import of fairseq, and the decorators that patch it.
 
 A decorator above a function names what it patches: ``@around(Trainer, "state_dict")``. Nothing
 happens before the name of its module is given to :func:`apply`.

@@ -1,4 +1,4 @@
-"""What a classifier costs: seconds to classify a split, and the memory of an update.
+"""Cost of a classifier: seconds to classify a split, and peak memory of an update.
 
 As Shen et al., 2019, "Tensorized Self-Attention", measure them for Table 1: the mean time of
 inference on the development set, and the memory of sentences that are made up, of one length, with
@@ -60,8 +60,7 @@ def inference_seconds(
 
 
 def update_megabytes(model: PosAttnClassifier, device: torch.device) -> float:
-    """Return the peak memory of a forward and backward pass of the encoder over generated
-    sentences.
+    """Return the peak memory of one forward and backward pass of the encoder, in MB.
 
     It begins at the words' vectors and ends at those of sentences. Parameters are not in it, their
     gradients are.

@@ -26,7 +26,6 @@ def median_query_terms(
 
     The mask grows with this term, so at its median is the median of the mask.
     """
-
     batches = [terms for _, terms in collect(encoder, sublayers, sentences, query_terms)]
     return [torch.cat(terms).median().item() for terms in zip(*batches, strict=True)]
 

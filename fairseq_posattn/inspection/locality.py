@@ -1,4 +1,4 @@
-"""How much attention stays near the query.
+"""Share of attention near the query.
 
 Fan et al., 2021, "Mask Attention Networks: Rethinking and Strengthen Transformer", eq. 13 and
 Table 5.

@@ -136,8 +136,9 @@ def chosen_sublayers(trained: TrainedModel, args) -> list[AttentionSublayer]:
 
 
 def encoder_of(trained: TrainedModel) -> FairseqEncoder | SentenceEncoder:
-    """Return the encoder if sentences are its only input: a tagger needs predicates, a recommender
-    clicks.
+    """Return the encoder if sentences are its only input.
+
+    A tagger also needs predicates, a recommender clicks.
     """
     encoder = getattr(trained.model, "encoder", None)
     if not isinstance(encoder, FairseqEncoder | SentenceEncoder):

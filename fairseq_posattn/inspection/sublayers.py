@@ -67,8 +67,7 @@ def attention_sublayers(
 def sublayers_of(
     trained: TrainedModel, side: str, kind: type[nn.Module] = MultiheadSelfAttention
 ) -> list[AttentionSublayer]:
-    """Return the self-attention sublayers of a model's ``encoder`` or ``decoder``, or those of a
-    kind.
+    """Return the attention sublayers of a kind in a model's ``encoder`` or ``decoder``.
 
     A recommender has two encoders: the names of their sublayers begin with ``words.`` and
     ``clicks.``.

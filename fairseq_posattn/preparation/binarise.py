@@ -10,8 +10,7 @@ import sys
 from pathlib import Path
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.common.parallel import ending_with_this
-from fairseq_posattn.common.progress import say
+from fairseq_posattn.common.progress import ending_with_this, say
 from fairseq_posattn.preparation.counts import count_lines
 
 # Header of fairseq's MMapIndexedDataset: magic, version, type, number of rows.

@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.common.locking import locked
+from fairseq_posattn.common.files import locked
 from fairseq_posattn.common.progress import Progress, say
 from fairseq_posattn.preparation.archives import SingleFile, check_archive, open_archive
 

@@ -8,7 +8,7 @@ from itertools import islice
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import write_json, writing
-from fairseq_posattn.common.parallel import map_lines
+from fairseq_posattn.common.progress import map_lines
 from fairseq_posattn.preparation import folds
 from fairseq_posattn.preparation.corpus import SPLITS
 from fairseq_posattn.preparation.counts import counted

@@ -4,7 +4,7 @@ from contextlib import ExitStack
 from itertools import chain
 
 from fairseq_posattn.common.files import writing
-from fairseq_posattn.common.parallel import map_lines
+from fairseq_posattn.common.progress import map_lines
 from fairseq_posattn.preparation.binarise import binarise_pairs
 from fairseq_posattn.preparation.command import next_recipe, shown
 from fairseq_posattn.preparation.corpus import SPLITS

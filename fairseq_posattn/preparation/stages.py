@@ -12,8 +12,7 @@ from pathlib import Path
 
 from fairseq_posattn import __version__
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.common.files import write_json
-from fairseq_posattn.common.locking import locked
+from fairseq_posattn.common.files import locked, write_json
 from fairseq_posattn.common.progress import say
 from fairseq_posattn.text import manifest
 

@@ -1,5 +1,7 @@
 """Data sets of classification, tagging and recommendation recipes, from their corpora."""
 
+from dataclasses import replace
+
 from fairseq_posattn.preparation.corpora import CLASSIFICATION, RECOMMENDATION, TAGGING
 from fairseq_posattn.preparation.corpus import ClassificationCorpus, TaggingCorpus
 from fairseq_posattn.preparation.folds import FOLDS
@@ -62,6 +64,8 @@ ROLES = tuple(map(_roles, TAGGING.values()))
 DATASETS = {name: _dataset(corpus) for name, corpus in CLASSIFICATION.items()}
 
 
-def datasets(*names: str) -> tuple[Dataset, ...]:
-    """Return the data sets of these names."""
-    return tuple(DATASETS[name] for name in names)
+def datasets(*names: str, metrics: tuple[str, ...] = ()) -> tuple[Dataset, ...]:
+    """Return the data sets of these names, with other metrics if there are any."""
+    return tuple(
+        replace(DATASETS[name], metrics=metrics or DATASETS[name].metrics) for name in names
+    )

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.common.locking import locked
+from fairseq_posattn.common.files import locked
 from fairseq_posattn.recipes.options import Options
 from fairseq_posattn.recipes.recipe import Dataset, Recipe, Row
 from fairseq_posattn.recipes.runs import Run, Say, Step

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import writing
-from fairseq_posattn.common.parallel import ending_with_this
+from fairseq_posattn.common.progress import ending_with_this
 from fairseq_posattn.recipes.runs import Say, Step
 
 PATIENCE = 60  # seconds for a process to save and end

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from threading import Lock
 
+from fairseq_posattn.common.progress import duration
 from fairseq_posattn.recipes.runs import Run
 from fairseq_posattn.training.training_log import read_line, scores_of
 
@@ -130,13 +131,3 @@ class GenerationProgress:
         if first < done < batches:
             left = f"; done in about {duration((now - start) / (done - first) * (batches - done))}"
         return f"batch {done:,} of {batches:,}{left}"
-
-
-def duration(seconds: float) -> str:
-    """Format seconds: "3 s", "12 min", "5 h 20 min", "2 d 3 h"."""
-    hours, minutes = divmod(round(seconds / 60), 60)
-    if hours >= 24:
-        return f"{hours // 24} d {hours % 24} h"
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min" if minutes else f"{max(0, round(seconds))} s"

@@ -16,9 +16,9 @@ class Training:
 
     Attributes:
         flags: of fairseq-train: optimizer, learning rate, regularization.
-        batch_size: sentences, pairs or clicks an update, used unless there are
+        batch_size: sentences, pairs or clicks an update, unless ``max_tokens`` is set.
         max_tokens: tokens an update.
-        epochs: length of training, used unless there are
+        epochs: length of training, unless ``updates`` is set.
         updates, interval: length of training, and updates between validations.
         seeds: models of each row, and of each fold.
     """
@@ -33,7 +33,7 @@ class Training:
 
     @property
     def batches(self) -> tuple[str, str]:
-        """Return the flag of their size."""
+        """Return the flag of the batches' size."""
         if self.max_tokens:
             return "--max-tokens", str(self.max_tokens)
         return "--batch-size", str(self.batch_size)
@@ -61,6 +61,17 @@ class Row:
     lead: int = 0
     tiny: str = ""
     baseline: str = ""
+
+
+def rows(lines: str) -> tuple[Row, ...]:
+    """Return the rows of a table.
+
+    Args:
+        lines: a line for each row: name, the paper's numbers, architecture and further flags,
+            separated by ``|``.
+    """
+    cells = [[" ".join(c.split()) for c in line.split("|")] for line in lines.strip().splitlines()]
+    return tuple(Row(name, paper or "-", f"--arch {flags}") for name, paper, flags in cells)
 
 
 @dataclass(frozen=True)
@@ -100,14 +111,13 @@ class Generation:
         regime: name of these settings, the last part of ``--out``'s default.
         corpus: last part of ``--data``'s default.
         preparation: arguments of ``posattn prepare``.
-        source, target: languages.
         training: flags of fairseq-train: optimizer, schedule, regularization.
         max_tokens, batches: tokens a batch at most, and batches an update.
         decoding: flags of fairseq-generate: beam, length penalty, limits of length.
         scoring: arguments of ``posattn score``, without files.
-        metrics, metric: names of the scores in the table, and their description.
-        max_update: updates of training, or
-        max_epoch: epochs of training.
+        metric, metrics: description of the scores, and their names in the table.
+        source, target: languages.
+        max_update, max_epoch: length of training in updates or epochs; one of them is 0.
         checkpoint: "best" (by validation loss after each epoch), "average" (of the last ones) or
             "last".
         averaged: checkpoints in the average.
@@ -118,15 +128,15 @@ class Generation:
     regime: str
     corpus: str
     preparation: str
-    source: str
-    target: str
     training: str
     max_tokens: int
     batches: int
     decoding: str
     scoring: str
-    metrics: tuple[str, ...]
     metric: str
+    metrics: tuple[str, ...] = ("bleu",)
+    source: str = "de"
+    target: str = "en"
     max_update: int = 0
     max_epoch: int = 0
     checkpoint: str = "last"
@@ -147,7 +157,7 @@ class Locality:
 
     rows: tuple[Row, ...]
     layers: tuple[int, ...]
-    windows: tuple[int, ...]
+    windows: tuple[int, ...] = (1, 2, 4)
 
 
 @dataclass(frozen=True)
@@ -173,6 +183,7 @@ SUMMARY_SCORES = ("rouge1", "rouge2", "rougeL")  # their mean is R-avg, "average
 # --- Classification ----------------------------------------------------------------------------
 
 LAYER = "layer "  # prefix of a layer's share of attention near the query, which is no score
+LOWER_IS_BETTER = {"loss", "mse", "rmse", "mae"}
 
 # Costs of a model that a table may have among its metrics. Parameters exclude word vectors;
 # `posattn analysis cost` measures the second group.
@@ -189,17 +200,17 @@ class Dataset:
         classes: number of classes; 0 if the task reads it from the data.
         metrics: of the criterion, those in the table; the first selects the checkpoint. They are
             the test set's; "valid_accuracy" is validation's, and ``COSTS`` are the model's.
+        task, criterion: of fairseq-train.
+        folds: of a cross validation; 0 for a fixed test set.
+        positions: flags that truncate long texts.
+        preparation: options of its preparation.
+        folder: of its prepared data; its name if empty.
         kind: of its preparation.
         columns: folders of binarised data that have all splits.
         tests: test splits. Metrics of all but the first have their split's name, "test1_f1".
         features: of the word vectors with which it is prepared.
         tiny: flags of tiny models.
         licensed: it cannot be downloaded.
-        task, criterion: of fairseq-train.
-        folds: of a cross validation; 0 for a fixed test set.
-        positions: flags that truncate long texts.
-        preparation: options of its preparation.
-        folder: of its prepared data; its name if empty.
         language_model: text is in GPT subwords, and models start from the pre-trained GPT.
     """
 

@@ -1,4 +1,4 @@
-"""What a run measured and how: read from its logs and written to its ``result.json``."""
+"""Measurements of a run, read from its logs and written to its ``result.json``."""
 
 import json
 import os
@@ -15,9 +15,8 @@ from typing import Any
 from fairseq_posattn import __version__
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import read_limited, write_json
-from fairseq_posattn.recipes.classification import LOWER_IS_BETTER
 from fairseq_posattn.recipes.options import PRECISIONS
-from fairseq_posattn.recipes.recipe import SUMMARY_SCORES
+from fairseq_posattn.recipes.recipe import LOWER_IS_BETTER, SUMMARY_SCORES
 from fairseq_posattn.recipes.runs import Run, value_of
 from fairseq_posattn.scoring.ranking import METRICS
 from fairseq_posattn.training.training_log import Numbers, read_line, scores_of

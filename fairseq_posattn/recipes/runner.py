@@ -10,8 +10,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.common.files import write_text
-from fairseq_posattn.common.locking import locked
+from fairseq_posattn.common.files import locked, write_text
 from fairseq_posattn.recipes import results
 from fairseq_posattn.recipes.processes import Processes, Stopped
 from fairseq_posattn.recipes.progress import GenerationProgress, Progress

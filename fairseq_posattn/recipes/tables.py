@@ -4,9 +4,14 @@ from collections.abc import Sequence
 from statistics import mean, stdev
 from typing import Any
 
-from fairseq_posattn.recipes.classification import LOWER_IS_BETTER
 from fairseq_posattn.recipes.comparisons import SIGNIFICANT, explained, p_value
-from fairseq_posattn.recipes.recipe import COSTS, ClassificationRecipe, Recipe, TableRow
+from fairseq_posattn.recipes.recipe import (
+    COSTS,
+    LOWER_IS_BETTER,
+    ClassificationRecipe,
+    Recipe,
+    TableRow,
+)
 from fairseq_posattn.recipes.rows import is_locality
 from fairseq_posattn.recipes.tuning import explained as explained_tuning
 

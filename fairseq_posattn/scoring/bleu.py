@@ -39,10 +39,9 @@ class Sides:
 
 
 def tokenised_sides(pairs: Pairs, text: str = "auto") -> Sides:
-    """Return which sides are Moses' tokens; ``auto`` detects them. A side without punctuation is
-    taken to be like the other.
+    """Return which sides are Moses tokens; ``auto`` detects them.
 
-    A side that has no marks to go by is as the other one.
+    A side without punctuation is taken to be like the other.
     """
     if text != "auto":
         return Sides(text == "moses", text == "moses")

@@ -75,8 +75,9 @@ def macro_f1(runs: Sequence[Sequence[str]], labels: Sequence[str], classes: Sequ
 
 
 def mcnemar(system: Sequence[bool], baseline: Sequence[bool]) -> float:
-    """Return p of McNemar's exact test (1947), two-sided, on the examples that only one of two
-    systems classifies correctly.
+    """Return the two-sided p of McNemar's exact test (1947).
+
+    It counts the examples that only one of the two systems classifies correctly.
 
     Args:
         system, baseline: whether each prediction is right.

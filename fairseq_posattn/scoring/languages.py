@@ -24,8 +24,7 @@ KNOWN = tuple(sorted([*SPACED.split(), *MECAB, "zh"]))
 
 
 def known(code: str) -> str:
-    """Return the two-letter code of a language, without the region or script of "pt_BR" or
-    "zh-Hans".
+    """Return the two-letter code of a language, without region ("pt_BR") or script ("zh-Hans").
 
     Raises:
         UsageError: it is not one of :data:`KNOWN`.

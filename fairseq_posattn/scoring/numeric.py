@@ -26,8 +26,7 @@ CORRELATION, ROOT_OF_MEAN = OfSums(_r), OfSums(_root_of_mean)
 
 
 def numeric_scores(predicted: Sequence[str], right: Sequence[str]) -> dict[str, Statistics]:
-    """Return the statistics of each score of predicted numbers; empty unless all are finite
-    numbers.
+    """Return the statistics of each score; empty unless all predictions are finite numbers.
 
     Spearman's rho is Pearson's r of the ranks in the whole test set.
     """

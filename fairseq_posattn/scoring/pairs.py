@@ -103,8 +103,7 @@ def from_generated(path: StrPath, references: StrPath | None = None, marks: str 
 
 
 def read_generated(path: StrPath) -> tuple[dict[int, str], dict[int, str], str | None]:
-    """Return ``{number: best hypothesis}``, ``{number: reference}`` and the target language or
-    None.
+    """Return ``{number: best hypothesis}``, ``{number: reference}`` and the target language.
 
     Raises:
         UsageError: a hypothesis has no score.

@@ -30,9 +30,7 @@ def ranking(scores: Sequence[float]) -> list[int]:
 
 
 def auc(labels: Sequence[int], scores: Sequence[float]) -> float:
-    """Return the probability that a clicked candidate scores above an unclicked one; ties count
-    half.
-    """
+    """Return the probability that a clicked item outscores an unclicked one; ties count half."""
     unclicked = sorted(score for label, score in zip(labels, scores, strict=True) if not label)
     clicked = [score for label, score in zip(labels, scores, strict=True) if label]
     below = sum(bisect_left(unclicked, score) + bisect_right(unclicked, score) for score in clicked)
@@ -89,8 +87,7 @@ def mean_scores(impressions: Iterable[Impression]) -> dict[str, float]:
 
 
 def read_scores(lines: Iterable[str], name: str) -> Iterator[Impression]:
-    """Yield impressions from lines of three columns separated by TABs: name, labels and scores as
-    JSON.
+    """Yield impressions from lines of three TAB-separated columns: name, labels, scores (JSON).
 
     Args:
         name: of the file, for the messages.

@@ -37,9 +37,7 @@ class Counts:
         return self
 
     def scores(self) -> dict[str, float]:
-        """Return ``precision``, ``recall``, ``f1`` and ``complete`` in percent; 0 where
-        undefined.
-        """
+        """Return ``precision``, ``recall``, ``f1``, ``complete`` in percent; 0 if undefined."""
         totals = (self.correct.total(), self.excess.total(), self.missed.total())
         complete = _per_cent(self.complete, self.propositions)
         return {**_scores(*totals), "complete": complete}

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.common.parallel import map_lines
+from fairseq_posattn.common.progress import map_lines
 from fairseq_posattn.scoring.pairs import Pairs
 from fairseq_posattn.text.sentences import split_sentences
 
@@ -59,9 +59,7 @@ def sentences(summary: str, eos: str = ".") -> list[str]:
 
 
 def lead(text: str, count: int, eos: str = ".") -> str:
-    """Return the first ``count`` sentences of a text as a summary whose sentences end at
-    ``eos``.
-    """
+    """Return the first ``count`` sentences of a text as a summary, separated by ``eos``."""
     return f" {eos} ".join(split_sentences(text)[:count])
 
 

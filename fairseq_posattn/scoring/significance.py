@@ -218,8 +218,9 @@ def _generator() -> "numpy.random.Generator":
 
 
 def _resampled(*groups: Group) -> list["Floats"]:
-    """Return bootstrap means of each group, ``[SAMPLES]``, over the same resampled sentences and R
-    - 1 of R resampled runs.
+    """Return bootstrap means of each group, ``[SAMPLES]``.
+
+    All groups use the same resampled sentences; of R runs, R - 1 are resampled.
     """
     import numpy
 
@@ -237,9 +238,7 @@ def _resampled(*groups: Group) -> list["Floats"]:
 
 
 def _permuted(system: Group, baseline: Group) -> "Floats":
-    """Return the differences, ``[TRIALS]``, after each sentence's outputs are permuted among all
-    runs.
-    """
+    """Return ``[TRIALS]`` differences, each sentence's outputs permuted among all runs."""
     import numpy
 
     generator = _generator()
@@ -256,8 +255,9 @@ def _permuted(system: Group, baseline: Group) -> "Floats":
 
 
 def _share(found: "Floats", observed: float) -> float:
-    """Return the share of values at least as large as the observed one, which counts (Davison and
-    Hinkley, 1997, 4.2.5).
+    """Return the share of values at least as large as the observed one, itself included.
+
+    Davison and Hinkley (1997), section 4.2.5.
     """
     as_large = int((found >= observed - 1e-9).sum())  # 1e-9: order of summation
     return (as_large + 1) / (len(found) + 1)

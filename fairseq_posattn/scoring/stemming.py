@@ -39,9 +39,7 @@ class RougeStemmer(PorterStemmer):  # type: ignore[misc]  # NLTK has no types
 
 @cache
 def stem(word: str) -> str:
-    """Return the stem of a word of lower-case letters and digits; words of up to three are
-    unchanged.
-    """
+    """Return the stem of a lower-case word; words of up to three letters are unchanged."""
     if len(word) <= 3:
         return word
     return _irregular_forms().get(word) or str(_stemmer().stem(word))

@@ -40,7 +40,7 @@ def test_a_usage_error_is_one_line_that_does_not_steer_the_terminal(capsys):
     ("setting", "output", "status", "words"),
     [
         ("", "/dev/full", 1, "posattn: error: standard output: No space left on device\n"),
-        ("latin-1", os.devnull, 1, "posattn: error: standard output is in latin-1, which lacks "),
+        ("latin-1", os.devnull, 1, "posattn: error: standard output: its encoding latin-1"),
         ("", None, 0, ""),  # a pipe that nobody reads
     ],
 )

@@ -1,4 +1,4 @@
-"""Files that are whole or not there, whatever the name stands for."""
+"""Files that are complete or absent, whatever the name stands for, and locks."""
 
 import argparse
 import os
@@ -6,12 +6,14 @@ import resource
 import stat
 import subprocess
 import sys
+import threading
 
 import pytest
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import (
     check_writable,
+    locked,
     output_file,
     write_json,
     write_text,
@@ -19,11 +21,12 @@ from fairseq_posattn.common.files import (
 )
 
 
-def test_a_file_has_its_name_when_it_is_whole(tmp_path):
+def test_a_file_gets_its_name_once_it_is_complete(tmp_path):
     path = tmp_path / "text"
-    with writing(path) as file:
-        file.write("größer\n")
+    with writing(path) as first:
+        first.write("größer\n")
         assert not path.exists()
+        write_text(path, "second")  # of two writers the last one wins
     assert path.read_bytes() == "größer\n".encode()
     assert os.listdir(tmp_path) == ["text"]
 
@@ -33,32 +36,20 @@ def test_bytes_and_json(tmp_path):
         file.write(b"\0\r\n")
     assert (tmp_path / "bytes").read_bytes() == b"\0\r\n"
     write_json(tmp_path / "json", {"ö": 1}, indent=1)
-    assert (tmp_path / "json").read_text(encoding="utf-8") == '{\n "ö": 1\n}\n'
     with pytest.raises(ValueError):
         write_json(tmp_path / "json", {"number": float("nan")})
     assert (tmp_path / "json").read_text(encoding="utf-8") == '{\n "ö": 1\n}\n'
 
 
-def test_failure_leaves_what_was_there(tmp_path):
-    path = tmp_path / "text"
-    path.write_text("before")
-    with pytest.raises(RuntimeError), writing(path) as file:
-        file.write("half")
-        raise RuntimeError
-    assert path.read_text() == "before"
-    assert os.listdir(tmp_path) == ["text"]
-
-
-@pytest.mark.parametrize("there", [True, False], ids=["to a file", "to nothing yet"])
-def test_links_stay_and_what_they_lead_to_is_written(there, tmp_path):
+@pytest.mark.parametrize("there", [True, False])
+def test_links_stay_and_their_targets_are_written(there, tmp_path):
     (tmp_path / "folder").mkdir()
     target, link = tmp_path / "folder" / "target", tmp_path / "link"
     if there:
         target.write_text("before")
     link.symlink_to(os.path.join("folder", "target"))
     write_text(link, "after")
-    assert link.is_symlink()
-    assert target.read_text() == "after"
+    assert link.is_symlink() and target.read_text() == "after"
     assert sorted(os.listdir(tmp_path)) == ["folder", "link"]
     assert os.listdir(tmp_path / "folder") == ["target"]
 
@@ -82,8 +73,7 @@ def test_a_device_stays_a_device():
 
 
 @pytest.mark.parametrize("name", ["/dev/stdout", "/proc/self/fd/1", "out"])
-def test_standard_output_goes_where_it_went(name, tmp_path):
-    """Redirected into a file, it is neither replaced nor written over by what is printed next."""
+def test_redirected_standard_output_is_neither_replaced_nor_overwritten(name, tmp_path):
     program = (
         "from fairseq_posattn.common.files import write_text\n"
         f"print('one'); write_text({name!r}, 'two\\n'); print('three')"
@@ -96,41 +86,34 @@ def test_standard_output_goes_where_it_went(name, tmp_path):
     assert (tmp_path / "out").read_text() == "one\ntwo\nthree\n"
 
 
-def test_a_folder_is_one_line_and_leaves_nothing(tmp_path):
-    folder = tmp_path / "folder"
-    folder.mkdir()
-    for write in (lambda: write_text(folder, "text"), lambda: check_writable(folder)):
-        with pytest.raises(UsageError, match=f"^{folder}.* a folder.* name a file in it$"):
-            write()
-    assert os.listdir(tmp_path) == ["folder"]
-    assert os.listdir(folder) == []
-
-
-def test_a_missing_folder_is_named(tmp_path):
-    path = tmp_path / "nowhere" / "text"
-    with pytest.raises(UsageError, match=f"^{path} cannot be written: No such file or directory$"):
-        write_text(path, "text")
-    with pytest.raises(UsageError, match=f"^--json {path}: there is no such folder; make it first"):
-        check_writable(path, "--json")
+@pytest.mark.parametrize("function", [check_writable, lambda path: write_text(path, "text")])
+def test_impossible_names_are_refused_before_the_work(function, tmp_path, monkeypatch):
+    kept = tmp_path / "kept"
+    kept.write_text("before")
+    for path, words in (
+        (tmp_path, " is a folder: name a file in it"),
+        (tmp_path / "nowhere" / "text", ": there is no such folder; make it first"),
+    ):
+        with pytest.raises(UsageError, match=f"^{path}{words}$"):
+            function(path)
+    monkeypatch.setattr(os, "access", lambda *args: False)  # root may do anything
+    with pytest.raises(UsageError, match=f"^{kept} cannot be written: Permission denied$"):
+        function(kept)
+    assert os.listdir(tmp_path) == ["kept"] and kept.read_text() == "before"
 
 
 def test_an_option_that_names_a_folder_ends_before_the_work(tmp_path, capsys):
     parser = argparse.ArgumentParser()
     parser.add_argument("--json", type=output_file)
-    assert parser.parse_args(["--json", str(tmp_path / "new")]).json == str(tmp_path / "new")
+    (tmp_path / "link").symlink_to("new")
+    for path in (str(tmp_path / "new"), str(tmp_path / "link"), os.devnull, "name"):
+        assert parser.parse_args(["--json", path]).json == path
     with pytest.raises(SystemExit):
         parser.parse_args(["--json", str(tmp_path)])
     assert f"--json: {tmp_path} is a folder: name a file in it" in capsys.readouterr().err
 
 
-def test_what_can_be_written_passes_the_check(tmp_path):
-    (tmp_path / "there").write_text("")
-    (tmp_path / "link").symlink_to("there")
-    for path in (tmp_path / "there", tmp_path / "new", tmp_path / "link", os.devnull, "name"):
-        check_writable(path)
-
-
-def test_a_full_disk_names_the_file_and_leaves_what_was_there(tmp_path):
+def test_a_full_disk_names_the_file_and_leaves_the_old_content(tmp_path):
     path = tmp_path / "text"
     path.write_text("before")
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -147,27 +130,46 @@ def test_a_full_disk_names_the_file_and_leaves_what_was_there(tmp_path):
     assert os.listdir(tmp_path) == ["text"]
 
 
-def test_errors_of_other_files_keep_their_names(tmp_path):
+def test_errors_of_the_block_pass_and_leave_the_old_content(tmp_path):
     path, other = tmp_path / "text", tmp_path / "other"
-    with pytest.raises(FileNotFoundError) as error, writing(path):
+    path.write_text("before")
+    with pytest.raises(FileNotFoundError) as error, writing(path) as file:
+        file.write("half")
         other.read_text()
     assert error.value.filename == str(other)
-    assert os.listdir(tmp_path) == []
-
-
-def test_a_file_that_is_closed_to_writing_is_not_replaced(tmp_path, monkeypatch):
-    path = tmp_path / "kept"
-    path.write_text("before")
-    monkeypatch.setattr(os, "access", lambda *asked: False)  # root may do anything
-    with pytest.raises(UsageError, match=f"^{path} cannot be written: Permission denied$"):
-        write_text(path, "after")
     assert path.read_text() == "before"
-
-
-def test_of_two_writers_the_last_one_wins(tmp_path):
-    path = tmp_path / "text"
-    with writing(path) as first:
-        first.write("first")
-        write_text(path, "second")
-    assert path.read_text() == "first"
     assert os.listdir(tmp_path) == ["text"]
+
+
+def test_a_second_run_waits_and_reports_it_once(tmp_path):
+    messages, ended = [], threading.Event()
+
+    def second():
+        with locked(tmp_path / ".lock", "it", tell=messages.append, meanwhile=looked.set):
+            assert ended.is_set()
+            messages.append("done")
+
+    looked = threading.Event()
+    with locked(tmp_path / ".lock", "it"):
+        thread = threading.Thread(target=second)
+        thread.start()
+        for _ in range(2):
+            assert looked.wait(60)
+            looked.clear()
+        ended.set()
+    thread.join()
+    assert messages == ["waiting for another run that is at work on it", "done"]
+
+
+def test_a_second_run_may_give_up(tmp_path):
+    def give_up():
+        raise KeyboardInterrupt
+
+    with (
+        locked(tmp_path / ".lock", "it"),
+        pytest.raises(KeyboardInterrupt),
+        locked(tmp_path / ".lock", "it", meanwhile=give_up),
+    ):
+        pytest.fail("it had the lock")
+    with locked(tmp_path / ".lock", "it", meanwhile=give_up):
+        pass

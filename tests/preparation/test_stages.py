@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from fairseq_posattn.common import locking
+from fairseq_posattn.common import files
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.stages import Stages
 
@@ -275,7 +275,7 @@ def test_killed_anywhere_and_run_again_is_the_same(tmp_path, monkeypatch, before
 
 def test_second_run_waits_for_the_first(tmp_path, monkeypatch):
     waits = threading.Event()
-    monkeypatch.setattr(locking, "say", lambda message: "waiting" in message and waits.set())
+    monkeypatch.setattr(files, "say", lambda message: "waiting" in message and waits.set())
     second = threading.Thread(target=Pipeline(tmp_path), daemon=True)
     with Stages(tmp_path).locked():
         second.start()

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_posattn.recipes.progress import GenerationProgress, Progress, duration
+from fairseq_posattn.common.progress import duration
+from fairseq_posattn.recipes.progress import GenerationProgress, Progress
 from fairseq_posattn.recipes.runs import Run
 
 

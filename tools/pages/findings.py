@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import partial
 from statistics import fmean
 
-from fairseq_posattn.recipes.classification import LOWER_IS_BETTER
 from fairseq_posattn.recipes.comparisons import (
     BASELINES,
     SIGNIFICANT,
@@ -14,6 +13,7 @@ from fairseq_posattn.recipes.comparisons import (
     counted,
 )
 from fairseq_posattn.recipes.plan import Entry
+from fairseq_posattn.recipes.recipe import LOWER_IS_BETTER
 from fairseq_posattn.recipes.tables import markdown_table, ours, signed
 from tools.pages.results import Results
 from tools.pages.tables import (

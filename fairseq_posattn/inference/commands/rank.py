@@ -63,7 +63,7 @@ def main(arguments=None, prog=None):
     files = [os.path.realpath(path) for path in (args.scores, args.submission) if path]
     if not files:
         parser.error("nothing to write: give --scores FILE, --submission FILE or both")
-    if len(files) > len(set(files)):  # each would wait for the other to end
+    if len(files) > len(set(files)):  # two pipes into one file deadlock
         parser.error(f"--scores and --submission are both {args.scores}: name two files")
     if args.checkpoint == POPULARITY and not args.data:
         parser.error("popularity needs --data FOLDER")

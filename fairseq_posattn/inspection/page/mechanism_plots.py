@@ -1,4 +1,4 @@
-"""What a mechanism has of its own, apart from the words: shown beside where they attend."""
+"""Plots of a mechanism's positional part, independent of the tokens."""
 
 import torch
 from torch import Tensor

@@ -1,4 +1,4 @@
-"""Where in a model words attend, and what is shown of it."""
+"""Attention sublayers of a model, and what the page shows of each."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

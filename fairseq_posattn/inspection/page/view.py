@@ -1,4 +1,4 @@
-"""What the page shows of sentences: plain lists and dictionaries."""
+"""Data of the page for a sentence: plain lists and dictionaries."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -69,9 +69,7 @@ class View:
         raise NotImplementedError
 
     def description(self) -> dict:
-        """Return the model and the parts of places that are equal for all sentences; after the
-        first.
-        """
+        """Return the model and what is equal for all sentences; call it after the first."""
         return {
             "checkpoint": "/".join(Path(self.trained.path).parts[-2:]),
             "about": self.about,

@@ -12,8 +12,7 @@ from itertools import islice
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import writing
-from fairseq_posattn.common.parallel import map_lines
-from fairseq_posattn.common.progress import say
+from fairseq_posattn.common.progress import map_lines, say
 from fairseq_posattn.preparation import vectors
 from fairseq_posattn.preparation.binarise import binarise_files
 from fairseq_posattn.preparation.command import next_dataset

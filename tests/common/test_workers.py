@@ -1,4 +1,4 @@
-"""Lines through several processes: in order, in bounded memory, leaving nobody behind."""
+"""Lines through several processes: in order, in bounded memory, without processes left behind."""
 
 import os
 import signal
@@ -10,21 +10,19 @@ from pathlib import Path
 import pytest
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.common.parallel import map_lines
+from fairseq_posattn.common.progress import map_lines
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize("jobs", [1, 3])
-@pytest.mark.parametrize("count", [0, 1, 7, 50])
-def test_order_is_kept(jobs, count):
-    offset = 3  # the function need not be one that can be pickled
-    results = map_lines(lambda line: line + offset, range(count), jobs, "adding", chunk=4)
-    assert list(results) == list(range(3, count + 3))
-
-
-def test_work_is_done_elsewhere():
-    assert os.getpid() not in set(map_lines(lambda _: os.getpid(), range(9), 2, "asking", chunk=1))
+def test_order_is_kept(jobs):
+    offset = 3  # the function need not be picklable
+    for count in (0, 1, 7, 50):
+        results = map_lines(lambda line: line + offset, range(count), jobs, "adding", chunk=4)
+        assert list(results) == list(range(3, count + 3))
+    workers = set(map_lines(lambda _: os.getpid(), range(9), jobs, "asking", chunk=1))
+    assert (os.getpid() in workers) == (jobs == 1)
 
 
 def test_no_more_than_a_few_chunks_are_read_ahead():
@@ -43,26 +41,23 @@ def test_no_more_than_a_few_chunks_are_read_ahead():
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_data_error_comes_through(jobs):
+def test_errors_of_function_and_reader_come_through(jobs):
     def refuse(line):
         if line == 25:
             raise UsageError("text:25: not like this")
         return line
 
+    def broken():
+        yield from range(20)
+        raise UsageError("text:21: cut off")
+
     with pytest.raises(UsageError, match="text:25: not like this"):
         list(map_lines(refuse, range(100), jobs, "refusing", chunk=5))
+    with pytest.raises(UsageError, match="text:21"):
+        list(map_lines(abs, broken(), jobs, "reading", chunk=5))
 
 
-def test_error_of_the_reader_comes_through():
-    def broken():
-        yield from range(100)
-        raise UsageError("text:101: cut off")
-
-    with pytest.raises(UsageError, match="text:101"):
-        list(map_lines(abs, broken(), 2, "reading", chunk=5))
-
-
-def test_killed_worker_is_one_line():
+def test_a_killed_worker_is_one_line():
     def die(line):
         os.kill(os.getpid(), signal.SIGKILL)
 
@@ -72,16 +67,12 @@ def test_killed_worker_is_one_line():
 
 ENDLESS = """
     import itertools, os, signal
-    from fairseq_posattn.common.parallel import map_lines
+    from fairseq_posattn.common.progress import map_lines
 
     # Shells make background processes ignore Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    def work(line):
-        return os.getpid()
-
     seen = set()
-    for pid in map_lines(work, itertools.count(), 2, "working", chunk=1):
+    for pid in map_lines(lambda line: os.getpid(), itertools.count(), 2, "working", chunk=1):
         if pid not in seen:
             seen.add(pid)
             print(pid, flush=True)

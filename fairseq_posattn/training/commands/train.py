@@ -1,0 +1,327 @@
+"""Train a model on prepared data, with settings that fit the data and the machine.
+
+    %(prog)s data-bin/fr-en
+
+runs fairseq-train with the settings of a size, on the GPUs, or else on the CPU. The default size
+is 'tiny' on a CPU, which trains it on 30,000 sentences within an hour, and the second size of the
+data with a GPU. Ctrl-C stops; rerun the same command to resume. Only the best and the last
+checkpoint are kept, and training stops when validation stops improving. Flags of fairseq-train
+after -- override the settings:
+
+    %(prog)s data-bin/fr-en --size small -- --dropout 0.2 --seed 2
+
+    data             sizes
+"""
+
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from fairseq_posattn.common import cli
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.progress import duration, ending_with_this
+from fairseq_posattn.preparation.command import shown
+from fairseq_posattn.training.settings import KINDS, SIZES, Prepared, Size
+from fairseq_posattn.training.training_log import read_line
+
+PLUGIN = Path(__file__).resolve().parents[2]
+LOG = "train.log"
+SAVED = "--no-epoch-checkpoints"  # but checkpoint_best.pt and checkpoint_last.pt
+DONE = " | done training in "
+CPU_TOKENS = 4096
+LONGEST = 1024  # tokens of a sentence, fairseq's default limit
+GPU_TOKENS = 512  # for each GB of a GPU's memory
+OPTION = "fairseq_posattn: "  # start of the plugin's messages in the log
+
+
+def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int:
+    """Train and return the exit status.
+
+    Raises:
+        UsageError: the folder is not prepared, or fairseq-train failed.
+    """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    here = words.index("--") if "--" in words else len(words)
+    sizes = "\n".join(f"    {kind:15}  {', '.join(sizes)}" for kind, sizes in KINDS.items())
+    parser = cli.make_parser(f"{__doc__}{sizes}", prog)
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="folder of posattn prepare")
+    parser.add_argument("--size", choices=SIZES, help="size of the model and its settings")
+    parser.add_argument(
+        "--arch", metavar="NAME", help="another architecture, with the settings of the size"
+    )
+    parser.add_argument(
+        "--save-dir",
+        type=Path,
+        metavar="FOLDER",
+        help=f"folder of checkpoints and {LOG} (default: checkpoints/ and the name of FOLDER)",
+    )
+    parser.add_argument("--cpu", action="store_true", help="run on the CPU")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="print the fairseq-train command, run nothing"
+    )
+    parser.usage = f"{parser.format_usage().removeprefix('usage: ').rstrip()} [-- FLAG ...]"
+    wanted = parser.parse_args(words[:here])
+    prepared = Prepared.read(wanted.folder)
+    save_dir = wanted.save_dir or Path("checkpoints", wanted.folder.resolve().name)
+    gpus = [] if wanted.cpu else gpu_memory()
+    name = wanted.size or list(KINDS[prepared.kind])[1 if gpus else 0]
+    size = prepared.size(name)
+    command = build_command(prepared, size, wanted.arch, gpus, save_dir, words[here + 1 :])
+    if wanted.dry_run:
+        print(" \\\n    ".join(in_lines(command)))
+        return 0
+    device = f"{len(gpus)} GPU{'s' if gpus[1:] else ''}" if gpus else "the CPU"
+    print(f"training {value(command, '--arch')} of size {name} on {device}: {save_dir}/{LOG}")
+    if not gpus and not wanted.size:
+        print(f"without a GPU the size is {name}; larger: --size {', '.join(KINDS[prepared.kind])}")
+    if status := run(command, save_dir, prepared.metric):
+        return status
+    print("next:")
+    for line in following(prepared, save_dir):
+        print(f"    {line}")
+    return 0
+
+
+def gpu_memory() -> list[int]:
+    """Return the memory of each GPU in GB."""
+    import torch  # imported late: --help needs none
+
+    properties = map(torch.cuda.get_device_properties, range(torch.cuda.device_count()))
+    return [one.total_memory >> 30 for one in properties]
+
+
+def build_command(
+    prepared: Prepared,
+    size: Size,
+    arch: str | None,
+    gpus: Sequence[int],
+    save_dir: Path,
+    extra: Sequence[str] = (),
+) -> list[str]:
+    """Return the words of a fairseq-train command.
+
+    Args:
+        prepared: the data.
+        size: the model and its settings.
+        arch: architecture instead of the size's.
+        gpus: memory of each GPU in GB; none: train on the CPU.
+        save_dir: folder of the checkpoints.
+        extra: flags that override the settings.
+
+    Raises:
+        UsageError: ``extra`` has another ``--save-dir``.
+    """
+    if any(word.partition("=")[0] == "--save-dir" for word in extra):
+        raise UsageError("--save-dir: give it before --")
+    words = ["fairseq-train", str(shown(prepared.folder)), "--user-dir", str(PLUGIN)]
+    words += ["--arch", arch or size.arch, *shlex.split(size.flags)]
+    words += prepared.flags()
+    words += batches(size, gpus)
+    words += [SAVED, "--save-dir", str(save_dir), "--log-format", "json", "--log-interval", "20"]
+    return [*words, *extra]
+
+
+def batches(size: Size, gpus: Sequence[int]) -> list[str]:
+    """Return flags for the device: batch, precision, workers.
+
+    An update has the size's number of tokens on any device, but a batch has no more than fit.
+    """
+    device = ["--cpu", "--distributed-world-size", "1", "--num-workers", "0"]
+    if gpus:
+        import torch
+
+        device = ["--bf16" if torch.cuda.is_bf16_supported() else "--fp16", "--num-workers", "2"]
+    if size.sentences:
+        return ["--batch-size", str(size.sentences), *device]
+    most, workers = GPU_TOKENS * min(gpus) if gpus else CPU_TOKENS, max(1, len(gpus))
+    frequency = -(-size.tokens // (most * workers))
+    tokens = max(size.tokens // (frequency * workers), LONGEST)
+    return ["--max-tokens", str(tokens), "--update-freq", str(frequency), *device]
+
+
+def value(words: Sequence[str], flag: str) -> str:
+    """Return the last value of a flag; "" if it is not given."""
+    values = [after for word, after in zip(words, words[1:], strict=False) if word == flag]
+    values += [word.partition("=")[2] for word in words if word.startswith(f"{flag}=")]
+    return values[-1] if values else ""
+
+
+def in_lines(command: Sequence[str]) -> list[str]:
+    """Return a command to paste into a shell, in lines of at most 100 characters."""
+    words = [
+        '"$(posattn user-dir)"' if word == str(PLUGIN) else shlex.quote(word) for word in command
+    ]
+    lines = [""]
+    for number, word in enumerate(words):
+        is_flag = word.startswith("--") and number > 2
+        if is_flag and len(lines[-1]) > 60:
+            lines.append("")
+        lines[-1] += f" {word}" if lines[-1] else word
+    return lines
+
+
+def run(command: Sequence[str], save_dir: Path, metric: str) -> int:
+    """Run fairseq-train, show its progress, append its output to the log; return the exit status.
+
+    Raises:
+        UsageError: it failed.
+    """
+    save_dir.mkdir(parents=True, exist_ok=True)
+    path, first = save_dir / LOG, f"$ {shlex.join(command)}\n"
+    if is_done(path, first):
+        print("training is finished; to train longer, give -- --max-epoch N or --max-update N")
+        return 0
+    program = Path(sys.executable).parent / command[0]
+    words = [str(program if program.exists() else shutil.which(command[0])), *command[1:]]
+    threads = str(min(4, len(os.sched_getaffinity(0))))
+    progress, last = TrainingProgress(command, metric), ""
+    with open(path, "a", encoding="utf-8") as log:
+        log.write(first)
+        # A session of its own: Ctrl-C reaches it once, from here.
+        process = subprocess.Popen(
+            words,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env={"OMP_NUM_THREADS": threads, **os.environ, "PYTHONUTF8": "1"},
+            start_new_session=True,
+            preexec_fn=ending_with_this(signal.SIGTERM),
+            encoding="utf-8",
+            errors="replace",
+        )
+        before = {
+            number: signal.signal(number, lambda number, frame: process.send_signal(number))
+            for number in (signal.SIGINT, signal.SIGTERM)
+        }
+        for line in process.stdout or ():
+            log.write(line)
+            log.flush()
+            last = line.strip() or last
+            progress.show(line)
+        status = process.wait()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    progress.close()
+    if status in (128 + signal.SIGINT, 128 + signal.SIGTERM):
+        print("stopped; rerun the same command to resume")
+        return status
+    if status:
+        raise UsageError(f"{last.removeprefix(OPTION).removeprefix('error: ')} (log: {path})")
+    return 0
+
+
+def is_done(path: Path, first: str) -> bool:
+    """Return whether the log ends with a finished training by the command ``first``."""
+    if not path.exists():
+        return False
+    _, command, rest = path.read_text(encoding="utf-8", errors="replace").rpartition(first)
+    return bool(command) and DONE in rest
+
+
+class TrainingProgress:
+    """One line about a training that refreshes; without a terminal, a line for each validation.
+
+    Args:
+        command: the words of fairseq-train.
+        metric: validation metric to show beside the loss.
+        clock: returns seconds.
+    """
+
+    def __init__(
+        self, command: Sequence[str], metric: str, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._epochs = float(value(command, "--max-epoch") or 0)
+        self._updates = float(value(command, "--max-update") or 0)
+        self._metric, self._clock = metric, clock
+        self._first: tuple[float, float] | None = None
+        self._position = self._loss = self._scores = self._speed = self._left = ""
+        self._is_terminal = sys.stdout.isatty()
+
+    def show(self, line: str) -> None:
+        """Print what a line of the log changes."""
+        if line.startswith(OPTION):
+            self._print(line.strip(), "\n")
+        elif (kind := self.read(line)) == "valid" or kind and self._is_terminal:
+            self._print(self.text(), "" if self._is_terminal else "\n")
+
+    def read(self, line: str) -> str:
+        """Take over the measurements of a line of the log, and return their kind; "" if none."""
+        kind, numbers = read_line(line) or ("", {})
+        if kind == "valid":
+            scores = [f"validation loss {numbers['loss']:.2f}"]
+            if self._metric in numbers and self._metric != "loss":
+                best = numbers.get(f"best_{self._metric}", numbers[self._metric])
+                name = self._metric.upper() if len(self._metric) < 5 else self._metric
+                scores.append(f"{name} {numbers[self._metric]:.2f} (best {best:.2f})")
+            self._scores = ", ".join(scores)
+        elif kind == "train_inner":
+            epoch, update = numbers["update"], numbers["num_updates"]
+            limit = f" of {self._epochs:.0f}" if self._epochs else ""
+            self._position = f"epoch {int(epoch) + 1}{limit}, update {update:,.0f}"
+            self._loss = f"loss {numbers['loss']:.2f}"
+            self._speed = f"{numbers['wps']:,.0f} tokens/s" if "wps" in numbers else ""
+            fractions = [epoch / self._epochs] if self._epochs else []
+            fractions += [update / self._updates] if self._updates else []
+            self._left = self._time_left(max(fractions, default=0))
+        return kind
+
+    def _time_left(self, fraction: float) -> str:
+        now = self._clock()
+        start, first = self._first = self._first or (now, fraction)
+        if fraction <= first:
+            return ""
+        return f"at most {duration((now - start) / (fraction - first) * (1 - fraction))} left"
+
+    def text(self) -> str:
+        """Return the line."""
+        parts = (self._position, self._loss, self._scores, self._speed, self._left)
+        return " | ".join(filter(None, parts))
+
+    def _print(self, text: str, end: str) -> None:
+        width = shutil.get_terminal_size().columns - 1
+        print(f"\r\033[K{text[:width]}" if self._is_terminal else text, end=end, flush=True)
+
+    def close(self) -> None:
+        """End the line."""
+        if self._is_terminal:
+            print()
+
+
+def following(prepared: Prepared, save_dir: Path) -> list[str]:
+    """Return the commands that follow: use, score, curves, look."""
+    folder, saved = shlex.quote(str(shown(prepared.folder))), shlex.quote(str(save_dir))
+    text, kind, sides = f"{folder}/text", prepared.kind, prepared.manifest.languages
+    if kind in ("translation", "summarization"):
+        source, target = sides
+        command, metric = ("translate", "bleu") if kind == "translation" else ("summarize", "rouge")
+        lines = [f'echo "..." | posattn {command} {saved}']
+        if (prepared.folder / f"test.{source}").exists():
+            made = f"{saved}/test.{target}"
+            lines = [f"posattn {command} {saved} --input {folder}/test.{source} --output {made}"]
+            score = (
+                f"posattn score {metric} --hypotheses {made} --references {folder}/test.{target}"
+            )
+            lines.append(score + (f" --language {target}" if metric == "bleu" else ""))
+    elif kind == "classification":
+        made = f"{saved}/test.predicted"
+        inputs = [str(path) for path in sorted((prepared.folder / "text").glob("test.input?"))]
+        pairs = f"paste {shlex.join(inputs)} | posattn predict {saved} --tokenizer none"
+        lines = [f'echo "..." | posattn predict {saved}', f"{pairs} --output {made}"]
+        if not prepared.is_scored:
+            references = f"--references {text}/test.label"
+            lines.append(f"posattn score labels --predictions {made} {references}")
+    elif kind == "tagging":
+        gold, made = f"{text}/test.props", f"{saved}/test.props"
+        roles = f"--input {text}/test.roles --props {gold}"
+        lines = [f"posattn predict {saved} {roles} --output {made}"]
+        lines.append(f"posattn score srl --gold {gold} --predicted {made}")
+    else:
+        lines = [f"posattn rank {saved} --split test --scores {saved}/scores.tsv"]
+        lines.append(f"posattn score ranking --scores {saved}/scores.tsv")
+    lines.append(f"posattn curves {saved} --output {saved}/curves.png")
+    return lines if kind == "recommendation" else [*lines, f"posattn look {saved} --serve"]
