@@ -6,8 +6,9 @@ lengths and vocabulary are about those of WMT14.
 python benchmarks/preparation.py --text news.de news.en --pairs 4500000 --usual-pairs 450000
 """
 
+import contextlib
+import itertools
 import os
-import random
 import resource
 import subprocess
 import sys
@@ -17,11 +18,13 @@ import time
 from pathlib import Path
 
 import machine
+import numpy
 import psutil
 
 OPERATIONS = 32_764
 LANGUAGES = ("en", "de")
 SYLLABLES = [first + second for first in "bdfghklmnprstvwz" for second in "aeiou"]
+NAMES = ["".join(parts).capitalize() for parts in itertools.product(SYLLABLES, repeat=3)]
 NEW_WORDS = {"en": 0.17, "de": 0.12}  # exponents of the distributions of names
 HELD_OUT = 3_000  # pairs for validation, and as many for testing
 # What the usual pipeline does to one side.
@@ -44,28 +47,26 @@ STEPS = {
 def write_source(folder, texts, pairs):
     """Write generated text as WMT14's files."""
     lines = [Path(path).read_text(encoding="utf-8").splitlines() for path in texts]
-    real = list(zip(*lines, strict=True))
-    generator = random.Random(1)
+    generator = numpy.random.default_rng(1)
     sizes = {"europarl-v7.de-en": pairs, "commoncrawl.de-en": 1, "news-commentary-v9.de-en": 1}
     sizes |= dict.fromkeys(("newstest2013", "newstest2014-deen"), HELD_OUT)
     for name, count in sizes.items():
-        with open(folder / f"{name}.de", "w") as german, open(folder / f"{name}.en", "w") as english:
-            for _ in range(count):
-                chosen = generator.choices(real, k=3)
-                for file, side, number in ((german, "de", 0), (english, "en", 1)):
-                    first, second, third = (pair[number] for pair in chosen)
-                    names = (_name(generator, NEW_WORDS[side]) for _ in range(2))
-                    file.write(f"{first} {next(names)} {second} {next(names)} {third}\n")
+        chosen = generator.integers(len(lines[0]), size=(count, 3), dtype=numpy.int32)
+        for side, sentences in zip(("de", "en"), lines, strict=True):
+            # Rare names are as many as in a text whose words follow Zipf's law.
+            drawn = numpy.minimum(generator.pareto(NEW_WORDS[side], (count, 2)), 1e15)
+            numbers = drawn.astype(numpy.int64)
+            with open(folder / f"{name}.{side}", "w", encoding="utf-8") as file:
+                for (first, second, third), (one, other) in zip(chosen, numbers, strict=True):
+                    file.write(
+                        f"{sentences[first]} {_name(one)} {sentences[second]} {_name(other)} "
+                        f"{sentences[third]}\n"
+                    )
 
 
-def _name(generator, exponent):
-    """Return a made-up word; rare ones are as many as in a text whose words follow Zipf's law."""
-    number = int(generator.paretovariate(exponent) % 1e12)
-    syllables = []
-    while number or not syllables:
-        number, syllable = divmod(number, len(SYLLABLES))
-        syllables.append(SYLLABLES[syllable])
-    return "".join(syllables).capitalize()
+def _name(number):
+    rest, last = divmod(int(number) % len(NAMES) ** 2, len(NAMES))
+    return (NAMES[rest].lower() if rest else "") + NAMES[last]
 
 
 class Meter:
@@ -85,7 +86,7 @@ class Meter:
         self.wall = time.monotonic() - self.before[1]
 
     def _watch(self):
-        while not self.is_over.wait(0.5):
+        while not self.is_over.wait(1):
             self.peak = max(self.peak, _memory())
 
 
@@ -98,10 +99,8 @@ def _memory():
     """Return the memory of all processes, with shared pages counted once."""
     this, total = psutil.Process(), 0
     for process in (this, *this.children(recursive=True)):
-        try:
+        with contextlib.suppress(psutil.Error):  # it has ended
             total += process.memory_full_info().pss
-        except psutil.Error:  # it has ended
-            pass
     return total
 
 
@@ -137,7 +136,9 @@ def measure_usual(source, folder, jobs, pairs):
     for split, name in names.items():
         for side in LANGUAGES:
             raw = folder / f"{split}.raw.{side}"
-            subprocess.run(f"head -n {pairs} {source / name}.{side} > {raw}", shell=True, check=True)
+            subprocess.run(
+                f"head -n {pairs} {source / name}.{side} > {raw}", shell=True, check=True
+            )
             text = folder / f"{split}.tok.{side}"
             files.append({"split": split, "side": side, "raw": raw, "text": text})
     before, rows = _size(folder), []
@@ -161,7 +162,7 @@ def _row(stage, meter, disk):
 def tables(report):
     """Return the report's Markdown."""
     rows = []
-    for who in ("ours", "usual"):
+    for who in filter(report.get, ("ours", "usual")):
         stages = report[who]
         total = {
             "stage": "all",

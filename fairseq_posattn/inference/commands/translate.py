@@ -23,11 +23,10 @@ from pathlib import Path
 
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.cli import positive
-from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.errors import UsageError, shortened
 from fairseq_posattn.common.files import output_file, writing
 from fairseq_posattn.inference.search_options import DECODING, add_search, search_settings
 from fairseq_posattn.inference.stream import arriving_lines, decode_lines, text_lines, warn
-from fairseq_posattn.preparation.example import shortened
 
 
 def make_parser(prog=None, about=__doc__, decoding=DECODING):

@@ -12,10 +12,10 @@ import random
 import re
 from functools import partial
 
-from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.errors import UsageError, shortened
 from fairseq_posattn.preparation.corpus import ClassificationCorpus, Flag
 from fairseq_posattn.preparation.download import Source
-from fairseq_posattn.preparation.example import Example, checked_text, shortened
+from fairseq_posattn.preparation.labelled_text import Example, checked_text
 from fairseq_posattn.text.lines import raw_lines, read_member
 
 RATINGS = ("1", "2", "3", "4", "5")

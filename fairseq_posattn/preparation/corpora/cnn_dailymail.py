@@ -20,10 +20,10 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import Progress, say
 from fairseq_posattn.preparation.archives import open_archive
 from fairseq_posattn.preparation.corpus import SIDES, SPLITS, Flag, SummarizationCorpus
-from fairseq_posattn.preparation.counts import counted
 from fairseq_posattn.preparation.download import Source, fetch
-from fairseq_posattn.preparation.example import checked_text
+from fairseq_posattn.preparation.labelled_text import checked_text
 from fairseq_posattn.preparation.pairs import PairWriter
+from fairseq_posattn.preparation.report import counted
 from fairseq_posattn.text.lines import LONGEST, read_lines
 
 HIGHLIGHT = "@highlight"

@@ -10,7 +10,7 @@ from itertools import islice
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import say
 from fairseq_posattn.preparation.corpus import TranslationCorpus
-from fairseq_posattn.preparation.download import Source
+from fairseq_posattn.preparation.download import Source, obtain
 from fairseq_posattn.preparation.pairs import (
     PairWriter,
     fingerprint,
@@ -18,7 +18,6 @@ from fairseq_posattn.preparation.pairs import (
     read_pairs,
     write_pairs,
 )
-from fairseq_posattn.preparation.sources import obtain
 from fairseq_posattn.text.lines import read_lines
 from fairseq_posattn.text.moses import Tokeniser, is_clean
 

@@ -7,9 +7,8 @@ are used unchanged.
 from itertools import islice
 
 from fairseq_posattn.preparation.corpus import SPLITS, TranslationCorpus
-from fairseq_posattn.preparation.download import Source
+from fairseq_posattn.preparation.download import Source, obtain
 from fairseq_posattn.preparation.pairs import fingerprint, map_pairs, read_pairs, write_pairs
-from fairseq_posattn.preparation.sources import obtain
 from fairseq_posattn.text.moses import RULES
 
 LANGUAGES = ("de", "en")

@@ -12,10 +12,10 @@ from contextlib import ExitStack
 from functools import partial
 from itertools import accumulate
 
-from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.errors import UsageError, shortened
 from fairseq_posattn.preparation.corpus import ClassificationCorpus, Flag
 from fairseq_posattn.preparation.download import Source
-from fairseq_posattn.preparation.example import Example, checked_text, shortened
+from fairseq_posattn.preparation.labelled_text import Example, checked_text
 from fairseq_posattn.text.lines import parallel_lines, read_lines, read_member
 from fairseq_posattn.text.words import MARK_WITHIN
 

@@ -9,10 +9,10 @@ each sentence: ``custrev.all``, ``mpqa.all``, ``subj.all``.
 
 from functools import partial
 
-from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.errors import UsageError, shortened
 from fairseq_posattn.preparation.corpus import ClassificationCorpus
 from fairseq_posattn.preparation.download import Source
-from fairseq_posattn.preparation.example import Example, number_below, shortened
+from fairseq_posattn.preparation.labelled_text import Example, number_below
 from fairseq_posattn.text.lines import raw_lines, read_member
 
 CORNELL_FILES = ("quote.tok.gt9.5000", "plot.tok.gt9.5000")

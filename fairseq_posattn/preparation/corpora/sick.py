@@ -7,10 +7,10 @@ Columns are identified by the names in the first line.
 
 from functools import partial
 
-from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.errors import UsageError, shortened
 from fairseq_posattn.preparation.corpus import ClassificationCorpus
 from fairseq_posattn.preparation.download import Source
-from fairseq_posattn.preparation.example import Example, shortened
+from fairseq_posattn.preparation.labelled_text import Example
 from fairseq_posattn.text.lines import read_member
 
 LABELS = ("CONTRADICTION", "NEUTRAL", "ENTAILMENT")

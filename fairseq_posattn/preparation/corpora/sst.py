@@ -11,10 +11,10 @@ on phrases that are not neutral. Validation and test are sentences.
 import re
 from functools import partial
 
-from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.errors import UsageError, shortened
 from fairseq_posattn.preparation.corpus import ClassificationCorpus, Flag
 from fairseq_posattn.preparation.download import Source
-from fairseq_posattn.preparation.example import Example, shortened
+from fairseq_posattn.preparation.labelled_text import Example
 from fairseq_posattn.text.lines import read_member
 
 FINE = ("very_negative", "negative", "neutral", "positive", "very_positive")

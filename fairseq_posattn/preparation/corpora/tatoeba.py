@@ -13,9 +13,8 @@ from itertools import islice
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.corpus import SPLITS, TranslationCorpus
-from fairseq_posattn.preparation.download import Source
+from fairseq_posattn.preparation.download import Source, obtain
 from fairseq_posattn.preparation.pairs import map_pairs, write_pairs
-from fairseq_posattn.preparation.sources import obtain
 from fairseq_posattn.text.lines import read_member
 from fairseq_posattn.text.moses import RULES
 

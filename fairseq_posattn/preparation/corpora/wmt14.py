@@ -17,13 +17,12 @@ streamed: memory does not grow with it.
 
 from itertools import islice
 
+from fairseq_posattn.common.cli import add_count
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.preparation.command import add_count
 from fairseq_posattn.preparation.corpora.iwslt14 import read_segments
 from fairseq_posattn.preparation.corpus import Flag, TranslationCorpus
-from fairseq_posattn.preparation.download import Source
+from fairseq_posattn.preparation.download import Source, obtain
 from fairseq_posattn.preparation.pairs import fingerprint, map_pairs, read_pairs, write_pairs
-from fairseq_posattn.preparation.sources import obtain
 from fairseq_posattn.text.lines import read_lines
 from fairseq_posattn.text.moses import MOSES_RATIO, RATIO, Tokeniser
 

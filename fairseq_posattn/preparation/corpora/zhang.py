@@ -8,10 +8,10 @@ Validation is held out of the training set.
 
 from functools import partial
 
-from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.errors import UsageError, shortened
 from fairseq_posattn.preparation.corpus import ClassificationCorpus
 from fairseq_posattn.preparation.download import Source
-from fairseq_posattn.preparation.example import Example, number_below, shortened
+from fairseq_posattn.preparation.labelled_text import Example, number_below
 from fairseq_posattn.text.lines import csv_rows, read_lines, read_member
 
 CLASSES = {

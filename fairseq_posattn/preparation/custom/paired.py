@@ -8,12 +8,11 @@ from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 
+from fairseq_posattn.common.cli import add_count
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import say
-from fairseq_posattn.preparation.command import add_count
 from fairseq_posattn.preparation.corpus import SIDES, SPLITS, SummarizationCorpus, TranslationCorpus
-from fairseq_posattn.preparation.counts import counted
-from fairseq_posattn.preparation.custom.rows import (
+from fairseq_posattn.preparation.custom import (
     HELD_OUT,
     HELP,
     Files,
@@ -25,6 +24,7 @@ from fairseq_posattn.preparation.custom.rows import (
     text_of,
 )
 from fairseq_posattn.preparation.pairs import PairWriter, map_pairs
+from fairseq_posattn.preparation.report import counted
 from fairseq_posattn.preparation.vectors import add_seed, fraction
 from fairseq_posattn.text.lines import parallel_lines
 from fairseq_posattn.text.moses import RULES
