@@ -100,7 +100,7 @@ def report_labels(labels):
 
 
 def next_commands(corpus, dest, folder=None, data=None, extra=()):
-    """Print the commands that train on prepared data, and the table that has it.
+    """Print the commands that train on prepared data; return the words of the first one.
 
     Args:
         corpus: a :class:`.corpus.Corpus`.
@@ -112,13 +112,19 @@ def next_commands(corpus, dest, folder=None, data=None, extra=()):
     """
     train = ["posattn", "train", str(shown(folder or dest)), *(["--", *extra] if extra else ())]
     print(f"next:\n    {shlex.join(train)}")
-    command = [sys.executable, "-m", "fairseq_posattn", "train", "--dry-run", *train[2:]]
-    result = run_dry(command)
-    print(f"which runs\n    {result}")
     data = ["--data", str(shown(dest))] if data is None else data
     if corpus.recipe is not None and data:
         words = ["posattn", "recipe", corpus.recipe, *data]
         print(f"or, for the paper's table,\n    {shlex.join(words)}")
+    return train
+
+
+def explain(train):
+    """Print the fairseq-train command of ``posattn train``, given as words, on this machine."""
+    words = [sys.executable, "-m", "fairseq_posattn.cli", "train", "--dry-run", *train[2:]]
+    result = subprocess.run(words, stdout=subprocess.PIPE, text=True)
+    if result.returncode == 0:
+        print("posattn train stands for\n    " + result.stdout.rstrip().replace("\n", "\n    "))
 
 
 def named_by_folder(corpus, dest):
@@ -126,12 +132,6 @@ def named_by_folder(corpus, dest):
     if dest.name != corpus.name:
         return ()
     return ["--datasets", corpus.name, "--data", str(shown(dest.parent))]
-
-
-def run_dry(command):
-    """Return what a command prints, indented."""
-    result = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    return result.stdout.rstrip().replace("\n", "\n    ")
 
 
 def shown(path):

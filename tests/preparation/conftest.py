@@ -1,21 +1,10 @@
 """fairseq's preprocessing in the process of the tests."""
 
-import io
 import logging
-from contextlib import redirect_stdout
 
 import pytest
 
-from fairseq_posattn.preparation import binarise, report
-from fairseq_posattn.training.commands.train import main as train
-
-
-def run_dry(command):
-    """Run ``posattn train --dry-run`` in this process."""
-    printed = io.StringIO()
-    with redirect_stdout(printed):
-        assert train(command[4:], "posattn train") == 0
-    return printed.getvalue()
+from fairseq_posattn.preparation import binarise
 
 
 @pytest.fixture
@@ -37,5 +26,4 @@ def fairseq_here(monkeypatch):
             handler.close()
 
     monkeypatch.setattr(binarise, "preprocess", preprocess)
-    monkeypatch.setattr(report, "run_dry", run_dry)
     monkeypatch.setattr(fairseq_preprocess.logger, "level", logging.ERROR)

@@ -102,9 +102,8 @@ def test_unusable_destinations_are_refused(command, dest, words, tmp_path, monke
 
 
 @pytest.mark.parametrize(("kind", "name"), RECIPES)
-def test_printed_recipes_keep_few_checkpoints(kind, name, monkeypatch, capsys):
+def test_printed_recipes_keep_few_checkpoints(kind, name, capsys):
     corpus, dest = RECIPES[kind, name], Path("data-bin") / name
-    monkeypatch.setattr(report, "run_dry", lambda command: "fairseq-train")
     has_folder = kind in ("translation", "summarization")
     data = None if has_folder else report.named_by_folder(corpus, dest)
     report.next_commands(corpus, dest, data=data)

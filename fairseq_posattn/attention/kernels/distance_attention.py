@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from fairseq_posattn.attention.call import Call
+from fairseq_posattn.attention.da import SHIFTED_MAPPINGS, largest_coefficient
 from fairseq_posattn.attention.kernels import distance_lines as lines
 from fairseq_posattn.attention.kernels import distance_scores as kernels
 from fairseq_posattn.attention.kernels.distance_lines import Line, Mapping, Table
@@ -32,7 +33,6 @@ from fairseq_posattn.attention.kernels.launch import (
     with_unit_stride,
 )
 from fairseq_posattn.attention.kernels.tile import Drawn
-from fairseq_posattn.attention.rescaling import SHIFTED_MAPPINGS, largest_coefficient
 
 
 class Form(NamedTuple):
@@ -74,7 +74,8 @@ class Plan:
     ):
         batch, heads, queries, keys, features = sizes
         forward, backward = tiles(device, dtype, features)
-        block_q, block = forward.fit(queries, keys)
+        forward = forward.fit(queries, keys)
+        block_q, block = forward[:2]
         self.form = form
         self.numbers = heads, queries, keys, features**-0.5
         self.origin, self.width = line_origin(queries, keys), line_width(queries, keys)

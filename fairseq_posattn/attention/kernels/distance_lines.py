@@ -1,7 +1,7 @@
 """Functions of the distance inside kernels: cells from learned parameters, and gradients.
 
 A *line* has an entry for each distance. DMAN computes it from a table whose ends serve all
-distances beyond, DA from one or two parameters a head (attention/rescaling.py). In the backward
+distances beyond, DA from one or two parameters a head (attention/da.py). In the backward
 pass each program sums the gradients of the distances in its own line and closes it: entries beyond
 the table are added to its ends, and DA's line becomes the gradients of the parameters.
 :func:`fold_table` and :func:`fold_mapping` sum over the programs.
@@ -49,14 +49,14 @@ class Mapping(NamedTuple):
 
 @triton.jit(do_not_specialize=["width"])
 def lay_out(TABLE, LINE, width, MECHANISM: tl.constexpr, BLOCK: tl.constexpr):
-    """Write the cells of one head: DMAN's ``exp(P)``, or DA's ``f``."""
+    """Write the cells of one head: DMAN's ``exp(-P)``, or DA's ``f``."""
     head = tl.program_id(1)
     entry = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     distance = entry - LINE.origin
     if MECHANISM == DMAN:
         index = tl.minimum(tl.maximum(distance + TABLE.center, 0), TABLE.entries - 1)
         logit = tl.load(TABLE.start + index).to(tl.float32)
-        cell = tl.exp(minimum(maximum(logit, -LARGEST_LOGIT), LARGEST_LOGIT))
+        cell = tl.exp(-minimum(maximum(logit, -LARGEST_LOGIT), LARGEST_LOGIT))
     else:
         cell, _, _ = mapped(TABLE, head, distance, MECHANISM)
     tl.store(LINE.start + head * LINE.head + entry, cell, mask=entry < width)

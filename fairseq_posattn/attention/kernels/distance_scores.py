@@ -43,6 +43,7 @@ from fairseq_posattn.attention.kernels.tile import (
     power_of_two,
     reciprocal,
     store_rows,
+    wrapped_distances,
 )
 
 # Lower bound of DMAN's mask (attention/dman.py).
@@ -59,32 +60,28 @@ class Biases(NamedTuple):
 
 
 @triton.jit
-def adjusted(dots, row, cell, scale, MECHANISM: tl.constexpr):
-    """Return the scores of a tile, to the base 2, and the factors of their powers.
+def adjusted(dots, row, cell, MECHANISM: tl.constexpr):
+    """Return the scores of a tile before scaling, and the factors of their powers.
 
     Args:
-        dots: ``[.., ..]`` raw dot products. row: ``[BLOCK_Q, 1]`` or transposed. cell: as dots.
-        scale: of the dot products, with the logarithm of e to the base 2 in it.
+        dots: ``[.., ..]`` raw dot products. row: ``[BLOCK_Q, 1]``. cell: as dots.
     """
     if MECHANISM == DMAN:
-        mask = cell * reciprocal(cell + row)
-        return dots * scale, maximum(mask, MASK_FLOOR)
+        return dots, maximum(reciprocal(cell * row + 1.0), MASK_FLOOR)
     else:
-        return maximum(dots, 0.0) * scale * cell, 1.0
+        return maximum(dots, 0.0) * cell, 1.0
 
 
 @triton.jit
-def adjusted_backward(gradient, dots, row, cell, scale, MECHANISM: tl.constexpr):
+def adjusted_backward(gradient, dots, factor, cell, scale, MECHANISM: tl.constexpr):
     """Return gradients of the scaled dot product and of the cell (DMAN: of its logit).
 
     Args:
-        gradient: of the score, to the base e. scale: of the dot products.
+        gradient: of the score. factor: from :func:`adjusted`. scale: of the dot products.
     """
     if MECHANISM == DMAN:
-        inverse = reciprocal(cell + row)
         # Slope of the mask's logarithm, 1 - sigmoid; 0 at the floor.
-        slope = tl.where(cell * inverse > MASK_FLOOR, row * inverse, 0.0)
-        return gradient, gradient * slope
+        return gradient, gradient * tl.where(factor > MASK_FLOOR, 1.0 - factor, 0.0)
     else:
         positive = tl.maximum(dots, 0.0) * scale
         return tl.where(dots > 0, gradient * cell, 0.0), gradient * positive
@@ -120,6 +117,7 @@ def attend(
     context = tl.zeros((BLOCK_Q, BLOCK_D), tl.float32)
     total = tl.zeros((BLOCK_Q,), tl.float32)
     largest = tl.full((BLOCK_Q,), float("-inf"), tl.float32)
+    to_base_2 = scale * LOG2_E
     last_key = keys
     if CAUSAL:
         last_key = tl.minimum(keys, first_query + BLOCK_Q + offset)
@@ -130,16 +128,17 @@ def attend(
         dots = matmul(q, tl.trans(k), tl.zeros((BLOCK_Q, BLOCK_K), tl.float32), PRECISION)
         distance = query[:, None] + offset - key[None, :]
         cell = load_diagonals(cells, distance)
-        score, factor = adjusted(dots, row[:, None], cell, scale * LOG2_E, MECHANISM)
+        score, factor = adjusted(dots, row[:, None], cell, MECHANISM)
         if HALF and MECHANISM == DMAN:
             # If a mask is small for all keys, its weights would leave the range of float16.
-            score, factor = score + logarithm(factor), 1.0
+            score, factor = score + logarithm(factor) * (1.0 / to_base_2), 1.0
         score = visible(score, PADDING, b, distance, key, keys, CAUSAL)
 
         larger = tl.maximum(largest, tl.max(score, 1))
-        shift = tl.where(larger == float("-inf"), 0.0, larger)  # of rows that saw no key so far
-        weight = power_of_two(score - shift[:, None]) * factor
-        decay = power_of_two(largest - shift)
+        # Of rows that saw no key so far, 0.
+        shift = tl.where(larger == float("-inf"), 0.0, larger) * to_base_2
+        weight = power_of_two(score * to_base_2 - shift[:, None]) * factor
+        decay = power_of_two(largest * to_base_2 - shift)
         total = total * decay + tl.sum(weight, 1)
         if DROPOUT.seed is not None:
             keep = dropout_mask(DROPOUT, 0, head_index, query, first_key, BLOCK_K)
@@ -151,7 +150,9 @@ def attend(
     context = context * (DROPOUT.scale / tl.where(dead, 1.0, total))[:, None]
     store_rows(CONTEXT, b, h, query, queries, context, FEATURES, BLOCK_D)
     # An infinite sum makes every weight of a row zero in the backward pass.
-    log_sum = tl.where(dead, float("inf"), largest + tl.log2(tl.where(dead, 1.0, total)))
+    log_sum = tl.where(
+        dead, float("inf"), largest * to_base_2 + tl.log2(tl.where(dead, 1.0, total))
+    )
     tl.store(LOG_SUM + head_index.to(tl.int64) * queries + query, log_sum, mask=query < queries)
 
 
@@ -181,16 +182,16 @@ def tile_gradients(
     d_weight = matmul(g, tl.trans(v), none, PRECISION)
     distance = query[:, None] + offset - key[None, :]
     cell = load_diagonals(cells, distance)
-    score, factor = adjusted(dots, row[:, None], cell, scale * LOG2_E, MECHANISM)
+    score, factor = adjusted(dots, row[:, None], cell, MECHANISM)
     score = visible(score, PADDING, b, distance, key, keys, CAUSAL)
-    weight = power_of_two(score - log_sum[:, None]) * factor
+    weight = power_of_two(score * (scale * LOG2_E) - log_sum[:, None]) * factor
     dropped = weight
     if DROPOUT.seed is not None:
         keep = dropout_mask(DROPOUT, 0, head_index, query, first_key, k.shape[0])
         dropped = tl.where(keep, weight * DROPOUT.scale, 0.0)
         d_weight = tl.where(keep, d_weight * DROPOUT.scale, 0.0)
     d_score = weight * (d_weight - delta[:, None])
-    d_dots, d_cell = adjusted_backward(d_score, dots, row[:, None], cell, scale, MECHANISM)
+    d_dots, d_cell = adjusted_backward(d_score, dots, factor, cell, scale, MECHANISM)
     return dropped.to(g.dtype), d_dots.to(q.dtype), d_cell
 
 
@@ -229,11 +230,11 @@ def differentiate_queries(
 
         d_q = tl.zeros((BLOCK, BLOCK_D), tl.float32)
         d_row = tl.zeros((BLOCK,), tl.float32)
-        carried = tl.zeros((BLOCK,), tl.float32)
+        above = tl.zeros((BLOCK, BLOCK), tl.float32)
         last_key = keys
         if CAUSAL:
             last_key = tl.minimum(keys, tl.maximum(first_query + BLOCK + offset, 0))
-        diagonal = first_query + offset + lane
+        diagonal = first_query + offset + wrapped_distances(BLOCK)
         for first_key in range(0, last_key, BLOCK):
             key = first_key + lane
             k = load_rows(K, b, h, key, keys, FEATURES, BLOCK_D)
@@ -245,13 +246,13 @@ def differentiate_queries(
             d_q = matmul(d_dots, k, d_q, PRECISION)
             if MECHANISM == DMAN:
                 d_row += tl.sum(d_cell, 1)
-            lower, upper = diagonal_sums(d_cell, BLOCK)
             before = tl.load(line + diagonal)
-            tl.store(line + diagonal, before + carried + lower)
-            carried = upper
+            tl.store(line + diagonal, before + diagonal_sums(d_cell, above, BLOCK))
+            above = d_cell
             diagonal -= BLOCK
         before = tl.load(line + diagonal)
-        tl.store(line + diagonal, before + carried)
+        none = tl.zeros((BLOCK, BLOCK), tl.float32)
+        tl.store(line + diagonal, before + diagonal_sums(none, above, BLOCK))
         tl.debug_barrier()  # the next block of queries may read by another thread
         store_rows(D_Q, b, h, query, queries, d_q * scale, FEATURES, BLOCK_D)
         if MECHANISM == DMAN:
@@ -335,8 +336,9 @@ def differentiate_whole(
     store_rows(D_V, b, h, lane, keys, d_v, FEATURES, BLOCK_D)
     if MECHANISM == DMAN:
         tl.store(D_ROW + queries_before + lane, tl.sum(d_cell, 1), mask=inside)
-    lower, upper = diagonal_sums(d_cell, BLOCK)
     line = D_LINES.start + tl.program_id(0).to(tl.int64) * width + D_LINES.origin
-    tl.store(line + offset + lane - BLOCK, upper)
-    tl.store(line + offset + lane, lower)
+    diagonal = offset + wrapped_distances(BLOCK)
+    none = tl.zeros((BLOCK, BLOCK), tl.float32)
+    tl.store(line + diagonal - BLOCK, diagonal_sums(none, d_cell, BLOCK))
+    tl.store(line + diagonal, diagonal_sums(d_cell, none, BLOCK))
     close_line(TABLE, line, D_NUMBERS, h, queries, keys, MECHANISM, CHUNK)

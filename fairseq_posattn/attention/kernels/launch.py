@@ -49,9 +49,11 @@ class Tile(NamedTuple):
     warps: int
     stages: int
 
-    def fit(self, queries: int, keys: int) -> tuple[int, int]:
-        """Return the queries and keys of a tile for these lengths."""
-        return block_of(queries, self.queries), block_of(keys, self.keys)
+    def fit(self, queries: int, keys: int) -> "Tile":
+        """Return the tile for these lengths, without warps that would compute the same rows."""
+        rows = block_of(queries, self.queries)
+        warps = self.warps if rows == self.queries else min(self.warps, max(4, rows // 16))
+        return Tile(rows, block_of(keys, self.keys), warps, self.stages)
 
     @property
     def options(self) -> dict[str, int]:

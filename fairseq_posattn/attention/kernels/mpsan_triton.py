@@ -46,7 +46,7 @@ from fairseq_posattn.attention.kernels.tile import (
     power_of_two,
     store_rows,
 )
-from fairseq_posattn.attention.mask_bank import DistanceMask
+from fairseq_posattn.attention.masks import DistanceMask
 
 
 @triton.jit

@@ -21,7 +21,7 @@ from fairseq_posattn.attention.kernels.launch import (
 )
 from fairseq_posattn.attention.kernels.masks import mask_arguments, mask_operand
 from fairseq_posattn.attention.kernels.tile import Drawn
-from fairseq_posattn.attention.mask_bank import DistanceMask
+from fairseq_posattn.attention.masks import DistanceMask
 
 
 class TensorizedKernels(torch.autograd.Function):
@@ -73,7 +73,8 @@ class TensorizedKernels(torch.autograd.Function):
         denominator = query.new_empty(query.shape, dtype=torch.float32)
         largest = query.new_empty(batch, heads, queries, dtype=torch.float32)
         tile, _ = tiles(query.device, query.dtype, features)
-        block_q, block_k = tile.fit(queries, key.size(2))
+        tile = tile.fit(queries, key.size(2))
+        block_q, block_k = tile[:2]
         kernels.attend[(blocks_of(queries, block_q) * batch * heads,)](
             rows_of(query), rows_of(key), rows_of(weights), rows_of(weighed), rows_of(context),
             rows_of(denominator), largest, mask_operand(mask, reach, queries, key.size(2)),
@@ -102,7 +103,8 @@ class TensorizedKernels(torch.autograd.Function):
         d_numerator = torch.empty(query.shape, dtype=weights.dtype, device=query.device)
         d_denominator = torch.empty_like(d_numerator)
         _, tile = tiles(query.device, query.dtype, query.size(-1))
-        block_q, block_k = tile.fit(queries, key.size(2))
+        tile = tile.fit(queries, key.size(2))
+        block_q, block_k = tile[:2]
         q, k, g, gv = (rows_of(tensor) for tensor in (query, key, weights, weighed))
         d_n, d_d = rows_of(d_numerator), rows_of(d_denominator)
         operands = mask_operand(mask, reach, queries, key.size(2)), padding, ctx.dropout

@@ -209,19 +209,22 @@ def dropout_mask(DROPOUT, stream, head, query, first_key, BLOCK_K: tl.constexpr)
 
 
 @triton.jit
-def diagonal_sums(tile, BLOCK: tl.constexpr):
-    """Return sums of a square tile along its diagonals, each in a fixed order of rows.
+def diagonal_sums(lower, upper, BLOCK: tl.constexpr):
+    """Return sums along the wrapped diagonals of a square, each in a fixed order of rows.
 
-    Entry e of the first result is the diagonal of query e after key 0 (e = 0 is the main one),
-    entry e of the second the one ``BLOCK`` before it: of query e - BLOCK.
+    Entry e is the sum over rows r of the columns ``(r + e) % BLOCK``, from ``lower`` on the main
+    diagonal and below, from ``upper`` above it. :func:`wrapped_distances` are its distances.
 
     Returns:
-        two ``[BLOCK]``.
+        ``[BLOCK]``.
     """
-    row = tl.arange(0, BLOCK)[:, None]
-    entry = tl.arange(0, BLOCK)[None, :]
-    # Rotating the rows turns diagonals into columns, two in each.
-    rotated = tl.gather(tile, (row - entry) & (BLOCK - 1), 1)
-    lower = tl.sum(tl.where(row >= entry, rotated, 0.0), 0)
-    upper = tl.sum(tl.where(row >= entry, 0.0, rotated), 0)
-    return lower, upper
+    row, column = tl.arange(0, BLOCK)[:, None], tl.arange(0, BLOCK)[None, :]
+    # Rotating the rows turns diagonals into columns. Sums of indices cost less than differences.
+    tile = tl.where(row >= column, lower, upper)
+    return tl.sum(tl.gather(tile, (row + column) & (BLOCK - 1), 1), 0)
+
+
+@triton.jit
+def wrapped_distances(BLOCK: tl.constexpr):
+    """Return row less column, modulo BLOCK, of the entries of :func:`diagonal_sums`."""
+    return (BLOCK - tl.arange(0, BLOCK)) & (BLOCK - 1)

@@ -14,7 +14,7 @@ from fairseq_posattn.preparation import corpora
 from fairseq_posattn.preparation.corpus import Flag
 from fairseq_posattn.preparation.custom import labelled, paired
 from fairseq_posattn.preparation.kinds import classification, pairs, recommendation, tagging
-from fairseq_posattn.preparation.report import shown
+from fairseq_posattn.preparation.report import explain, shown
 from fairseq_posattn.text import manifest
 
 # Characters of --dest that fairseq's commands take for separators.
@@ -32,7 +32,7 @@ class Kind:
 
     summary: str  # one line for --help
     corpora: dict  # the data sets by name
-    prepare: Callable  # takes the corpus and the parsed options
+    prepare: Callable  # takes corpus and parsed options, returns the words of posattn train
     add_options: Callable  # takes the corpus and a parser
 
 
@@ -75,6 +75,7 @@ def prepare(
     arguments: Sequence[str] | None = None,
     prog: str | None = None,
     data_bin: StrPath = "data-bin",
+    explains: bool = False,
 ) -> int:
     """Prepare one data set and return the exit status.
 
@@ -83,6 +84,7 @@ def prepare(
         arguments: ``DATASET ...``; None: the command line.
         prog: name of the command in messages.
         data_bin: folder of data sets without ``--dest``.
+        explains: print the fairseq-train command, too, which takes some seconds.
     """
     entry = KINDS[kind]
     parser = _make_parser(entry, prog, Path(data_bin))
@@ -95,11 +97,13 @@ def prepare(
         corpus = entry.corpora[options.dataset].with_options(options)
         _check_dest(options.dest, options.source, corpus)
         try:
-            entry.prepare(corpus, options)
+            train = entry.prepare(corpus, options)
         except KeyboardInterrupt:
             program = parser.prog.removesuffix(".py")
             say(f"{program}: interrupted; rerun the same command to resume")
             raise
+        if explains:
+            explain(train)
 
     return end(parser.prog, run, unnamed=options.dest)
 

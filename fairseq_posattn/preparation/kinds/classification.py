@@ -91,7 +91,7 @@ def prepare(corpus, options):
             lower=not options.cased,
             **({"subwords": gpt.SUBWORDS} if tokenizer else {}),
         )
-    _report(corpus, options)
+    return _report(corpus, options)
 
 
 def _read_tokenizer(options):
@@ -180,7 +180,7 @@ def _report(corpus, options):
     if corpus.recipe is None:
         _report_custom(corpus, dest / "text")
     language_model = options.language_model and ("--language-model", str(options.language_model))
-    report.next_commands(
+    return report.next_commands(
         corpus,
         dest,
         folder=dest / "fold0" if corpus.cross_validated else None,

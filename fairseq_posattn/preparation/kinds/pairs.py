@@ -66,13 +66,13 @@ def prepare_translations(corpus, options):
     """Prepare a :class:`.corpus.TranslationCorpus`; ``options`` is the parsed command line."""
     kind = KINDS[corpus.subwords](options) if corpus.subwords else None
     joined = corpus.recipe is not None or not options.separate_dictionaries
-    prepare(corpus, options, kind, joined, lower=corpus.lower)
+    return prepare(corpus, options, kind, joined, lower=corpus.lower)
 
 
 def prepare_summaries(corpus, options):
     """Prepare a :class:`.corpus.SummarizationCorpus`; ``options`` is the parsed command line."""
     kind = KINDS[options.subwords](options)
-    prepare(
+    return prepare(
         replace(corpus, subwords=options.subwords),
         options,
         kind,
@@ -129,7 +129,7 @@ def prepare(corpus, options, kind, joined=True, all_subwords=False, **described)
         if corpus.longest or corpus.longest_words:
             counts = {"raw": count_lines(options.dest / f"text/train.{sides[0]}"), **counts}
         report_counts(counts, corpus.published, options.limit, "pairs")
-    next_commands(corpus, options.dest)
+    return next_commands(corpus, options.dest)
 
 
 def report_pairs(text, prefix, sides):

@@ -78,7 +78,7 @@ def prepare(corpus, options):
     dest = options.dest
     report_counts(describe(dest)["examples"], corpus.published, options.limit, "impressions")
     print(f"news: {count_lines(dest / 'text/titles.words'):,}")
-    next_commands(corpus, dest, data=named_by_folder(corpus, dest))
+    return next_commands(corpus, dest, data=named_by_folder(corpus, dest))
 
 
 def _write_text(corpus, options, parts, work):

@@ -75,7 +75,7 @@ def prepare(corpus, options):
     report_counts(sentences, corpus.published, options.limit, "sentences")
     examples = describe(options.dest)["examples"]
     report_counts(examples, corpus.predicates, options.limit, "predicates")
-    next_commands(corpus, options.dest, data=named_by_folder(corpus, options.dest))
+    return next_commands(corpus, options.dest, data=named_by_folder(corpus, options.dest))
 
 
 def _write_split(sentences, prefix, cased):
