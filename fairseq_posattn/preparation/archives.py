@@ -90,6 +90,14 @@ class Archive:
         """Return whether :meth:`open` finds the file."""
         return any(_ends_in(name, member) for name in self.names())
 
+    def first_of(self, *members):
+        """Return the first of some files that there is; raise :exc:`UsageError` if none is."""
+        names = self.names()
+        for member in members:
+            if any(_ends_in(name, member) for name in names):
+                return member
+        raise UsageError(f"{self.name}: holds none of {', '.join(members)}")
+
     def nested(self, member):
         """Return the tar archive inside this one, compressed or not; in a folder also a zip."""
         name = f"{self.name}/{member}"

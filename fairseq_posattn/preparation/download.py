@@ -59,6 +59,12 @@ class Source:
                 raise ValueError(f"{url}: must be https, or have a SHA-256")
 
 
+def published_at(name, *folders, sha256=None, is_archive=True):
+    """Return the :class:`Source` of a file that several folders of the web have."""
+    urls = tuple(f"{folder}/{name}" for folder in folders)
+    return Source(name, urls, sha256, is_archive)
+
+
 def obtain(source, options):
     """Return the archive that ``--source`` names or holds, or a download into ``--dest``."""
     return obtain_any(((source,),), options.source, options.dest / "download")

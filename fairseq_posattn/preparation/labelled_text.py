@@ -17,7 +17,7 @@ from fairseq_posattn.common.files import write_json, writing
 from fairseq_posattn.common.progress import map_lines
 from fairseq_posattn.preparation.corpus import FOLDS, SPLITS
 from fairseq_posattn.preparation.report import counted
-from fairseq_posattn.text.lines import one_line
+from fairseq_posattn.text.lines import one_line, read_member
 from fairseq_posattn.text.words import PUBLISHED
 
 WHOLE = "all"  # the one "split" of a data set that is published without splits
@@ -48,9 +48,27 @@ def checked_text(value, place, what="the text", fix=""):
     return value
 
 
-def number_below(text, limit):
-    """Return the integer from 0 to ``limit`` - 1 that a text holds, or None."""
-    return {str(number): number for number in range(limit)}.get(text)
+def numbered_class(number, classes, place, first=0):
+    """Return the class of a number from ``first`` on, as text; raise :exc:`UsageError` if none."""
+    numbers = [str(first + index) for index in range(len(classes))]
+    return classes[numbers.index(known_class(number, numbers, place))]
+
+
+def known_class(label, classes, place):
+    """Return the label; raise :exc:`UsageError` if it is none of the classes."""
+    if label not in classes:
+        raise UsageError(f"{place}: {shortened(label)} is none of {', '.join(classes)}")
+    return label
+
+
+def read_objects(archive, member, what, *keys):
+    """Yield ``(FILE:LINE, values of the keys)`` of the JSON objects of a file, one a line."""
+    for place, line in read_member(archive, member):
+        try:
+            row = json.loads(line)
+            yield place, [row[key] for key in keys]
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise UsageError(f"{place}: no {what} in JSON format: {error}") from None
 
 
 class TextFiles(ExitStack):
