@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.compat.checkpoints.folders import find_checkpoint
+from fairseq_posattn.compat.checkpoints.reading import find_checkpoint
 from fairseq_posattn.text import manifest
 from fairseq_posattn.training.plugin import register
 

@@ -2,13 +2,18 @@
 
 import argparse
 import os
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy
 import pytest
 import torch
+from fairseq import models, options, tasks
 from fairseq.data import Dictionary, data_utils, encoders, indexed_dataset
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.training.models import PosAttnClassifier
 
 ROWS = [[4, 5, 2], [6, 2], [2]]
 
@@ -127,3 +132,32 @@ def test_an_empty_dictionary_is_named(tmp_path):
     Dictionary.add_from_file.__wrapped__(Dictionary(), path)
     with pytest.raises(UsageError, match=f"^{path} is a dictionary without words"):
         Dictionary.load(path)
+
+
+@pytest.fixture
+def load(write_sentence_data, tmp_path, monkeypatch):
+    """``load(checks_rows)``: rows of data with an empty one, by the task of such a model."""
+
+    def load(checks_rows):
+        columns = {"input0": ["a dog runs", "", "it rains"], "label": ["yes", "no", "no"]}
+        data = write_sentence_data(tmp_path / "data", {"train": columns})
+        flags = [str(data), "--task", "sentence_prediction", "--num-classes", "2"]
+        flags += ["--criterion", "sentence_prediction", "--arch", "mpsan_classifier"]
+        args = options.parse_args_and_arch(options.get_training_parser(), flags)
+        cfg = convert_namespace_to_omegaconf(args)
+        task = tasks.setup_task(cfg.task)
+        model = SimpleNamespace(checks_rows=checks_rows, register_classification_head=Mock())
+        monkeypatch.setattr(models, "build_model", lambda cfg, task, from_checkpoint: model)
+        task.build_model(cfg.model)
+        return task.load_dataset("train")
+
+    return load
+
+
+def test_rows_are_checked_for_models_that_need_it(load):
+    with pytest.raises(UsageError, match="input0/train: row 2 is empty"):
+        load(PosAttnClassifier.checks_rows)
+
+
+def test_fairseq_trains_on_empty_rows(load):
+    assert len(load(False)) == 3

@@ -11,7 +11,7 @@ from fairseq.data import Dictionary
 from fairseq.trainer import Trainer
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.compat import dictionaries
+from fairseq_posattn.compat import data as compat_data
 from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
 from fairseq_posattn.inference import prediction
 
@@ -71,7 +71,7 @@ def test_other_dictionaries_of_fairseqs_older_tasks_are_refused():
     settings = SimpleNamespace(data="data-bin/pairs")
     task = SimpleNamespace(cfg=None, args=settings, source_dictionary=Dictionary())
     with pytest.raises(UsageError, match="^the dictionary of source words in data-bin/pairs "):
-        dictionaries.check(task, {"source_dictionary": "another"})
+        compat_data.check(task, {"source_dictionary": "another"})
 
 
 DICTIONARIES = [("input0", "source words"), ("label", "labels")]

@@ -59,22 +59,6 @@ def test_the_flags_of_the_task_and_the_criterion_that_are_named(help_of):
         assert "--source-lang" not in found
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_what_the_plugin_has_is_named(help_of, command):
-    part = help_of(command).rpartition("fairseq_posattn has")[2].split()
-    assert {"sentence_pair_prediction", "sequence_tagging", "--l2"} <= set(part)
-    names = {"dman_iwslt_de_en", "posattn_tagger", "--encoder-sublayers"}
-    assert names.intersection(part) == (names if command == "train" else set())
-    assert "--encoder-layers" not in part  # which fairseq's Transformer has, too
-
-
-def test_preprocessing_names_the_tasks(capsys, monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["fairseq-preprocess", "--help"])
-    with pytest.raises(SystemExit):
-        options.get_preprocessing_parser().parse_args()
-    assert "sentence_pair_prediction" in capsys.readouterr().out.rpartition("fairseq_posattn")[2]
-
-
 def test_a_wrong_name_is_reported(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["fairseq-train", "--arch", "dmann_iwslt_de_en", "--help"])
     with pytest.raises(SystemExit) as stopped:

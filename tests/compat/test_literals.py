@@ -18,7 +18,7 @@ from fairseq.optim.adam import FairseqAdam, FairseqAdamConfig
 
 from fairseq_posattn import compat
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.compat.literals import read_literal
+from fairseq_posattn.compat.loading import read_literal
 
 compat.apply()
 

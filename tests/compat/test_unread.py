@@ -6,8 +6,8 @@ from dataclasses import fields
 import pytest
 from omegaconf import OmegaConf
 
-from fairseq_posattn.compat import settings
-from fairseq_posattn.compat.flags.unread import parts_of, unread
+from fairseq_posattn.compat import command_line
+from fairseq_posattn.compat.command_line import parts_of, unread
 from fairseq_posattn.model.encoders import ENCODERS
 from fairseq_posattn.model.mechanisms import MECHANISMS
 from fairseq_posattn.training.models import PosAttnClassifierConfig
@@ -53,7 +53,7 @@ def test_training_reports_it(caplog):
     """Whether its settings are from a command line or from a YAML file."""
     model = {"_name": "posattn_transformer", "encoder_sublayers": "san,ffn", "sman_radius": "2"}
     cfg = OmegaConf.create({"model": model})
-    settings.check_config(lambda cfg: None, cfg)
+    command_line.check_config(lambda cfg: None, cfg)
     assert "--sman-radius 2 changes nothing: it is for sman" in caplog.text
 
 

@@ -51,13 +51,6 @@ def raised(error, by_a_command=True):
             "9); train with a greater --max-source-positions and --max-target-positions, cut "
             "sources of binarised data to N tokens with --truncate-source",
         ),
-        (
-            Exception(
-                "AdaptiveLoss is not compatible with the PyTorch version of "
-                "DistributedDataParallel. Please use `--ddp-backend=legacy_ddp` instead."
-            ),
-            "--criterion adaptive_loss needs --ddp-backend legacy_ddp",
-        ),
         (FloatingPointError("gradients are Nan/Inf"), "the training has diverged (gradients are"),
         (
             ConfigAttributeError("Missing key lr\n    full_key: optimizer.lr\n"),

@@ -12,8 +12,7 @@ from types import SimpleNamespace
 import pytest
 from fairseq.logging import progress_bar
 
-from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.compat import logs
+from fairseq_posattn.compat import console
 from fairseq_posattn.compat.patching import quietly
 
 
@@ -40,7 +39,7 @@ def test_what_a_model_has_set_up_is_set_up_anew(program, capsys, monkeypatch):
     monkeypatch.setattr(sys, "argv", [program])
     with bare_root():
         logging.basicConfig(level=logging.DEBUG)
-        logs.set_up_log()
+        console.set_up_log()
         logging.getLogger("hydra").debug("all that it does")
         logging.getLogger("fairseq_cli.generate").info("message")
     output = capsys.readouterr()
@@ -56,7 +55,7 @@ def test_what_somebody_else_has_set_up_stays(settings, monkeypatch):
     with bare_root() as root:
         logging.basicConfig(**settings)
         before = root.handlers[:]
-        logs.set_up_log()
+        console.set_up_log()
         assert root.handlers == before and root.level == settings["level"]
 
 
@@ -65,7 +64,7 @@ def test_a_program_of_ones_own_keeps_its_standard_output(arguments, capsys, monk
     monkeypatch.setattr(sys, "argv", arguments)
     with bare_root():
         logging.basicConfig(level=logging.DEBUG)
-        logs.set_up_log()
+        console.set_up_log()
         logging.getLogger("fairseq.tasks.translation").info("message")
     assert capsys.readouterr().out == ""
 
@@ -101,102 +100,29 @@ logger.info("with the plugin")
     assert finished.stdout.endswith(" | INFO | fairseq_cli.interactive | with the plugin\n")
 
 
-Bar = progress_bar.WandBProgressBarWrapper
+def test_settings_may_change_when_a_run_of_wandb_is_resumed(monkeypatch):
+    class Config(dict):
+        def update(self, values, allow_val_change=False):
+            if not allow_val_change:
+                raise ValueError
+            super().update(values)
 
-
-class Config(dict):
-    """Values that change only where that is allowed, as wandb has it."""
-
-    def update(self, values, allow_val_change=False):
-        for name, value in values.items():
-            if self.get(name, value) != value and not allow_val_change:
-                raise ValueError(name)
-        super().update(values)
-
-
-class StandIn:
-    class Error(Exception):
-        pass
-
-    def __init__(self):
-        self.run, self.config, self.begun, self.logged = None, Config(), [], []
-
-    def init(self, **settings):
-        self.begun.append(settings)
-        self.run = self
-
-    def log(self, numbers, step):
-        self.logged.append((step, numbers))
-
-
-@pytest.fixture
-def wandb(monkeypatch):
-    monkeypatch.setattr(progress_bar, "wandb", StandIn())
-    return progress_bar.wandb
-
-
-@pytest.fixture
-def inner():
-    return SimpleNamespace(
-        log=lambda *args, **kwargs: None, print=lambda *args, **kwargs: None, update_config=list
-    )
-
-
-def test_fairseq_begins_a_run_with_each_bar(wandb, inner):
-    for _ in range(2):
-        inspect.unwrap(Bar.__init__)(SimpleNamespace(), inner, "project", run_name="name")
-    assert [settings["project"] for settings in wandb.begun] == ["project", "project"]
-
-
-def test_a_training_is_one_run(wandb, inner):
-    bars = [Bar(inner, "project", run_name="name") for _ in range(3)]
-    assert wandb.begun == [{"project": "project", "name": "name"}]
-    for step, bar in enumerate(bars, 1):
-        bar.log({"loss": 2.0, "num_updates": step}, tag="train_inner", step=step)
-    assert wandb.logged == [(step, {"train_inner/loss": 2.0}) for step in (1, 2, 3)]
-
-
-def test_settings_may_change_when_a_run_is_resumed(wandb, inner):
-    bar = Bar(inner, "project")
-    bar.update_config({"max_update": 10})
+    monkeypatch.setattr(progress_bar, "wandb", SimpleNamespace(config=Config()))
+    bar = SimpleNamespace(wrapped_bar=SimpleNamespace(update_config=list))
+    update = progress_bar.WandBProgressBarWrapper.update_config
     with pytest.raises(ValueError):
-        inspect.unwrap(Bar.update_config)(bar, {"max_update": 20})
-    bar.update_config({"max_update": 20})
-    assert wandb.config == {"max_update": 20}
+        inspect.unwrap(update)(bar, {"max_update": 20})
+    update(bar, {"max_update": 20})
+    assert progress_bar.wandb.config == {"max_update": 20}
 
 
-def test_a_run_that_cannot_start_is_one_line(wandb, inner, monkeypatch):
-    def init(**settings):
-        raise wandb.Error("No API key configured.")
-
-    monkeypatch.setattr(wandb, "init", init)
-    with pytest.raises(UsageError, match="--wandb-project own: .* No API key .*WANDB_MODE=offline"):
-        Bar(inner, "own")
-
-
-def test_without_the_package_fairseq_says_so(monkeypatch, inner, caplog):
-    monkeypatch.setattr(progress_bar, "wandb", None)
-    bar = Bar(inner, "project")
-    assert "pip install wandb" in caplog.text
-    bar.update_config({"max_update": 10})
-    bar.log({"loss": 2.0}, tag="valid", step=1)
-
-
-def test_the_package_itself(monkeypatch, inner, tmp_path):
-    wandb = pytest.importorskip("wandb")
-    monkeypatch.setattr(progress_bar, "wandb", wandb)
-    for name, value in (("MODE", "offline"), ("DIR", str(tmp_path)), ("SILENT", "true")):
-        monkeypatch.setenv(f"WANDB_{name}", value)
-    try:
-        for epoch in (1, 2):
-            bar = Bar(inner, "project", run_name="name")
-            bar.update_config({"max_update": epoch})
-            bar.log({"loss": 2.0}, tag="train_inner", step=epoch)
-        assert wandb.run.name == "name" and wandb.config["max_update"] == 2
-        assert wandb.run.summary["train_inner/loss"] == 2.0
-    finally:
-        wandb.finish()
-    assert len(list(tmp_path.glob("wandb/offline-run-*"))) == 1
+def test_the_line_of_all_settings_is_left_to_the_log_file(capsys):
+    with bare_root() as root:
+        logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(message)s")
+        console.hide_settings()
+        root.info({"common": {"seed": 1}})
+        root.info("message")
+    assert capsys.readouterr().out == "message\n"
 
 
 def test_warnings_that_nobody_can_act_on_are_ignored():
@@ -211,8 +137,8 @@ def test_warnings_that_nobody_can_act_on_are_ignored():
 
     def always():
         warnings.simplefilter("always")
-        logs.ignore_stale_warnings()
+        console.ignore_stale_warnings()
 
     assert warned(lambda: None) == ["old", "old", "new"]
-    assert warned(logs.ignore_stale_warnings) == ["new"]
+    assert warned(console.ignore_stale_warnings) == ["new"]
     assert warned(always) == ["old", "old", "new"]
