@@ -3,6 +3,7 @@
 fairseq finds most of it late: in a traceback, after an epoch, or not at all.
 """
 
+import ast
 import os
 from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
@@ -89,6 +90,13 @@ def _heads_do_not_divide(side):
     return fails, f"{flag(heads)} {{{heads}}}: it must divide {flag(width)} {{{width}}}"
 
 
+def _is_no_dictionary(text):
+    try:
+        return not isinstance(ast.literal_eval(text), dict)
+    except (ValueError, SyntaxError):
+        return True
+
+
 def _is_no_folder(path):
     return not path or (os.path.exists(path) and not os.path.isdir(path))
 
@@ -144,6 +152,10 @@ VALIDATION: Rules = (
 )
 GENERATION: Rules = (
     (lambda s: not s.path, "--path is missing: name the checkpoint"),
+    (
+        lambda s: _is_no_dictionary(s.model_overrides or "{}"),
+        "--model-overrides {model_overrides}: it must be a Python dictionary",
+    ),
     (
         lambda s: (s.shard_id or 0) >= (1 if s.num_shards is None else s.num_shards),
         "--shard-id {shard_id}: it must be less than --num-shards {num_shards}",

@@ -11,9 +11,8 @@ from fairseq.distributed import utils as distributed_utils
 from fairseq.logging import progress_bar
 from fairseq_cli import validate
 
-from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import write_text
-from fairseq_posattn.compat.patching import around, training_loop, when_applied
+from fairseq_posattn.compat.patching import around, when_applied
 
 logger = logging.getLogger(__name__)
 
@@ -117,25 +116,6 @@ def allow_changed_settings(update_config, self, config):
 
 
 # --- Validation -----------------------------------------------------------------------------------
-
-
-@around(training_loop, "get_valid_stats")
-def name_metrics(get_valid_stats, cfg, *args, **kwargs):
-    """Report an unknown ``--best-checkpoint-metric`` in one line: fairseq raises a KeyError."""
-    try:
-        stats = get_valid_stats(cfg, *args, **kwargs)
-    except KeyError:  # when it is compared with the best one
-        raise _missing_metric(cfg, args[1]) from None
-    if cfg.checkpoint.best_checkpoint_metric not in stats:
-        raise _missing_metric(cfg, stats)
-    return stats
-
-
-def _missing_metric(cfg, stats):
-    metric = cfg.checkpoint.best_checkpoint_metric
-    return UsageError(
-        f"--best-checkpoint-metric {metric}: validation has {', '.join(map(str, stats))}"
-    )
 
 
 @around(distributed_utils, "call_main")

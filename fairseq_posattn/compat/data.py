@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy
+from fairseq.criterions.sentence_prediction import SentencePredictionCriterion
 from fairseq.data import Dictionary, FairseqDataset, data_utils, encoders, indexed_dataset
 from fairseq.data.indexed_dataset import MMapIndexedDataset
 from fairseq.tasks.fairseq_task import FairseqTask
@@ -19,7 +20,6 @@ from fairseq.tasks.sentence_prediction import SentencePredictionTask
 from fairseq.trainer import Trainer
 
 from fairseq_posattn.common.errors import UsageError, in_one_line
-from fairseq_posattn.compat.names import flag
 from fairseq_posattn.compat.patching import around
 from fairseq_posattn.text.plain_text import LARGEST as MAX_CODES
 
@@ -239,6 +239,19 @@ def check_rows_first(load_dataset, self, split, combine=False, **kwargs):
     return load_dataset(self, split, combine=combine, **kwargs)
 
 
+@around(SentencePredictionCriterion, "__init__")
+def require_numeric_labels(init, self, cfg, task):
+    """Refuse labels that are not numbers for ``--report-acc-and-f1`` and ``--report-mcc``."""
+    init(self, cfg, task)
+    if self.keep_pred_and_targ and not self.regression_target:
+        names = [name for name in list_symbols(task.label_dictionary) if not name.isdecimal()]
+        if names:
+            raise UsageError(
+                f"--report-acc-and-f1, --report-mcc: labels must be numbers, not {names[0]!r}; "
+                "give --criterion sentence_classification, which reports macro-F1"
+            )
+
+
 def check_split(task, split, combine=False):
     """Check all rows of a split of sentences, pairs of sentences, or either with scores.
 
@@ -252,10 +265,6 @@ def check_split(task, split, combine=False):
     """
     cfg, data = task.cfg, Path(task.cfg.data)
     encodes_pairs = getattr(task, "encodes_pairs", False)
-    for name in ("init_token", "separator_token"):
-        token, words = getattr(cfg, name, None), len(task.source_dictionary)
-        if token is not None and not 0 <= token < words:
-            raise UsageError(f"{flag(name)} {token}: the dictionary has words 0 to {words - 1}")
     inputs = {}
     for name in ("input0", "input1"):
         path = data / name / split

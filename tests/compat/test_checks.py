@@ -4,12 +4,9 @@ import contextlib
 import dataclasses
 import math
 from argparse import Namespace
-from types import SimpleNamespace
 
-import fairseq_cli.train
 import pytest
 import torch
-from fairseq import checkpoint_utils
 from fairseq.criterions import CRITERION_REGISTRY
 from fairseq.dataclass.configs import FairseqConfig
 from fairseq.logging import metrics
@@ -154,16 +151,6 @@ def test_criterions_log_the_listed_metrics(name):
     with metrics.aggregate(new_root=True) as logged:
         CRITERION_REGISTRY[name].reduce_metrics([LOGGED])
     assert {*METRICS[name]} - {"bleu"} <= {*logged}
-
-
-def test_a_metric_that_validation_lacks_is_one_line(monkeypatch):
-    monkeypatch.delattr(checkpoint_utils.save_checkpoint, "best", raising=False)
-    cfg = SimpleNamespace(checkpoint=SimpleNamespace(best_checkpoint_metric="f1"))
-    trainer = SimpleNamespace(get_num_updates=lambda: 3)
-    patched = fairseq_cli.train.get_valid_stats
-    assert "f1" not in patched.__wrapped__(cfg, trainer, {"loss": 1}, True)
-    with pytest.raises(UsageError, match="^--best-checkpoint-metric f1: validation has loss, num_"):
-        patched(cfg, trainer, {"loss": 1}, True)
 
 
 # --- The folder of the data -----------------------------------------------------------------------

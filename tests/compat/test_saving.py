@@ -78,13 +78,6 @@ def test_fairseq_keeps_fewer(tmp_path, restore):
     assert kept(tmp_path, (0.3, 0.2, 0.1)) == [0.3]
 
 
-def test_other_checkpoints_are_found_as_ever(tmp_path):
-    for name in ("checkpoint3.pt", "checkpoint12.pt", "checkpoint_best.pt"):
-        (tmp_path / name).touch()
-    found = checkpoint_utils.checkpoint_paths(tmp_path)
-    assert [Path(path).name for path in found] == ["checkpoint12.pt", "checkpoint3.pt"]
-
-
 def test_a_copy_that_fails_leaves_the_old_checkpoint(tmp_path, monkeypatch):
     new, old = tmp_path / "checkpoint_1_2.pt", tmp_path / "checkpoint_last.pt"
     new.write_bytes(b"new" * 100)
@@ -116,13 +109,3 @@ def test_the_target_of_a_link_is_not_overwritten(tmp_path):
     with pytest.raises(OSError, match="symbolic links"):
         saving.lock(tmp_path / "saved")
     assert (tmp_path / "thesis.txt").read_text() == "mine"
-
-
-def test_a_folder_is_locked_only_where_locks_exist(tmp_path, monkeypatch):
-    def no_locks(*args):
-        raise OSError(95, "Operation not supported")
-
-    monkeypatch.setattr(saving, "_held", {})
-    monkeypatch.setattr(saving.fcntl, "lockf", no_locks)
-    saving.lock(tmp_path)
-    assert saving._held == {}
