@@ -10,6 +10,7 @@ import contextlib
 import errno
 import fcntl
 import logging
+import multiprocessing
 import os
 import signal
 import socket
@@ -18,6 +19,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import torch
+import torch.multiprocessing
 from fairseq import checkpoint_utils, utils
 from fairseq.distributed import utils as distributed_utils
 from fairseq.file_io import PathManager
@@ -272,6 +274,32 @@ def end_in_one_line(call_main, *args, **kwargs):
     except KeyboardInterrupt:
         _print("stopped by Ctrl-C")
         raise SystemExit(128 + signal.SIGINT) from None
+
+
+@around(torch.multiprocessing, "spawn")
+def pass_on_sigterm(spawn, fn, *args, **kwargs):
+    """Pass SIGTERM on to the processes of a training on several GPUs, and wait for them.
+
+    fairseq-train ends alone, and a scheduler then kills the others while they are saving.
+    """
+    if fn is not distributed_utils.distributed_main:
+        return spawn(fn, *args, **kwargs)
+    received = []
+
+    def pass_on(number, frame):
+        received.append(number)
+        for child in multiprocessing.active_children():
+            os.kill(child.pid, number)
+
+    before = signal.signal(signal.SIGTERM, pass_on)
+    try:
+        return spawn(fn, *args, **kwargs)
+    except torch.multiprocessing.ProcessExitedException:
+        if received:
+            raise SystemExit(128 + received[0]) from None
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _print(message):
