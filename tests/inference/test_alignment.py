@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from fairseq_posattn.inference.alignment import WORDS, align
+from fairseq_posattn.inference.translation.hypotheses import BEGINS, align
 
 WEIGHTS = torch.tensor([[0.1, 0.2, 0.3, 0.4], [0.3, 0.2, 0.1, 0.4], [0.0, 0.0, 1.0, 0.0]])
 KINDS = {
@@ -42,4 +42,4 @@ def test_json_has_four_digits():
 def test_the_kinds_of_pieces_are_those_of_preparation():
     from fairseq_posattn.text.plain_text import CODES
 
-    assert WORDS.keys() | {"gpt"} == {None, *CODES}  # of classifiers only
+    assert BEGINS.keys() | {"gpt"} == {None, *CODES}  # of classifiers only
