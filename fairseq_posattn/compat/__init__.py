@@ -33,7 +33,8 @@ NAMES = (
     "help",
     "settings",
 )
-MODULES = [import_module(f"{__name__}.{name}") for name in NAMES]
+with patching.quietly():  # some import fairseq's commands, which log to standard output
+    MODULES = [import_module(f"{__name__}.{name}") for name in NAMES]
 
 
 def apply():
