@@ -27,7 +27,8 @@ NAMES = (
     "explanations",
     "command_line",
 )
-MODULES = [import_module(f"{__name__}.{name}") for name in NAMES]
+with patching.quietly():  # some import fairseq's commands, which log to standard output
+    MODULES = [import_module(f"{__name__}.{name}") for name in NAMES]
 
 
 def apply():
