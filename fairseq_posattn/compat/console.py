@@ -1,4 +1,4 @@
-"""What fairseq's commands print and write: help, log, validation and predictions."""
+"""The output of fairseq's commands: help, log, validation and predictions."""
 
 import logging
 import os
