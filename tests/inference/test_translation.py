@@ -7,6 +7,7 @@ import json
 import math
 import os
 import shutil
+import subprocess
 import sys
 import threading
 from dataclasses import replace
@@ -27,9 +28,11 @@ from fairseq_posattn.inference.trained_model import TrainedModel
 from fairseq_posattn.inference.trained_model import load as load_checkpoint
 from fairseq_posattn.inference.translation import lines
 from fairseq_posattn.inference.translation import translator as translator_module
+from fairseq_posattn.inference.translation.hypotheses import BEGINS, align
 from fairseq_posattn.model.projections import quantize_linear_layers
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.manifest import Manifest
+from fairseq_posattn.text.plain_text import CODES
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "translation"
 CHECKPOINT = FIXTURE / "checkpoint.pt"
@@ -330,13 +333,6 @@ def test_forced_words_that_cannot_be(options, forced, complaint, source):
         load(**options)(source[:1], **forced)
 
 
-def test_ways_that_there_are_not():
-    with pytest.raises(UsageError, match="constraints 'sorted': must be ordered or unordered"):
-        load(constraints="sorted")
-    with pytest.raises(UsageError, match="attention 'heads': must be words or pieces"):
-        load(attention="heads")
-
-
 def test_prefixes_come_from_a_file_beside_the_text(tmp_path, capsys, source):
     prefixes = tmp_path / "prefixes"
     prefixes.write_text("C B\n\n B\r\n")
@@ -436,8 +432,35 @@ def test_attention_of_fairseqs_own_transformer(source):
         torch.testing.assert_close(weights.sum(1), torch.ones(len(weights)))
 
 
-def test_attention_is_there_only_where_it_is_asked_for(translator, source):
+def test_attention_is_given_on_request_alone(translator, source):
     assert translator(source[0]).hypotheses[0].alignment is None
+
+
+WEIGHTS = torch.tensor([[0.1, 0.2, 0.3, 0.4], [0.3, 0.2, 0.1, 0.4], [0.0, 0.0, 1.0, 0.0]])
+SUBWORDS = {
+    "subword_nmt": (["a@@", "b", "c"], ["d", "e@@", "f"]),
+    "sentencepiece": (["\u2581a", "b", "\u2581c"], ["\u2581d", "\u2581", "ef"]),
+    "wordpiece": (["a", "##b", "c"], ["d", "e", "##f"]),
+}
+
+
+@pytest.mark.parametrize("kind", SUBWORDS)
+def test_weights_of_subwords_are_added_at_keys_and_averaged_at_queries(kind):
+    found = align(*SUBWORDS[kind], WEIGHTS, kind)
+    assert found.source == ("ab", "c", "</s>")
+    assert found.target == ("d", "ef")
+    expected = torch.tensor([[0.3, 0.3, 0.4], [0.25, 0.55, 0.2]])
+    torch.testing.assert_close(found.weights, expected)
+    assert BEGINS.keys() | {"gpt"} == {None, *CODES}  # gpt is of classifiers only
+
+
+def test_words_have_their_own_weights_and_four_digits_in_json():
+    found = align(["ab", "c", "d"], ["e", "f"], WEIGHTS[:2] / 3, None)
+    assert found.as_json() == {
+        "source": ["ab", "c", "d", "</s>"],
+        "target": ["e", "f"],
+        "weights": [[0.0333, 0.0667, 0.1, 0.1333], [0.1, 0.0667, 0.0333, 0.1333]],
+    }
 
 
 # --- What the text is made of --------------------------------------------------------------------
@@ -456,16 +479,22 @@ def data(tmp_path):
     return folder
 
 
-def test_text_is_made_pieces_and_plain_again(data, source, monkeypatch):
-    translator = load(data=data)
+def test_plain_text_is_split_into_subwords_and_joined(data, source, monkeypatch):
+    translator = load(data=data, attention="words")
     assert translator.lines.split("AB,c") == "a@@ b , c"
     texts = [found.text for found in translator([f"  {line.upper()} " for line in source])]
     assert texts == EXPECTED
-    pieces = iter(["A@@ B , C &apos;s"])
-    monkeypatch.setattr(
-        translator.task.target_dictionary, "string", lambda *args, **options: next(pieces)
-    )
-    assert translator(["a"])[0].text == "AB, C's"
+    pieces = "A@@ B , C &apos;s"
+    monkeypatch.setattr(translator.task.target_dictionary, "string", lambda *args: pieces)
+    monkeypatch.setattr(translator_module, "align", align_of_equal_weights)
+    best = translator(["a'"])[0].hypotheses[0]
+    assert best.text == "AB, C's"
+    assert best.alignment.source == ("a", "'", "</s>")  # Moses writes &apos;
+    assert best.alignment.target == ("AB", ",", "C", "'s")
+
+
+def align_of_equal_weights(source, target, weights, *rest):
+    return align(source, target, torch.ones(len(target), weights.size(1)), *rest)
 
 
 # --- Models --------------------------------------------------------------------------------------
@@ -544,9 +573,40 @@ def test_the_longest_shortest_length_is_translated(source):
     assert load(min_len=15)(source[:1])[0].hypotheses[0].pieces.count(" ") == 14
 
 
-def test_a_setting_that_fairseq_has_not_is_named():
-    with pytest.raises(UsageError, match="beams"):
-        load(beams=3)
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"beams": 3}, "beams: no such setting .* did you mean beam?"),
+        ({"len_pen": 2.0}, "did you mean lenpen?"),
+        ({"atention": "words"}, "did you mean attention?"),
+        ({"constraints": "sorted"}, "constraints 'sorted': must be ordered or unordered"),
+        ({"attention": "heads"}, "attention 'heads': must be words or pieces"),
+    ],
+)
+def test_wrong_settings_are_named(options, words):
+    with pytest.raises(UsageError, match=words):
+        load(**options)
+
+
+def test_programs_print_nothing_but_their_own_lines(tmp_path):
+    """No log lines, and no log handlers for those of others."""
+    saved = tmp_path / "saved"
+    saved.mkdir()
+    for file in (*(FIXTURE / "data").iterdir(), CHECKPOINT):
+        shutil.copy(file, saved)
+    program = f"""
+import logging
+from fairseq_posattn.inference import prediction, translation
+handlers = list(logging.root.handlers)
+logging.basicConfig(level=logging.INFO)
+print(handlers, repr(translation.load({str(CHECKPOINT)!r}, {str(saved)!r}, device="cpu")))
+print(prediction.load({str(CLASSIFIER)!r} + "/checkpoint.pt", {str(CLASSIFIER)!r} + "/data"))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    first, second = done.stdout.splitlines()
+    assert first == f"[] Translator({str(CHECKPOINT)!r}, de-en, beam=5, device=cpu)"
+    assert second.startswith(f"Predictor('{CLASSIFIER}/checkpoint.pt', [back, forth], device=")
+    assert done.stderr == ""
 
 
 def test_output_goes_to_a_file_once_all_is_translated(source, tmp_path, capsys):
@@ -554,8 +614,3 @@ def test_output_goes_to_a_file_once_all_is_translated(source, tmp_path, capsys):
     assert command("--input", path, "--output", tmp_path / "translations") == 0
     assert (tmp_path / "translations").read_text() == f"{EXPECTED[0]}\n"
     assert not capsys.readouterr().out
-
-
-def test_an_unknown_setting_names_the_nearest():
-    with pytest.raises(UsageError, match="did you mean lenpen"):
-        load(len_pen=2.0)

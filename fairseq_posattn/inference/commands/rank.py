@@ -8,7 +8,6 @@ separated by TABs, as `posattn score ranking` reads them. --submission writes ra
 format. `popularity` in place of a checkpoint scores news by their clicks in the training split.
 """
 
-import logging
 import os
 from contextlib import ExitStack
 from functools import partial
@@ -74,29 +73,24 @@ def main(arguments=None, prog=None):
 
 def rank(args):
     """Write the files that a command line names."""
-    count = write(rankings(args), args.scores, args.submission)
-    print(f"{count:,} impressions: {' '.join(filter(None, (args.scores, args.submission)))}")
-
-
-def rankings(args):
-    """Return the impressions with their scores."""
     if args.checkpoint == POPULARITY:
-        return rank_by_popularity(Path(args.data), args.split)
-    from fairseq_posattn.inference import news_ranking  # imports fairseq
+        impressions = rank_by_popularity(Path(args.data), args.split)
+    else:
+        from fairseq_posattn.inference import news_ranking  # imports fairseq
 
-    logging.disable(logging.INFO)  # fairseq logs its dictionaries
-    device = "cpu" if args.cpu else None
-    return news_ranking.rank(args.checkpoint, args.split, args.data, args.batch_size, device)
+        where = args.checkpoint, args.split, args.data, args.batch_size
+        impressions = news_ranking.rank(*where, "cpu" if args.cpu else None)
+    count = write(impressions, args.scores, args.submission)
+    print(f"{count:,} impressions: {' '.join(filter(None, (args.scores, args.submission)))}")
 
 
 def write(impressions, scores, submission):
     """Write both files completely or not at all; return the number of impressions."""
     count = 0
+    formats = {scores: scores_line, submission: submission_line}
     with ExitStack() as stack:
         files = [
-            (stack.enter_context(writing(path)), line)
-            for path, line in ((scores, scores_line), (submission, submission_line))
-            if path
+            (stack.enter_context(writing(path)), line) for path, line in formats.items() if path
         ]
         for impression in impressions:
             count += 1
