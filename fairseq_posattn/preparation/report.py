@@ -1,4 +1,4 @@
-"""What a preparation prints at its end: tables of the examples, and the commands that follow."""
+"""Output at the end of a preparation: tables of the examples, and the commands that follow."""
 
 import shlex
 import subprocess
