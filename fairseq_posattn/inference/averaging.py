@@ -16,7 +16,7 @@ from pathlib import Path
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import output_file, writing
-from fairseq_posattn.compat.checkpoints.folders import find_checkpoint
+from fairseq_posattn.compat.checkpoints.reading import find_checkpoint
 
 SHAPE = "shape of "
 PATTERNS = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\.pt"}
@@ -131,9 +131,9 @@ def essentials(state):
     Settings that act in training only, such as dropout, are left out. Older models of fairseq have
     a Namespace of all options, of which only those count that decide which weights exist.
     """
-    from fairseq_posattn.compat.dictionaries import KEY, NAMES
-    from fairseq_posattn.compat.flags import flag
+    from fairseq_posattn.compat.data import KEY, NAMES
     from fairseq_posattn.compat.matching import FREE, STRUCTURE, model_options
+    from fairseq_posattn.compat.names import flag
 
     saved, model = _settings(state.get("cfg")), model_options(state)
     counts = ("*",) if isinstance(model, dict) else STRUCTURE

@@ -29,8 +29,8 @@ register()  # before the first import of fairseq, which it quiets
 from fairseq.data import data_utils  # noqa: E402
 from fairseq.tasks.sentence_prediction import SentencePredictionTask  # noqa: E402
 
-from fairseq_posattn.compat.columns import list_symbols  # noqa: E402
-from fairseq_posattn.compat.unknown_tokens import UnknownWords, word_numbers  # noqa: E402
+from fairseq_posattn.compat.data import list_symbols  # noqa: E402
+from fairseq_posattn.compat.generation import UnknownWords, word_numbers  # noqa: E402
 from fairseq_posattn.inference.role_prediction import RolePrediction, RolePredictor  # noqa: E402
 from fairseq_posattn.inference.trained_model import TrainedModel, find_device  # noqa: E402
 from fairseq_posattn.inference.trained_model import load as load_checkpoint  # noqa: E402

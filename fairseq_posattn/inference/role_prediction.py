@@ -13,7 +13,7 @@ import torch
 from fairseq.data import data_utils
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.compat.unknown_tokens import UnknownWords, word_numbers
+from fairseq_posattn.compat.generation import UnknownWords, word_numbers
 from fairseq_posattn.inference.stream import LineReader, batches
 from fairseq_posattn.inference.trained_model import TrainedModel
 from fairseq_posattn.text.props import SEPARATOR, Sentence, pieces_of_tags

@@ -13,7 +13,7 @@ import torch
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
-from fairseq_posattn.compat.unknown_tokens import word_numbers
+from fairseq_posattn.compat.generation import word_numbers
 from fairseq_posattn.inference import prediction, stream
 from fairseq_posattn.inference.commands import predict
 from fairseq_posattn.inference.prediction import NOTHING

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from fairseq_posattn.compat.unknown_tokens import TOKENIZED, UnknownWords, word_numbers
+from fairseq_posattn.compat.generation import TOKENIZED, UnknownWords, word_numbers
 from fairseq_posattn.inference.stream import warn
 from fairseq_posattn.text import manifest, moses
 from fairseq_posattn.text.plain_text import joiner, splitter
