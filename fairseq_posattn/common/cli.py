@@ -49,13 +49,6 @@ def positive(text: str) -> int:
     return int(text)
 
 
-def add_count(
-    parser: argparse._ActionsContainer, name: str, about: str, default: int | None = None
-) -> None:
-    """Add an option that takes a positive integer."""
-    parser.add_argument(name, type=positive, metavar="N", default=default, help=about)
-
-
 def number_list(text: str) -> list[int]:
     """Return numbers separated by commas, as an argparse type."""
     return [int(number) for number in text.split(",")]

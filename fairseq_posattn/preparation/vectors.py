@@ -9,7 +9,7 @@ import random
 from math import isfinite
 from pathlib import Path
 
-from fairseq_posattn.common.cli import add_count
+from fairseq_posattn.common.cli import add_count, positive
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import writing
 from fairseq_posattn.common.progress import Progress, say
@@ -52,12 +52,14 @@ def add_word_options(parser):
         "--encoder-embed-path: a vector for each word of the dictionary, uniform in +-0.05 if "
         "there is none. Words of validation and test with a vector join the dictionary",
     )
-    several = "dimensions to use if --glove holds several files (default: %(default)s)"
-    add_count(group, "--glove-dim", several, DEFAULT_DIM)
-    add_count(
-        *(group, "--min-count"),
-        "training occurrences that a word without a vector needs for the dictionary (default: 1; "
-        "5 for the Yelp and Yahoo sets)",
+    several = "dimensions to use if --glove holds several files"
+    add_count(group, "--glove-dim", DEFAULT_DIM, several)
+    group.add_argument(
+        "--min-count",
+        type=positive,
+        metavar="N",
+        help="training occurrences that a word without a vector needs for the dictionary (default: "
+        "1; 5 for the Yelp and Yahoo sets)",
     )
     group.add_argument(
         "--cased",

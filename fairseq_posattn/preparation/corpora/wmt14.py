@@ -15,7 +15,7 @@ Tensor2Tensor itself does not clean, but drops pairs of more than 256 subwords i
 streamed: memory does not grow with it.
 """
 
-from fairseq_posattn.common.cli import add_count
+from fairseq_posattn.common.cli import positive
 from fairseq_posattn.preparation.corpora.iwslt14 import read_segments
 from fairseq_posattn.preparation.corpus import Flag, TranslationCorpus
 from fairseq_posattn.preparation.download import Source, obtain
@@ -60,9 +60,11 @@ def add_options(parser):
         help="version: v9: WMT14; v12: DMAN's release; v13: MTSA's Table 6, where pairs are not "
         "cleaned by length ratio (default: %(default)s)",
     )
-    add_count(
-        *(parser, "--max-words"),
-        f"drop training pairs of more than N words on a side or of a length ratio above "
+    parser.add_argument(
+        "--max-words",
+        type=positive,
+        metavar="N",
+        help=f"drop training pairs of more than N words on a side or of a length ratio above "
         f"{MOSES_RATIO}, before merges are learned (default: of more than {LONGEST} subwords or of "
         f"a ratio above {RATIO})",
     )

@@ -96,8 +96,8 @@ def add_translation_options(parser):
     kinds = "; ".join(f"{name}: {what}" for name, (_, what) in SUBWORDS.items())
     kinds += " (default: %(default)s)"
     parser.add_argument("--subwords", choices=SUBWORDS, default="subword_nmt", help=kinds)
-    size = "with --subwords sentencepiece: subwords to learn (default: %(default)s)"
-    add_count(parser, "--vocabulary-size", size, USUAL_SIZE)
+    size = "with --subwords sentencepiece: subwords to learn"
+    add_count(parser, "--vocabulary-size", USUAL_SIZE, size)
     parser.set_defaults(wordpiece_vocabulary=None, cased=False)
     parser.add_argument(
         "--separate-dictionaries",

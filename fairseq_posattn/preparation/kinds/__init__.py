@@ -149,10 +149,9 @@ def _make_parser(kind, prog, data_bin):
         default = str(shown(data_bin / name)).replace("%", "%%")
         dest = f"output folder; its text/ holds readable text (default: {default})"
         command.add_argument("--dest", type=Path, metavar="FOLDER", help=dest)
-        jobs = "processes, at most the number of cores (default: %(default)s)"
-        add_count(command, "--jobs", jobs, _cores())
+        add_count(command, "--jobs", _cores(), "processes, at most the number of cores")
         limit = f"use the first N {corpus.unit} of each split, for a quick look"
-        add_count(command, "--limit", limit)
+        add_count(command, "--limit", None, limit)
         for flag in (FORCE, *corpus.flags):
             command.add_argument(flag.name, action="store_true", help=flag.help)
         kind.add_options(corpus, command)

@@ -29,8 +29,8 @@ from fairseq_posattn.text.vocabulary import SPECIAL, write_dictionary
 
 def add_translation_options(corpus, parser):
     """Add the options of subwords, and the corpus's own."""
-    merges = "byte-pair merges, learned on both languages together (default: %(default)s)"
-    add_count(parser, "--bpe-operations", merges, corpus.bpe_operations)
+    merges = "byte-pair merges, learned on both languages together"
+    add_count(parser, "--bpe-operations", corpus.bpe_operations, merges)
     corpus.add_options(parser)
 
 
@@ -43,8 +43,8 @@ def add_summarization_options(corpus, parser):
         help="wordpiece: as for BERT and the published Mask Attention Networks, lowercased unless "
         "--cased; sentencepiece: of the unchanged text (default: %(default)s)",
     )
-    size = "subwords to learn on texts and summaries together (default: %(default)s)"
-    add_count(parser, "--vocabulary-size", size, 30_000)
+    size = "subwords to learn on texts and summaries together"
+    add_count(parser, "--vocabulary-size", 30_000, size)
     parser.add_argument(
         "--wordpiece-vocabulary",
         type=Path,
@@ -58,7 +58,7 @@ def add_summarization_options(corpus, parser):
         help="with --subwords wordpiece: keep case and accents (default: lowercase)",
     )
     most = "maximum subwords of a line; dman_summarization has 512 positions with the end symbol"
-    add_count(parser, "--max-pieces", f"{most} (default: %(default)s)", 511)
+    add_count(parser, "--max-pieces", 511, most)
     corpus.add_options(parser)
 
 
