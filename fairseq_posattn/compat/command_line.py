@@ -7,17 +7,19 @@ fairseq checks few of them. Others end in a traceback, sometimes after an epoch,
 import functools
 import logging
 import re
+import sys
 from argparse import Namespace
-from dataclasses import is_dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
 
 from fairseq import models, options, utils
 from fairseq.dataclass import utils as dataclass_utils
+from fairseq.models import MODEL_DATACLASS_REGISTRY
 from omegaconf import OmegaConf
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.compat.flags.checks import check
-from fairseq_posattn.compat.flags.names import nearest
-from fairseq_posattn.compat.flags.unread import unread
+from fairseq_posattn.compat.checks import check
+from fairseq_posattn.compat.names import flag, nearest, needs_task, tasks_of
 from fairseq_posattn.compat.patching import around, training_loop
 
 logger = logging.getLogger(__name__)
@@ -42,17 +44,10 @@ def allow_bf16_without_tpu(parse_args_and_arch, *args, **kwargs):
 def accept_dataclasses(merge_with_parent, dc, cfg, *args, **kwargs):
     """Accept settings as an object of their class, such as ``TransformerConfig()``.
 
-    fairseq's functions document it and fail with ``KeyError: '_parent'``. An object of another
-    class than its name is refused in one line.
+    fairseq's functions document it and fail with ``KeyError: '_parent'``.
     """
     if is_dataclass(cfg):
         cfg = OmegaConf.structured(cfg)
-    wanted, given = dc if isinstance(dc, type) else type(dc), OmegaConf.get_type(cfg)
-    if is_dataclass(given) and not issubclass(given, wanted):
-        raise UsageError(
-            f"settings named {cfg._name!r} cannot be a {given.__name__}, whose defaults would "
-            f"count as given: leave the class out, or give a {wanted.__name__}"
-        )
     return merge_with_parent(dc, cfg, *args, **kwargs)
 
 
@@ -61,6 +56,11 @@ def check_command_line(parse_args_and_arch, parser, input_args=None, parse_known
     """Check a command line; argparse's errors are printed without 180 lines of usage."""
     if input_args is not None:  # not a command
         return parse_args_and_arch(parser, input_args, parse_known, **kwargs)
+    arch = dict(zip(sys.argv, sys.argv[1:], strict=False)).get("--arch")
+    tasks = tasks_of("arch", arch)
+    given = {word.partition("=")[0] for word in sys.argv}
+    if tasks and not given.intersection(("--task", "-h", "--help")):
+        raise UsageError(f"--arch {arch}: {needs_task(tasks)}")
     parser.error = functools.partial(_exit_in_one_line, parser)
     try:
         parsed = parse_args_and_arch(parser, input_args, parse_known, **kwargs)
@@ -130,10 +130,58 @@ def _exit_in_one_line(parser, message):
         message = f"{missing[1]} is missing"
     elif message.startswith("unrecognized arguments"):
         words = message.split()[2:]
-        flags = [word.partition("=")[0] for word in words if word.startswith("--")]
-        if flags:
-            message += f"; {nearest(flags[0], parser._option_string_actions)}"
+        unknown = next((word.partition("=")[0] for word in words if word[:2] == "--"), None)
+        if unknown:
+            message += f"; {nearest(unknown, parser._option_string_actions)}"
         message += " (flags depend on --arch, --task, --criterion, --optimizer...)"
         if {"True", "False"}.intersection(words):
             message += "; a switch has no value: give it alone to change its default"
     parser.exit(2, f"{parser.prog}: error: {message.replace('<lambda>', 'list')}\n")
+
+
+# --- Options of parts that a model does not have: they would change nothing, silently -------------
+# The metadata of a config's field declares who reads it: ``readers``, a tuple of values of
+# --encoder, names of sublayers, or "--pooling NAME"; all models read a field without it. Lists of
+# sublayers declare ``replace_positions``, the sublayers that replace position embeddings.
+
+
+def unread(settings: Mapping) -> Iterator[str]:
+    """Yield a line for each unread option that differs from its architecture's default."""
+    config = MODEL_DATACLASS_REGISTRY.get(settings.get("arch"))
+    known = {option.name: option for option in fields(config)} if config else {}
+    if "encoder_sublayers" not in known:
+        return
+    options = {name: option.default for name, option in known.items()} | dict(settings)
+    parts = parts_of(options)
+    for name, option in known.items():
+        if str(options[name]) == str(option.default):
+            continue
+        nothing = f"{flag(name)} {options[name]} changes nothing"
+        readers = option.metadata.get("readers", ())
+        if readers and not parts.intersection(readers):
+            has = ", ".join(sorted(parts))
+            yield f"{nothing}: it is for {', '.join(readers)}, and this model has {has}"
+        side = name.removesuffix("_learned_pos")
+        if side != name and (reason := _without_positions(options, known[f"{side}_sublayers"])):
+            yield f"{nothing}: {reason}, and no position embeddings are added"
+
+
+def _without_positions(options, sublayers):
+    """Return why a side of the model adds no position embeddings; empty if it adds them."""
+    if options.get("no_token_positional_embeddings"):
+        return "there is --no-token-positional-embeddings"
+    replacing = sublayers.metadata.get("replace_positions", ())
+    named = sorted({*replacing}.intersection(str(options[sublayers.name]).split(",")))
+    return f"{flag(sublayers.name)} has {', '.join(named)}" if named else ""
+
+
+def parts_of(options: Mapping) -> set[str]:
+    """Return the parts of a model, as ``readers`` name them."""
+    encoder, pooling = options.get("encoder"), options.get("pooling")
+    parts = {str(encoder)} if encoder else set()  # that of translation has no name
+    if pooling:
+        parts.add(f"--pooling {pooling}")
+    if str(encoder or "transformer") == "transformer":
+        for side in ("encoder_sublayers", "decoder_sublayers"):
+            parts.update(str(options[side]).split(",") if side in options else [])
+    return parts
