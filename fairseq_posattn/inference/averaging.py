@@ -37,18 +37,16 @@ def make_parser(prog=None):
         "--output", required=True, type=output_file, metavar="FILE", help="checkpoint to write"
     )
     count = parser.add_mutually_exclusive_group()
-    count.add_argument(
-        "--num-epoch-checkpoints",
-        type=cli.positive,
-        metavar="N",
-        help="average the last N checkpoints written at the end of an epoch (checkpoint3.pt)",
-    )
-    count.add_argument(
-        "--num-update-checkpoints",
-        type=cli.positive,
-        metavar="N",
-        help="average the last N checkpoints written within an epoch (checkpoint_3_2000.pt)",
-    )
+    for kind, when in (
+        ("epoch", "at the end of an epoch (checkpoint3.pt)"),
+        ("update", "within an epoch (checkpoint_3_2000.pt)"),
+    ):
+        count.add_argument(
+            f"--num-{kind}-checkpoints",
+            type=cli.positive,
+            metavar="N",
+            help=f"average the last N checkpoints written {when}",
+        )
     parser.add_argument(
         "--checkpoint-upper-bound",
         type=int,

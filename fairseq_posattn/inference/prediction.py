@@ -173,32 +173,14 @@ class Predictor(LineReader):
         self.expects_pairs = self.encodes_apart or Path(data, "input1").is_dir()
         info = manifest.read(data)
         self.unknown = UnknownWords(kind="subwords" if info and info.subwords else "words")
-        self.lower = info.lower if info else not any(map(_has_capitals, self._symbols()))
+        known = self.dictionary.symbols[self.dictionary.nspecial :]
+        self.lower = info.lower if info else all(word == word.lower() for word in known)
         self.cut = cutter(Path(data), info) if info else str
         self.names = self._names()
-        self._check_settings()
 
     def __repr__(self) -> str:
         names = f"{len(self.names)} classes" if len(self.names) > 9 else ", ".join(self.names)
         return f"Predictor({self.path!r}, [{names}], device={self.device})"
-
-    def _symbols(self):
-        return self.dictionary.symbols[self.dictionary.nspecial :]
-
-    def _check_settings(self):
-        """Raise UsageError if settings of the checkpoint fit no sentence."""
-        cfg = self.task.cfg
-        if cfg.max_positions < 1:
-            raise UsageError(
-                f"{self.path}: its --max-positions is {cfg.max_positions}; it must be at least 1"
-            )
-        for name in ("init_token", "separator_token"):
-            mark = getattr(cfg, name, None)  # the task of separate sentences has none
-            if mark is not None and not 0 <= mark < len(self.dictionary):
-                raise UsageError(
-                    f"{self.path}: its --{name.replace('_', '-')} {mark} is outside its "
-                    f"dictionary of {len(self.dictionary)} words"
-                )
 
     def _names(self):
         """Return the names of the model's outputs."""
@@ -330,7 +312,3 @@ class Predictor(LineReader):
         if scores:
             return Prediction(None, expected_score(probabilities).item(), named)
         return Prediction(max(named, key=named.get), None, named)
-
-
-def _has_capitals(word):
-    return word != word.lower()

@@ -71,19 +71,19 @@ def written(tmp_path, content):
 # --- Lines ---------------------------------------------------------------------------------------
 
 
-def test_it_translates_as_fairseq_generate_does_whatever_shares_a_batch(translator, source):
+def test_translations_equal_fairseq_generates_in_any_batch(translator, source):
     for options in ({}, {"batch_size": 1}, {"max_tokens": 7}):
         assert [found.text for found in translator(source, **options)] == EXPECTED
 
 
-def test_the_greatest_length_of_a_line_goes_by_its_own_pieces(source):
+def test_the_maximum_length_of_a_line_depends_on_its_own_subwords(source):
     translator = load(max_len_a=0.5, max_len_b=0)
     alone = [translator(line).text for line in source]
     assert [found.text for found in translator(source)] == alone
     assert len({len(line.split()) for line in source}) > 1 and alone != EXPECTED
 
 
-def test_int8_rounds_the_maps_alone(source, translator, tmp_path, capsys):
+def test_int8_changes_scores_and_no_translation(source, translator, tmp_path, capsys):
     """Not by so much that this model writes anything else."""
     path = written(tmp_path, "\n".join(source))
     assert command("--input", path, "--int8") == 0
@@ -95,7 +95,7 @@ def test_int8_rounds_the_maps_alone(source, translator, tmp_path, capsys):
     assert rounded != before == pytest.approx(rounded, abs=0.2)
 
 
-def test_int8_leaves_no_map_out(translator):
+def test_int8_covers_all_linear_layers(translator):
     """That of the scores of all words among them: all are the plugin's."""
     maps = [one for one in translator.models[0].modules() if isinstance(one, torch.nn.Linear)]
     assert quantize_linear_layers(copy.deepcopy(translator.models[0])) == len(maps) > 10
@@ -118,7 +118,7 @@ def test_blank_lines_are_answered_with_blank_ones(tmp_path, capsys, source):
     assert capsys.readouterr().out.split("\n") == [EXPECTED[0], "", "", EXPECTED[1], "", ""]
 
 
-def test_windows_of_lines_leave_the_order(tmp_path, capsys, source):
+def test_buffers_keep_the_order(tmp_path, capsys, source):
     path = written(tmp_path, "\n".join(source * 3))
     assert command("--input", path, "--buffer-size", "5", "--batch-size", "2") == 0
     assert capsys.readouterr().out.splitlines() == EXPECTED * 3
@@ -145,21 +145,20 @@ def test_each_line_of_a_pipe_that_stays_open_is_answered(source, monkeypatch):
     assert answers.getvalue().splitlines() == EXPECTED[:3]
 
 
-def test_lines_before_one_that_is_no_text_are_answered(tmp_path, capsys, source):
-    path = written(tmp_path, b"\xef\xbb\xbf" + source[0].encode() + b"\nab\xff\n")
+@pytest.mark.parametrize(
+    ("after", "words"),
+    [
+        (b"\nab\xff\n", ":2: not UTF-8: byte 3 is 0xff; convert the file: iconv -f ITS-ENCODING"),
+        (b"\n" + gzip.compress(b"a"), ":2: compressed; unpack the file: gzip -d"),
+    ],
+)
+def test_lines_before_an_invalid_one_are_answered(after, words, tmp_path, capsys, source):
+    path = written(tmp_path, b"\xef\xbb\xbf" + source[0].encode() + after)
     assert command("--input", path) == 1
     output = capsys.readouterr()
     assert output.out == f"{EXPECTED[0]}\n"
-    assert output.err.splitlines()[-1] == (
-        f"posattn translate: error: {path}:2: not UTF-8: byte 3 is 0xff; convert the file: iconv "
-        "-f ITS-ENCODING -t UTF-8"
-    )
-
-
-def test_a_compressed_file_is_told(tmp_path, capsys, source):
-    path = written(tmp_path, gzip.compress(source[0].encode()))
-    assert command("--input", path) == 1
-    assert f"{path}:1: compressed; unpack the file: gzip -d" in capsys.readouterr().err
+    last = output.err.splitlines()[-1]
+    assert last.startswith(f"posattn translate: error: {path}{words}")
 
 
 def test_json_has_the_scores_of_all_hypotheses(tmp_path, capsys, source):
@@ -179,7 +178,7 @@ def test_json_has_the_scores_of_all_hypotheses(tmp_path, capsys, source):
     assert blank == {"text": "", "hypotheses": []}
 
 
-def test_of_a_mark_of_the_dictionary_a_line_has_only_the_letters(translator):
+def test_symbols_in_text_are_unknown_words(translator):
     dictionary = translator.lines.dictionary
     tokens = translator.lines.encode("a </s> <pad> b").tokens.tolist()
     unknown = dictionary.unk()
@@ -192,7 +191,7 @@ def test_of_a_mark_of_the_dictionary_a_line_has_only_the_letters(translator):
     ]
 
 
-def test_a_line_longer_than_the_model_reads_is_cut_and_told(tmp_path, capsys, source):
+def test_cut_lines_are_reported(tmp_path, capsys, source):
     path = written(tmp_path, f"{source[0]}\n{' '.join('abc' * 9)}\n")
     assert command("--input", path) == 0
     output = capsys.readouterr()
@@ -209,7 +208,7 @@ def test_a_line_is_cut_only_if_its_end_does_not_fit(words, cut, translator, monk
     assert (len(line.tokens), len(line.pieces)) == (16, 15)
 
 
-def test_unknown_words_are_told(tmp_path, capsys, source):
+def test_unknown_words_are_reported(tmp_path, capsys, source):
     path = written(tmp_path, f"{source[0]} Zug\n")
     assert command("--input", path) == 0
     assert (
@@ -222,7 +221,7 @@ def test_unknown_words_are_told(tmp_path, capsys, source):
     "main, changed",
     [(translate.main, {}), (summarize.main, {"no_repeat_ngram_size": 3})],
 )
-def test_how_is_decoded_by_default_is_fairseqs_but_for_summaries(main, changed, monkeypatch):
+def test_the_default_search_is_fairseqs_except_for_summaries(main, changed, monkeypatch):
     asked = []
     monkeypatch.setattr(
         translation, "load", lambda *args, **options: asked.append(options) or 1 / 0
@@ -249,7 +248,7 @@ def test_one_sentence_is_answered_with_one_translation(source):
         assert "C B" in translator(source[0], constraints=constraints).text
 
 
-def test_a_translation_begins_as_it_is_told_whatever_shares_a_batch(source):
+def test_translations_begin_with_their_prefixes_in_any_batch(source):
     translator = load(min_len=4, nbest=5)
     prefixes = ["B A C B", "", "C C", " ", *[""] * (len(source) - 4)]
     together = translator(source, prefixes=prefixes)
@@ -265,14 +264,14 @@ def test_a_translation_begins_as_it_is_told_whatever_shares_a_batch(source):
     assert not any(found.failed for found in together)
 
 
-def test_a_greedy_translation_goes_on_from_its_own_beginning(source):
+def test_a_greedy_translation_continues_its_own_beginning(source):
     translator = load(beam=1)
     texts = [found.text for found in translator(source)]
     prefixes = [" ".join(text.split()[: row % 3]) for row, text in enumerate(texts)]
     assert [found.text for found in translator(source, prefixes=prefixes)] == texts
 
 
-def test_a_prefix_may_be_cut_to_its_first_pieces(source):
+def test_prefix_size_cuts_prefixes(source):
     translator = load(prefix_size=2)
     [found] = translator(source[:1], prefixes=["C B A A A A"])
     assert found.text.split()[:2] == ["C", "B"]
@@ -280,7 +279,7 @@ def test_a_prefix_may_be_cut_to_its_first_pieces(source):
 
 
 @pytest.mark.parametrize("way", ["ordered", "unordered"])
-def test_a_translation_has_what_it_must(way, source):
+def test_translations_contain_their_constraints(way, source):
     translator = load(constraints=way)
     wanted = [["C C", "A"], [], ["B A B"], ["", "C"], *[()] * (len(source) - 4)]
     together = translator(source, constraints=wanted)
@@ -295,7 +294,7 @@ def test_a_translation_has_what_it_must(way, source):
             assert found.text == expected
 
 
-def test_what_no_translation_can_have_costs_the_others_nothing(source):
+def test_unsatisfiable_conditions_affect_no_other_line(source):
     beginning, having = load(max_len_b=8), load(max_len_b=8, constraints="ordered")
     long = " ".join("ABC" * 3)
     expected = [found.text for found in beginning(source[:2])]
@@ -308,7 +307,7 @@ def test_what_no_translation_can_have_costs_the_others_nothing(source):
         assert [one.failed for one in found] == [False, True, False]
 
 
-def test_words_that_must_be_there_are_made_pieces_as_the_target_is(data, monkeypatch):
+def test_prefixes_and_constraints_are_tokenized_like_the_target(data, monkeypatch):
     monkeypatch.setattr(lines, "splitter", lambda folder, told, language: f"{{}} {language}".format)
     translator = load(data=data, constraints="unordered")
     line = translator.lines.encode("a", "B", ["C"])
@@ -328,7 +327,7 @@ def test_words_that_must_be_there_are_made_pieces_as_the_target_is(data, monkeyp
         ({"constraints": "ordered"}, {"constraints": []}, "constraints: 0 for 1 texts"),
     ],
 )
-def test_forced_words_that_cannot_be(options, forced, complaint, source):
+def test_wrong_prefixes_and_constraints_are_errors(options, forced, complaint, source):
     with pytest.raises(UsageError, match=complaint):
         load(**options)(source[:1], **forced)
 
@@ -344,7 +343,7 @@ def test_prefixes_come_from_a_file_beside_the_text(tmp_path, capsys, source):
 
 
 @pytest.mark.parametrize("lines, complaint", [(1, "fewer lines"), (3, "more lines")])
-def test_prefixes_that_do_not_fit_the_text(lines, complaint, tmp_path, capsys, source):
+def test_prefixes_of_another_number_are_one_line(lines, complaint, tmp_path, capsys, source):
     prefixes = tmp_path / "prefixes"
     prefixes.write_text("\n" * lines)
     text = written(tmp_path, f"{source[0]}\n{source[1]}\n")
@@ -369,7 +368,7 @@ def test_constraints_come_after_tabs(tmp_path, capsys, source):
     )
 
 
-def test_what_cannot_be_is_named_by_line_and_words(tmp_path, capsys, source):
+def test_unsatisfied_conditions_are_reported_with_line_and_words(tmp_path, capsys, source):
     """Whichever buffer it comes in; a prefix, too."""
     text = written(tmp_path, f"{source[0]}\n\n{source[1]}\tC\t{'A B ' * 6}\n{source[2]}\n")
     assert command("--input", text, "--constraints", "--buffer-size", 2, "--max-len-b", 9) == 0
@@ -393,7 +392,7 @@ def test_what_cannot_be_is_named_by_line_and_words(tmp_path, capsys, source):
 
 
 @pytest.mark.parametrize("models", [1, 2])
-def test_attention_is_that_of_the_last_layer_reading_the_whole_translation(models, source):
+def test_attention_is_the_last_layers_over_the_whole_translation(models, source):
     translator = load(*[CHECKPOINT] * models, attention="pieces")
     found = translator(source)
     assert len(set(map(len, source))) > 1
@@ -506,7 +505,7 @@ def test_an_ensemble_of_equals_is_each_of_them(source):
     assert [found.text for found in ensemble(source)] == EXPECTED
 
 
-def test_models_of_other_dictionaries_do_not_go_together(monkeypatch):
+def test_ensembles_of_other_dictionaries_are_refused(monkeypatch):
     trained = [load_checkpoint(str(CHECKPOINT), str(FIXTURE / "data")) for _ in range(2)]
     trained[1].task.target_dictionary.add_symbol("Q")
     monkeypatch.setattr(translator_module, "load_checkpoint", lambda path, data: trained[int(path)])
@@ -514,7 +513,7 @@ def test_models_of_other_dictionaries_do_not_go_together(monkeypatch):
         load("0", "1")
 
 
-def test_colons_part_the_models_of_an_ensemble(tmp_path):
+def test_colons_separate_the_models_of_an_ensemble(tmp_path):
     split = translate.split_checkpoints
     assert split("a.pt:b.pt") == ["a.pt", "b.pt"]
     (tmp_path / "a:b.pt").write_bytes(b"")
@@ -536,14 +535,18 @@ def test_colons_part_the_models_of_an_ensemble(tmp_path):
         (("--lenpen", "nan"), {}, "lenpen nan: must be a finite number"),
         (("--no-repeat-ngram-size", "-1"), {}, "no_repeat_ngram_size -1: must be 0 or more"),
         (("--input", "nowhere.txt"), {}, "nowhere.txt: No such file or directory"),
+        (("--min-len", "50"), {}, "min_len 50: must be at most"),
+        (("--max-len-b", "0"), {}, "min_len 1: must be at most 0"),
+        (("--min-len", "16"), {}, "min_len 16: must be at most 15"),
     ],
 )
-def test_what_cannot_be_is_one_line(arguments, options, complaint, capsys):
-    assert command(*arguments, **options) == 1
-    error = capsys.readouterr().err
+def test_wrong_arguments_are_one_line(arguments, options, complaint, tmp_path, capsys):
+    text = written(tmp_path, "a b\n")
+    assert command("--input", text, *arguments, **options) == 1
+    *warnings, error = capsys.readouterr().err.splitlines()
     assert error.startswith("posattn translate: error: ")
     assert complaint in error
-    assert error.count("\n") == 1
+    assert all("no preparation.json" in line for line in warnings)
 
 
 @pytest.mark.parametrize("read", [translator_module.translator_of, prediction.predictor_of])
@@ -554,7 +557,7 @@ def test_models_of_fairseqs_older_tasks_are_refused_by_name(read):
         read([one] if read is translator_module.translator_of else one)
 
 
-def test_a_model_that_gives_no_numbers_is_named(source):
+def test_outputs_that_are_not_finite_are_an_error(source):
     translator = load()
     with torch.no_grad():
         translator.models[0].decoder.embed_tokens.weight.fill_(math.nan)
@@ -562,14 +565,7 @@ def test_a_model_that_gives_no_numbers_is_named(source):
         translator(source[:1])
 
 
-@pytest.mark.parametrize("limits", [("--min-len", "50"), ("--max-len-b", "0"), ("--min-len", "16")])
-def test_lengths_that_cannot_be_are_one_line(limits, tmp_path, capsys):
-    assert command("--input", written(tmp_path, "a b\n"), *limits) == 1
-    error = capsys.readouterr().err.splitlines()[-1]
-    assert error.startswith("posattn translate: error: min_len ")
-
-
-def test_the_longest_shortest_length_is_translated(source):
+def test_the_largest_min_len_is_possible(source):
     assert load(min_len=15)(source[:1])[0].hypotheses[0].pieces.count(" ") == 14
 
 

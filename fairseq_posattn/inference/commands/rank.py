@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 
 from fairseq_posattn.common import cli
-from fairseq_posattn.common.cli import positive
 from fairseq_posattn.common.files import output_file, writing
 from fairseq_posattn.scoring.ranking import rank_by_popularity, scores_line, submission_line
 
@@ -46,13 +45,7 @@ def make_parser(prog=None):
     parser.add_argument(
         "--submission", type=output_file, metavar="FILE", help="write ranks, as prediction.txt"
     )
-    parser.add_argument(
-        "--batch-size",
-        type=positive,
-        default=256,
-        metavar="N",
-        help="impressions in a batch (default: %(default)s)",
-    )
+    cli.add_count(parser, "--batch-size", 256, "impressions in a batch")
     parser.add_argument("--cpu", action="store_true", help="run on the CPU")
     return parser
 

@@ -5,17 +5,13 @@ import sys
 from collections.abc import Iterator
 from typing import IO, Any
 
-from fairseq_posattn.common.cli import add_data, positive
+from fairseq_posattn.common.cli import add_count, add_data
 from fairseq_posattn.common.files import output_file, writing
 from fairseq_posattn.inference.stream import arriving_lines
 
 
 def add_text(parser, done: str) -> None:
-    """Add the options that name text, answers and data.
-
-    Args:
-        done: the command's work in the passive, such as "translated".
-    """
+    """Add the options that name text, answers (once all is ``done``) and data."""
     parser.add_argument(
         "--input", default="-", metavar="FILE", help="text to read (default: standard input)"
     )
@@ -30,22 +26,11 @@ def add_text(parser, done: str) -> None:
 
 def add_speed(parser, batch_size: int, buffer_size: int) -> None:
     """Add the options of speed, with their defaults."""
-    for name, default, about in (
-        ("batch", batch_size, "lines in a batch, at most"),
-        (
-            "buffer",
-            buffer_size,
-            "lines to read at most before the first is answered; lines of similar length share a "
-            "batch",
-        ),
-    ):
-        parser.add_argument(
-            f"--{name}-size",
-            type=positive,
-            default=default,
-            metavar="N",
-            help=f"{about} (default: {default})",
-        )
+    add_count(parser, "--batch-size", batch_size, "lines in a batch, at most")
+    buffer = (
+        "lines to read at most before the first is answered; lines of similar length share a batch"
+    )
+    add_count(parser, "--buffer-size", buffer_size, buffer)
     parser.add_argument("--cpu", action="store_true", help="run on the CPU")
 
 

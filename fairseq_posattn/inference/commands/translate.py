@@ -20,12 +20,11 @@ from functools import partial
 from pathlib import Path
 
 from fairseq_posattn.common import cli
-from fairseq_posattn.common.cli import positive
-from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.cli import add_count
+from fairseq_posattn.common.errors import UsageError, shortened
 from fairseq_posattn.inference.commands.text_options import add_speed, add_text, answering, opened
 from fairseq_posattn.inference.search_options import DECODING, add_search, search_settings
 from fairseq_posattn.inference.stream import decode_lines, warn
-from fairseq_posattn.preparation.example import shortened
 from fairseq_posattn.text.lines import read_lines
 
 
@@ -55,13 +54,7 @@ def make_parser(prog=None, about=__doc__, decoding=DECODING):
     )
     _add_decoding(parser.add_argument_group("decoding, as in fairseq-generate"), decoding)
     add_speed(parser, batch_size=128, buffer_size=4096)
-    parser.add_argument(
-        "--max-tokens",
-        type=positive,
-        default=8000,
-        metavar="N",
-        help="subwords in a batch with padding, at most (default: %(default)s)",
-    )
+    add_count(parser, "--max-tokens", 8000, "subwords in a batch with padding, at most")
     parser.add_argument(
         "--int8",
         action="store_true",
@@ -73,14 +66,8 @@ def make_parser(prog=None, about=__doc__, decoding=DECODING):
 
 def _add_decoding(group, decoding):
     add_search(group, decoding)
-    group.add_argument(
-        "--nbest",
-        type=positive,
-        default=1,
-        metavar="N",
-        help="hypotheses to print for each line, best first; one blank line for a blank one "
-        "(default: 1)",
-    )
+    nbest = "hypotheses to print for each line, best first; one blank line for a blank one"
+    add_count(group, "--nbest", 1, nbest)
     forced = group.add_mutually_exclusive_group()
     forced.add_argument(
         "--prefixes",
@@ -88,12 +75,7 @@ def _add_decoding(group, decoding):
         help="beginnings of the translations, in whole words: one line, maybe blank, for each line "
         "of the input",
     )
-    group.add_argument(
-        "--prefix-size",
-        type=positive,
-        metavar="N",
-        help="use only the first N subwords of each prefix (default: all)",
-    )
+    add_count(group, "--prefix-size", None, "use only the first N subwords of each prefix")
     forced.add_argument(
         "--constraints",
         nargs="?",
