@@ -33,7 +33,7 @@ from fairseq_posattn.compat.unknown_tokens import UnknownWords, word_numbers  # 
 from fairseq_posattn.inference.role_prediction import RolePredictor  # noqa: E402
 from fairseq_posattn.inference.trained_model import TrainedModel  # noqa: E402
 from fairseq_posattn.inference.trained_model import load as load_checkpoint  # noqa: E402
-from fairseq_posattn.training.criterions.score_criterions import expected_score  # noqa: E402
+from fairseq_posattn.training.criterions.sentences import expected_score  # noqa: E402
 from fairseq_posattn.training.tasks import (  # noqa: E402
     SentencePairPredictionTask,
     SequenceTaggingTask,

@@ -101,7 +101,7 @@ def test_the_command_writes_parallel_files_or_one_line(tmp_path):
     for split, numbers in tiny.draw_splits(train=120, valid=5, test=5, seed=3).items():
         for language, spell in (("de", tiny.german), ("en", tiny.english)):
             lines = (folder / f"{split}.{language}").read_text(encoding="utf-8").splitlines()
-            assert lines == list(map(spell, numbers))
+            assert lines == [spell(number).replace("@@ ", "") for number in numbers]
     assert len(list(folder.iterdir())) == 6
     (file := tmp_path / "file").write_text("kept")
     for arguments, words in (
