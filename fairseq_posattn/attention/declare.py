@@ -185,18 +185,31 @@ def attention(
     return declare
 
 
-def _with_kernel(equation: Callable[..., Attended], kernel: str | None) -> Callable[..., Attended]:
+class _Kernel:
+    """Function ``module:function`` in ``attention/kernels``, imported when it is needed."""
+
+    function: Callable[..., Tensor]
+
+    def __init__(self, name: str):
+        self.name = name
+
+    @torch.compiler.assume_constant_result
+    def load(self) -> None:
+        module, name = self.name.split(":")
+        kernels = importlib.import_module(f"fairseq_posattn.attention.kernels.{module}")
+        self.function = getattr(kernels, name)
+
+
+def _with_kernel(equation: Callable[..., Attended], name: str | None) -> Callable[..., Attended]:
     """Return a function that computes a checked call by the equation or by the kernel."""
-    if kernel is None:
+    if name is None:
         return equation
-    module, name = kernel.split(":")
+    kernel = _Kernel(name)
 
     def attend(call: Call, **arguments: Any) -> Attended:
         if call.impl != "triton":
             return equation(call, **arguments)
-        kernels = importlib.import_module(f"fairseq_posattn.attention.kernels.{module}")
-        with torch.cuda.device_of(arguments["value"]):
-            context: Tensor = getattr(kernels, name)(call, **arguments)
-        return context
+        kernel.load()
+        return kernel.function(call, **arguments)
 
     return attend

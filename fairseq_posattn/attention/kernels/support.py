@@ -39,8 +39,6 @@ def kernel_reason(arguments: Arguments, named: bool) -> str | None:
         arguments: of an attention function, tensors by name; ``value`` among them.
         named: ``impl="triton"`` was given; otherwise there must also be enough keys.
     """
-    if torch.compiler.is_compiling():
-        return "is not available under torch.compile"
     value: Tensor = arguments["value"]
     if not named and value.size(-2) < _least_keys(value.dtype):
         return "is no gain for so few keys"
@@ -76,6 +74,7 @@ def _least_keys(dtype: torch.dtype) -> int:
     return LEAST_KEYS_IN_FULL if in_full else LEAST_KEYS
 
 
+@torch.compiler.assume_constant_result
 def tf32_allowed() -> bool:
     """Return whether PyTorch allows TF32 matmuls on a GPU."""
     # Valid for old and new settings; reading ``allow_tf32`` fails after the new one is set.
@@ -91,8 +90,13 @@ def interpreted() -> bool:
     return os.environ.get("TRITON_INTERPRET") == "1"
 
 
-@functools.cache
+@torch.compiler.assume_constant_result
 def _installation_reason() -> str | None:
+    return _installed()
+
+
+@functools.cache
+def _installed() -> str | None:
     if importlib.util.find_spec("triton") is None:
         return "needs Triton, which is not installed (pip install triton)"
     import triton
@@ -103,6 +107,7 @@ def _installation_reason() -> str | None:
     return None
 
 
+@torch.compiler.assume_constant_result
 def _device_reason(device: torch.device) -> str | None:
     if device.type == "cuda":
         if torch.version.hip is not None:
