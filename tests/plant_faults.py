@@ -198,18 +198,23 @@ FAULTS = [
     Fault("model/initialization.py", "elif isinstance(part, PackedLinear)", "elif False", STARTS),
     Fault("model/mechanisms.py", "layer.max_positions - 1", "layer.max_positions", FLAGS),
     Fault(
-        "model/mechanisms.py", "max_distance=config.dman_max_distance or ", "max_distance=", FLAGS
+        "model/mechanisms.py",
+        '"max_distance": config.dman_max_distance or ',
+        '"max_distance": ',
+        FLAGS,
     ),
-    Fault("model/mechanisms.py", "        include_self=config.mtsa_include_self,\n", "", FLAGS),
+    Fault("model/mechanisms.py", '        "include_self": config.mtsa_include_self,\n', "", FLAGS),
     Fault("model/mechanisms.py", "            bias=config.mtsa_source_bias,\n", "", FLAGS),
     Fault("model/mechanisms.py", "            divide=config.mtsa_divide_source,\n", "", FLAGS),
     Fault(
-        "model/mechanisms.py", "        source_scale=str(config.mtsa_source_scale),\n", "", FLAGS
+        "model/mechanisms.py", '        "source_scale": str(config.mtsa_source_scale),\n', "", FLAGS
     ),
-    Fault("model/mechanisms.py", "        fusion_gate=config.mtsa_fusion_gate,\n", "", FLAGS),
-    Fault("model/mechanisms.py", "        per_head=config.rpr_per_head,\n", "", FLAGS),
-    Fault("model/mechanisms.py", "        clip_threshold=config.da_clip_threshold,\n", "", FLAGS),
-    Fault("model/mechanisms.py", "        adjustment=str(config.da_adjustment),\n", "", FLAGS),
+    Fault("model/mechanisms.py", '        "fusion_gate": config.mtsa_fusion_gate,\n', "", FLAGS),
+    Fault("model/mechanisms.py", '        "per_head": config.rpr_per_head,\n', "", FLAGS),
+    Fault(
+        "model/mechanisms.py", '        "clip_threshold": config.da_clip_threshold,\n', "", FLAGS
+    ),
+    Fault("model/mechanisms.py", '        "adjustment": str(config.da_adjustment),\n', "", FLAGS),
     Fault("model/mechanisms.py", "dropout=layer.attention_dropout", "dropout=0.0", DROPOUTS),
     Fault(
         "model/classification_head.py",
@@ -301,9 +306,7 @@ FAULTS = [
         "",
         DROPOUTS,
     ),
-    Fault(
-        "model/encoders/mtsa.py", "activation=activation, map_dropout=map_dropout)", ")", DROPOUTS
-    ),
+    Fault("model/encoders/mtsa.py", "map_dropout=map_dropout)", ")", DROPOUTS),
     Fault("model/encoders/mtsa.py", "        activation=activation,\n", "", FLAGS),
     Fault("model/encoders/mtsa.py", "        bias=not cfg.no_attention_bias,\n", "", MTSA_LOOPS),
     Fault(
@@ -317,7 +320,7 @@ FAULTS = [
     Fault("attention/mtsa.py", "drop(weights, p), ", "weights, ", MTSA_LOOPS),
     Fault(
         "attention/source2token.py",
-        "self.output(self._drop(between))",
+        "self.output(drop(between, self.dropout, self.training))",
         "self.output(between)",
         MTSA_LOOPS,
     ),
@@ -363,7 +366,7 @@ FAULTS = [
         "tests/model/encoders/test_transformer_encoder.py",
     ),
     Fault(
-        "attention/sinusoid.py",
+        "attention/positions.py",
         "return x + relative_sinusoids(",
         "return x - relative_sinusoids(",
         "tests/model/encoders/test_transformer_encoder.py",

@@ -50,7 +50,7 @@ PLACEHOLDER = " ..."  # of flags that are as above
 
 
 def command_lines(page):
-    """The command lines of a page: what is indented by four or stands between fences."""
+    """Return the command lines of a page: indented by four spaces or fenced."""
     text = (ROOT / page).read_text(encoding="utf-8")
     text = re.sub(r"^```python$.*?^```$", "", text, flags=re.S | re.M)
     fenced = re.findall(r"^```(?:bash|sh)?\n(.*?)^```$", text, flags=re.S | re.M)
@@ -65,12 +65,12 @@ LINES = sorted({line for page in PAGES for line in command_lines(page)})
 
 
 class Parsed(BaseException):
-    """A command has read its options; it is not run."""
+    """Raised when a command has parsed its options, instead of running it."""
 
 
 @pytest.fixture
 def user_folder(monkeypatch, tmp_path):
-    """The working directory, with the folders that a user would have."""
+    """Change to a folder with the folders that a user would have."""
     monkeypatch.chdir(tmp_path)
     for folder in ("data-bin", "docs/pictures", "benchmarks/results", "checkpoints/dman/iwslt14"):
         (tmp_path / folder).mkdir(parents=True)
@@ -81,7 +81,7 @@ def test_there_are_command_lines():
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_a_command_line_is_taken(line, user_folder, monkeypatch, capsys):
+def test_a_command_line_parses(line, user_folder, monkeypatch, capsys):
     line = USER_DIR.sub(str(ROOT / "fairseq_posattn"), line).replace(PLACEHOLDER, "")
     for command in line.split(" | "):
         words = shlex.split(re.sub(r"\s(#|>).*", "", command))
@@ -110,7 +110,7 @@ def try_command(words, monkeypatch):
 
 
 def must_parse(run):
-    """Let a command read its options, and go no further."""
+    """Run a command until it has parsed its options."""
     real = argparse.ArgumentParser.parse_args
 
     def parse_and_stop(self, *args, **kwargs):
@@ -127,7 +127,7 @@ def try_script(script, *options):
     if script.startswith(SCRIPTS):
         subprocess.run(["bash", "-n", ROOT / script], check=True)
         return
-    # what recipes are given is tried by tests/recipes/test_documented.py
+    # tests/recipes/test_documented.py parses the options of recipes.
     assert script.removeprefix("examples/").removesuffix(".sh") in RECIPES
 
 
@@ -147,7 +147,9 @@ def try_fairseq(command, flags):
         "interactive": lambda: options.get_generation_parser(interactive=True),
         "validate": options.get_validation_parser,
     }
-    options.parse_args_and_arch(parsers[command](), flags)
+    given = options.parse_args_and_arch(parsers[command](), flags)
+    # A training of 750 epochs would fill a disk.
+    assert command != "train" or given.no_epoch_checkpoints or given.keep_last_epochs > 0
 
 
 # --- The measurements, in miniature ------------------------------------------------------------
@@ -170,7 +172,6 @@ MEASUREMENTS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MEASUREMENTS)
 def test_a_measurement_runs(name, tmp_path, monkeypatch, capsys):
-    """attention.py and kernels.py are run by tests of their own."""
     script, report = ROOT / f"benchmarks/{name}.py", tmp_path / "report.json"
     words = [str(script), *MEASUREMENTS[name].split(), "--json", str(report)]
     monkeypatch.setattr(sys, "argv", words)
@@ -184,8 +185,8 @@ def test_a_measurement_runs(name, tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("script", ["scripts/predict.py", "scripts/fill_numbers.py"])
-def test_a_script_is_started_from_a_checkout(script):
-    """In the environment as it is, without the checkout on its path."""
+def test_a_script_runs_from_a_checkout(script):
+    """The checkout is not on Python's path."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     command = [sys.executable, script, "--help"]
     finished = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)

@@ -1,13 +1,21 @@
 """Attention mechanisms: pure functions, and modules with their parameters.
 
-Nothing here imports fairseq. Shapes are written in these letters: B sentences, H heads, T positions
-(Tq queries, Tk keys), D features of one head, C = H * D.
+Shapes are written in these letters: B sentences, H heads, T positions (Tq queries, Tk keys), D
+features of one head, C = H * D.
+
+Every attention function takes, beside what its own documentation lists:
+
+- ``query``: ``[B, H, Tq, D]``, the last Tq of the Tk positions;
+- ``key``, ``value``: ``[B, H, Tk, D]``;
+- options: see :class:`~fairseq_posattn.attention.call.Options`.
+
+It returns the context ``[B, H, Tq, D]``, with ``need_weights`` also the weights
+``[B, H, Tq, Tk]``. Both are zero for a query that may see no key. It raises ValueError if an
+argument does not fit or ``impl`` cannot serve the call. The modules around the functions are
+:class:`Mechanism`.
 """
 
-from fairseq_posattn.attention.da import (
-    DistanceAwareAttention,
-    distance_aware_attention,
-)
+from fairseq_posattn.attention.da import DistanceAwareAttention, distance_aware_attention
 from fairseq_posattn.attention.disan import (
     DirectionalBlock,
     DirectionalSelfAttention,
@@ -20,14 +28,7 @@ from fairseq_posattn.attention.masked import (
     MaskedDotProductAttention,
     masked_dot_product_attention,
 )
-from fairseq_posattn.attention.masks import (
-    distance_mask,
-    future_mask,
-    mask_by_name,
-    past_mask,
-    scaled_distance_mask,
-    window_mask,
-)
+from fairseq_posattn.attention.masks import mask_by_name
 from fairseq_posattn.attention.mechanism import Mechanism
 from fairseq_posattn.attention.mpsan import (
     MultiplePositionalSelfAttention,
@@ -41,8 +42,11 @@ from fairseq_posattn.attention.rpr import (
 )
 from fairseq_posattn.attention.san import DotProductAttention, dot_product_attention
 from fairseq_posattn.attention.sman import StaticMaskAttention, mask_attention, static_mask
-from fairseq_posattn.attention.source2token import Source2TokenPooling, source2token_pooling
-from fairseq_posattn.attention.source_maps import SourceMaps
+from fairseq_posattn.attention.source2token import (
+    Source2TokenPooling,
+    SourceMaps,
+    source2token_pooling,
+)
 from fairseq_posattn.attention.tener import AdaptedAttention, adapted_attention
 from fairseq_posattn.attention.transformer_xl import (
     TransformerXLAttention,
@@ -72,21 +76,16 @@ __all__ = [
     "additive_attention",
     "directional_attention",
     "distance_aware_attention",
-    "distance_mask",
     "dot_product_attention",
     "dynamic_mask_attention",
-    "future_mask",
     "gaussian_attention",
     "mask_attention",
     "mask_by_name",
     "masked_dot_product_attention",
-    "past_mask",
     "position_fusion",
     "relative_position_attention",
-    "scaled_distance_mask",
     "source2token_pooling",
     "static_mask",
     "tensorized_attention",
     "transformer_xl_attention",
-    "window_mask",
 ]

@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor
 from typing_extensions import TypedDict
 
-from fairseq_posattn.attention.distance import blocked_keys
+from fairseq_posattn.attention.positions import blocked_keys
 
 
 class Options(TypedDict, total=False):

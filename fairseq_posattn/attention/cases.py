@@ -15,11 +15,11 @@ from fairseq_posattn.attention.declare import Attention, declaration_of
 from fairseq_posattn.attention.disan import directional_attention
 from fairseq_posattn.attention.dman import DynamicMaskAttention, dynamic_mask_attention
 from fairseq_posattn.attention.gaussian import GaussianAttention, gaussian_attention
-from fairseq_posattn.attention.mask_bank import DistanceMask, MaskBank
 from fairseq_posattn.attention.masked import (
     MaskedDotProductAttention,
     masked_dot_product_attention,
 )
+from fairseq_posattn.attention.masks import DistanceMask, MaskBank
 from fairseq_posattn.attention.mechanism import Mechanism
 from fairseq_posattn.attention.mpsan import additive_attention
 from fairseq_posattn.attention.mtsa import TensorizedAttention, tensorized_attention

@@ -1,25 +1,21 @@
 """Distance-aware attention, DA (Wu et al., 2021, "DA-Transformer: Distance-aware Transformer").
 
 A head multiplies its positive scores by a function of the token distance (eq. 5 and 6). Options
-select the other functions of section 4.3 (``rescaling.py``) and the other places of section 4.4.
+select the other functions of section 4.3 and the other places of section 4.4.
 """
 
+import math
+
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from typing_extensions import Unpack
 
 from fairseq_posattn.attention.call import Arguments, Attended, Call, Options, check_choice
 from fairseq_posattn.attention.cpu.dropout import drop
 from fairseq_posattn.attention.declare import attention
-from fairseq_posattn.attention.distance import distance_matrix, signed_distances
 from fairseq_posattn.attention.mechanism import Mechanism, Shared
-from fairseq_posattn.attention.rescaling import (
-    MAPPINGS,
-    SHIFTED_MAPPINGS,
-    check_mapping,
-    largest_coefficient,
-    rescaled_coefficients,
-)
+from fairseq_posattn.attention.positions import distance_matrix, signed_distances
 from fairseq_posattn.attention.softmax import (
     biased_attention,
     masked_softmax,
@@ -27,8 +23,17 @@ from fairseq_posattn.attention.softmax import (
     softmax_attention,
 )
 
+# f, sections 3.1, 3.2 and 4.3; the last is eq. 5.
+MAPPINGS = ("clip", "linear", "exponential", "sigmoid", "learnable_sigmoid")
+# Mappings with a second parameter.
+SHIFTED_MAPPINGS = ("linear", "learnable_sigmoid")
 # Places of f, section 4.4; the last is eq. 6.
 ADJUSTMENTS = ("late_add", "late_multiply", "early_add", "early_multiply")
+
+# Bounds of the coefficients, so that no score and no gradient overflows: in float16, and in types
+# with an exponent of eight bits or more.
+LARGEST_IN_HALF = 2.0**12
+LARGEST = 2.0**64
 
 
 def _check(arguments: Arguments) -> None:
@@ -68,25 +73,19 @@ def distance_aware_attention(
     That is ``early_multiply``. With R the raw scores ``Q K' / sqrt(D)``, the other adjustments are:
     ``early_add`` ``softmax(R + f) V``, ``late_multiply`` ``(softmax(R) * f) V``, ``late_add``
     ``(softmax(R) + f) V``. The late ones change the sum of the weights, as the paper says; blocked
-    keys get none in any case.
+    keys get none in any case. ``triton`` serves ``early_multiply`` only, ``sdpa`` ``early_add``.
+
+    Early adjustments and their gradients are finite for all w, v and distances, because
+    coefficients are bounded by ``LARGEST`` (float16: ``LARGEST_IN_HALF``). Only the gradients of w
+    and v may overflow, in float16.
 
     Args:
-        query: ``[B, H, Tq, D]``, the last Tq of the Tk positions.
-        key, value: ``[B, H, Tk, D]``.
         distance_weight: ``[H]``, w: positive prefers far keys, negative near ones.
-        sigmoid_shift: ``[H]``, the mapping's second parameter
-            (:func:`~fairseq_posattn.attention.rescaling.rescaled_coefficients`), or None.
+        sigmoid_shift: ``[H]``, the mapping's second parameter (:func:`rescaled_coefficients`), or
+            None.
         mapping: f: ``clip``, ``linear``, ``exponential``, ``sigmoid`` or ``learnable_sigmoid``.
         adjustment: ``late_add``, ``late_multiply``, ``early_add`` or ``early_multiply``.
         clip_threshold: T of the mapping ``clip``.
-        options: see :class:`~fairseq_posattn.attention.call.Options`. ``triton`` serves
-            ``early_multiply`` only, ``sdpa`` ``early_add`` only.
-
-    Returns:
-        context ``[B, H, Tq, D]``, or ``(context, weights [B, H, Tq, Tk])``. Both are zero for a
-        query whose every key is padded. Early adjustments and their gradients are finite for all
-        w, v and distances, because coefficients are bounded by ``LARGEST`` (float16:
-        ``LARGEST_IN_HALF``). Only the gradients of w and v may overflow, in float16.
 
     Raises:
         ValueError: ``mapping`` or ``adjustment`` is unknown, or the mapping needs a
@@ -102,19 +101,13 @@ def distance_aware_attention(
         largest=largest_coefficient(query.dtype),
     )  # [H, Tq+Tk-1]
     coefficients = distance_matrix(line, *lengths)  # [H, Tq, Tk]
-    blocked = call.blocked(query, key)
     # The coefficients are in float32 at least, and so are the adjusted scores.
     if adjustment == "early_add":
-        return biased_attention(call, query, key, value, bias=coefficients, blocked=blocked)
+        return biased_attention(call, query, key, value, bias=coefficients)
+    blocked = call.blocked(query, key)
     raw = scaled_scores(query, key)  # [B, H, Tq, Tk]
     if adjustment == "early_multiply":
-        return softmax_attention(
-            raw.relu_() * coefficients,
-            value,
-            blocked=blocked,
-            dropout_p=call.dropout_p,
-            need_weights=call.need_weights,
-        )
+        return softmax_attention(call, raw.relu_() * coefficients, value, blocked)
     weights = masked_softmax(raw, blocked, value.dtype)
     if adjustment == "late_multiply":
         weights = weights * coefficients  # [B, H, Tq, Tk]
@@ -127,24 +120,81 @@ def distance_aware_attention(
     return (context, weights) if call.need_weights else context
 
 
+def rescaled_coefficients(
+    distances: Tensor,
+    distance_weight: Tensor,
+    sigmoid_shift: Tensor | None = None,
+    *,
+    mapping: str = "learnable_sigmoid",
+    clip_threshold: float = 1.0,
+    largest: float = LARGEST,
+) -> Tensor:
+    """Return ``f(x)`` of the weighted distances ``x = w |t-s|``.
+
+    - ``clip``: ``min(x, T)``, T one number for all heads;
+    - ``linear``: ``x + b``, the paper's ``k x + b`` with k taken into w, b the second parameter;
+    - ``exponential``: ``exp(x)``;
+    - ``sigmoid``: ``1 / (1 + exp(-x))``;
+    - ``learnable_sigmoid``: ``(1 + exp(v)) / (1 + exp(v - x))``, v the second parameter; it is 1 at
+      distance 0 and tends to 0 or to ``1 + exp(v)``.
+
+    Args:
+        distances: ``[L]``, in tokens, not negative.
+        distance_weight: ``[H]``, w.
+        sigmoid_shift: ``[H]``, v of ``learnable_sigmoid``, b of ``linear``; others ignore it.
+        largest: bound of a coefficient's size; at the bound there is no gradient.
+
+    Returns:
+        ``[H, L]``, float32 or wider. It is finite, with finite gradients, for all finite arguments.
+        A gradient that overflows a float16 parameter is infinite, so that loss scaling detects it.
+    """
+    check_mapping(mapping, sigmoid_shift)
+    if sigmoid_shift is not None:
+        shift = _widen(sigmoid_shift)[:, None]  # [H, 1]
+    weight = _widen(distance_weight)[:, None]  # [H, 1]
+    weighted = weight * distances.to(weight.dtype)  # [H, L]
+    if mapping == "clip":
+        return weighted.clamp(max=clip_threshold).clamp(-largest, largest)
+    if mapping == "linear":
+        return (weighted + shift).clamp(-largest, largest)
+    if mapping == "sigmoid":
+        return weighted.sigmoid()
+    log_largest = math.log(largest)
+    if mapping == "exponential":
+        return weighted.clamp(max=log_largest).exp()
+    # f = 1 / (sigmoid(-v) + sigmoid(v) exp(-x)): its logarithm neither overflows nor cancels.
+    log_f = -torch.logaddexp(F.logsigmoid(-shift), F.logsigmoid(shift) - weighted)
+    f = log_f.clamp(max=log_largest).exp()
+    return torch.where(distances == 0, 1.0, f)  # exactly, where rounding may miss it
+
+
+def check_mapping(mapping: str, sigmoid_shift: Tensor | None) -> None:
+    """Raise ValueError if a mapping is unknown or lacks its second parameter."""
+    check_choice("mapping", mapping, MAPPINGS)
+    if mapping in SHIFTED_MAPPINGS and sigmoid_shift is None:
+        raise ValueError(f"mapping {mapping!r} needs sigmoid_shift, one number for each head")
+
+
+def largest_coefficient(dtype: torch.dtype) -> float:
+    """Return the bound of the coefficients of scores of this type."""
+    return LARGEST_IN_HALF if dtype == torch.float16 else LARGEST
+
+
+def _widen(parameter: Tensor) -> Tensor:
+    return parameter.to(torch.promote_types(parameter.dtype, torch.float32))
+
+
 class DistanceAwareAttention(Mechanism):
     """DA: attention re-scaled by the distance, with one w and one v a head (2H parameters).
 
     The paper gives neither their initialization nor the threshold of ``clip``. Here w is
     initialized N(0, 0.1**2), so that some heads look near and some far, and f is neither flat nor
     saturated at ten tokens. v is initialized 0, b of ``linear`` 1, so that f(0) = 1. Mappings
-    without a second parameter have w alone.
-
-    Args:
-        num_heads: H.
-        mapping, adjustment, clip_threshold: see :func:`distance_aware_attention`.
-        shared: see :class:`~fairseq_posattn.attention.mechanism.Mechanism`.
-
-    Raises:
-        ValueError: ``mapping`` or ``adjustment`` is unknown.
+    without a second parameter have w alone. Arguments: see :func:`distance_aware_attention`.
     """
 
     function = staticmethod(distance_aware_attention)
+    replaces_positions = True
 
     def __init__(
         self,
@@ -178,10 +228,5 @@ class DistanceAwareAttention(Mechanism):
         )
 
     def arguments(self, hidden: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Arguments:
-        return {
-            "distance_weight": self.distance_weight,
-            "sigmoid_shift": self.sigmoid_shift,
-            "mapping": self.mapping,
-            "adjustment": self.adjustment,
-            "clip_threshold": self.clip_threshold,
-        }
+        names = "distance_weight", "sigmoid_shift", "mapping", "adjustment", "clip_threshold"
+        return {name: getattr(self, name) for name in names}

@@ -19,18 +19,13 @@ from fairseq_posattn.attention.call import Attended, Call, Options, context_of, 
 from fairseq_posattn.attention.cpu.dropout import drop
 from fairseq_posattn.attention.cpu.linear import Linear
 from fairseq_posattn.attention.declare import attention
-from fairseq_posattn.attention.mask_bank import MaskBank
-from fairseq_posattn.attention.masks import masked_softmax_attention
+from fairseq_posattn.attention.masks import MaskBank
 from fairseq_posattn.attention.mechanism import AttentionFunction
+from fairseq_posattn.attention.softmax import masked_softmax_attention
 
 
 @attention(
-    {
-        "key_score": "B Tk C",
-        "query_score": "B Tq C",
-        "value": "B Tk C",
-        "mask": "~B C Tq Tk",
-    },
+    {"key_score": "B Tk C", "query_score": "B Tq C", "value": "B Tk C", "mask": "~B C Tq Tk"},
     vectors=False,
     causal=False,
 )
@@ -54,23 +49,16 @@ def directional_attention(
         value: ``[B, Tk, C]``, ``h_i``.
         mask: float, broadcastable to ``[B, C, Tq, Tk]``: 0, -inf or a penalty.
         constant: c, which bounds a score; default 5.
-        options: see :class:`~fairseq_posattn.attention.call.Options`.
 
     Returns:
-        context ``[B, Tq, C]``, or ``(context, weights [B, C, Tq, Tk])``. Both are zero for a query
-        that may see no key.
+        context ``[B, Tq, C]``, or ``(context, weights [B, C, Tq, Tk])``.
     """
     # A feature is a head of width 1: the softmax runs over contiguous keys.
     key_score = (key_score / constant).transpose(1, 2).unsqueeze(-2)  # [B, C, 1, Tk]
     query_score = (query_score / constant).transpose(1, 2).unsqueeze(-1)  # [B, C, Tq, 1]
-    attended = masked_softmax_attention(
-        constant * torch.tanh(key_score + query_score),  # [B, C, Tq, Tk]
-        value.transpose(1, 2).unsqueeze(-1),  # [B, C, Tk, 1]
-        mask=mask,
-        key_padding_mask=call.key_padding_mask,
-        dropout_p=call.dropout_p,
-        need_weights=call.need_weights,
-    )
+    scores = constant * torch.tanh(key_score + query_score)  # [B, C, Tq, Tk]
+    value = value.transpose(1, 2).unsqueeze(-1)  # [B, C, Tk, 1]
+    attended = masked_softmax_attention(call, scores, value, mask)
     return map_context(lambda context: context.squeeze(-1).transpose(1, 2), attended)
 
 
@@ -106,7 +94,6 @@ class DirectionalBlock(nn.Module):
         dropout: probability of dropping an input feature of the two score projections, drawn once.
         map_dropout: the same before the first linear layer and the gate.
         activation: after the first linear layer.
-        impl: see :func:`directional_attention`.
     """
 
     def __init__(

@@ -15,10 +15,9 @@ from typing_extensions import Unpack
 
 from fairseq_posattn.attention.call import Arguments, Attended, Call, Options
 from fairseq_posattn.attention.declare import attention
-from fairseq_posattn.attention.distance import distance_matrix, signed_distances
 from fairseq_posattn.attention.mechanism import Mechanism, Shared
-from fairseq_posattn.attention.softmax import biased_attention
-from fairseq_posattn.attention.sum_bias import sum_bias
+from fairseq_posattn.attention.positions import distance_matrix, signed_distances
+from fairseq_posattn.attention.softmax import biased_attention, sum_bias
 
 # Lower bound of the dynamic mask, as in the published runs.
 MASK_FLOOR = 1e-10
@@ -42,24 +41,15 @@ def dynamic_mask_attention(
     """Attend under the mask ``M[t, s] = sigmoid(h_t W + P_{t-s} + U_i)`` (MANs eq. 4 and 12).
 
     Args:
-        query: ``[B, H, Tq, D]``, the last Tq of the Tk positions.
-        key, value: ``[B, H, Tk, D]``.
         query_bias: ``[B, Tq]``, ``h_t W``.
         distance_bias: ``[2N-1]``, ``P_{t-s}`` at entry ``t-s+N-1``; its ends serve all beyond.
         head_bias: ``[H]``, ``U_i``.
-        options: see :class:`~fairseq_posattn.attention.call.Options`.
-
-    Returns:
-        context ``[B, H, Tq, D]``, or ``(context, weights [B, H, Tq, Tk])``. Both are zero for a
-        query whose every key is padded.
     """
     lengths = query.size(-2), key.size(-2)
     rows = query_bias[:, None, :, None] + head_bias[:, None, None]  # [B, H, Tq, 1]
     matrix = distance_matrix(distance_line(distance_bias, *lengths), *lengths)  # [Tq, Tk]
     log_mask = sum_bias(rows, matrix, _log_mask, _log_mask_slope)  # [B, H, Tq, Tk]
-    return biased_attention(
-        call, query, key, value, bias=log_mask, blocked=call.blocked(query, key)
-    )
+    return biased_attention(call, query, key, value, bias=log_mask)
 
 
 def _log_mask(logits: Tensor) -> Tensor:
@@ -85,15 +75,11 @@ class DynamicMaskAttention(Mechanism):
     """DMAN: attention under a mask learned from the query, the distance and the head.
 
     As in the published runs, P is 0 at distance 0; P and U are initialized N(0, 1), W Xavier
-    uniform.
+    uniform. Where ``causal``, P has no entries for later keys.
 
     Args:
-        embed_dim: C, features of the layer's input.
-        num_heads: H.
         max_distance: learned distances each way; further keys share the last.
         activation: of the context, the F of eq. 5; None for none.
-        shared: see :class:`~fairseq_posattn.attention.mechanism.Mechanism`. Where ``causal``, P has
-            no entries for later keys.
     """
 
     function = staticmethod(dynamic_mask_attention)

@@ -17,11 +17,7 @@ from fairseq_posattn.attention.softmax import biased_attention
 NARROWEST_WINDOW = 0.01
 
 
-@attention(
-    {"center_logit": "B H Tq", "window_logit": "B H Tq"},
-    sdpa=True,
-    causal=False,
-)
+@attention({"center_logit": "B H Tq", "window_logit": "B H Tq"}, sdpa=True, causal=False)
 def gaussian_attention(
     call: Call,
     query: Tensor,
@@ -34,29 +30,19 @@ def gaussian_attention(
     """Return ``softmax(Q K' / sqrt(D) + G) V``, ``G[t, s] = -(s - P_t)^2 / (2 sigma_t^2)``.
 
     The central position is ``P_t = I sigmoid(p_t)`` and the deviation half of the window,
-    ``sigma_t = I sigmoid(z_t) / 2``, for a sentence of I tokens at positions 1 to I.
+    ``sigma_t = I sigmoid(z_t) / 2``, for a sentence of I tokens at positions 1 to I. Padding on
+    either side counts neither in I nor in the positions.
 
     Args:
-        query: ``[B, H, Tq, D]``.
-        key, value: ``[B, H, Tk, D]``.
         center_logit, window_logit: ``[B, H, Tq]``, ``p`` and ``z``.
-        options: see :class:`~fairseq_posattn.attention.call.Options`. Padding on either side counts
-            neither in I nor in the positions.
-
-    Returns:
-        context ``[B, H, Tq, D]``, or ``(context, weights [B, H, Tq, Tk])``. Both are zero for a
-        query whose every key is padded.
     """
     position, length = sentence_positions(key, call.key_padding_mask)
     bias = gaussian_bias(center_logit, window_logit, position, length)  # [B, H, Tq, Tk]
-    return biased_attention(call, query, key, value, bias=bias, blocked=call.blocked(query, key))
+    return biased_attention(call, query, key, value, bias=bias)
 
 
 def sentence_positions(key: Tensor, key_padding_mask: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Return each key's position in its sentence, from 1, ``[B, Tk]``, and the length, ``[B]``.
-
-    The length of a sentence of padding alone is 1.
-    """
+    """Return each key's position from 1, ``[B, Tk]``, and the sentence's length, 1 or more."""
     if key_padding_mask is None:
         key_padding_mask = torch.zeros(1, key.size(-2), dtype=torch.bool, device=key.device)
     position = (~key_padding_mask).cumsum(-1)
@@ -66,15 +52,12 @@ def sentence_positions(key: Tensor, key_padding_mask: Tensor | None) -> tuple[Te
 def gaussian_bias(
     center_logit: Tensor, window_logit: Tensor, position: Tensor, length: Tensor
 ) -> Tensor:
-    """Return ``G``, in float32 at least.
+    """Return ``G``, ``[B, H, Tq, Tk]`` in float32 at least.
 
     Args:
         center_logit, window_logit: ``[B, H, Tq]``, ``p`` and ``z``.
         position: ``[B, Tk]``, of the keys, or ``[1, Tk]``.
         length: ``[B]`` or ``[1]``, I.
-
-    Returns:
-        ``[B, H, Tq, Tk]``.
     """
     wide = torch.promote_types(center_logit.dtype, torch.float32)
     length = length[:, None, None]  # [B, 1, 1]
@@ -91,14 +74,9 @@ class GaussianAttention(Mechanism):
     ``p_t = U_p' tanh(W_p q_t)`` and ``z_t = U_d' tanh(W_p q_t)``, with ``W_p``, ``U_p`` and
     ``U_d`` for each head, which are initialized Xavier uniform.
 
-    Args:
-        embed_dim: C, features of the layer's input.
-        num_heads: H, which divides C.
-        shared: see :class:`~fairseq_posattn.attention.mechanism.Mechanism`; ``causal`` must be
-            False, because position and window are fractions of the whole sentence's length.
-
     Raises:
-        ValueError: ``causal`` is True.
+        ValueError: ``causal`` is True: position and window are fractions of the whole sentence's
+            length.
     """
 
     function = staticmethod(gaussian_attention)

@@ -29,9 +29,9 @@ def map_heads(
         ``[B, H, T, D]``.
     """
     if training and uses_byte_masks(x, dropout):
-        dropping = weight, bias, dropout
+        arguments = x, weight, bias, dropout
         # torch has no types for apply
-        dropped: Tensor = _DropoutLinear.apply(x, *dropping)  # type: ignore[no-untyped-call]
+        dropped: Tensor = _DropoutLinear.apply(*arguments)  # type: ignore[no-untyped-call]
         return dropped
     seen = drop(_expand_heads(x, weight), dropout, training)
     mapped = torch.einsum("bhtc,hdc->bhtd", seen, weight)

@@ -7,10 +7,9 @@ from typing_extensions import Unpack
 
 from fairseq_posattn.attention.call import Arguments, Attended, Call, Options
 from fairseq_posattn.attention.declare import attention
-from fairseq_posattn.attention.mask_bank import MaskBank
-from fairseq_posattn.attention.masks import block_padding, separate_mask
+from fairseq_posattn.attention.masks import MaskBank
 from fairseq_posattn.attention.mechanism import Mechanism, Shared
-from fairseq_posattn.attention.softmax import biased_attention
+from fairseq_posattn.attention.softmax import biased_attention, separate_mask
 
 
 @attention({"mask": "~B H Tq Tk"}, sdpa=True, causal=False)
@@ -20,28 +19,18 @@ def masked_dot_product_attention(
     """Return ``softmax(Q K' / sqrt(D) + M) V``.
 
     Args:
-        query: ``[B, H, Tq, D]``.
-        key, value: ``[B, H, Tk, D]``.
         mask: float ``[H, Tq, Tk]``, or broadcastable to ``[B, H, Tq, Tk]``: 0, -inf or a penalty.
-        options: see :class:`~fairseq_posattn.attention.call.Options`.
-
-    Returns:
-        context ``[B, H, Tq, D]``, or ``(context, weights [B, H, Tq, Tk])``. Both are zero for a
-        query that may see no key.
     """
     penalties, closed = separate_mask(mask.to(query.dtype))
-    blocked = block_padding(closed, call.key_padding_mask)
-    return biased_attention(call, query, key, value, bias=penalties, blocked=blocked)
+    return biased_attention(call, query, key, value, bias=penalties, blocked=closed)
 
 
 class MaskedDotProductAttention(Mechanism):
     """Dot-product attention under named masks as a mechanism; it has no parameters.
 
     Args:
-        num_heads: H.
         masks: names (:func:`~fairseq_posattn.attention.masks.mask_by_name`), divided evenly among
             the heads in order: of two, the first half has the first.
-        shared: see :class:`~fairseq_posattn.attention.mechanism.Mechanism`.
 
     Raises:
         ValueError: a name is unknown, the masks do not divide the heads, or one looks ahead where

@@ -2,21 +2,23 @@
 
 Dai et al., 2020, "Multiple Positional Self-Attention Network for Text Classification" (MPSAN),
 eq. 8 to 12. A mask is float ``[query, key]`` and is added to the scores: 0 allows a key, -inf
-blocks it, a negative number is a penalty. A sum of masks allows the keys that
-all of them allow. A mask depends on the distance of query and key alone, never on padding.
+blocks it, a negative number is a penalty. A sum of masks allows the keys that all of them allow.
+A mask depends on the distance of query and key alone, never on padding.
 
 The papers write M_ij with i the key and j the query. Two of their terms are opposites:
 
 =======================  ==========================  =====================  ==================
 name here                a key is allowed where       MPSAN                  MTSA and DiSAN
 =======================  ==========================  =====================  ==================
-``past``                 it is before the query      backward, BW           forward
-``future``               it is after the query       forward, FW            backward
+``past``                 it is before the query      backward, BW (eq. 9)   forward
+``future``               it is after the query       forward, FW (eq. 10)   backward
 ``others``               it is not the query itself                         w/o fw&bw masks
 ``window:M``             it is at most M away        faraway, FA(M)
-                         and not the query itself
-``distance``             anywhere, with a penalty    distance, D
-``scaled_distance``      anywhere, with a penalty    scaled distance, SD
+                         and not the query itself    (eq. 8)
+``distance``             anywhere, with the penalty  distance, D (eq. 11)
+                         ``-|i - j|``
+``scaled_distance``      anywhere, with the penalty  scaled distance, SD
+                         ``-log |i - j|``            (eq. 12)
 =======================  ==========================  =====================  ==================
 
 Users type these names, joined by ``+``: ``past+scaled_distance``.
@@ -24,75 +26,24 @@ Users type these names, joined by ``+``: ``past+scaled_distance``.
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
 from torch import Tensor
 from torch.types import Device
 
-from fairseq_posattn.attention.call import Attended
-from fairseq_posattn.attention.distance import distance_matrix, signed_distances
-from fairseq_posattn.attention.softmax import softmax_attention
+from fairseq_posattn.attention.positions import distance_matrix, signed_distances
 
-
-def past_mask(length: int, *, device: Device = None, dtype: torch.dtype | None = None) -> Tensor:
-    """Return 0 where the key is before the query, else -inf: float ``[query, key]``.
-
-    MPSAN's backward mask (eq. 9: i < j, i the key); MTSA and DiSAN call it forward.
-    """
-    return _square(_past, length, device, dtype)
-
-
-def future_mask(length: int, *, device: Device = None, dtype: torch.dtype | None = None) -> Tensor:
-    """Return 0 where the key is after the query, else -inf: float ``[query, key]``.
-
-    MPSAN's forward mask (eq. 10: i > j, i the key); MTSA and DiSAN call it backward.
-    """
-    return _square(_future, length, device, dtype)
-
-
-def window_mask(
-    length: int,
-    radius: int,
-    include_self: bool = False,
-    *,
-    device: Device = None,
-    dtype: torch.dtype | None = None,
-) -> Tensor:
-    """Return 0 where the key is at most ``radius`` away, else -inf: float ``[query, key]``.
-
-    MPSAN's faraway mask FA(radius), over 2 * radius + 1 tokens less the query itself (eq. 8).
-
-    Args:
-        include_self: a query also sees itself; default False.
-
-    Raises:
-        ValueError: ``radius`` is negative.
-    """
-    if radius < 0:
-        raise ValueError(f"a window of radius {radius}: the radius cannot be negative")
-    mask = partial(_window, radius=radius, include_self=include_self)
-    return _square(mask, length, device, dtype)
-
-
-def distance_mask(
-    length: int, *, device: Device = None, dtype: torch.dtype | None = None
-) -> Tensor:
-    """Return ``-|i - j|``, MPSAN's distance mask (eq. 11): float ``[query, key]``."""
-    return _square(_distance, length, device, dtype)
-
-
-def scaled_distance_mask(
-    length: int, *, device: Device = None, dtype: torch.dtype | None = None
-) -> Tensor:
-    """Return ``-log |i - j|``, 0 where i = j, MPSAN's mask of eq. 12: float ``[query, key]``."""
-    return _square(_scaled_distance, length, device, dtype)
-
-
-# Each mask as a function of the distance t - s (query less key), in float64: [n] to [n].
+# A mask as a function of the distances t - s (query less key), in float64: [n] to [n].
 OfDistance = Callable[[Tensor], Tensor]
 
 
+def _allow(visible: Tensor) -> Tensor:
+    return torch.zeros_like(visible, dtype=torch.float64).masked_fill(~visible, -math.inf)
+
+
+# Named functions, since models are pickled.
 def _past(distances: Tensor) -> Tensor:
     return _allow(distances > 0)
 
@@ -105,9 +56,8 @@ def _others(distances: Tensor) -> Tensor:
     return _allow(distances != 0)
 
 
-def _window(distances: Tensor, radius: int, include_self: bool = False) -> Tensor:
-    near = distances.abs() <= radius
-    return _allow(near if include_self else near & (distances != 0))
+def _window(distances: Tensor, radius: int) -> Tensor:
+    return _allow((distances.abs() <= radius) & (distances != 0))
 
 
 def _distance(distances: Tensor) -> Tensor:
@@ -116,15 +66,6 @@ def _distance(distances: Tensor) -> Tensor:
 
 def _scaled_distance(distances: Tensor) -> Tensor:
     return 0 - distances.abs().clamp(min=1).double().log()
-
-
-def _allow(visible: Tensor) -> Tensor:
-    return torch.zeros_like(visible, dtype=torch.float64).masked_fill(~visible, -math.inf)
-
-
-def _square(mask: OfDistance, length: int, device: Device, dtype: torch.dtype | None) -> Tensor:
-    line = mask(signed_distances(length, length, device)).to(dtype or torch.get_default_dtype())
-    return distance_matrix(line, length, length)
 
 
 MASKS: dict[str, Callable[..., Tensor]] = {
@@ -141,36 +82,30 @@ WITH_RADIUS = {"window"}
 def mask_by_name(
     name: str, length: int, *, device: Device = None, dtype: torch.dtype | None = None
 ) -> Tensor:
-    """Return the mask, or sum of masks, of a name.
+    """Return the mask, or sum of masks, of a name: float ``[length, length]``, query by key.
 
     Args:
         name: names of masks with ``+`` between, as in ``window:3`` or ``past+scaled_distance``.
 
-    Returns:
-        float ``[length, length]``, query by key.
-
     Raises:
         ValueError: the name is unknown, or the sum allows no key.
     """
-    return _square(parse_mask(name), length, device, dtype)
+    line = parse_mask(name)(signed_distances(length, length, device))
+    return distance_matrix(line.to(dtype or torch.get_default_dtype()), length, length)
 
 
 def looks_ahead(name: str) -> bool:
-    """Return whether the mask of this name allows keys after the query.
-
-    Raises:
-        ValueError: as :func:`mask_by_name`.
-    """
+    """Return whether the mask of this name allows keys after the query."""
     # A mask that allows any later key allows the next one.
     return _allows(parse_mask(name), -1)
 
 
 def parse_mask(name: str) -> OfDistance:
-    """Return the function of distance of a name."""
+    """Return the function of distance of a name; raise ValueError as :func:`mask_by_name`."""
     mask = partial(_sum, [_parse_part(part.strip(), name) for part in name.split("+")])
     # A mask that allows any key allows one of the nearest.
     if not any(_allows(mask, distance) for distance in (-1, 1)):
-        raise ValueError(f"mask {name!r} lets no key through: a sum keeps what all its parts keep")
+        raise ValueError(f"mask {name!r} allows no key; a sum allows the keys that all parts allow")
     return mask
 
 
@@ -194,51 +129,110 @@ def _allows(mask: OfDistance, distance: int) -> bool:
     return bool(mask(torch.tensor([distance], device="cpu")).isfinite())
 
 
-def separate_mask(mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Return new tensors: penalties of a mask, 0 where it blocks, and a bool mask of those keys."""
-    blocked = mask == -math.inf
-    return mask.masked_fill(blocked, 0.0), blocked
+@dataclass(frozen=True)
+class DistanceMask:
+    """Masks of several heads as functions of distance.
+
+    Attributes:
+        line: float ``[K, Tq+Tk-1]``, at every distance that occurs
+            (:func:`~fairseq_posattn.attention.positions.signed_distances`).
+        reach: int32 ``[K, 2]``, the least and the greatest allowed distance.
+        query_length, key_length: Tq and Tk.
+    """
+
+    line: Tensor
+    reach: Tensor
+    query_length: int
+    key_length: int
+
+    def with_self(self) -> "DistanceMask":
+        """Return these masks with distance 0 allowed."""
+        line = self.line.clone()
+        line[:, self.query_length - 1] = 0.0
+        least, greatest = self.reach.unbind(-1)
+        reach = torch.stack([least.clamp(max=0), greatest.clamp(min=0)], dim=-1)
+        return replace(self, line=line, reach=reach)
+
+    def expand(self, heads: int) -> "DistanceMask":
+        """Return the masks of this many heads; a single one is repeated."""
+        if self.line.size(0) == heads:
+            return self
+        return replace(self, line=self.line.repeat(heads, 1), reach=self.reach.repeat(heads, 1))
+
+    def matrix(self, dtype: torch.dtype | None = None) -> Tensor:
+        """Return the masks as float ``[K, Tq, Tk]``."""
+        line = self.line.to(dtype or torch.get_default_dtype())
+        return distance_matrix(line, self.query_length, self.key_length)
 
 
-def block_padding(
-    blocked: Tensor | None, key_padding_mask: Tensor | None, dimensions: int = 4
-) -> Tensor | None:
-    """Add padded keys ``[B, Tk]`` to the blocked keys of scores with that many dimensions."""
-    if key_padding_mask is None:
-        return blocked
-    batch, key_length = key_padding_mask.shape
-    padding = key_padding_mask.view(batch, *[1] * (dimensions - 2), key_length)
-    return padding if blocked is None else blocked | padding
+class MaskBank:
+    """Masks of several heads, or units, for sentences of any length.
 
-
-def masked_softmax_attention(
-    scores: Tensor,
-    value: Tensor,
-    *,
-    mask: Tensor | None = None,
-    key_padding_mask: Tensor | None = None,
-    dropout_p: float = 0.0,
-    need_weights: bool = False,
-) -> Attended:
-    """Return the sum of the values weighted by the softmax of ``scores + mask`` over the keys.
+    Functions of distance are cached up to the longest sentence so far, on the last device.
 
     Args:
-        scores: ``[B, ..., Tq, Tk]``; overwritten.
-        value: ``[B, ..., Tk, D]``.
-        mask: float, broadcastable to the scores.
-        key_padding_mask: bool ``[B, Tk]``, True where padded.
-        dropout_p, need_weights: see
-            :func:`~fairseq_posattn.attention.softmax.softmax_attention`.
+        names: K names (:func:`mask_by_name`).
 
-    Returns:
-        context ``[B, ..., Tq, D]``, with ``need_weights`` also the weights ``[B, ..., Tq, Tk]``.
-        Both are zero for a query that may see no key.
+    Raises:
+        ValueError: there are none, or a name is unknown.
     """
-    blocked = None
-    if mask is not None:
-        penalties, blocked = separate_mask(mask.to(scores.dtype))
-        scores = scores.add_(penalties)
-    blocked = block_padding(blocked, key_padding_mask, scores.dim())
-    return softmax_attention(
-        scores, value, blocked=blocked, dropout_p=dropout_p, need_weights=need_weights
-    )
+
+    def __init__(self, names: Sequence[str]):
+        if not names:
+            raise ValueError("no masks given")
+        self.names = [name.strip() for name in names]
+        self._masks = [parse_mask(name) for name in self.names]
+        self._lines = torch.empty(len(names), 0)  # [K, 2N-1], at distances -(N-1) to N-1
+        self._reach = torch.empty(len(names), 2, dtype=torch.int32)
+        self._longest = 0
+
+    @classmethod
+    def for_heads(cls, names: Sequence[str], num_heads: int, causal: bool) -> "MaskBank":
+        """Build one mask for each head; the names are divided evenly among the heads in order.
+
+        Raises:
+            ValueError: a name is unknown, the masks do not divide the heads, or one looks ahead
+                where ``causal``.
+        """
+        if not names or num_heads % len(names):
+            raise ValueError(
+                f"{num_heads} heads cannot be divided evenly among {len(names)} masks: "
+                f"{', '.join(names)}"
+            )
+        for name in names:
+            if causal and looks_ahead(name):
+                raise ValueError(
+                    f"mask {name!r} looks ahead, which a decoder's self attention cannot; "
+                    "choose 'past' or a sum with it, as in 'past+window:3'"
+                )
+        return cls([name for name in names for _ in range(num_heads // len(names))])
+
+    def __call__(
+        self, query_length: int, key_length: int, *, device: Device, dtype: torch.dtype | None
+    ) -> Tensor:
+        """Return float ``[K, Tq, Tk]``; the queries are the last Tq of the Tk positions."""
+        return self.of_distance(query_length, key_length, device=device).matrix(dtype)
+
+    def of_distance(self, query_length: int, key_length: int, *, device: Device) -> DistanceMask:
+        """Return the masks by distance; the queries are the last Tq of the Tk positions."""
+        if torch.compiler.is_exporting():  # symbolic lengths cannot be compared
+            line = self._at(signed_distances(query_length, key_length, device))
+            return DistanceMask(line, self._reach, query_length, key_length)
+        longest = max(query_length, key_length, self._longest)
+        if longest > self._longest or self._lines.device != device:
+            self._extend(longest, device)
+        start = self._longest - query_length
+        line = self._lines[:, start : self._longest + key_length - 1]  # [K, Tq+Tk-1]
+        return DistanceMask(line, self._reach, query_length, key_length)
+
+    def _extend(self, length: int, device: Device) -> None:
+        self._longest = 1 << (length - 1).bit_length()
+        distances = signed_distances(self._longest, self._longest, device)
+        self._lines = self._at(distances)
+        seen = self._lines > -math.inf
+        least = distances.where(seen, self._longest).amin(-1)
+        greatest = distances.where(seen, -self._longest).amax(-1)
+        self._reach = torch.stack([least, greatest], dim=-1).int()  # [K, 2]
+
+    def _at(self, distances: Tensor) -> Tensor:
+        return torch.stack([mask(distances) for mask in self._masks])  # [K, n]

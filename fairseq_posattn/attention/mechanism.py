@@ -37,6 +37,9 @@ class AttentionFunction(nn.Module):
 class Mechanism(nn.Module):
     """Base class of self attention mechanisms: an attention function and its parameters.
 
+    Derived classes take ``embed_dim`` C, the features of the layer's input, and ``num_heads`` H,
+    which divides C, where their parameters have these sizes.
+
     Args:
         causal: block the keys after each query; default False.
         dropout: probability of dropping an attention weight in training; default 0.
@@ -45,11 +48,14 @@ class Mechanism(nn.Module):
     Attributes:
         function: the attention function.
         projects_key: False if the key is the layer's input itself, split among the heads.
+        replaces_positions: True if models with the mechanism have no position embeddings, as in its
+            paper.
         activation: applied to the context; None for none.
     """
 
     function: ClassVar[Callable[..., Attended]]
     projects_key: ClassVar[bool] = True
+    replaces_positions: ClassVar[bool] = False
     activation: Callable[[Tensor], Tensor] | None = None
 
     def __init__(self, causal: bool = False, dropout: float = 0.0, impl: str = "auto"):
@@ -76,17 +82,10 @@ class Mechanism(nn.Module):
         key_padding_mask: Tensor | None = None,
         need_weights: bool = False,
     ) -> Attended:
-        """Attend within a sentence.
+        """Attend within a sentence; arguments and result are those of the attention function.
 
         Args:
             hidden: ``[B, Tq, C]``, the layer's (normalised) input at the queries.
-            query: ``[B, H, Tq, D]``, projection of the last Tq of the Tk positions.
-            key, value: ``[B, H, Tk, D]``.
-            key_padding_mask: bool ``[B, Tk]``, True where padded.
-            need_weights: also return the weights before dropout.
-
-        Returns:
-            context ``[B, H, Tq, D]``, or ``(context, weights [B, H, Tq, Tk])``.
         """
         options: Options = {
             "key_padding_mask": key_padding_mask,

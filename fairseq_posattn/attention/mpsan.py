@@ -18,21 +18,16 @@ from fairseq_posattn.attention.cpu.linear import Linear
 from fairseq_posattn.attention.declare import attention
 from fairseq_posattn.attention.fusion import FUSIONS
 from fairseq_posattn.attention.headwise import map_heads, map_to_heads
-from fairseq_posattn.attention.mask_bank import DistanceMask, MaskBank
-from fairseq_posattn.attention.masks import masked_softmax_attention
+from fairseq_posattn.attention.masks import DistanceMask, MaskBank
 from fairseq_posattn.attention.mechanism import AttentionFunction
+from fairseq_posattn.attention.softmax import masked_softmax_attention
 
 # The four units of the published model.
 MPSAN_MASKS = ("window:2", "window:3", "past+scaled_distance", "future+scaled_distance")
 
 
 @attention(
-    {
-        "key_score": "B * Tk",
-        "query_score": "B * Tq",
-        "value": "B * Tk C",
-        "mask": "~B * Tq Tk",
-    },
+    {"key_score": "B * Tk", "query_score": "B * Tq", "value": "B * Tk C", "mask": "~B * Tq Tk"},
     vectors=False,
     kernel="mpsan_triton:additive_attention_triton",
     causal=False,
@@ -61,12 +56,10 @@ def additive_attention(
         mask: float, broadcastable to ``[B, Tq, Tk]``: 0, -inf or a penalty. Or K masks as functions
             of distance, for the first dimension after the batch, which the kernels read faster.
         constant: c; default 5.
-        options: see :class:`~fairseq_posattn.attention.call.Options`. Padding is ``[B, Tk]`` with
-            heads too.
+        options: ``key_padding_mask`` is ``[B, Tk]`` with heads, too.
 
     Returns:
-        context ``[B, Tq, C]``, or ``(context, weights [B, Tq, Tk])``. Both are zero for a query
-        that may see no key.
+        context ``[B, Tq, C]``, or ``(context, weights [B, Tq, Tk])``.
     """
     if isinstance(mask, DistanceMask):
         matrix = mask.matrix(value.dtype)  # [K, Tq, Tk]
@@ -74,14 +67,8 @@ def additive_attention(
         mask = matrix.view(matrix.size(0), *ones, *matrix.shape[1:])
     key_score = (key_score / constant).unsqueeze(-2)  # [B, 1, Tk]
     query_score = (query_score / constant).unsqueeze(-1)  # [B, Tq, 1]
-    return masked_softmax_attention(
-        F.elu(key_score + query_score),  # [B, Tq, Tk]
-        value,
-        mask=mask,
-        key_padding_mask=call.key_padding_mask,
-        dropout_p=call.dropout_p,
-        need_weights=call.need_weights,
-    )
+    scores = F.elu(key_score + query_score)  # [B, Tq, Tk]
+    return masked_softmax_attention(call, scores, value, mask)
 
 
 class PositionalSelfAttention(nn.Module):
@@ -94,10 +81,6 @@ class PositionalSelfAttention(nn.Module):
         map_dropout: probability of dropping a feature before W_h, drawn for each unit, and before
             U and V, drawn once for both.
         activation: after W_h.
-        impl: see :func:`additive_attention`.
-
-    Raises:
-        ValueError: a mask's name is unknown.
     """
 
     def __init__(
@@ -174,7 +157,7 @@ class MultiplePositionalSelfAttention(nn.Module):
         embed_dim: C.
         masks: a name for each unit, see :func:`fairseq_posattn.attention.masks.mask_by_name`.
         fusion: ``position`` (default), ``gate`` or ``sum``.
-        multi_dimensional, impl: see :class:`PositionalSelfAttention`.
+        multi_dimensional: see :class:`PositionalSelfAttention`.
         dropout: probability of dropping a feature of a unit's context before the fusion.
         map_dropout: the same before each linear layer, those of the fusion included.
         activation: of a unit.

@@ -7,6 +7,7 @@ is computed.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
@@ -14,26 +15,19 @@ from torch import Tensor
 from torch.types import Device
 from typing_extensions import Unpack
 
-from fairseq_posattn.attention.call import (
-    Arguments,
-    Attended,
-    Call,
-    Options,
-    check_choice,
-)
+from fairseq_posattn.attention.call import Arguments, Attended, Call, Options, check_choice
 from fairseq_posattn.attention.cpu.dropout import drop
 from fairseq_posattn.attention.declare import attention
 from fairseq_posattn.attention.headwise import HeadwiseFusionGate, map_to_heads
-from fairseq_posattn.attention.mask_bank import DistanceMask, MaskBank
-from fairseq_posattn.attention.masks import masked_softmax_attention
+from fairseq_posattn.attention.masks import DistanceMask, MaskBank
 from fairseq_posattn.attention.mechanism import Mechanism, Shared
-from fairseq_posattn.attention.softmax import scaled_scores
+from fairseq_posattn.attention.softmax import masked_softmax_attention, scaled_scores
 from fairseq_posattn.attention.source2token import (
+    SourceMaps,
     divide_or_zero,
     source2token_attention,
     source2token_weights,
 )
-from fairseq_posattn.attention.source_maps import SourceMaps
 
 # sigma_t and sigma_s of eq. 10 (appendix A.1).
 SCALES: dict[str, Callable[[Tensor], Tensor]] = {
@@ -85,22 +79,17 @@ def tensorized_attention(
     ``(V * exp(S)) E / (exp(S) E)``, ``E = exp(sigma_t(R) + M)`` (Algorithm 1): two matmuls. The
     sums of E and exp(S) over the keys cancel, so both are softmaxes here.
 
+    The reference computes in float32 at least and bounds source2token weights from below by
+    ``SMALLEST_WEIGHT``. Dropout drops pairs, from the numerator only (appendix A.3): E and exp(S)
+    separately, each kept with the root of the probability. The weights are token2token's,
+    normalised over the keys.
+
     Args:
-        query: ``[B, H, Tq, D]``.
-        key, value: ``[B, H, Tk, D]``.
         source_scores: ``[B, H, Tk, D]``, S, each key's score for each feature.
         mask: M, float ``[H, Tq, Tk]`` or broadcastable to ``[B, H, Tq, Tk]``: 0, -inf or a penalty;
             or a function of the distance, which the kernels read faster.
-        token_scale, source_scale: sigma_t and sigma_s, ``log_sigmoid`` or ``identity``.
-        options: see :class:`~fairseq_posattn.attention.call.Options`. ``sdpa`` needs
-            ``token_scale="identity"``. Dropout drops pairs, from the numerator only (appendix A.3):
-            E and exp(S) separately, each kept with the root of the probability. The weights are
-            token2token's, normalised over the keys.
-
-    Returns:
-        context ``[B, H, Tq, D]``, or ``(context, weights [B, H, Tq, Tk])``. Both are zero for a
-        query that may see no key. The reference computes in float32 at least and bounds
-        source2token weights from below by ``SMALLEST_WEIGHT``.
+        token_scale, source_scale: sigma_t and sigma_s, ``log_sigmoid`` or ``identity``. ``sdpa``
+            needs ``token_scale="identity"``.
 
     Raises:
         ValueError: ``token_scale`` or ``source_scale`` is unknown.
@@ -119,9 +108,9 @@ def tensorized_attention(
             return source2token_attention(query, key, value, source, p, mask, padding)
 
         scores = SCALES[token_scale](scaled_scores(query, key).to(wide))  # [B, H, Tq, Tk]
-        denominator, weights = masked_softmax_attention(
-            scores, source, mask=mask, key_padding_mask=padding, need_weights=True
-        )  # [B, H, Tq, D], [B, H, Tq, Tk]
+        undropped = replace(call, dropout_p=0.0, need_weights=True)
+        denominator, weights = masked_softmax_attention(undropped, scores, source, mask)
+        # [B, H, Tq, D], [B, H, Tq, Tk]
         kept = weights
         if p > 0:
             kept, source = drop(weights, p), drop(source, p)
@@ -143,8 +132,6 @@ class TensorizedAttention(Mechanism):
     classification models have ``SourceMaps("value")`` and the fusion gate.
 
     Args:
-        num_heads: H.
-        head_dim: D.
         masks: names (:func:`~fairseq_posattn.attention.masks.mask_by_name`), divided evenly among
             the heads in order. Empty: all heads see all keys, where ``causal`` the past and self.
         include_self: a query sees its own position under any mask; default False.
@@ -153,8 +140,6 @@ class TensorizedAttention(Mechanism):
         fusion_gate: gate between a query's value and its context; default False.
         map_dropout: probability of dropping an input feature of the layers of S and of the gate,
             drawn for every head.
-        shared: see :class:`~fairseq_posattn.attention.mechanism.Mechanism`. Where ``causal``, no
-            mask may look ahead.
 
     Raises:
         ValueError: a name is unknown, the masks do not divide the heads, or one of them looks ahead

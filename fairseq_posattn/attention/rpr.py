@@ -13,7 +13,7 @@ from fairseq_posattn.attention.call import Arguments, Attended, Call, Options
 from fairseq_posattn.attention.cpu.dropout import drop
 from fairseq_posattn.attention.declare import attention
 from fairseq_posattn.attention.mechanism import Mechanism, Shared
-from fairseq_posattn.attention.relative_shift import relative_shift, relative_unshift
+from fairseq_posattn.attention.positions import relative_shift, relative_unshift
 from fairseq_posattn.attention.softmax import masked_softmax, scaled_scores
 
 
@@ -33,15 +33,8 @@ def relative_position_attention(
     query is multiplied with each ``w`` once, not once for each key at that distance.
 
     Args:
-        query: ``[B, H, Tq, D]``, the last Tq of the Tk positions.
-        key, value: ``[B, H, Tk, D]``.
         key_embedding, value_embedding: ``w^K`` and ``w^V``, ``[2k+1, D]`` for all heads or
             ``[H, 2k+1, D]``, entry ``s-t+k``.
-        options: see :class:`~fairseq_posattn.attention.call.Options`.
-
-    Returns:
-        context ``[B, H, Tq, D]``, or ``(context, weights [B, H, Tq, Tk])``. Both are zero for a
-        query whose every key is padded.
     """
     reach, past, future = label_reach(key_embedding, query.size(-2), key.size(-2))
     by_label = scaled_scores(query, key_embedding[..., reach, :])  # [B, H, Tq, labels]
@@ -98,14 +91,12 @@ class RelativePositionAttention(Mechanism):
     shares them among the heads. Each layer has its own in both.
 
     Args:
-        embed_dim: C, features of the layer's input.
-        num_heads: H, which divides C.
         max_distance: k: further keys have the embeddings of distance k; default 16.
         per_head: separate embeddings for each head; default False.
-        shared: see :class:`~fairseq_posattn.attention.mechanism.Mechanism`.
     """
 
     function = staticmethod(relative_position_attention)
+    replaces_positions = True
 
     def __init__(
         self,

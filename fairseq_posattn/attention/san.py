@@ -13,24 +13,11 @@ from fairseq_posattn.attention.softmax import biased_attention, sdpa_attention
 def dot_product_attention(
     call: Call, query: Tensor, key: Tensor, value: Tensor, **options: Unpack[Options]
 ) -> Attended:
-    """Return ``softmax(Q K' / sqrt(D)) V``.
-
-    Args:
-        query: ``[B, H, Tq, D]``, the last Tq of the Tk positions where ``causal``.
-        key, value: ``[B, H, Tk, D]``.
-        options: see :class:`~fairseq_posattn.attention.call.Options`.
-
-    Returns:
-        context ``[B, H, Tq, D]``, or ``(context, weights [B, H, Tq, Tk])``. Both are zero for a
-        query whose every key is padded.
-
-    Raises:
-        ValueError: an argument does not fit, or ``impl`` cannot serve the call.
-    """
+    """Return ``softmax(Q K' / sqrt(D)) V``."""
     square = query.size(-2) == key.size(-2)
     if call.impl == "sdpa" and call.causal and call.key_padding_mask is None and square:
         return sdpa_attention(query, key, value, call.dropout_p, causal=True)
-    return biased_attention(call, query, key, value, blocked=call.blocked(query, key))
+    return biased_attention(call, query, key, value)
 
 
 class DotProductAttention(Mechanism):

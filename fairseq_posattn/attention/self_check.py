@@ -17,7 +17,7 @@ from torch import Tensor
 
 from fairseq_posattn.attention.call import Arguments, Attended, Call, context_of
 from fairseq_posattn.attention.kernels.support import tf32_allowed
-from fairseq_posattn.attention.mask_bank import DistanceMask, MaskBank
+from fairseq_posattn.attention.masks import DistanceMask, MaskBank
 from fairseq_posattn.attention.shapes import Shapes
 
 logger = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ is too short.
 - ``*`` is any number of dimensions, as many in every tensor, each of which may be 1 likewise.
 - ``(H)`` may be missing; ``Tq+Tk-1`` is computed; ``2N-1`` and ``2k+1`` are odd.
 - ``~B H Tq Tk`` is a mask: broadcastable to that, and left as it is. It may be a
-  :class:`~fairseq_posattn.attention.mask_bank.DistanceMask` of one head or of all.
+  :class:`~fairseq_posattn.attention.masks.DistanceMask` of one head or of all.
 
 All other dimensions must be equal wherever they have the same name.
 """
@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from fairseq_posattn.attention.call import Arguments
-from fairseq_posattn.attention.mask_bank import DistanceMask
+from fairseq_posattn.attention.masks import DistanceMask
 
 BROADCAST = {"B", "H", "Tq"}
 DISTANCES = "Tq+Tk-1"

@@ -14,9 +14,8 @@ from typing_extensions import Unpack
 
 from fairseq_posattn.attention.call import Arguments, Attended, Call, Options
 from fairseq_posattn.attention.declare import attention
-from fairseq_posattn.attention.distance import distance_matrix, signed_distances
-from fairseq_posattn.attention.masks import block_padding
 from fairseq_posattn.attention.mechanism import Mechanism, Shared
+from fairseq_posattn.attention.positions import distance_matrix, signed_distances
 from fairseq_posattn.attention.softmax import biased_attention
 
 
@@ -27,19 +26,11 @@ def mask_attention(
     """Return ``M exp(Q K' / sqrt(D))``, normalised over the keys, times V (MANs eq. 4).
 
     Args:
-        query: ``[B, H, Tq, D]``.
-        key, value: ``[B, H, Tk, D]``.
         mask: in [0, 1], broadcastable to ``[B, H, Tq, Tk]``. Entries of 0 get no gradient.
-        options: see :class:`~fairseq_posattn.attention.call.Options`.
-
-    Returns:
-        context ``[B, H, Tq, D]``, or ``(context, weights [B, H, Tq, Tk])``. Both are zero for a
-        query whose mask is 0 for every key.
     """
     closed = mask <= 0
     log_mask = mask.masked_fill(closed, 1.0).log().to(query.dtype)
-    blocked = block_padding(closed, call.key_padding_mask)
-    return biased_attention(call, query, key, value, bias=log_mask, blocked=blocked)
+    return biased_attention(call, query, key, value, bias=log_mask, blocked=closed)
 
 
 @attention(sdpa=True)
@@ -52,19 +43,9 @@ def static_mask_attention(
     radius: float | None = 4,
     **options: Unpack[Options],
 ) -> Attended:
-    """Return dot-product attention to the keys where :func:`static_mask` is 1 (MANs eq. 11).
-
-    Args:
-        query: ``[B, H, Tq, D]``, the last Tq of the Tk positions.
-        key, value: ``[B, H, Tk, D]``.
-        radius: see :func:`static_mask`; default 4.
-        options: see :class:`~fairseq_posattn.attention.call.Options`.
-
-    Returns:
-        context ``[B, H, Tq, D]``, or ``(context, weights [B, H, Tq, Tk])``.
-    """
-    lengths = query.size(-2), key.size(-2)
+    """Return dot-product attention to the keys where :func:`static_mask` is 1 (MANs eq. 11)."""
     padding, causal = call.key_padding_mask, call.causal
+    lengths = query.size(-2), key.size(-2)
     mask = static_mask(
         *lengths, radius, key_padding_mask=padding, causal=causal, device=query.device
     )
@@ -106,7 +87,6 @@ class StaticMaskAttention(Mechanism):
     Args:
         radius: b of eq. 11, default 4; None for SMAN1's (:func:`static_mask`).
         activation: of the context, the F of eq. 5; None for none.
-        shared: see :class:`~fairseq_posattn.attention.mechanism.Mechanism`.
     """
 
     function = staticmethod(static_mask_attention)

@@ -1,17 +1,24 @@
-"""Masked softmax, dropout and weighted sum of all softmax attentions.
+"""Masked softmax, dropout and weighted sum, which all softmax attentions share.
 
 If every key of a query is blocked, its weights, its context and all gradients through them are
 zero.
 """
 
+import math
+from collections.abc import Callable
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from fairseq_posattn.attention.call import Attended, Call
 from fairseq_posattn.attention.cpu.dropout import dropout_matmul
 from fairseq_posattn.attention.cpu.linear import is_recorded
 from fairseq_posattn.attention.passes import once_a_pass
+
+Elementwise = Callable[[Tensor], Tensor]
 
 
 def scaled_scores(query: Tensor, key: Tensor) -> Tensor:
@@ -22,10 +29,7 @@ def scaled_scores(query: Tensor, key: Tensor) -> Tensor:
 
 @once_a_pass
 def open_dead_rows(blocked: Tensor) -> tuple[Tensor, Tensor]:
-    """Unblock the rows that block every key, so that the softmax is finite.
-
-    Args:
-        blocked: bool ``[..., Tq, Tk]``, True where a key may not be seen.
+    """Unblock the rows ``[..., Tq, Tk]`` that block every key, so that the softmax is finite.
 
     Returns:
         the new mask, and the unblocked rows, bool ``[..., Tq, 1]``. The caller sets the results of
@@ -41,47 +45,65 @@ def additive_mask(blocked: Tensor, dtype: torch.dtype) -> Tensor:
     return blocked.new_zeros(blocked.shape, dtype=dtype).masked_fill(blocked, float("-inf"))
 
 
+def separate_mask(mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Return new tensors: penalties of a mask, 0 where it blocks, and a bool mask of those keys."""
+    blocked = mask == -math.inf
+    return mask.masked_fill(blocked, 0.0), blocked
+
+
+def block_padding(
+    blocked: Tensor | None, key_padding_mask: Tensor | None, dimensions: int = 4
+) -> Tensor | None:
+    """Add padded keys ``[B, Tk]`` to the blocked keys of scores with that many dimensions."""
+    if key_padding_mask is None:
+        return blocked
+    batch, key_length = key_padding_mask.shape
+    padding = key_padding_mask.view(batch, *[1] * (dimensions - 2), key_length)
+    return padding if blocked is None else blocked | padding
+
+
 def softmax_attention(
-    scores: Tensor,
-    value: Tensor,
-    *,
-    blocked: Tensor | None = None,
-    dropout_p: float = 0.0,
-    need_weights: bool = False,
+    call: Call, scores: Tensor, value: Tensor, blocked: Tensor | None = None
 ) -> Attended:
     """Apply softmax over the allowed keys (in float32 at least), dropout and the weighted sum.
 
     Args:
-        scores: ``[B, H, Tq, Tk]``, overwritten where blocked.
-        value: ``[B, H, Tk, D]``.
+        call: its dropout and ``need_weights`` are read.
+        scores: ``[B, ..., Tq, Tk]``, overwritten where blocked.
+        value: ``[B, ..., Tk, D]``.
         blocked: bool broadcastable to the scores, True where a key may not be seen.
-
-    Returns:
-        context ``[B, H, Tq, D]``; with ``need_weights`` also the weights ``[B, H, Tq, Tk]``, before
-        dropout.
     """
-    weights, dead = _normalise(scores, blocked, value.dtype)  # [B, H, Tq, Tk]
+    weights, dead = _normalise(scores, blocked, value.dtype)  # [B, ..., Tq, Tk]
     # Dead rows are zeroed in the smaller tensor; lengths of a traced graph cannot be compared.
-    zero_weights = need_weights or (not is_recorded() and weights.size(-1) < value.size(-1))
+    zero_weights = call.need_weights or (not is_recorded() and weights.size(-1) < value.size(-1))
     if dead is not None and zero_weights:
         weights = weights.masked_fill(dead, 0.0)
-    context = dropout_matmul(weights, value, dropout_p)  # [B, H, Tq, D]
+    context = dropout_matmul(weights, value, call.dropout_p)  # [B, ..., Tq, D]
     if dead is not None and not zero_weights:
         context = context.masked_fill(dead, 0.0)
-    return (context, weights) if need_weights else context
+    return (context, weights) if call.need_weights else context
+
+
+def masked_softmax_attention(
+    call: Call, scores: Tensor, value: Tensor, mask: Tensor | None
+) -> Attended:
+    """Apply :func:`softmax_attention` to ``scores + mask`` and the call's padding.
+
+    Args:
+        scores: ``[B, ..., Tq, Tk]``, overwritten.
+        value: ``[B, ..., Tk, D]``.
+        mask: float, broadcastable to the scores: 0, -inf or a penalty.
+    """
+    blocked = None
+    if mask is not None:
+        penalties, blocked = separate_mask(mask.to(scores.dtype))
+        scores = scores.add_(penalties)
+    blocked = block_padding(blocked, call.key_padding_mask, scores.dim())
+    return softmax_attention(call, scores, value, blocked)
 
 
 def masked_softmax(scores: Tensor, blocked: Tensor | None, dtype: torch.dtype) -> Tensor:
-    """Return the weights alone.
-
-    Args:
-        scores: ``[..., Tq, Tk]``, overwritten where blocked.
-        blocked: bool broadcastable to the scores, True where a key may not be seen; or None.
-        dtype: of the result; the softmax is taken in float32 at least.
-
-    Returns:
-        ``[..., Tq, Tk]``.
-    """
+    """Return the weights of :func:`softmax_attention` alone, in ``dtype``."""
     weights, dead = _normalise(scores, blocked, dtype)
     return weights if dead is None else weights.masked_fill(dead, 0.0)
 
@@ -103,7 +125,6 @@ def biased_attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    *,
     bias: Tensor | None = None,
     blocked: Tensor | None = None,
 ) -> Attended:
@@ -111,21 +132,20 @@ def biased_attention(
 
     Args:
         bias: broadcastable to ``[B, H, Tq, Tk]``. The reference adds it in the wider type.
-        blocked: bool broadcastable to ``[B, H, Tq, Tk]``, True where a key may not be seen.
+        blocked: keys to block beside those of the call, bool broadcastable to ``[B, H, Tq, Tk]``.
     """
+    others = call.blocked(query, key)
+    if blocked is None or others is None:
+        blocked = others if blocked is None else blocked
+    else:
+        blocked = blocked | others
     if call.impl == "sdpa":
         return sdpa_attention(query, key, value, call.dropout_p, bias=bias, blocked=blocked)
     scores = scaled_scores(query, key)  # [B, H, Tq, Tk]
     if bias is not None:
         wide = torch.promote_types(scores.dtype, bias.dtype) != scores.dtype
         scores = scores + bias if wide else scores.add_(bias)
-    return softmax_attention(
-        scores,
-        value,
-        blocked=blocked,
-        dropout_p=call.dropout_p,
-        need_weights=call.need_weights,
-    )
+    return softmax_attention(call, scores, value, blocked)
 
 
 def sdpa_attention(
@@ -141,12 +161,9 @@ def sdpa_attention(
     """Return ``softmax(Q K' / sqrt(D) + bias) V`` by ``scaled_dot_product_attention``.
 
     Args:
-        bias, blocked: see :func:`biased_attention`.
+        bias, blocked: broadcastable to ``[B, H, Tq, Tk]``.
         causal: block the keys after each query; only for equally many queries and keys, without
             ``bias`` and ``blocked``.
-
-    Returns:
-        context ``[B, H, Tq, D]``.
     """
     dead = None
     mask = None if bias is None else bias.to(query.dtype)
@@ -160,3 +177,36 @@ def sdpa_attention(
         query, key, value, attn_mask=mask, dropout_p=dropout_p, is_causal=causal
     )
     return context if dead is None else context.masked_fill(dead, 0.0)
+
+
+def sum_bias(rows: Tensor, pairs: Tensor, function: Elementwise, slope: Elementwise) -> Tensor:
+    """Return ``function(rows + pairs)``, saving only ``rows`` and ``pairs`` for backward.
+
+    Args:
+        rows: ``[B, H, Tq, 1]``.
+        pairs: ``[Tq, Tk]``, the same for all heads.
+        function, slope: elementwise, the derivative second; both may overwrite their argument.
+
+    Returns:
+        ``[B, H, Tq, Tk]``.
+    """
+    # torch has no types for apply
+    bias: Tensor = _SumBias.apply(rows, pairs, function, slope)  # type: ignore[no-untyped-call]
+    return bias
+
+
+class _SumBias(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, rows: Tensor, pairs: Tensor, function: Elementwise, slope: Elementwise
+    ) -> Tensor:
+        ctx.save_for_backward(rows, pairs)
+        ctx.slope = slope
+        return function(rows + pairs)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        rows, pairs = ctx.saved_tensors
+        d_sums = ctx.slope(rows + pairs).mul_(gradient)
+        return d_sums.sum(-1, keepdim=True), d_sums.sum((0, 1)), None, None

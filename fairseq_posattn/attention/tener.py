@@ -11,7 +11,7 @@ from typing_extensions import Unpack
 from fairseq_posattn.attention.call import Arguments, Attended, Call, Options
 from fairseq_posattn.attention.declare import attention
 from fairseq_posattn.attention.mechanism import Mechanism, Shared
-from fairseq_posattn.attention.sinusoid import relative_sinusoids
+from fairseq_posattn.attention.positions import relative_sinusoids
 from fairseq_posattn.attention.transformer_xl import relative_attention
 
 
@@ -28,13 +28,7 @@ def adapted_attention(
     """Return ``softmax(A) V``, ``A[t, j] = (q_t + u) k_j + (q_t + v) R_{t-j}`` (eq. 18 and 19).
 
     Args:
-        query: ``[B, H, Tq, D]``, the last Tq of the Tk positions.
-        key, value: ``[B, H, Tk, D]``. The paper's key is the layer's input (eq. 16).
         content_bias, position_bias: ``[H, D]``, ``u`` and ``v``.
-        options: see :class:`~fairseq_posattn.attention.call.Options`.
-
-    Returns:
-        context ``[B, H, Tq, D]``, or ``(context, weights [B, H, Tq, Tk])``.
     """
     sinusoids = relative_sinusoids(
         *(query.size(-2), key.size(-2), query.size(-1)), device=query.device, dtype=query.dtype
@@ -44,16 +38,11 @@ def adapted_attention(
 
 
 class AdaptedAttention(Mechanism):
-    """TENER's attention with its parameters ``u`` and ``v``, which are initialized Xavier normal.
-
-    Args:
-        embed_dim: C, features of the layer's input.
-        num_heads: H, which divides C.
-        shared: see :class:`~fairseq_posattn.attention.mechanism.Mechanism`.
-    """
+    """TENER's attention with its parameters ``u`` and ``v``, initialized Xavier normal."""
 
     function = staticmethod(adapted_attention)
-    projects_key = False  # eq. 16
+    projects_key = False  # eq. 16: the key is the layer's input
+    replaces_positions = True
 
     def __init__(self, embed_dim: int, num_heads: int, **shared: Unpack[Shared]):
         super().__init__(**shared)

@@ -14,8 +14,7 @@ from typing_extensions import Unpack
 from fairseq_posattn.attention.call import Arguments, Attended, Call, Options
 from fairseq_posattn.attention.declare import attention
 from fairseq_posattn.attention.mechanism import Mechanism, Shared
-from fairseq_posattn.attention.relative_shift import relative_shift
-from fairseq_posattn.attention.sinusoid import relative_sinusoids
+from fairseq_posattn.attention.positions import relative_shift, relative_sinusoids
 from fairseq_posattn.attention.softmax import biased_attention, scaled_scores, softmax_attention
 
 
@@ -38,16 +37,9 @@ def transformer_xl_attention(
     ``r_{t-s} = W_{k,R} R_{t-s}``.
 
     Args:
-        query: ``[B, H, Tq, D]``, the last Tq of the Tk positions.
-        key, value: ``[B, H, Tk, D]``.
         relative_key: ``[H, Tq+Tk-1, D]``, or the same for all heads ``[Tq+Tk-1, D]``: ``r`` at each
-            of :func:`~fairseq_posattn.attention.distance.signed_distances`.
+            of :func:`~fairseq_posattn.attention.positions.signed_distances`.
         content_bias, position_bias: ``[H, D]``, ``u`` and ``v``.
-        options: see :class:`~fairseq_posattn.attention.call.Options`.
-
-    Returns:
-        context ``[B, H, Tq, D]``, or ``(context, weights [B, H, Tq, Tk])``. Both are zero for a
-        query whose every key is padded.
     """
     return relative_attention(call, query, key, value, relative_key, content_bias, position_bias)
 
@@ -63,7 +55,6 @@ def relative_attention(
     scaled: bool = True,
 ) -> Attended:
     """Compute :func:`transformer_xl_attention`; divide ``A`` by ``sqrt(D)`` only if ``scaled``."""
-    blocked = call.blocked(query, key)
     content_query = query + content_bias[:, None]  # [B, H, Tq, D], of terms (a) and (c)
     position_query = query + position_bias[:, None]  # [B, H, Tq, D], of terms (b) and (d)
     by_distance = scaled_scores(position_query, relative_key.flip(-2))  # [B, H, Tq, Tq+Tk-1]
@@ -75,14 +66,8 @@ def relative_attention(
     elif not scaled:  # in float32 at least: float16 may not hold them
         scores = scaled_scores(content_query, key).add_(position_scores)  # [B, H, Tq, Tk]
         scores = scores.to(torch.promote_types(scores.dtype, torch.float32)).mul_(unscale)
-        return softmax_attention(
-            scores,
-            value,
-            blocked=blocked,
-            dropout_p=call.dropout_p,
-            need_weights=call.need_weights,
-        )
-    return biased_attention(call, content_query, key, value, bias=position_scores, blocked=blocked)
+        return softmax_attention(call, scores, value, call.blocked(query, key))
+    return biased_attention(call, content_query, key, value, bias=position_scores)
 
 
 class TransformerXLAttention(Mechanism):
@@ -90,14 +75,10 @@ class TransformerXLAttention(Mechanism):
 
     ``R`` has C features. Each layer has its own ``u`` and ``v``, which are initialized
     N(0, 0.02**2), as in the published code; ``W_{k,R}`` is initialized Xavier uniform.
-
-    Args:
-        embed_dim: C, features of the layer's input.
-        num_heads: H, which divides C.
-        shared: see :class:`~fairseq_posattn.attention.mechanism.Mechanism`.
     """
 
     function = staticmethod(transformer_xl_attention)
+    replaces_positions = True
 
     def __init__(self, embed_dim: int, num_heads: int, **shared: Unpack[Shared]):
         super().__init__(**shared)

@@ -6,13 +6,18 @@ happens before the name of its module is given to :func:`apply`.
 
 import contextlib
 import functools
+import gc
 import inspect
 import logging
 import sys
 import warnings
 from collections import defaultdict
 from collections.abc import Callable
-from types import FunctionType
+from importlib import import_module
+from importlib.machinery import ModuleSpec
+from types import FunctionType, ModuleType
+
+from omegaconf import OmegaConf
 
 MARK = "wrapped_by_fairseq_posattn"
 _steps: dict[str, list[Callable]] = defaultdict(list)  # by module name, in order
@@ -20,18 +25,81 @@ _steps: dict[str, list[Callable]] = defaultdict(list)  # by module name, in orde
 
 @contextlib.contextmanager
 def quietly():
-    """Import fairseq without its warnings (Hydra, tensorboardX) and without its log handlers."""
+    """Import fairseq without its warnings and log handlers, and without what it may not need."""
     root = logging.getLogger()
     disabled, handlers, level = root.manager.disable, list(root.handlers), root.level
+    collects = gc.isenabled()
     logging.disable(logging.INFO)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _metrics_on_demand(), settings_on_demand():
             warnings.simplefilter("ignore")
+            gc.disable()  # hardly anything of an import is garbage
             yield
     finally:
+        if collects:
+            gc.enable()
         logging.disable(disabled)
         root.handlers[:] = handlers
         root.setLevel(level)
+
+
+# fairseq imports them for a few metrics, which takes almost as long as PyTorch's import.
+METRICS = ("sklearn", "sklearn.metrics", "scipy", "scipy.stats")
+
+
+class _OnDemand(ModuleType):
+    """A module whose functions import the real one when they are called."""
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return lambda *args, **kwargs: getattr(import_module(self.__name__), name)(*args, **kwargs)
+
+
+@contextlib.contextmanager
+def _metrics_on_demand():
+    """Let imports of :data:`METRICS` find a stand-in, unless the packages are loaded already."""
+    names = [name for name in METRICS if name.partition(".")[0] not in sys.modules]
+    for name in names:
+        sys.modules[name] = module = _OnDemand(name)
+        module.__spec__, module.__path__ = ModuleSpec(name, None, is_package=True), []
+        package, _, last = name.rpartition(".")
+        if package:
+            setattr(sys.modules[package], last, module)
+    try:
+        yield
+    finally:
+        for name in names:
+            del sys.modules[name]
+
+
+@contextlib.contextmanager
+def settings_on_demand():
+    """Register classes with fairseq so that Hydra's copies of their settings are built on demand.
+
+    All of them would take a third of a second, and only Hydra's commands and older checkpoints read
+    them.
+    """
+    from hydra.core.config_store import ConfigNode, ConfigStore
+
+    class Node(ConfigNode):
+        def __init__(self, name, given, group, provider):
+            self.name, self.group, self.package, self.provider = name, group, None, provider
+            self.given = given
+
+        @functools.cached_property
+        def node(self):
+            return OmegaConf.structured(self.given)
+
+    def store(self, name, node, group=None, package=None, provider=None):
+        place = self.repo if group is None else self.repo.setdefault(group, {})
+        place[f"{name}.yaml"] = Node(f"{name}.yaml", node, group, provider)
+
+    before, ConfigStore.store = ConfigStore.store, store
+    try:
+        yield
+    finally:
+        ConfigStore.store = before
 
 
 # The modules of fairseq's commands are not imported here, because their import sets up the log.

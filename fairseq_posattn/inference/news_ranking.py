@@ -9,8 +9,7 @@ from tqdm import tqdm
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inference import trained_model
-from fairseq_posattn.scoring.popularity import read_names
-from fairseq_posattn.scoring.ranking import Impression
+from fairseq_posattn.scoring.ranking import Impression, read_column
 from fairseq_posattn.training.tasks.news_recommendation import RankingDataset
 
 
@@ -45,7 +44,7 @@ def rank(
         )
     impressions = task.load_dataset(split).impressions
     folder = Path(task.cfg.data)
-    names = sum(1 for _ in read_names(folder, split))
+    names = sum(1 for _ in read_column(folder, split, "impressions"))
     if names != len(impressions):
         raise UsageError(
             f"{folder}: {len(impressions)} impressions of {split}, but {names} names; prepare the "
@@ -55,11 +54,15 @@ def rank(
     scores, ends = candidate_scores(
         trained.model.to(device), task, RankingDataset(impressions), batch_size
     )
-    for index, name in enumerate(read_names(folder, split)):
+    for index, name in enumerate(read_column(folder, split, "impressions")):
         candidates = scores[ends[index] : ends[index + 1]]
         if not numpy.isfinite(candidates).all():
-            raise UsageError(f"{path}: a score of impression {name} of {split} is NaN or infinite")
-        yield Impression(name, impressions.labels(index).astype(int).tolist(), candidates.tolist())
+            raise UsageError(
+                f"{path}: a score of impression {' '.join(name)} of {split} is NaN or infinite"
+            )
+        yield Impression(
+            " ".join(name), impressions.labels(index).astype(int).tolist(), candidates.tolist()
+        )
 
 
 def candidate_scores(

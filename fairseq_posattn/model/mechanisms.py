@@ -1,7 +1,7 @@
 """Builders of the attention mechanisms, by the names of ``--encoder-sublayers``.
 
-To add a mechanism: write its module in ``fairseq_posattn/attention``, a builder below, and a line
-in ``MECHANISMS``. Its flags are fields of ``MechanismConfig`` in
+To add a mechanism: write its module in ``fairseq_posattn/attention`` and a line in ``MECHANISMS``.
+Its flags are fields of ``MechanismConfig`` in
 ``fairseq_posattn/training/models/mechanism_config.py``.
 """
 
@@ -17,7 +17,6 @@ from fairseq_posattn import attention
 from fairseq_posattn.attention import Mechanism
 from fairseq_posattn.attention.call import Attended
 from fairseq_posattn.attention.declare import declaration_of
-from fairseq_posattn.attention.source_maps import SourceMaps
 from fairseq_posattn.model.multihead import ConcatenatedHeads
 
 # Activations of the concatenated heads, by the names of --heads-activation. RELU_IN_DMAN is applied
@@ -73,148 +72,115 @@ def select_implementation(function: Callable[..., Attended], config: Namespace) 
     return named if named in declaration_of(function).implementations else "auto"
 
 
-def _build(
-    mechanism: type[Mechanism],
-    config: Namespace,
-    layer: LayerDescription,
-    *args: Any,
-    **options: Any,
-) -> Mechanism:
-    """Build a mechanism from its arguments and those that every mechanism has."""
-    impl = select_implementation(mechanism.function, config)
-    build: Callable[..., Mechanism] = mechanism
-    return build(*args, **options, causal=layer.causal, dropout=layer.attention_dropout, impl=impl)
+@dataclass(frozen=True)
+class Builder:
+    """Builder of a mechanism from the flags: ``builder(config, layer)``.
+
+    Attributes:
+        mechanism: its module.
+        arguments: returns the module's arguments beside those that all mechanisms have.
+    """
+
+    mechanism: type[Mechanism]
+    arguments: Callable[[Namespace, LayerDescription], dict[str, Any]] = lambda config, layer: {}
+
+    def __call__(self, config: Namespace, layer: LayerDescription, **more: Any) -> Mechanism:
+        return self.mechanism(
+            **self.arguments(config, layer),
+            **more,
+            causal=layer.causal,
+            dropout=layer.attention_dropout,
+            impl=select_implementation(self.mechanism.function, config),
+        )
 
 
-def build_san(config: Namespace, layer: LayerDescription) -> Mechanism:
-    return _build(attention.DotProductAttention, config, layer)
+def _read_sizes(config: Namespace, layer: LayerDescription) -> dict[str, Any]:
+    return {"embed_dim": layer.embed_dim, "num_heads": layer.num_heads}
 
 
-def build_dman(config: Namespace, layer: LayerDescription) -> Mechanism:
+def _read_dman(config: Namespace, layer: LayerDescription) -> dict[str, Any]:
     if config.dman_max_distance < 0:
         raise ValueError(f"--dman-max-distance {config.dman_max_distance}: must be 0 or more")
-    return _build(
-        attention.DynamicMaskAttention,
-        config,
-        layer,
-        layer.embed_dim,
-        layer.num_heads,
-        max_distance=config.dman_max_distance or layer.max_positions - 1,
-        activation=_mask_activation(config),
-    )
+    return {
+        **_read_sizes(config, layer),
+        "max_distance": config.dman_max_distance or layer.max_positions - 1,
+        "activation": _mask_activation(config),
+    }
 
 
-def build_sman(config: Namespace, layer: LayerDescription) -> Mechanism:
+def _read_sman(config: Namespace, layer: LayerDescription) -> dict[str, Any]:
     if config.sman_radius != "sqrt" and not config.sman_radius.isdecimal():
         raise ValueError(f"--sman-radius {config.sman_radius}: must be a number or 'sqrt'")
     radius = None if config.sman_radius == "sqrt" else int(config.sman_radius)
-    return _build(
-        attention.StaticMaskAttention, config, layer, radius, activation=_mask_activation(config)
-    )
+    return {"radius": radius, "activation": _mask_activation(config)}
 
 
 def _mask_activation(config: Namespace) -> Callable[[Tensor], Tensor] | None:
     return F.relu if config.heads_activation == RELU_IN_DMAN else None
 
 
-def build_da(config: Namespace, layer: LayerDescription) -> Mechanism:
-    return _build(
-        attention.DistanceAwareAttention,
-        config,
-        layer,
-        layer.num_heads,
-        mapping=str(config.da_mapping),
-        adjustment=str(config.da_adjustment),
-        clip_threshold=config.da_clip_threshold,
-    )
+def _read_da(config: Namespace, layer: LayerDescription) -> dict[str, Any]:
+    return {
+        "num_heads": layer.num_heads,
+        "mapping": str(config.da_mapping),
+        "adjustment": str(config.da_adjustment),
+        "clip_threshold": config.da_clip_threshold,
+    }
 
 
-def build_mtsa(
+def read_mtsa(
     config: Namespace,
     layer: LayerDescription,
     activation: Callable[[Tensor], Tensor] = F.relu,
-    map_dropout: float = 0.0,
-) -> Mechanism:
-    masks = () if config.mtsa_masks == "none" else tuple(config.mtsa_masks.split(","))
-    return _build(
-        attention.TensorizedAttention,
-        config,
-        layer,
-        layer.num_heads,
-        layer.embed_dim // layer.num_heads,
-        masks=masks,
-        include_self=config.mtsa_include_self,
-        token_scale=str(config.mtsa_token_scale),
-        source_scale=str(config.mtsa_source_scale),
-        source=SourceMaps(
+) -> dict[str, Any]:
+    return {
+        "num_heads": layer.num_heads,
+        "head_dim": layer.embed_dim // layer.num_heads,
+        "masks": () if config.mtsa_masks == "none" else tuple(config.mtsa_masks.split(",")),
+        "include_self": config.mtsa_include_self,
+        "token_scale": str(config.mtsa_token_scale),
+        "source_scale": str(config.mtsa_source_scale),
+        "source": attention.SourceMaps(
             of=str(config.mtsa_source),
             layers=config.mtsa_source_layers,
             bias=config.mtsa_source_bias,
             divide=config.mtsa_divide_source,
             activation=activation,
         ),
-        fusion_gate=config.mtsa_fusion_gate,
-        map_dropout=map_dropout,
-    )
+        "fusion_gate": config.mtsa_fusion_gate,
+    }
 
 
-def build_rpr(config: Namespace, layer: LayerDescription) -> Mechanism:
+def _read_rpr(config: Namespace, layer: LayerDescription) -> dict[str, Any]:
     if config.rpr_max_distance < 1:
         raise ValueError(f"--rpr-max-distance {config.rpr_max_distance}: must be 1 or more")
-    return _build(
-        attention.RelativePositionAttention,
-        config,
-        layer,
-        layer.embed_dim,
-        layer.num_heads,
-        max_distance=config.rpr_max_distance,
-        per_head=config.rpr_per_head,
+    return {
+        **_read_sizes(config, layer),
+        "max_distance": config.rpr_max_distance,
+        "per_head": config.rpr_per_head,
+    }
+
+
+def _build_masked(read_masks: Callable[[Namespace], list[str]]) -> Builder:
+    return Builder(
+        attention.MaskedDotProductAttention,
+        lambda config, layer: {"num_heads": layer.num_heads, "masks": read_masks(config)},
     )
-
-
-def build_gaussian(config: Namespace, layer: LayerDescription) -> Mechanism:
-    return _build(attention.GaussianAttention, config, layer, layer.embed_dim, layer.num_heads)
-
-
-def build_transformer_xl(config: Namespace, layer: LayerDescription) -> Mechanism:
-    return _build(attention.TransformerXLAttention, config, layer, layer.embed_dim, layer.num_heads)
-
-
-def build_tener(config: Namespace, layer: LayerDescription) -> Mechanism:
-    return _build(attention.AdaptedAttention, config, layer, layer.embed_dim, layer.num_heads)
-
-
-def build_masked(config: Namespace, layer: LayerDescription) -> Mechanism:
-    return _build_masked(config.attention_masks.split(","), config, layer)
-
-
-def build_past(config: Namespace, layer: LayerDescription) -> Mechanism:
-    return _build_masked(["past"], config, layer)
-
-
-def build_future(config: Namespace, layer: LayerDescription) -> Mechanism:
-    return _build_masked(["future"], config, layer)
-
-
-def _build_masked(masks: list[str], config: Namespace, layer: LayerDescription) -> Mechanism:
-    return _build(attention.MaskedDotProductAttention, config, layer, layer.num_heads, masks)
 
 
 MECHANISMS = {
-    "san": build_san,
-    "dman": build_dman,
-    "sman": build_sman,
-    "da": build_da,
-    "mtsa": build_mtsa,
-    "rpr": build_rpr,
-    "gaussian": build_gaussian,
-    "transformer_xl": build_transformer_xl,
-    "tener": build_tener,
-    "past": build_past,
-    "future": build_future,
-    "masked": build_masked,
+    "san": Builder(attention.DotProductAttention),
+    "dman": Builder(attention.DynamicMaskAttention, _read_dman),
+    "sman": Builder(attention.StaticMaskAttention, _read_sman),
+    "da": Builder(attention.DistanceAwareAttention, _read_da),
+    "mtsa": Builder(attention.TensorizedAttention, read_mtsa),
+    "rpr": Builder(attention.RelativePositionAttention, _read_rpr),
+    "gaussian": Builder(attention.GaussianAttention, _read_sizes),
+    "transformer_xl": Builder(attention.TransformerXLAttention, _read_sizes),
+    "tener": Builder(attention.AdaptedAttention, _read_sizes),
+    "past": _build_masked(lambda config: ["past"]),
+    "future": _build_masked(lambda config: ["future"]),
+    "masked": _build_masked(lambda config: config.attention_masks.split(",")),
 }
 
-# Mechanisms with positions of their own, as in their papers: an encoder or decoder that uses one
-# has no position embeddings.
-REPLACE_POSITIONS = {"da", "rpr", "transformer_xl", "tener"}
+REPLACE_POSITIONS = {n for n, entry in MECHANISMS.items() if entry.mechanism.replaces_positions}

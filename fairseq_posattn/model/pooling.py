@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_posattn.attention import Source2TokenPooling
-from fairseq_posattn.attention.call import Attended, context_of
+from fairseq_posattn.attention.call import Attended, Call, context_of
 from fairseq_posattn.attention.cpu.linear import Linear
 from fairseq_posattn.attention.disan import glorot_linear
 from fairseq_posattn.attention.mechanism import AttentionFunction
@@ -91,7 +91,7 @@ def multi_query_attention(
     """
     scores = torch.matmul(queries, keys.transpose(1, 2))  # [B, M, T]
     blocked = None if key_padding_mask is None else key_padding_mask.unsqueeze(1)  # [B, 1, T]
-    return softmax_attention(scores, hidden, blocked=blocked, need_weights=need_weights)
+    return softmax_attention(Call(need_weights=need_weights), scores, hidden, blocked)
 
 
 class MultiQueryPooling(nn.Module):

@@ -10,12 +10,16 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import writing
 from fairseq_posattn.common.progress import say
 from fairseq_posattn.preparation.counts import text_lines
-from fairseq_posattn.text import wordpiece
 from fairseq_posattn.text.subwords import (
+    BERT_SYMBOLS,
     BytePairEncoder,
     SentencePieceEncoder,
+    WordPieceEncoder,
+    bert_tokenizer,
     count_words,
     learn_bpe,
+    learn_wordpiece,
+    read_wordpieces,
     train_sentencepiece,
 )
 from fairseq_posattn.text.vocabulary import SPECIAL
@@ -92,11 +96,11 @@ class WordPieces:
 
     def __init__(self, options):
         self.given, self.cased = options.wordpiece_vocabulary, options.cased
-        wordpiece.tokenizer(None, self.cased)  # fails before any download without the library
+        bert_tokenizer(None, self.cased)  # fails before any download without the library
         self.lower = not self.cased
         self.settings = {"vocabulary_size": options.vocabulary_size, "cased": self.cased}
         if self.given:
-            wordpiece.read_vocabulary(self.given)
+            read_wordpieces(self.given)
             digest = hashlib.sha256(self.given.read_bytes()).hexdigest()
             self.settings = {"vocabulary": digest, "cased": self.cased}
 
@@ -106,14 +110,14 @@ class WordPieces:
             shutil.copyfile(self.given, path)
         else:
             size = self.settings["vocabulary_size"]
-            wordpiece.learn_wordpiece(_sample(lines), size, self.cased, path)
+            learn_wordpiece(_sample(lines), size, self.cased, path)
 
     def encoder(self, dest):
-        return wordpiece.WordPieceEncoder(dest / self.files[0], self.cased)
+        return WordPieceEncoder(dest / self.files[0], self.cased)
 
     def vocabulary(self, dest):
-        subwords = wordpiece.read_vocabulary(dest / self.files[0])
-        return [one for one in subwords if one not in (*wordpiece.SPECIAL, *SPECIAL)]
+        subwords = read_wordpieces(dest / self.files[0])
+        return [one for one in subwords if one not in (*BERT_SYMBOLS, *SPECIAL)]
 
 
 KINDS = {"subword_nmt": BytePairs, "sentencepiece": SentencePieces, "wordpiece": WordPieces}

@@ -18,8 +18,7 @@ from typing import Any
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.recipes.recipe import COSTS, LAYER, SUMMARY_SCORES, TableRow
 from fairseq_posattn.recipes.runs import PREDICTIONS, STATISTICS
-from fairseq_posattn.scoring.labels import accuracy, macro_f1, mcnemar
-from fairseq_posattn.scoring.numeric import numeric_scores
+from fairseq_posattn.scoring.labels import accuracy, macro_f1, mcnemar, numeric_scores
 from fairseq_posattn.scoring.sentence_statistics import (
     Kept,
     fingerprint,

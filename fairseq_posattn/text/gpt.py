@@ -5,7 +5,6 @@ into Treebank words already is therefore cut at its spaces only.
 """
 
 import json
-from functools import partial
 from pathlib import Path
 
 from fairseq_posattn.common.errors import UsageError
@@ -59,13 +58,11 @@ def read_tokenizer(folder):
         ) from None
     check_folder(folder)
     read_vocabulary(folder)
-    vocabulary, merges = str(Path(folder, "vocab.json")), str(Path(folder, "merges.txt"))
+    files = [str(Path(folder, name)) for name in ("vocab.json", "merges.txt")]
     try:
-        model = models.BPE.from_file(
-            vocabulary, merges, unk_token=UNKNOWN, end_of_word_suffix="</w>"
-        )
+        model = models.BPE.from_file(*files, unk_token=UNKNOWN, end_of_word_suffix="</w>")
     except Exception as error:  # tokenizers raises nothing more special
-        raise UsageError(f"{merges}: no merges of {vocabulary}: {error}") from None
+        raise UsageError(f"{files[1]}: no merges of {files[0]}: {error}") from None
     tokenizer = Tokenizer(model)
     tokenizer.normalizer = normalizers.Lowercase()
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
@@ -73,13 +70,11 @@ def read_tokenizer(folder):
 
 
 def splitter(tokenizer):
-    """Return what splits a line of words into subwords, with spaces between.
+    """Return a function from a line of words to its subwords, with spaces between.
 
     Args:
-        tokenizer: of :func:`read_tokenizer`, or the file that it was saved to.
-
-    Raises:
-        ValueError: the file holds no tokenizer.
+        tokenizer: of :func:`read_tokenizer`, or the file that it was saved to; another file is a
+            ValueError.
     """
     if isinstance(tokenizer, Path):
         from tokenizers import Tokenizer
@@ -88,8 +83,4 @@ def splitter(tokenizer):
             tokenizer = Tokenizer.from_file(str(tokenizer))
         except Exception as error:  # tokenizers raises nothing more special
             raise ValueError(str(error)) from None
-    return partial(_split, tokenizer)
-
-
-def _split(tokenizer, line):
-    return " ".join(tokenizer.encode(line).tokens)
+    return lambda line: " ".join(tokenizer.encode(line).tokens)

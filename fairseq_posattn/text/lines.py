@@ -21,14 +21,8 @@ def one_line(text: str) -> str:
 
 
 def raw_lines(stream: IO[bytes], name: object) -> Iterator[bytes]:
-    """Yield the lines of a binary stream, with their ends.
-
-    Raises:
-        UsageError: a line is too long to be text.
-    """
-    number = 0
-    while line := stream.readline(LONGEST + 1):
-        number += 1
+    """Yield the lines of a binary stream, with their ends; one too long is a UsageError."""
+    for number, line in enumerate(iter(lambda: stream.readline(LONGEST + 1), b""), start=1):
         if len(line) > LONGEST:
             raise UsageError(f"{name}:{number}: a line of more than {LONGEST:,} bytes is no text")
         yield line
@@ -43,11 +37,12 @@ def read_lines(
 
     Args:
         stream: binary stream.
-        name: file name for messages.
+        name: of its file, for errors.
+        encoding: of the text.
         allow_empty: accept a file without lines.
 
     Raises:
-        UsageError: a line is not in ``encoding``, or there is no line at all.
+        UsageError: a line is too long or not in ``encoding``, or there is no line at all.
     """
     number = 0
     for number, line in enumerate(raw_lines(stream, name), start=1):
@@ -71,11 +66,11 @@ def read_member(archive: Any, member: str, encoding: str = "utf-8") -> Iterator[
 
 
 def csv_rows(lines: Iterable[str], name: object, **dialect: Any) -> Iterator[tuple[str, list[str]]]:
-    """Yield ``(FILE:LINE, fields)`` of each CSV row; fields may hold line breaks.
+    """Yield ``(FILE:LINE, fields)`` of each row of CSV lines; fields may hold line breaks.
 
     Args:
         lines: lines without their ends.
-        name: file name for messages.
+        name: of their file, for errors.
         dialect: options of :func:`csv.reader`.
 
     Raises:
@@ -92,11 +87,7 @@ def csv_rows(lines: Iterable[str], name: object, **dialect: Any) -> Iterator[tup
 
 
 def decoded(line: bytes, encoding: str = "utf-8") -> str:
-    """Return the text of a line.
-
-    Raises:
-        UsageError: it is not in ``encoding``; the message has no file name.
-    """
+    """Return the text of a line; a UsageError for another encoding lacks the file's name."""
     try:
         return line.decode(encoding)
     except UnicodeDecodeError as error:
@@ -115,10 +106,7 @@ def read_file(path: StrPath) -> list[str]:
 
 
 def parallel_lines(**sides: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
-    """Yield lines of several sides as tuples.
-
-    Args:
-        sides: ``name=lines``; names that are no identifiers go in as ``**{name: lines}``.
+    """Yield lines of several sides (``name=lines``) as tuples.
 
     Raises:
         UsageError: the numbers of lines differ; the message gives all of them.

@@ -11,12 +11,13 @@ from fairseq_posattn.common.files import writing
 from fairseq_posattn.text import gpt, manifest, moses, words
 from fairseq_posattn.text.lines import one_line
 from fairseq_posattn.text.manifest import NAME, Manifest
-from fairseq_posattn.text.subwords import BytePairEncoder, SentencePieceEncoder
-from fairseq_posattn.text.wordpiece import WordPieceEncoder
+from fairseq_posattn.text.subwords import BytePairEncoder, SentencePieceEncoder, WordPieceEncoder
 
 # The codes file of each kind of subwords: beside the manifest, or in text/ there.
-CODES = {"subword_nmt": "bpe.codes", "sentencepiece": "spm.model", "wordpiece": "vocab.txt"}
-CODES[gpt.SUBWORDS] = gpt.TOKENIZER
+CODES = {
+    **{"subword_nmt": "bpe.codes", "sentencepiece": "spm.model", "wordpiece": "vocab.txt"},
+    gpt.SUBWORDS: gpt.TOKENIZER,
+}
 LARGEST = 1 << 25  # bytes of a codes file: ten times any published one
 DICTIONARIES = ("dict.*.txt", "*/dict.txt")
 
@@ -36,16 +37,15 @@ def codes_file(folder: Path, rules: Manifest) -> Path | None:
         )
     name = CODES[rules.subwords]
     for path in (folder / name, folder / "text" / name):
-        if path.is_file():
-            if path.stat().st_size > LARGEST:
-                raise UsageError(
-                    f"{path}: not a file of {rules.subwords}, which has at most {LARGEST:,} bytes; "
-                    "copy it again"
-                )
+        if path.is_file() and path.stat().st_size <= LARGEST:
             return path
+        if path.is_file():
+            raise UsageError(
+                f"{path}: not a file of {rules.subwords}, which has at most {LARGEST:,} bytes; "
+                "copy it again"
+            )
     raise UsageError(
-        f"{folder} has no {name}, beside {NAME} or in text/; copy it there from where the data was "
-        "prepared"
+        f"{folder}: has no {name}, beside {NAME} or in text/; copy it from the prepared data"
     )
 
 
@@ -60,7 +60,15 @@ def splitter(folder: Path, rules: Manifest, language: str) -> Callable[[str], st
     Raises:
         UsageError: the codes file is missing, or a rule is unknown.
     """
-    to_words = _tokenizer(folder, rules.word_rule, language)
+    if rules.word_rule in moses.RULES:
+        to_words = moses.RULES[rules.word_rule](language)
+    elif rules.word_rule in words.RULES:
+        to_words = words.RULES[rules.word_rule]
+    else:
+        raise UsageError(
+            f"{folder}/{NAME}: word_rule {rules.word_rule!r} is none of "
+            f"{', '.join((*moses.RULES, *words.RULES))}; update fairseq_posattn"
+        )
     encode = cutter(folder, rules)
     # An uncased WordPiece lower-cases itself.
     lower = rules.lower and (rules.cased or rules.subwords != "wordpiece")
@@ -70,59 +78,6 @@ def splitter(folder: Path, rules: Manifest, language: str) -> Callable[[str], st
         return " ".join(encode(text.lower() if lower else text).split(" ")[: rules.longest])
 
     return split
-
-
-def joiner(rules: Manifest, language: str) -> Callable[[str], str]:
-    """Return a function from words, with spaces between, to a line of plain text.
-
-    Args:
-        rules: the manifest.
-        language: language of the words.
-    """
-    by_moses = rules.word_rule in moses.RULES
-    if not by_moses and rules.subwords != "wordpiece":
-        return str
-    from sacremoses import MosesDetokenizer
-
-    # WordPiece splits off punctuation, too; the manifest of summaries names no language.
-    detokenizer = MosesDetokenizer(language if by_moses else "en")
-    return lambda line: detokenizer.detokenize(line.split(), unescape=by_moses)
-
-
-def copy_companions(data: Path, folder: Path) -> None:
-    """Copy manifest, dictionaries and codes beside a checkpoint, so that its folder can move.
-
-    Nothing is copied for data without a manifest, nor for recommenders, which need all titles.
-
-    Args:
-        data: binarised data.
-        folder: folder of the checkpoint.
-
-    Raises:
-        UsageError: a file is missing, or cannot be written.
-    """
-    rules = manifest.read(data)
-    if rules is None or rules.task == "news_recommendation" or os.path.samefile(data, folder):
-        return
-    files = {path.relative_to(data): path for kind in DICTIONARIES for path in data.glob(kind)}
-    if codes := codes_file(data, rules):
-        files[Path(codes.name)] = codes
-    files[Path(NAME)] = data / NAME  # last: if it is there, all files are
-    for name, path in files.items():
-        (folder / name).parent.mkdir(exist_ok=True)
-        with writing(folder / name, binary=True) as copy:
-            copy.write(path.read_bytes())
-
-
-def _tokenizer(folder, rule, language):
-    if rule in moses.RULES:
-        return moses.RULES[rule](language)
-    if rule in words.RULES:
-        return words.RULES[rule]
-    raise UsageError(
-        f"{folder}/{NAME}: word_rule {rule!r} is none of "
-        f"{', '.join((*moses.RULES, *words.RULES))}; update fairseq_posattn"
-    )
 
 
 def cutter(folder: Path, rules: Manifest) -> Callable[[str], str]:
@@ -140,8 +95,39 @@ def cutter(folder: Path, rules: Manifest) -> Callable[[str], str]:
             return SentencePieceEncoder(path)
         if rules.subwords == "wordpiece":
             return WordPieceEncoder(path, rules.cased or not rules.lower)
-        if rules.subwords == gpt.SUBWORDS:
-            return gpt.splitter(path)
+        return gpt.splitter(path) if path else str
     except (OSError, RuntimeError, ValueError, SystemExit):
         raise UsageError(f"{path}: not a file of {rules.subwords}; copy it again") from None
-    return str
+
+
+def joiner(rules: Manifest, language: str) -> Callable[[str], str]:
+    """Return a function from words of a language, with spaces between, to a line of plain text."""
+    by_moses = rules.word_rule in moses.RULES
+    if not by_moses and rules.subwords != "wordpiece":
+        return str
+    from sacremoses import MosesDetokenizer
+
+    # WordPiece splits off punctuation, too; the manifest of summaries names no language.
+    detokenizer = MosesDetokenizer(language if by_moses else "en")
+    return lambda line: detokenizer.detokenize(line.split(), unescape=by_moses)
+
+
+def copy_companions(data: Path, folder: Path) -> None:
+    """Copy manifest, dictionaries and codes of data beside a checkpoint, so that it can move.
+
+    Nothing is copied for data without a manifest, nor for recommenders, which need all titles.
+
+    Raises:
+        UsageError: a file is missing, or cannot be written.
+    """
+    rules = manifest.read(data)
+    if rules is None or rules.task == "news_recommendation" or os.path.samefile(data, folder):
+        return
+    files = {path.relative_to(data): path for kind in DICTIONARIES for path in data.glob(kind)}
+    if codes := codes_file(data, rules):
+        files[Path(codes.name)] = codes
+    files[Path(NAME)] = data / NAME  # last: if it is there, all files are
+    for name, path in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        with writing(folder / name, binary=True) as copy:
+            copy.write(path.read_bytes())

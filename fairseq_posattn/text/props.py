@@ -7,7 +7,7 @@ its arguments in brackets: ``(A0*`` opens one, ``*)`` closes one, ``(A0*)`` is o
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -70,35 +70,24 @@ def pieces_of_tags(tags: Sequence[str]) -> list[Piece]:
     A span starts at a B-, or at an I- that follows O or starts the sentence; it ends before the
     next B- or O. Its label is that of its first tag.
     """
-    starts = [
-        place
-        for place, tag in enumerate(tags)
-        if tag.startswith(BEGINS)
-        or tag.startswith(CONTINUES)
-        and (place == 0 or tags[place - 1] == OUTSIDE)
-    ]
-    pieces = []
-    for start in starts:
-        end = start
-        while end + 1 < len(tags) and tags[end + 1].startswith(CONTINUES):
-            end += 1
-        pieces.append(Piece(tags[start][len(BEGINS) :], start, end))
+    pieces: list[Piece] = []
+    for place, (tag, before) in enumerate(zip(tags, [OUTSIDE, *tags], strict=False)):
+        if tag.startswith(CONTINUES) and before != OUTSIDE:
+            pieces[-1] = replace(pieces[-1], end=place)
+        elif tag != OUTSIDE:
+            pieces.append(Piece(tag[len(BEGINS) :], place, place))
     return pieces
 
 
 def tags_of_pieces(pieces: Iterable[Piece], length: int) -> list[str]:
-    """Return one tag for each of ``length`` words.
-
-    Raises:
-        ValueError: two spans share a word.
-    """
+    """Return one tag for each of ``length`` words; spans that share a word are a ValueError."""
     tags = [OUTSIDE] * length
     for piece in pieces:
-        if any(tag != OUTSIDE for tag in tags[piece.start : piece.end + 1]):
+        words = slice(piece.start, piece.end + 1)
+        if set(tags[words]) != {OUTSIDE}:
             raise ValueError(f"{piece.label} at words {piece.start} to {piece.end} lies on another")
+        tags[words] = [CONTINUES + piece.label] * (piece.end + 1 - piece.start)
         tags[piece.start] = BEGINS + piece.label
-        for place in range(piece.start + 1, piece.end + 1):
-            tags[place] = CONTINUES + piece.label
     return tags
 
 
@@ -106,7 +95,7 @@ def read_props(path: str | Path) -> list[Sentence]:
     """Return the sentences of a props file; several blank lines count as one.
 
     Raises:
-        UsageError: a wrong number of columns, unmatched brackets, or no text; names the line.
+        UsageError: a wrong number of columns, unmatched brackets, or another encoding.
     """
     with open(path, "rb") as file:
         return list(read_props_lines(read_lines(file, path, allow_empty=True), path))
@@ -124,18 +113,14 @@ def write_props(sentences: Iterable[Sentence]) -> Iterator[str]:
         columns = [["-"] * sentence.length]
         for proposition in sentence.propositions:
             columns[0][proposition.place] = proposition.predicate
-            columns.append(_bracketed(proposition.pieces, sentence.length))
+            cells = ["*"] * sentence.length
+            for piece in proposition.pieces:
+                cells[piece.start] = cells[piece.start].replace("*", f"({piece.label}*")
+                cells[piece.end] += ")"
+            columns.append(cells)
         for row in zip(*columns, strict=True):
             yield "\t".join(row) + "\n"
         yield "\n"
-
-
-def _bracketed(pieces: Iterable[Piece], length: int) -> list[str]:
-    opened, closed = [""] * length, [""] * length
-    for piece in pieces:
-        opened[piece.start] += f"({piece.label}"
-        closed[piece.end] += ")"
-    return [f"{left}*{right}" for left, right in zip(opened, closed, strict=True)]
 
 
 def blocks(lines: Iterable[str]) -> Iterator[tuple[int, list[list[str]]]]:
@@ -155,8 +140,8 @@ def _sentence(path: str | Path, first: int, rows: list[list[str]]) -> Sentence:
     for number, row in enumerate(rows, start=first):
         if len(row) != len(predicates) + 1:
             raise UsageError(
-                f"{path}:{number}: there should be {len(predicates) + 1} columns, one and another "
-                f"for each predicate of the sentence, not {len(row)}"
+                f"{path}:{number}: {len(row)} columns; needs {len(predicates) + 1}, one and one "
+                "more for each predicate of the sentence"
             )
     propositions = [
         Proposition(predicate, place, pieces_of_cells([row[column] for row in rows], path, first))

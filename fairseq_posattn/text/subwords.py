@@ -1,6 +1,12 @@
-"""Subword units: byte-pair encoding (Sennrich et al., 2016) and SentencePiece."""
+"""Subwords: byte-pair encoding (Sennrich et al., 2016), SentencePiece and WordPiece.
+
+WordPiece is BERT's (Devlin et al., 2019), by Hugging Face's tokenizers: ``un ##aff ##able``. Text
+is split at spaces and punctuation and, unless cased, lower-cased without accents. Each word is
+split greedily into the longest subwords of the vocabulary; otherwise it is ``[UNK]``.
+"""
 
 import io
+import os
 import re
 import sys
 from collections import Counter
@@ -10,13 +16,38 @@ from pathlib import Path
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import writing
 from fairseq_posattn.common.progress import Progress
+from fairseq_posattn.text.lines import read_file
 
 SPACE = "\u2581"  # SentencePiece's mark where a space was
+CONTINUED = "##"  # WordPiece's mark of a subword within a word
+UNKNOWN = "[UNK]"
+BERT_SYMBOLS = ("[PAD]", UNKNOWN, "[CLS]", "[SEP]", "[MASK]")  # not used by fairseq
 REMEMBERED_WORDS = 200_000  # cached per process, so that memory does not grow with the text
+ALPHABET = 1000  # characters of a learned WordPiece vocabulary, as in BERT's
+
+
+def whole_words(pieces: str, subwords: str | None) -> str:
+    """Return the words that subwords stand for, both with spaces between.
+
+    Args:
+        pieces: the subwords.
+        subwords: ``subword_nmt`` ("@@ " within words), ``sentencepiece`` ("\u2581" before words) or
+            ``wordpiece`` ("##" within words); anything else for words.
+    """
+    if subwords == "subword_nmt":
+        return f"{pieces} ".replace("@@ ", "").rstrip()
+    if subwords == "sentencepiece":
+        return pieces.replace(" ", "").replace(SPACE, " ").strip()
+    if subwords == "wordpiece":
+        return f" {pieces}".replace(f" {CONTINUED}", "").strip()
+    return pieces
+
+
+# --- Byte pairs ----------------------------------------------------------------------------------
 
 
 def count_words(lines):
-    """Return the counts of the words, holding the vocabulary in memory, never the text."""
+    """Return the counts of the words of a text, which is not held in memory."""
     counts = Counter()
     with Progress("counting words") as progress:
         for line in lines:
@@ -25,15 +56,14 @@ def count_words(lines):
     return counts
 
 
-def learn_bpe(word_counts, operations, codes_file):
+def learn_bpe(word_counts, operations, file):
     """Write ``operations`` merges, learned from counted words, to an open text file."""
     from subword_nmt.learn_bpe import learn_bpe
 
     dictionary = io.StringIO("".join(f"{word} {count}\n" for word, count in word_counts.items()))
     # It draws a progress bar even without a terminal.
-    quiet = nullcontext() if sys.stderr.isatty() else redirect_stderr(io.StringIO())
-    with quiet:
-        learn_bpe(dictionary, codes_file, operations, is_dict=True)
+    with nullcontext() if sys.stderr.isatty() else redirect_stderr(io.StringIO()):
+        learn_bpe(dictionary, file, operations, is_dict=True)
 
 
 class BytePairEncoder:
@@ -51,10 +81,16 @@ class BytePairEncoder:
         return self.bpe.process_line(line)
 
 
+# --- SentencePiece -------------------------------------------------------------------------------
+
+
 def train_sentencepiece(lines, vocabulary_size, prefix, **options):
-    """Train a model on an iterable of lines and write ``prefix.model`` and ``prefix.vocab``.
+    """Train a model on lines and write ``prefix.model`` and ``prefix.vocab``.
 
     Args:
+        lines: an iterable of text.
+        vocabulary_size: number of subwords.
+        prefix: of both files.
         options: arguments of ``SentencePieceTrainer.train``, for instance ``model_type``.
 
     Raises:
@@ -63,21 +99,16 @@ def train_sentencepiece(lines, vocabulary_size, prefix, **options):
     import sentencepiece
 
     model = io.BytesIO()  # a model file would contain its name
+    options |= {"sentence_iterator": iter(lines), "model_writer": model, "minloglevel": 2}
     try:
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(lines),
-            model_writer=model,
-            vocab_size=vocabulary_size,
-            minloglevel=2,
-            **options,
-        )
+        sentencepiece.SentencePieceTrainer.train(vocab_size=vocabulary_size, **options)
     except RuntimeError as error:
         least = re.search(r"required_chars\. \d+ vs (\d+)", str(error))
         if least is None:
             raise
         raise UsageError(
-            f"--vocabulary-size {vocabulary_size}: a piece for each character of the text, and "
-            f"SentencePiece's symbols, are {least[1]} already; give more"
+            f"--vocabulary-size {vocabulary_size}: the characters of the text and SentencePiece's "
+            f"symbols are {least[1]} already; give more"
         ) from None
     Path(f"{prefix}.model").write_bytes(model.getvalue())
     pieces = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
@@ -98,17 +129,90 @@ class SentencePieceEncoder:
         return " ".join(self.processor.encode(line, out_type=str))
 
 
-def whole_words(pieces: str, subwords: str | None) -> str:
-    """Return the words that subwords stand for, both with spaces between.
+# --- WordPiece -----------------------------------------------------------------------------------
+
+
+def learn_wordpiece(lines, vocabulary_size, cased, path):
+    """Learn a vocabulary and write it like BERT's ``vocab.txt``, reproducibly.
 
     Args:
-        subwords: ``subword_nmt`` ("@@ " within words), ``sentencepiece`` ("\u2581" before words) or
-            ``wordpiece`` ("##" within words); anything else for words.
+        lines: a function that returns the text, which is read twice.
+        vocabulary_size: number of subwords, if the text has as many.
+        cased: keep capitals and accents.
+        path: file to write.
     """
-    if subwords == "subword_nmt":
-        return f"{pieces} ".replace("@@ ", "").rstrip()
-    if subwords == "sentencepiece":
-        return pieces.replace(" ", "").replace(SPACE, " ").strip()
-    if subwords == "wordpiece":
-        return f" {pieces}".replace(" ##", "").strip()
+    from tokenizers import trainers
+
+    learner = bert_tokenizer(None, cased)
+    characters = Counter()
+    for line in lines():
+        characters.update(learner.normalizer.normalize_str(line))
+    usual = sorted(characters, key=lambda character: (-characters[character], character))
+    alphabet = sorted(character for character in usual[:ALPHABET] if not character.isspace())
+    # The library numbers other symbols in random order, which decides between equally frequent
+    # pairs.
+    named = [*alphabet, *(CONTINUED + character for character in alphabet)]
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=vocabulary_size,
+        special_tokens=[*BERT_SYMBOLS, *named],
+        initial_alphabet=alphabet,
+        limit_alphabet=len(alphabet),
+        continuing_subword_prefix=CONTINUED,
+        show_progress=False,
+    )
+    learner.train_from_iterator(lines(), trainer)
+    pieces = learner.get_vocab()
+    with writing(path) as file:
+        file.writelines(f"{piece}\n" for piece in sorted(pieces, key=pieces.get))
+
+
+def read_wordpieces(path):
+    """Return the subwords of a file such as BERT's ``vocab.txt``, in its order.
+
+    Raises:
+        UsageError: it is not such a file.
+    """
+    pieces = read_file(path)
+    if UNKNOWN not in pieces or any(len(piece.split()) != 1 for piece in pieces):
+        raise UsageError(
+            f"{path}: no vocabulary of WordPiece, which has one subword per line, {UNKNOWN} among "
+            "them, like BERT's vocab.txt"
+        )
+    [(twice, count)] = Counter(pieces).most_common(1)
+    if count > 1:
+        raise UsageError(f"{path}: {twice!r} stands in the vocabulary twice")
     return pieces
+
+
+class WordPieceEncoder:
+    """WordPiece encoding of a line by a vocabulary file."""
+
+    def __init__(self, vocabulary, cased):
+        pieces = {piece: number for number, piece in enumerate(read_wordpieces(vocabulary))}
+        self.tokenizer = bert_tokenizer(pieces, cased)
+
+    def __call__(self, line):
+        return " ".join(self.tokenizer.encode(line, add_special_tokens=False).tokens)
+
+
+def bert_tokenizer(pieces, cased):
+    """Return BERT's tokenizer with a vocabulary, or with None to learn one.
+
+    Raises:
+        UsageError: tokenizers is not installed.
+    """
+    # Its threads must not run where worker processes are forked.
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    try:
+        from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+    except ImportError:
+        raise UsageError(
+            "--subwords wordpiece needs the package tokenizers: pip install tokenizers, or give "
+            "--subwords sentencepiece"
+        ) from None
+    options = {} if pieces is None else {"vocab": pieces}
+    model = models.WordPiece(**options, unk_token=UNKNOWN, continuing_subword_prefix=CONTINUED)
+    built = Tokenizer(model)
+    built.normalizer = normalizers.BertNormalizer(lowercase=not cased)
+    built.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    return built

@@ -10,14 +10,12 @@ SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # in every dictionary of fairseq
 
 
 def check_symbols(text, place, option):
-    """Raise if text in words has a special symbol of fairseq's dictionaries among them.
+    """Raise UsageError if words have a special symbol of fairseq's dictionaries among them.
 
     Args:
+        text: words with spaces between.
         place: FILE:LINE for the message.
         option: the flag that splits such words.
-
-    Raises:
-        UsageError: names place, symbol and option.
     """
     for symbol in SPECIAL:
         if symbol in text and symbol in text.split():
@@ -40,13 +38,10 @@ def count_words(paths):
 def choose_words(train, others, known, min_count):
     """Return the counts of the dictionary's words, the most frequent in training first.
 
-    Training words need ``min_count`` occurrences or a pre-trained vector. Words of other splits
-    need a vector: for the model they are then not unknown.
-
     Args:
-        train, others: counts of words.
+        train, others: counts of words in training and in other splits; the latter need a vector.
         known: words with a pre-trained vector.
-        min_count: occurrences that a word without a vector needs.
+        min_count: occurrences that a word of training without a vector needs.
     """
     chosen = {word: count for word, count in train.items() if count >= min_count or word in known}
     chosen |= {word: 0 for word in others if word in known and word not in chosen}

@@ -13,6 +13,7 @@ def register() -> None:
     from fairseq_posattn import compat
     from fairseq_posattn.common import errors
     from fairseq_posattn.compat.explanations import explain
+    from fairseq_posattn.compat.patching import settings_on_demand
 
     compat.apply()
     errors.install_hook(explain)
@@ -27,14 +28,15 @@ def register() -> None:
     from fairseq_posattn.training.presets import ARCHITECTURES
     from fairseq_posattn.training.tasks import TASKS
 
-    for components, registry, decorate in (
-        (MODELS, MODEL_REGISTRY, register_model),
-        (TASKS, TASK_REGISTRY, register_task),
-        (CRITERIONS, CRITERION_REGISTRY, register_criterion),
-    ):
-        for name, (component, config) in components.items():
-            if name not in registry:
-                show_defaults(config)
-                decorate(name, dataclass=config)(component)
-    for name, presets in ARCHITECTURES.items():
-        register_architectures(*MODELS[name], presets)
+    with settings_on_demand():
+        for components, registry, decorate in (
+            (MODELS, MODEL_REGISTRY, register_model),
+            (TASKS, TASK_REGISTRY, register_task),
+            (CRITERIONS, CRITERION_REGISTRY, register_criterion),
+        ):
+            for name, (component, config) in components.items():
+                if name not in registry:
+                    show_defaults(config)
+                    decorate(name, dataclass=config)(component)
+        for name, presets in ARCHITECTURES.items():
+            register_architectures(*MODELS[name], presets)

@@ -21,8 +21,8 @@ from fairseq_posattn.attention import (
     TensorizedAttention,
 )
 from fairseq_posattn.attention.cases import KERNELS
-from fairseq_posattn.attention.mask_bank import MaskBank
-from fairseq_posattn.attention.rescaling import MAPPINGS
+from fairseq_posattn.attention.da import MAPPINGS
+from fairseq_posattn.attention.masks import MaskBank
 
 pytest.importorskip("triton")
 

@@ -1,4 +1,4 @@
-"""Pictures: their names, their files, and words in any script that the machine has fonts for."""
+"""Pictures: names, formats, and fonts for any script."""
 
 import warnings
 
@@ -17,22 +17,18 @@ from fairseq_posattn.common.errors import UsageError
         ("figure", "the name must end in .png or .pdf$"),
         ("figure.png.txt", "the name must end in .png or .pdf$"),
         ("missing/figure.png", "there is no such folder"),
+        ("figure.png", r"pictures need matplotlib: pip install 'fairseq_posattn\[analysis\]'"),
     ],
 )
-def test_names_of_pictures_are_checked(tmp_path, name, message):
+def test_pictures_that_cannot_be_drawn_are_refused(tmp_path, monkeypatch, name, message):
+    monkeypatch.setattr(figures, "find_spec", lambda name: None)
+    figures.check_picture(None)
     with pytest.raises(UsageError, match=f"^--output {tmp_path / name}: {message}"):
         figures.check_picture(str(tmp_path / name))
 
 
-def test_without_matplotlib(tmp_path, monkeypatch):
-    monkeypatch.setattr(figures, "find_spec", lambda name: None)
-    figures.check_picture(None)
-    with pytest.raises(UsageError, match=r"pip install 'fairseq_posattn\[analysis\]'"):
-        figures.check_picture(str(tmp_path / "figure.png"))
-
-
 @pytest.mark.parametrize("suffix, start", [("png", b"\x89PNG"), ("pdf", b"%PDF"), ("PNG", b"\x89")])
-def test_pictures_are_what_their_names_say(tmp_path, suffix, start):
+def test_the_suffix_selects_the_format(tmp_path, suffix, start):
     path = tmp_path / f"figure.{suffix}"
     figure = figures.new_figure(2, 2)
     figure.subplots().plot([1, 2])
@@ -41,9 +37,8 @@ def test_pictures_are_what_their_names_say(tmp_path, suffix, start):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_each_line_looks_different():
-    looks = [tuple(figures.line_style(index).values()) for index in range(28)]
-    assert len(set(looks)) == 28
+def test_the_first_28_line_styles_differ():
+    assert len({tuple(figures.line_style(index).values()) for index in range(28)}) == 28
 
 
 @pytest.fixture
@@ -66,60 +61,46 @@ def font(tmp_path):
         builder.setupNameTable({"familyName": family, "styleName": "Regular"})
         builder.setupOS2()
         builder.setupPost()
-        path = tmp_path / f"{family}.ttf"
-        builder.save(path)
-        return str(path)
+        builder.save(tmp_path / f"{family}.ttf")
+        return str(tmp_path / f"{family}.ttf")
 
     return make
 
 
 @pytest.fixture
-def fonts(monkeypatch):
-    """``fonts(path, ...)``: those that the machine has."""
+def drawn(tmp_path, monkeypatch, capsys):
+    """``drawn(fonts, *labels)``: families before and after drawing, and what is printed."""
     known = list(font_manager.fontManager.ttflist)
 
-    def have(*paths):
-        monkeypatch.setattr(font_manager, "findSystemFonts", lambda: list(paths))
+    def draw(fonts, *labels):
+        monkeypatch.setattr(font_manager, "findSystemFonts", fonts)
+        figure = figures.new_figure(2, 2)
+        axis = figure.subplots()
+        axis.set_xticks(range(len(labels)), labels)
+        before = axis.get_xticklabels()[0].get_fontfamily()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            figures.write_picture(figure, str(tmp_path / "picture.png"))
+        return before, axis.get_xticklabels()[0].get_fontfamily(), capsys.readouterr().err
 
-    yield have
+    yield draw
     font_manager.fontManager.ttflist = known
 
 
-def labelled(*labels):
-    figure = figures.new_figure(2, 2)
-    axis = figure.subplots()
-    axis.set_xticks(range(len(labels)), labels)
-    return figure, [label.get_fontfamily() for label in axis.get_xticklabels()]
+def test_characters_come_from_a_font_that_has_them(tmp_path, font, drawn):
+    fonts = [font("Dogs", "犬a"), font("Cats", "猫"), font("Others", "x"), str(tmp_path / "gone")]
+    before, after, error = drawn(lambda: fonts, "a 猫 犬", "b")
+    assert after[: len(before)] == before
+    assert sorted(after[len(before) :]) == ["Cats", "Dogs"]
+    assert error == ""
 
 
-def families(figure):
-    return figure.axes[0].get_xticklabels()[0].get_fontfamily()
-
-
-def test_characters_come_from_a_font_that_has_them(tmp_path, font, fonts, capsys):
-    fonts(font("Dogs", "犬a"), font("Cats", "猫"), font("Others", "x"), str(tmp_path / "gone.ttf"))
-    figure, before = labelled("a 猫 犬", "b")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        figures.write_picture(figure, str(tmp_path / "picture.png"))
-    assert families(figure)[: len(before[0])] == before[0]
-    assert sorted(families(figure)[len(before[0]) :]) == ["Cats", "Dogs"]
-    assert capsys.readouterr().err == ""
-
-
-def test_characters_that_no_font_has_are_told_in_one_line(tmp_path, font, fonts, capsys):
-    fonts(font("Cats", "猫"))
-    figure, _ = labelled("猫 犬 鳥", "犬")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        figures.write_picture(figure, str(tmp_path / "picture.pdf"))
-    (line,) = capsys.readouterr().err.splitlines()
+def test_characters_that_no_font_has_are_reported_in_one_line(font, drawn):
+    fonts = [font("Cats", "猫")]
+    (line,) = drawn(lambda: fonts, "猫 犬 鳥", "犬")[2].splitlines()
     assert line.startswith("warning: no font of this machine has 犬 鳥: boxes stand for them")
 
 
-def test_what_the_usual_font_has_looks_for_no_other(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(font_manager, "findSystemFonts", lambda: pytest.fail("looked for fonts"))
-    figure, before = labelled("Straße", "$x^2$", "a\nb")
-    figures.write_picture(figure, str(tmp_path / "picture.png"))
-    assert families(figure) == before[0]
-    assert capsys.readouterr().err == ""
+def test_no_font_is_searched_for_characters_of_the_default_font(drawn):
+    before, after, error = drawn(lambda: pytest.fail("looked"), "Straße", "$x^2$", "a\nb")
+    assert (after, error) == (before, "")

@@ -1,6 +1,10 @@
-"""How fairseq is patched, and the list of patches."""
+"""How fairseq is imported and patched, and the list of patches."""
 
+import subprocess
+import sys
 from pathlib import Path
+
+import pytest
 
 from fairseq_posattn import compat
 from fairseq_posattn.compat import patching
@@ -64,3 +68,31 @@ def test_nothing_is_patched_before_it_is_applied_or_without_an_owner(monkeypatch
         results.append(Later().number())
         loaded.append(Later)
     assert results == [1, 1, 2, 2]
+
+
+SLOW = ("sklearn", "scipy", "torchaudio", "matplotlib", "pandas", "torch._dynamo")
+WITHOUT_SLOW_PACKAGES = f"""
+import sys
+import fairseq_posattn.inference.translation
+assert not {{*{SLOW}}}.intersection(sys.modules), "imported"
+
+from fairseq.criterions import sentence_prediction
+from hydra.core.config_store import ConfigStore
+assert sentence_prediction.f1_score([0, 1], [0, 1]) == 1
+assert sentence_prediction.pearsonr([0, 1, 2], [0, 1, 2])[0] > 0.999
+for name in ("transformer_lm", "dman_iwslt_de_en"):
+    assert ConfigStore.instance().load(f"model/{{name}}.yaml").node._name == name
+"""
+ATTENTION_ALONE = """
+import sys, torch
+before = {name.partition(".")[0] for name in sys.modules}
+from fairseq_posattn.attention import dynamic_mask_attention
+after = {name.partition(".")[0] for name in sys.modules}
+assert after - before - sys.stdlib_module_names == {"fairseq_posattn"}, after - before
+"""
+
+
+@pytest.mark.parametrize("program", [WITHOUT_SLOW_PACKAGES, ATTENTION_ALONE])
+def test_nothing_slow_is_imported_before_it_is_used(program):
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert finished.returncode == 0, finished.stderr

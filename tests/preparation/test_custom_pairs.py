@@ -345,7 +345,7 @@ TRAIN = ["--train", "train.de", "train.en"]
         ("translation", [*TRAIN, "--source-lang", "en"], "--target-lang are both en; rename one"),
         ("translation", [*TRAIN, "--source-lang", "pt-br"], "--source-lang pt-br: fairseq takes"),
         ("translation", [*TRAIN, "--source-lang", "french"], "--source-lang french: unknown code, "
-         "by which Moses cannot tokenize; did you mean fr? Any name is accepted with --subwords"),
+         "by which Moses cannot tokenize (--subwords sentencepiece takes any name); did you mean "),
         ("translation", [*TRAIN, "--target-lang", "deu"], "did you mean de?"),
         ("translation", ["--train", "train.de", "train"], "--target-lang LANGUAGE: cannot be"),
         ("translation", [*TRAIN, "--vocabulary-size", "80"], "--vocabulary-size 80: needs --sub"),
@@ -367,7 +367,7 @@ TRAIN = ["--train", "train.de", "train.en"]
          "--valid a b: takes a file with the same columns, or a number or share of pairs"),
         ("summarization", ["t.csv", *TEXT_COLUMNS], "t.csv: no such file or folder"),
         ("summarization", [*TRAIN, "--vocabulary-size", "5"],
-         "--vocabulary-size 5: a piece for each character of the text"),
+         "--vocabulary-size 5: the characters of the text and"),
     ],
 )  # fmt: skip
 def test_wrong_options_are_one_line(

@@ -13,7 +13,7 @@ from fairseq_posattn.preparation import pairs, segmentation
 from fairseq_posattn.preparation.corpora import cnn_dailymail
 from fairseq_posattn.preparation.kinds import prepare as prepare_of_kind
 from fairseq_posattn.text import manifest
-from fairseq_posattn.text import wordpiece as wordpieces
+from fairseq_posattn.text.subwords import read_wordpieces
 from fairseq_posattn.training import plugin
 
 plugin.register()  # its mends
@@ -129,7 +129,7 @@ def in_wordpieces(source, tmp_path_factory):
 def test_fairseq_reads_wordpieces_and_gives_back_the_text_in_small_letters(in_wordpieces):
     from tokenizers import pre_tokenizers  # without which the other tests here can be run
 
-    pieces = wordpieces.read_vocabulary(in_wordpieces / "text/vocab.txt")
+    pieces = read_wordpieces(in_wordpieces / "text/vocab.txt")
     dictionary = Dictionary.load(str(in_wordpieces / "dict.source.txt"))
     assert dictionary.symbols[4 : 4 + 90 - 5] == pieces[5:]
     assert len(dictionary) % 8 == 0
@@ -156,7 +156,7 @@ def test_a_vocabulary_of_the_users(source, in_wordpieces, tmp_path, monkeypatch)
     with open(given, "a") as file:
         file.write("storms\n")
     assert wordpiece(source, dest, *flags) == 130
-    assert wordpieces.read_vocabulary(dest / "text/vocab.txt")[-1] == "storms"
+    assert read_wordpieces(dest / "text/vocab.txt")[-1] == "storms"
 
 
 def test_other_subwords_take_the_place_of_those_before(

@@ -7,19 +7,19 @@ import sys
 import pytest
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.scoring.subwords import remove_marks
-from fairseq_posattn.text.wordpiece import (
-    SPECIAL,
+from fairseq_posattn.scoring.pairs import remove_marks
+from fairseq_posattn.text.subwords import (
+    BERT_SYMBOLS,
     WordPieceEncoder,
     learn_wordpiece,
-    read_vocabulary,
+    read_wordpieces,
 )
 
 # The vocabulary and the sentence that BERT's authors test theirs with, and a few more.
 PIECES = ["want", "##want", "##ed", "wa", "un", "runn", "##ing", ",", "Un", "é", "[", "]"]
 
 
-def vocabulary(path, pieces=(*SPECIAL, *PIECES)):
+def vocabulary(path, pieces=(*BERT_SYMBOLS, *PIECES)):
     path.write_text("".join(f"{piece}\n" for piece in pieces), encoding="utf-8")
     return path
 
@@ -57,9 +57,9 @@ def learned(tmp_path_factory):
 
 
 def test_as_many_pieces_are_learned_as_are_asked_for(learned):
-    pieces = read_vocabulary(learned)
+    pieces = read_wordpieces(learned)
     assert len(pieces) == 60
-    assert pieces[: len(SPECIAL)] == list(SPECIAL)
+    assert pieces[: len(BERT_SYMBOLS)] == list(BERT_SYMBOLS)
     assert {"zwei", "und", "##zwei"} & set(pieces)
 
 
@@ -89,7 +89,7 @@ def test_the_same_is_learned_in_every_process(learned, tmp_path):
 
 def test_cased_pieces_keep_capitals_and_accents(tmp_path):
     learn_wordpiece(text, 60, True, tmp_path / "vocab.txt")
-    assert {"E", "ö"} <= set(read_vocabulary(tmp_path / "vocab.txt"))
+    assert {"E", "ö"} <= set(read_wordpieces(tmp_path / "vocab.txt"))
     encoder = WordPieceEncoder(tmp_path / "vocab.txt", cased=True)
     assert remove_marks([encoder("Einö")], "wordpiece") == ["Einö"]
 
@@ -98,15 +98,15 @@ def test_cased_pieces_keep_capitals_and_accents(tmp_path):
     "pieces, complaint",
     [
         (("a", "b"), "no vocabulary of WordPiece"),
-        ((*SPECIAL, "a b"), "no vocabulary of WordPiece"),
-        ((*SPECIAL, "a", "", "b"), "no vocabulary of WordPiece"),
-        ((*SPECIAL, "a", "b", "a"), "'a' stands in the vocabulary twice"),
+        ((*BERT_SYMBOLS, "a b"), "no vocabulary of WordPiece"),
+        ((*BERT_SYMBOLS, "a", "", "b"), "no vocabulary of WordPiece"),
+        ((*BERT_SYMBOLS, "a", "b", "a"), "'a' stands in the vocabulary twice"),
     ],
 )
 def test_what_is_no_vocabulary_is_one_line_that_names_it(tmp_path, pieces, complaint):
     path = vocabulary(tmp_path / "vocab.txt", pieces)
     with pytest.raises(UsageError, match=f"^{path}: {complaint}"):
-        read_vocabulary(path)
+        read_wordpieces(path)
 
 
 def test_without_the_library_it_says_what_to_do(tmp_path, monkeypatch):

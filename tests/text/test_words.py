@@ -2,8 +2,7 @@
 
 import pytest
 
-from fairseq_posattn.text.sentences import split_sentences
-from fairseq_posattn.text.words import PUBLISHED, RULES, document_words, plain_text
+from fairseq_posattn.text.words import PUBLISHED, RULES, document_words, plain_text, split_sentences
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from fairseq_posattn.attention.call import Call
+from fairseq_posattn.attention.da import SHIFTED_MAPPINGS, largest_coefficient
 from fairseq_posattn.attention.kernels import distance_lines as lines
 from fairseq_posattn.attention.kernels import distance_scores as kernels
 from fairseq_posattn.attention.kernels.distance_lines import Line, Mapping, Table
@@ -31,7 +32,6 @@ from fairseq_posattn.attention.kernels.operators import (
     with_unit_stride,
 )
 from fairseq_posattn.attention.kernels.tiles import tiles_of
-from fairseq_posattn.attention.rescaling import SHIFTED_MAPPINGS, largest_coefficient
 
 
 class Form(NamedTuple):
@@ -262,7 +262,7 @@ def _operands(
     return Biases(None, None), Mapping(head, table, form.clip, largest, math.log(largest))
 
 
-attend = DifferentiableKernels(
+differentiable = DifferentiableKernels(
     "distance_attention",
     forward,
     backward,
@@ -287,7 +287,7 @@ def dynamic_mask_attention_triton(
     learned = query_bias, head_bias, distance_bias
     dropout = draw_dropout(call.dropout_p, query.device)
     padding = call.key_padding_mask
-    return attend(query, key, value, padding, *learned, *dropout, "dman", call.causal, 0.0)
+    return differentiable(query, key, value, padding, *learned, *dropout, "dman", call.causal, 0.0)
 
 
 def distance_aware_attention_triton(
@@ -305,4 +305,5 @@ def distance_aware_attention_triton(
     learned = None, distance_weight, sigmoid_shift if mapping in SHIFTED_MAPPINGS else None
     dropout = draw_dropout(call.dropout_p, query.device)
     padding, clip = call.key_padding_mask, float(clip_threshold)
-    return attend(query, key, value, padding, *learned, *dropout, mapping, call.causal, clip)
+    vectors = query, key, value
+    return differentiable(*vectors, padding, *learned, *dropout, mapping, call.causal, clip)

@@ -1,7 +1,7 @@
 """Functions of the distance inside kernels: cells from learned parameters, and gradients.
 
 A *line* has an entry for each distance. DMAN computes it from a table whose ends serve all
-distances beyond, DA from one or two parameters a head (attention/rescaling.py). In the backward
+distances beyond, DA from one or two parameters a head (attention/da.py). In the backward
 pass each program sums the gradients of the distances in its own line and closes it: entries beyond
 the table are added to its ends, and DA's line becomes the gradients of the parameters.
 :func:`fold_table` and :func:`fold_mapping` sum over the programs.

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from fairseq_posattn.attention.kernels.launch import line_origin, padded_line
 from fairseq_posattn.attention.kernels.tile import LOG2_E, load_diagonals
-from fairseq_posattn.attention.mask_bank import DistanceMask
+from fairseq_posattn.attention.masks import DistanceMask
 
 
 class Mask(NamedTuple):

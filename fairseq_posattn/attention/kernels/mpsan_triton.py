@@ -50,7 +50,7 @@ from fairseq_posattn.attention.kernels.tile import (
     store_rows,
 )
 from fairseq_posattn.attention.kernels.tiles import Tile, block_of
-from fairseq_posattn.attention.mask_bank import DistanceMask
+from fairseq_posattn.attention.masks import DistanceMask
 
 
 @triton.jit
@@ -344,7 +344,7 @@ def _planned(
     return plan, query_score, key_score, value, (*operands, drawn(seed, threshold))
 
 
-additive_kernels = DifferentiableKernels(
+differentiable = DifferentiableKernels(
     "additive_attention", forward, backward, allocate, ("query_score", "key_score", "value")
 )
 
@@ -364,7 +364,7 @@ def additive_attention_triton(
         mask = mask.expand(batch, *heads, queries, keys).reshape(batch, -1, queries, keys)
     query_score, key_score = (s.reshape(batch, -1, s.size(-1)) for s in (query_score, key_score))
     shape = (batch, query_score.size(1), queries)
-    context = additive_kernels(
+    context = differentiable(
         query_score,
         key_score,
         value.reshape(batch, -1, keys, features),

@@ -25,7 +25,7 @@ from fairseq_posattn.attention.kernels.operators import (
     with_unit_stride,
 )
 from fairseq_posattn.attention.kernels.tiles import Tile, block_of, tiles_of
-from fairseq_posattn.attention.mask_bank import DistanceMask
+from fairseq_posattn.attention.masks import DistanceMask
 
 SOURCE_BLOCK = kernels.SOURCE_BLOCK.value
 
@@ -206,7 +206,7 @@ def _planned(
     return plan, query, key, value, source, (*operands, drawn(seed, threshold))
 
 
-attend = DifferentiableKernels(
+differentiable = DifferentiableKernels(
     "tensorized_attention", forward, backward, allocate, ("query", "key", "value", "source")
 )
 
@@ -229,5 +229,5 @@ def tensorized_attention_triton(
     # Dropout of pairs and of sources is separate, each kept with the root of the probability.
     dropout = draw_dropout(1 - (1 - call.dropout_p) ** 0.5, query.device)
     masks = mask_arguments(mask, query.shape[:3], key.size(2), token_scale == "log_sigmoid")
-    vectors = query, key, value, source_scores
-    return attend(*vectors, *masks, call.key_padding_mask, *dropout, token_scale, source_scale)
+    vectors, scales = (query, key, value, source_scores), (token_scale, source_scale)
+    return differentiable(*vectors, *masks, call.key_padding_mask, *dropout, *scales)

@@ -43,6 +43,7 @@ class Tiles(NamedTuple):
     queries: Tile
     keys: Tile
 
+
 # Written by benchmarks/tiles.py: tiles by GPU and tiles_key.
 SEARCHED = Path(__file__).with_name("tiles.json")
 

@@ -17,8 +17,7 @@ from pathlib import Path
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.cli import positive
 from fairseq_posattn.common.files import output_file, writing
-from fairseq_posattn.scoring.popularity import rank_by_popularity
-from fairseq_posattn.scoring.ranking import scores_line, submission_line
+from fairseq_posattn.scoring.ranking import rank_by_popularity, scores_line, submission_line
 
 POPULARITY = "popularity"
 
@@ -40,7 +39,10 @@ def make_parser(prog=None):
         help="split: train, valid, test or submission (without labels) (default: %(default)s)",
     )
     parser.add_argument(
-        "--scores", type=output_file, metavar="FILE", help="write labels and scores"
+        *("--scores", "--output"),
+        type=output_file,
+        metavar="FILE",
+        help="write labels and scores",
     )
     parser.add_argument(
         "--submission", type=output_file, metavar="FILE", help="write ranks, as prediction.txt"

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from fairseq_posattn.attention import Mechanism
 from fairseq_posattn.attention.headwise import map_to_heads
-from fairseq_posattn.attention.sinusoid import with_positions
+from fairseq_posattn.attention.positions import with_positions
 from fairseq_posattn.model.encoders.flags import describe_layer, get_linear_dropout
-from fairseq_posattn.model.mechanisms import build_san
+from fairseq_posattn.model.mechanisms import MECHANISMS
 from fairseq_posattn.model.multihead import PackedLinear, check_heads, merge_heads
 
 
@@ -70,7 +70,7 @@ def build(cfg: Namespace, dim: int) -> AttentionEncoder:
         dim,
         hidden_dim,
         cfg.encoder_attention_heads,
-        build_san(cfg, describe_layer(cfg, hidden_dim, ("san",))),
+        MECHANISMS["san"](cfg, describe_layer(cfg, hidden_dim, ("san",))),
         bias=not cfg.no_attention_bias,
         map_dropout=get_linear_dropout(cfg),
         positions=cfg.attention_positions and not cfg.no_token_positional_embeddings,

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from fairseq_posattn.attention import Source2TokenPooling
 from fairseq_posattn.attention.cpu.dropout import drop
 from fairseq_posattn.attention.disan import FusionGate, directional_attention, glorot_linear
-from fairseq_posattn.attention.mask_bank import MaskBank
+from fairseq_posattn.attention.masks import MaskBank
 from fairseq_posattn.model.encoders.flags import build_activation, get_linear_dropout
 from fairseq_posattn.model.encoders.recurrent import halve_features
 

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from fairseq_posattn.attention.call import Attended, check_choice, map_context
 from fairseq_posattn.attention.cpu.dropout import drop
 from fairseq_posattn.attention.mechanism import AttentionFunction
+from fairseq_posattn.attention.positions import with_positions
 from fairseq_posattn.attention.rpr import RelativePositionAttention
 from fairseq_posattn.attention.san import dot_product_attention
-from fairseq_posattn.attention.sinusoid import with_positions
 from fairseq_posattn.model.encoders.flags import check_hidden_dim
 from fairseq_posattn.model.encoders.recurrent import BiLSTM
 from fairseq_posattn.model.mechanisms import select_implementation

@@ -11,6 +11,7 @@ embeddings a classifier of pairs has 2,885,403 parameters, the paper's 2.9m; its
 
 from argparse import Namespace
 from collections.abc import Callable
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -24,7 +25,7 @@ from fairseq_posattn.model.encoders.flags import (
     describe_layer,
     get_linear_dropout,
 )
-from fairseq_posattn.model.mechanisms import build_mtsa
+from fairseq_posattn.model.mechanisms import Builder, read_mtsa
 from fairseq_posattn.model.multihead import check_heads
 
 
@@ -104,7 +105,8 @@ def build(cfg: Namespace, dim: int) -> TensorizedEncoder:
         if scores == "token2token":
             cfg = Namespace(**{**vars(cfg), "mtsa_source_layers": 0})
         layer = describe_layer(cfg, hidden_dim, ("mtsa",))
-        attention = build_mtsa(cfg, layer, activation=activation, map_dropout=map_dropout)
+        builder = Builder(TensorizedAttention, partial(read_mtsa, activation=activation))
+        attention = builder(cfg, layer, map_dropout=map_dropout)
     return TensorizedEncoder(
         dim,
         hidden_dim,

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from fairseq_posattn.attention.disan import glorot_linear
 from fairseq_posattn.attention.passes import model_pass
-from fairseq_posattn.attention.sinusoid import with_positions
+from fairseq_posattn.attention.positions import with_positions
 from fairseq_posattn.model.encoders.flags import describe_layer
 from fairseq_posattn.model.mechanisms import REPLACE_POSITIONS
 from fairseq_posattn.model.transformer_layer import (

@@ -33,7 +33,7 @@ from fairseq_posattn.training.training_log import read_line
 PLUGIN = Path(__file__).resolve().parents[2]
 LOG = "train.log"
 SAVED = "--no-epoch-checkpoints"  # but checkpoint_best.pt and checkpoint_last.pt
-DONE = " | done training in "
+DONE = "nothing left to train"
 CPU_TOKENS = 4096
 LONGEST = 1024  # tokens of a sentence, fairseq's default limit
 GPU_TOKENS = 512  # for each GB of a GPU's memory
@@ -74,7 +74,7 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int
     size = prepared.size(name)
     command = build_command(prepared, size, wanted.arch, gpus, save_dir, words[here + 1 :])
     if wanted.dry_run:
-        print(" \\\n    ".join(in_lines(command)))
+        print(in_lines(command))
         return 0
     device = f"{len(gpus)} GPU{'s' if gpus[1:] else ''}" if gpus else "the CPU"
     print(f"training {value(command, '--arch')} of size {name} on {device}: {save_dir}/{LOG}")
@@ -152,18 +152,16 @@ def value(words: Sequence[str], flag: str) -> str:
     return values[-1] if values else ""
 
 
-def in_lines(command: Sequence[str]) -> list[str]:
+def in_lines(command: Sequence[str]) -> str:
     """Return a command to paste into a shell, in lines of at most 100 characters."""
-    words = [
-        '"$(posattn user-dir)"' if word == str(PLUGIN) else shlex.quote(word) for word in command
-    ]
     lines = [""]
-    for number, word in enumerate(words):
-        is_flag = word.startswith("--") and number > 2
-        if is_flag and len(lines[-1]) > 60:
-            lines.append("")
-        lines[-1] += f" {word}" if lines[-1] else word
-    return lines
+    for word in shlex.join(command).replace(str(PLUGIN), '"$(posattn user-dir)"').split(" --"):
+        flag = f"--{word}" if lines[-1] else word
+        if len(lines[-1]) + len(flag) > 93:
+            lines.append(flag)
+        else:
+            lines[-1] += f" {flag}" if lines[-1] else flag
+    return " \\\n    ".join(lines)
 
 
 def run(command: Sequence[str], save_dir: Path, metric: str) -> int:
@@ -173,16 +171,13 @@ def run(command: Sequence[str], save_dir: Path, metric: str) -> int:
         UsageError: it failed.
     """
     save_dir.mkdir(parents=True, exist_ok=True)
-    path, first = save_dir / LOG, f"$ {shlex.join(command)}\n"
-    if is_done(path, first):
-        print("training is finished; to train longer, give -- --max-epoch N or --max-update N")
-        return 0
+    path = save_dir / LOG
     program = Path(sys.executable).parent / command[0]
     words = [str(program if program.exists() else shutil.which(command[0])), *command[1:]]
     threads = str(min(4, len(os.sched_getaffinity(0))))
     progress, last = TrainingProgress(command, metric), ""
     with open(path, "a", encoding="utf-8") as log:
-        log.write(first)
+        log.write(f"$ {shlex.join(command)}\n")
         # A session of its own: Ctrl-C reaches it once, from here.
         process = subprocess.Popen(
             words,
@@ -215,14 +210,6 @@ def run(command: Sequence[str], save_dir: Path, metric: str) -> int:
     return 0
 
 
-def is_done(path: Path, first: str) -> bool:
-    """Return whether the log ends with a finished training by the command ``first``."""
-    if not path.exists():
-        return False
-    _, command, rest = path.read_text(encoding="utf-8", errors="replace").rpartition(first)
-    return bool(command) and DONE in rest
-
-
 class TrainingProgress:
     """One line about a training that refreshes; without a terminal, a line for each validation.
 
@@ -244,8 +231,8 @@ class TrainingProgress:
 
     def show(self, line: str) -> None:
         """Print what a line of the log changes."""
-        if line.startswith(OPTION):
-            self._print(line.strip(), "\n")
+        if line.startswith(OPTION) or DONE in line:
+            self._print(line.rpartition(" | ")[2].strip(), "\n")
         elif (kind := self.read(line)) == "valid" or kind and self._is_terminal:
             self._print(self.text(), "" if self._is_terminal else "\n")
 

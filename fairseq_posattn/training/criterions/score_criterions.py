@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 
 import torch
 from fairseq.logging import metrics
-from scipy import stats
 from torch.nn import functional as F
 
 from fairseq_posattn.common.errors import UsageError
@@ -152,7 +151,9 @@ def pearson(predicted, true):
 
 def spearman(predicted, true):
     """Return Spearman's rho, Pearson's r of the ranks; ties share their mean rank."""
-    return pearson(*(torch.as_tensor(stats.rankdata(scores)) for scores in (predicted, true)))
+    from scipy.stats import rankdata  # slow to import
+
+    return pearson(*(torch.as_tensor(rankdata(scores)) for scores in (predicted, true)))
 
 
 def mse(predicted, true):

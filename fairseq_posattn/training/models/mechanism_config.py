@@ -4,10 +4,9 @@ from dataclasses import dataclass, field
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 
-from fairseq_posattn.attention.da import ADJUSTMENTS
+from fairseq_posattn.attention.da import ADJUSTMENTS, MAPPINGS
 from fairseq_posattn.attention.mtsa import SCALES
-from fairseq_posattn.attention.rescaling import MAPPINGS
-from fairseq_posattn.attention.source_maps import SOURCES
+from fairseq_posattn.attention.source2token import SOURCES
 from fairseq_posattn.model.mechanisms import HEADS_ACTIVATIONS, RELU_IN_DMAN
 
 

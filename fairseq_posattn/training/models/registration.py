@@ -8,19 +8,11 @@ objects. So each architecture is registered with a dataclass of its defaults, wh
 from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import field, fields, make_dataclass
-from functools import cached_property
 from types import MappingProxyType
 
 import torch.nn.functional as F
 from fairseq.dataclass import FairseqDataclass
-from fairseq.models import (
-    MODEL_DATACLASS_REGISTRY,
-    MODEL_REGISTRY,
-    BaseFairseqModel,
-    register_model,
-    register_model_architecture,
-)
-from hydra.core.config_store import ConfigNode, ConfigStore
+from fairseq.models import MODEL_REGISTRY, BaseFairseqModel, register_model
 from omegaconf import OmegaConf
 from torch import Tensor
 
@@ -62,28 +54,7 @@ def register_architectures(
             # with default True would become a flag that sets it to False.
             members = {"__module__": model.__module__, "add_args": staticmethod(model.add_args)}
             variant = type(model.__name__, (model,), members)
-            _register(name, variant, _with_defaults(config, name, preset))
-
-
-def _register(name, model, options):
-    """Register as ``register_model(name, options)(model)``, with lazy options for Hydra."""
-    register_model(name)(model)
-    MODEL_DATACLASS_REGISTRY[name] = model.__dataclass = options
-    ConfigStore.instance().repo["model"][f"{name}.yaml"] = _LazyNode(name, options)
-    register_model_architecture(name, name)(lambda _: None)
-
-
-class _LazyNode(ConfigNode):
-    """Options for Hydra, built on demand: all of them would take a third of a second."""
-
-    def __init__(self, name, options):
-        self.name, self.group = f"{name}.yaml", "model"
-        self.package, self.provider = None, "fairseq"
-        self.options = options
-
-    @cached_property
-    def node(self):
-        return OmegaConf.structured(self.options(_name=self.name.removesuffix(".yaml")))
+            register_model(name, dataclass=_with_defaults(config, name, preset))(variant)
 
 
 def _with_defaults(config, name, preset):

@@ -1,4 +1,4 @@
-"""Options that the commands of all scores share."""
+"""Options that the commands of all scores share, and the texts that they name."""
 
 import argparse
 from dataclasses import replace
@@ -7,8 +7,14 @@ from typing import Any
 
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.scoring.pairs import Pairs, from_files, from_generated, read_generated
-from fairseq_posattn.scoring.subwords import MARKS, remove_marks
+from fairseq_posattn.scoring.pairs import (
+    MARKS,
+    Pairs,
+    from_files,
+    from_generated,
+    read_generated,
+    remove_marks,
+)
 from fairseq_posattn.text.lines import read_file
 
 
@@ -19,19 +25,17 @@ def plain_parser(description: str | None, prog: str | None = None) -> argparse.A
     return parser
 
 
-def make_parser(description: str | None, prog: str | None = None) -> argparse.ArgumentParser:
+def text_parser(description: str | None, prog: str | None = None) -> argparse.ArgumentParser:
     """Return a parser with the options that name the text to score."""
     parser = plain_parser(description, prog)
     add_files(
         parser,
         "--generated",
-        help="output of fairseq-generate or its generate-test.txt, references included; several "
-        "files are runs of one system with different seeds",
+        "output of fairseq-generate or its generate-test.txt, references included; several files "
+        "are runs of one system with different seeds",
     )
     add_files(
-        parser,
-        "--hypotheses",
-        help="plain text to score instead, one a line; several files are runs",
+        parser, "--hypotheses", "plain text to score instead, one a line; several files are runs"
     )
     parser.add_argument(
         "--references",
@@ -49,7 +53,7 @@ def make_parser(description: str | None, prog: str | None = None) -> argparse.Ar
     add_files(
         parser,
         "--baseline",
-        help="another system's hypotheses for the same references, as plain text or output of "
+        "another system's hypotheses for the same references, as plain text or output of "
         "fairseq-generate: test the difference; several files are its runs",
     )
     parser.add_argument(
@@ -61,11 +65,12 @@ def make_parser(description: str | None, prog: str | None = None) -> argparse.Ar
     return parser
 
 
-def add_files(parser: argparse.ArgumentParser, flag: str, **settings: Any) -> None:
+def add_files(
+    parser: argparse.ArgumentParser, flag: str, about: str, required: bool = False
+) -> None:
     """Add an option that takes several files and can be repeated."""
-    parser.add_argument(
-        flag, nargs="+", action="extend", default=[], type=Path, metavar="FILE", **settings
-    )
+    given: Any = {"nargs": "+", "action": "extend", "default": [], "type": Path, "metavar": "FILE"}
+    parser.add_argument(flag, help=about, required=required, **given)
 
 
 def read_pairs(options: argparse.Namespace) -> list[Pairs]:
@@ -80,10 +85,9 @@ def read_pairs(options: argparse.Namespace) -> list[Pairs]:
         raise argparse.ArgumentError(None, either)
     if options.hypotheses and options.references is None:
         raise argparse.ArgumentError(None, "--hypotheses needs --references FILE")
-    runs = [
-        from_generated(path, options.references, options.remove_bpe) for path in options.generated
-    ] + [from_files(path, options.references, options.remove_bpe) for path in options.hypotheses]
-    paths = options.generated + options.hypotheses
+    read = from_generated if options.generated else from_files
+    paths = options.generated or options.hypotheses
+    runs = [read(path, options.references, options.remove_bpe) for path in paths]
     if options.statistics is not None and len(runs) > 1:
         raise UsageError("--statistics: takes one run; score each run by itself")
     for path, run in zip(paths, runs, strict=True):
@@ -98,20 +102,23 @@ def read_baseline(options: argparse.Namespace, pairs: Pairs) -> list[Pairs]:
     Raises:
         UsageError: the baseline is of another test set.
     """
-    return [_read_baseline(path, options, pairs) for path in options.baseline]
+    runs = []
+    for path in options.baseline:
+        if read_generated(path)[0]:
+            run = from_generated(path, options.references, options.remove_bpe)
+            if run.references != pairs.references:
+                raise UsageError(f"{path}: its references differ from the scored ones")
+        else:
+            run = replace(pairs, hypotheses=remove_marks(read_file(path), options.remove_bpe))
+            check_lines(path, run.hypotheses, pairs)
+        runs.append(run)
+    return runs
 
 
-def _read_baseline(path: Path, options: argparse.Namespace, pairs: Pairs) -> Pairs:
-    written, *_ = read_generated(path)
-    if written:
-        baseline = from_generated(path, options.references, options.remove_bpe)
-        if baseline.references != pairs.references:
-            raise UsageError(f"{path}: its references differ from the scored ones")
-        return baseline
-    hypotheses = remove_marks(read_file(path), options.remove_bpe)
-    if len(hypotheses) != len(pairs.hypotheses):
+def check_lines(path: Path, lines: list[str], pairs: Pairs) -> None:
+    """Raise UsageError unless a file has one line for each scored sentence."""
+    if len(lines) != len(pairs.references):
         raise UsageError(
-            f"{path}: {len(hypotheses):,} lines for {len(pairs.hypotheses):,} scored sentences; "
-            "give one line for each"
+            f"{path}: {len(lines):,} lines for {len(pairs.references):,} scored sentences; give "
+            "one line for each"
         )
-    return replace(pairs, hypotheses=hypotheses)

@@ -1,0 +1,129 @@
+"""Functions of the positions of queries and keys: distances, blocked keys, sinusoids.
+
+Queries are the last ``query_length`` of ``key_length`` positions, so that in incremental decoding
+one query against a cache of keys has the same distances as in the whole sentence.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.types import Device
+
+from fairseq_posattn.attention.passes import once_a_pass
+
+
+def signed_distances(query_length: int, key_length: int, device: Device = None) -> Tensor:
+    """Return every distance ``t - s`` (query minus key position) that occurs, ascending.
+
+    Returns:
+        ``[Tq+Tk-1]`` integers from ``-(Tq-1)`` to ``Tk-1``; positive where the key comes first.
+    """
+    return torch.arange(1 - query_length, key_length, device=device)
+
+
+def distance_matrix(line: Tensor, query_length: int, key_length: int) -> Tensor:
+    """Return a function of distance as a matrix with constant diagonals.
+
+    Args:
+        line: ``[..., Tq+Tk-1]``, the values at :func:`signed_distances`.
+
+    Returns:
+        ``[..., Tq, Tk]``, at (t, s) the value for the distance between those positions.
+    """
+    if torch.compiler.is_exporting():  # ONNX has no windows of symbolic length
+        queries = torch.arange(key_length - query_length, key_length, device=line.device)
+        keys = torch.arange(key_length, device=line.device)
+        return line[..., queries[:, None] - keys + query_length - 1]
+    # Rows are overlapping windows of one reversed line: no index of size Tq*Tk, and a backward pass
+    # that sums diagonals instead of scattering.
+    return line.flip(-1).unfold(-1, key_length, 1).flip(-2)
+
+
+@once_a_pass
+def blocked_keys(
+    query_length: int,
+    key_length: int,
+    key_padding_mask: Tensor | None = None,
+    causal: bool = False,
+    device: Device = None,
+) -> Tensor | None:
+    """Return the keys that a query may not see.
+
+    Args:
+        key_padding_mask: bool ``[B, Tk]``, True where padded.
+        causal: block the keys after each query; default False.
+
+    Returns:
+        bool, broadcastable to ``[B, H, Tq, Tk]``, True where blocked; None if nothing is.
+    """
+    blocked = None
+    if causal and query_length > 1:
+        distances = signed_distances(query_length, key_length, device)
+        blocked = distance_matrix(distances < 0, query_length, key_length)[None, None]
+    if key_padding_mask is not None:
+        padding = key_padding_mask[:, None, None, :]
+        blocked = padding if blocked is None else blocked | padding
+    return blocked
+
+
+# Scores by distance. A query's scores are computed once for each distance, [..., Tq, Tq+Tk-1], and
+# shifted to the keys. Both directions pad and reshape, without gather or scatter, and no tensor has
+# a query, a key and a feature dimension at once. Entry n is for the distance Tk-1-n, descending.
+
+
+def relative_shift(by_distance: Tensor) -> Tensor:
+    """Convert ``[..., Tq, Tq+Tk-1]`` by descending distance to ``[..., Tq, Tk]`` by key.
+
+    The result may be a view.
+    """
+    key_length = by_distance.size(-1) - by_distance.size(-2) + 1
+    if torch.compiler.is_exporting():  # one query or more: one spare entry
+        by_distance = F.pad(by_distance, (0, 1))
+    elif by_distance.size(-2) == 1:
+        return by_distance
+    query_length, distances = by_distance.shape[-2:]
+    # The first query starts at entry Tq-1 of its row, each next one an entry earlier. In the
+    # flattened tensor queries are distances-1 entries apart.
+    line = by_distance.flatten(-2)[..., query_length - 1 : -1]
+    rows: Tensor = line.unflatten(-1, (query_length, distances - 1))
+    return rows[..., :key_length]
+
+
+def relative_unshift(by_key: Tensor) -> Tensor:
+    """Invert :func:`relative_shift`, with zeros at distances where a query has no key."""
+    query_length = by_key.size(-2)
+    line = F.pad(by_key, (0, query_length - 1)).flatten(-2)
+    line = F.pad(line, (query_length - 1, 1))
+    rows: Tensor = line.unflatten(-1, (query_length, query_length + by_key.size(-1)))
+    return rows[..., :-1]
+
+
+def relative_sinusoids(
+    query_length: int,
+    key_length: int,
+    features: int,
+    *,
+    device: Device = None,
+    dtype: torch.dtype = torch.float32,
+) -> Tensor:
+    """Return ``R_{t-s}``: sines (even features) and cosines (odd ones) of distance x frequency.
+
+    Feature pair i has the frequency ``10000^(-2i/features)`` (Vaswani et al., 2017, section 3.5).
+    Only the sines distinguish keys before and after the query.
+
+    Returns:
+        ``[Tq+Tk-1, features]`` at :func:`signed_distances`, computed in float32 at least.
+    """
+    wide = torch.promote_types(dtype, torch.float32)
+    distances = signed_distances(query_length, key_length, device).to(wide)  # [Tq+Tk-1]
+    exponents = torch.arange(0, features, 2, device=device, dtype=wide) / features
+    angles = distances[:, None] * 10000.0**-exponents  # [Tq+Tk-1, ceil(features/2)]
+    pairs = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+    return pairs[:, :features].to(dtype)
+
+
+def with_positions(x: Tensor) -> Tensor:
+    """Add the sinusoids of the positions, from 0 on, to ``[B, T, C]``."""
+    length, features = x.shape[1:]
+    # With one query the distances are the positions.
+    return x + relative_sinusoids(1, length, features, device=x.device, dtype=x.dtype)

@@ -1,0 +1,90 @@
+import math
+
+import pytest
+import torch
+from reference import leaves
+
+from fairseq_posattn.attention.positions import (
+    blocked_keys,
+    distance_matrix,
+    relative_shift,
+    relative_sinusoids,
+    relative_unshift,
+    signed_distances,
+)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "matrix"),
+    [
+        ((3, 3), [[0, -1, -2], [1, 0, -1], [2, 1, 0]]),
+        ((1, 4), [[3, 2, 1, 0]]),  # queries are the last positions
+        ((2, 3), [[1, 0, -1], [2, 1, 0]]),
+    ],
+)
+def test_distances(lengths, matrix):
+    assert distance_matrix(signed_distances(*lengths), *lengths).tolist() == matrix
+
+
+def test_a_distance_matrix_has_the_leading_dimensions_of_its_line():
+    line = torch.tensor([[-1, 0, 1], [10, 20, 30]])
+    assert distance_matrix(line, 2, 2).tolist() == [[[0, -1], [1, 0]], [[20, 10], [30, 20]]]
+
+
+def test_the_gradient_of_a_line_sums_diagonals():
+    line = torch.zeros(5, requires_grad=True)
+    weights = torch.arange(9.0).view(3, 3)
+    (distance_matrix(line, 3, 3) * weights).sum().backward()
+    assert line.grad.tolist() == [weights.diagonal(i).sum().item() for i in (2, 1, 0, -1, -2)]
+
+
+def test_blocked_keys():
+    assert blocked_keys(3, 3) is None
+    assert blocked_keys(1, 5, causal=True) is None
+    assert blocked_keys(2, 3, causal=True).int().tolist() == [[[[0, 0, 1], [0, 0, 0]]]]
+    padding = torch.tensor([[True, False, False]])
+    blocked = blocked_keys(3, 3, padding, causal=True)
+    assert blocked.int().tolist() == [[[[1, 1, 1], [1, 0, 1], [1, 0, 0]]]]
+
+
+@pytest.mark.parametrize(("queries", "keys"), [(1, 1), (1, 4), (2, 2), (2, 5), (5, 5)])
+def test_scores_by_distance_are_shifted_to_their_keys(queries, keys):
+    (rows,) = leaves((2, 3, queries, queries + keys - 1))
+    shifted = relative_shift(rows)
+    assert shifted.shape == (2, 3, queries, keys)
+    for t in range(queries):
+        for s in range(keys):
+            distance = (t + keys - queries) - s
+            assert torch.equal(shifted[..., t, s], rows[..., t, keys - 1 - distance])
+    assert torch.equal(relative_shift(relative_unshift(shifted)), shifted)
+
+
+def test_shift_and_unshift_are_the_gradients_of_each_other():
+    rows, columns = leaves((2, 3, 7), (2, 3, 5))
+    to_rows = torch.autograd.grad(relative_shift(rows), rows, columns)
+    torch.testing.assert_close(to_rows[0], relative_unshift(columns))
+    to_columns = torch.autograd.grad(relative_unshift(columns), columns, rows)
+    torch.testing.assert_close(to_columns[0], relative_shift(rows))
+
+
+@pytest.mark.parametrize("features", [1, 2, 5, 6])
+def test_sinusoids_equal_their_formula(features):
+    expected = [
+        [
+            (math.cos if feature % 2 else math.sin)(
+                distance / 10000 ** ((feature - feature % 2) / features)
+            )
+            for feature in range(features)
+        ]
+        for distance in range(-2, 4)
+    ]
+    ours = relative_sinusoids(3, 4, features, dtype=torch.float64)
+    torch.testing.assert_close(ours, torch.tensor(expected, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_low_precision_rounds_the_sinusoid_not_the_distance(dtype):
+    ours = relative_sinusoids(1, 70_001, 4, dtype=dtype)
+    exact = relative_sinusoids(1, 70_001, 4, dtype=torch.float64)
+    assert ours.dtype == dtype
+    assert (ours.double() - exact).abs().max() < 0.01

@@ -1,0 +1,238 @@
+"""``posattn train``: the command that it builds, its progress and its end."""
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from fairseq_posattn.cli import main
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.training.commands import train
+from fairseq_posattn.training.commands.train import TrainingProgress, batches, build_command, value
+from fairseq_posattn.training.plugin import register
+from fairseq_posattn.training.settings import KINDS, Prepared, Size
+
+PAIRS = {"task": "translation", "word_rule": "moses-escaped", "subwords": "subword_nmt"}
+SENTENCES = {"task": "sentence_prediction", "word_rule": "moses"}
+MANIFESTS = {
+    "translation": {"corpus": "own", **PAIRS, "languages": ["de", "en"]},
+    "summarization": {
+        "corpus": "own",
+        **PAIRS,
+        "subwords": "sentencepiece",
+        "languages": ["source", "target"],
+        "longest": 255,
+    },
+    "classification": {"corpus": "own", **SENTENCES},
+    "relatedness": {"corpus": "sick", **SENTENCES, "task": "sentence_pair_prediction"},
+    "ratings": {"corpus": "own", **SENTENCES},
+    "tagging": {"corpus": "ewt", "task": "sequence_tagging", "word_rule": "moses"},
+    "recommendation": {"corpus": "mind", "task": "news_recommendation", "word_rule": "moses"},
+}
+METRICS = dict(
+    zip(MANIFESTS, ["bleu", "loss", "accuracy", "pearson", "rmse", "f1", "auc"], strict=True)
+)
+
+
+@pytest.fixture
+def make(tmp_path):
+    """``make("tagging")`` returns a folder as ``posattn prepare`` makes it, without the data."""
+
+    def make(kind, longest=20):
+        folder = tmp_path / kind
+        for name in ("label", "text"):
+            (folder / name).mkdir(parents=True)
+        (folder / "preparation.json").write_text(json.dumps(MANIFESTS[kind]))
+        (folder / "text/summary.json").write_text(json.dumps({"longest": longest}))
+        (folder / "label/dict.txt").write_text("good 3\nbad 2\nugly 1\n")
+        for side in MANIFESTS[kind].get("languages", ()):
+            (folder / f"dict.{side}.txt").write_text("a 1\n")
+        if kind == "ratings":
+            (folder / "label/train.label").write_text("4.5\n")
+        return folder
+
+    return make
+
+
+def parsed(words):
+    """Return the options of a fairseq-train command."""
+    register()
+    from fairseq import options
+
+    assert words[0] == "fairseq-train"
+    return options.parse_args_and_arch(options.get_training_parser(), words[1:])
+
+
+CASES = [(kind, size) for kind in MANIFESTS for size in KINDS.get(kind, KINDS["classification"])]
+
+
+@pytest.mark.parametrize(("kind", "size"), CASES)
+def test_every_size_is_accepted_by_fairseq_and_keeps_two_checkpoints(make, kind, size, tmp_path):
+    prepared = Prepared.read(make(kind))
+    args = parsed(build_command(prepared, prepared.size(size), None, [], tmp_path / "saved"))
+    assert args.no_epoch_checkpoints and args.patience > 0
+    assert not args.save_interval_updates
+    assert args.keep_best_checkpoints < 0
+    assert args.best_checkpoint_metric == METRICS[kind]
+    assert args.maximize_best_checkpoint_metric == (METRICS[kind] not in ("loss", "rmse"))
+    assert args.max_epoch or args.max_update
+    assert args.cpu
+
+
+def test_the_data_decides_about_the_task(make, tmp_path):
+    def flags(kind, **options):
+        folder = make(kind, **options)
+        if kind == "classification":
+            (folder / "glove.txt").write_text("3 50\n")
+        prepared = Prepared.read(folder)
+        return parsed(build_command(prepared, prepared.size("tiny"), None, [], tmp_path))
+
+    pairs = flags("translation")
+    assert pairs.share_all_embeddings and pairs.eval_bleu_remove_bpe == "subword_nmt"
+    assert flags("summarization").max_source_positions == 256
+    classes = flags("classification", longest=600)
+    assert (classes.num_classes, classes.max_positions) == (3, 512)
+    assert (classes.arch, classes.encoder_embed_dim) == ("cspan_classifier", 50)
+    assert (flags("relatedness").criterion, flags("ratings").criterion) == (
+        *("relatedness", "rating_regression"),
+    )
+
+
+def test_separate_dictionaries_are_not_shared(make):
+    folder = make("translation")
+    (folder / "dict.en.txt").write_text("b 1\n")
+    flags = Prepared.read(folder).flags()
+    assert "--share-all-embeddings" not in flags
+    assert "--share-decoder-input-output-embed" in flags
+
+
+@pytest.mark.parametrize(
+    ("gpus", "tokens", "expected"),
+    [
+        ([], 1024, (1024, 1)),
+        ([], 32768, (4096, 8)),
+        ([80], 32768, (32768, 1)),
+        ([24], 32768, (10922, 3)),
+        ([24, 24, 24, 24], 32768, (8192, 1)),
+        ([24] * 8, 4096, (1024, 1)),
+    ],
+)
+def test_an_update_has_the_same_size_on_each_device(gpus, tokens, expected):
+    flags = batches(Size("dman_iwslt_de_en", "", tokens=tokens), gpus)
+    assert (int(value(flags, "--max-tokens")), int(value(flags, "--update-freq"))) == expected
+    assert ("--cpu" in flags) == (not gpus)
+    assert bool({"--bf16", "--fp16"} & {*flags}) == bool(gpus)
+
+
+def test_dry_run_prints_the_command_with_the_users_flags_last(make, capsys):
+    words = [str(make("translation")), "--arch", "rpr_x", "--cpu", "--dry-run", "--", "--lr", "1"]
+    assert main(["train", *words]) == 0
+    printed = capsys.readouterr().out
+    assert '--user-dir "$(posattn user-dir)" ' in printed
+    command = shlex.split(printed.replace("\\\n", ""))
+    assert command[-2:] == ["--lr", "1"]
+    assert value(command, "--lr") == "1"
+    assert value(command, "--arch") == "rpr_x"
+    assert max(map(len, printed.splitlines()[1:])) <= 100
+
+
+@pytest.mark.parametrize(
+    ("kind", "words", "message"),
+    [
+        ("tagging", ["--size", "big"], "--size big: tagging has tiny, base; choose one"),
+        ("translation", ["--", "--save-dir=x"], "--save-dir: give it before --"),
+    ],
+)
+def test_wrong_options_are_named(make, kind, words, message, capsys):
+    assert main(["train", str(make(kind)), "--cpu", "--dry-run", *words]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_a_folder_without_manifest_is_named(tmp_path, make):
+    with pytest.raises(UsageError, match=r"has no preparation\.json; make it with"):
+        Prepared.read(tmp_path)
+    make("classification").rename(tmp_path / "fold0")
+    with pytest.raises(UsageError, match="name one of them, such as .*/fold0"):
+        Prepared.read(tmp_path)
+
+
+def log_line(tag, **numbers):
+    numbers = {name if tag == "train_inner" else f"{tag}_{name}": n for name, n in numbers.items()}
+    return f"x | INFO | {tag} | {json.dumps(numbers)}\n"
+
+
+def test_progress_shows_loss_metric_speed_and_time():
+    clock = iter([0.0, 60.0])
+    words = ["--max-epoch", "4", "--max-epoch", "2"]
+    progress = TrainingProgress(words, "bleu", lambda: next(clock))
+    inner = {"epoch": 1, "loss": 5.25, "wps": 1234}
+    progress.read(log_line("train_inner", **inner, update=0.5, num_updates=1000))
+    assert progress.text() == "epoch 1 of 2, update 1,000 | loss 5.25 | 1,234 tokens/s"
+    progress.read(log_line("valid", epoch=1, loss=4, bleu=20, best_bleu=21.5, num_updates=1500))
+    progress.read(log_line("train_inner", **inner, update=1.0, num_updates=2000))
+    expected = "validation loss 4.00, BLEU 20.00 (best 21.50) | 1,234 tokens/s | at most 2 min left"
+    assert progress.text().endswith(expected)
+
+
+FAIRSEQ = """
+import signal, sys, time
+print("fairseq_posattn: started", flush=True)
+if {waits}:
+    signal.signal(signal.SIGINT, lambda *_: sys.exit(130))
+    print("ready", flush=True)
+    time.sleep(60)
+print("fairseq_posattn: error: --lr: too high", file=sys.stderr)
+sys.exit({status})
+"""
+
+
+def fake_command(waits=False, status=0):
+    return [sys.executable, "-c", FAIRSEQ.format(waits=waits, status=status)]
+
+
+def test_output_is_appended_to_the_log_and_errors_are_its_last_line(tmp_path, capsys):
+    assert train.run(fake_command(), tmp_path, "loss") == 0
+    with pytest.raises(UsageError, match=r"^--lr: too high \(log: .*train\.log\)$"):
+        train.run(fake_command(status=1), tmp_path, "loss")
+    assert (tmp_path / "train.log").read_text().count("fairseq_posattn: started\n") == 2
+    assert capsys.readouterr().out.count("fairseq_posattn: started\n") == 2
+
+
+def test_interruption_is_passed_on(tmp_path):
+    words = ["-c", f"from {train.__name__} import run; from pathlib import Path; import sys\n"]
+    words[-1] += f"sys.exit(run({fake_command(waits=True)!r}, Path({str(tmp_path)!r}), 'loss'))"
+    process = subprocess.Popen([sys.executable, *words], stdout=subprocess.PIPE, text=True)
+    log = tmp_path / "train.log"
+    while not (log.exists() and "ready\n" in log.read_text()):
+        assert process.poll() is None
+    os.kill(process.pid, signal.SIGINT)
+    printed, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "stopped; rerun the same command to resume" in printed
+
+
+@pytest.mark.parametrize("kind", MANIFESTS)
+def test_the_commands_that_follow_are_accepted(make, kind, tmp_path, monkeypatch):
+    import argparse
+
+    folder = make(kind)
+    for side in MANIFESTS[kind].get("languages", ["input0"]):
+        (folder / f"test.{side}").touch()
+        (folder / f"text/test.{side}").touch()
+    (tmp_path / "saved").mkdir()
+    lines = train.following(Prepared.read(folder), tmp_path / "saved")
+    parse, accepted = argparse.ArgumentParser.parse_args, []
+
+    def stop(self, *args, **kwargs):
+        accepted.append(parse(self, *args, **kwargs))
+        raise UsageError("parsed")
+
+    monkeypatch.setattr(argparse.ArgumentParser, "parse_args", stop)
+    commands = [part for line in lines for part in line.split(" | ") if "posattn" in part]
+    for command in commands:
+        assert main(shlex.split(command)[1:]) == 1
+    assert len(accepted) == len(commands) >= 3
