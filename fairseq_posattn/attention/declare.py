@@ -193,7 +193,7 @@ class _Kernel:
     def __init__(self, name: str):
         self.name = name
 
-    @torch.compiler.assume_constant_result
+    @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
     def load(self) -> None:
         module, name = self.name.split(":")
         kernels = importlib.import_module(f"fairseq_posattn.attention.kernels.{module}")

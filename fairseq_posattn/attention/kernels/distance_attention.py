@@ -2,7 +2,7 @@
 
 import math
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -28,9 +28,11 @@ from fairseq_posattn.attention.kernels.launch import (
 )
 from fairseq_posattn.attention.kernels.operators import (
     DifferentiableKernels,
+    all_in_rows,
     empty_rows,
-    with_unit_stride,
+    in_rows,
 )
+from fairseq_posattn.attention.kernels.tile import Drawn
 from fairseq_posattn.attention.kernels.tiles import tiles_of
 
 
@@ -107,93 +109,65 @@ class DistancePlan(Plan):
 
 @lru_cache(maxsize=1024)
 def plan_of(form: Form, kind: Kind) -> DistancePlan:
-    """Return the plan for tensors of a kind: query, key, ..., the table or shift last."""
-    (_, query, *_), (_, key, *_), *_, table = kind.tensors
-    sizes = (*query[:3], key[2], query[3])
-    return DistancePlan(form, kind, sizes, table[1][0] if form.is_dman else 0)
+    """Return the plan for tensors of a kind, in the order of :class:`Given`."""
+    query, key, *_ = kind.shapes
+    entries = kind.shapes[5][0] if form.is_dman else 0
+    return DistancePlan(form, kind, (*query[:3], key[2], query[3]), entries)
 
 
-def allocate(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    padding: Tensor | None,
-    row: Tensor | None,
-    head: Tensor,
-    table: Tensor | None,
-    seed: Tensor | None,
-    threshold: int,
-    mechanism: str,
-    causal: bool,
-    clip: float,
-) -> tuple[Tensor, Tensor, Tensor]:
+class Given(NamedTuple):
+    """Arguments of the kernels.
+
+    Attributes:
+        query: ``[B, H, Tq, D]``. key, value: ``[B, H, Tk, D]``.
+        row: DMAN's query bias ``[B, Tq]``; None for DA.
+        head: ``[H]``, DMAN's head bias or DA's weight.
+        table: DMAN's ``[2N-1]`` by distance ``t - s`` (query less key), or DA's shift ``[H]``.
+        padding: bool ``[B, Tk]``. seed, threshold: of dropout.
+        mechanism, causal, clip: see :class:`Form`.
+    """
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    row: Tensor | None
+    head: Tensor
+    table: Tensor | None
+    padding: Tensor | None
+    seed: Tensor | None
+    threshold: int
+    mechanism: str
+    causal: bool
+    clip: float
+
+
+def allocate(given: Given) -> tuple[Tensor, Tensor, Tensor]:
     """Return empty context, logarithms of sums ``[B, H, Tq]`` and lines ``[H or 1, width]``."""
-    cells = 1 if mechanism == "dman" else query.size(1)
-    width = line_width(query.size(2), key.size(2))
+    query = given.query
+    cells = 1 if given.mechanism == "dman" else query.size(1)
+    width = line_width(query.size(2), given.key.size(2))
     line = query.new_empty(cells, width, dtype=torch.float32)
     return empty_rows(query), query.new_empty(query.shape[:3], dtype=torch.float32), line
 
 
-def forward(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    padding: Tensor | None,
-    row: Tensor | None,
-    head: Tensor,
-    table: Tensor | None,
-    seed: Tensor | None,
-    threshold: int,
-    mechanism: str,
-    causal: bool,
-    clip: float,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return context, logarithms of sums and lines of cells.
-
-    Args:
-        query: ``[B, H, Tq, D]``. key, value: ``[B, H, Tk, D]``. padding: bool ``[B, Tk]``.
-        row: DMAN's query bias ``[B, Tq]``. head: ``[H]``, DMAN's bias or DA's weight.
-        table: DMAN's ``[2N-1]`` by distance ``t - s`` (query less key), or DA's shift ``[H]``.
-        seed, threshold: of dropout. mechanism, causal, clip: see :class:`Form`.
-    """
-    plan, query, key, value, padding, learned = _planned(
-        query, key, value, padding, (row, head, table), seed, threshold, mechanism, causal, clip
-    )
-    context, log_sum, line = results = allocate(
-        query, key, value, padding, row, head, table, seed, threshold, mechanism, causal, clip
-    )
-    biases, table_or_mapping = _operands(plan.form, query.dtype, learned)
-    cells = Line(line, plan.width if plan.cells > 1 else 0, plan.origin)
-    plan.lay_out(table_or_mapping, cells, plan.width)
-    q, k, v = rows_of(query), rows_of(key), rows_of(value)
-    dropout = drawn(seed, threshold)
-    plan.attend(q, k, v, rows_of(context), log_sum, biases, cells, padding, dropout, *plan.numbers)
+def forward(given: Given) -> tuple[Tensor, Tensor, Tensor]:
+    """Return context, logarithms of sums and lines of cells."""
+    results = context, log_sum, line = allocate(given)
+    plan, given = _plan(given)
+    biases, table, cells, dropout = _operands(plan, given, line)
+    plan.lay_out(table, cells, plan.width)
+    q, k, v = rows_of(given.query), rows_of(given.key), rows_of(given.value)
+    inputs = biases, cells, given.padding, dropout
+    plan.attend(q, k, v, rows_of(context), log_sum, *inputs, *plan.numbers)
     return results
 
 
-def backward(
-    d_context: Tensor,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    padding: Tensor | None,
-    row: Tensor | None,
-    head: Tensor,
-    table: Tensor | None,
-    seed: Tensor | None,
-    threshold: int,
-    mechanism: str,
-    causal: bool,
-    clip: float,
-    context: Tensor,
-    log_sum: Tensor,
-    line: Tensor,
-) -> list[Tensor]:
+def backward(d_context: Tensor, given: Given, results: tuple[Tensor, ...]) -> list[Tensor]:
     """Return the gradients of query, key, value and the learned tensors that are not None."""
-    plan, query, key, value, padding, learned = _planned(
-        query, key, value, padding, (row, head, table), seed, threshold, mechanism, causal, clip
-    )
-    (d_context,) = with_unit_stride(d_context)
+    context, log_sum, line = results
+    plan, given = _plan(given)
+    query, key, value, *learned = given[:6]
+    d_context = in_rows(d_context)
     d_qkv = [torch.empty_like(tensor) for tensor in (query, key, value)]
     d_line = query.new_empty(plan.lines, plan.line_width, dtype=torch.float32)
     d_row = d_numbers = None
@@ -201,74 +175,57 @@ def backward(
         d_row = torch.empty_like(log_sum)
     else:
         d_numbers = query.new_empty(plan.lines, 2, dtype=torch.float32)
-    q, k, v, g = rows_of(query), rows_of(key), rows_of(value), rows_of(d_context)
+    q, k, v, c, g = map(rows_of, (query, key, value, context, d_context))
     d_q, d_k, d_v = map(rows_of, d_qkv)
-    biases, table_or_mapping = _operands(plan.form, query.dtype, learned)
-    cells = Line(line, plan.width if plan.cells > 1 else 0, plan.origin)
+    biases, table, cells, dropout = _operands(plan, given, line)
     d_lines = Line(d_line, 0, plan.line_origin)
-    dropout = drawn(seed, threshold)
-    inputs = biases, table_or_mapping, cells, padding, dropout
+    inputs = biases, table, cells, given.padding, dropout
     of_lines = d_row, d_lines, d_numbers, *plan.numbers, plan.line_width
     # Hooks on saved tensors, such as save_on_cpu, may have given them other strides.
     launches = plan.differentiate(query, key, value, context, d_context)
     if plan.whole:
-        launches[0](q, k, v, rows_of(context), g, log_sum, *inputs, d_q, d_k, d_v, *of_lines)
+        launches[0](q, k, v, c, g, log_sum, *inputs, d_q, d_k, d_v, *of_lines)
     else:
         of_queries, of_keys = launches
         delta = torch.empty_like(log_sum)
-        c, parts = rows_of(context), plan.parts
-        of_queries(q, k, v, c, g, log_sum, *inputs, d_q, delta, *of_lines, parts)
-        seen = biases, cells, padding, dropout
+        of_queries(q, k, v, c, g, log_sum, *inputs, d_q, delta, *of_lines, plan.parts)
+        seen = biases, cells, given.padding, dropout
         of_keys(q, k, v, g, log_sum, delta, *seen, d_k, d_v, *plan.numbers)
     d_learned = [None if tensor is None else torch.empty_like(tensor) for tensor in learned]
     batch, (heads, queries, keys, _) = query.size(0), plan.numbers
     if plan.form.is_dman:
         d_query_bias, d_head_bias, d_table = d_learned
         sizes = plan.lines, plan.line_width, batch, heads, queries, keys
-        plan.fold(d_lines, d_row, table_or_mapping, d_table, d_query_bias, d_head_bias, *sizes)
+        plan.fold(d_lines, d_row, table, d_table, d_query_bias, d_head_bias, *sizes)
     else:
         _, d_weight, d_shift = d_learned
         plan.fold(d_numbers, d_weight, d_shift, batch, heads, plan.parts)
     return [*d_qkv, *(gradient for gradient in d_learned if gradient is not None)]
 
 
-def _planned(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    padding: Tensor | None,
-    learned: tuple[Tensor | None, ...],
-    seed: Tensor | None,
-    threshold: int,
-    *form: Any,
-) -> tuple[Any, ...]:
-    """Return the plan and the tensors as the kernels take them."""
-    query, key, value = with_unit_stride(query, key, value)
-    padding = None if padding is None else padding.contiguous()
-    learned = tuple(None if tensor is None else tensor.contiguous() for tensor in learned)
-    kind = kind_of(threshold, query, key, value, seed, padding, *learned)
-    return plan_of(Form(*form), kind), query, key, value, padding, learned
+def _plan(given: Given) -> tuple[DistancePlan, Given]:
+    """Return the plan, and the arguments as the kernels read them."""
+    given = all_in_rows(given)
+    form = Form(given.mechanism, given.causal, given.clip)
+    return plan_of(form, kind_of(given.threshold, *given[:8])), given
 
 
 def _operands(
-    form: Form, dtype: torch.dtype, learned: tuple[Tensor | None, ...]
-) -> tuple[Biases, Table | Mapping]:
-    """Return the learned tensors as kernel arguments."""
-    row, head, table = learned
-    if form.is_dman:
+    plan: DistancePlan, given: Given, line: Tensor
+) -> tuple[Biases, Table | Mapping, Line, Drawn]:
+    """Return learned tensors, cells and dropout as kernel arguments."""
+    cells = Line(line, plan.width if plan.cells > 1 else 0, plan.origin)
+    dropout, table = drawn(given.seed, given.threshold), given.table
+    if given.mechanism == "dman":
         assert table is not None
-        return Biases(row, head), Table(table, table.size(0) // 2, table.size(0))
-    largest = largest_coefficient(dtype)
-    return Biases(None, None), Mapping(head, table, form.clip, largest, math.log(largest))
+        numbers = table.size(0) // 2, table.size(0)
+        return Biases(given.row, given.head), Table(table, *numbers), cells, dropout
+    largest = largest_coefficient(given.query.dtype)
+    mapping = Mapping(given.head, table, given.clip, largest, math.log(largest))
+    return Biases(None, None), mapping, cells, dropout
 
 
-differentiable = DifferentiableKernels(
-    "distance_attention",
-    forward,
-    backward,
-    allocate,
-    ("query", "key", "value", "row", "head", "table"),
-)
+differentiable = DifferentiableKernels("distance_attention", Given, 6, forward, backward, allocate)
 
 
 def dynamic_mask_attention_triton(
@@ -286,8 +243,8 @@ def dynamic_mask_attention_triton(
     """
     learned = query_bias, head_bias, distance_bias
     dropout = draw_dropout(call.dropout_p, query.device)
-    padding = call.key_padding_mask
-    return differentiable(query, key, value, padding, *learned, *dropout, "dman", call.causal, 0.0)
+    inputs = query, key, value, *learned, call.key_padding_mask
+    return differentiable(*inputs, *dropout, "dman", call.causal, 0.0)
 
 
 def distance_aware_attention_triton(
@@ -304,6 +261,5 @@ def distance_aware_attention_triton(
     """Return the context ``[B, H, Tq, D]`` of DA with ``adjustment="early_multiply"``."""
     learned = None, distance_weight, sigmoid_shift if mapping in SHIFTED_MAPPINGS else None
     dropout = draw_dropout(call.dropout_p, query.device)
-    padding, clip = call.key_padding_mask, float(clip_threshold)
-    vectors = query, key, value
-    return differentiable(*vectors, padding, *learned, *dropout, mapping, call.causal, clip)
+    inputs = query, key, value, *learned, call.key_padding_mask
+    return differentiable(*inputs, *dropout, mapping, call.causal, float(clip_threshold))

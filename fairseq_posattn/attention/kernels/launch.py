@@ -62,6 +62,11 @@ class Kind(NamedTuple):
     threshold: int
     tensors: tuple[Alike, ...]
 
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        """The tensors' shapes; () for None."""
+        return [() if tensor is None else tuple(tensor[1]) for tensor in self.tensors]
+
     def matrices(self, features: int, block: int = 128) -> dict[str, object]:
         """Return the constants of matmuls."""
         sizes = {"FEATURES": features, "BLOCK_D": block_of(features, block)}

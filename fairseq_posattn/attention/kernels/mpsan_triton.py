@@ -8,7 +8,7 @@ sum has a fixed order.
 """
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import triton
@@ -35,7 +35,7 @@ from fairseq_posattn.attention.kernels.masks import (
     reachable_keys,
     reachable_queries,
 )
-from fairseq_posattn.attention.kernels.operators import DifferentiableKernels, with_unit_stride
+from fairseq_posattn.attention.kernels.operators import DifferentiableKernels, all_in_rows, in_rows
 from fairseq_posattn.attention.kernels.tile import (
     LOG2_E,
     at_most,
@@ -239,114 +239,77 @@ class AdditivePlan(Plan):
 
 @lru_cache(maxsize=1024)
 def plan_of(constant: float, kind: Kind) -> AdditivePlan:
-    """Return the plan for tensors of a kind: scores of queries and keys, value, mask, reach."""
-    (_, scores, *_), _, (_, value, *_), _, reach, *_ = kind.tensors
-    masks = reach[1][0] if reach else scores[1]
+    """Return the plan for tensors of a kind, in the order of :class:`Given`."""
+    scores, _, value, _, reach, *_ = kind.shapes
+    masks = reach[0] if reach else scores[1]
     return AdditivePlan(constant, masks, kind, (*scores, *value[2:]))
 
 
-def allocate(
-    query_score: Tensor,
-    key_score: Tensor,
-    value: Tensor,
-    mask: Tensor | None,
-    reach: Tensor | None,
-    padding: Tensor | None,
-    seed: Tensor | None,
-    threshold: int,
-    constant: float,
-) -> tuple[Tensor, Tensor]:
-    """Return empty results of :func:`forward`."""
-    context = value.new_empty(*query_score.shape, value.size(3))
-    return context, value.new_empty(query_score.shape, dtype=torch.float32)
+class Given(NamedTuple):
+    """Arguments of the kernels.
 
-
-def forward(
-    query_score: Tensor,
-    key_score: Tensor,
-    value: Tensor,
-    mask: Tensor | None,
-    reach: Tensor | None,
-    padding: Tensor | None,
-    seed: Tensor | None,
-    threshold: int,
-    constant: float,
-) -> tuple[Tensor, Tensor]:
-    """Return the context and logarithms of sums.
-
-    Args:
+    Attributes:
         query_score: ``[B, H, Tq]``. key_score: ``[B, H, Tk]``. value: ``[B, H, Tk, D]``.
         mask, reach: of :func:`mask_arguments`, perhaps for fewer heads: each mask then serves
             equally many, one after another. padding: bool ``[B, Tk]``.
         seed, threshold: of dropout. constant: divides the scores.
     """
-    results = allocate(
-        query_score, key_score, value, mask, reach, padding, seed, threshold, constant
-    )
-    context, log_sum = results
-    plan, query_score, key_score, value, operands = _planned(
-        query_score, key_score, value, mask, reach, padding, seed, threshold, constant
-    )
-    v, c = rows_of(value), rows_of(context)
-    plan.attend(query_score, key_score, v, c, log_sum, *operands, *plan.numbers)
+
+    query_score: Tensor
+    key_score: Tensor
+    value: Tensor
+    mask: Tensor | None
+    reach: Tensor | None
+    padding: Tensor | None
+    seed: Tensor | None
+    threshold: int
+    constant: float
+
+
+def allocate(given: Given) -> tuple[Tensor, Tensor]:
+    """Return empty context and logarithms of sums."""
+    shape, value = given.query_score.shape, given.value
+    return value.new_empty(*shape, value.size(3)), value.new_empty(shape, dtype=torch.float32)
+
+
+def forward(given: Given) -> tuple[Tensor, Tensor]:
+    """Return the context and logarithms of sums."""
+    results = context, log_sum = allocate(given)
+    plan, given, operands = _plan(given)
+    vectors = rows_of(given.value), rows_of(context)
+    plan.attend(*given[:2], *vectors, log_sum, *operands, *plan.numbers)
     return results
 
 
-def backward(
-    d_context: Tensor,
-    query_score: Tensor,
-    key_score: Tensor,
-    value: Tensor,
-    mask: Tensor | None,
-    reach: Tensor | None,
-    padding: Tensor | None,
-    seed: Tensor | None,
-    threshold: int,
-    constant: float,
-    context: Tensor,
-    log_sum: Tensor,
-) -> list[Tensor]:
+def backward(d_context: Tensor, given: Given, results: tuple[Tensor, ...]) -> list[Tensor]:
     """Return the gradients of the scores and of the value."""
-    plan, query_score, key_score, value, operands = _planned(
-        query_score, key_score, value, mask, reach, padding, seed, threshold, constant
-    )
-    (d_context,) = with_unit_stride(d_context)
-    d_query, d_key, d_value = map(torch.empty_like, (query_score, key_score, value))
+    context, log_sum = results
+    plan, given, operands = _plan(given)
+    query_score, key_score, value = tensors = given[:3]
+    d_context = in_rows(d_context)
+    gradients = d_query, d_key, d_value = [torch.empty_like(tensor) for tensor in tensors]
     shape = (*query_score.shape[:2], plan.parts, key_score.size(2))
-    lines = torch.empty(shape, dtype=torch.float32, device=value.device)
-    of_scores, of_values = plan.differentiate(query_score, key_score, value, context, d_context)
-    v, c, g = rows_of(value), rows_of(context), rows_of(d_context)
-    scores, parts = (query_score, key_score), plan.parts
-    of_scores(*scores, v, c, g, log_sum, *operands, d_query, lines, *plan.numbers, parts)
-    d_v = rows_of(d_value)
-    of_values(*scores, g, log_sum, *operands, d_v, lines, d_key, *plan.numbers, parts)
-    return [d_query, d_key, d_value]
+    lines = log_sum.new_empty(shape)
+    of_scores, of_values = plan.differentiate(*tensors, context, d_context)
+    v, c, g, d_v = map(rows_of, (value, context, d_context, d_value))
+    scores, numbers = (query_score, key_score), (*plan.numbers, plan.parts)
+    of_scores(*scores, v, c, g, log_sum, *operands, d_query, lines, *numbers)
+    of_values(*scores, g, log_sum, *operands, d_v, lines, d_key, *numbers)
+    return gradients
 
 
-def _planned(
-    query_score: Tensor,
-    key_score: Tensor,
-    value: Tensor,
-    mask: Tensor | None,
-    reach: Tensor | None,
-    padding: Tensor | None,
-    seed: Tensor | None,
-    threshold: int,
-    constant: float,
-) -> tuple[Any, ...]:
-    """Return the plan, scores and value, and mask, padding and dropout as the kernels take them."""
-    (value,) = with_unit_stride(value)
-    query_score, key_score = query_score.contiguous(), key_score.contiguous()
-    padding = None if padding is None else padding.contiguous()
-    kind = kind_of(threshold, query_score, key_score, value, mask, reach, padding, seed)
-    operands = mask_operand(mask, reach, query_score.size(2), key_score.size(2)), padding
-    plan = plan_of(constant, kind)
-    return plan, query_score, key_score, value, (*operands, drawn(seed, threshold))
+def _plan(given: Given) -> tuple[AdditivePlan, Given, tuple[Any, ...]]:
+    """Return the plan, the arguments, and mask, padding and dropout as the kernels take them."""
+    given = all_in_rows(given)
+    kind = kind_of(given.threshold, *given[:7])
+    operand = mask_operand(
+        given.mask, given.reach, given.query_score.size(2), given.key_score.size(2)
+    )
+    plan = plan_of(given.constant, kind)
+    return plan, given, (operand, given.padding, drawn(given.seed, given.threshold))
 
 
-differentiable = DifferentiableKernels(
-    "additive_attention", forward, backward, allocate, ("query_score", "key_score", "value")
-)
+differentiable = DifferentiableKernels("additive_attention", Given, 3, forward, backward, allocate)
 
 
 def additive_attention_triton(

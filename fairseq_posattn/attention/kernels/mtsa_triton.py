@@ -21,8 +21,9 @@ from fairseq_posattn.attention.kernels.launch import (
 from fairseq_posattn.attention.kernels.masks import mask_arguments, mask_operand
 from fairseq_posattn.attention.kernels.operators import (
     DifferentiableKernels,
+    all_in_rows,
     empty_rows,
-    with_unit_stride,
+    in_rows,
 )
 from fairseq_posattn.attention.kernels.tiles import Tile, block_of, tiles_of
 from fairseq_posattn.attention.masks import DistanceMask
@@ -30,22 +31,15 @@ from fairseq_posattn.attention.masks import DistanceMask
 SOURCE_BLOCK = kernels.SOURCE_BLOCK.value
 
 
-class Scales(NamedTuple):
-    """Activations of the scores of pairs and of sources: ``identity`` or ``log_sigmoid``."""
-
-    token: str
-    source: str
-
-
 class TensorPlan(Plan):
     """Launches for calls with tensors of the same kind; ``sizes`` are B, H, Tq, Tk and D."""
 
-    def __init__(self, scales: Scales, kind: Kind, sizes: tuple[int, ...]):
+    def __init__(self, token_scale: str, source_scale: str, kind: Kind, sizes: tuple[int, ...]):
         super().__init__()
         batch, heads, queries, keys, features = sizes
         self.numbers = heads, queries, keys, features**-0.5
-        of_pairs = {"LOG_SIGMOID": scales.token == "log_sigmoid"}
-        of_sources = {"LOG_SIGMOID": scales.source == "log_sigmoid"}
+        of_pairs = {"LOG_SIGMOID": token_scale == "log_sigmoid"}
+        of_sources = {"LOG_SIGMOID": source_scale == "log_sigmoid"}
         matrices = kind.matrices(features)
         split = {"SPLIT": kind.dtype == torch.float16}
         blocks = {name: size for name, size in matrices.items() if name != "PRECISION"}
@@ -73,141 +67,98 @@ class TensorPlan(Plan):
 
 
 @lru_cache(maxsize=1024)
-def plan_of(scales: Scales, kind: Kind) -> TensorPlan:
-    """Return the plan for tensors of a kind: query and key first."""
-    (_, query, *_), (_, key, *_), *_ = kind.tensors
-    return TensorPlan(scales, kind, (*query[:3], key[2], query[3]))
+def plan_of(token_scale: str, source_scale: str, kind: Kind) -> TensorPlan:
+    """Return the plan for tensors of a kind, in the order of :class:`Given`."""
+    query, key, *_ = kind.shapes
+    return TensorPlan(token_scale, source_scale, kind, (*query[:3], key[2], query[3]))
 
 
-def allocate(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    source: Tensor,
-    mask: Tensor | None,
-    reach: Tensor | None,
-    padding: Tensor | None,
-    seed: Tensor | None,
-    threshold: int,
-    token_scale: str,
-    source_scale: str,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+class Given(NamedTuple):
+    """Arguments of the kernels.
+
+    Attributes:
+        query: ``[B, H, Tq, D]``. key, value, source: ``[B, H, Tk, D]``, ``source`` the scores.
+        mask, reach: of :func:`mask_arguments`. padding: bool ``[B, Tk]``.
+        seed, threshold: of dropout.
+        token_scale, source_scale: activations of the scores, ``identity`` or ``log_sigmoid``.
+    """
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    source: Tensor
+    mask: Tensor | None
+    reach: Tensor | None
+    padding: Tensor | None
+    seed: Tensor | None
+    threshold: int
+    token_scale: str
+    source_scale: str
+
+
+def allocate(given: Given) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Return empty results of :func:`forward`."""
+    query = given.query
     batch, heads, queries, features = query.shape
-    keys, half = key.size(2), query.dtype == torch.float16
+    keys, half = given.key.size(2), query.dtype == torch.float16
     narrow = torch.float32 if query.dtype == torch.float32 else torch.bfloat16
     shape = (batch, heads, keys, 2 * features if half else features)
     weights, weighed = (query.new_empty(shape, dtype=narrow) for _ in range(2))
     blocks = blocks_of(keys, SOURCE_BLOCK) * batch * heads
     largest_source = query.new_empty(blocks, block_of(features, 128), dtype=torch.float32)
     denominator = query.new_empty(query.shape, dtype=torch.float32)
-    largest = query.new_empty(batch, heads, queries, dtype=torch.float32)
+    rows = queries if given.token_scale == "identity" else 0  # sigmoids need no largest score
+    largest = query.new_empty(batch, heads, rows, dtype=torch.float32)
     return empty_rows(query), weights, weighed, largest_source, denominator, largest
 
 
-def forward(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    source: Tensor,
-    mask: Tensor | None,
-    reach: Tensor | None,
-    padding: Tensor | None,
-    seed: Tensor | None,
-    threshold: int,
-    token_scale: str,
-    source_scale: str,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Return context, G, G V, largest source scores, denominators, and largest scores of pairs.
-
-    Args:
-        query: ``[B, H, Tq, D]``. key, value, source: ``[B, H, Tk, D]``, ``source`` the scores.
-        mask, reach: of :func:`mask_arguments`. padding: bool ``[B, Tk]``.
-        seed, threshold: of dropout. token_scale, source_scale: see :class:`Scales`.
-    """
-    results = allocate(
-        query, key, value, source, mask, reach, padding, seed, threshold, token_scale, source_scale
-    )
+def forward(given: Given) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Return context, G, G V, largest source scores, denominators, and largest scores of pairs."""
+    results = allocate(given)
     context, weights, weighed, largest_source, denominator, largest = results
-    plan, query, key, value, source, operands = _planned(
-        query, key, value, source, mask, reach, padding, seed, threshold, token_scale, source_scale
-    )
+    plan, given, operands = _plan(given)
     _, padding, dropout = operands
-    heads, queries, keys, _ = plan.numbers
-    g, gv, s = rows_of(weights), rows_of(weighed), rows_of(source)
-    plan.find_largest(s, padding, largest_source, heads, keys)
-    plan.weigh_sources(rows_of(value), s, padding, largest_source, g, gv, dropout, heads, keys)
-    q, k, c, d = rows_of(query), rows_of(key), rows_of(context), rows_of(denominator)
+    heads, _, keys, _ = plan.numbers
+    g, gv, s = rows_of(weights), rows_of(weighed), rows_of(given.source)
+    v, sizes = rows_of(given.value), (heads, keys)
+    plan.find_largest(s, padding, largest_source, *sizes)
+    plan.weigh_sources(v, s, padding, largest_source, g, gv, dropout, *sizes)
+    q, k, c, d = map(rows_of, (given.query, given.key, context, denominator))
     plan.attend(q, k, g, gv, c, d, largest, *operands, *plan.numbers)
     return results
 
 
-def backward(
-    d_context: Tensor,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    source: Tensor,
-    mask: Tensor | None,
-    reach: Tensor | None,
-    padding: Tensor | None,
-    seed: Tensor | None,
-    threshold: int,
-    token_scale: str,
-    source_scale: str,
-    context: Tensor,
-    weights: Tensor,
-    weighed: Tensor,
-    largest_source: Tensor,
-    denominator: Tensor,
-    largest: Tensor,
-) -> list[Tensor]:
+def backward(d_context: Tensor, given: Given, results: tuple[Tensor, ...]) -> list[Tensor]:
     """Return the gradients of query, key, value and source scores."""
-    plan, query, key, value, source, operands = _planned(
-        query, key, value, source, mask, reach, padding, seed, threshold, token_scale, source_scale
-    )
-    (d_context,) = with_unit_stride(d_context)
-    gradients = [torch.empty_like(tensor) for tensor in (query, key, value, source)]
-    d_numerator = torch.empty(query.shape, dtype=weights.dtype, device=query.device)
-    shape = (*query.shape[:3], weights.size(3))
-    d_denominator = torch.empty(shape, dtype=weights.dtype, device=query.device)
-    launches = plan.differentiate(query, key, value, source, context, denominator, d_context)
-    of_queries, of_keys = launches
-    q, k, g, gv = rows_of(query), rows_of(key), rows_of(weights), rows_of(weighed)
+    context, weights, weighed, largest_source, denominator, largest = results
+    plan, given, operands = _plan(given)
+    d_context, vectors = in_rows(d_context), given[:4]
+    gradients = [torch.empty_like(tensor) for tensor in vectors]
+    shape = given.query.shape
+    d_numerator = weights.new_empty(shape)
+    d_denominator = weights.new_empty(*shape[:3], weights.size(3))
+    of_queries, of_keys = plan.differentiate(*vectors, context, denominator, d_context)
+    q, k, v, s = map(rows_of, vectors)
+    g, gv, d_c = map(rows_of, (weights, weighed, d_context))
     c, d, d_n, d_d = map(rows_of, (context, denominator, d_numerator, d_denominator))
     d_q, d_k, d_v, d_s = map(rows_of, gradients)
-    of_queries(
-        *(q, k, g, gv, c, d, largest, *operands, rows_of(d_context), d_n, d_d, d_q), *plan.numbers
-    )
-    v, s = rows_of(value), rows_of(source)
+    of_queries(q, k, g, gv, c, d, largest, *operands, d_c, d_n, d_d, d_q, *plan.numbers)
     sources = largest, largest_source
     of_keys(q, k, v, s, g, gv, *sources, *operands, d_n, d_d, d_k, d_v, d_s, *plan.numbers)
     return gradients
 
 
-def _planned(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    source: Tensor,
-    mask: Tensor | None,
-    reach: Tensor | None,
-    padding: Tensor | None,
-    seed: Tensor | None,
-    threshold: int,
-    *scales: str,
-) -> tuple[Any, ...]:
-    """Return the plan, the vectors, and mask, padding and dropout as the kernels take them."""
-    query, key, value, source = with_unit_stride(query, key, value, source)
-    padding = None if padding is None else padding.contiguous()
-    kind = kind_of(threshold, query, key, value, source, mask, reach, padding, seed)
-    operands = mask_operand(mask, reach, query.size(2), key.size(2)), padding
-    plan = plan_of(Scales(*scales), kind)
-    return plan, query, key, value, source, (*operands, drawn(seed, threshold))
+def _plan(given: Given) -> tuple[TensorPlan, Given, tuple[Any, ...]]:
+    """Return the plan, the arguments, and mask, padding and dropout as the kernels take them."""
+    given = all_in_rows(given)
+    kind = kind_of(given.threshold, *given[:8])
+    operand = mask_operand(given.mask, given.reach, given.query.size(2), given.key.size(2))
+    plan = plan_of(given.token_scale, given.source_scale, kind)
+    return plan, given, (operand, given.padding, drawn(given.seed, given.threshold))
 
 
 differentiable = DifferentiableKernels(
-    "tensorized_attention", forward, backward, allocate, ("query", "key", "value", "source")
+    "tensorized_attention", Given, 4, forward, backward, allocate
 )
 
 

@@ -42,7 +42,7 @@ def kernel_reason(arguments: Arguments, named: bool) -> str | None:
     value: Tensor = arguments["value"]
     if not named and value.size(-2) < _least_keys(value.dtype):
         return "is no gain for so few keys"
-    reason = _device_reason(value.device) or _installation_reason()
+    reason: str | None = _device_reason(value.device) or _installation_reason()
     if reason is not None:
         return reason
     tensors = [t for name, t in arguments.items() if isinstance(t, Tensor) and name != "mask"]
