@@ -1,12 +1,6 @@
-"""Calls that the kernels can serve, and calls that ``auto`` gives them.
+"""Calls that the kernels can serve.
 
 Triton is imported only to run kernels.
-
-The thresholds of ``auto`` are from counts of launches and memory traffic, not from time
-measurements (docs/fused_attention.md). In 16-bit types kernels launch and move less than the
-reference at every length. In float32 without TF32 they do not use tensor cores and are slower than
-the library matmuls of the reference; they save memory on long sentences. ``bash
-benchmarks/gpu.sh`` measures them.
 """
 
 import functools
@@ -18,10 +12,6 @@ from torch import Tensor
 
 from fairseq_posattn.attention.call import Arguments
 
-# Least number of keys for ``auto``: in float32 without TF32, and otherwise.
-LEAST_KEYS_IN_FULL = 2048
-LEAST_KEYS = 1
-
 LARGEST_HEAD = 128
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 # First version with gather within a tile.
@@ -32,16 +22,9 @@ OLDEST_GPU = (8, 0)
 VECTORS = ("query", "key", "value", "source_scores")
 
 
-def kernel_reason(arguments: Arguments, named: bool) -> str | None:
-    """Return why kernels cannot serve a call, or None if they can.
-
-    Args:
-        arguments: of an attention function, tensors by name; ``value`` among them.
-        named: ``impl="triton"`` was given; otherwise there must also be enough keys.
-    """
+def kernel_reason(arguments: Arguments) -> str | None:
+    """Return why kernels cannot serve a call with these arguments, or None if they can."""
     value: Tensor = arguments["value"]
-    if not named and value.size(-2) < _least_keys(value.dtype):
-        return "is no gain for so few keys"
     reason: str | None = _device_reason(value.device) or _installation_reason()
     if reason is not None:
         return reason
@@ -67,11 +50,6 @@ def _vectors_reason(arguments: Arguments) -> str | None:
         sizes = f"{features} and {in_values}"
         return f"takes heads of up to {LARGEST_HEAD} features, as many in values, not {sizes}"
     return None
-
-
-def _least_keys(dtype: torch.dtype) -> int:
-    in_full = dtype == torch.float32 and not tf32_allowed()
-    return LEAST_KEYS_IN_FULL if in_full else LEAST_KEYS
 
 
 @torch.compiler.assume_constant_result
