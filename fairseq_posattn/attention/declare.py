@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from fairseq_posattn.attention.call import Arguments, Attended, Call, Options
-from fairseq_posattn.attention.kernels.support import kernel_reason
+from fairseq_posattn.attention.kernels.support import constant, kernel_reason
 from fairseq_posattn.attention.self_check import Kind, kind_of, self_check_reason
 from fairseq_posattn.attention.shapes import Shapes
 from fairseq_posattn.attention.timing import fastest, is_timed, size_class
@@ -123,7 +123,7 @@ class Attention:
                 reason = self._check_kernels(*kind_of(self, call, arguments))
         return reason
 
-    @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+    @constant
     def _check_kernels(self, *kind: Any) -> str | None:
         return self_check_reason(self, Kind(*kind))
 
@@ -222,8 +222,10 @@ class _Kernel:
     def __init__(self, name: str):
         self.name = name
 
-    @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+    @constant
     def load(self) -> None:
+        if hasattr(self, "function"):
+            return
         module, name = self.name.split(":")
         kernels = importlib.import_module(f"fairseq_posattn.attention.kernels.{module}")
         self.function = getattr(kernels, name)

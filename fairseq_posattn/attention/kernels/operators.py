@@ -135,14 +135,17 @@ def empty_rows(tensor: Tensor) -> Tensor:
 
 def in_rows(tensor: Tensor) -> Tensor:
     """Return a tensor as kernels read it: vectors with last stride 1, others contiguous."""
-    if tensor.dim() == 4 and tensor.stride(-1) == 1:
+    if tensor.is_contiguous() or tensor.dim() == 4 and tensor.stride(-1) == 1:
         return tensor
     return tensor.contiguous()
 
 
 def all_in_rows(given: Any) -> Any:
     """Return the arguments with :func:`in_rows` applied, except to the mask."""
-    return given._make(
-        in_rows(one) if isinstance(one, Tensor) and name != "mask" else one
-        for name, one in zip(given._fields, given, strict=True)
-    )
+    changed = {}
+    for name, one in zip(given._fields, given, strict=True):
+        if isinstance(one, Tensor) and name != "mask":
+            rows = in_rows(one)
+            if rows is not one:
+                changed[name] = rows
+    return given._replace(**changed) if changed else given

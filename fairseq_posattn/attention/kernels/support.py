@@ -6,6 +6,8 @@ Triton is imported only to run kernels.
 import functools
 import importlib.util
 import os
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -20,6 +22,18 @@ OLDEST_TRITON = (3, 3)
 OLDEST_GPU = (8, 0)
 # Vectors of one head; they must have one type.
 VECTORS = ("query", "key", "value", "source_scores")
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def constant(function: Function) -> Function:
+    """Have ``torch.compile`` call a function while it traces, and store the result in the graph.
+
+    The public :func:`torch.compiler.assume_constant_result` imports the compiler, for a second.
+    """
+    function._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    return function
 
 
 def kernel_reason(arguments: Arguments) -> str | None:
@@ -52,7 +66,7 @@ def _vectors_reason(arguments: Arguments) -> str | None:
     return None
 
 
-@torch.compiler.assume_constant_result
+@constant
 def tf32_allowed() -> bool:
     """Return whether PyTorch allows TF32 matmuls on a GPU."""
     # Valid for old and new settings; reading ``allow_tf32`` fails after the new one is set.
@@ -68,7 +82,7 @@ def interpreted() -> bool:
     return os.environ.get("TRITON_INTERPRET") == "1"
 
 
-@torch.compiler.assume_constant_result
+@constant
 def _installation_reason() -> str | None:
     return _installed()
 
@@ -85,7 +99,7 @@ def _installed() -> str | None:
     return None
 
 
-@torch.compiler.assume_constant_result
+@constant
 def _device_reason(device: torch.device) -> str | None:
     if device.type == "cuda":
         if torch.version.hip is not None:
