@@ -12,13 +12,15 @@ from fairseq_posattn.inference import trained_model
 from fairseq_posattn.scoring.ranking import Impression, read_column
 from fairseq_posattn.training.tasks.news_recommendation import RankingDataset
 
+__all__ = ["rank"]
+
 
 def rank(
     path: str,
     split: str,
     data: str | None = None,
     batch_size: int = 256,
-    device: str | None = None,
+    device: str | torch.device | None = None,
 ) -> Iterator[Impression]:
     """Yield the impressions of a split, in order, with a dot-product score for each candidate.
 
@@ -50,19 +52,13 @@ def rank(
             f"{folder}: {len(impressions)} impressions of {split}, but {names} names; prepare the "
             "data again"
         )
-    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    scores, ends = candidate_scores(
-        trained.model.to(device), task, RankingDataset(impressions), batch_size
-    )
-    for index, name in enumerate(read_column(folder, split, "impressions")):
+    model = trained.model.to(trained_model.find_device(device))
+    scores, ends = candidate_scores(model, task, RankingDataset(impressions), batch_size)
+    for index, (name,) in enumerate(read_column(folder, split, "impressions")):
         candidates = scores[ends[index] : ends[index + 1]]
         if not numpy.isfinite(candidates).all():
-            raise UsageError(
-                f"{path}: a score of impression {' '.join(name)} of {split} is NaN or infinite"
-            )
-        yield Impression(
-            " ".join(name), impressions.labels(index).astype(int).tolist(), candidates.tolist()
-        )
+            raise UsageError(f"{path}: a score of impression {name} of {split} is NaN or infinite")
+        yield Impression(name, impressions.labels(index).astype(int).tolist(), candidates.tolist())
 
 
 def candidate_scores(

@@ -216,12 +216,7 @@ def counted(compared: Comparison) -> str:
     ours, theirs = compared["runs"]
     one = "1 run" if ours == 1 else f"{ours} runs"
     runs = one if ours == theirs else f"{one} against {theirs}"
-    runs += f" of {compared['folds']} folds" if "folds" in compared else ""
+    folds = compared.get("folds")
+    runs += f" of {folds} fold{'s' * (folds > 1)}" if folds else ""
     sentences = f"{compared['sentences']:,} sentences, " if "sentences" in compared else ""
     return f"{sentences}{runs}"
-
-
-def explained(compared: Comparison) -> str:
-    """Return baseline, sample size and test of a comparison."""
-    tests = compared["tests"]
-    return f"from {compared['with']}: n = {counted(compared)}; tested over {tests}"

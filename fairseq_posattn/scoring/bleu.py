@@ -30,6 +30,8 @@ from fairseq_posattn.text.languages import CODES, code_hint
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric
 
+__all__ = ["Sides", "bleu_metric", "group_of", "running_metrics", "running_text", "text_of"]
+
 COMPOUNDS = "compound-split"
 FORMS = ("sacrebleu", "tokenised", "tokenised-lowercase", COMPOUNDS)
 TEXTS = ("auto", "moses", "running")

@@ -9,6 +9,8 @@ from typing import Any
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.scoring.pairs import Pairs
 
+__all__ = ["comet_of_each", "signature"]
+
 MODEL = "Unbabel/wmt22-comet-da"
 
 

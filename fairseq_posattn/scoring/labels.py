@@ -20,6 +20,8 @@ from fairseq_posattn.text.lines import read_file
 if TYPE_CHECKING:
     from fairseq_posattn.scoring.significance import Floats
 
+__all__ = ["accuracy", "correct", "macro_f1", "mcnemar", "numeric_scores", "read_labels"]
+
 
 def read_labels(path: Path) -> list[str]:
     """Read labels from a file: one a line, as text, or as ``posattn predict`` prints them.

@@ -10,6 +10,8 @@ from fairseq_posattn.common.files import StrPath
 from fairseq_posattn.text.lines import read_file, read_lines
 from fairseq_posattn.text.subwords import SPACE, whole_words
 
+__all__ = ["Pairs", "from_files", "from_generated", "remove_marks"]
+
 LANGUAGE = re.compile(r"\| \[([^\]]+)\] dictionary: ")  # the target's is the last
 GENERATED = re.compile(r"([THD])-(\d+)\t(.*)")
 NO_LETTERS = re.compile(r"[^\w\s]|_")

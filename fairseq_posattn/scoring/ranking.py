@@ -16,6 +16,8 @@ from pathlib import Path
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.text.lines import parallel_lines, read_lines
 
+__all__ = ["Impression", "auc", "mean_scores", "mrr", "ndcg", "rank_by_popularity", "read_scores"]
+
 METRICS = ("auc", "mrr", "ndcg5", "ndcg10")
 FORM = "a line is NAME<TAB>LABELS<TAB>SCORES, both JSON lists of numbers"
 

@@ -9,6 +9,8 @@ from fairseq_posattn.common.progress import say
 from fairseq_posattn.scoring.pairs import Pairs
 from fairseq_posattn.scoring.significance import Group, compare, tests_of
 
+__all__ = ["Result"]
+
 
 @dataclass(frozen=True)
 class Result:

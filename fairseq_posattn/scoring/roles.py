@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, fields
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.text.props import Piece, Proposition, Sentence
 
+__all__ = ["Counts", "arguments", "compare", "compare_propositions"]
+
 CONTINUATION = "C-"
 PREDICATE = "V"
 

@@ -30,6 +30,8 @@ from fairseq_posattn.common.progress import map_lines
 from fairseq_posattn.scoring.pairs import Pairs
 from fairseq_posattn.text.words import split_sentences
 
+__all__ = ["lead", "rouge_by_files2rouge", "rouge_of_each", "sentences"]
+
 METRICS = {"rouge1": "rouge1", "rouge2": "rouge2", "rougeL": "rougeLsum"}  # ours: rouge-score's
 AVERAGE = re.compile(r"ROUGE-([12L]) Average_F: ([\d.]+)")
 ROUGE_155 = "-c 95 -r 1000 -n 2 -a"  # files2rouge's default options of ROUGE-1.5.5.pl

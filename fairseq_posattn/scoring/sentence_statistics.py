@@ -17,6 +17,8 @@ from fairseq_posattn.scoring.bleu import bleu_metric, running_metrics
 from fairseq_posattn.scoring.labels import CORRELATION, MACRO_F1, ROOT_OF_MEAN
 from fairseq_posattn.scoring.significance import MEAN_OF_SENTENCES, Group, Statistics
 
+__all__ = ["Kept", "fingerprint", "metric_of", "read_statistics", "write_statistics"]
+
 
 @dataclass(frozen=True)
 class Kept:

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
     Floats = NDArray[numpy.float64]
 
+__all__ = ["Comparison", "Group", "compare", "of_sentences", "tests_of"]
+
 SAMPLES = 1_000  # of the bootstrap, as sacreBLEU's
 TRIALS = 1_000  # of the randomization; sacreBLEU's own has 10,000
 

@@ -21,7 +21,7 @@ from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
-from fairseq_posattn.common.cli import positive
+from fairseq_posattn.common.cli import add_count, positive
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.scoring.bleu import ESCAPED
 from fairseq_posattn.scoring.commands.options import read_baseline, read_pairs, text_parser
@@ -61,13 +61,8 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
         default="rouge-score",
         help="files2rouge runs the installed files2rouge (default: %(default)s)",
     )
-    parser.add_argument(
-        "--jobs",
-        type=positive,
-        default=len(os.sched_getaffinity(0)),
-        metavar="N",
-        help="processes of rouge-score (default: %(default)s, the number of cores)",
-    )
+    cores = len(os.sched_getaffinity(0))
+    add_count(parser, "--jobs", cores, "processes of rouge-score, by default one per core")
     return parser
 
 
