@@ -5,6 +5,7 @@ here. Shell scripts are parsed by bash.
 """
 
 import argparse
+import importlib
 import json
 import logging
 import os
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import warnings
 from pathlib import Path
+from pkgutil import iter_modules
 
 import pytest
 import torch
@@ -208,6 +210,18 @@ def test_a_program_of_the_mechanisms_runs(program):
 
 def test_the_readmes_function_runs():
     exec(next(block for block in python_blocks("README.md") if "import torch" in block), {})
+
+
+def test_modules_of_the_api_page_name_their_public_parts():
+    documented = re.findall(r"^::: (\S+)", (ROOT / "docs/api.md").read_text(), re.M)
+    scoring = importlib.import_module("fairseq_posattn.scoring").__path__
+    names = {re.sub(r"\.(register|call\.Options|scoring)$", "", name) for name in documented}
+    names |= {
+        f"fairseq_posattn.scoring.{one.name}" for one in iter_modules(scoring) if not one.ispkg
+    }
+    for name in sorted(names - {"fairseq_posattn"}):
+        module = importlib.import_module(name)
+        assert all(hasattr(module, part) for part in module.__all__), name
 
 
 def test_every_sublayer_has_a_section():

@@ -2,17 +2,18 @@
 
 import math
 import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import torch
 from fairseq import search, tokenizer, utils
-from fairseq.data import data_utils
+from fairseq.data import Dictionary, data_utils
 from fairseq.ngram_repeat_block import NGramRepeatBlock
 from fairseq.tasks import FairseqTask
-from fairseq.token_generation_constraints import unpack_constraints
+from torch import Tensor
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.compat.patching import around, generation_loop, instead, interactive_loop
-from fairseq_posattn.compat.unknown_tokens import TOKENIZED, UnknownWords
+from fairseq_posattn.compat.patching import around, generation_loop, instead
 from fairseq_posattn.text.subwords import whole_words
 
 # --- Search --------------------------------------------------------------------------------------
@@ -71,29 +72,6 @@ def stop_at_max_length(init, self, *args, **kwargs):
     self.stop_on_max_len = True
 
 
-@around(lambda: interactive_loop() and FairseqTask, "inference_step")
-def report_unmet_constraints(inference_step, task, generator, models, sample, *args, **kwargs):
-    """Warn of a sentence without a hypothesis that meets its constraints."""
-    result = inference_step(task, generator, models, sample, *args, **kwargs)
-    constraints = kwargs.get("constraints")
-    for row, hypotheses in enumerate(result if constraints is not None else ()):
-        if not hypotheses:
-            dictionary = task.source_dictionary
-            tokens = utils.strip_pad(sample["net_input"]["src_tokens"][row], dictionary.pad())
-            wanted = map(task.target_dictionary.string, unpack_constraints(constraints[row]))
-            _warn(
-                f"no translation of {dictionary.string(tokens)!r} contains "
-                f"{', '.join(map(repr, wanted))} within --max-len-a, --max-len-b and "
-                "--no-repeat-ngram-size"
-            )
-    return result
-
-
-def _warn(message):
-    """Print on standard error; the log goes to standard output."""
-    print(f"fairseq_posattn: warning: {message}", file=sys.stderr)
-
-
 @around(generation_loop, "_main")
 def translate_shard(main, cfg, *args, **kwargs):
     """Translate one shard with ``--num-shards`` and ``--shard-id``, which fairseq ignores.
@@ -114,16 +92,70 @@ def translate_shard(main, cfg, *args, **kwargs):
         ) from error
 
 
-# --- Input that the model does not know -----------------------------------------------------------
-# It is in another language, or tokenized in another way than the training data. fairseq is silent.
+# --- Tokens that the model does not know ----------------------------------------------------------
+# Input with many of them is in another language, or tokenized in another way than the training
+# data. fairseq is silent.
+
+
+def word_numbers(words: Iterable[str], dictionary: Dictionary, *others: str) -> Tensor:
+    """Return the numbers of words; the text of a special symbol is an unknown word.
+
+    Args:
+        others: further special symbols of the task.
+    """
+    marks = {*map(dictionary.index, others), *range(dictionary.nspecial)}
+    known = map(dictionary.index, words)
+    unknown = dictionary.unk()
+    return torch.tensor([unknown if word in marks else word for word in known], dtype=torch.long)
+
+
+# The hint for text that the caller has tokenized.
+TOKENIZED = "in its language, and tokenized as its training data was"
+
+
+@dataclass
+class UnknownWords:
+    """Counts of tokens, with a single warning if too many are unknown.
+
+    Attributes:
+        unknown: number of unknown tokens.
+        words: number of tokens.
+        warned: :meth:`warning` has returned a warning.
+        share: largest share of unknown tokens without a warning; subwords are nearly all known.
+        kind: of tokens, "words" or "subwords".
+        hint: what may be wrong with the text, as the end of a question.
+    """
+
+    unknown: int = 0
+    words: int = 0
+    warned: bool = False
+    share: float = 0.5
+    kind: str = "words"
+    hint: str = "in its language"
+
+    def add(self, tokens: Tensor, dictionary: Dictionary) -> None:
+        """Count ``tokens``, numbers of words in any shape, without special symbols."""
+        unknown = int(tokens.eq(dictionary.unk()).sum())
+        self.unknown += unknown
+        self.words += unknown + int(tokens.ge(dictionary.nspecial).sum())
+
+    def warning(self) -> str | None:
+        """Return the warning the first time; None if there is none."""
+        if self.warned or self.unknown <= self.share * self.words:
+            return None
+        self.warned = True
+        return (
+            f"{self.unknown:,} of {self.words:,} {self.kind} are unknown to the model: is the text "
+            f"{self.hint}?"
+        )
+
 
 _input = UnknownWords(kind="tokens", hint=TOKENIZED)
 
 
 def _warn_if_unknown():
-    warning = _input.warning()
-    if warning:
-        _warn(warning)
+    if warning := _input.warning():  # the log goes to standard output
+        print(f"fairseq_posattn: warning: {warning}", file=sys.stderr)
 
 
 @around(FairseqTask, "get_interactive_tokens_and_lengths")

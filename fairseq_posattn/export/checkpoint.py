@@ -42,6 +42,8 @@ from fairseq_posattn.training.models import (  # noqa: E402
 from fairseq_posattn.training.models.classifier import find_marks  # noqa: E402
 from fairseq_posattn.training.models.registration import all_options  # noqa: E402
 
+__all__ = ["export"]
+
 TOLERANCE = 1e-4
 MARKS = ("bos", "pad", "eos", "decoder_start")
 LOCAL_PATHS = ("encoder_embed_path", "decoder_embed_path")  # on the machine of the training

@@ -10,11 +10,10 @@ from pathlib import Path
 import onnxruntime
 import torch
 
-from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.errors import UsageError, shortened
 from fairseq_posattn.export import onnx
 from fairseq_posattn.export.checkpoint import Exported
 from fairseq_posattn.hugging_face.int8 import in_int8
-from fairseq_posattn.preparation.example import shortened
 from fairseq_posattn.scoring.bleu import bleu_metric, group_of
 from fairseq_posattn.scoring.pairs import Pairs
 

@@ -129,13 +129,6 @@ def test_a_training_resumes_under_the_other_adam(old, dtype, wrapper):
     assert_same(resumed.train(3), alone.train(3))
 
 
-def test_sparse_gradients_are_refused():
-    training = Training(old=False)
-    training.weights[1].grad = torch.zeros(5).to_sparse()
-    with pytest.raises(RuntimeError, match="sparse"):
-        training.optimizer.step()
-
-
 # --- Copies to and from half precision -----------------------------------------------------------
 
 PATCHED = ("_sync_fp16_grads_to_fp32", "_sync_fp32_params_to_fp16", "zero_grad")
@@ -185,17 +178,6 @@ def test_missing_gradients_are_made_by_fairseq():
         weight.grad = None
     training.train(1)
     assert all(weight.grad is not None for weight in training.optimizer.fp32_params)
-
-
-def test_weights_on_several_devices_are_left_to_fairseq():
-    training = Training(False, F16, FP16Optimizer, flat=True)
-    (flat,) = training.optimizer.fp32_params.values()
-    training.optimizer.fp32_params["another"] = torch.nn.Parameter(torch.zeros(0))
-    training.optimizer.fp32_params["another"].grad = torch.zeros(0)
-    with torch.no_grad():
-        flat.fill_(7)
-    training.optimizer._sync_fp32_params_to_fp16()
-    assert all(bool((weight == 7).all()) for weight in training.weights)
 
 
 # --- Gradient norm, and synchronizations ----------------------------------------------------------

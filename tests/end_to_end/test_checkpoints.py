@@ -160,7 +160,7 @@ def test_errors_of_average_are_one_line(trained, tmp_path, capsys):
         (["--inputs", tmp_path / "nowhere.pt", *output], "nowhere.pt: No such file"),
         (
             ["--inputs", tmp_path / "one.pt", other, *output],
-            f"{other}: weight has shape .* in .*one.pt",
+            f"{other}: shape of weight is .* in .*one.pt",
         ),
         (["--inputs", last, "--output", tmp_path / "no" / "x.pt"], "no such folder"),
         (["--inputs", last, "--output", tmp_path], f"{tmp_path} is a folder"),

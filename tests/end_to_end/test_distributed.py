@@ -20,9 +20,9 @@ import pytest
 import torch
 
 from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
-from fairseq_posattn.recipes.torchrun import WORKER
 
 DISTRIBUTED = Path(__file__).parents[2] / "examples" / "distributed"
+WORKER = DISTRIBUTED / "worker.py"
 # Skips the check of the environment, which other tests cover.
 ENVIRONMENT = {**os.environ, "POSATTN_ENV": sys.prefix, "PIP_NO_INDEX": "1"}
 

@@ -6,7 +6,6 @@ import resource
 import signal
 import socket
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -145,27 +144,6 @@ def test_a_process_that_dies_ends_the_others(tmp_path, rank):
     codes, logs = training.run(tmp_path / "saved", die_at=3, rank=rank)
     assert codes[rank] == -signal.SIGKILL
     assert codes[1 - rank] == 1
-    *_, last = logs[1 - rank].splitlines()  # PyTorch puts the rank before it
-    expected = f"fairseq_posattn: error: process {1 - rank} has lost another one of this run"
-    assert expected in last, logs[1 - rank]
-    assert "Traceback" not in logs[1 - rank]
-
-
-def wait_briefly():
-    threading.Timer = functools.partial(_at_once, threading.Timer)
-
-
-def _at_once(timer, seconds, *arguments):
-    return timer(0.1, *arguments)
-
-
-def test_a_process_reports_that_it_waits_for_the_others(tmp_path):
-    training = Training(tmp_path, processes=2, before=wait_briefly)
-    [first, second], [log, _] = training.start(tmp_path / "saved")
-    second.kill()
-    wait_for(log, "process 0 is waiting for the others of 2 at file://")
-    first.terminate()
-    assert ends_of([first]) == [-signal.SIGTERM]
 
 
 # --- Writing -----------------------------------------------------------------------------------
@@ -187,7 +165,7 @@ def test_a_full_disk_leaves_the_last_good_checkpoint(tmp_path):
     *_, last = log.splitlines()
     assert last == (
         f"fairseq_posattn: error: {saved}/checkpoint_1_3.pt cannot be written: File too large; "
-        f"the last good checkpoint is {saved}/checkpoint_last.pt (2 updates)"
+        "earlier checkpoints are unchanged"
     )
     assert "Traceback" not in log
     assert sorted(saved.iterdir()) == names
@@ -228,19 +206,6 @@ def test_training_does_not_restart_if_a_checkpoint_is_missing(refused, tmp_path)
         "--restore-file: there is no file checkpoint_7.pt, "
         f"but {tmp_path}/saved/checkpoint_7.pt exists"
     )
-
-
-def test_readable_checkpoints_beside_a_damaged_one_are_listed(refused, tmp_path):
-    saved = tmp_path / "saved"
-    finish(Training(tmp_path, flags=("--max-update", "2", "--keep-interval-updates", "2")), saved)
-    last, first, second = (saved / f"checkpoint_{name}.pt" for name in ("last", "1_1", "1_2"))
-    content = bytearray(last.read_bytes())
-    content[len(content) // 2] ^= 1
-    last.write_bytes(content)
-    (saved / "checkpoint_best.pt").write_bytes(content)
-    error = refused()
-    assert error.startswith(f"{last} is damaged")
-    assert error.endswith(f"; readable ones beside it: {second} (2 updates), {first} (1 updates)")
 
 
 def test_two_runs_do_not_share_a_folder(refused, tmp_path):

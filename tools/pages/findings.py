@@ -14,15 +14,13 @@ from fairseq_posattn.recipes.comparisons import (
 )
 from fairseq_posattn.recipes.plan import Entry
 from fairseq_posattn.recipes.recipe import LOWER_IS_BETTER
-from fairseq_posattn.recipes.tables import markdown_table, ours, signed
+from fairseq_posattn.recipes.tables import difference, markdown_table, name_of, ours, signed
 from tools.pages.results import Results
 from tools.pages.tables import (
     UNPUBLISHED,
     Table,
     compare_rows,
-    difference,
     listed,
-    name_of,
     tables_of,
 )
 

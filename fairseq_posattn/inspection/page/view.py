@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.compat.unknown_tokens import UnknownWords, word_numbers
+from fairseq_posattn.compat.generation import UnknownWords, word_numbers
 from fairseq_posattn.inference import prediction, translation
 from fairseq_posattn.inference.trained_model import TrainedModel, load
 from fairseq_posattn.inference.translation import Translator
