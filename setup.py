@@ -11,6 +11,7 @@ INSTALL_REQUIRES = [
     "fairseq-fixed>=0.12.3.1,<0.13",
     "filelock>=3.29.7",
     "numpy>=1.26",
+    "PyYAML>=5.1",
     "regex>=2023.6.3",
     "sacrebleu>=2.3",
     "sacremoses>=0.1",

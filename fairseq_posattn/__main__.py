@@ -41,12 +41,14 @@ def plugin_flags() -> str:
     from fairseq.models import MODEL_REGISTRY
     from fairseq.tasks import TASK_REGISTRY
 
-    from fairseq_posattn.compat.help import registered_by_plugin
-
     registries = {"arch": MODEL_REGISTRY, "task": TASK_REGISTRY, "criterion": CRITERION_REGISTRY}
     texts = []
     for option, registry in registries.items():
-        ours = registered_by_plugin(registry)
+        ours = {
+            name: registered
+            for name, registered in registry.items()
+            if registered.__module__.partition(".")[0] == "fairseq_posattn"
+        }
         for name, registered in ours.items():
             if registered.__base__ in ours.values():
                 continue  # a named architecture has its model's flags

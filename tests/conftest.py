@@ -1,4 +1,4 @@
-"""Which tests are slow as a whole; sentence data for the tests of tasks, data and command lines."""
+"""Marks of slow folders, seeds, and sentence data for tests of tasks, data and commands."""
 
 import signal
 import sys
@@ -6,25 +6,25 @@ from pathlib import Path
 
 import pytest
 
-# Every test there starts commands of fairseq, most of them train.
+# Every test there starts commands of fairseq; most train.
 SLOW_FOLDERS = ("end_to_end", "hostile")
 
-# Started in the background of a shell they would ignore Ctrl-C, and so would what they start.
+# A shell's background jobs ignore Ctrl-C, and so would the processes that tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.hookimpl(tryfirst=True)  # before -m chooses
+@pytest.hookimpl(tryfirst=True)  # before -m selects
 def pytest_collection_modifyitems(items):
     for item in items:
         if _in_slow_folder(item):
             item.add_marker(pytest.mark.slow)
-    # First, so that at the end no process waits minutes for another one's last file.
+    # Long files first, so that no process waits for the other at the end.
     items.sort(key=_in_slow_folder, reverse=True)
 
 
 @pytest.hookimpl(tryfirst=True)  # before fixtures draw
 def pytest_runtest_setup(item):
-    # PyTorch seeds each process anew: what fails once in hundreds could not be repeated.
+    # PyTorch seeds each process at random; a rare failure must be repeatable.
     if torch := sys.modules.get("torch"):
         torch.manual_seed(0)
 
@@ -40,7 +40,7 @@ def slow_folders():
 
 @pytest.fixture(scope="session")
 def write_sentence_data():
-    """``write_sentence_data(folder, splits)``: text and binarised data of a few lines.
+    """Return ``write_sentence_data(folder, splits)``, which writes text and binarized data.
 
     ``splits`` maps ``train``, ``valid``... to columns of lines: ``input0``, for pairs ``input1``,
     and ``label`` or ``score``. The dictionaries are those of ``train``.

@@ -473,10 +473,10 @@ FAULTS = [
         "tests/training/criterions/test_relatedness.py",
     ),
     Fault(
-        "compat/columns.py",
+        "compat/data.py",
         "check_split(self, split, combine)",
         "pass",
-        "tests/compat/test_columns.py",
+        "tests/compat/test_data.py",
     ),
     Fault(
         "compat/checkpoints/contents.py",
@@ -496,10 +496,10 @@ FAULTS = [
         "compat/checkpoints/form.py", "return io.BufferedReader(indexed)", "return file", LOADING
     ),
     Fault(
-        "compat/settings.py",
+        "compat/command_line.py",
         "if is_dataclass(cfg):",
         "if False:",
-        "tests/compat/test_settings.py",
+        "tests/compat/test_command_line.py",
     ),
     Fault(
         "attention/san.py",

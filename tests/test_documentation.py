@@ -5,6 +5,7 @@ here. Shell scripts are parsed by bash.
 """
 
 import argparse
+import importlib
 import json
 import logging
 import os
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import warnings
 from pathlib import Path
+from pkgutil import iter_modules
 
 import pytest
 import torch
@@ -50,7 +52,7 @@ PLACEHOLDER = " ..."  # of flags that are as above
 
 
 def command_lines(page):
-    """The command lines of a page: what is indented by four or stands between fences."""
+    """Return the command lines of a page: indented by four spaces or fenced."""
     text = (ROOT / page).read_text(encoding="utf-8")
     text = re.sub(r"^```python$.*?^```$", "", text, flags=re.S | re.M)
     fenced = re.findall(r"^```(?:bash|sh)?\n(.*?)^```$", text, flags=re.S | re.M)
@@ -65,12 +67,12 @@ LINES = sorted({line for page in PAGES for line in command_lines(page)})
 
 
 class Parsed(BaseException):
-    """A command has read its options; it is not run."""
+    """Raised when a command has parsed its options, instead of running it."""
 
 
 @pytest.fixture
 def user_folder(monkeypatch, tmp_path):
-    """The working directory, with the folders that a user would have."""
+    """Change to a folder with the folders that a user would have."""
     monkeypatch.chdir(tmp_path)
     for folder in ("data-bin", "docs/pictures", "benchmarks/results", "checkpoints/dman/iwslt14"):
         (tmp_path / folder).mkdir(parents=True)
@@ -81,7 +83,7 @@ def test_there_are_command_lines():
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_a_command_line_is_taken(line, user_folder, monkeypatch, capsys):
+def test_a_command_line_parses(line, user_folder, monkeypatch, capsys):
     line = USER_DIR.sub(str(ROOT / "fairseq_posattn"), line).replace(PLACEHOLDER, "")
     for command in line.split(" | "):
         words = shlex.split(re.sub(r"\s(#|>).*", "", command))
@@ -110,7 +112,7 @@ def try_command(words, monkeypatch):
 
 
 def must_parse(run):
-    """Let a command read its options, and go no further."""
+    """Run a command until it has parsed its options."""
     real = argparse.ArgumentParser.parse_args
 
     def parse_and_stop(self, *args, **kwargs):
@@ -127,7 +129,7 @@ def try_script(script, *options):
     if script.startswith(SCRIPTS):
         subprocess.run(["bash", "-n", ROOT / script], check=True)
         return
-    # what recipes are given is tried by tests/recipes/test_documented.py
+    # tests/recipes/test_documented.py parses the options of recipes.
     assert script.removeprefix("examples/").removesuffix(".sh") in RECIPES
 
 
@@ -172,7 +174,6 @@ MEASUREMENTS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MEASUREMENTS)
 def test_a_measurement_runs(name, tmp_path, monkeypatch, capsys):
-    """attention.py and kernels.py are run by tests of their own."""
     script, report = ROOT / f"benchmarks/{name}.py", tmp_path / "report.json"
     words = [str(script), *MEASUREMENTS[name].split(), "--json", str(report)]
     monkeypatch.setattr(sys, "argv", words)
@@ -186,8 +187,8 @@ def test_a_measurement_runs(name, tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("script", ["scripts/predict.py", "scripts/fill_numbers.py"])
-def test_a_script_is_started_from_a_checkout(script):
-    """In the environment as it is, without the checkout on its path."""
+def test_a_script_runs_from_a_checkout(script):
+    """The checkout is not on Python's path."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     command = [sys.executable, script, "--help"]
     finished = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
@@ -209,6 +210,18 @@ def test_a_program_of_the_mechanisms_runs(program):
 
 def test_the_readmes_function_runs():
     exec(next(block for block in python_blocks("README.md") if "import torch" in block), {})
+
+
+def test_modules_of_the_api_page_name_their_public_parts():
+    documented = re.findall(r"^::: (\S+)", (ROOT / "docs/api.md").read_text(), re.M)
+    scoring = importlib.import_module("fairseq_posattn.scoring").__path__
+    names = {re.sub(r"\.(register|call\.Options|scoring)$", "", name) for name in documented}
+    names |= {
+        f"fairseq_posattn.scoring.{one.name}" for one in iter_modules(scoring) if not one.ispkg
+    }
+    for name in sorted(names - {"fairseq_posattn"}):
+        module = importlib.import_module(name)
+        assert all(hasattr(module, part) for part in module.__all__), name
 
 
 def test_every_sublayer_has_a_section():

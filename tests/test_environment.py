@@ -1,4 +1,4 @@
-"""scripts/environment.sh and scripts/missing_requirements.py, driven without any network."""
+"""scripts/environment.sh and scripts/missing_requirements.py, without a network."""
 
 import ast
 import os
@@ -21,7 +21,7 @@ COMMANDS_NEEDED = ["bash", "cat", "dirname", "find", "flock", "ls", "mkdir", "rm
 
 
 def run_script(**variables):
-    """scripts/environment.sh, with pip cut off from every source of packages."""
+    """Run scripts/environment.sh with pip offline."""
     ours = ("POSATTN_ENV", "PYTHON", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV")
     inherited = {k: v for k, v in os.environ.items() if k not in ours and not k.startswith("PIP_")}
     offline = {"PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull}
@@ -35,7 +35,7 @@ def run_script(**variables):
 
 
 def assert_refused(result, *mentions):
-    """The script stopped with exactly one line, and that line names what it should."""
+    """Check that the script stopped with one line that has the mentions."""
     assert result.returncode != 0
     assert result.stdout == ""
     assert len(result.stderr.splitlines()) == 1, result.stderr
@@ -44,7 +44,7 @@ def assert_refused(result, *mentions):
 
 
 def make_stub_python(path, version):
-    """An executable that says it is Python ``version`` and can do nothing else."""
+    """Write an executable that reports Python ``version`` and fails otherwise."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(
         f'#!/bin/sh\ncase "$*" in *version_info*) echo {version} ;; *) exit 1 ;; esac\n'
@@ -127,7 +127,7 @@ class TestNewEnvironment:
 class TestMissingRequirements:
     @pytest.fixture
     def missing(self, tmp_path):
-        """Runs the script where the given packages seem to be installed, before all others."""
+        """Return a function that runs the script as if the given versions were installed."""
 
         def run(**versions):
             for name, version in versions.items():
@@ -164,7 +164,7 @@ class TestMissingRequirements:
 class TestDeclarations:
     @pytest.fixture
     def declared(self):
-        """The constants of setup.py."""
+        """Return a function from a constant's name to its value in setup.py."""
         tree = ast.parse((ROOT / "setup.py").read_text())
         found = {s.targets[0].id: s.value for s in tree.body if isinstance(s, ast.Assign)}
         return lambda name: ast.literal_eval(found[name])

@@ -1,4 +1,4 @@
-"""``scripts/test.sh --fast`` leaves slow tests out, and still sees every part of the package."""
+"""``scripts/test.sh --fast`` skips slow tests and still covers every package."""
 
 import ast
 from pathlib import Path
@@ -28,7 +28,7 @@ def imports(tree):
 
 
 def test_every_folder_of_the_package_has_quick_tests(slow_folders):
-    """Quick tests of a folder import it, or stand in the folder of tests that has its name."""
+    """Quick tests of a folder import it, or are in the test folder of its name."""
     seen = set()
     for path in TESTS.rglob("test_*.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -43,7 +43,7 @@ def test_every_folder_of_the_package_has_quick_tests(slow_folders):
     assert not missing, "none of their tests is quick"
 
 
-def test_every_test_module_has_a_name_of_its_own():
-    """pytest takes two of one name for one module, and reads neither."""
+def test_names_of_test_modules_are_unique():
+    """Two modules of one name are an error of pytest's."""
     names = [path.name for path in TESTS.rglob("test_*.py")]
     assert len(names) == len(set(names)), {name for name in names if names.count(name) > 1}

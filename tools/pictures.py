@@ -28,10 +28,10 @@ from fairseq_posattn.common.figures import (  # noqa: E402
     write_picture,
 )
 from fairseq_posattn.recipes.results import read_object  # noqa: E402
+from fairseq_posattn.recipes.tables import name_of  # noqa: E402
 from tools.pages.command import results_of  # noqa: E402
 from tools.pages.findings import MECHANISMS, Finding, find  # noqa: E402
 from tools.pages.results import Results  # noqa: E402
-from tools.pages.tables import name_of  # noqa: E402
 
 BLUE, ORANGE, GREEN = COLOURS[:3]
 GREY = "#777777"

@@ -5,4 +5,4 @@ set -euo pipefail
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)"
 commands="$(bash "$here/../../scripts/environment.sh")"
 export PATH="$commands:$PATH"
-exec python "$here/launch.py" "$@"
+exec python "$here/torchrun.py" "$@"

@@ -62,6 +62,16 @@ def name_list(text: str) -> list[str]:
     return text.split(",")
 
 
+def add_count(
+    parser: argparse._ActionsContainer, flag: str, default: int | None, about: str
+) -> None:
+    """Add an option whose value is a positive number, with its default in the help."""
+    shown = "all" if default is None else default
+    parser.add_argument(
+        flag, type=positive, default=default, metavar="N", help=f"{about} (default: {shown})"
+    )
+
+
 def add_data(parser: argparse._ActionsContainer) -> None:
     """Add ``--data``, the folder of a trained model's data."""
     parser.add_argument(

@@ -2,8 +2,10 @@
 
 import io
 import logging
+import os
 import sys
 import warnings
+from collections.abc import Iterable
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -102,10 +104,38 @@ def use_fonts_for(figure: Any) -> None:
 
 def write_picture(figure: Any, path: str) -> None:
     """Write a figure in the format of the file's suffix."""
-    memory = io.BytesIO()
-    use_fonts_for(figure)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from ")  # use_fonts_for warns
-        figure.savefig(memory, format=Path(path).suffix[1:].lower(), dpi=150, bbox_inches="tight")
-    with writing(path, binary=True) as file:
-        file.write(memory.getvalue())
+    write_pages([figure], path)
+
+
+def write_pages(pages: Iterable[Any], path: str) -> list[str]:
+    """Write figures as pages of one PDF, or as ``NAME-1.png``, ``NAME-2.png`` and so on.
+
+    Args:
+        pages: the figures, drawn one at a time.
+        path: the file; a single picture has this name.
+
+    Returns:
+        the names of the files.
+    """
+    from matplotlib.backends.backend_pdf import PdfPages
+
+    stem, suffix = os.path.splitext(path)
+    kind = suffix[1:].lower()
+    memories = [io.BytesIO()] if kind == "pdf" else []
+    document: Any = PdfPages(memories[0]) if memories else None
+    for figure in pages:
+        use_fonts_for(figure)
+        if document is None:
+            memories.append(io.BytesIO())
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from ")  # use_fonts_for warns
+            figure.savefig(document or memories[-1], format=kind, dpi=150, bbox_inches="tight")
+    if document is not None:
+        document.close()
+    names = [path]
+    if len(memories) > 1:
+        names = [f"{stem}-{number}{suffix}" for number in range(1, len(memories) + 1)]
+    for name, memory in zip(names, memories, strict=True):
+        with writing(name, binary=True) as file:
+            file.write(memory.getvalue())
+    return names

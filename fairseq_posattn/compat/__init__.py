@@ -14,26 +14,21 @@ with patching.quietly():
 
 # In the order of application: of two patches of one function the later one is called first.
 NAMES = (
-    "literals",
     "matching",
     "loading",
-    "dictionaries",
+    "data",
     "resuming",
     "hub",
-    "data",
-    "columns",
     "saving",
-    "stopping",
     "processes",
     "speed",
     "generation",
-    "validation",
-    "logs",
-    "hydra_errors",
-    "help",
-    "settings",
+    "console",
+    "explanations",
+    "command_line",
 )
-MODULES = [import_module(f"{__name__}.{name}") for name in NAMES]
+with patching.quietly():  # some import fairseq's commands, which log to standard output
+    MODULES = [import_module(f"{__name__}.{name}") for name in NAMES]
 
 
 def apply():

@@ -1,18 +1,74 @@
-"""Binarised data and subword codes."""
+"""Binarised data, dictionaries and subword codes.
 
+A checkpoint stores a fingerprint of each dictionary, because fairseq loads a model with any
+dictionaries of the right size: with the words or labels of other data, or in another order, its
+output is meaningless. Checkpoints without fingerprints are loaded as before.
+"""
+
+import hashlib
+import math
 import os
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy
-from fairseq.data import data_utils, encoders, indexed_dataset
+from fairseq.criterions.sentence_prediction import SentencePredictionCriterion
+from fairseq.data import Dictionary, FairseqDataset, data_utils, encoders, indexed_dataset
 from fairseq.data.indexed_dataset import MMapIndexedDataset
+from fairseq.tasks.fairseq_task import FairseqTask
+from fairseq.tasks.sentence_prediction import SentencePredictionTask
+from fairseq.trainer import Trainer
 
 from fairseq_posattn.common.errors import UsageError, in_one_line
 from fairseq_posattn.compat.patching import around
 from fairseq_posattn.text.plain_text import LARGEST as MAX_CODES
 
+# --- Files ----------------------------------------------------------------------------------------
+
+MAX_DICTIONARY = 1 << 30
 # Flags of --bpe that name files.
 CODES = ("bpe_codes", "sentencepiece_model", "gpt2_encoder_json", "gpt2_vocab_bpe")
 CODES += ("bpe_merges", "bpe_vocab", "bpe_vocab_file")
+
+
+@around(Dictionary, "add_from_file")
+def name_dictionary(add_from_file, self, file):
+    """Name a dictionary that cannot be read, or has no words.
+
+    fairseq does not name the file, and an empty dictionary fails in the model's embedding.
+    """
+    if not isinstance(file, str):
+        return add_from_file(self, file)
+    if os.path.isfile(file) and os.path.getsize(file) > MAX_DICTIONARY:
+        raise UsageError(f"{file} is not a dictionary: it has more than {MAX_DICTIONARY:,} bytes")
+    before = len(self)
+    try:
+        add_from_file(self, file)
+    except OSError:
+        raise
+    except Exception as error:
+        raise UsageError(f"{file} is not a dictionary ({in_one_line(error)})") from error
+    if len(self) == before:
+        raise UsageError(f"{file} is a dictionary without words: prepare the data again")
+
+
+@around(encoders, "build_bpe")
+def name_codes(build_bpe, cfg, *args, **kwargs):
+    """Name codes that cannot be read, and refuse large ones."""
+    settings = dict(cfg) if hasattr(cfg, "keys") else getattr(cfg, "__dict__", {})
+    paths = [str(settings[name]) for name in CODES if settings.get(name)]
+    files = [path for path in paths if os.path.exists(path)]
+    for path in files:
+        if not os.path.isfile(path) or os.path.getsize(path) > MAX_CODES:
+            raise UsageError(f"{path}: --bpe reads a file of at most {MAX_CODES:,} bytes")
+    try:
+        return build_bpe(cfg, *args, **kwargs)
+    except (Exception, SystemExit) as error:  # subword-nmt exits
+        name = settings.get("_name") or settings.get("bpe")
+        raise UsageError(
+            f"--bpe {name} cannot be read from {', '.join(files) or 'no file'} "
+            f"({in_one_line(error)})"
+        ) from error
 
 
 @around(data_utils, "load_indexed_dataset")
@@ -50,20 +106,263 @@ def keep_last_batch(batch_by_size, indices, *args, **kwargs):
     return [*batches, left_out] if len(left_out) else batches
 
 
-@around(encoders, "build_bpe")
-def name_codes(build_bpe, cfg, *args, **kwargs):
-    """Name codes that cannot be read, and refuse large ones."""
-    settings = dict(cfg) if hasattr(cfg, "keys") else getattr(cfg, "__dict__", {})
-    paths = [str(settings[name]) for name in CODES if settings.get(name)]
-    files = [path for path in paths if os.path.exists(path)]
-    for path in files:
-        if not os.path.isfile(path) or os.path.getsize(path) > MAX_CODES:
-            raise UsageError(f"{path}: --bpe reads a file of at most {MAX_CODES:,} bytes")
-    try:
-        return build_bpe(cfg, *args, **kwargs)
-    except (Exception, SystemExit) as error:  # subword-nmt exits
-        name = settings.get("_name") or settings.get("bpe")
+# --- Fingerprints of dictionaries -----------------------------------------------------------------
+
+KEY = "dictionaries"
+NAMES = {
+    "source_dictionary": "source words",
+    "target_dictionary": "target words",
+    "label_dictionary": "labels",
+}
+
+
+def fingerprints(task) -> dict[str, str]:
+    """Return the SHA-256 of the ordered symbols of each dictionary of a task."""
+    result = {}
+    for name in NAMES:
+        try:
+            dictionary = getattr(task, name, None)
+        except (NotImplementedError, KeyError):  # tasks without text, or with several languages
+            continue
+        if isinstance(dictionary, Dictionary):
+            text = "\n".join(dictionary.symbols)
+            result[name] = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return result
+
+
+def check(task, expected, names=tuple(NAMES)):
+    """Raise a :class:`UsageError` if a dictionary is not that of the expected fingerprints."""
+    actual = fingerprints(task)
+    for name in names:
+        if expected and name in expected and name in actual and expected[name] != actual[name]:
+            settings = task.cfg or task.args  # of fairseq's older tasks
+            raise UsageError(
+                f"the dictionary of {NAMES[name]} in {settings.data} differs from the one that the "
+                "checkpoint was trained with in size, order or content; name the folder of the "
+                "data that it was trained on"
+            )
+
+
+@around(Trainer, "state_dict")
+def save_fingerprints(state_dict, self):
+    """Save them for both readers of a checkpoint, the task and the trainer."""
+    state, entry = state_dict(self), {KEY: fingerprints(self.task)}
+    return {
+        **state,
+        "task_state": {**state["task_state"], **entry},
+        "extra_state": {**state["extra_state"], **entry},
+    }
+
+
+@around(FairseqTask, "load_state_dict")
+def check_in_use(load_state_dict, self, state_dict):
+    """Check the dictionaries of a loaded model."""
+    rest = dict(state_dict)
+    check(self, rest.pop(KEY, None))
+    load_state_dict(self, rest)
+
+
+@around(Trainer, "load_checkpoint")
+def check_in_training(load_checkpoint, self, *args, **kwargs):
+    """Check the dictionaries of a resumed training, but not the labels of finetuning."""
+    extra_state = load_checkpoint(self, *args, **kwargs)
+    if extra_state:
+        finetuning = self.cfg.checkpoint.finetune_from_model is not None
+        names = [name for name in NAMES if not (finetuning and name == "label_dictionary")]
+        check(self.task, extra_state.get(KEY), names)
+    return extra_state
+
+
+# --- Columns: folders of binarised rows with a dictionary beside them -----------------------------
+
+
+def read_dictionary(folder: str, column: str, load: Callable, kind: str) -> Dictionary:
+    """Read the dictionary of a column, which ``posattn prepare KIND`` made, by ``load``."""
+    path = os.path.join(folder, column, "dict.txt")
+    if not os.path.isfile(path):
         raise UsageError(
-            f"--bpe {name} cannot be read from {', '.join(files) or 'no file'} "
-            f"({in_one_line(error)})"
-        ) from error
+            f"{path}: there is no such dictionary; name the folder that `posattn prepare {kind}` "
+            "made"
+        )
+    return load(path)
+
+
+def read_column(
+    folder: str, column: str, split: str, dictionary: Dictionary, combine: bool = False
+) -> FairseqDataset:
+    """Read the rows of a column in a split; ``combine`` adds the parts ``train1``, ``train2``..."""
+    path = os.path.join(folder, column, split)
+    rows = data_utils.load_indexed_dataset(path, dictionary, combine=combine)
+    if rows is None:
+        raise UsageError(f"{path}.idx: there is no such file; {folder} has no split {split!r}")
+    return rows
+
+
+def list_symbols(dictionary: Dictionary) -> list[str]:
+    """Return the words, labels, tags or news of a dictionary, in order.
+
+    fairseq puts special symbols before them and fills up with ``madeupword``; tasks add a mask.
+    """
+    symbols = dictionary.symbols[dictionary.nspecial :]
+    return [one for one in symbols if not one.startswith("madeupword") and one != "<mask>"]
+
+
+@around(SentencePredictionTask, "build_model")
+def note_row_checks(build_model, self, cfg, from_checkpoint=False):
+    """Note whether the model's attribute ``checks_rows`` is true; fairseq's models have none."""
+    model = build_model(self, cfg, from_checkpoint)
+    self.checks_rows = getattr(model, "checks_rows", False)
+    return model
+
+
+@around(SentencePredictionTask, "load_dataset")
+def check_rows_first(load_dataset, self, split, combine=False, **kwargs):
+    """Check a split before it is loaded.
+
+    fairseq trains on files of unequal length, empty rows and unknown labels without a warning.
+    """
+    if getattr(self, "checks_rows", False):
+        check_split(self, split, combine)
+    return load_dataset(self, split, combine=combine, **kwargs)
+
+
+@around(SentencePredictionCriterion, "__init__")
+def require_numeric_labels(init, self, cfg, task):
+    """Refuse labels that are not numbers for ``--report-acc-and-f1`` and ``--report-mcc``."""
+    init(self, cfg, task)
+    if self.keep_pred_and_targ and not self.regression_target:
+        names = [name for name in list_symbols(task.label_dictionary) if not name.isdecimal()]
+        if names:
+            raise UsageError(
+                f"--report-acc-and-f1, --report-mcc: labels must be numbers, not {names[0]!r}; "
+                "give --criterion sentence_classification, which reports macro-F1"
+            )
+
+
+def check_split(task, split, combine=False):
+    """Check all rows of a split of sentences or pairs; ``combine`` adds ``train1``, ``train2``...
+
+    Raises:
+        UsageError: names the first wrong row, counted from 1 as lines of the text, and the fix.
+    """
+    cfg, data = task.cfg, Path(task.cfg.data)
+    encodes_pairs = getattr(task, "encodes_pairs", False)
+    inputs = {}
+    for name in ("input0", "input1"):
+        path = data / name / split
+        rows = _load(path, task.source_dictionary, combine)
+        if rows is not None:
+            inputs[path] = rows
+        elif name == "input0" or encodes_pairs:
+            raise UsageError(f"{path}: there is no such binarised data; prepare it first")
+    for path, rows in inputs.items():
+        _check_sentences(path, rows, task.source_dictionary)
+    shortened = cfg.shorten_method != "none" and (
+        not cfg.shorten_data_split_list or split in cfg.shorten_data_split_list.split(",")
+    )
+    expected = next((path, len(rows)) for path, rows in inputs.items())
+    for path, rows in inputs.items():
+        _require_equal((path, len(rows)), expected)
+    if not shortened:
+        _check_lengths(inputs, cfg.max_positions, encodes_pairs)
+    if cfg.regression_target:
+        _check_scores(data / "label" / f"{split}.label", expected, cfg.num_classes, encodes_pairs)
+    else:
+        labels = _load(data / "label" / split, task.label_dictionary, combine)
+        _check_labels(data / "label" / split, labels, expected, cfg.num_classes, task)
+
+
+def _load(path, dictionary, combine):
+    data_utils.logger.disabled = True  # the task reports what it loads
+    try:
+        return data_utils.load_indexed_dataset(str(path), dictionary, combine=combine)
+    finally:
+        data_utils.logger.disabled = False
+
+
+def _require_equal(given, expected):
+    if given[1] != expected[1]:
+        raise UsageError(
+            f"{given[0]} has {given[1]:,} rows and {expected[0]} has {expected[1]:,}: a row of "
+            "each makes an example, so prepare both from texts with as many lines"
+        )
+
+
+def _check_sentences(path, rows, dictionary):
+    for row in numpy.flatnonzero(numpy.asarray(rows.sizes) <= 1):
+        if not any(token != dictionary.eos() for token in rows[row]):
+            raise UsageError(f"{path}: row {row + 1} is empty; a sentence needs at least one word")
+
+
+def _check_lengths(inputs, max_positions, encodes_pairs):
+    lengths = {str(path): numpy.asarray(rows.sizes) for path, rows in inputs.items()}
+    if len(lengths) == 2 and not encodes_pairs:  # a pair in one sequence
+        lengths = {" and ".join(lengths): sum(lengths.values())}
+    for name, sizes in lengths.items():
+        for row in numpy.flatnonzero(sizes > max_positions)[:1]:
+            raise UsageError(
+                f"{name}: row {row + 1} has {sizes[row]} tokens with its end, and --max-positions "
+                f"is {max_positions}: raise it, or truncate longer ones with --shorten-method "
+                "truncate"
+            )
+
+
+def _check_labels(path, labels, expected, num_classes, task):
+    """Check that each row has one label, in the dictionary and among the model's classes."""
+    if labels is None:
+        raise UsageError(f"{path}: there are no such labels; prepare them first")
+    _require_equal((path, len(labels)), expected)
+    dictionary, names = task.label_dictionary, path.parent / "dict.txt"
+    known = len(list_symbols(dictionary))
+    if num_classes > known:
+        raise UsageError(
+            f"--num-classes {num_classes}: {names} has {known} labels; give --num-classes {known}"
+        )
+    for row in range(len(labels)):
+        tokens = [token for token in labels[row].tolist() if token != dictionary.eos()]
+        if len(tokens) != 1:
+            raise UsageError(f"{path}: row {row + 1} has {len(tokens)} labels; give it one")
+        number = tokens[0] - dictionary.nspecial
+        if number < 0:
+            raise UsageError(
+                f"{path}: row {row + 1}: its label is not in {names}; correct the row, or prepare "
+                "the data with this label among those of training"
+            )
+        if number >= num_classes:
+            raise UsageError(
+                f"{path}: row {row + 1}: its label is number {number + 1} of {names}, and "
+                f"--num-classes is {num_classes}: give --num-classes {known}"
+            )
+
+
+def _check_scores(path, expected, num_classes, encodes_pairs):
+    """Check that each row has a number, or ``num_classes`` numbers, as fairseq's task.
+
+    Several outputs of a model that encodes pairs separately are a distribution over the scores 1 to
+    ``num_classes``, and a row is one of them.
+    """
+    if not path.is_file():
+        raise UsageError(f"{path}: there is no such file; write a score per line into it")
+    lines = path.read_text(encoding="utf-8").splitlines()
+    _require_equal((path, len(lines)), expected)
+    wanted = 1 if encodes_pairs else num_classes
+    is_distribution = encodes_pairs and num_classes > 1
+    for number, line in enumerate(lines, start=1):
+        scores = [_number(word) for word in line.split()]
+        if len(scores) != wanted or not all(map(math.isfinite, scores)):
+            expected = (
+                "a number" if wanted == 1 else f"{wanted} numbers, for --num-classes {wanted},"
+            )
+            raise UsageError(f"{path}:{number}: {expected} should stand here, not {line!r}")
+        if is_distribution and not 1 <= scores[0] <= num_classes:
+            raise UsageError(
+                f"{path}:{number}: the score {line.strip()} is not from 1 to {num_classes}, the "
+                "value of --num-classes"
+            )
+
+
+def _number(word):
+    try:
+        return float(word)
+    except ValueError:
+        return math.nan

@@ -5,18 +5,23 @@ Errors that are not listed here may be bugs, and keep their traceback.
 
 import os
 import re
+import sys
 from types import TracebackType
+
+from hydra._internal import utils
+from hydra.core.utils import JobReturn
+from hydra.errors import CompactHydraException, OverrideParseException
+from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
+from yaml import MarkedYAMLError
+
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat.names import nearest
+from fairseq_posattn.compat.patching import around
 
 # The type of an error, the beginning of its message, and the line, with the groups of the pattern.
 KNOWN = (
-    ("AssertionError", r"(--(?:sampling|temperature|replace-unk|batch-size) [^\n]*)", "{0}"),
-    ("AssertionError", r"(--sampling-top[kp] requires --sampling)", "{0}"),
+    ("AssertionError", r"(--(?:sampling|replace-unk|batch-size) [^\n]*)", "{0}"),
     ("AssertionError", r"Must set task\.num_classes", "--num-classes must be 1 or more"),
-    (
-        "AssertionError",
-        r"min_len cannot be larger than max_len",
-        "--min-len is more than --max-len-a and --max-len-b allow: lower it or raise these",
-    ),
     (
         "AssertionError",
         r"Sentences lengths should not exceed max_tokens=(\d+)",
@@ -38,80 +43,29 @@ KNOWN = (
         "data is empty",
     ),
     (
-        "Exception",
-        r"AdaptiveLoss is not compatible with the PyTorch version of DistributedDataParallel",
-        "--criterion adaptive_loss needs --ddp-backend legacy_ddp",
-    ),
-    (
         "FileExistsError",
         r"(.*\bdict\.[\w-]+\.txt)$",
         "{0} exists: give it as --srcdict or --tgtdict, or name another --destdir",
     ),
-    ("FileNotFoundError", r"Dataset not found: (\S+) \((.*)\)", "{1} has no split {0}"),
     ("OSError", r"Model file not found: (.*)", "{0}: there is no such checkpoint"),
-    ("OSError", r"file (.*) not found", "{0}: there is no such file"),
-    (
-        "ValueError",
-        r"(--finetune-from-model .*?can ?not be (?:set|specified) together[^:{]*)",
-        "{0}",
-    ),
-    ("ValueError", r"(--finetune-from-model .* does not exist)", "{0}"),
-    (
-        "ValueError",
-        r"Provided Search parameters are mutually exclusive",
-        "--sampling, "
-        "--diverse-beam-groups, --match-source-len and --diversity-rate exclude each other",
-    ),
+    ("ValueError", r"(--finetune-from-model [^:{\n]*)", "{0}"),
     ("ValueError", r"Cannot combine --fp16 and --tpu", "--fp16 and --bf16 exclude each other"),
     ("ValueError", r"(impl='\w+' needs a GPU, .*)", "--attention-impl: {0}"),
-    (
-        "ImportError",
-        r"\s*Please install the megatron submodule",
-        "--model-parallel-size: fairseq's megatron submodule is not installed; leave it out",
-    ),
-    ("ImportError", r"\s*(?:Cannot find (\w+)\. )?(Please install [^\n]*)", "{1}"),
-    (
-        "TypeError",
-        r"MaskedLMDictionary\.__init__\(\) got an unexpected keyword",
-        "--task translation_from_pretrained_xlm: fairseq cannot read its dictionaries in this "
-        "version; give --task translation",
-    ),
-    (
-        "TypeError",
-        r"\w+\.forward\(\) missing 2 required .*: 'src_lengths' and 'prev_output_tokens'",
-        "--lm-path names a model that translates: it must be a language model",
-    ),
+    ("ImportError", r"\s*(?:Cannot find \w+\. )?(Please install [^\n]*)", "{0}"),
     (
         "FloatingPointError",
         r"(gradients are Nan/Inf|Minimum loss scale reached)",
         "the training has diverged ({0}): lower --lr, raise --warmup-updates or give --clip-norm",
     ),
-    ("NotImplementedError", r"Unknown post_process option: (.*)", "--post-process {0}: unknown"),
     (
         "UnicodeDecodeError",
         r"'utf-8' codec can't decode byte (\w+) in position (\d+)",
         "the text is not UTF-8 (byte {0} at offset {1} of the buffer): convert it first",
     ),
     (
-        "AssertionError",
-        r"world size is (\d+) but have (\d+) available devices",
-        "--distributed-world-size {0}: there are {1} GPUs; without them give "
-        "--distributed-init-method, --distributed-no-spawn and --distributed-rank",
-    ),
-    (
-        "ValueError",
-        r"Default process group has not been initialized",
-        "--distributed-world-size is more than 1: give --distributed-init-method, too",
-    ),
-    (
         "DistNetworkError",
         r"(?:.*\n)?.*port: (\d+).*EADDRINUSE",
         "port {0} of --distributed-init-method is in use: name another",
-    ),
-    (
-        "RuntimeError",
-        r"No rendezvous handler for (.*)://",
-        "--distributed-init-method must begin with tcp://, file:// or env://",
     ),
     (
         "ConfigCompositionException",
@@ -146,11 +100,7 @@ KNOWN = (
 
 
 def explain(error: BaseException, traceback: TracebackType | None) -> str | None:
-    """Return the line to print for an error that ends one of fairseq's commands.
-
-    Returns:
-        a line; None if the error is unknown, or was not raised by a command of fairseq.
-    """
+    """Return the line for an error that ends one of fairseq's commands; None if it is unknown."""
     if not _passed_command(traceback):
         return None
     if isinstance(error, OSError) and error.strerror and isinstance(error.filename, (str, bytes)):
@@ -194,3 +144,57 @@ class _Group(str):
         if form == "flag":
             return self.replace("_", "-")
         return re.sub(r"np\.\w+\((\d+)\)", r"\1", self)  # NumPy 2 prints the type, too
+
+
+# --- fairseq-hydra-train --------------------------------------------------------------------------
+# Hydra prints its programs' errors itself, with settings and traceback; errors in a file or an
+# override in eight lines. It reads both before fairseq-hydra-train loads the plugin: this helps
+# posattn hydra-train.
+
+
+@around(JobReturn, "return_value")
+def print_mistake_in_one_line(return_value, self):
+    """Call the hook for uncaught errors where Hydra raises its program's error."""
+    error = self._return_value
+    if isinstance(error, UsageError) or (
+        isinstance(error, Exception) and explain(error, error.__traceback__)
+    ):
+        sys.excepthook(type(error), error, error.__traceback__)
+        sys.exit(1)
+    return return_value(self)
+
+
+@around(utils, "run_and_report")
+def raise_error_of_settings(run_and_report, work):
+    """Raise UsageError for settings that Hydra cannot compose."""
+    mistakes = []
+
+    def note_mistake():
+        try:
+            return work()
+        except (CompactHydraException, MarkedYAMLError) as error:
+            mistakes.append(UsageError(describe(error)))
+
+    result = run_and_report(note_mistake)
+    if mistakes:
+        raise mistakes[0]
+    return result
+
+
+def describe(error: CompactHydraException | MarkedYAMLError) -> str:
+    """Return a line with the place and the cause of an error in a YAML file or an override."""
+    if isinstance(error, MarkedYAMLError):
+        mark = error.problem_mark
+        return f"{mark.name}:{mark.line + 1}: this is not YAML: {error.problem}"
+    first, *rest = str(error).splitlines()
+    cause = error.__cause__
+    if isinstance(error, OverrideParseException):
+        return f"{error.override}: it must be NAME=VALUE: {(rest or [first])[0]}"
+    if not isinstance(cause, OmegaConfBaseException):
+        return first
+    line = f"{first.removesuffix('.')}: {str(cause).splitlines()[0]}"
+    if not isinstance(cause, (ConfigAttributeError, ConfigKeyError)):
+        return line
+    # Hydra's advice to append holds for groups without fixed names, such as the model.
+    advice = rest[0] if rest and "is not in struct" in line else None
+    return f"{line}; {advice or nearest(str(cause.key), list(cause.parent_node))}"

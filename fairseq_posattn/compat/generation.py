@@ -2,17 +2,18 @@
 
 import math
 import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import torch
 from fairseq import search, tokenizer, utils
-from fairseq.data import data_utils
+from fairseq.data import Dictionary, data_utils
 from fairseq.ngram_repeat_block import NGramRepeatBlock
 from fairseq.tasks import FairseqTask
-from fairseq.token_generation_constraints import unpack_constraints
+from torch import Tensor
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.compat.patching import around, generation_loop, instead, interactive_loop
-from fairseq_posattn.compat.unknown_tokens import TOKENIZED, UnknownWords
+from fairseq_posattn.compat.patching import around, generation_loop, instead
 from fairseq_posattn.text.subwords import whole_words
 
 # --- Search --------------------------------------------------------------------------------------
@@ -23,15 +24,8 @@ def forbid_repetition(self, tokens, lprobs, bsz, beam_size, step):
     """Forbid tokens that would repeat an n-gram of their hypothesis.
 
     Without its CUDA extension fairseq ignores ``--no-repeat-ngram-size``: it compares with the last
-    tokens of a buffer of the longest possible output, which are usually padding.
-
-    Args:
-        tokens: [bsz * beam_size, longest]; the first is not part of the output, then come ``step``
-            chosen tokens.
-        lprobs: [bsz * beam_size, vocabulary], of the next token; changed in place.
-
-    Returns:
-        ``lprobs``.
+    tokens of a buffer of the longest possible output, which are usually padding. The rows of
+    ``tokens`` begin with one that is not output, then come ``step`` chosen ones.
     """
     size = self.no_repeat_ngram_size
     chosen = tokens[:, 1 : step + 1]
@@ -71,29 +65,6 @@ def stop_at_max_length(init, self, *args, **kwargs):
     self.stop_on_max_len = True
 
 
-@around(lambda: interactive_loop() and FairseqTask, "inference_step")
-def report_unmet_constraints(inference_step, task, generator, models, sample, *args, **kwargs):
-    """Warn of a sentence without a hypothesis that meets its constraints."""
-    result = inference_step(task, generator, models, sample, *args, **kwargs)
-    constraints = kwargs.get("constraints")
-    for row, hypotheses in enumerate(result if constraints is not None else ()):
-        if not hypotheses:
-            dictionary = task.source_dictionary
-            tokens = utils.strip_pad(sample["net_input"]["src_tokens"][row], dictionary.pad())
-            wanted = map(task.target_dictionary.string, unpack_constraints(constraints[row]))
-            _warn(
-                f"no translation of {dictionary.string(tokens)!r} contains "
-                f"{', '.join(map(repr, wanted))} within --max-len-a, --max-len-b and "
-                "--no-repeat-ngram-size"
-            )
-    return result
-
-
-def _warn(message):
-    """Print on standard error; the log goes to standard output."""
-    print(f"fairseq_posattn: warning: {message}", file=sys.stderr)
-
-
 @around(generation_loop, "_main")
 def translate_shard(main, cfg, *args, **kwargs):
     """Translate one shard with ``--num-shards`` and ``--shard-id``, which fairseq ignores.
@@ -114,16 +85,57 @@ def translate_shard(main, cfg, *args, **kwargs):
         ) from error
 
 
-# --- Input that the model does not know -----------------------------------------------------------
-# It is in another language, or tokenized in another way than the training data. fairseq is silent.
+# --- Tokens that the model does not know ----------------------------------------------------------
+# Input with many of them is in another language, or tokenized in another way than the training
+# data. fairseq is silent.
+
+
+def word_numbers(words: Iterable[str], dictionary: Dictionary, *others: str) -> Tensor:
+    """Return the numbers of words; the text of a special symbol, also of ``others``, is unknown."""
+    marks = {*map(dictionary.index, others), *range(dictionary.nspecial)}
+    known = map(dictionary.index, words)
+    unknown = dictionary.unk()
+    return torch.tensor([unknown if word in marks else word for word in known], dtype=torch.long)
+
+
+# The hint for text that the caller has tokenized.
+TOKENIZED = "in its language, and tokenized as its training data was"
+
+
+@dataclass
+class UnknownWords:
+    """Counts of tokens, with a single warning if too many are unknown."""
+
+    unknown: int = 0
+    words: int = 0
+    warned: bool = False
+    share: float = 0.5  # largest without a warning; subwords are nearly all known
+    kind: str = "words"
+    hint: str = "in its language"  # the end of a question
+
+    def add(self, tokens: Tensor, dictionary: Dictionary) -> None:
+        """Count ``tokens``, numbers of words in any shape, without special symbols."""
+        unknown = int(tokens.eq(dictionary.unk()).sum())
+        self.unknown += unknown
+        self.words += unknown + int(tokens.ge(dictionary.nspecial).sum())
+
+    def warning(self) -> str | None:
+        """Return the warning the first time; None if there is none."""
+        if self.warned or self.unknown <= self.share * self.words:
+            return None
+        self.warned = True
+        return (
+            f"{self.unknown:,} of {self.words:,} {self.kind} are unknown to the model: is the text "
+            f"{self.hint}?"
+        )
+
 
 _input = UnknownWords(kind="tokens", hint=TOKENIZED)
 
 
 def _warn_if_unknown():
-    warning = _input.warning()
-    if warning:
-        _warn(warning)
+    if warning := _input.warning():  # the log goes to standard output
+        print(f"fairseq_posattn: warning: {warning}", file=sys.stderr)
 
 
 @around(FairseqTask, "get_interactive_tokens_and_lengths")
@@ -165,20 +177,20 @@ def copy_without_file(load_align_dict, replace_unk):
 
 @around(utils, "post_process_prediction")
 def replace_before_joining(
-    post_process_prediction,
+    post_process,
     hypo_tokens,
     src_str,
     alignment,
     align_dict,
     tgt_dict,
     remove_bpe=None,
-    extra_symbols_to_ignore=None,
+    ignored=None,
 ):
     """Replace unknown words before subwords are joined, because alignments are of subwords."""
     given = (hypo_tokens, src_str, alignment, align_dict, tgt_dict)
     if align_dict is None or remove_bpe is None:
-        return post_process_prediction(*given, remove_bpe, extra_symbols_to_ignore)
-    _, subwords, _ = post_process_prediction(*given, None, extra_symbols_to_ignore)
+        return post_process(*given, remove_bpe, ignored)
+    _, subwords, _ = post_process(*given, None, ignored)
     words = data_utils.post_process(subwords, remove_bpe)
     return tgt_dict.encode_line(words, add_if_not_exist=True), words, alignment
 
@@ -187,13 +199,8 @@ def replace_before_joining(
 def replace_unknown(hypo_str, src_str, alignment, align_dict, unk):
     """Return a translation with its unknown words replaced by aligned source words.
 
-    fairseq reads the alignment, a list of pairs, as a list of places.
-
-    Args:
-        hypo_str, src_str (str): translation and source.
-        alignment: pairs of a place in the source and one in the translation, from 0.
-        align_dict (dict): translations of source words; others are copied.
-        unk (str): the unknown word.
+    ``alignment`` has pairs of places in the source and in the translation, which fairseq reads as a
+    list of places. Words without a translation in ``align_dict`` are copied.
     """
     words, source = tokenizer.tokenize_line(hypo_str), tokenizer.tokenize_line(src_str)
     for place, aligned in alignment:

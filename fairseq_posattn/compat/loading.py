@@ -1,19 +1,22 @@
 """Loading of checkpoints: no code runs, memory is bounded, and errors name the file."""
 
 import argparse
+import ast
 import collections
 import contextlib
+import operator
 import os
+import sys
 from fnmatch import fnmatchcase
 
+import fairseq
 import torch
-from fairseq import checkpoint_utils
+from fairseq import checkpoint_utils, utils
 from fairseq.dataclass.utils import overwrite_args_by_name
 from fairseq.file_io import PathManager
 from fairseq.logging import meters
 from fairseq.models import BaseFairseqModel
 from fairseq.models.transformer import TransformerDecoderBase
-from fairseq.trainer import Trainer
 from fairseq_cli import validate
 from omegaconf import OmegaConf
 from torch.nn.modules import module as modules
@@ -36,6 +39,112 @@ def require_safe_torch():
             f"fairseq_posattn needs PyTorch 2.10 or newer, not {torch.__version__}, which a "
             "checkpoint from elsewhere can harm (CVE-2026-24747)"
         )
+
+
+# --- Settings that fairseq passes to eval ---------------------------------------------------------
+# fairseq evaluates fconv's --encoder-layers '[(512, 3)] * 20', Adam's --adam-betas and about twenty
+# more. A checkpoint brings its settings along, so that translating with a stranger's checkpoint
+# runs the stranger's code. In every module of fairseq, examples included, eval means read_literal.
+
+PACKAGES = ("fairseq", "fairseq_cli")
+MAX_PARTS = 100_000  # characters of a setting, or numbers, characters and sequences in its value
+MAX_DEPTH = 50
+UNREADABLE = (
+    *(SyntaxError, ValueError, LookupError, ArithmeticError, TypeError),
+    *(RecursionError, MemoryError),  # thousands of brackets or signs
+)
+SEQUENCES = {ast.Tuple: tuple, ast.List: list, ast.Set: set}
+
+
+@around(utils, "import_user_module")
+def _replace_eval_in_imported_modules(import_user_module, args):
+    import_user_module(args)
+    replace_eval()
+
+
+@when_applied
+def replace_eval():
+    """Define ``eval`` in all loaded modules of fairseq, where it shadows the built-in function."""
+    installed = os.path.dirname(os.path.dirname(fairseq.__file__))
+    folders = tuple(os.path.join(installed, name, "") for name in PACKAGES)
+    for module in list(sys.modules.values()):  # examples have other names than their folders
+        if (getattr(module, "__file__", None) or "").startswith(folders):
+            module.eval = read_literal
+
+
+def read_literal(text: str):
+    """Return the value of a Python literal with arithmetic, ``[(512, 3)] * 20 + [(1024, 1)]``.
+
+    Raises:
+        UsageError: it is anything else, or too large.
+        TypeError: it is not a string, as for ``eval``.
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"a setting must be a string, not {type(text).__name__}")
+    try:
+        if len(text) > MAX_PARTS:
+            raise ValueError
+        return _evaluate(ast.parse(text.strip(), mode="eval").body, MAX_DEPTH)
+    except UNREADABLE:
+        raise UsageError(
+            f"the setting {text[:80]!r} is refused: only numbers, strings, tuples, lists and "
+            "arithmetic such as [(512, 3)] * 20 are read, and no large ones"
+        ) from None
+
+
+def _evaluate(node, depth):
+    """Return the value of a node of a literal; raise ValueError for any other node."""
+    if depth == 0:
+        raise ValueError
+    if isinstance(node, ast.Constant) and isinstance(node.value, (int, float, str, type(None))):
+        value = node.value
+    elif type(node) in SEQUENCES:
+        value = SEQUENCES[type(node)](_evaluate(element, depth - 1) for element in node.elts)
+    elif isinstance(node, ast.Dict):  # a key of None is **, which has no value
+        value = {
+            _evaluate(key, depth - 1): _evaluate(element, depth - 1)
+            for key, element in zip(node.keys, node.values, strict=True)
+        }
+    elif isinstance(node, ast.UnaryOp):
+        value = OPERATIONS[type(node.op)](_evaluate(node.operand, depth - 1))
+    elif isinstance(node, ast.BinOp):
+        left, right = (_evaluate(operand, depth - 1) for operand in (node.left, node.right))
+        value = OPERATIONS[type(node.op)](left, right)
+    else:
+        raise ValueError
+    if _count_parts(value) > MAX_PARTS:
+        raise ValueError
+    return value
+
+
+def _multiply(left, right):
+    """Return ``left * right``; raise ValueError if a repeated sequence would be too large."""
+    for sequence, times in ((left, right), (right, left)):
+        if not isinstance(sequence, (int, float)) and _count_parts(sequence) * times > MAX_PARTS:
+            raise ValueError
+    return left * right
+
+
+def _count_parts(value):
+    if isinstance(value, str):
+        return 1 + len(value)
+    if isinstance(value, dict):
+        return 1 + sum(map(_count_parts, (*value, *value.values())))
+    return 1 + sum(map(_count_parts, value)) if isinstance(value, (list, tuple, set)) else 1
+
+
+OPERATIONS = {
+    **{ast.UAdd: operator.pos, ast.USub: operator.neg},
+    **{
+        ast.Add: operator.add,
+        ast.Sub: operator.sub,
+        ast.Mult: _multiply,
+        ast.Div: operator.truediv,
+    },
+}
+
+
+# --- Files ----------------------------------------------------------------------------------------
 
 
 @instead(checkpoint_utils, "load_checkpoint_to_cpu")
@@ -87,7 +196,7 @@ def load_adaptive_softmax(upgrade, self, state_dict, name):
     return state_dict
 
 
-# --- Memory --------------------------------------------------------------------------------------
+# --- Memory ---------------------------------------------------------------------------------------
 
 # Weights may be saved in half precision, or tied, and computed tables are not saved.
 TIMES = 4
@@ -111,27 +220,18 @@ def check_declared_sizes(path, state):
         group if isinstance(group, dict) else vars(group or argparse.Namespace())
         for group in map(cfg.get, ("args", "task", "model"))
     ]
-
-    def largest(patterns):
-        sizes = [
-            value
-            for group in groups
-            for name, value in group.items()
-            if isinstance(value, int) and any(fnmatchcase(str(name), one) for one in patterns)
-        ]
-        return max(sizes, default=1)
-
-    if 4 * largest(LENGTHS) * largest(WIDTHS) > TIMES * os.path.getsize(path) + EXTRA_BYTES:
+    largest = {LENGTHS: 1, WIDTHS: 1}
+    for name, value in (item for group in groups for item in group.items()):
+        for patterns in largest:
+            if isinstance(value, int) and any(fnmatchcase(str(name), one) for one in patterns):
+                largest[patterns] = max(largest[patterns], value)
+    if 4 * largest[LENGTHS] * largest[WIDTHS] > TIMES * os.path.getsize(path) + EXTRA_BYTES:
         raise UsageError(f"{path} {REFUSED}")
 
 
 @contextlib.contextmanager
 def no_larger_than(size, number):
-    """Stop building models of more than ``size`` bytes, or ``number`` tensors or modules.
-
-    Raises:
-        TooLarge: before the memory is used.
-    """
+    """Raise TooLarge before a model has over ``size`` bytes or ``number`` tensors or modules."""
     left = {"bytes": size, "tensors": number, "modules": number}
 
     def take(kind, amount):
@@ -162,7 +262,7 @@ def build_within_file_size(
     """Build a checkpoint's model only as far as the file can hold it, and name the file in errors.
 
     fairseq builds whatever the settings describe, ten million layers too, before it compares the
-    model with the weights.
+    model with the weights. It also translates and classifies with NaN and infinite weights.
     """
     names = " ".join(map(str, filenames))
     paths = {
@@ -173,20 +273,32 @@ def build_within_file_size(
     size = sum(os.path.getsize(path) for path in paths if os.path.isfile(path))
     try:
         with no_larger_than(TIMES * size + EXTRA_BYTES, EXTRA_TENSORS + size // BYTES_PER_TENSOR):
-            return load(filenames, arg_overrides, task, strict, suffix, num_shards, state)
+            loaded = load(filenames, arg_overrides, task, strict, suffix, num_shards, state)
     except TooLarge:
         raise UsageError(f"{names} {REFUSED}") from None
-    except UsageError as error:
-        if names in str(error):
-            raise
-        raise UsageError(f"{names}: {error}") from error
     except OSError:
         raise
     except Exception as error:
-        raise UsageError(
-            f"{names}: its model cannot be built, or does not fit its weights or the "
-            f"dictionaries ({in_one_line(error)})"
-        ) from error
+        if isinstance(error, UsageError) and names in str(error):
+            raise
+        reason = (
+            f": {error}"
+            if isinstance(error, UsageError)
+            else ": its model cannot be built, or does not fit its weights or the dictionaries "
+            f"({in_one_line(error)})"
+        )
+        raise UsageError(f"{names}{reason}") from error
+    for filename, model in zip(filenames, loaded[0], strict=True):
+        for name, weight in model.named_parameters():
+            if not weight.isfinite().all():
+                raise UsageError(
+                    f"{filename}: the weight {name} is not finite (NaN or infinite): its "
+                    "training has diverged; use an earlier checkpoint"
+                )
+    return loaded
+
+
+# --- Contents -------------------------------------------------------------------------------------
 
 
 @around(validate, "main")
@@ -201,23 +313,6 @@ def name_checkpoint_of_validation(main, cfg, *args, **kwargs):
             f"{cfg.common_eval.path} cannot be validated with the criterion and the task of "
             f"its settings ({in_one_line(error)})"
         ) from error
-
-
-# --- Contents ------------------------------------------------------------------------------------
-
-
-@around(checkpoint_utils, "load_model_ensemble_and_task")
-def require_finite_weights(load, filenames, *args, **kwargs):
-    """Refuse NaN and infinite weights, with which fairseq translates and classifies."""
-    models, cfg, task = load(filenames, *args, **kwargs)
-    for filename, model in zip(filenames, models, strict=True):
-        for name, weight in model.named_parameters():
-            if not weight.isfinite().all():
-                raise UsageError(
-                    f"{filename}: the weight {name} is not finite (NaN or infinite): its "
-                    "training has diverged; use an earlier checkpoint"
-                )
-    return models, cfg, task
 
 
 @around(BaseFairseqModel, "load_state_dict")
@@ -241,20 +336,3 @@ def require_meters(load_state_dict, self, state_dict):
         if not (isinstance(kind, type) and issubclass(kind, meters.Meter)):
             raise UsageError(f"there is no meter {str(name)[:80]!r}")
     return load_state_dict(self, state_dict)
-
-
-@around(Trainer, "load_checkpoint")
-def name_checkpoint_of_training(load_checkpoint, self, filename, *args, **kwargs):
-    """Report in one line a training state that does not fit the run's flags."""
-    try:
-        return load_checkpoint(self, filename, *args, **kwargs)
-    except OSError:
-        raise
-    except Exception as error:
-        if isinstance(error, UsageError) and str(filename) in str(error):
-            raise
-        raise UsageError(
-            f"{filename} cannot be trained on: its weights or the state of its training do not "
-            f"fit these flags ({in_one_line(error)}); to start from its weights alone, name it "
-            "with --finetune-from-model"
-        ) from error

@@ -17,9 +17,9 @@ from fairseq import checkpoint_utils, utils
 from fairseq.models import MODEL_DATACLASS_REGISTRY
 from fairseq.trainer import Trainer
 
-from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.errors import UsageError, in_one_line
 from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
-from fairseq_posattn.compat.flags import flag
+from fairseq_posattn.compat.names import flag
 from fairseq_posattn.compat.patching import around, training_loop
 
 logger = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ EARLIER_PRESETS = {
     "share_all_embeddings": (False,),
 }
 
-# --- Options of older checkpoints ----------------------------------------------------------------
+# --- Options of older checkpoints -----------------------------------------------------------------
 
 
 def model_options(state):
@@ -52,106 +52,57 @@ def model_options(state):
     return saved.get("model") if isinstance(saved, dict) else state.get("args")
 
 
-def defaults_without_preset(arch):
-    """Return the options that a named architecture of this plugin changes, as without a preset.
+def earlier_values(arch, options):
+    """Return the options of a checkpoint that keep another value than their preset's, by name.
 
-    Args:
-        arch (str): any model's name.
-
-    Returns:
-        dict: empty for other models than the plugin's named architectures.
+    They are missing in it, or have a value of an earlier preset. Only named architectures of this
+    plugin have presets.
     """
     preset = MODEL_DATACLASS_REGISTRY.get(arch)
     config = getattr(preset, "preset_of", None)
     if config is None:
         return {}
     defaults = {option.name: option.default for option in fields(config)}
-    return {
+    missing = {
         option.name: defaults[option.name]
         for option in fields(preset)
-        if option.default != defaults[option.name]
+        if option.default != defaults[option.name] and option.name not in options
     }
-
-
-def missing_options(arch, options):
-    """Return the values of options that a checkpoint's ``options`` lack, by name."""
-    return {
-        name: value for name, value in defaults_without_preset(arch).items() if name not in options
-    }
-
-
-def earlier_presets(arch, options):
-    """Return the options of a checkpoint that have a value of an earlier preset, by name."""
-    if not defaults_without_preset(arch):
-        return {}
-    return {
+    earlier = {
         name: options[name]
         for name, values in EARLIER_PRESETS.items()
         if options.get(name) in values
     }
+    return missing | earlier
 
 
 def complete(state):
-    """Add :func:`missing_options` to a checkpoint that was read."""
+    """Add the options that a checkpoint lacks, as its model was without them."""
     options = model_options(state)
     if isinstance(options, argparse.Namespace):
         options = vars(options)
     if options:
-        options.update(missing_options(options.get("_name") or options.get("arch"), options))
+        options.update(earlier_values(options.get("_name") or options.get("arch"), options))
 
 
 @around(training_loop, "add_defaults")
 def keep_trained_options(add_defaults, cfg):
-    """Keep the options of the checkpoint that training resumes from.
+    """Keep the options of the checkpoint that training resumes from, and log others that differ.
 
     fairseq builds the model of the command line before it opens the checkpoint, so that a preset
     that has changed since would change the model in the middle of its training.
     """
     add_defaults(cfg)
-    path = file_to_train_on(cfg.checkpoint)
-    if path is not None:
-        take_over(cfg.model, path)
-
-
-def file_to_train_on(cfg):
-    """Return the existing file that fairseq will restore, or None.
-
-    Args:
-        cfg: fairseq's group of settings ``checkpoint``.
-
-    Returns:
-        str or None: for sharded training, the first shard.
-    """
-    last = cfg.restore_file == LAST
-    restored = os.path.join(cfg.save_dir, LAST) if last else cfg.restore_file or ""
-    initial = (getattr(cfg, "continue_once", None), cfg.finetune_from_model) if last else ()
-    suffix = cfg.checkpoint_suffix or ""
-    names = (
-        restored.replace(".pt", f"{suffix}.pt"),
-        restored.replace(".pt", f"{suffix}-shard0.pt"),
-        *initial,
-    )
-    return next((name for name in names if name and os.path.isfile(name)), None)
-
-
-def take_over(model, path):
-    """Set the options that have the preset's default to the checkpoint's, and log differences.
-
-    Args:
-        model: fairseq's group of settings ``model``; changed in place.
-        path (str): the checkpoint. If it cannot be read, fairseq reports it later.
-    """
-    name = getattr(model, "_name", None)
+    path, name = file_to_train_on(cfg.checkpoint), getattr(cfg.model, "_name", None)
     known = getattr(MODEL_DATACLASS_REGISTRY.get(name), "__dataclass_fields__", {})
-    if "encoder_sublayers" not in known:
-        return  # not a model of the plugin
+    if path is None or "encoder_sublayers" not in known:  # not a model of the plugin
+        return
     try:
         options = model_options(read_checkpoint(path, device="meta")) or {}
-    except (UsageError, OSError):
+    except (UsageError, OSError):  # fairseq reports it later
         return
-    trained = options if isinstance(options, dict) else vars(options)
-    earlier = missing_options(name, trained) | earlier_presets(name, trained)
-    for option, value in earlier.items():
+    trained, model = options if isinstance(options, dict) else vars(options), cfg.model
+    for option, value in earlier_values(name, trained).items():
         if option in known and model[option] == known[option].default != value:
             model[option] = value
             why = "has an earlier default of" if option in trained else "lacks"
@@ -164,7 +115,21 @@ def take_over(model, path):
             )
 
 
-# --- Weights that do not fit ---------------------------------------------------------------------
+def file_to_train_on(cfg):
+    """Return the existing file that fairseq will restore, or None; of shards the first."""
+    last = cfg.restore_file == LAST
+    restored = os.path.join(cfg.save_dir, LAST) if last else cfg.restore_file or ""
+    initial = (getattr(cfg, "continue_once", None), cfg.finetune_from_model) if last else ()
+    suffix = cfg.checkpoint_suffix or ""
+    names = (
+        restored.replace(".pt", f"{suffix}.pt"),
+        restored.replace(".pt", f"{suffix}-shard0.pt"),
+        *initial,
+    )
+    return next((name for name in names if name and os.path.isfile(name)), None)
+
+
+# --- Weights that do not fit ----------------------------------------------------------------------
 
 VOCABULARY = re.compile(
     r"size mismatch for \S*(?:embed_tokens|output_projection|embed_out)\S*: "
@@ -182,15 +147,25 @@ def report_difference_in_training(load_checkpoint, self, filename, *args, **kwar
     """
     try:
         return load_checkpoint(self, filename, *args, **kwargs)
+    except OSError:
+        raise
     except Exception as error:
-        if not str(error).startswith("Cannot load model parameters from checkpoint"):
-            raise
-        if isinstance(error.__context__, UsageError):
-            raise UsageError(f"{filename}: {error.__context__}") from None
-        what = describe_difference(filename, str(error.__context__), self.task.cfg, self.cfg.model)
-        inside = os.path.dirname(filename) == os.path.normpath(self.cfg.checkpoint.save_dir)
-        elsewhere = ", or give another --save-dir" if inside else ""
-        raise UsageError(f"{filename} {what}; train with its settings{elsewhere}") from None
+        cause = error.__context__
+        weights = str(error).startswith("Cannot load model parameters from checkpoint")
+        if weights and not isinstance(cause, UsageError):
+            what = describe_difference(filename, str(cause), self.task.cfg, self.cfg.model)
+            inside = os.path.dirname(filename) == os.path.normpath(self.cfg.checkpoint.save_dir)
+            elsewhere = ", or give another --save-dir" if inside else ""
+            raise UsageError(f"{filename} {what}; train with its settings{elsewhere}") from None
+        reason = cause if weights else error
+        if isinstance(reason, UsageError):
+            named = str(filename) in str(reason)
+            raise UsageError(str(reason) if named else f"{filename}: {reason}") from error
+        raise UsageError(
+            f"{filename} cannot be trained on: its weights or the state of its training do not "
+            f"fit these flags ({in_one_line(error)}); to start from its weights alone, name it "
+            "with --finetune-from-model"
+        ) from error
 
 
 @around(checkpoint_utils, "load_model_ensemble_and_task")
@@ -210,12 +185,7 @@ def report_difference_in_use(load, filenames, arg_overrides=None, task=None, *ar
 
 
 def describe_difference(filename, error, task, model):
-    """Return how a checkpoint differs from a run.
-
-    Args:
-        error: PyTorch's list of differing weights.
-        task, model: the run's settings, as far as known.
-    """
+    """Return how a checkpoint differs from a run, by PyTorch's error and known settings."""
     saved = read_checkpoint(filename)
     saved = saved.get("cfg") or {"task": saved.get("args"), "model": saved.get("args")}
     saved_task, task = _settings(saved["task"], "task"), _settings(task, "task")

@@ -115,11 +115,6 @@ def generation_loop():
     return _loaded("fairseq_cli.generate", "get_symbols_to_strip_from_output")
 
 
-def interactive_loop():
-    """Return the loaded module of fairseq-interactive, or None."""
-    return _loaded("fairseq_cli.interactive", "buffered_read")
-
-
 def _loaded(command, function):
     for name in (command, "__main__"):  # it may run as a script
         module = sys.modules.get(name)

@@ -4,9 +4,7 @@ import argparse
 import atexit
 import collections
 import contextlib
-import logging
 import queue
-import re
 import threading
 import time
 import typing
@@ -20,10 +18,7 @@ from fairseq.distributed import utils as distributed_utils
 from fairseq.tasks.fairseq_task import FairseqTask
 from fairseq.trainer import Trainer
 
-from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.patching import around
-
-logger = logging.getLogger(__name__)
 
 # --- Resuming: the first process reads the checkpoint and sends it to the others ------------------
 
@@ -75,51 +70,6 @@ def put_missing_batches_first(train_step, self, samples, *args, **kwargs):
     """
     samples = sorted(samples, key=lambda sample: sample is not None and len(sample) > 0)
     return train_step(self, samples, *args, **kwargs)
-
-
-# --- Lost processes ------------------------------------------------------------------------------
-
-# Messages of gloo, and of the store where the processes meet.
-LOST = re.compile("(closed|reset) by peer|Broken pipe|[Tt]imed out|Connection refused")
-PATIENCE = 20.0  # seconds
-
-
-@around(distributed_utils, "distributed_init")
-def report_waiting(distributed_init, cfg):
-    """Report that a process waits for the others, for which fairseq waits half an hour silently."""
-    settings = cfg.distributed_training
-    reminder = threading.Timer(
-        PATIENCE,
-        logger.warning,
-        [
-            f"process {settings.distributed_rank} is waiting for the others of "
-            f"{settings.distributed_world_size} at {settings.distributed_init_method}: check that "
-            "they still run"
-        ],
-    )
-    reminder.daemon = True
-    reminder.start()
-    try:
-        return distributed_init(cfg)
-    finally:
-        reminder.cancel()
-
-
-@around(distributed_utils, "distributed_main")
-def report_lost_process(distributed_main, i, main, cfg, kwargs):
-    """Report in one line that another process has ended, instead of a traceback about sockets."""
-    try:
-        distributed_main(i, main, cfg, kwargs)
-    except (RuntimeError, UsageError) as error:
-        # another patch may have reported it already, as a fault of the checkpoint
-        lost = LOST.search(str(error.__cause__ if isinstance(error, UsageError) else error))
-        if not lost:
-            raise
-        rank = cfg.distributed_training.distributed_rank
-        raise UsageError(
-            f"process {rank} has lost another one of this run ({lost[0]}), whose output has the "
-            "cause; start all of them again to go on from the last checkpoint"
-        ) from error
 
 
 # --- Background threads --------------------------------------------------------------------------

@@ -17,8 +17,6 @@ from fairseq.tasks.fairseq_task import FairseqTask
 from fairseq.trainer import Trainer
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.compat.checkpoints.folders import readable_checkpoints_beside
-from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
 from fairseq_posattn.compat.matching import LAST
 from fairseq_posattn.compat.patching import around, training_loop
 
@@ -49,32 +47,24 @@ def require_restored_file(load_checkpoint, cfg, trainer, **kwargs):
     return load_checkpoint(cfg, trainer, **kwargs)
 
 
-@around(Trainer, "load_checkpoint")
-def name_readable_checkpoints(load_checkpoint, self, filename, *args, **kwargs):
-    """Name readable checkpoints beside one that cannot be read."""
-    try:
-        return load_checkpoint(self, filename, *args, **kwargs)
-    except UsageError as error:
-        others = [] if _can_be_read(filename) else readable_checkpoints_beside(filename)
-        if not others:
-            raise
-        raise UsageError(f"{error}; readable ones beside it: {', '.join(others)}") from error
+# --- State that fairseq does not save -------------------------------------------------------------
 
 
-def _can_be_read(path):
-    try:
-        read_checkpoint(path)
-    except UsageError:
-        return False
-    return True
+def _save_too(owner, key, get, put):
+    """Add ``get(self)``, unless it is None, to the saved state of a class; ``put`` loads it."""
 
+    def save(state_dict, self):
+        state, value = state_dict(self), get(self)
+        return state if value is None else {**state, key: value}
 
-# --- Half precision ------------------------------------------------------------------------------
-# The optimizer stores float32 weights, and the model rounded ones. fairseq saves the rounded ones
-# only, and forgets when the scale of the loss last changed.
+    def load(load_state_dict, self, state, *args, **kwargs):
+        load_state_dict(self, state, *args, **kwargs)
+        if key in state:
+            put(self, state[key])
 
-WEIGHTS, SCALER = "fp32_params", "loss_scaler"
-SCALER_STATE = ("_iter", "_last_overflow_iter", "_last_rescale_iter", "_overflows_since_rescale")
+    for name, patch in (("state_dict", save), ("load_state_dict", load)):
+        patch.__name__ = patch.__qualname__ = f"{patch.__name__}_{key}"
+        around(owner, name)(patch)
 
 
 def _fp32_weights(optimizer):
@@ -85,20 +75,9 @@ def _fp32_weights(optimizer):
     return list(weights.values() if isinstance(weights, dict) else weights)
 
 
-@around(_FP16OptimizerMixin, "state_dict")
-def save_fp32_weights(state_dict, self):
-    """Save the float32 weights with the optimizer."""
-    return {**state_dict(self), WEIGHTS: [weight.detach() for weight in _fp32_weights(self)]}
-
-
-@around(_FP16OptimizerMixin, "load_state_dict")
-def load_fp32_weights(load_state_dict, self, state, *args, **kwargs):
+def _load_fp32_weights(optimizer, saved):
     """Load float32 weights, unless they are not the model's, which may be an average."""
-    load_state_dict(self, state, *args, **kwargs)
-    weights, saved = _fp32_weights(self), state.get(WEIGHTS)
-    if saved is None:
-        return
-    half = self.fp16_params[0].dtype
+    weights, half = _fp32_weights(optimizer), optimizer.fp16_params[0].dtype
     pairs = list(zip(weights, saved, strict=False))
     if len(weights) == len(saved) and all(_round_alike(*pair, half) for pair in pairs):
         for weight, exact in pairs:
@@ -112,47 +91,42 @@ def _round_alike(weight, other, half):
     return weight.shape == other.shape and torch.equal(weight.to(half), other.to(half))
 
 
-@around(_FP16OptimizerMixin, "state_dict")
-@around(_MemoryEfficientFP16OptimizerMixin, "state_dict")
-def save_loss_scaler(state_dict, self):
-    """Save the state of the loss scaler; bfloat16 has none."""
-    state = state_dict(self)
-    if self.scaler is None:
-        return state
-    return {**state, SCALER: {name: getattr(self.scaler, name) for name in SCALER_STATE}}
-
-
-@around(_FP16OptimizerMixin, "load_state_dict")
-@around(_MemoryEfficientFP16OptimizerMixin, "load_state_dict")
-def load_loss_scaler(load_state_dict, self, state, *args, **kwargs):
-    """Load the state of the loss scaler."""
-    load_state_dict(self, state, *args, **kwargs)
-    if self.scaler is not None:
-        vars(self.scaler).update(state.get(SCALER, {}))
-
-
-@around(AMPOptimizer, "state_dict")
-def save_amp_scaler(state_dict, self):
-    """Save the state of ``--amp``'s scaler."""
-    return {**state_dict(self), SCALER: self.scaler.state_dict()}
-
-
-@around(AMPOptimizer, "load_state_dict")
-def load_amp_scaler(load_state_dict, self, state, *args, **kwargs):
-    """Load the state of ``--amp``'s scaler."""
-    load_state_dict(self, state, *args, **kwargs)
-    if state.get(SCALER):
-        self.scaler.load_state_dict(state[SCALER])
-
-
-# --- Averaged weights: --ema-update-freq counts updates, and fairseq does not save the count ------
+# In half precision the optimizer stores float32 weights; fairseq saves the model's rounded ones. It
+# also forgets when the scale of the loss last changed; bfloat16 has none.
+_save_too(
+    _FP16OptimizerMixin,
+    "fp32_params",
+    lambda self: [weight.detach() for weight in _fp32_weights(self)],
+    _load_fp32_weights,
+)
+SCALER_STATE = ("_iter", "_last_overflow_iter", "_last_rescale_iter", "_overflows_since_rescale")
+for _optimizer in (_FP16OptimizerMixin, _MemoryEfficientFP16OptimizerMixin):
+    _save_too(
+        _optimizer,
+        "loss_scaler",
+        lambda self: self.scaler and {name: getattr(self.scaler, name) for name in SCALER_STATE},
+        lambda self, state: self.scaler and vars(self.scaler).update(state),
+    )
+_save_too(
+    AMPOptimizer,
+    "loss_scaler",
+    lambda self: self.scaler.state_dict(),
+    lambda self, state: state and self.scaler.load_state_dict(state),
+)
+for _counter in ("num_bad_epochs", "cooldown_counter"):
+    _save_too(
+        ReduceLROnPlateauLRSchedule,
+        _counter,
+        lambda self, name=_counter: getattr(self.lr_scheduler, name),
+        lambda self, value, name=_counter: setattr(self.lr_scheduler, name, value),
+    )
 
 EMA_COUNTER = "ema_update_freq_counter"
 
 
 @around(Trainer, "state_dict")
 def save_ema_counter(state_dict, self):
-    """Save the number of updates since the last average."""
+    """Save the number of updates since the last average (``--ema-update-freq``)."""
     state = state_dict(self)
     if self.cfg.ema.store_ema:
         state["extra_state"][EMA_COUNTER] = self.ema.update_freq_counter
@@ -168,24 +142,7 @@ def load_ema_counter(load_checkpoint, self, *args, **kwargs):
     return extra_state
 
 
-# --- --lr-scheduler reduce_lr_on_plateau: fairseq does not save its counters ----------------------
-
-PLATEAU_COUNTERS = ("num_bad_epochs", "cooldown_counter")
-
-
-@around(ReduceLROnPlateauLRSchedule, "state_dict")
-def save_plateau(state_dict, self):
-    """Save the number of epochs without progress."""
-    counters = {name: getattr(self.lr_scheduler, name) for name in PLATEAU_COUNTERS}
-    return {**state_dict(self), **counters}
-
-
-@around(ReduceLROnPlateauLRSchedule, "load_state_dict")
-def load_plateau(load_state_dict, self, state):
-    """Load the number of epochs without progress."""
-    load_state_dict(self, state)
-    for name in PLATEAU_COUNTERS:
-        setattr(self.lr_scheduler, name, state.get(name, 0))
+# --- --lr-scheduler reduce_lr_on_plateau ----------------------------------------------------------
 
 
 @around(ReduceLROnPlateauLRSchedule, "step")
@@ -254,27 +211,23 @@ def forget_previous_training(load_checkpoint, cfg, trainer, **kwargs):
 def leave_finished_run(load_checkpoint, cfg, trainer, **kwargs):
     """Train nothing if the run has finished: fairseq does one more update before it notices."""
     result = load_checkpoint(cfg, trainer, **kwargs)
-    reason = _reason_to_end(trainer)
-    if reason:
-        logger.info(f"nothing left to train: {reason}")
-        trainer.cfg.optimization.max_epoch = -1  # no epoch is left either
-    return result
-
-
-def _reason_to_end(trainer):
     limits, patience = trainer.cfg.optimization, trainer.cfg.checkpoint.patience
     updates, hours = trainer.get_num_updates(), trainer.cumulative_training_time() / 3600
-    without_progress = getattr(early_stopping(), "num_runs", 0)
+    bad = getattr(early_stopping(), "num_runs", 0)
+    reason = None
     if limits.max_update and updates >= limits.max_update:
-        return f"the checkpoint has {updates} updates and --max-update is {limits.max_update}"
-    if 0 < limits.stop_time_hours < hours:
-        return f"it took {hours:.2f} hours and --stop-time-hours is {limits.stop_time_hours}"
-    if 0 < patience <= without_progress:
-        return (
-            f"the last {without_progress} validations were no better than the one before, "
-            f"and --patience is {patience}"
+        reason = f"the checkpoint has {updates} updates and --max-update is {limits.max_update}"
+    elif 0 < limits.stop_time_hours < hours:
+        reason = f"it took {hours:.2f} hours and --stop-time-hours is {limits.stop_time_hours}"
+    elif 0 < patience <= bad:
+        reason = (
+            f"the last {bad} validations were no better than the one before, and --patience is "
+            f"{patience}"
         )
-    return None
+    if reason:
+        logger.info(f"nothing left to train: {reason}")
+        limits.max_epoch = -1  # no epoch is left either
+    return result
 
 
 # --- Batches -------------------------------------------------------------------------------------

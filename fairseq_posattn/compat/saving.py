@@ -1,29 +1,38 @@
-"""Saving of checkpoints: each is complete or absent, and belongs to one run."""
+"""Saving of checkpoints: each is complete or absent, belongs to one run, and is made on a signal.
 
-import atexit
+SIGTERM and Ctrl-C save the training and end it in one line. fairseq 0.12 ends at once, and
+everything since the last checkpoint is lost. Here the current update is finished, with its
+validation if one is due, and ``checkpoint_last.pt`` is written; the same command resumes from it.
+One of several processes needs to receive the signal. A second signal ends the program at once.
+"""
+
 import contextlib
 import errno
 import fcntl
 import logging
+import multiprocessing
 import os
+import signal
 import socket
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
 import torch
+import torch.multiprocessing
 from fairseq import checkpoint_utils, utils
-from fairseq.distributed.utils import is_master
+from fairseq.distributed import utils as distributed_utils
 from fairseq.file_io import PathManager
 from fairseq.trainer import Trainer
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.compat.checkpoints.folders import readable_checkpoints_beside
-from fairseq_posattn.compat.patching import around
+from fairseq_posattn.compat.matching import LAST
+from fairseq_posattn.compat.patching import around, training_loop, wrap
 from fairseq_posattn.text.plain_text import copy_companions
 
 logger = logging.getLogger(__name__)
 
-# --- Complete files ------------------------------------------------------------------------------
+# --- Complete files -------------------------------------------------------------------------------
 
 
 @around(checkpoint_utils, "torch_persistent_save")
@@ -50,11 +59,7 @@ def copy_whole(copy, src_path, dst_path, overwrite=False):
 
 @contextlib.contextmanager
 def _writing(path):
-    """Yield a temporary name, and rename that file to ``path`` at the end.
-
-    Raises:
-        UsageError: it cannot be written.
-    """
+    """Yield a temporary name and rename it to ``path``; raise a UsageError for a full disk."""
     part = f"{path}.tmp"
     try:
         yield part
@@ -62,22 +67,37 @@ def _writing(path):
     except BaseException as error:
         with contextlib.suppress(OSError):
             os.remove(part)
-        cause = _system_error(error)
+        cause = error
+        while cause is not None and not isinstance(cause, OSError):  # PyTorch wraps it
+            cause = cause.__cause__ or cause.__context__
         if cause is None:
             raise
-        good = readable_checkpoints_beside(part)  # path has its old content
-        left = f"the last good checkpoint is {good[0]}" if good else "there is no good checkpoint"
-        raise UsageError(f"{path} cannot be written: {cause.strerror}; {left}") from error
+        raise UsageError(
+            f"{path} cannot be written: {cause.strerror}; earlier checkpoints are unchanged"
+        ) from error
 
 
-def _system_error(error):
-    """Return the system's error from which PyTorch made its error."""
-    while error is not None and not isinstance(error, OSError):
-        error = error.__cause__ or error.__context__
-    return error
+@around(checkpoint_utils, "save_checkpoint")
+def copy_data_files(save_checkpoint, cfg, trainer, *args, **kwargs):
+    """Copy dictionaries, manifest and codes beside the first checkpoint of a training.
+
+    fairseq saves only the name of the data's folder, which another machine does not have. A failed
+    copy is logged and stops no training.
+    """
+    path = save_checkpoint(cfg, trainer, *args, **kwargs)
+    trainer.updates_saved = trainer.get_num_updates()
+    if path and trainer.is_data_parallel_master and not hasattr(trainer, "companions"):
+        trainer.companions = cfg.save_dir
+        data = getattr(trainer.task.cfg, "data", None)
+        try:
+            if data and Path(cfg.save_dir).is_dir():
+                copy_companions(Path(utils.split_paths(data)[0]), Path(cfg.save_dir))
+        except (UsageError, OSError) as error:
+            logger.warning(f"dictionaries and manifest are not copied to the checkpoint: {error}")
+    return path
 
 
-# --- --keep-best-checkpoints ---------------------------------------------------------------------
+# --- --keep-best-checkpoints ----------------------------------------------------------------------
 
 BEST, SCORE, ANY_SCORE = r"checkpoint\.best_", r"(\d+\.?\d*)", r"(-?\d+\.?\d*)"
 _best = SimpleNamespace(number=0, highest=False)
@@ -107,7 +127,7 @@ def find_best(checkpoint_paths, path, pattern=r"checkpoint(\d+)\.pt", keep_match
     return paths
 
 
-# --- --save-dir ----------------------------------------------------------------------------------
+# --- --save-dir -----------------------------------------------------------------------------------
 
 LOCK = ".lock"
 _held = {}  # closing a file, even another of the same name, would release the lock
@@ -117,19 +137,16 @@ _held = {}  # closing a file, even another of the same name, would release the l
 def lock_save_dir(init, self, cfg, *args, **kwargs):
     """Lock ``--save-dir``: fairseq 0.12 lets two runs mix their checkpoints."""
     init(self, cfg, *args, **kwargs)
-    if is_master(self.cfg.distributed_training) and not self.cfg.checkpoint.no_save:
-        lock(self.cfg.checkpoint.save_dir)
+    checkpoint, distributed = self.cfg.checkpoint, self.cfg.distributed_training
+    if distributed_utils.is_master(distributed) and not checkpoint.no_save:
+        lock(checkpoint.save_dir)
 
 
 def lock(folder):
     """Lock a folder for this process, and remove incomplete checkpoints of a killed one.
 
-    The lock ends with the process, and is not inherited by processes that load data. File systems
-    without locks are not locked.
-
-    Raises:
-        UsageError: another process has locked it.
-        OSError: the lock file is a link.
+    filelock's lock would be inherited by processes that load data, which outlive a killed training.
+    File systems without locks are not locked.
     """
     folder = os.path.realpath(folder)
     if folder in _held:
@@ -155,35 +172,128 @@ def lock(folder):
         part.unlink(missing_ok=True)
 
 
-@around(checkpoint_utils, "verify_checkpoint_directory")
-def leave_no_empty_folder(verify_checkpoint_directory, save_dir):
-    """Remove a new ``--save-dir`` at the end if training fails before its first checkpoint."""
-    if not os.path.exists(save_dir):
-        atexit.register(_remove_if_empty, os.path.abspath(save_dir))
-    verify_checkpoint_directory(save_dir)
+# --- SIGTERM and Ctrl-C ---------------------------------------------------------------------------
+
+SIGNALS = {signal.SIGTERM: "SIGTERM", signal.SIGINT: "Ctrl-C"}
+# The process that trains, whether it prints for all, and the received signal.
+_state = SimpleNamespace(process=None, prints=True, received=0)
 
 
-def _remove_if_empty(folder):
-    with contextlib.suppress(OSError):
-        if os.listdir(folder) == [LOCK]:
-            os.remove(os.path.join(folder, LOCK))
-        os.rmdir(folder)
+@around(Trainer, "__init__")
+def listen(init, self, *args, **kwargs):
+    """Prepare for signals when a training starts."""
+    init(self, *args, **kwargs)
+    _state.process, _state.prints = os.getpid(), self.is_data_parallel_master
+    if loop := training_loop():
+        wrap(loop, "train", _while_training)
+        wrap(loop, "validate_and_save", _stop_after_signal)
 
 
-@around(checkpoint_utils, "save_checkpoint")
-def copy_data_files(save_checkpoint, cfg, trainer, *args, **kwargs):
-    """Copy dictionaries, manifest and codes beside the first checkpoint of a training.
+def _while_training(train, *args, **kwargs):
+    if threading.current_thread() is not threading.main_thread():
+        return train(*args, **kwargs)
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:  # as in the background of a shell
+            signal.signal(number, _receive)
+    try:
+        return train(*args, **kwargs)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
-    fairseq saves only the name of the data's folder, which another machine does not have. A failed
-    copy is logged and stops no training.
+
+def _receive(number, frame):
+    if os.getpid() != _state.process:  # a process that loads data: Ctrl-C reaches it, too
+        return
+    _state.received = number
+    for other in (*SIGNALS, signal.SIGCHLD):  # processes that load data may have ended, too
+        signal.signal(other, signal.SIG_DFL)
+    if _state.prints:
+        _print(f"{SIGNALS[number]}: stopping after this update; a second one stops at once")
+
+
+def _stop_after_signal(validate_and_save, cfg, trainer, task, epoch_itr, *args, **kwargs):
+    """Stop here, where an update is complete."""
+    losses, should_stop = validate_and_save(cfg, trainer, task, epoch_itr, *args, **kwargs)
+    number = _maximum(_state.received, trainer)
+    if not number or should_stop:
+        return losses, should_stop
+    message = _save(cfg.checkpoint, trainer, epoch_itr, losses[0])
+    _maximum(0, trainer)  # no process ends before everything is saved
+    if _state.prints:
+        updates = trainer.get_num_updates()
+        _print(f"stopped by {SIGNALS[number]} after {updates} updates; {message}")
+    _state.received = 0
+    raise SystemExit(128 + number)
+
+
+def _maximum(number, trainer):
+    """Return the largest of the numbers of all processes."""
+    if trainer.data_parallel_world_size == 1:
+        return number
+    numbers = torch.tensor([number], device=trainer.device)
+    distributed_utils.all_reduce(numbers, trainer.data_parallel_process_group, op="max")
+    return int(numbers)
+
+
+def _save(cfg, trainer, epoch_itr, loss):
+    """Write only ``checkpoint_last.pt``; return the message."""
+    if cfg.no_save or cfg.no_last_checkpoints:
+        return "nothing was saved, as the flags demand"
+    path = os.path.join(cfg.save_dir, f"checkpoint_last{trainer.checkpoint_suffix}.pt")
+    if getattr(trainer, "updates_saved", None) != trainer.get_num_updates():
+        extra_state = {"train_iterator": epoch_itr.state_dict(), "val_loss": loss}
+        if hasattr(checkpoint_utils.save_checkpoint, "best"):
+            extra_state["best"] = checkpoint_utils.save_checkpoint.best
+        if hasattr(trainer.task, "get_checkpoint_dict"):
+            extra_state.update(trainer.task.get_checkpoint_dict())
+        trainer.consolidate_optimizer()
+        if trainer.should_save_checkpoint_on_current_rank:
+            trainer.save_checkpoint(path, extra_state)
+        elif trainer.always_call_state_dict_during_save_checkpoint:
+            trainer.state_dict()
+    if cfg.restore_file == LAST:
+        return f"the same command goes on from {path}"
+    return f"--restore-file {path} goes on from there"
+
+
+@around(distributed_utils, "call_main")
+def end_in_one_line(call_main, *args, **kwargs):
+    """End in one line after Ctrl-C outside training."""
+    try:
+        return call_main(*args, **kwargs)
+    except KeyboardInterrupt:
+        _print("stopped by Ctrl-C")
+        raise SystemExit(128 + signal.SIGINT) from None
+
+
+@around(torch.multiprocessing, "spawn")
+def pass_on_sigterm(spawn, fn, *args, **kwargs):
+    """Pass SIGTERM on to the processes of a training on several GPUs, and wait for them.
+
+    fairseq-train ends alone, and a scheduler then kills the others while they are saving.
     """
-    path = save_checkpoint(cfg, trainer, *args, **kwargs)
-    if path and trainer.is_data_parallel_master and not hasattr(trainer, "companions"):
-        trainer.companions = cfg.save_dir
-        data = getattr(trainer.task.cfg, "data", None)
-        try:
-            if data and Path(cfg.save_dir).is_dir():
-                copy_companions(Path(utils.split_paths(data)[0]), Path(cfg.save_dir))
-        except (UsageError, OSError) as error:
-            logger.warning(f"dictionaries and manifest are not copied to the checkpoint: {error}")
-    return path
+    if fn is not distributed_utils.distributed_main:
+        return spawn(fn, *args, **kwargs)
+    received = []
+
+    def pass_on(number, frame):
+        received.append(number)
+        for child in multiprocessing.active_children():
+            os.kill(child.pid, number)
+
+    before = signal.signal(signal.SIGTERM, pass_on)
+    try:
+        return spawn(fn, *args, **kwargs)
+    except torch.multiprocessing.ProcessExitedException:
+        if received:
+            raise SystemExit(128 + received[0]) from None
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _print(message):
+    """Print on standard error in a way that a signal handler may use."""
+    os.write(2, f"fairseq_posattn: {message}\n".encode())

@@ -57,8 +57,6 @@ class FusedAdam(Adam):
 
     def _count_step(self, parameter):
         """Initialize or convert the state of a parameter; return the number of this step."""
-        if parameter.grad.is_sparse:
-            raise RuntimeError("Adam takes no sparse gradients")
         wide = torch.promote_types(parameter.dtype, torch.float32)
         state = self.state[parameter]
         if not state:
@@ -127,18 +125,16 @@ def log_without_sync(reduce_and_log_stats, self, *args, **kwargs):
         self.tpu = tpu
 
 
-# --- Copies to and from half precision -----------------------------------------------------------
+# --- Copies to and from half precision ------------------------------------------------------------
 # With --fp16 or --bf16 fairseq's optimizer copies parameter by parameter. Left to fairseq are
-# --use-old-adam, weights on several devices, and gradients that do not exist yet.
+# --use-old-adam and gradients that do not exist yet.
 
 
 def _use_stock_copies(optimizer):
     exact = optimizer.fp32_params
-    weights = list(exact.values()) if optimizer.has_flat_params else exact
-    several_devices = optimizer.has_flat_params and len(weights) > 1
-    without_gradients = any(weight.grad is None for weight in weights)
+    weights = exact.values() if optimizer.has_flat_params else exact
     stock_adam = type(optimizer.fp32_optimizer.optimizer) is Adam
-    return several_devices or without_gradients or stock_adam
+    return stock_adam or any(weight.grad is None for weight in weights)
 
 
 @around(_FP16OptimizerMixin, "_sync_fp16_grads_to_fp32")

@@ -12,6 +12,8 @@ from transformers import PreTrainedModel
 
 from fairseq_posattn.model.projections import quantize_linear_layers
 
+__all__ = ["in_int8"]
+
 Model = TypeVar("Model", bound=PreTrainedModel)
 
 

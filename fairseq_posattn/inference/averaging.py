@@ -16,8 +16,9 @@ from pathlib import Path
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import output_file, writing
-from fairseq_posattn.compat.checkpoints.folders import find_checkpoint
+from fairseq_posattn.compat.checkpoints.reading import find_checkpoint
 
+SHAPE = "shape of "
 PATTERNS = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\.pt"}
 
 
@@ -36,18 +37,16 @@ def make_parser(prog=None):
         "--output", required=True, type=output_file, metavar="FILE", help="checkpoint to write"
     )
     count = parser.add_mutually_exclusive_group()
-    count.add_argument(
-        "--num-epoch-checkpoints",
-        type=cli.positive,
-        metavar="N",
-        help="average the last N checkpoints written at the end of an epoch (checkpoint3.pt)",
-    )
-    count.add_argument(
-        "--num-update-checkpoints",
-        type=cli.positive,
-        metavar="N",
-        help="average the last N checkpoints written within an epoch (checkpoint_3_2000.pt)",
-    )
+    for kind, when in (
+        ("epoch", "at the end of an epoch (checkpoint3.pt)"),
+        ("update", "within an epoch (checkpoint_3_2000.pt)"),
+    ):
+        count.add_argument(
+            f"--num-{kind}-checkpoints",
+            type=cli.positive,
+            metavar="N",
+            help=f"average the last N checkpoints written {when}",
+        )
     parser.add_argument(
         "--checkpoint-upper-bound",
         type=int,
@@ -74,13 +73,10 @@ def parse(parser, arguments):
 
 def chosen_checkpoints(args):
     """Return the paths of the checkpoints to average, oldest first."""
-    if args.num_epoch_checkpoints is not None:
-        kind, count = "epoch", args.num_epoch_checkpoints
-    elif args.num_update_checkpoints is not None:
-        kind, count = "update", args.num_update_checkpoints
-    else:
-        return [find_checkpoint(path) for path in args.inputs]
-    return last_checkpoints(args.inputs[0], kind, count, args.checkpoint_upper_bound)
+    for kind in PATTERNS:
+        if count := getattr(args, f"num_{kind}_checkpoints"):
+            return last_checkpoints(args.inputs[0], kind, count, args.checkpoint_upper_bound)
+    return [find_checkpoint(path) for path in args.inputs]
 
 
 def last_checkpoints(directory, kind, count, upper_bound=None):
@@ -111,21 +107,16 @@ def average_checkpoints(paths):
 
     from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
 
-    sums, first = {}, {}
+    sums, first = {}, None
     for path in paths:
         print(f"reading {path}", flush=True)
         state = read_checkpoint(path)
-        weights = state["model"]
-        if path == paths[0]:
-            first = essentials(state)
-        else:
-            require_same(path, essentials(state), paths[0], first)
-            require_same_shapes(path, weights, paths[0], sums)
+        weights, shared = state["model"], essentials(state)
+        first = first or shared
+        require_same(path, shared, paths[0], first)
         for name, weight in weights.items():
             if weight.is_floating_point():
                 sums[name] = sums.get(name, 0) + weight.double()
-            else:
-                sums[name] = weight
     for name, weight in weights.items():
         if weight.is_floating_point():
             dtype = torch.promote_types(weight.dtype, torch.float32)
@@ -135,14 +126,14 @@ def average_checkpoints(paths):
 
 
 def essentials(state):
-    """Return the settings that averaged checkpoints must share, by the name to print.
+    """Return the settings and shapes that averaged checkpoints must share, by name.
 
     Settings that act in training only, such as dropout, are left out. Older models of fairseq have
     a Namespace of all options, of which only those count that decide which weights exist.
     """
-    from fairseq_posattn.compat.dictionaries import KEY, NAMES
-    from fairseq_posattn.compat.flags import flag
+    from fairseq_posattn.compat.data import KEY, NAMES
     from fairseq_posattn.compat.matching import FREE, STRUCTURE, model_options
+    from fairseq_posattn.compat.names import flag
 
     saved, model = _settings(state.get("cfg")), model_options(state)
     counts = ("*",) if isinstance(model, dict) else STRUCTURE
@@ -159,7 +150,8 @@ def essentials(state):
     dictionaries = {
         f"the dictionary of {what}": known[name] for name, what in NAMES.items() if name in known
     }
-    named = shared | languages | dictionaries
+    shapes = {SHAPE + name: tuple(weight.shape) for name, weight in state["model"].items()}
+    named = shared | languages | dictionaries | shapes
     return {name: value for name, value in named.items() if value is not None}
 
 
@@ -169,42 +161,15 @@ def _settings(group):
 
 
 def require_same(path, shared, first_path, first_shared):
-    for name, value in shared.items():
-        other = first_shared.get(name, value)
-        if str(value) != str(other):
+    """Raise UsageError if settings or shapes of a checkpoint differ from those of the first."""
+    for name in [*shared, *first_shared]:
+        one, other = shared.get(name), first_shared.get(name)
+        may_lack = not name.startswith(SHAPE)
+        if str(one) != str(other) and not (may_lack and None in (one, other)):
             raise UsageError(
-                f"{path}: {name} is {str(value)[:40]}, but {str(other)[:40]} in {first_path}; "
+                f"{path}: {name} is {str(one)[:40]}, but {str(other)[:40]} in {first_path}; "
                 "average checkpoints of one training run"
             )
-
-
-def require_same_shapes(path, weights, first_path, first_weights):
-    shapes, first_shapes = (
-        {name: tuple(weight.shape) for name, weight in model.items()}
-        for model in (weights, first_weights)
-    )
-    for name in [*shapes, *first_shapes]:
-        if shapes.get(name) != first_shapes.get(name):
-            raise UsageError(
-                f"{path}: {name} has shape {shapes.get(name, 'none')}, but "
-                f"{first_shapes.get(name, 'none')} in {first_path}; average checkpoints of one "
-                "training run"
-            )
-
-
-def write_checkpoint(state, path):
-    """Write a checkpoint.
-
-    Raises:
-        UsageError: the file cannot be written.
-    """
-    import torch
-
-    with writing(path, binary=True) as file:
-        try:
-            torch.save(state, file)
-        except RuntimeError as error:  # PyTorch wraps the error of the file
-            raise error.__context__ or error from None
 
 
 def main(arguments=None, prog=None):
@@ -216,9 +181,16 @@ def main(arguments=None, prog=None):
 
 def average(args):
     """Write the average that a command line describes."""
+    import torch
+
     from fairseq_posattn import compat  # only here: --help needs no PyTorch
 
     compat.apply()
     paths = chosen_checkpoints(args)
-    write_checkpoint(average_checkpoints(paths), args.output)
+    state = average_checkpoints(paths)
+    with writing(args.output, binary=True) as file:
+        try:
+            torch.save(state, file)
+        except RuntimeError as error:  # PyTorch wraps the error of the file
+            raise error.__context__ or error from None
     print(f"wrote {args.output}: the mean of {len(paths)} checkpoints")

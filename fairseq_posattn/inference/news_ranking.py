@@ -9,9 +9,10 @@ from tqdm import tqdm
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inference import trained_model
-from fairseq_posattn.scoring.popularity import read_names
-from fairseq_posattn.scoring.ranking import Impression
+from fairseq_posattn.scoring.ranking import Impression, read_column
 from fairseq_posattn.training.tasks.news_recommendation import RankingDataset
+
+__all__ = ["rank"]
 
 
 def rank(
@@ -19,7 +20,7 @@ def rank(
     split: str,
     data: str | None = None,
     batch_size: int = 256,
-    device: str | None = None,
+    device: str | torch.device | None = None,
 ) -> Iterator[Impression]:
     """Yield the impressions of a split, in order, with a dot-product score for each candidate.
 
@@ -45,17 +46,15 @@ def rank(
         )
     impressions = task.load_dataset(split).impressions
     folder = Path(task.cfg.data)
-    names = sum(1 for _ in read_names(folder, split))
+    names = sum(1 for _ in read_column(folder, split, "impressions"))
     if names != len(impressions):
         raise UsageError(
             f"{folder}: {len(impressions)} impressions of {split}, but {names} names; prepare the "
             "data again"
         )
-    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    scores, ends = candidate_scores(
-        trained.model.to(device), task, RankingDataset(impressions), batch_size
-    )
-    for index, name in enumerate(read_names(folder, split)):
+    model = trained.model.to(trained_model.find_device(device))
+    scores, ends = candidate_scores(model, task, RankingDataset(impressions), batch_size)
+    for index, (name,) in enumerate(read_column(folder, split, "impressions")):
         candidates = scores[ends[index] : ends[index + 1]]
         if not numpy.isfinite(candidates).all():
             raise UsageError(f"{path}: a score of impression {name} of {split} is NaN or infinite")

@@ -11,13 +11,14 @@
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.inference.stream import LineReader
+from fairseq_posattn.inference.stream import LineReader, batches
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.plain_text import cutter
 from fairseq_posattn.text.words import RULES
@@ -28,10 +29,10 @@ register()  # before the first import of fairseq, which it quiets
 from fairseq.data import data_utils  # noqa: E402
 from fairseq.tasks.sentence_prediction import SentencePredictionTask  # noqa: E402
 
-from fairseq_posattn.compat.columns import list_symbols  # noqa: E402
-from fairseq_posattn.compat.unknown_tokens import UnknownWords, word_numbers  # noqa: E402
-from fairseq_posattn.inference.role_prediction import RolePredictor  # noqa: E402
-from fairseq_posattn.inference.trained_model import TrainedModel  # noqa: E402
+from fairseq_posattn.compat.data import list_symbols  # noqa: E402
+from fairseq_posattn.compat.generation import UnknownWords, word_numbers  # noqa: E402
+from fairseq_posattn.inference.role_prediction import RolePrediction, RolePredictor  # noqa: E402
+from fairseq_posattn.inference.trained_model import TrainedModel, find_device  # noqa: E402
 from fairseq_posattn.inference.trained_model import load as load_checkpoint  # noqa: E402
 from fairseq_posattn.training.criterions.sentences import expected_score  # noqa: E402
 from fairseq_posattn.training.tasks import (  # noqa: E402
@@ -39,9 +40,9 @@ from fairseq_posattn.training.tasks import (  # noqa: E402
     SequenceTaggingTask,
 )
 
-SENTENCE_SEPARATOR = "<sep>"  # between the sentences of a document
+__all__ = ["Prediction", "Predictor", "RolePrediction", "RolePredictor", "load", "predictor_of"]
 
-__all__ = ["Prediction", "Predictor", "load", "predictor_of"]
+SENTENCE_SEPARATOR = "<sep>"  # between the sentences of a document
 
 
 @dataclass(frozen=True)
@@ -85,8 +86,8 @@ class EmptySentenceError(UsageError):
 
 
 def load(
-    checkpoint: str,
-    data: str | None = None,
+    checkpoint: str | PathLike,
+    data: str | PathLike | None = None,
     *,
     words: str | Callable[[str], str] | None = None,
     device: str | torch.device | None = None,
@@ -94,7 +95,7 @@ def load(
     """Load a classifier, or a tagger of semantic roles.
 
     Args:
-        checkpoint: the file.
+        checkpoint: the file, or a folder with checkpoint_best.pt or checkpoint_last.pt.
         data: folder with the dictionaries, ``input0/dict.txt`` and ``label/dict.txt``; by default
             the checkpoint's, else the folder of the training data.
         words: tokenizer, which returns the words of a text with spaces between: a function or the
@@ -116,35 +117,33 @@ def predictor_of(
     device: str | torch.device | None = None,
 ) -> "Predictor | RolePredictor":
     """Return a predictor for a loaded model; see :func:`load`."""
-    if device is None:
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    if isinstance(trained.task, SequenceTaggingTask):
-        return _role_predictor(trained, words, torch.device(device))
-    if not isinstance(trained.task, SentencePredictionTask):
+    is_tagger = isinstance(trained.task, SequenceTaggingTask)
+    if not is_tagger and not isinstance(trained.task, SentencePredictionTask):
         raise UsageError(
             f"{trained.path}: neither a classifier nor a tagger; it was trained with --task "
             f"{trained.task_name}, not sentence_prediction, sentence_pair_prediction or "
             "sequence_tagging"
         )
     cfg = trained.task.cfg
+    rule = (word_rule(cfg.data) or "spaces") if words is None else words
+    if isinstance(rule, str) and rule not in RULES:
+        raise UsageError(f"words {rule!r}: no such rule; name one of {', '.join(RULES)}")
+    function = RULES.get(rule, rule)
+    if is_tagger:
+        info = manifest.read(cfg.data)
+        lower = info is None or info.lower
+        return RolePredictor(trained, function, lower, find_device(device), NOTHING)
     is_pairs = isinstance(trained.task, SentencePairPredictionTask)
     if cfg.regression_target and cfg.num_classes > 1 and not is_pairs:
         raise UsageError(
             f"{trained.path}: predicts {cfg.num_classes} numbers for each text; a score needs "
             "--num-classes 1 or --task sentence_pair_prediction"
         )
-    return Predictor(trained, words, torch.device(device))
-
-
-def _role_predictor(trained, words, device):
-    info = manifest.read(trained.task.cfg.data)
-    rule = (word_rule(trained.task.cfg.data) or "spaces") if words is None else words
-    lower = info is None or info.lower
-    return RolePredictor(trained, RULES.get(rule, rule), lower, device, NOTHING)
+    return Predictor(trained, function, find_device(device))
 
 
 def word_rule(folder: str) -> str | None:
-    """Return the tokenization rule of binarised data, or None if no manifest names it."""
+    """Return the tokenization rule of binarized data, or None if no manifest names it."""
     info = manifest.read(folder)
     if info is not None and info.word_rule not in RULES:
         raise UsageError(
@@ -164,44 +163,24 @@ class Predictor(LineReader):
         unknown: counts of unknown words.
     """
 
-    def __init__(self, trained: TrainedModel, words, device):
-        self.path = trained.path
-        self.task = trained.task
+    def __init__(self, trained: TrainedModel, words: Callable[[str], str], device):
+        self.path, self.task = trained.path, trained.task
         self.model = trained.model.to(device)
-        self.device = device
+        self.device, self.words = device, words
         self.dictionary = self.task.source_dictionary
         data = self.task.cfg.data
-        rule = word_rule(data) if words is None else words
-        self.words = RULES.get(rule or "spaces", rule)
-        self.unknown = UnknownWords()
         self.encodes_apart = isinstance(self.task, SentencePairPredictionTask)
         self.expects_pairs = self.encodes_apart or Path(data, "input1").is_dir()
         info = manifest.read(data)
-        self.lower = self._is_lower(info)
+        self.unknown = UnknownWords(kind="subwords" if info and info.subwords else "words")
+        known = self.dictionary.symbols[self.dictionary.nspecial :]
+        self.lower = info.lower if info else all(word == word.lower() for word in known)
         self.cut = cutter(Path(data), info) if info else str
         self.names = self._names()
-        self._check_settings()
 
-    def _check_settings(self):
-        """Raise UsageError if settings of the checkpoint fit no sentence."""
-        cfg = self.task.cfg
-        if cfg.max_positions < 1:
-            raise UsageError(
-                f"{self.path}: its --max-positions is {cfg.max_positions}; it must be at least 1"
-            )
-        for name in ("init_token", "separator_token"):
-            mark = getattr(cfg, name, None)  # the task of separate sentences has none
-            if mark is not None and not 0 <= mark < len(self.dictionary):
-                raise UsageError(
-                    f"{self.path}: its --{name.replace('_', '-')} {mark} is outside its "
-                    f"dictionary of {len(self.dictionary)} words"
-                )
-
-    def _is_lower(self, info):
-        if info is not None:
-            return info.lower
-        known = self.dictionary.symbols[self.dictionary.nspecial :]
-        return not any(word != word.lower() for word in known)
+    def __repr__(self) -> str:
+        names = f"{len(self.names)} classes" if len(self.names) > 9 else ", ".join(self.names)
+        return f"Predictor({self.path!r}, [{names}], device={self.device})"
 
     def _names(self):
         """Return the names of the model's outputs."""
@@ -270,13 +249,12 @@ class Predictor(LineReader):
             sequences = [self._join(sequences)]
         cfg = self.task.cfg
         for number, tokens in enumerate(sequences):
-            if len(tokens) > cfg.max_positions:
-                if cfg.shorten_method == "none":
-                    raise UsageError(
-                        f"{len(tokens)} tokens with the end symbol; the model was trained with "
-                        f"--max-positions {cfg.max_positions}"
-                    )
-                sequences[number] = tokens[: cfg.max_positions]
+            if len(tokens) > cfg.max_positions and cfg.shorten_method == "none":
+                raise UsageError(
+                    f"{len(tokens)} tokens with the end symbol; the model was trained with "
+                    f"--max-positions {cfg.max_positions}"
+                )
+            sequences[number] = tokens[: cfg.max_positions]
         return sequences
 
     def _encode_sentence(self, sentence):
@@ -304,15 +282,9 @@ class Predictor(LineReader):
 
         Texts of similar length share a batch, to limit padding.
         """
-        lengths = {
-            row: max(map(len, sequences))
-            for row, sequences in enumerate(encoded)
-            if sequences is not None
-        }
-        order = sorted(lengths, key=lengths.__getitem__)
+        lengths = [max(map(len, sequences)) if sequences else 0 for sequences in encoded]
         results = [NOTHING] * len(encoded)
-        for start in range(0, len(order), batch_size):
-            rows = order[start : start + batch_size]
+        for rows in batches(lengths, batch_size):
             predictions = self._predict_batch([encoded[row] for row in rows])
             for row, prediction in zip(rows, predictions, strict=True):
                 results[row] = prediction

@@ -6,16 +6,17 @@ love hats . ||| B-A0 I-A0 B-V B-A1 O``.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 
 import torch
 from fairseq.data import data_utils
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.compat.unknown_tokens import UnknownWords, word_numbers
-from fairseq_posattn.inference.stream import LineReader
-from fairseq_posattn.text.props import SEPARATOR, Proposition, Sentence, pieces_of_tags
+from fairseq_posattn.compat.generation import UnknownWords, word_numbers
+from fairseq_posattn.inference.stream import LineReader, batches
+from fairseq_posattn.inference.trained_model import TrainedModel
+from fairseq_posattn.text.props import SEPARATOR, Sentence, pieces_of_tags
 
 
 @dataclass(frozen=True)
@@ -36,19 +37,12 @@ class RolePrediction:
 
     def as_json(self) -> str:
         """Return the words and the arguments of each predicate (label, start, end, text)."""
+
+        def argument(piece):
+            return asdict(piece) | {"text": " ".join(self.words[piece.start : piece.end + 1])}
+
         propositions = [
-            {
-                "predicate": place,
-                "arguments": [
-                    {
-                        "label": piece.label,
-                        "start": piece.start,
-                        "end": piece.end,
-                        "text": " ".join(self.words[piece.start : piece.end + 1]),
-                    }
-                    for piece in pieces_of_tags(tags)
-                ],
-            }
+            {"predicate": place, "arguments": list(map(argument, pieces_of_tags(tags)))}
             for place, tags in self.tags
         ]
         return json.dumps({"words": self.words, "propositions": propositions}, ensure_ascii=False)
@@ -66,20 +60,25 @@ class RolePredictor(LineReader):
     """A tagger of semantic roles.
 
     Args:
-        trained: a :class:`.trained_model.TrainedModel`.
+        trained: the loaded model.
         words: tokenizer of sentences.
         lower: whether the model's vocabulary is lower-cased.
         device: of the model.
         nothing: the prediction for a blank line.
     """
 
-    def __init__(self, trained, words, lower, device, nothing):
+    def __init__(
+        self, trained: TrainedModel, words: Callable[[str], str], lower: bool, device, nothing
+    ):
         self.path, self.task = trained.path, trained.task
         self.model = trained.model.to(device)
         self.dictionary = self.task.source_dictionary
         self.words, self.lower, self.device = words, lower, device
         self.nothing = nothing
         self.unknown = UnknownWords()  # a sentence counts once for each predicate
+
+    def __repr__(self) -> str:
+        return f"RolePredictor({self.path!r}, device={self.device})"
 
     def encode_line(self, text: str) -> tuple[tuple[str, ...], list[int]]:
         """Return the words of a line and the positions of its predicates.
@@ -109,15 +108,13 @@ class RolePredictor(LineReader):
     def predict(self, encoded: Sequence, batch_size: int = 64) -> list:
         """Return the predictions in order; sentences of similar length share a batch."""
         queries = [
-            (row, place, encoded[row][0])
-            for row in range(len(encoded))
-            if encoded[row] is not None
-            for place in encoded[row][1]
+            (row, place, line[0])
+            for row, line in enumerate(encoded)
+            if line is not None
+            for place in line[1]
         ]
-        order = sorted(range(len(queries)), key=lambda number: len(queries[number][2]))
         tags = {}
-        for start in range(0, len(order), batch_size):
-            chosen = order[start : start + batch_size]
+        for chosen in batches([len(words) for *_, words in queries], batch_size):
             batch_tags = self._tag([queries[number] for number in chosen])
             tags.update(zip(chosen, batch_tags, strict=True))
         answers = [[] for _ in encoded]
@@ -169,7 +166,7 @@ def as_props(gold: Sequence[Sentence], predictions: Iterable[RolePrediction]) ->
                     "the .roles and the .props of one split"
                 )
             pieces = pieces_of_tags(prediction.tags[0][1])
-            propositions.append(Proposition(proposition.predicate, proposition.place, pieces))
+            propositions.append(replace(proposition, pieces=pieces))
         yield Sentence(sentence.length, propositions)
     if next(predictions, None) is not None:
         raise UsageError("props file: fewer predicates than were tagged")

@@ -3,7 +3,7 @@
 import os
 import select
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.text.lines import decoded
@@ -24,7 +24,7 @@ def arriving_lines(descriptor: int, group_size: int, name: str) -> Iterator[list
         name: of the file, for errors.
 
     Raises:
-        UsageError: a line is longer than MAX_LINE_BYTES.
+        UsageError: a line is longer than :data:`MAX_LINE_BYTES`.
     """
     rest, lines = b"", []
     while chunk := os.read(descriptor, BLOCK_BYTES):
@@ -45,11 +45,11 @@ def arriving_lines(descriptor: int, group_size: int, name: str) -> Iterator[list
 
 
 def decode_lines(lines: list[bytes], name: str, before: int) -> tuple[list[str], UsageError | None]:
-    """Return the lines as text up to the first invalid one, and the error for that one or None.
+    """Return lines as text up to the first that is not UTF-8, and the error for that one or None.
 
     Args:
-        lines: in UTF-8.
-        name: of their file, for the error.
+        lines: of a file.
+        name: of the file, for the error.
         before: number of lines of the file before these.
     """
     texts = []
@@ -62,25 +62,38 @@ def decode_lines(lines: list[bytes], name: str, before: int) -> tuple[list[str],
     return texts, None
 
 
-def text_lines(path: str) -> Iterator[str]:
-    """Yield the lines of a text file.
-
-    Raises:
-        UsageError: a line is not valid UTF-8.
-    """
-    number = 0
-    with open(path, "rb") as file:
-        for lines in arriving_lines(file.fileno(), 1024, path):
-            texts, error = decode_lines(lines, path, number)
-            number += len(lines)
-            if error:
-                raise error
-            yield from texts
-
-
 def warn(message: str) -> None:
     """Print a warning on standard error."""
     sys.stderr.write(f"warning: {message}\n")
+
+
+def batches(
+    lengths: Sequence[int],
+    batch_size: int,
+    max_tokens: float = float("inf"),
+    equal_lengths: bool = False,
+) -> Iterator[list[int]]:
+    """Yield the indices of the lines of each batch, which have similar lengths.
+
+    The longest come first, so that running out of memory shows at once. Lines of length 0 are left
+    out.
+
+    Args:
+        lengths: of the lines, in tokens.
+        batch_size: lines in a batch, at most.
+        max_tokens: tokens in a batch with padding, at most; a longer line is a batch by itself.
+        equal_lengths: batch only lines of equal length.
+    """
+    order = sorted(
+        (row for row, length in enumerate(lengths) if length), key=lambda row: -lengths[row]
+    )
+    while order:
+        longest = lengths[order[0]]
+        rows = order[: int(max(1, min(batch_size, max_tokens // longest)))]
+        if equal_lengths:
+            rows = [row for row in rows if lengths[row] == longest]
+        yield rows
+        del order[: len(rows)]
 
 
 class LineReader:

@@ -1,10 +1,15 @@
 """Load a trained model with the dictionaries it was trained with."""
 
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
+
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.compat.checkpoints.folders import find_checkpoint
+from fairseq_posattn.compat.checkpoints.reading import find_checkpoint
 from fairseq_posattn.text import manifest
 from fairseq_posattn.training.plugin import register
 
@@ -19,7 +24,7 @@ from fairseq.tasks import FairseqTask  # noqa: E402
 OVERRIDES = {"attention_impl": "auto"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TrainedModel:
     """A model in evaluation mode, and its task.
 
@@ -32,6 +37,9 @@ class TrainedModel:
     model: BaseFairseqModel
     config: object
     task: FairseqTask
+
+    def __repr__(self) -> str:
+        return f"TrainedModel({self.path!r}, {type(self.model).__name__}, {self.task_name})"
 
     @property
     def task_name(self) -> str:
@@ -57,16 +65,30 @@ def load(path: str, data: str | None = None, *, reads_data: bool = False) -> Tra
     beside = Path(path).parent
     if data is None and not reads_data and manifest.read(beside) is not None:
         data = str(beside)
-    state = load_checkpoint_to_cpu(path, OVERRIDES | ({"data": data} if data else {}))
-    folder = utils.split_paths(_data(path, state))[0]
-    fix = "name the folder of the binarised data with --data"
-    if not Path(folder).is_dir():
-        raise UsageError(f"{folder}: no such folder of dictionaries; {fix}")
+    with without_logs():
+        state = load_checkpoint_to_cpu(path, OVERRIDES | ({"data": data} if data else {}))
+        folder = utils.split_paths(_data(path, state))[0]
+        fix = "name the folder of the binarized data with --data"
+        if not Path(folder).is_dir():
+            raise UsageError(f"{folder}: no such folder of dictionaries; {fix}")
+        try:
+            [model], config, task = checkpoint_utils.load_model_ensemble_and_task(
+                [path], state=state
+            )
+        except FileNotFoundError as error:
+            raise UsageError(f"{error.filename}: no such dictionary; {fix}") from error
+    return TrainedModel(path, model.eval(), config.model, task)
+
+
+@contextmanager
+def without_logs() -> Iterator[None]:
+    """Disable log lines of level INFO: fairseq reports each dictionary and model."""
+    level = logging.root.manager.disable
+    logging.disable(max(level, logging.INFO))
     try:
-        models, config, task = checkpoint_utils.load_model_ensemble_and_task([path], state=state)
-    except FileNotFoundError as error:
-        raise UsageError(f"{error.filename}: no such dictionary; {fix}") from error
-    return TrainedModel(path, models[0].eval(), config.model, task)
+        yield
+    finally:
+        logging.disable(level)
 
 
 def _data(path, state):
@@ -76,3 +98,8 @@ def _data(path, state):
     if not isinstance(data, str):
         raise UsageError(f"{path}: its settings name no task and no data")
     return data
+
+
+def find_device(device: str | torch.device | None) -> torch.device:
+    """Return a device; by default a GPU if there is one."""
+    return torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))

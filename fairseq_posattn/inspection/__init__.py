@@ -1,8 +1,7 @@
-"""Look into a trained model: where its attention goes, and what its distances have come to mean.
+"""Attention and learned parameters of trained models.
 
-``posattn analysis {locality,heatmap,parameters,cost} --help`` tells how. A figure
-is made in two steps, by two functions of one file: the numbers, as plain lists and dictionaries
-that ``--json`` writes as they are, and a drawing of nothing but these.
+A figure is made by two functions of one file: the numbers, as plain lists and dictionaries that
+``--json`` writes, and a drawing of these numbers.
 """
 
 from fairseq_posattn.training.plugin import register

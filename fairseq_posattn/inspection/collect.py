@@ -1,46 +1,51 @@
-"""Watch attention at work: run the encoder, and measure each call of the mechanisms in it."""
+"""Run an encoder, and measure each call of the attention in it."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 from torch import Tensor, nn
 
-from fairseq_posattn.inspection.sublayers import AttentionSublayer
+from fairseq_posattn.inspection.places import Place
 
 TOKENS_AT_ONCE = 4096  # of sentences up to 64 tokens; of longer ones fewer, for their weights
 
 
 @dataclass(frozen=True)
 class AttentionCall:
-    """A call of a mechanism for a batch of sentences of one length, with its weights.
+    """A call of a place's module.
 
     Attributes:
-        mechanism: the module.
-        hidden: ``[B, T, C]``, the sublayer's normalised input.
-        key, value: ``[B, H, T, D]``.
-        weights: ``[B, H, T, T]``, query by key.
+        place: the place.
+        args: positional arguments, of a mechanism ``hidden [B, T, C]`` (normalised), query, key and
+            value ``[B, H, T, D]``.
+        result: the weights that the module returned.
     """
 
-    mechanism: nn.Module
-    hidden: Tensor
-    key: Tensor
-    value: Tensor
-    weights: Tensor
+    place: Place
+    args: tuple[Tensor, ...]
+    result: Tensor
 
-    @classmethod
-    def of(cls, mechanism: nn.Module, args: tuple, weights: Tensor) -> "AttentionCall":
-        """Return the call from a mechanism's positional arguments."""
-        hidden, _, key, value = args
-        return cls(mechanism, hidden, key, value, weights)
+    @property
+    def weights(self) -> Tensor:
+        """Return the weights to show, see :meth:`.Place.weights`."""
+        return self.place.weights(self.result)
+
+    def query_terms(self) -> Tensor:
+        """Return DMAN's ``h W`` of every query, ``[B T]``."""
+        return (self.args[0] @ self.place.owner.query_weight).flatten()
+
+    def source2token(self) -> Tensor:
+        """Return MTSA's source2token weights, averaged over features: ``[B, H, T]``."""
+        hidden, _, key, value = self.args
+        return self.place.owner.token_source_weights(key, value, hidden=hidden)
 
 
 def collect(
     encoder: nn.Module,
-    sublayers: Sequence[AttentionSublayer],
+    places: Sequence[Place],
     sentences: Sequence[Tensor],
     measure: Callable[[AttentionCall], object],
 ) -> Iterator[tuple[int, list]]:
@@ -48,16 +53,15 @@ def collect(
 
     Args:
         encoder: in evaluation mode.
-        sublayers: of the encoder.
+        places: of the encoder.
         sentences: each ``[T]``.
-        measure: called in the midst of the run, so that no weights need to be kept but those that
-            it returns.
+        measure: called during the run, so that weights need not be stored.
 
     Yields:
-        The number of sentences in a batch, and what ``measure`` returned for it, for each sublayer.
+        the number of sentences in a batch, and the result of ``measure`` for each place.
     """
     for batch in batches_of_one_length(sentences):
-        yield len(batch), measure_batch(encoder, sublayers, batch, measure)
+        yield len(batch), measure_batch(encoder, places, batch, measure)
 
 
 def batches_of_one_length(sentences: Sequence[Tensor]) -> Iterator[Tensor]:
@@ -71,48 +75,45 @@ def batches_of_one_length(sentences: Sequence[Tensor]) -> Iterator[Tensor]:
 
 
 @torch.no_grad()
-def measure_batch(encoder, sublayers, batch: Tensor, measure) -> list:
-    """Return ``measure`` of each sublayer's call, for a batch ``[B, T]`` without padding."""
+def measure_batch(encoder, places, batch: Tensor, measure) -> list:
+    """Return ``measure`` of each place's call, for a batch ``[B, T]`` without padding."""
     measured = {}
 
-    def observe(index, mechanism, args, weights):
-        measured[index] = measure(AttentionCall.of(mechanism, args, weights))
+    def observe(index, call):
+        measured[index] = measure(call)
 
-    with watching([sublayer.mechanism for sublayer in sublayers], observe):
+    with watching(places, observe):
         lengths = torch.full((len(batch),), batch.size(1))
         encoder(src_tokens=batch, src_lengths=lengths)
-    return [measured[index] for index in range(len(sublayers))]
+    return [measured[index] for index in range(len(places))]
 
 
 @contextmanager
-def watching(
-    modules: Sequence[nn.Module], observe: Callable[[int, nn.Module, tuple, Tensor], None]
-):
-    """Report every call of the modules within the context, without changing results.
+def watching(places: Sequence[Place], observe: Callable[[int, AttentionCall], None]):
+    """Report the calls of the places within the context, without changing results.
 
     Args:
-        modules: whose ``forward`` takes ``need_weights``, and then returns its result and weights.
-        observe: called with the module's number among them, the module, the arguments that it was
-            given in order, and the weights.
+        places: their modules' ``forward`` takes ``need_weights``, and then returns result and
+            weights.
+        observe: called with a place's index and its call.
     """
+    needed: list[bool] = []  # whether the model itself needs the weights, of the calls under way
+    calls: Counter[nn.Module] = Counter()
 
-    def ask(asked, module, args, kwargs):
-        asked.append(kwargs.get("need_weights", False))
+    def before(module, args, kwargs):
+        needed.append(kwargs.get("need_weights", False))
         return args, {**kwargs, "need_weights": True}
 
-    def see(index, asked, module, args, output):
+    def after(module, args, output):
         result, weights = output
-        observe(index, module, args, weights)
-        return output if asked.pop() else result
+        for index, place in enumerate(places):
+            if place.module is module and place.call == calls[module]:
+                observe(index, AttentionCall(place, args, weights))
+        calls[module] += 1
+        return output if needed.pop() else result
 
-    handles = []
-    try:
-        for index, module in enumerate(modules):
-            asked: list[bool] = []
-            hook = partial(ask, asked)
-            handles.append(module.register_forward_pre_hook(hook, with_kwargs=True))
-            handles.append(module.register_forward_hook(partial(see, index, asked)))
+    with ExitStack() as hooks:
+        for module in dict.fromkeys(place.module for place in places):
+            hooks.enter_context(module.register_forward_pre_hook(before, with_kwargs=True))
+            hooks.enter_context(module.register_forward_hook(after))
         yield
-    finally:
-        for handle in handles:
-            handle.remove()

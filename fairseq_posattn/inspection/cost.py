@@ -1,8 +1,7 @@
-"""Cost of a classifier: seconds to classify a split, and peak memory of an update.
+"""Cost of a classifier: seconds to classify a split, and memory of an update.
 
-As Shen et al., 2019, "Tensorized Self-Attention", measure them for Table 1: the mean time of
-inference on the development set, and the memory of sentences that are made up, of one length, with
-their backward pass.
+As in Shen et al., 2019, "Tensorized Self-Attention", Table 1: the mean time of inference on the
+development set, and the memory of a forward and backward pass over generated sentences.
 """
 
 import time
@@ -11,13 +10,12 @@ from collections.abc import Callable, Sequence
 import torch
 from fairseq import utils
 from fairseq.tasks import FairseqTask
-from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.training.models.classifier import PosAttnClassifier
 
-SENTENCES, WORDS = 64, 64  # of what is made up
+SENTENCES, WORDS = 64, 64  # of the generated batch
 PASSES = 3
 MEGABYTE = 1 << 20
 
@@ -29,6 +27,10 @@ def inference_seconds(
 
     Args:
         model: on the device, in evaluation mode.
+        task: of the model.
+        split: name of the split.
+        batch_size: sentences or pairs in a batch.
+        device: of the model.
 
     Raises:
         UsageError: there is no such split.
@@ -50,20 +52,19 @@ def inference_seconds(
             model(**batch["net_input"], features_only=True, classification_head_name=head)
 
     with torch.no_grad():
-        classify(batches[:1])  # what happens but once
+        classify(batches[:1])  # warm-up
         _wait(device)
-        began = time.perf_counter()
+        start = time.perf_counter()
         for _ in range(PASSES):
             classify(batches)
         _wait(device)
-    return (time.perf_counter() - began) / PASSES
+    return (time.perf_counter() - start) / PASSES
 
 
 def update_megabytes(model: PosAttnClassifier, device: torch.device) -> float:
-    """Return the peak memory of one forward and backward pass of the encoder, in MB.
+    """Return the peak memory of a forward and backward pass of the encoder.
 
-    It begins at the words' vectors and ends at those of sentences. Parameters are not in it, their
-    gradients are.
+    It goes from token embeddings to sentence vectors; gradients count, parameters do not.
     """
     encoder = model.encoder.words.train()
     vectors = torch.randn(SENTENCES, WORDS, model.encoder.embed_tokens.embedding_dim)
@@ -74,12 +75,12 @@ def update_megabytes(model: PosAttnClassifier, device: torch.device) -> float:
         model.zero_grad()
         encoder(vectors, padding).sum().backward()
 
-    update()  # what is built but once
+    update()  # warm-up
     model.zero_grad()
-    return _peak_bytes(update, device) / MEGABYTE
+    return peak_bytes(update, device) / MEGABYTE
 
 
-def _peak_bytes(work: Callable[[], None], device: torch.device) -> int:
+def peak_bytes(work: Callable[[], None], device: torch.device) -> int:
     """Return the peak memory of tensors allocated within a function."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
@@ -93,7 +94,7 @@ def _peak_bytes(work: Callable[[], None], device: torch.device) -> int:
     taken = peak = 0
     events = profiler.profiler.kineto_results.events()
     for event in sorted(events, key=lambda event: event.start_ns()):
-        if event.name() == "[memory]":  # taken, or given back
+        if event.name() == "[memory]":  # allocated or freed
             taken += event.nbytes()
             peak = max(peak, taken)
     return peak
@@ -102,14 +103,3 @@ def _peak_bytes(work: Callable[[], None], device: torch.device) -> int:
 def _wait(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.synchronize(device)
-
-
-def require_classifier(model: nn.Module, path: str) -> PosAttnClassifier:
-    """Return the model if it is a classifier.
-
-    Raises:
-        UsageError: it does not.
-    """
-    if not isinstance(model, PosAttnClassifier):
-        raise UsageError(f"{path} is no classifier of this package: {type(model).__name__}")
-    return model

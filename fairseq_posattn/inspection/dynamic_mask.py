@@ -1,7 +1,7 @@
-"""DMAN's mask as a function of where the key stands, as each head of each layer has learned it.
+"""DMAN's learned mask as a function of the key's position relative to the query.
 
-Fan et al., 2021, "Mask Attention Networks", eq. 12: ``M = sigmoid(h W + P + U)``. Its first term is
-the query's own; given sentences, the mask is that of their median query.
+Fan et al., 2021, "Mask Attention Networks", eq. 12: ``M = sigmoid(h W + P + U)``. Its first term
+depends on the query; given sentences, the mask is that of their median query.
 """
 
 import math
@@ -14,36 +14,33 @@ from fairseq_posattn.attention import DynamicMaskAttention
 from fairseq_posattn.attention.dman import MASK_FLOOR, distance_line
 from fairseq_posattn.common.figures import line_style, new_figure
 from fairseq_posattn.inspection.collect import AttentionCall, collect
-from fairseq_posattn.inspection.sublayers import AttentionSublayer
+from fairseq_posattn.inspection.places import Place
 
 MOST_COLUMNS = 3
 
 
 def median_query_terms(
-    encoder: nn.Module, sublayers: Sequence[AttentionSublayer], sentences: Sequence[Tensor]
+    encoder: nn.Module, places: Sequence[Place], sentences: Sequence[Tensor]
 ) -> list[float]:
     """Return the median of ``h W`` over all tokens, for each of DMAN's sublayers.
 
     The mask grows with this term, so at its median is the median of the mask.
     """
-    batches = [terms for _, terms in collect(encoder, sublayers, sentences, query_terms)]
+    batches = [terms for _, terms in collect(encoder, places, sentences, AttentionCall.query_terms)]
     return [torch.cat(terms).median().item() for terms in zip(*batches, strict=True)]
 
 
-def query_terms(call: AttentionCall) -> Tensor:
-    """Return ``h W`` of every query, ``[B T]``."""
-    return (call.hidden @ call.mechanism.query_weight).flatten()
-
-
+@torch.no_grad()
 def mask_numbers(
-    sublayers: Sequence[AttentionSublayer],
+    places: Sequence[Place],
     furthest: int,
     query_terms: Sequence[float] | None = None,
 ) -> dict:
     """Return the mask of each head of DMAN sublayers.
 
     Args:
-        furthest: distance in tokens up to which the mask is worked out.
+        places: the sublayers.
+        furthest: largest distance, in tokens.
         query_terms: ``h W`` of a query for each sublayer; None for zeros.
 
     Returns:
@@ -51,22 +48,19 @@ def mask_numbers(
         and ``sublayers``, of each ``layer``, ``sublayer``, ``query_term``, and ``heads``, of each
         ``head``, and its ``mask`` at these positions: null where a decoder's query sees no key.
     """
-    terms = query_terms or [0.0] * len(sublayers)
+    sublayers = []
+    for place, term in zip(places, query_terms or [0.0] * len(places), strict=True):
+        logits = term + mask_logits(place.owner, furthest)  # [H, 2N+1]
+        masks = seen(logits.sigmoid().clamp(min=MASK_FLOOR), place.owner.causal)
+        heads = [{"head": head, "mask": mask} for head, mask in enumerate(masks, start=1)]
+        sublayers.append({**place.labels, "query_term": term, "heads": heads})
     return {
         "positions": list(range(-furthest, furthest + 1)),
         "median_query": query_terms is not None,
-        "sublayers": [
-            {
-                **sublayer.labels,
-                "query_term": term,
-                "heads": _masks(sublayer.mechanism, furthest, term),
-            }
-            for sublayer, term in zip(sublayers, terms, strict=True)
-        ],
+        "sublayers": sublayers,
     }
 
 
-@torch.no_grad()
 def mask_logits(mechanism: DynamicMaskAttention, furthest: int) -> Tensor:
     """Return ``P + U`` of each head by distance (key minus query), ``[H, 2N+1]``."""
     length = furthest + 1
@@ -75,12 +69,11 @@ def mask_logits(mechanism: DynamicMaskAttention, furthest: int) -> Tensor:
     return line + mechanism.head_bias[:, None]
 
 
-def _masks(mechanism: DynamicMaskAttention, furthest: int, query_term: float) -> list[dict]:
-    logits = query_term + mask_logits(mechanism, furthest)  # [H, 2N+1]
-    masks = logits.sigmoid().clamp(min=MASK_FLOOR).tolist()
-    if mechanism.causal:
-        masks = [mask[: furthest + 1] + [None] * furthest for mask in masks]
-    return [{"head": head, "mask": mask} for head, mask in enumerate(masks, start=1)]
+def seen(lines: Tensor, causal: bool) -> list[list]:
+    """Return ``[H, 2N+1]`` as lists; None for the keys after the query if it cannot see them."""
+    middle = lines.size(1) // 2
+    hidden = [None] * middle
+    return [line[: middle + 1] + hidden if causal else line for line in lines.tolist()]
 
 
 def draw_masks(numbers: dict):
@@ -99,7 +92,7 @@ def draw_masks(numbers: dict):
             style = {"marker": ".", "markersize": 4, "linewidth": 1, **line_style(index)}
             axis.plot(numbers["positions"], mask, label=f"head {head['head']}", **style)
         axis.axvline(0, color="grey", linewidth=0.8)
-        axis.set_yscale("log")  # of a mask, only the ratios tell: weights are normalised under it
+        axis.set_yscale("log")  # only ratios matter: weights are normalised under the mask
         axis.xaxis.get_major_locator().set_params(integer=True)
         axis.set_title(f"layer {sublayer['layer']}, {sublayer['sublayer']}, {query}", fontsize=9)
         axis.set_xlabel("key's position - query's (tokens)")

@@ -1,4 +1,4 @@
-"""Share of attention near the query.
+"""Share of the attention near the query.
 
 Fan et al., 2021, "Mask Attention Networks: Rethinking and Strengthen Transformer", eq. 13 and
 Table 5.
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from fairseq_posattn.inspection.collect import AttentionCall, collect
-from fairseq_posattn.inspection.sublayers import AttentionSublayer
+from fairseq_posattn.inspection.places import Place
 
 
 def attention_within(weights: Tensor, windows: Sequence[int]) -> Tensor:
@@ -34,39 +34,36 @@ def attention_within(weights: Tensor, windows: Sequence[int]) -> Tensor:
 
 def locality(
     encoder: nn.Module,
-    sublayers: Sequence[AttentionSublayer],
+    places: Sequence[Place],
     sentences: Sequence[Tensor],
     windows: Sequence[int],
-) -> Tensor:
+) -> list[dict]:
     """Return :func:`attention_within` averaged over sentences (MANs eq. 13).
 
-    Every token that the encoder is given counts as query and as key, ``</s>`` as well.
+    All tokens that the encoder attends to count; classifiers do not see ``</s>``.
 
     Args:
+        encoder: in evaluation mode.
+        places: of the encoder.
         sentences: each ``[T]``.
+        windows: in tokens, each way.
 
     Returns:
-        float64 ``[sublayers, windows]``, from 0 to 1.
+        rows of ``window``, ``layer``, ``sublayer`` and ``percent``.
     """
 
     def measure(call: AttentionCall) -> Tensor:
         return attention_within(call.weights, windows).sum(0)  # [W]
 
-    total = torch.zeros(len(sublayers), len(windows), dtype=torch.float64)
+    total = torch.zeros(len(places), len(windows), dtype=torch.float64)
     with tqdm(total=len(sentences), unit=" sentences", disable=None) as progress:
-        for size, sums in collect(encoder, sublayers, sentences, measure):
+        for size, sums in collect(encoder, places, sentences, measure):
             total += torch.stack(sums)
             progress.update(size)
-    return total / len(sentences)
-
-
-def locality_rows(
-    sublayers: Sequence[AttentionSublayer], windows: Sequence[int], attention: Tensor
-) -> list[dict]:
-    """Return the result of :func:`locality` as rows, in percent as in the paper's table."""
+    percents = 100 * total / len(sentences)
     return [
-        {"window": window, **sublayer.labels, "percent": 100 * value}
-        for sublayer, values in zip(sublayers, attention.tolist(), strict=True)
+        {"window": window, **place.labels, "percent": value}
+        for place, values in zip(places, percents.tolist(), strict=True)
         for window, value in zip(windows, values, strict=True)
     ]
 

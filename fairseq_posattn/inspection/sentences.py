@@ -1,59 +1,95 @@
-"""The sentences whose attention is looked at, as the model is given them: tensors of token ids."""
+"""The sentences of ``posattn analysis``, as tensors of token ids."""
 
 import sys
+from collections.abc import Callable
 from contextlib import nullcontext
+from pathlib import Path
 
-import torch
-from fairseq.tasks import FairseqTask
+from fairseq import utils
+from fairseq.models import FairseqEncoder
 from torch import Tensor
 
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.inference.prediction import predictor_of
+from fairseq_posattn.inference.stream import warn
+from fairseq_posattn.inference.trained_model import TrainedModel
+from fairseq_posattn.inference.translation import translates
+from fairseq_posattn.inference.translation.lines import Lines
+from fairseq_posattn.model.classifier import SentenceEncoder
 from fairseq_posattn.text.lines import read_lines
 
 STANDARD_INPUT = "-"
 
 
-def read_file(path: str, task: FairseqTask) -> dict[int, Tensor]:
-    """Return the sentences of a text by line, tokenized as in training, without blank lines.
+def encoder_of(trained: TrainedModel) -> FairseqEncoder | SentenceEncoder:
+    """Return the encoder if sentences are its only input.
+
+    Raises:
+        UsageError: the model is a tagger, which needs predicates, or a recommender.
+    """
+    encoder = getattr(trained.model, "encoder", None)
+    if not isinstance(encoder, FairseqEncoder | SentenceEncoder):
+        raise UsageError(
+            f"{trained.path}: a {type(trained.model).__name__} needs more input than sentences; "
+            "only its parameters can be shown, without sentences"
+        )
+    return encoder
+
+
+def read_file(path: str, trained: TrainedModel) -> dict[int, Tensor]:
+    """Return the sentences of a text by line, each ``[T]``, without blank lines.
+
+    Text is plain if the model's data has preparation.json, else tokens separated by spaces.
 
     Args:
         path: of the text; ``-`` for the standard input.
-
-    Returns:
-        each ``[T]``, with the end of sentence, as the encoder is given it.
+        trained: the model.
 
     Raises:
-        UsageError: there is no such file, it is not UTF-8, or it has no sentences.
+        UsageError: the file cannot be read, or has no sentences.
     """
+    name = f"--sentences {path}"
+    encode, reader = _text_reader(trained)
+    sentences = {}
     try:
-        with _opened(path) as file:
-            lines = list(read_lines(file, f"--sentences {path}", allow_empty=True))
+        with nullcontext(sys.stdin.buffer) if path == STANDARD_INPUT else open(path, "rb") as file:
+            for number, line in enumerate(read_lines(file, name, allow_empty=True), start=1):
+                try:
+                    if line.strip():
+                        sentences[number] = encode(line)
+                except UsageError as error:
+                    raise UsageError(f"{name}:{number}: {error}") from None
     except OSError as error:
-        raise UsageError(f"--sentences {path}: {error.strerror}") from error
-    sentences = {
-        number: _encode(line, task) for number, line in enumerate(lines, start=1) if line.strip()
-    }
+        raise UsageError(f"{name}: {error.strerror}") from error
     if not sentences:
-        raise UsageError(f"--sentences {path}: no sentences in it")
+        raise UsageError(f"{name}: no sentences in it")
+    if warning := reader.unknown.warning():
+        warn(f"{name}: {warning}")
+    if isinstance(reader, Lines):
+        reader.warn_of_cut_lines(name)
     return sentences
 
 
-def _opened(path):
-    return nullcontext(sys.stdin.buffer) if path == STANDARD_INPUT else open(path, "rb")
+def _text_reader(trained: TrainedModel) -> tuple[Callable[[str], Tensor], object]:
+    """Return a function from a line to token ids, and its owner, which counts unknown tokens."""
+    task, model = trained.task, trained.model
+    if translates(trained):
+        longest, _ = utils.resolve_max_positions(task.max_positions(), model.max_positions())
+        lines = Lines(Path(utils.split_paths(task.cfg.data)[0]), task, longest, 0)
+        return lambda text: lines.encode(text).tokens, lines
+    predictor = predictor_of(trained, device="cpu")
+    if predictor.encodes_apart:  # each sentence of a pair is encoded alone
+        predictor.expects_pairs = False
+    return lambda text: predictor.encode(text.split("\t"))[0], predictor
 
 
-def _encode(line: str, task: FairseqTask) -> Tensor:
-    ids = task.source_dictionary.encode_line(line, add_if_not_exist=False).long()
-    first = getattr(task.cfg, "init_token", None)  # fairseq's sentence_prediction may have one
-    return ids if first is None else torch.cat([ids.new_tensor([first]), ids])
-
-
-def read_split(split: str, task: FairseqTask) -> dict[int, Tensor]:
+def read_split(split: str, trained: TrainedModel) -> dict[int, Tensor]:
     """Return the source sentences of a split by line, each ``[T]``.
 
     Raises:
-        UsageError: there is no such split.
+        UsageError: there is no such split, or a sentence is longer than the model reads.
     """
+    task, longest = trained.task, encoder_of(trained).max_positions()
     try:
         task.load_dataset(split)
     except FileNotFoundError as error:
@@ -62,32 +98,16 @@ def read_split(split: str, task: FairseqTask) -> dict[int, Tensor]:
             "folder of the binarised data with --data"
         ) from error
     dataset = task.dataset(split)
-    batches = (dataset.collater([dataset[index]]) for index in range(len(dataset)))
-    return {
-        number: batch["net_input"]["src_tokens"][0] for number, batch in enumerate(batches, start=1)
-    }
-
-
-def warn_of_unknown_tokens(sentences: dict[int, Tensor], unknown: int):
-    """Warn on standard error about the number of unknown tokens."""
-    tokens = torch.cat(list(sentences.values()))
-    missing = int(tokens.eq(unknown).sum())
-    if missing:
-        print(
-            f"{missing} of {len(tokens)} tokens are unknown to the dictionary: sentences must be "
-            "tokenised and cut into pieces as in training",
-            file=sys.stderr,
-        )
-
-
-def check_lengths(sentences: dict[int, Tensor], longest: int, name: str):
-    """Raise UsageError if a sentence is longer than the model reads."""
-    for line, sentence in sentences.items():
+    sentences = {}
+    for number in range(len(dataset)):
+        batch = dataset.collater([dataset[number]])
+        sentence = sentences[number + 1] = batch["net_input"]["src_tokens"][0]
         if len(sentence) > longest:
             raise UsageError(
-                f"{name}:{line}: {len(sentence)} tokens, its end included, where the model takes "
-                f"{longest} at most"
+                f"--split {split}:{number + 1}: {len(sentence)} tokens with the end symbol; the "
+                f"model takes {longest} at most"
             )
+    return sentences
 
 
 def token_labels(sentence: Tensor, dictionary) -> list[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import ending_with_this, say
-from fairseq_posattn.preparation.counts import count_lines
+from fairseq_posattn.preparation.report import count_lines
 
 # Header of fairseq's MMapIndexedDataset: magic, version, type, number of rows.
 INDEX = struct.Struct("<9sQBQ")

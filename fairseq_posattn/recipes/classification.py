@@ -1,15 +1,15 @@
 """Command lines of a table of classifiers, taggers or recommenders."""
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.recipes.devices import count_gpus
 from fairseq_posattn.recipes.options import Options
-from fairseq_posattn.recipes.plan import PLUGIN, TINY, Entry, Plan, choose
+from fairseq_posattn.recipes.plan import PLUGIN, Entry, Plan, choose, count_gpus
 from fairseq_posattn.recipes.recipe import (
+    LOWER_IS_BETTER,
     MEASURED_COSTS,
     ClassificationRecipe,
     Dataset,
@@ -17,7 +17,6 @@ from fairseq_posattn.recipes.recipe import (
     Training,
 )
 from fairseq_posattn.recipes.runs import VECTORS, Run, Say, Step, folder_name, preset_of
-from fairseq_posattn.recipes.tuning import Tuning
 from fairseq_posattn.text.gpt import check_folder
 
 TINY_MODEL = (
@@ -25,7 +24,6 @@ TINY_MODEL = (
     " --encoder-ffn-embed-dim 12"
 )
 LANGUAGE_MODEL = "openai-gpt"  # its folder beside the data sets
-LOWER_IS_BETTER = {"loss", "mse", "rmse", "mae"}
 
 
 class ClassificationPlan(Plan):
@@ -37,12 +35,12 @@ class ClassificationPlan(Plan):
     def __init__(
         self, recipe: ClassificationRecipe, options: Options, data_bin: Path, checkpoints: Path
     ) -> None:
-        super().__init__(recipe, options, recipe.regime, "data", data_bin, checkpoints)
+        super().__init__(recipe, options, data_bin, checkpoints)
         named = {dataset.name: dataset for dataset in recipe.datasets}
         self._datasets = choose("dataset", options.datasets, named)
 
-    def _with(self, options: Options) -> "ClassificationPlan":
-        return ClassificationPlan(self.recipe, options, Path(), Path())
+    def _places(self, data_bin: Path) -> tuple[str, str, Path]:
+        return self.recipe.regime, "data", data_bin
 
     def _gpus(self) -> int:
         if self.options.cpu:
@@ -70,9 +68,8 @@ class ClassificationPlan(Plan):
             if dataset.language_model:
                 check_folder(self.data / LANGUAGE_MODEL)
             if missing := self._missing(dataset):
-                fix = "or give --prepare"
-                if dataset.licensed:
-                    fix = "with --source FOLDER, your copy"
+                licensed = "with --source FOLDER, your copy"
+                fix = licensed if dataset.licensed else "or give --prepare"
                 command = shlex.join(self._prepare(dataset))
                 raise UsageError(f"there is no data in {missing}; run: {command}, {fix}")
             if not dataset.language_model and self._features(dataset) is None:
@@ -112,11 +109,10 @@ class ClassificationPlan(Plan):
         path = str(self._place(dataset) / VECTORS)  # folds share it
         return ["--encoder-embed-path", path, "--encoder-embed-dim", str(features)]
 
-    def _tiny_data(self) -> Iterator[Step]:
+    def _tiny_data(self) -> list[str]:
         names = [self._place(dataset).name for dataset in self._datasets]
         missing = [name for name in names if not (self.data / name).exists()]
-        if missing:
-            yield Step("generate", ("python", "-m", TINY, "datasets", str(self.data), *missing))
+        return ["datasets", str(self.data), *missing] if missing else []
 
     # --- Runs ----------------------------------------------------------------------------------
 
@@ -133,10 +129,8 @@ class ClassificationPlan(Plan):
             for fold in self._folds(dataset)
         ]
 
-    def tunings(self) -> list[Tuning]:
-        """Return the trials of learning rates that precede the runs."""
-        pairs = [(row, dataset) for dataset in self._datasets for row in self.rows]
-        return [tuning for pair in pairs if (tuning := self._tuning(*pair))]
+    def _models(self) -> Iterable[tuple[Row, Dataset]]:
+        return [(row, dataset) for dataset in self._datasets for row in self.rows]
 
     def _folds(self, dataset: Dataset) -> list[int] | list[None]:
         """Return the selected folds; one None without cross validation."""
@@ -183,17 +177,9 @@ class ClassificationPlan(Plan):
         best = ["--best-checkpoint-metric", dataset.metrics[0]]
         if dataset.metrics[0] not in LOWER_IS_BETTER:
             best.append("--maximize-best-checkpoint-metric")
-        model = [
-            *task,
-            *self._vectors(dataset),
-            *shlex.split(training.flags),
-            *training.batches,
-            *_length(training),
-            *best,
-            *shlex.split(row.flags),
-            *(f"{TINY_MODEL} {dataset.tiny}".split() if options.tiny else []),
-            *self.half,
-        ]
+        model = [*task, *self._vectors(dataset), *shlex.split(training.flags), *training.batches]
+        model += [*_length(training), *best, *shlex.split(row.flags)]
+        model += [*(f"{TINY_MODEL} {dataset.tiny}".split() if options.tiny else []), *self.half]
         trained = [*preset_of(model), f"train {' '.join([*model, *options.flags])}"]
         folder = self.out / dataset.name
         folder /= folder_name(row.flags, [f"data {self._place(dataset)}", *trained])
@@ -234,31 +220,32 @@ class ClassificationPlan(Plan):
         setting = f"rank {row.baseline}"
         name = folder_name(f"--{row.baseline}", [f"data {data}", setting])
         folder = self.out / dataset.name / name / "seed1"
-        scores = str(folder / "scores.tsv")
+        scores = ["--scores", str(folder / "scores.tsv")]
         rank = ["posattn", "rank", row.baseline, "--data", str(data), "--split", dataset.tests[0]]
-        score = ["posattn", "score", "ranking", "--scores", scores, "--json"]
+        score = ("posattn", "score", "ranking", *scores, "--json")
+        steps = (
+            Step("rank", (*rank, *scores), log=folder / "rank.log"),
+            Step("score", score, output=folder / "ranking.json"),
+        )
         return Run(
-            name=f"{dataset.name}, {row.name}",
-            folder=folder,
-            settings=(f"data {data}", "seed 1", setting),
-            steps=(
-                Step("rank", (*rank, "--scores", scores), log=folder / "rank.log"),
-                Step("score", tuple(score), output=folder / "ranking.json"),
-            ),
+            f"{dataset.name}, {row.name}", folder, (f"data {data}", "seed 1", setting), steps
         )
 
     def entries(self) -> Iterator[Entry]:
-        """Yield all rows, in one table for each data set."""
-        first = 0
-        for dataset in self.recipe.datasets:
-            metrics = dataset.metrics
-            columns = slice(first, first := first + len(metrics))
-            title = f"{self.recipe.title}: {dataset.name}"
-            for row in self.recipe.rows:
-                paper = ["-"] * len(metrics) if row.paper == "-" else row.paper.split()[columns]
+        """Yield the rows, in one table for each data set."""
+        recipe, first = self.recipe, 0
+        listed = self.options.list
+        for dataset in recipe.datasets:
+            columns = slice(first, first := first + len(dataset.metrics))
+            if listed and dataset not in self._datasets:
+                continue
+            for row in self.rows if listed else recipe.rows:
+                paper = (
+                    ["-"] * len(dataset.metrics) if row.paper == "-" else row.paper.split()[columns]
+                )
                 folder = self._run(dataset, row, seed=1, fold=None).folder.parent
-                outcome = self._outcome(row, dataset)
-                yield Entry(title, row.name, metrics, tuple(paper), folder, outcome)
+                title, outcome = f"{recipe.title}: {dataset.name}", self._outcome(row, dataset)
+                yield Entry(title, row.name, dataset.metrics, tuple(paper), folder, outcome)
 
 
 def _length(training: Training) -> list[str]:

@@ -18,8 +18,7 @@ from typing import Any
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.recipes.recipe import COSTS, LAYER, SUMMARY_SCORES, TableRow
 from fairseq_posattn.recipes.runs import PREDICTIONS, STATISTICS
-from fairseq_posattn.scoring.labels import accuracy, macro_f1, mcnemar
-from fairseq_posattn.scoring.numeric import numeric_scores
+from fairseq_posattn.scoring.labels import accuracy, macro_f1, mcnemar, numeric_scores
 from fairseq_posattn.scoring.sentence_statistics import (
     Kept,
     fingerprint,
@@ -217,12 +216,7 @@ def counted(compared: Comparison) -> str:
     ours, theirs = compared["runs"]
     one = "1 run" if ours == 1 else f"{ours} runs"
     runs = one if ours == theirs else f"{one} against {theirs}"
-    runs += f" of {compared['folds']} folds" if "folds" in compared else ""
+    folds = compared.get("folds")
+    runs += f" of {folds} fold{'s' * (folds > 1)}" if folds else ""
     sentences = f"{compared['sentences']:,} sentences, " if "sentences" in compared else ""
     return f"{sentences}{runs}"
-
-
-def explained(compared: Comparison) -> str:
-    """Return baseline, sample size and test of a comparison."""
-    tests = compared["tests"]
-    return f"from {compared['with']}: n = {counted(compared)}; tested over {tests}"

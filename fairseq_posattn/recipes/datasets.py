@@ -1,10 +1,7 @@
 """Data sets of classification, tagging and recommendation recipes, from their corpora."""
 
-from dataclasses import replace
-
 from fairseq_posattn.preparation.corpora import CLASSIFICATION, RECOMMENDATION, TAGGING
-from fairseq_posattn.preparation.corpus import ClassificationCorpus, TaggingCorpus
-from fairseq_posattn.preparation.folds import FOLDS
+from fairseq_posattn.preparation.corpus import FOLDS, ClassificationCorpus, TaggingCorpus
 from fairseq_posattn.recipes.recipe import Dataset
 
 # The papers' code also trains on SST's phrases in five classes.
@@ -62,10 +59,3 @@ NEWS = tuple(
 )
 ROLES = tuple(map(_roles, TAGGING.values()))
 DATASETS = {name: _dataset(corpus) for name, corpus in CLASSIFICATION.items()}
-
-
-def datasets(*names: str, metrics: tuple[str, ...] = ()) -> tuple[Dataset, ...]:
-    """Return the data sets of these names, with other metrics if there are any."""
-    return tuple(
-        replace(DATASETS[name], metrics=metrics or DATASETS[name].metrics) for name in names
-    )

@@ -1,15 +1,13 @@
-"""Figures of a table: runs, means and intervals of its rows, and learning curves."""
+"""Figures of a table: runs, means and intervals of its rows."""
 
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from fairseq_posattn.common.figures import write_picture
-from fairseq_posattn.recipes.comparisons import SIGNIFICANT, baseline_of
+from fairseq_posattn.common.figures import new_figure, write_picture
+from fairseq_posattn.recipes.comparisons import SIGNIFICANT
 from fairseq_posattn.recipes.recipe import TableRow
-from fairseq_posattn.training import curves
-from fairseq_posattn.training.curves import Curves
 
 
 def draw(path: Path, rows: Sequence[TableRow]) -> None:
@@ -17,13 +15,6 @@ def draw(path: Path, rows: Sequence[TableRow]) -> None:
     if figure := figure_of(rows):
         write_picture(figure, str(path))
         print(f"figure: {path}")
-
-
-def draw_curves(path: Path, runs: Sequence[Curves]) -> None:
-    """Draw the learning curves of runs, if there are any."""
-    if runs:
-        write_picture(curves.plot_curves(runs), str(path))
-        print(f"learning curves: {path}")
 
 
 def figure_of(rows: Sequence[TableRow]) -> Any:
@@ -40,30 +31,19 @@ def figure_of(rows: Sequence[TableRow]) -> Any:
     panels = {titles: several for titles, several in panels.items() if len(several) > 1}
     if not panels:
         return None
-    from matplotlib.figure import Figure  # here, because it is optional
-
     heights = [1 + 0.3 * len(several) for several in panels.values()]
-    figure = Figure(figsize=(7, sum(heights)), layout="constrained")
+    figure = new_figure(7, sum(heights))
     axes = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0]
     for axis, ((table, metric), several) in zip(axes, panels.items(), strict=True):
-        baseline = baseline_of([row["row"] for row in rows if row["table"] == table])
-        _panel(axis, metric, several, baseline)
+        for place, row in enumerate(several):
+            scores = row["scores"][metric]
+            axis.plot(scores, [place] * len(scores), ".", color="tab:blue", alpha=0.5)
+            axis.plot(fmean(scores), place, "o", color="tab:blue")
+            axis.hlines(place, *row.get("intervals", {}).get(metric, scores[:1] * 2))
+        axis.set_yticks(range(len(several)), [_label(row, metric) for row in several])
+        axis.set_ylim(len(several) - 0.5, -0.5)  # the first row on top
         axis.set_title(f"{table}: {metric}", loc="left", fontsize="medium", wrap=True)
     return figure
-
-
-def _panel(axis: Any, metric: str, rows: Sequence[TableRow], baseline: str) -> None:
-    for place, row in enumerate(rows):
-        scores, colour = row["scores"][metric], "tab:blue"
-        if row["row"] == baseline:
-            axis.axvline(fmean(scores), color="grey", linestyle=":")
-            colour = "grey"
-        axis.plot(scores, [place] * len(scores), ".", color=colour, alpha=0.5)
-        axis.plot(fmean(scores), place, "o", color=colour)
-        if interval := row.get("intervals", {}).get(metric):
-            axis.hlines(place, *interval, color=colour)
-    axis.set_yticks(range(len(rows)), [_label(row, metric) for row in rows])
-    axis.set_ylim(len(rows) - 0.5, -0.5)  # the first row on top
 
 
 def _label(row: TableRow, metric: str) -> str:

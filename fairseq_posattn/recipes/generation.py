@@ -1,19 +1,17 @@
 """Command lines of a table of translation or summarization."""
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.corpus import SPLITS
 from fairseq_posattn.preparation.stages import NAME as STAGES
-from fairseq_posattn.recipes.devices import count_gpus, describe_share, share
 from fairseq_posattn.recipes.options import Options
-from fairseq_posattn.recipes.plan import PLUGIN, TINY, Entry, Plan
+from fairseq_posattn.recipes.plan import PLUGIN, Entry, Plan, count_gpus, share
 from fairseq_posattn.recipes.recipe import LAYER, Dataset, Generation, GenerationRecipe, Row
 from fairseq_posattn.recipes.runs import STATISTICS, Run, Say, Step, folder_name, preset_of
-from fairseq_posattn.recipes.tuning import Tuning
 from fairseq_posattn.text.manifest import NAME as MANIFEST
 
 # The file of each checkpoint that --checkpoint names, and the line of the run's settings.
@@ -23,6 +21,7 @@ TINY_MODEL = "--warmup-updates 2 --num-workers 0" + "".join(
     f" --{side}-layers 1 --{side}-attention-heads 2 --{side}-embed-dim 16 --{side}-ffn-embed-dim 16"
     for side in ("encoder", "decoder")
 )
+ENDS = ("bin", "idx")
 TINY_DECODING = "--min-len 1 --max-len-b 20 --batch-size 4 --num-workers 0"
 
 
@@ -35,19 +34,26 @@ class GenerationPlan(Plan):
         self, recipe: GenerationRecipe, options: Options, data_bin: Path, checkpoints: Path
     ) -> None:
         recipe = recipe.small or recipe if options.small else recipe
-        settings = recipe.settings
-        self._languages = settings.source, settings.target
-        numbers = f"numbers.{settings.source}-{settings.target}"
-        data = data_bin / settings.corpus
-        super().__init__(recipe, options, settings.regime, numbers, data, checkpoints)
+        self._settings = settings = recipe.settings
+        super().__init__(recipe, options, data_bin, checkpoints)
         if options.tiny:
-            settings = _tiny(settings)
+            settings = replace(
+                settings,
+                max_tokens=1000,
+                batches=1,
+                max_update=4,
+                max_epoch=0,
+                save_interval=1,
+                averaged=min(settings.averaged, 2),
+                subwords="subword_nmt",
+            )
         if options.max_update:
             settings = replace(settings, max_update=options.max_update, max_epoch=0)
         self._settings = replace(settings, checkpoint=options.checkpoint or settings.checkpoint)
 
-    def _with(self, options: Options) -> "GenerationPlan":
-        return GenerationPlan(self.recipe, options, Path(), Path())
+    def _places(self, data_bin: Path) -> tuple[str, str, Path]:
+        one = self._settings
+        return one.regime, f"numbers.{one.source}-{one.target}", data_bin / one.corpus
 
     def _gpus(self) -> int:
         options = self.options
@@ -58,22 +64,17 @@ class GenerationPlan(Plan):
         available = count_gpus()
         return max(1, available // options.jobs) if available else 0
 
-    @property
-    def _workers(self) -> int:
-        """Return the workers that share an update; a launcher shares it itself."""
-        return 1 if self.options.launcher else max(1, self.gpus)
+    def _share(self) -> tuple[int, int, str]:
+        """Return a worker's share of an update; a launcher shares it itself."""
+        workers = 1 if self.options.launcher else max(1, self.gpus)
+        return share(self._settings.max_tokens, self._settings.batches, workers)
 
     def notes(self) -> list[str]:
         """Return lines about rows without text, and about updates shared among GPUs."""
         names = {run.name for run in self.runs()}
         missing = [row.name for row in self.rows if row.name not in names]
         notes = [f"{name} is skipped: it needs {self.data}/text" for name in missing]
-        if self.options.launcher:
-            return notes
-        settings = self._settings
-        return notes + describe_share(
-            settings.max_tokens, settings.batches, self._workers, "tokens"
-        )
+        return notes if self.options.launcher else [*notes, *self._share()[2].splitlines()]
 
     # --- Data ----------------------------------------------------------------------------------
 
@@ -104,27 +105,20 @@ class GenerationPlan(Plan):
 
     def _missing(self) -> str | None:
         """Return the first missing file of the binarised data; None if it is complete."""
-        pair = "-".join(self._languages)
-        for side in self._languages:
-            files = [f"{split}.{pair}.{side}.{end}" for split in SPLITS for end in ("bin", "idx")]
-            for name in (f"dict.{side}.txt", *files):
-                if not (self.data / name).exists():
-                    return name
-        return None
+        sides = self._settings.source, self._settings.target
+        parts = [f"{split}.{'-'.join(sides)}" for split in SPLITS]
+        files = [f"dict.{side}.txt" for side in sides]
+        files += [f"{part}.{side}.{end}" for part in parts for side in sides for end in ENDS]
+        return next((name for name in files if not (self.data / name).exists()), None)
 
     def _is_prepared(self) -> bool:
         """Return whether the data is complete, and its preparation, if recorded, finished."""
         stages, manifest = (self.data / name for name in (STAGES, MANIFEST))
         return self._missing() is None and (manifest.exists() or not stages.exists())
 
-    def _tiny_data(self) -> Iterator[Step]:
-        if not self.data.exists():
-            command = ("python", "-m", TINY, "numbers", str(self.data), *self._languages)
-            yield Step("generate", command)
-
-    def _directed(self) -> list[str]:
-        source, target = self._languages
-        return ["--source-lang", source, "--target-lang", target]
+    def _tiny_data(self) -> list[str]:
+        one = self._settings
+        return [] if self.data.exists() else ["numbers", str(self.data), one.source, one.target]
 
     # --- Runs ----------------------------------------------------------------------------------
 
@@ -133,9 +127,8 @@ class GenerationPlan(Plan):
         with_text = self.options.rows or self._has_references()
         return [self._run(row) for row in self.rows if with_text or not row.lead]
 
-    def tunings(self) -> list[Tuning]:
-        """Return the trials of learning rates that precede the runs."""
-        return [tuning for row in self.rows if (tuning := self._tuning(row))]
+    def _models(self) -> Iterable[tuple[Row, None]]:
+        return [(row, None) for row in self.rows]
 
     def _run(self, row: Row) -> Run:
         return self._lead(row) if row.lead else self._model(self._tuned(row))
@@ -179,9 +172,9 @@ class GenerationPlan(Plan):
         else:
             model += ["--max-update", str(settings.max_update)]
         cpu = [] if self.gpus else ["--cpu"]
-        workers, wanted = self._workers, settings.max_tokens * settings.batches
-        size, frequency = share(settings.max_tokens, settings.batches, workers)
-        shared = size * frequency * workers
+        size, frequency, _ = self._share()
+        workers, wanted = max(1, self.gpus), settings.max_tokens * settings.batches
+        shared = size * frequency * (1 if options.launcher else workers)
         lines = [
             *preset_of(model),
             f"train {' '.join([*model, *options.flags])}",
@@ -195,7 +188,8 @@ class GenerationPlan(Plan):
         folder = self._folder(row.flags, lines)
         checkpoint = folder / CHECKPOINTS[settings.checkpoint]
 
-        words = [str(self.data), *self._directed(), "--seed", str(options.seed), *model]
+        languages = ["--source-lang", settings.source, "--target-lang", settings.target]
+        words = [str(self.data), *languages, "--seed", str(options.seed), *model]
         words += [] if options.launcher else ["--distributed-world-size", str(workers)]
         words += ["--max-tokens", str(size), "--update-freq", str(frequency), *self.half, *cpu]
         program = shlex.split(options.launcher) or ["fairseq-train"]
@@ -204,7 +198,7 @@ class GenerationPlan(Plan):
             average = ["posattn", "average", "--inputs", str(folder), "--num-update-checkpoints"]
             average += [str(settings.averaged), "--output", str(checkpoint)]
             steps.append(Step("average", tuple(average)))
-        generate = ["fairseq-generate", str(self.data), "--user-dir", PLUGIN, *self._directed()]
+        generate = ["fairseq-generate", str(self.data), "--user-dir", PLUGIN, *languages]
         generate += ["--gen-subset", "test", "--path", str(checkpoint), *decoding]
         generate += ["--max-tokens", "8192", *self.half_tested, *cpu]
         generate += ["--results-path", str(folder), "--log-format", "simple", "--log-interval", "1"]
@@ -247,8 +241,9 @@ class GenerationPlan(Plan):
         return Step("measure", tuple(command), needs=checkpoint, done=measured)
 
     def entries(self) -> Iterator[Entry]:
-        """Yield all rows; those of a locality table share the first row's model."""
-        recipe, metrics, rows = self.recipe, self._settings.metrics, self.recipe.rows
+        """Yield the rows; those of a locality table share the first row's model."""
+        recipe, metrics = self.recipe, self._settings.metrics
+        rows = self.rows if self.options.list else recipe.rows
         if recipe.locality is not None:
             metrics = tuple(f"{LAYER}{layer}" for layer in self._layers())
             rows = recipe.locality.rows
@@ -256,20 +251,6 @@ class GenerationPlan(Plan):
             model = recipe.rows[0] if recipe.locality else row
             folder, paper = self._run(model).folder.parent, tuple(row.paper.split())
             yield Entry(recipe.title, row.name, metrics, paper, folder, self._outcome(model))
-
-
-def _tiny(settings: Generation) -> Generation:
-    """Return the settings for the models of :data:`TINY_MODEL`."""
-    return replace(
-        settings,
-        max_tokens=1000,
-        batches=1,
-        max_update=4,
-        max_epoch=0,
-        save_interval=1,
-        averaged=min(settings.averaged, 2),
-        subwords="subword_nmt",
-    )
 
 
 def _intervals(settings: Generation) -> list[str]:

@@ -15,6 +15,12 @@ from fairseq_posattn.recipes.recipe import ClassificationRecipe, GenerationRecip
 STEPS = ("train", "average", "generate", "score")
 PRECISIONS = ("fp32", "fp16", "bf16")
 CHECKPOINTS = ("best", "average", "last")
+# Options of translation and summarization only, or of classifiers, taggers and recommenders only.
+OF_GENERATION = {"source", "steps", "seed", "gpus", "launcher", "small", "checkpoint", "max_update"}
+OF_CLASSIFICATION = {"datasets", "seeds", "folds", "epochs", "cpu"}
+# Options on which results depend; a table's command names them.
+OF_RESULTS = ["small", "checkpoint", "max_update", "epochs", "precision"]
+OF_RESULTS += ["tune", "tune_updates", "tune_seeds"]
 
 
 def _rates(text: str) -> tuple[float, ...]:
@@ -37,177 +43,139 @@ def _steps(text: str) -> tuple[str, ...]:
     return steps
 
 
-def _option(
-    default: Any,
-    text: str,
-    metavar: str = "",
-    type: Any = str,
-    *,
-    only: Any = Recipe,
-    changes_results: bool = False,
-    **parsing: Any,
-) -> Any:
-    """Return a field with the description of its option.
-
-    Args:
-        text: help, with the recipe's values in braces.
-        only: class of the recipes that have it.
-        changes_results: results depend on it, so a table's command names it.
-        parsing: other arguments of ``add_argument``.
-    """
-    if default is False:
-        parsing["action"] = "store_true"
-    elif "choices" not in parsing:
-        parsing |= {"metavar": metavar, "type": type}
-    parsing["help"] = text
-    metadata = {"parsing": parsing, "only": only, "changes_results": changes_results}
-    return field(default=default, metadata=metadata)
-
-
-def _number(text: str, default: int | None = None, type: Any = positive, **more: Any) -> Any:
-    return _option(default, text, "N", type, **more)
+def _option(help: str, metavar: str = "", type: Any = str, default: Any = None, **more: Any) -> Any:
+    """Return a field with the arguments of ``add_argument``; without a metavar it is a switch."""
+    if not metavar:
+        default, parsing = False, {"action": "store_true"}
+    else:
+        parsing = {"metavar": metavar, "type": type, **more}
+    return field(default=default, metadata={"help": help, **parsing})
 
 
 @dataclass
 class Options:
-    """Values of the options; their meaning is in each field's help."""
+    """Values of the options; their meaning is in each field's help, with values in braces."""
 
-    data: Path | None = _option(None, "{data}", "FOLDER", Path)
-    prepare: bool = _option(False, "{prepare}")
+    data: Path | None = _option("{data}", "FOLDER", Path)
+    prepare: bool = _option("{prepare}")
     out: Path | None = _option(
-        None, "checkpoints, results and the table (default: {out})", "FOLDER", Path
+        "checkpoints, results and the table (default: {out})", "FOLDER", Path
     )
-    rows: str = _option("", "names of rows, separated by commas (default: all)", "LIST")
-    # Tables of translation or summarization.
+    rows: str = _option("names of rows, separated by commas (default: all)", "LIST", default="")
     source: Path | None = _option(
-        None,
-        "prepare the published data in this folder, without downloading",
-        "FOLDER",
-        Path,
-        only=GenerationRecipe,
+        "prepare the published data in this folder, without downloading", "FOLDER", Path
     )
     steps: tuple[str, ...] = _option(
-        (),
-        f"run these steps even if they are done: {','.join(STEPS)} (default: all that are not "
-        "done)",
+        f"run these steps even if they are done: {','.join(STEPS)} (default: all not done)",
         "LIST",
         _steps,
-        only=GenerationRecipe,
+        (),
     )
-    seed: int = _number(
+    seed: int = _option(
         "random seed (default: 1); the table shows the mean of all finished seeds",
-        1,
+        "N",
         natural,
-        only=GenerationRecipe,
+        1,
     )
-    gpus: int | None = _number(
+    gpus: int | None = _option(
         "GPUs for training, 0 for the CPU (default: all of this machine; 1 with --dry-run). "
         "Training on the CPU is a separate result",
-        type=natural,
-        only=GenerationRecipe,
+        "N",
+        natural,
     )
     launcher: str = _option(
-        "",
         "command that replaces fairseq-train, for example on several machines: see "
         "examples/distributed/README.md",
         "CMD",
-        only=GenerationRecipe,
+        default="",
     )
-    small: bool = _option(
-        False, "smaller models, for a CPU", only=GenerationRecipe, changes_results=True
-    )
+    small: bool = _option("smaller models, for a CPU")
     checkpoint: str = _option(
-        "",
         "checkpoint to score: best (by validation loss, validated every epoch), average (of the "
         "last {averaged}, saved at equal intervals of updates) or last (default: {checkpoint}); "
         "each is a separate run",
+        f"{{{','.join(CHECKPOINTS)}}}",
+        default="",
         choices=CHECKPOINTS,
-        only=GenerationRecipe,
-        changes_results=True,
     )
-    max_update: int | None = _number(
+    max_update: int | None = _option(
         "updates of training (default: {length}); a longer run continues from the last checkpoint "
         "of a shorter one",
-        only=GenerationRecipe,
-        changes_results=True,
+        "N",
+        positive,
     )
-    # Tables of classifiers, taggers or recommenders.
     datasets: str = _option(
-        "",
-        "data sets, separated by commas (default: {datasets})",
-        "LIST",
-        only=ClassificationRecipe,
+        "data sets, separated by commas (default: {datasets})", "LIST", default=""
     )
-    seeds: int | None = _number(
+    seeds: int | None = _option(
         "train each model with the seeds 1 to N (default: as many as the paper); the table shows "
         "the mean of all finished seeds",
-        only=ClassificationRecipe,
+        "N",
+        positive,
     )
-    folds: int | None = _number(
-        "run the first N folds of a ten-fold cross validation (default: all)",
-        only=ClassificationRecipe,
+    folds: int | None = _option(
+        "run the first N folds of a ten-fold cross validation (default: all)", "N", positive
     )
-    epochs: int | None = _number(
+    epochs: int | None = _option(
         "epochs of training (default: the paper's epochs or updates); a longer run continues from "
         "the last checkpoint of a shorter one",
-        only=ClassificationRecipe,
-        changes_results=True,
+        "N",
+        positive,
     )
-    cpu: bool = _option(False, "train on the CPU even if there is a GPU", only=ClassificationRecipe)
-    # All tables.
-    jobs: int = _number("models to train concurrently; they share the GPUs (default: 1)", 1)
+    cpu: bool = _option("train on the CPU even if there is a GPU")
+    jobs: int = _option(
+        "models to train concurrently; they share the GPUs (default: 1)", "N", positive, 1
+    )
     precision: str = _option(
-        "fp32",
         "number format of training: fp32 as published (default), fp16 on a GPU (also for testing), "
         "or bf16; each is a separate result",
+        f"{{{','.join(PRECISIONS)}}}",
+        default="fp32",
         choices=PRECISIONS,
-        changes_results=True,
     )
     tune: tuple[float, ...] = _option(
-        (),
         "learning rates to try, separated by commas. Each row is first trained with each rate for "
         "--tune-updates updates, on fold 0 of a cross validation. The best rate in validation (by "
         "loss, or by the metric that selects checkpoints) replaces the recipe's for all seeds of "
         "the row. The trials are in the table and in tuning.json beside the runs",
         "LIST",
         _rates,
-        changes_results=True,
+        (),
     )
-    tune_updates: int | None = _number(
-        "updates of each trial; far fewer than in the row's training favour large rates",
-        changes_results=True,
+    tune_updates: int | None = _option(
+        "updates of each trial; far fewer than in the row's training favor large rates",
+        "N",
+        positive,
     )
-    tune_seeds: int = _number(
+    tune_seeds: int = _option(
         "try each rate with the seeds 1 to N and choose by the mean; a rate with which a seed "
         "diverges is rejected (default: 1)",
+        "N",
+        positive,
         1,
-        changes_results=True,
     )
     tiny: bool = _option(
-        False,
         "run the same commands on small generated data with tiny models and few updates, on the "
-        "CPU, to check that everything works; the numbers mean nothing",
+        "CPU, to check that everything works; the numbers mean nothing"
     )
-    dry_run: bool = _option(False, "print the exact commands and exit")
-    table: bool = _option(False, "print the table of finished runs and exit")
+    dry_run: bool = _option("print the exact commands and exit")
+    table: bool = _option("print the table of finished runs and exit")
     list: bool = _option(
-        False, "print table, row, metrics and the paper's numbers, tab-separated, and exit"
+        "print table, row, metrics and the paper's numbers of the chosen rows, tab-separated, and "
+        "exit"
     )
     flags: tuple[str, ...] = ()  # after --
 
 
 def result_words(options: Options) -> "list[str]":
-    """Return the words of a command line on which results depend, as typed.
-
-    Seeds, folds, rows, folders and concurrency are not among them.
-    """
+    """Return the words of a command line on which results depend, as typed."""
     words = []
-    for one in fields(Options):
-        value = getattr(options, one.name)
-        if one.metadata.get("changes_results") and value != one.default:
-            words.append(_flag(one.name))
+    for name in OF_RESULTS:
+        value = getattr(options, name)
+        if value != getattr(Options, name):
+            words.append(_flag(name))
             if value is not True:
-                words.append(",".join(map(str, value)) if one.name == "tune" else str(value))
+                words.append(",".join(map(str, value)) if name == "tune" else str(value))
     return [*words, "--", *options.flags] if options.flags else words
 
 
@@ -219,6 +187,7 @@ class OneLineParser(argparse.ArgumentParser):
     """A parser that raises UsageError instead of printing its usage."""
 
     def error(self, message: str) -> NoReturn:
+        """Raise UsageError."""
         message = message.replace(": expected one argument", " needs a value")
         message = message.removeprefix("argument ").replace(": ", " ", 1)
         raise UsageError(f"{message}; --help lists the options")
@@ -262,56 +231,32 @@ def make_parser(
 ) -> argparse.ArgumentParser:
     """Return the parser of a recipe's options; its help lists the rows."""
     width = max(20, min(WIDEST, shutil.get_terminal_size().columns - 2))
+    values, notes = _describe(recipe, data_bin, checkpoints)
     parser = OneLineParser(
         prog=prog,
         usage=f"{prog} [OPTIONS] [-- FLAGS]",
         description=f"{recipe.title}\n\n{recipe.about}".replace("%", "%%"),
-        epilog=f"{_rows(recipe)}\n\n{_notes(recipe)}".replace("%", "%%"),
+        epilog=f"{_rows(recipe)}\n\n{notes}".replace("%", "%%"),
         formatter_class=lambda prog: Help(prog, max_help_position=20, width=width),
         allow_abbrev=False,
     )
-    values = _values(recipe, data_bin, checkpoints)
-    for one in fields(Options):
-        metadata = one.metadata
-        if not metadata or not isinstance(recipe, metadata["only"]):
-            continue
-        if one.name == "small" and not getattr(recipe, "small", None):
-            continue
-        names = [_flag(one.name), *(["--parallel"] if one.name == "jobs" else [])]
-        text = metadata["parsing"]["help"].format(**values)
-        parser.add_argument(*names, **{**metadata["parsing"], "help": text})
+    others = OF_CLASSIFICATION if isinstance(recipe, GenerationRecipe) else OF_GENERATION
+    hidden = others | (set() if getattr(recipe, "small", None) else {"small"})
+    for one in fields(Options)[:-1]:
+        if one.name not in hidden:
+            names = [_flag(one.name), *(["--parallel"] if one.name == "jobs" else [])]
+            parser.add_argument(
+                *names, **{**one.metadata, "help": one.metadata["help"].format(**values)}
+            )
     parser.add_argument_group(
         "-- FLAGS", "flags of fairseq-train, added to every row's after the recipe's"
     )
     return parser
 
 
-def _values(recipe: Recipe, data_bin: Path, checkpoints: Path) -> dict[str, object]:
-    """Return the values in the help of a recipe's options."""
-    if isinstance(recipe, GenerationRecipe):
-        settings = recipe.settings
-        return {
-            "data": f"binarised data (default: {data_bin / settings.corpus}), as written by "
-            f"posattn prepare {settings.preparation}",
-            "prepare": "prepare the data first if it does not exist",
-            "out": checkpoints / recipe.paper / settings.regime,
-            "length": settings.max_update or f"{settings.max_epoch} epochs",
-            "checkpoint": settings.checkpoint,
-            "averaged": settings.averaged,
-        }
-    assert isinstance(recipe, ClassificationRecipe)
-    return {
-        "data": f"folder with a folder of binarised data for each data set (default: {data_bin})",
-        "prepare": "prepare missing data first, with GloVe; this downloads some GB",
-        "out": checkpoints / recipe.paper / recipe.regime,
-        "datasets": ",".join(dataset.name for dataset in recipe.datasets),
-    }
-
-
 def _rows(recipe: Recipe) -> str:
     names, numbers = (
-        max(map(len, texts))
-        for texts in zip(*((row.name, row.paper) for row in recipe.rows), strict=True)
+        max(len(getattr(row, column)) for row in recipe.rows) for column in ("name", "paper")
     )
     lines = [
         f"    {row.name:{names}}  {row.paper:{numbers}}  {row.flags}".rstrip()
@@ -321,23 +266,49 @@ def _rows(recipe: Recipe) -> str:
     return "\n".join([title, "", *lines])
 
 
-def _notes(recipe: Recipe) -> str:
+def _describe(recipe: Recipe, data_bin: Path, checkpoints: Path) -> tuple[dict[str, object], str]:
+    """Return the values in the help of a recipe's options, and the notes below them."""
+    values: dict[str, object]
     if isinstance(recipe, GenerationRecipe):
-        settings = recipe.settings
-        data = f"""\
+        one = recipe.settings
+        values = {
+            "data": f"binarised data (default: {data_bin / one.corpus}), as written by "
+            f"posattn prepare {one.preparation}",
+            "prepare": "prepare the data first if it does not exist",
+            "length": one.max_update or f"{one.max_epoch} epochs",
+            "checkpoint": one.checkpoint,
+            "averaged": one.averaged,
+        }
+        regime, data = (
+            one.regime,
+            f"""\
 Other data can be used, if it is the output of
-    fairseq-preprocess --source-lang {settings.source} --target-lang {settings.target} \
---joined-dictionary
+    fairseq-preprocess --source-lang {one.source} --target-lang {one.target} --joined-dictionary
 for train, valid and test, on text in subwords.
-An update has at most {settings.batches} x {settings.max_tokens} tokens on any number of GPUs."""
+An update has at most {one.batches} x {one.max_tokens} tokens on any number of GPUs.""",
+        )
     else:
-        data = """\
+        assert isinstance(recipe, ClassificationRecipe)
+        values = {
+            "data": "folder with a folder of binarised data for each data set (default: "
+            f"{data_bin})",
+            "prepare": "prepare missing data first, with GloVe; this downloads some GB",
+            "datasets": ",".join(dataset.name for dataset in recipe.datasets),
+        }
+        regime, data = (
+            recipe.regime,
+            """\
 The data sets are those of posattn prepare. Word vectors are those of its --glove, with their
-number of features; without them word vectors are initialized at random."""
-    return f"""\
+number of features; without them word vectors are initialized at random.""",
+        )
+    values["out"] = checkpoints / recipe.paper / regime
+    return (
+        values,
+        f"""\
 {data}
 Finished runs are not repeated, interrupted training resumes from its last checkpoint, and recipes
 with the same --out share their common models. A run's folder is named by its flags and a
 fingerprint of all its settings: other settings are another run. Beside its checkpoints, result.json
 has its scores, settings, seed, versions and hardware. The table is written to
-{recipe.table}.json in --out."""
+{recipe.table}.json in --out.""",
+    )

@@ -1,7 +1,8 @@
 """A recipe with its options: its data, its device and its runs, without running anything."""
 
+import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -46,10 +47,8 @@ class Plan(ABC):
     """Common part of both kinds of recipes.
 
     Args:
-        regime: last part of the default of ``--out``.
-        tiny_data: folder of generated data in there.
-        data: default of ``--data``.
-        checkpoints: parent of the default of ``--out``.
+        recipe, options: the recipe and the options of its command.
+        data_bin, checkpoints: parents of the defaults of ``--data`` and ``--out``.
 
     Raises:
         UsageError: ``--rows`` has an unknown name, or ``--precision fp16`` has no GPU.
@@ -58,27 +57,24 @@ class Plan(ABC):
     recipe: Recipe
     averages = True  # intermediate checkpoints are needed
 
-    def __init__(
-        self,
-        recipe: Recipe,
-        options: Options,
-        regime: str,
-        tiny_data: str,
-        data: Path,
-        checkpoints: Path,
-    ) -> None:
+    def __init__(self, recipe: Recipe, options: Options, data_bin: Path, checkpoints: Path) -> None:
         self.recipe = recipe
         self.options = options
         self.only_shows = options.dry_run or options.list  # on any machine
         self.rows = choose("row", options.rows, {row.name: row for row in recipe.rows})
         suffix = "-tiny" if options.tiny else ""
         self.title = recipe.title + (" (tiny form: ours mean nothing)" if options.tiny else "")
+        regime, tiny_data, data = self._places(data_bin)
         self.out = options.out or checkpoints / recipe.paper / f"{regime}{suffix}"
         self.data = options.data or (self.out / tiny_data if options.tiny else data)
         if not self.only_shows:
             self.data, self.out = self.data.resolve(), self.out.resolve()
         if options.precision == "fp16" and not self.gpus:
             raise UsageError("--precision fp16 needs a GPU; use fp32 or bf16 on a CPU")
+
+    @abstractmethod
+    def _places(self, data_bin: Path) -> tuple[str, str, Path]:
+        """Return the last part of ``--out``, that of generated data, and ``--data``."""
 
     @cached_property
     def gpus(self) -> int:
@@ -105,18 +101,21 @@ class Plan(ABC):
         """Return the selected runs."""
 
     @abstractmethod
-    def tunings(self) -> list[Tuning]:
-        """Return the trials of learning rates that precede the runs."""
+    def entries(self) -> Iterator[Entry]:
+        """Yield all rows of the recipe's tables; with ``--list`` the selected ones."""
 
     @abstractmethod
-    def entries(self) -> Iterator[Entry]:
-        """Yield all rows of the recipe's tables."""
+    def _models(self) -> Iterable[tuple[Row, Dataset | None]]: ...
 
     @abstractmethod
     def _training_flags(self, row: Row, dataset: Dataset | None) -> str: ...
 
     @abstractmethod
     def _trial(self, row: Row, seed: int, dataset: Dataset | None) -> Run: ...
+
+    def tunings(self) -> list[Tuning]:
+        """Return the trials of learning rates that precede the runs."""
+        return [tuning for model in self._models() if (tuning := self._tuning(*model))]
 
     def _tuning(self, row: Row, dataset: Dataset | None = None) -> Tuning | None:
         """Return the trials of a row; None without ``--tune`` and for rows without training."""
@@ -126,23 +125,13 @@ class Plan(ABC):
 
         def run_of(rated: Row, seed: int) -> Run:
             # Trials do not depend on --seed, --seeds and --folds.
-            trial = replace(
-                options,
-                tune=(),
-                data=self.data,
-                out=self.out / "tuning",
-                seed=seed,
-                folds=1,
-                max_update=options.tune_updates,
-            )
-            return self._with(trial)._trial(rated, seed, dataset)
+            trial = replace(options, tune=(), data=self.data, out=self.out / "tuning", seed=seed)
+            trial = replace(trial, folds=1, max_update=options.tune_updates)
+            return type(self)(self.recipe, trial, Path(), Path())._trial(rated, seed, dataset)
 
         flags = self._training_flags(row, dataset)
         name = f"{dataset.name}, {row.name}" if dataset else row.name
         return tune(row, flags, options.tune, options.tune_seeds, run_of, name)
-
-    @abstractmethod
-    def _with(self, options: Options) -> "Plan": ...
 
     def _tuned(self, row: Row, dataset: Dataset | None = None) -> Row:
         tuning = self._tuning(row, dataset)
@@ -169,10 +158,11 @@ class Plan(ABC):
         """Yield the commands that generate missing tiny data; another recipe waits meanwhile."""
         self.data.parent.mkdir(parents=True, exist_ok=True)
         with locked(self.data.with_name(f".{self.data.name}.lock"), self.data):
-            yield from self._tiny_data()
+            if words := self._tiny_data():
+                yield Step("generate", ("python", "-m", TINY, *words))
 
     @abstractmethod
-    def _tiny_data(self) -> Iterator[Step]: ...
+    def _tiny_data(self) -> list[str]: ...
 
     @abstractmethod
     def require_data(self, say: Say) -> None:
@@ -194,3 +184,65 @@ def choose(kind: str, wanted: str, named: Mapping[str, Named]) -> tuple[Named, .
                 f"{', '.join(named)}"
             )
     return tuple(known[name.lower()] for name in names)
+
+
+# --- GPUs --------------------------------------------------------------------------------------
+
+# fairseq's default limit of tokens in a sentence; it stops at one that is larger than a batch.
+LONGEST_SENTENCE = 1024
+
+
+def count_gpus() -> int:
+    """Return the number of GPUs of this machine."""
+    import torch  # here, because it takes seconds
+
+    return int(torch.cuda.device_count())
+
+
+def assign_gpus(jobs: int, gpus: int, available: int) -> list[Mapping[str, str]]:
+    """Return environment variables that assign GPUs to concurrent runs, disjoint if possible.
+
+    Args:
+        jobs: concurrent runs.
+        gpus: GPUs a run.
+        available: GPUs of this machine.
+    """
+    if jobs == 1 or available <= 1 or gpus == 0:
+        return [{}] * jobs
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+    names = visible if len(visible) == available else list(map(str, range(available)))
+    return [
+        {"CUDA_VISIBLE_DEVICES": ",".join(names[(job * gpus + i) % available] for i in range(gpus))}
+        for job in range(jobs)
+    ]
+
+
+def share(size: int, batches: int, workers: int, unit: str = "tokens") -> tuple[int, int, str]:
+    """Share an update of ``batches`` times ``size`` tokens (or sentences) among ``workers``.
+
+    Each worker takes the fewest batches of at most ``size``. They are smaller if ``batches`` is not
+    divisible by the number of workers.
+
+    Returns:
+        the size of a worker's batches, their number, and a description with a warning if batches
+        are too small.
+
+    Raises:
+        UsageError: there are more workers than tokens.
+    """
+    frequency = -(-batches // workers)
+    shared = size * batches // (workers * frequency)
+    requested, total = size * batches, shared * frequency * workers
+    if total == 0:
+        raise UsageError(f"{workers} workers cannot share an update of {batches} x {size}")
+    uneven = "" if total == requested else f", not {requested}, which cannot be shared evenly"
+    about = (
+        f"an update is {workers} worker(s) x {frequency} batch(es) (--update-freq) x {shared} "
+        f"{unit} = {total} {unit}{uneven}"
+    )
+    if unit == "tokens" and shared < min(size, LONGEST_SENTENCE):
+        about += (
+            f"\nwarning: a sentence of more than {shared} tokens will stop training; "
+            "use fewer workers"
+        )
+    return shared, frequency, about

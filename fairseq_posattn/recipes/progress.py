@@ -12,27 +12,19 @@ from fairseq_posattn.training.training_log import read_line, scores_of
 # A batch in fairseq-generate's log with --log-format simple.
 BATCH = re.compile(r" \| :\s+(\d+) / (\d+) wps=")
 PAUSE = 10  # seconds between two lines about a generation
+Clock = Callable[[], float]  # returns seconds
 
 
 class Progress:
-    """Progress of several runs, updated by several threads.
+    """Progress of several runs, updated by several threads; ``runs`` is their number."""
 
-    Args:
-        runs: their number.
-        clock: returns seconds.
-    """
-
-    def __init__(self, runs: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, runs: int, clock: Clock = time.monotonic) -> None:
+        self.clock = clock
         self._runs = runs
-        self._clock = clock
         self._started = clock()
         self._done = 0.0  # in runs
         self._left = float(runs)
         self._lock = Lock()
-
-    def training(self, run: Run) -> "TrainingProgress":
-        """Return the progress of a run's training."""
-        return TrainingProgress(run, self, self._clock)
 
     def skip(self, runs: float = 1) -> None:
         """Exclude runs that need not be done."""
@@ -50,19 +42,38 @@ class Progress:
         with self._lock:
             if self._done <= 0 or self._left < 1:
                 return ""
-            seconds = (self._clock() - self._started) / self._done * self._left
+            seconds = (self.clock() - self._started) / self._done * self._left
         return f", all {self._runs} runs in about {duration(seconds)}"
 
 
-class TrainingProgress:
-    """Progress of one training."""
+class StepProgress:
+    """Progress of one step: its first position and the remaining time.
 
-    def __init__(self, run: Run, all_runs: Progress, clock: Callable[[], float]) -> None:
-        self._run = run
-        self._all = all_runs
+    Args:
+        clock: returns seconds.
+    """
+
+    def __init__(self, clock: Clock = time.monotonic) -> None:
         self._clock = clock
         self._first: tuple[float, float] | None = None
-        self._reached = 0.0
+
+    def _time_left(self, fraction: float) -> str:
+        """Return the remaining time; "" at the first position and at the end."""
+        now = self._clock()
+        start, first = self._first = self._first or (now, fraction)
+        if not first < fraction < 1:
+            return ""
+        return f"; done in about {duration((now - start) / (fraction - first) * (1 - fraction))}"
+
+
+class TrainingProgress(StepProgress):
+    """Progress of one training, which counts among all runs."""
+
+    def __init__(self, run: Run, all_runs: Progress) -> None:
+        super().__init__(all_runs.clock)
+        self._run = run
+        self._all = all_runs
+        self._reached: float | None = None
 
     def read(self, line: str) -> str | None:
         """Return a progress line for a line of the log, if it has any news."""
@@ -83,39 +94,23 @@ class TrainingProgress:
         else:
             scores = scores_of(numbers).items()
             news = "validation " + ", ".join(f"{name} {score:g}" for name, score in scores)
-        return f"{position}: {news}{self._time_left(fraction)}"
-
-    def _time_left(self, fraction: float) -> str:
-        now = self._clock()
-        if self._first is None:
-            self._first = (now, fraction)
+        if self._reached is None:
             self._all.skip(fraction)  # done before this run resumed
-            self._reached = fraction
-            return ""
-        self._all.advance(fraction - self._reached)
+        else:
+            self._all.advance(fraction - self._reached)
         self._reached = fraction
-        start, first = self._first
-        if fraction <= first:
-            return ""
-        seconds = (now - start) / (fraction - first) * (1 - fraction)
-        return f"; done in about {duration(seconds)}{self._all.left()}"
+        left = self._time_left(fraction)
+        return f"{position}: {news}{left}{self._all.left() if left else ''}"
 
     def finish(self) -> None:
         """Count the training as done, even if it stopped early."""
-        self._all.advance(1 - self._reached)
+        self._all.advance(1 - (self._reached or 0))
 
 
-class GenerationProgress:
-    """Progress of fairseq-generate, a line every ``PAUSE`` seconds.
+class GenerationProgress(StepProgress):
+    """Progress of fairseq-generate, a line every ``PAUSE`` seconds."""
 
-    Args:
-        clock: returns seconds.
-    """
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._first: tuple[float, int] | None = None
-        self._last = 0.0
+    _last = 0.0
 
     def read(self, line: str) -> str | None:
         """Return a progress line for a line of the log, if one is due."""
@@ -123,11 +118,7 @@ class GenerationProgress:
         if match is None:
             return None
         now, done, batches = self._clock(), int(match[1]), int(match[2])
-        start, first = self._first = self._first or (now, done)
-        if first < done < batches and now - self._last < PAUSE:
+        if self._first and done < batches and now - self._last < PAUSE:
             return None
         self._last = now
-        left = ""
-        if first < done < batches:
-            left = f"; done in about {duration((now - start) / (done - first) * (batches - done))}"
-        return f"batch {done:,} of {batches:,}{left}"
+        return f"batch {done:,} of {batches:,}{self._time_left(done / batches)}"

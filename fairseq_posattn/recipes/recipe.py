@@ -4,7 +4,7 @@ Flags of fairseq-train are one string, as typed in a shell.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 TableRow = dict[str, Any]  # a row of a table as JSON: see results/README.md
@@ -67,11 +67,22 @@ def rows(lines: str) -> tuple[Row, ...]:
     """Return the rows of a table.
 
     Args:
-        lines: a line for each row: name, the paper's numbers, architecture and further flags,
-            separated by ``|``.
+        lines: a line for each row, with cells separated by ``|``: name, the paper's numbers,
+            architecture and its flags (or "lead N", "rank BASELINE"), flags of its tiny form.
     """
-    cells = [[" ".join(c.split()) for c in line.split("|")] for line in lines.strip().splitlines()]
-    return tuple(Row(name, paper or "-", f"--arch {flags}") for name, paper, flags in cells)
+    table = []
+    for line in lines.strip().splitlines():
+        name, paper, flags, tiny, *_ = *(" ".join(cell.split()) for cell in line.split("|")), "", ""
+        row = Row(name, paper or "-", tiny=tiny)
+        kind, _, argument = flags.partition(" ")
+        if kind == "lead":
+            row = replace(row, lead=int(argument))
+        elif kind == "rank":
+            row = replace(row, baseline=argument)
+        elif flags:
+            row = replace(row, flags=f"--arch {flags}")
+        table.append(row)
+    return tuple(table)
 
 
 @dataclass(frozen=True)

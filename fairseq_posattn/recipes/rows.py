@@ -1,17 +1,16 @@
 """Rows of a table as data: the paper's numbers and our measurements, see results/README.md."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from fairseq_posattn.common.errors import UsageError, in_one_line
-from fairseq_posattn.common.files import write_json
 from fairseq_posattn.recipes.comparisons import add_comparisons, read_kept
 from fairseq_posattn.recipes.plan import Entry
 from fairseq_posattn.recipes.recipe import COSTS, MEASURED_COSTS, GenerationRecipe, Recipe, TableRow
 from fairseq_posattn.recipes.results import read_object
-from fairseq_posattn.recipes.row_form import require_form
 from fairseq_posattn.recipes.runs import value_of
 from fairseq_posattn.scoring.ranking import METRICS as RANKING
 
@@ -30,7 +29,8 @@ def make_rows(recipe: Recipe, entries: Sequence[Entry], command: str, title: str
     Raises:
         UsageError: a file of a run is not as a recipe writes it.
     """
-    make = _locality_row if is_locality(recipe) else _scored_row
+    is_locality = isinstance(recipe, GenerationRecipe) and recipe.locality is not None
+    make = _locality_row if is_locality else _scored_row
     rows = []
     for entry in entries:
         try:
@@ -47,11 +47,10 @@ def make_rows(recipe: Recipe, entries: Sequence[Entry], command: str, title: str
         row["table"] = title + entry.table.removeprefix(recipe.title)
         row["command"] = command
         rows.append(row)
-    if not is_locality(recipe):
-        for table in dict.fromkeys(row["table"] for row in rows):
-            places = [place for place, row in enumerate(rows) if row["table"] == table]
-            kept = [read_kept(_run_folders(entries[place])) for place in places]
-            add_comparisons([rows[place] for place in places], kept)
+    for table in dict.fromkeys(row["table"] for row in rows if not is_locality):
+        places = [place for place, row in enumerate(rows) if row["table"] == table]
+        kept = [read_kept(_run_folders(entries[place])) for place in places]
+        add_comparisons([rows[place] for place in places], kept)
     return rows
 
 
@@ -63,27 +62,16 @@ def _run_folders(entry: Entry) -> list[list[Path]]:
     return list(seeds.values())
 
 
-def is_locality(recipe: Recipe) -> bool:
-    """Return whether its rows measure the locality of attention instead of scores."""
-    return isinstance(recipe, GenerationRecipe) and recipe.locality is not None
-
-
-def keep(path: Path, title: str, tiny: bool, rows: Sequence[TableRow]) -> None:
-    """Write the table as JSON."""
-    write_json(path, {"title": title, "tiny": tiny, "rows": rows}, indent=2)
-    print(f"table: {path}")
-
-
-def _new_row(entry: Entry, data: str, scores: dict[str, list[float]]) -> TableRow:
+def new_row(entry: Entry, data: str = "", scores: dict[str, list[float]] | None = None) -> TableRow:
+    """Return a row with the paper's numbers, and scores if there are any."""
     paper = (*entry.paper, *["-"] * len(entry.metrics))  # a single "-" stands for all metrics
+    numbers = [(one, *number.split("±")) for one, number in zip(entry.metrics, paper, strict=False)]
     return {
         "table": entry.table,
         "row": entry.row,
-        "paper": {
-            metric: None if number == "-" else float(number.partition("±")[0])
-            for metric, number in zip(entry.metrics, paper, strict=False)
-        },
-        "scores": scores,
+        "paper": {name: None if one == "-" else float(one) for name, one, *_ in numbers},
+        "paper's deviation": {name: float(more[0]) for name, _, *more in numbers if more},
+        "scores": scores or {},
         "data": data,
         "command": None,
     }
@@ -102,16 +90,10 @@ def _scored_row(recipe: Recipe, entry: Entry) -> TableRow:
         if None not in numbers
     }
     if isinstance(recipe, GenerationRecipe):
-        row = _new_row(entry, recipe.settings.corpus, scores)
-        describe = _describe_generation
+        data, describe = recipe.settings.corpus, _describe_generation
     else:
-        row = _new_row(entry, entry.table.removeprefix(f"{recipe.title}: "), scores)
-        row["paper's deviation"] = {
-            metric: float(number.partition("±")[2])
-            for metric, number in zip(entry.metrics, entry.paper, strict=True)
-            if "±" in number
-        }
-        describe = _describe_classification
+        data, describe = entry.table.removeprefix(f"{recipe.title}: "), _describe_classification
+    row = new_row(entry, data, scores)
     if runs:
         newest = runs[-1]
         row["seeds"] = sorted({int(run["settings"]["seed"]) for run in runs})
@@ -151,8 +133,7 @@ def _describe_generation(row: TableRow, newest: dict[str, Any]) -> None:
     if folder != row["data"]:  # possibly another preparation
         row["data"] += f", --data {folder}"
     row["data"] += f", {newest['counts']['scored']:,} sentences of the test set"
-    forms = {name: form["bleu"] for name, form in newest.get("forms", {}).items()}
-    if forms:
+    if forms := {name: form["bleu"] for name, form in newest.get("forms", {}).items()}:
         row["forms of the last seed"] = forms
 
 
@@ -183,7 +164,7 @@ def _locality_row(recipe: Recipe, entry: Entry) -> TableRow:
     scores = {
         metric: [run[i] for run in layers] for i, metric in enumerate(entry.metrics) if layers
     }
-    row = _new_row(entry, recipe.settings.corpus, scores)
+    row = new_row(entry, recipe.settings.corpus, scores)
     if measured:
         row["metric"] = "% of attention, mean of all sentences of the test set"
         row["seeds"] = [seed for (*_, seed), _ in measured]
@@ -207,3 +188,70 @@ def _files(entry: Entry, name: str) -> list[tuple[list[int], Path]]:
             raise UsageError(f"{path} is no result of a recipe: its folder has no number")
         files.append(([int(part) for part in parts], path))
     return sorted(files, key=lambda file: file[0])
+
+
+# --- Form --------------------------------------------------------------------------------------
+
+ANY = "any name"
+NUMBERS: Any = {ANY: "number"}
+SETS_OF_NUMBERS = {"difference": "number", "interval": "pair", "p": "number"}
+# The form of each value: a type's name, one of several, [each item], or {name: value}. Malformed
+# values must reach neither a table nor a page.
+FORM: dict[str, Any] = {
+    **dict.fromkeys(("table", "row"), "cell"),
+    **dict.fromkeys(("data", "metric", "hardware", "precision", "date", "note"), "text"),
+    **dict.fromkeys(("parameters", "parameters without word vectors", "updates"), "count"),
+    **dict.fromkeys(("seeds", "folds"), ["count"]),
+    **dict.fromkeys(("paper's deviation", "forms of the last seed"), NUMBERS),
+    "signature": "code",
+    "command": ("code", "none"),
+    "paper": {ANY: ("number", "none")},
+    "scores": {ANY: ["number"]},
+    "intervals": {ANY: "pair"},
+    "versions": {ANY: ("text", "none")},
+    "tuning": {
+        **{"seeds": ["count"], "fold": "count", "updates": "count", "metric": "text"},
+        **{"tried": {ANY: ("number", "none")}, "chosen": "number"},
+    },
+    "compared": {
+        **{"with": "cell", "sentences": "count", "folds": "count", "runs": "pair"},
+        **{"tests": "text", "metrics": {ANY: {**SETS_OF_NUMBERS, "p_randomisation": "number"}}},
+    },
+}
+OPTIONAL = {ANY, "fold", "folds", "sentences", "interval", "p_randomisation"}
+
+
+def _has_form(value: Any, form: Any) -> bool:
+    if isinstance(form, tuple):
+        return any(_has_form(value, one) for one in form)
+    if isinstance(form, list):
+        return isinstance(value, list) and all(_has_form(one, form[0]) for one in value)
+    if isinstance(form, dict):
+        return (
+            isinstance(value, dict)
+            and form.keys() - OPTIONAL <= value.keys()
+            and all(_has_form(name, "cell") for name in value)
+            and all(_has_form(one, form.get(name, form.get(ANY))) for name, one in value.items())
+        )
+    if form in (None, "none"):
+        return form is None or value is None
+    if form == "pair":
+        return isinstance(value, list) and len(value) == 2 and _has_form(value, ["number"])
+    if form == "number":
+        return type(value) in (int, float) and isfinite(value)
+    if form == "count":
+        return type(value) is int and value >= 0
+    # Text is one line without markup, code without its delimiter, a cell without that of columns.
+    markup = {"text": "<>`", "code": "`", "cell": "<>`|"}[form]
+    return isinstance(value, str) and value.isprintable() and not set(markup) & set(value)
+
+
+def require_form(row: Mapping[str, Any], path: Path) -> None:
+    """Raise UsageError, naming the file or folder, if a known value has another form."""
+    for key, value in row.items():
+        if not _has_form(value, FORM.get(key)):
+            shown = "malformed" if isinstance(value, dict | list) else json.dumps(value)[:80]
+            raise UsageError(
+                f"{path}: {key} is {shown}, but must be as results/README.md says; "
+                "remove the file or correct it"
+            )

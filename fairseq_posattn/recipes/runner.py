@@ -13,9 +13,9 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import locked, write_text
 from fairseq_posattn.recipes import results
 from fairseq_posattn.recipes.processes import Processes, Stopped
-from fairseq_posattn.recipes.progress import GenerationProgress, Progress
+from fairseq_posattn.recipes.progress import GenerationProgress, Progress, TrainingProgress
 from fairseq_posattn.recipes.runs import LAST, Run, Say, Step, length_dependent_schedule
-from fairseq_posattn.recipes.tuning import DIVERGED, has_diverged
+from fairseq_posattn.recipes.tuning import DIVERGED, SIGNS
 
 
 class Runner:
@@ -153,7 +153,7 @@ class Runner:
         self, name: str, run: Run, step: Step, device: Mapping[str, str], progress: Progress
     ) -> None:
         self.say(f"{name}: {step.name}")
-        training = progress.training(run) if step.name == "train" else None
+        training = TrainingProgress(run, progress) if step.name == "train" else None
         reader = training or (GenerationProgress() if step.name == "generate" else None)
 
         def report(line: str) -> None:
@@ -164,7 +164,8 @@ class Runner:
         try:
             self.run_step(step, device, report)
         except UsageError:
-            if not (run.trial and step.log and has_diverged(results.read(step.log))):
+            log = step.log.read_text(encoding="utf-8") if step.log else ""
+            if not run.trial or not any(sign in log for sign in SIGNS):
                 raise
             outcome = DIVERGED
         if training:

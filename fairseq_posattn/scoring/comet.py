@@ -9,8 +9,9 @@ from typing import Any
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.scoring.pairs import Pairs
 
+__all__ = ["comet_of_each", "signature"]
+
 MODEL = "Unbabel/wmt22-comet-da"
-BATCH = 16
 
 
 def comet_of_each(runs: Sequence[Pairs], sources: Sequence[str], name: str) -> list[list[float]]:
@@ -29,8 +30,8 @@ def comet_of_each(runs: Sequence[Pairs], sources: Sequence[str], name: str) -> l
     scores = []
     for run in runs:
         triples = zip(sources, run.hypotheses, run.references, strict=True)
-        data = [{"src": one, "mt": two, "ref": three} for one, two, three in triples]
-        scored = model.predict(data, batch_size=BATCH, gpus=gpus)
+        data = [dict(zip(("src", "mt", "ref"), triple, strict=True)) for triple in triples]
+        scored = model.predict(data, batch_size=16, gpus=gpus)
         scores.append([100 * float(score) for score in scored.scores])
     return scores
 

@@ -1,16 +1,26 @@
-"""Accuracy and macro-F1 of predicted labels, and McNemar's test."""
+"""Scores of predicted labels (accuracy, macro-F1, McNemar's test) and of predicted numbers."""
 
 import json
 from collections.abc import Sequence
+from math import isfinite
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.scoring.significance import MEAN_OF_SENTENCES, Group, OfSums, of_sentences
+from fairseq_posattn.scoring.significance import (
+    MEAN_OF_SENTENCES,
+    Group,
+    OfSums,
+    Statistics,
+    of_sentences,
+)
 from fairseq_posattn.text.lines import read_file
 
 if TYPE_CHECKING:
     from fairseq_posattn.scoring.significance import Floats
+
+__all__ = ["accuracy", "correct", "macro_f1", "mcnemar", "numeric_scores", "read_labels"]
 
 
 def read_labels(path: Path) -> list[str]:
@@ -75,14 +85,50 @@ def macro_f1(runs: Sequence[Sequence[str]], labels: Sequence[str], classes: Sequ
 
 
 def mcnemar(system: Sequence[bool], baseline: Sequence[bool]) -> float:
-    """Return the two-sided p of McNemar's exact test (1947).
-
-    It counts the examples that only one of the two systems classifies correctly.
-
-    Args:
-        system, baseline: whether each prediction is right.
-    """
+    """Return p of McNemar's exact test (1947), two-sided, by which predictions are correct."""
     from scipy.stats import binomtest  # slow to import
 
     ours = [one for one, other in zip(system, baseline, strict=True) if one != other]
     return float(binomtest(sum(ours), len(ours)).pvalue) if ours else 1.0
+
+
+def _r(sums: "Floats") -> float:
+    """Return Pearson's r, 0 if undefined, from the sums of 1, x, y, x², y² and xy."""
+    count, x, y, xx, yy, xy = map(float, sums)
+    scale = max(count * xx - x * x, 0) * max(count * yy - y * y, 0)
+    return (count * xy - x * y) / scale**0.5 if scale > 0 else 0.0
+
+
+CORRELATION = OfSums(_r)
+ROOT_OF_MEAN = OfSums(lambda sums: float((sums[0] / sums[1]) ** 0.5))
+
+
+def numeric_scores(predicted: Sequence[str], right: Sequence[str]) -> dict[str, Statistics]:
+    """Return the statistics of each score of numbers; empty unless all are finite numbers.
+
+    Spearman's rho is Pearson's r of the ranks in the whole test set.
+    """
+    try:
+        x, y = ([float(text) for text in texts] for texts in (predicted, right))
+    except ValueError:
+        return {}
+    if not all(map(isfinite, [*x, *y])):
+        return {}
+    from scipy.stats import rankdata  # slow to import
+
+    errors = [one - other for one, other in zip(x, y, strict=True)]
+    squares = of_sentences(error * error for error in errors)
+    return {
+        "pearson": _products(x, y),
+        "spearman": _products(rankdata(x).tolist(), rankdata(y).tolist()),
+        "mse": squares,
+        "rmse": squares,
+        "mae": of_sentences(map(abs, errors)),
+    }
+
+
+def _products(x: Sequence[float], y: Sequence[float]) -> Statistics:
+    """Return the statistics of :data:`CORRELATION` for centred numbers, to limit cancellation."""
+    x_mean, y_mean = fmean(x), fmean(y)
+    pairs = [(one - x_mean, other - y_mean) for one, other in zip(x, y, strict=True)]
+    return [[1.0, a, b, a * a, b * b, a * b] for a, b in pairs]

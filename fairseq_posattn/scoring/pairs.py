@@ -1,15 +1,21 @@
 """Hypotheses and their references, in the order of the test set."""
 
 import re
+import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import StrPath
-from fairseq_posattn.scoring.subwords import remove_marks
 from fairseq_posattn.text.lines import read_file, read_lines
+from fairseq_posattn.text.subwords import SPACE, whole_words
+
+__all__ = ["Pairs", "from_files", "from_generated", "remove_marks"]
 
 LANGUAGE = re.compile(r"\| \[([^\]]+)\] dictionary: ")  # the target's is the last
 GENERATED = re.compile(r"([THD])-(\d+)\t(.*)")
+NO_LETTERS = re.compile(r"[^\w\s]|_")
+MARKS = ("auto", "none", "subword_nmt", "sentencepiece", "wordpiece")
 
 
 @dataclass(frozen=True)
@@ -42,11 +48,7 @@ class Pairs:
 
 
 def from_files(hypotheses: StrPath, references: StrPath, marks: str = "auto") -> Pairs:
-    """Read pairs from two files, line by line.
-
-    Args:
-        hypotheses, references: the files.
-        marks: subword marks, see :func:`fairseq_posattn.scoring.subwords.remove_marks`.
+    """Read pairs from two files, line by line; ``marks`` as in :func:`remove_marks`.
 
     Raises:
         UsageError: the numbers of lines differ.
@@ -122,14 +124,51 @@ def read_generated(path: StrPath) -> tuple[dict[int, str], dict[int, str], str |
             if kind == "T":
                 references[number] = text
                 continue
-            score, tab, text = text.partition("\t")
             try:
+                score, text = text.split("\t", 1)
                 candidate = float(score), text
             except ValueError:
-                tab = ""
-            if not tab:
-                raise UsageError(f"{path}:{place}: no score between {kind}-{number} and its text")
+                raise UsageError(
+                    f"{path}:{place}: no score between {kind}-{number} and its text"
+                ) from None
             if number not in best[kind] or candidate[0] > best[kind][number][0]:
                 best[kind][number] = candidate
     hypotheses = best["D"] or best["H"]
     return {number: text for number, (_, text) in hypotheses.items()}, references, language
+
+
+def remove_marks(lines: list[str], marks: str = "auto") -> list[str]:
+    """Return lines without the marks of subwords.
+
+    WordPiece leaves words split at punctuation ("u . s ."). References are split in the same way,
+    so that sentences end at the same places in both texts.
+
+    Args:
+        lines: of one text.
+        marks: a kind of :func:`.whole_words`, or ``none``; ``auto`` detects all but wordpiece,
+            since text may contain "##th" itself.
+    """
+    kind = find_marks(lines) if marks == "auto" else marks
+    words = [whole_words(line, kind) for line in lines]
+    return [split_punctuation(line) for line in words] if kind == "wordpiece" else words
+
+
+def split_punctuation(line: str) -> str:
+    """Return a line with spaces around each punctuation mark, as BERT's tokenizer splits it.
+
+    Punctuation is what is neither letter, digit nor space in ASCII, and Unicode's category P.
+    """
+    return " ".join(NO_LETTERS.sub(_apart, line).split())
+
+
+def _apart(match: re.Match[str]) -> str:
+    mark = match[0]
+    is_punctuation = mark.isascii() or unicodedata.category(mark).startswith("P")
+    return f" {mark} " if is_punctuation else mark
+
+
+def find_marks(lines: Sequence[str]) -> str:
+    """Return which of :data:`MARKS` a text has."""
+    if any(line.startswith(SPACE) for line in lines):
+        return "sentencepiece"
+    return "subword_nmt" if any("@@ " in f"{line} " for line in lines) else "none"

@@ -1,18 +1,25 @@
 """AUC, MRR and nDCG of ranked candidates, as the evaluation of MIND (Wu et al., 2020) has them.
 
 Means are over impressions. Among candidates with equal scores the later one ranks first, as in a
-reversed stable sort.
+reversed stable sort. The baseline of recommenders ranks news by their clicks in training, from the
+text that ``posattn prepare recommendation`` leaves beside the binarized data.
 """
 
 import json
 import math
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.text.lines import parallel_lines, read_lines
+
+__all__ = ["Impression", "auc", "mean_scores", "mrr", "ndcg", "rank_by_popularity", "read_scores"]
 
 METRICS = ("auc", "mrr", "ndcg5", "ndcg10")
+FORM = "a line is NAME<TAB>LABELS<TAB>SCORES, both JSON lists of numbers"
 
 
 @dataclass(frozen=True)
@@ -30,7 +37,7 @@ def ranking(scores: Sequence[float]) -> list[int]:
 
 
 def auc(labels: Sequence[int], scores: Sequence[float]) -> float:
-    """Return the probability that a clicked item outscores an unclicked one; ties count half."""
+    """Return the share of pairs in which the clicked candidate scores higher; ties count half."""
     unclicked = sorted(score for label, score in zip(labels, scores, strict=True) if not label)
     clicked = [score for label, score in zip(labels, scores, strict=True) if label]
     below = sum(bisect_left(unclicked, score) + bisect_right(unclicked, score) for score in clicked)
@@ -59,12 +66,8 @@ def score(impression: Impression) -> dict[str, float] | None:
     labels, scores = impression.labels, impression.scores
     if not 0 < sum(labels) < len(labels):
         return None
-    return {
-        "auc": auc(labels, scores),
-        "mrr": mrr(labels, scores),
-        "ndcg5": ndcg(labels, scores, 5),
-        "ndcg10": ndcg(labels, scores, 10),
-    }
+    values = auc(labels, scores), mrr(labels, scores), *(ndcg(labels, scores, k) for k in (5, 10))
+    return dict(zip(METRICS, values, strict=True))
 
 
 def mean_scores(impressions: Iterable[Impression]) -> dict[str, float]:
@@ -78,59 +81,35 @@ def mean_scores(impressions: Iterable[Impression]) -> dict[str, float]:
         counts["scored" if scores else "skipped"] += 1
         for name, value in (scores or {}).items():
             sums[name] += value
-    scored = counts["scored"]
-    means = {name: total / scored if scored else 0.0 for name, total in sums.items()}
-    return {**means, **counts}
+    return {**{name: total / max(counts["scored"], 1) for name, total in sums.items()}, **counts}
 
 
 # --- Files ---------------------------------------------------------------------------------------
 
 
 def read_scores(lines: Iterable[str], name: str) -> Iterator[Impression]:
-    """Yield impressions from lines of three TAB-separated columns: name, labels, scores (JSON).
+    """Yield impressions from lines of three columns separated by TABs: name, labels and scores.
 
     Args:
-        name: of the file, for the messages.
+        lines: labels and scores are JSON lists.
+        name: of their file, for errors.
 
     Raises:
-        UsageError: a line has another format, a label is not 0 or 1, a score is not finite, or
-            the numbers of labels and scores differ.
+        UsageError: a line has another format, or a score is not finite.
     """
     for number, line in enumerate(lines, start=1):
-        if line.strip():
-            try:
-                yield _impression(line.rstrip("\n").split("\t"))
-            except ValueError as error:
-                raise UsageError(f"{name}:{number}: {error}") from error
-
-
-def _impression(columns: list[str]) -> Impression:
-    if len(columns) != 3:
-        raise ValueError(f"{len(columns)} columns; a line has 3, separated by TABs")
-    labels, scores = (
-        _numbers(column, what)
-        for column, what in zip(columns[1:], ("labels", "scores"), strict=True)
-    )
-    if len(labels) != len(scores):
-        raise ValueError(f"{len(labels)} labels, but {len(scores)} scores")
-    for label in labels:
-        if label not in (0, 1):
-            raise ValueError(f"label {label}: must be 0 or 1")
-    for value in scores:
-        if not math.isfinite(value):
-            raise ValueError(f"score {value}: must be finite")
-    return Impression(columns[0], [int(label) for label in labels], scores)
-
-
-def _numbers(text: str, what: str) -> list[float]:
-    try:
-        numbers = json.loads(text)
-    except ValueError:
-        numbers = None
-    if not isinstance(numbers, list) or not all(type(n) in (int, float) for n in numbers):
-        shown = text if len(text) < 60 else text[:57] + "..."
-        raise ValueError(f"{what}: must be a JSON list of numbers, not {shown}")
-    return numbers
+        if not line.strip():
+            continue
+        try:
+            impression, *columns = line.rstrip("\n").split("\t")
+            labels, scores = map(json.loads, columns)
+            pairs = list(zip(labels, scores, strict=True))
+            valid = all(label in (0, 1) and math.isfinite(score) for label, score in pairs)
+        except (ValueError, TypeError, OverflowError, RecursionError):
+            raise UsageError(f"{name}:{number}: wrong format; {FORM}") from None
+        if not valid:
+            raise UsageError(f"{name}:{number}: labels must be 0 or 1 and scores finite")
+        yield Impression(impression, labels, scores)
 
 
 def scores_line(impression: Impression) -> str:
@@ -145,3 +124,34 @@ def submission_line(impression: Impression) -> str:
     for rank, candidate in enumerate(ranking(impression.scores), start=1):
         ranks[candidate] = rank
     return f"{impression.name} [{','.join(map(str, ranks))}]\n"
+
+
+def read_column(data: Path, split: str, column: str) -> Iterator[list[str]]:
+    """Yield the words of each line of ``text/{split}.{column}`` of a prepared folder.
+
+    Raises:
+        UsageError: the file is missing or not text.
+    """
+    path = data / "text" / f"{split}.{column}"
+    if not path.is_file():
+        raise UsageError(
+            f"{path}: no such file; name a folder of `posattn prepare recommendation` and one of "
+            "its splits"
+        )
+    with open(path, "rb") as stream:
+        yield from map(str.split, read_lines(stream, path, allow_empty=True))
+
+
+def rank_by_popularity(data: Path, split: str) -> Iterator[Impression]:
+    """Yield the impressions of a split; a candidate's score is its number of clicks in training."""
+    clicks: Counter[str] = Counter()
+    training = (read_column(data, "train", column) for column in ("candidates", "labels"))
+    for news, labels in zip(*training, strict=True):
+        clicks.update(name for name, one in zip(news, labels, strict=True) if one == "1")
+    columns = {
+        f"{split}.{column}": read_column(data, split, column)
+        for column in ("impressions", "candidates", "labels")
+    }
+    for (name,), news, labels in parallel_lines(**columns):
+        numbers = [int(label == "1") for label in labels]
+        yield Impression(name, numbers, [clicks[candidate] for candidate in news])

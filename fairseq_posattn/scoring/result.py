@@ -9,6 +9,8 @@ from fairseq_posattn.common.progress import say
 from fairseq_posattn.scoring.pairs import Pairs
 from fairseq_posattn.scoring.significance import Group, compare, tests_of
 
+__all__ = ["Result"]
+
 
 @dataclass(frozen=True)
 class Result:
@@ -37,7 +39,7 @@ class Result:
         Args:
             groups: scores of the system, by name.
             baselines: scores of the baseline by the same names, the main score first.
-            called: the names to print.
+            called: names of the scores to print.
         """
         compared = {name: compare(groups[name], one) for name, one in baselines.items()}
         name, first = next(iter(compared.items()))
@@ -48,7 +50,8 @@ class Result:
             **{name: asdict(one) for name, one in compared.items()},
             "tests": tests,
         }
-        self.lines.extend(f"{called[name]:<25} {one}" for name, one in compared.items())
+        printed = {called[name]: one for name, one in compared.items() if name in called}
+        self.lines.extend(f"{name:<25} {one}" for name, one in printed.items())
         self.lines.append(f"tested on {tests}")
         runs = [len(group.runs) for group in (groups[name], baselines[name])]
         if min(runs) == 1 < max(runs):
@@ -85,39 +88,17 @@ def explained(group: Group) -> str:
 
 
 def numbers_of(groups: Mapping[str, Group]) -> dict[str, Any]:
-    """Return scores, deviations over runs and intervals, by name, for JSON.
-
-    ``interval`` is that of the first score.
-    """
+    """Return scores, deviations over runs and intervals, by name; ``interval`` is the first's."""
     first = next(iter(groups.values()))
-    deviations = {
-        f"{name}_deviation": group.deviation
-        for name, group in groups.items()
-        if group.deviation is not None
-    }
+    several = groups.items() if len(first.runs) > 1 else ()
     return {
         **{name: group.mean for name, group in groups.items()},
-        **deviations,
+        **{f"{name}_deviation": group.deviation for name, group in several},
         "interval": first.interval,
         "intervals": {name: group.interval for name, group in groups.items()},
         "sentences": len(first.runs[0]),
         "runs": len(first.runs),
     }
-
-
-def describe(counts: Mapping[str, int]) -> str:
-    """Return the counts of :func:`total_counts` as text."""
-    line = f"{counts['scored']:,} hypotheses"
-    if counts["missing"] or counts["empty"]:
-        line += f", of which {be(counts['missing'])} missing and {be(counts['empty'])} empty"
-    if counts["skipped"]:
-        line += f"; {counts['skipped']:,} of the test set not there at all and not scored"
-    return line
-
-
-def be(count: int) -> str:
-    """Return "1 is", "2 are" and so on."""
-    return "1 is" if count == 1 else f"{count:,} are"
 
 
 def total_counts(runs: Sequence[Pairs]) -> dict[str, int]:
@@ -126,11 +107,22 @@ def total_counts(runs: Sequence[Pairs]) -> dict[str, int]:
     return {name: sum(counts[name] for counts in each) for name in each[0]}
 
 
+def describe(counts: Mapping[str, int]) -> str:
+    """Return the counts of :func:`total_counts` as text."""
+    parts = [f"{_are(counts[name])} {name}" for name in ("missing", "empty") if counts[name]]
+    line = f"{counts['scored']:,} hypotheses"
+    return line + (f", of which {' and '.join(parts)}" if parts else "")
+
+
+def _are(count: int) -> str:
+    return "1 is" if count == 1 else f"{count:,} are"
+
+
 def warnings_of_counts(counts: Mapping[str, int]) -> list[str]:
     """Return warnings about hypotheses that are missing or not scored."""
     warnings = []
     if counts["missing"]:
-        warnings.append(f"hypotheses: {be(counts['missing'])} missing and scored as empty")
+        warnings.append(f"hypotheses: {_are(counts['missing'])} missing and scored as empty")
     if counts["skipped"]:
-        warnings.append(f"test set: {be(counts['skipped'])} missing and not scored")
+        warnings.append(f"test set: {_are(counts['skipped'])} missing and not scored")
     return warnings

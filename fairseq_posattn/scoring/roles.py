@@ -7,10 +7,12 @@ continues the last argument of type X. The predicate, V, does not count.
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.text.props import Piece, Proposition, Sentence
+
+__all__ = ["Counts", "arguments", "compare", "compare_propositions"]
 
 CONTINUATION = "C-"
 PREDICATE = "V"
@@ -29,11 +31,8 @@ class Counts:
     complete: int = 0
 
     def __iadd__(self, other: "Counts") -> "Counts":
-        self.correct += other.correct
-        self.excess += other.excess
-        self.missed += other.missed
-        self.propositions += other.propositions
-        self.complete += other.complete
+        for one in fields(self):
+            setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
         return self
 
     def scores(self) -> dict[str, float]:
@@ -46,40 +45,30 @@ class Counts:
         """Return the counts and scores of each type of argument."""
         table = {}
         for label in sorted({*self.correct, *self.excess, *self.missed}):
-            found = self.correct[label], self.excess[label], self.missed[label]
-            names = ("correct", "excess", "missed")
-            table[label] = {**dict(zip(names, found, strict=True)), **_scores(*found)}
+            right, excess, missed = self.correct[label], self.excess[label], self.missed[label]
+            counts = {"correct": right, "excess": excess, "missed": missed}
+            table[label] = {**counts, **_scores(right, excess, missed)}
         return table
 
 
 def arguments(pieces: Iterable[Piece]) -> list[tuple[str, Spans]]:
-    """Return the arguments that pieces, from left to right, make up: type and spans.
-
-    ``C-X`` continues the last argument of type X, or starts one. The predicate is left out.
-    """
-    found: list[tuple[str, list[tuple[int, int]]]] = []
+    """Return the arguments that pieces, from left to right, make up: type and spans."""
+    result: list[tuple[str, list[tuple[int, int]]]] = []
     last: dict[str, list[tuple[int, int]]] = {}
     for piece in pieces:
-        continues = piece.label.startswith(CONTINUATION)
-        label = piece.label.removeprefix(CONTINUATION) if continues else piece.label
-        if not (continues and label in last):
+        label = piece.label.removeprefix(CONTINUATION)
+        if label == piece.label or label not in last:
             last[label] = []
-            found.append((label, last[label]))
+            result.append((label, last[label]))
         last[label].append((piece.start, piece.end))
-    return [(label, tuple(spans)) for label, spans in found if label != PREDICATE]
+    return [(label, tuple(spans)) for label, spans in result if label != PREDICATE]
 
 
 def compare_propositions(gold: Iterable[Piece], predicted: Iterable[Piece]) -> Counts:
     """Return the counts for one predicate's pieces, each from left to right."""
     wanted, found = Counter(arguments(gold)), Counter(arguments(predicted))
-    counts = Counts(
-        correct=_by_label(wanted & found),
-        excess=_by_label(found - wanted),
-        missed=_by_label(wanted - found),
-        propositions=1,
-    )
-    counts.complete = int(not counts.excess and not counts.missed)
-    return counts
+    right, excess, missed = map(_by_label, (wanted & found, found - wanted, wanted - found))
+    return Counts(right, excess, missed, propositions=1, complete=int(wanted == found))
 
 
 def compare(
@@ -93,7 +82,8 @@ def compare(
     excess predicted predicate is ignored. Each case warns once.
 
     Args:
-        names: of the two files, for the messages.
+        gold, predicted: the sentences of both files.
+        names: of the files, for messages.
 
     Raises:
         UsageError: the numbers of sentences or words differ.
@@ -130,10 +120,7 @@ def compare(
 
 
 def _by_label(found: Counter[tuple[str, Spans]]) -> Counter[str]:
-    labels: Counter[str] = Counter()
-    for (label, _), count in found.items():
-        labels[label] += count
-    return labels
+    return Counter(label for label, _ in found.elements())
 
 
 def _scores(correct: int, excess: int, missed: int) -> dict[str, float]:

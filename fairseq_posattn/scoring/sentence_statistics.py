@@ -14,16 +14,10 @@ from typing import Any
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import write_json
 from fairseq_posattn.scoring.bleu import bleu_metric, running_metrics
-from fairseq_posattn.scoring.labels import MACRO_F1
-from fairseq_posattn.scoring.numeric import CORRELATION, ROOT_OF_MEAN
+from fairseq_posattn.scoring.labels import CORRELATION, MACRO_F1, ROOT_OF_MEAN
 from fairseq_posattn.scoring.significance import MEAN_OF_SENTENCES, Group, Statistics
 
-OURS = {
-    "macro_f1": MACRO_F1,
-    "pearson": CORRELATION,
-    "spearman": CORRELATION,
-    "rmse": ROOT_OF_MEAN,
-}  # other metrics are means over sentences
+__all__ = ["Kept", "fingerprint", "metric_of", "read_statistics", "write_statistics"]
 
 
 @dataclass(frozen=True)
@@ -52,16 +46,12 @@ def fingerprint(references: Iterable[str]) -> str:
 
 
 def read_statistics(path: Path) -> Kept:
-    """Read a file of statistics.
-
-    Raises:
-        UsageError: it has another format.
-    """
+    """Read a file of statistics; another format is a UsageError."""
     import numpy
 
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        kept = Kept(str(found["test set"]), dict(found["metrics"]))
+        content = json.loads(path.read_text(encoding="utf-8"))
+        kept = Kept(str(content["test set"]), dict(content["metrics"]))
         shapes = [numpy.asarray(rows, dtype=float).shape for rows in kept.metrics.values()]
         (_,) = {sentences for sentences, _ in shapes}  # the same number for all metrics
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -71,5 +61,7 @@ def read_statistics(path: Path) -> Kept:
 
 def metric_of(name: str) -> Any:
     """Return the metric that computes a score from summed statistics."""
-    known: dict[str, Any] = {"bleu": bleu_metric("sacrebleu"), **running_metrics(), **OURS}
+    known: dict[str, Any] = {"bleu": bleu_metric("sacrebleu"), **running_metrics()}
+    known |= {"macro_f1": MACRO_F1, "rmse": ROOT_OF_MEAN}
+    known |= {"pearson": CORRELATION, "spearman": CORRELATION}
     return known.get(name, MEAN_OF_SENTENCES)

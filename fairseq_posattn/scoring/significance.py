@@ -25,17 +25,19 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean, stdev
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy
     from numpy.typing import NDArray
-    from sacrebleu.metrics.base import Score, Signature
 
     Floats = NDArray[numpy.float64]
 
+__all__ = ["Comparison", "Group", "compare", "of_sentences", "tests_of"]
+
 SAMPLES = 1_000  # of the bootstrap, as sacreBLEU's
-TRIALS = 1_000  # of the randomisation; sacreBLEU's own has 10,000
+TRIALS = 1_000  # of the randomization; sacreBLEU's own has 10,000
 
 # Numbers for each sentence, whose sums over the test set give the score.
 Statistics = Sequence[Sequence[float]]
@@ -64,7 +66,7 @@ class Comparison:
         return (
             f"{self.difference:+.2f} ({low:+.2f} to {high:+.2f}) against {self.baseline:.2f}, "
             f"p = {self.p:.4f} by paired bootstrap, {self.p_randomisation:.4f} by approximate "
-            "randomisation"
+            "randomization"
         )
 
 
@@ -111,29 +113,22 @@ class Group:
         return float(self.metric._compute_score_from_stats(sums).score)
 
 
+@dataclass(frozen=True)
 class OfSums:
     """A score that is a function of summed statistics, with the methods of sacreBLEU's metrics."""
 
-    def __init__(self, function: Callable[["Floats"], float]):
-        self.function = function
+    function: Callable[["Floats"], float]
 
-    def _aggregate_and_compute(self, statistics: Statistics) -> "Score":
+    def _aggregate_and_compute(self, statistics: Statistics) -> Any:
         import numpy
 
         return self._compute_score_from_stats(numpy.sum(statistics, axis=0))
 
-    def _compute_score_from_stats(self, sums: "Floats") -> "Score":
-        from sacrebleu.metrics.base import Score
-
-        return Score("", float(self.function(sums)))
+    def _compute_score_from_stats(self, sums: "Floats") -> Any:
+        return SimpleNamespace(score=float(self.function(sums)))
 
 
-def _mean(sums: "Floats") -> float:
-    total, count = sums
-    return float(total / count)
-
-
-MEAN_OF_SENTENCES = OfSums(_mean)
+MEAN_OF_SENTENCES = OfSums(lambda sums: float(sums[0] / sums[1]))
 
 
 def of_sentences(scores: Iterable[float]) -> Statistics:
@@ -171,43 +166,24 @@ def _alone(system: Group, baseline: Group) -> bool:
     return len(system.runs) == len(baseline.runs) == 1
 
 
-# --- sacreBLEU's tests of one run each ---------------------------------------------------------
-
-
-class _Extracted:
-    """A metric of precomputed statistics, for sacreBLEU's tests."""
-
-    def __init__(self, metric: Any):
-        self._aggregate_and_compute = metric._aggregate_and_compute
-        self._compute_score_from_stats = metric._compute_score_from_stats
-
-    def _extract_corpus_statistics(self, statistics: Statistics, references: None) -> Statistics:
-        return statistics
-
-    def get_signature(self) -> "Signature":
-        from sacrebleu.metrics.base import Signature
-
-        return Signature({"num_refs": 1})
-
-
 def _by_sacrebleu(system: Group, baseline: Group) -> bool:
-    from sacrebleu.metrics.base import Metric
-
-    return _alone(system, baseline) and isinstance(system.metric, Metric)
+    return _alone(system, baseline) and not isinstance(system.metric, OfSums)
 
 
 def _sacrebleus_p(system: Group, baseline: Group, test: str) -> float:
+    """Return p of sacreBLEU's test for precomputed statistics of one run each."""
+    from sacrebleu.metrics.base import Signature
     from sacrebleu.significance import PairedTest
 
     systems: list[tuple[str, Any]] = [("baseline", baseline.runs[0]), ("system", system.runs[0])]
-    metric: Any = _Extracted(system.metric)
-    results: dict[str, list[Any]] = dict(
-        PairedTest(systems, {"": metric}, None, test_type=test)()[1]
+    metric: Any = SimpleNamespace(
+        _aggregate_and_compute=system.metric._aggregate_and_compute,
+        _compute_score_from_stats=system.metric._compute_score_from_stats,
+        _extract_corpus_statistics=lambda statistics, references: statistics,
+        get_signature=lambda: Signature({"num_refs": 1}),
     )
-    return float(results.popitem()[1][1].p_value)
-
-
-# --- Ours --------------------------------------------------------------------------------------
+    scores: Any = PairedTest(systems, {"": metric}, None, test_type=test)()[1]
+    return float(dict(scores).popitem()[1][1].p_value)
 
 
 def _generator() -> "numpy.random.Generator":
@@ -226,15 +202,15 @@ def _resampled(*groups: Group) -> list["Floats"]:
 
     generator = _generator()
     sentences = groups[0].array.shape[1]
-    found = numpy.empty((len(groups), SAMPLES))
+    means = numpy.empty((len(groups), SAMPLES))
     for sample in range(SAMPLES):
         counts = generator.multinomial(sentences, numpy.full(sentences, 1 / sentences))
         for place, group in enumerate(groups):
             runs = len(group.runs)
             drawn = generator.integers(runs, size=max(1, runs - 1))
             sums = counts @ group.array  # [runs, statistics]
-            found[place, sample] = fmean(group.score_of(sums[run]) for run in drawn)
-    return list(found)
+            means[place, sample] = fmean(group.score_of(sums[run]) for run in drawn)
+    return list(means)
 
 
 def _permuted(system: Group, baseline: Group) -> "Floats":
@@ -245,27 +221,27 @@ def _permuted(system: Group, baseline: Group) -> "Floats":
     outputs = numpy.concatenate([system.array, baseline.array])
     first = len(system.runs)
     order = numpy.tile(numpy.arange(len(outputs))[:, None], outputs.shape[1])
-    found = numpy.empty(TRIALS)
+    differences = numpy.empty(TRIALS)
     for trial in range(TRIALS):
         permutation = generator.permuted(order, axis=0)[..., None]
         sums = numpy.take_along_axis(outputs, permutation, axis=0).sum(axis=1)
         scores = [system.score_of(run) for run in sums]
-        found[trial] = fmean(scores[:first]) - fmean(scores[first:])
-    return found
+        differences[trial] = fmean(scores[:first]) - fmean(scores[first:])
+    return differences
 
 
-def _share(found: "Floats", observed: float) -> float:
+def _share(values: "Floats", observed: float) -> float:
     """Return the share of values at least as large as the observed one, itself included.
 
     Davison and Hinkley (1997), section 4.2.5.
     """
-    as_large = int((found >= observed - 1e-9).sum())  # 1e-9: order of summation
-    return (as_large + 1) / (len(found) + 1)
+    as_large = int((values >= observed - 1e-9).sum())  # 1e-9: order of summation
+    return (as_large + 1) / (len(values) + 1)
 
 
-def _middle(found: "Floats") -> tuple[float, float]:
+def _middle(values: "Floats") -> tuple[float, float]:
     """Return the middle 95%."""
     import numpy
 
-    low, high = numpy.percentile(found, [2.5, 97.5])
+    low, high = numpy.percentile(values, [2.5, 97.5])
     return float(low), float(high)

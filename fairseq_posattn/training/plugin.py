@@ -1,5 +1,7 @@
 """Registration of the plugin with fairseq."""
 
+__all__ = ["register"]
+
 
 def register() -> None:
     """Patch fairseq and register models, tasks and criterions; a second call has no effect.

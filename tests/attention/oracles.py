@@ -1,8 +1,8 @@
-"""The score of one pair of positions, from each paper's equation, for loops in float64.
+"""Score of one pair of positions by each paper's equation, and loops over them in float64.
 
-Each is ``score(a, b, h, i, j, distance)``: ``a`` the arguments by name, ``b`` the sentence, ``h``
-the head, ``i`` and ``j`` the query and the key as tensors index them, ``distance`` that of their
-positions. It is a number, or one for each feature.
+A score is ``score(a, b, h, i, j, distance)``: ``a`` the arguments by name, ``b`` the sentence,
+``h`` the head, ``i`` and ``j`` the indices of query and key, ``distance`` that of their positions.
+It is a number, or one for each feature.
 """
 
 import itertools
@@ -39,7 +39,7 @@ def da(a, b, h, i, j, distance):
 
 
 def coefficient(a, h, distance):
-    """f of DA's section 4.3."""
+    """Return f of DA's section 4.3."""
     w, v = a["distance_weight"][h], a["sigmoid_shift"][h]
     x = w * abs(distance)
     return {
@@ -84,11 +84,10 @@ def label(a, distance):
 
 
 def gaussian(a, b, h, i, j, distance):
-    """``a["seen"]`` says of each sentence which positions are its own."""
-    own = a["seen"][b]
-    central = len(own) * torch.sigmoid(a["center_logit"][b, h, i])
-    deviation = len(own) * torch.sigmoid(a["window_logit"][b, h, i]) / 2
-    return dot(a, b, h, i, j) - (own.index(j) + 1 - central) ** 2 / (2 * deviation**2)
+    seen = a["seen"][b]  # positions of the sentence without padding
+    central = len(seen) * torch.sigmoid(a["center_logit"][b, h, i])
+    deviation = len(seen) * torch.sigmoid(a["window_logit"][b, h, i]) / 2
+    return dot(a, b, h, i, j) - (seen.index(j) + 1 - central) ** 2 / (2 * deviation**2)
 
 
 def transformer_xl(a, b, h, i, j, distance):
@@ -132,7 +131,7 @@ SCORES = {
 
 
 def mask_at(mask, b, h, i, j):
-    """Return what a mask, of any broadcastable shape, adds for a pair of positions."""
+    """Return the entry of a mask of any broadcastable shape for a pair of positions."""
     if mask is None:
         return 0.0
     mask = mask.matrix(torch.float64) if isinstance(mask, DistanceMask) else mask
@@ -144,7 +143,7 @@ def context_by_loops(name, a, blocked):
     """Return the context, one pair of positions after another.
 
     Args:
-        blocked: ``blocked(b, h, distance, j)``, whether a query may not see a key.
+        blocked: ``blocked(b, h, distance, j)`` returns whether a query may not see a key.
     """
     value, headless = a["value"], a["value"].dim() == 3
     queries = a["query"].size(2) if "query" in a else a["query_score"].size(1 if headless else 2)
@@ -175,7 +174,7 @@ def tensors_of(arguments):
 
 
 def loops(name, arguments, padding, causal=False):
-    """Return the context of these arguments, options among them, under padding ``[B, Tk]``."""
+    """Return the context of these arguments and options under padding ``[B, Tk]``."""
     seen = [[j for j, padded in enumerate(row) if not padded] for row in padding.tolist()]
 
     def blocked(b, h, distance, j):
@@ -185,10 +184,10 @@ def loops(name, arguments, padding, causal=False):
 
 
 def assert_module_equals_loops(name, module, learned, causal=False):
-    """Of three heads with three features each, float64.
+    """Compare a module of three heads with three features each, in float64.
 
     Args:
-        learned: of the queries, all other arguments of the function that the module gives it.
+        learned: takes the queries; returns the other arguments that the module passes.
     """
     vectors = leaves(*[(4, 3, 5, 3)] * 3)
     arguments = dict(zip(("query", "key", "value"), vectors, strict=True)) | learned(vectors[0])

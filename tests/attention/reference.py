@@ -1,6 +1,4 @@
-"""Attention from the equations, one position at a time, in float64, for the code to equal."""
-
-import math
+"""Inputs, gradients and recorded dropout for tests of attention."""
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -19,34 +17,8 @@ PADDING = torch.tensor(
 )
 
 
-def attention_by_position(query, key, value, log_factor):
-    """Softmax attention in explicit loops.
-
-    ``log_factor(b, h, i, j)`` is what is added to the scaled dot product of query i and key j: a
-    scalar tensor or number, or None where the key is blocked. ``i`` and ``j`` index the tensors.
-    """
-    batch, heads, queries, features = query.shape
-    rows = []
-    for b in range(batch):
-        for h in range(heads):
-            for i in range(queries):
-                seen = []
-                for j in range(key.size(2)):
-                    factor = log_factor(b, h, i, j)
-                    if factor is not None:
-                        dot = sum(query[b, h, i, d] * key[b, h, j, d] for d in range(features))
-                        seen.append((j, dot / math.sqrt(features) + factor))
-                if not seen:
-                    rows.append(torch.zeros_like(value[b, h, 0]))
-                    continue
-                exponentials = [(j, torch.exp(score)) for j, score in seen]
-                total = sum(e for _, e in exponentials)
-                rows.append(sum(e / total * value[b, h, j] for j, e in exponentials))
-    return torch.stack(rows).view(batch, heads, queries, value.size(-1))
-
-
 def gradients(output, inputs, seed=7):
-    """The gradients of a fixed random combination of ``output`` with respect to ``inputs``."""
+    """Return the gradients of a fixed random combination of ``output`` in the ``inputs``."""
     generator = torch.Generator().manual_seed(seed)
     direction = torch.randn(output.shape, generator=generator, dtype=torch.float64)
     return torch.autograd.grad((output * direction.to(output)).sum(), inputs, retain_graph=True)
@@ -59,7 +31,7 @@ def assert_same_with_gradients(output, expected, tensors):
 
 
 def leaves(*shapes, dtype=torch.float64, seed=0, scale=1.0):
-    """Random tensors that require gradients; the same numbers in every precision."""
+    """Return random tensors that require gradients; the same numbers in every precision."""
     generator = torch.Generator().manual_seed(seed)
     return [
         (torch.randn(shape, generator=generator, dtype=torch.float64) * scale)
@@ -70,11 +42,11 @@ def leaves(*shapes, dtype=torch.float64, seed=0, scale=1.0):
 
 
 class Draws:
-    """Stands in for PyTorch's dropout, and keeps what was drawn for a second reckoning.
+    """Replacement of PyTorch's dropout that records its draws.
 
     Attributes:
-        taken: of each draw in order the probability of dropping, and the factors, float64: zero or
-            the inverse of the probability of keeping, in the shape of what they multiplied.
+        taken: for each draw the probability of dropping and the factors, float64: zero or the
+            inverse of the probability of keeping.
     """
 
     def __init__(self, monkeypatch, seed=0):
@@ -96,14 +68,14 @@ class Draws:
         return kept
 
     def named(self, p, **shapes):
-        """The factors, which must be so many, of these shapes, all drawn with probability ``p``."""
-        found = [(drawn, tuple(factors.shape)) for drawn, factors in self.taken]
-        assert found == [(p, shape) for shape in shapes.values()]
+        """Return the factors by name; assert their number, shapes and probability."""
+        result = [(drawn, tuple(factors.shape)) for drawn, factors in self.taken]
+        assert result == [(p, shape) for shape in shapes.values()]
         return dict(zip(shapes, (factors for _, factors in self.taken), strict=True))
 
 
 def saved_for_backward(attend):
-    """What autograd keeps of what is done, a tensor of each storage."""
+    """Return the tensors that autograd saves in a call, one for each storage."""
     kept = {}
 
     def pack(tensor):
@@ -111,13 +83,13 @@ def saved_for_backward(attend):
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        output = attend()  # which holds what is kept until all is counted
+        output = attend()  # keeps the saved tensors alive
     assert output.requires_grad
     return list(kept.values())
 
 
 class LargestTensor(TorchDispatchMode):
-    """Remembers how many elements the largest tensor had that any operation returned."""
+    """Recorder of the elements of the largest tensor that any operation returned."""
 
     elements = 0
 

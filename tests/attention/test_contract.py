@@ -1,9 +1,10 @@
-"""What every attention function must satisfy, by each implementation that runs without a kernel.
+"""Contract of every attention function and module, for each implementation without a kernel.
 
-Kernels are compared with the reference in test_kernels*.py; what is particular to a mechanism is in
-the file of its name.
+Kernels are compared with the reference in test_kernels*.py; properties of one mechanism are tested
+in its own file.
 """
 
+import io
 import itertools
 import math
 
@@ -12,6 +13,13 @@ import torch
 from oracles import SCORES, loops, tensors_of
 from reference import PADDING, assert_same_with_gradients, gradients
 
+from fairseq_posattn.attention import (
+    DistanceAwareAttention,
+    GaussianAttention,
+    MultiplePositionalSelfAttention,
+    SourceMaps,
+    TensorizedAttention,
+)
 from fairseq_posattn.attention.cases import CASES, Sizes
 from fairseq_posattn.attention.da import ADJUSTMENTS, MAPPINGS
 
@@ -28,7 +36,7 @@ causal_modules = [n for n, case in CASES.items() if case.module and n != "gaussi
 
 
 def sliced(name, arguments, queries, keys):
-    """The arguments of some of the positions only, where ``queries`` and ``keys`` are slices."""
+    """Return the arguments at two slices of the positions."""
     part = {}
     lengths = {"Tq": queries.stop - queries.start, "Tk": keys.stop - keys.start}
     for argument, tensor in arguments.items():
@@ -128,7 +136,7 @@ def test_a_query_without_keys_gets_zero_and_gives_no_gradient(name, impl, dtype)
 
 @served
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
-def test_lower_precision_errs_by_its_own_rounding(name, impl, dtype):
+def test_the_error_of_a_lower_precision_is_its_rounding(name, impl, dtype):
     arguments = CASES[name].arguments(Sizes(), dtype)
     exact = {
         k: t.detach().double().requires_grad_() if torch.is_tensor(t) and k != "mask" else t
@@ -168,7 +176,6 @@ def test_scores_that_overflow_half_precision_before_scaling(name, impl):
 @served
 @pytest.mark.parametrize("left", [0, 2, 3])
 def test_padding_on_either_side_changes_nothing(name, impl, left):
-    """Whatever it holds: five positions alone, and amid eight."""
     whole = CASES[name].arguments(Sizes(batch=1, queries=8, keys=8))
     positions = slice(left, left + 5)
     padding = torch.ones(1, 8, dtype=torch.bool)
@@ -179,8 +186,8 @@ def test_padding_on_either_side_changes_nothing(name, impl, left):
 
 
 @every
-def test_no_number_in_the_keys_of_padding_reaches_what_is_seen(name):
-    """But by PyTorch's fused attention, which adds its mask."""
+def test_padded_keys_may_hold_nan(name):
+    """PyTorch's fused attention is exempt: it adds its mask."""
     arguments = CASES[name].arguments(Sizes())
     expected = CASES[name](arguments, key_padding_mask=PADDING)
     key = "key" if "key" in arguments else "key_score"
@@ -202,14 +209,14 @@ def test_queries_are_the_last_of_the_positions(name, impl, queries):
 
 
 @every
-def test_weights_are_before_dropout_and_none_are_paddings(name):
+def test_weights_are_before_dropout_and_zero_at_padding(name):
     arguments = CASES[name].arguments(Sizes())
     options = {"key_padding_mask": PADDING, "need_weights": True}
     context, weights = CASES[name](arguments, **options)
     torch.testing.assert_close(context, CASES[name](arguments, key_padding_mask=PADDING))
     padding = PADDING.view(4, *[1] * (weights.dim() - 2), 5)
     assert weights.masked_select(padding).eq(0).all()
-    if not name.startswith(("mtsa", "rpr", "disan")):  # whose contexts are made of more
+    if not name.startswith(("mtsa", "rpr", "disan")):  # whose contexts depend on more
         torch.testing.assert_close(torch.matmul(weights, arguments["value"]), context)
     torch.manual_seed(0)
     _, dropped = CASES[name](arguments, dropout_p=0.5, **options)
@@ -237,7 +244,7 @@ def test_dropout_keeps_the_mean_and_acts_only_in_training(name, impl):
 
 
 @every
-def test_what_cannot_be_done_is_refused_in_one_line(name):
+def test_an_unknown_implementation_is_refused(name):
     arguments = CASES[name].arguments(Sizes())
     with pytest.raises(ValueError, match="has no implementation 'flash'; choose one of: auto, ref"):
         CASES[name](arguments, impl="flash")
@@ -246,7 +253,124 @@ def test_what_cannot_be_done_is_refused_in_one_line(name):
             CASES[name](arguments, impl="sdpa", need_weights=True)
 
 
+SCALE_CHOICES = "choose one of: log_sigmoid, identity"
+
+
+@pytest.mark.parametrize(
+    ("name", "changed", "message"),
+    [
+        (
+            "da",
+            {"mapping": "tanh"},
+            f"unknown mapping 'tanh'; choose one of: {', '.join(MAPPINGS)}",
+        ),
+        (
+            "da",
+            {"adjustment": "late"},
+            f"unknown adjustment 'late'; choose one of: {', '.join(ADJUSTMENTS)}",
+        ),
+        ("da", {"impl": "sdpa"}, "impl='sdpa' cannot do early_multiply, only early_add"),
+        (
+            "da",
+            {"mapping": "linear", "sigmoid_shift": None},
+            "mapping 'linear' needs sigmoid_shift, one number for each head",
+        ),
+        ("mtsa", {"token_scale": "tanh"}, f"unknown token_scale 'tanh'; {SCALE_CHOICES}"),
+        ("mtsa", {"source_scale": "exp"}, f"unknown source_scale 'exp'; {SCALE_CHOICES}"),
+        (
+            "mtsa",
+            {"impl": "sdpa"},
+            "impl='sdpa' cannot do token_scale 'log_sigmoid', only 'identity'",
+        ),
+        (
+            "rpr",
+            {"value_embedding": torch.zeros(3, 3)},
+            "value_embedding has shape [3, 3]; expected [2k+1, D]",
+        ),
+    ],
+)
+def test_arguments_that_do_not_fit_are_refused_in_one_line(name, changed, message):
+    with pytest.raises(ValueError) as error:
+        CASES[name]({**CASES[name].arguments(Sizes()), **changed})
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
 # Modules
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: DistanceAwareAttention(2, mapping="cubic"), "unknown mapping 'cubic'; choose one"),
+        (lambda: DistanceAwareAttention(2, adjustment="none"), "unknown adjustment 'none'; choose"),
+        (lambda: GaussianAttention(4, 2, causal=True), "gaussian attention has no causal form"),
+        (lambda: TensorizedAttention(3, 2), "3 heads cannot be divided evenly among 2 masks"),
+        (
+            lambda: TensorizedAttention(4, 2, ["before"]),
+            "mask 'before': unknown part 'before'; kno",
+        ),
+        (lambda: TensorizedAttention(4, 2, causal=True), "mask 'future' looks ahead, which a deco"),
+        (
+            lambda: TensorizedAttention(4, 2, token_scale="exp"),
+            f"unknown token_scale 'exp'; {SCALE_CHOICES}",
+        ),
+        (
+            lambda: TensorizedAttention(4, 2, source_scale="exp"),
+            f"unknown source_scale 'exp'; {SCALE_CHOICES}",
+        ),
+        (
+            lambda: TensorizedAttention(4, 2, source=SourceMaps("query")),
+            "unknown source 'query'; choose one of: key, value",
+        ),
+        (
+            lambda: TensorizedAttention(4, 2, source=SourceMaps(layers=3)),
+            "3 layers of the source2token scores; choose 0, 1 or 2",
+        ),
+        (
+            lambda: MultiplePositionalSelfAttention(6, fusion="max"),
+            "unknown fusion 'max'; choose one of: position",
+        ),
+        (
+            lambda: MultiplePositionalSelfAttention(6, masks=["left"]),
+            "mask 'left': unknown part 'left'; known: past, future, ",
+        ),
+    ],
+)
+def test_a_module_refuses_arguments_in_one_line_when_it_is_built(build, message):
+    with pytest.raises(ValueError) as error:
+        build()
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@modules
+def test_a_saved_module_loads_and_exports(name):
+    """Parameters and buffers that are not in the checkpoint stay on the meta device."""
+    torch.manual_seed(0)
+    module = CASES[name].module(6, 2).eval()
+    saved = io.BytesIO()
+    torch.save(module.state_dict(), saved)
+    with torch.device("meta"):
+        loaded = CASES[name].module(6, 2).eval()
+    loaded.load_state_dict(torch.load(io.BytesIO(saved.getvalue())), assign=True)
+    assert not any(t.is_meta for t in (*loaded.parameters(), *loaded.buffers()))
+
+    def inputs(batch, length):
+        padding = (
+            torch.arange(length) >= torch.tensor([length, length - 1, *[1] * (batch - 2)])[:, None]
+        )
+        vectors = torch.randn(3, batch, 2, length, 3).unbind()
+        return (torch.randn(batch, length, 6), *vectors), {"key_padding_mask": padding}
+
+    (vectors, options), size = inputs(4, 5), torch.export.Dim("length", min=2)
+    lengths = ({1: size}, *[{2: size}] * 3, {1: size})
+    names = ("hidden", "query", "key", "value", "key_padding_mask")
+    shapes = dict(zip(names, lengths, strict=True))
+    graph = torch.export.export(loaded, vectors, options, dynamic_shapes=shapes, strict=False)
+    for length in (5, 9):
+        vectors, options = inputs(4, length)
+        torch.testing.assert_close(graph.module()(*vectors, **options), module(*vectors, **options))
 
 
 @pytest.mark.parametrize("name", causal_modules)

@@ -1,3 +1,5 @@
+"""DiSAN, beside the contract."""
+
 import math
 
 import torch
@@ -17,14 +19,8 @@ def by_position(key_score, query_score, value, mask, padding):
     return loops("disan", arguments, padding)
 
 
-def inputs(queries=5, keys=5, features=3, dtype=torch.float64):
-    """key_score, query_score and value, the scores where tanh bends."""
-    shapes = ((4, keys, features), (4, queries, features), (4, keys, features))
-    return leaves(*shapes, dtype=dtype, scale=4.0)
-
-
-def test_every_feature_chooses_for_itself():
-    """Feature 0 looks at the first token and feature 1 at the second: scores are 5 and -5."""
+def test_every_feature_has_its_own_weights():
+    """Feature 0 attends to the first token, feature 1 to the second: scores are 5 and -5."""
     key_score = torch.tensor([[[100.0, -100.0], [-100.0, 100.0]]])
     value = torch.tensor([[[1.0, 2.0], [3.0, 4.0]]])
     _, weights = directional_attention(key_score, torch.zeros(1, 1, 2), value, need_weights=True)
@@ -34,7 +30,7 @@ def test_every_feature_chooses_for_itself():
     )
 
 
-def test_a_gate_chooses_for_each_feature():
+def test_a_gate_is_separate_for_each_feature():
     gate = FusionGate(2)
     with torch.no_grad():
         gate.map.weight.zero_()
@@ -43,7 +39,7 @@ def test_a_gate_chooses_for_each_feature():
     torch.testing.assert_close(fused, torch.tensor([1.0, 4.0]))
 
 
-def test_a_gate_sees_both_sides():
+def test_a_gate_depends_on_both_inputs():
     gate = FusionGate(2).double()
     hidden, context = leaves((3, 2), (3, 2))
     of_context, of_hidden = gate.map.weight.split(2, dim=1)
@@ -51,7 +47,7 @@ def test_a_gate_sees_both_sides():
     torch.testing.assert_close(gate(hidden, context), gates * hidden + (1 - gates) * context)
 
 
-def test_the_two_directions():
+def test_both_directions_equal_the_equation():
     module = DirectionalSelfAttention(4, 3).double().eval()
     (words,) = leaves((4, 5, 4))
     output = module(words, PADDING)
@@ -84,19 +80,18 @@ def test_padding_changes_nothing():
         torch.testing.assert_close(output[:, before : before + 5], alone)
 
 
-def test_drops_only_scores_and_only_in_training():
+def test_dropout_drops_only_scores_and_only_in_training():
     (words,) = leaves((1, 3, 4), dtype=torch.float32)
     block = DirectionalSelfAttention(4, 3, dropout=1.0).blocks[0]
     h = torch.nn.functional.elu(block.hidden_map(words))
-    # With nothing left of the scores, a token looks at all before it alike.
+    # Without scores, a token attends equally to all tokens before it.
     context = torch.stack([h[0, 0] * 0, h[0, 0], (h[0, 0] + h[0, 1]) / 2])[None]
     torch.testing.assert_close(block(words), block.gate(h, context))
     block.eval()
     assert not torch.allclose(block(words)[0, 2], block.gate(h, context)[0, 2])
 
 
-def test_drops_before_every_map_in_the_published_form(monkeypatch):
-    """Words and gate by a draw of their own; the maps of the scores see the same."""
+def test_map_dropout_drops_before_every_linear_layer(monkeypatch):
     module = DirectionalSelfAttention(4, 3, dropout=0.3, map_dropout=0.3, activation=torch.relu)
     (words,) = leaves((4, 5, 4))
     draws = Draws(monkeypatch)
@@ -127,7 +122,7 @@ def test_drops_before_every_map_in_the_published_form(monkeypatch):
     assert_same_with_gradients(output, torch.cat(halves, dim=-1), tensors)
 
 
-def test_parameters_are_as_many_as_published():
+def test_the_number_of_parameters_is_as_published():
     """MPSAN's Table 1 counts 1.8m for DiSAN: two directions, pooling, ELU layer, five classes."""
     encoder = DirectionalSelfAttention(300, 300)
     pooling = [torch.nn.Linear(600, 600) for _ in range(2)]

@@ -1,10 +1,13 @@
+"""DMAN and SMAN, beside the contract."""
+
+import math
+
 import pytest
 import torch
 from oracles import loops
 from reference import (
     PADDING,
     assert_same_with_gradients,
-    attention_by_position,
     gradients,
     leaves,
     saved_for_backward,
@@ -19,24 +22,17 @@ from fairseq_posattn.attention import (
     static_mask,
 )
 
-IMPLEMENTATIONS = ["reference", "sdpa"]
+implementations = pytest.mark.parametrize("impl", ["reference", "sdpa"])
 NAMES = ("query", "key", "value", "query_bias", "distance_bias", "head_bias")
 
 
-def inputs(batch=4, heads=3, queries=5, keys=5, features=3, reach=2, dtype=torch.float64):
+def inputs(batch=4, heads=3, length=5, features=3, reach=2):
     """The tensors of ``NAMES``."""
-    shapes = (
-        (batch, heads, queries, features),
-        (batch, heads, keys, features),
-        (batch, heads, keys, features),
-        (batch, queries),
-        (2 * reach + 1,),
-        (heads,),
-    )
-    return leaves(*shapes, dtype=dtype)
+    vectors = [(batch, heads, length, features)] * 3
+    return leaves(*vectors, (batch, length), (2 * reach + 1,), (heads,))
 
 
-@pytest.mark.parametrize("impl", IMPLEMENTATIONS)
+@implementations
 def test_the_mask_never_falls_below_its_floor(impl):
     tensors = inputs(batch=1)
     with torch.no_grad():
@@ -47,7 +43,7 @@ def test_the_mask_never_falls_below_its_floor(impl):
     assert_same_with_gradients(output, expected, tensors)
 
 
-@pytest.mark.parametrize("impl", IMPLEMENTATIONS)
+@implementations
 def test_a_mask_under_its_floor_for_every_key_gives_its_logits_no_gradient(impl):
     tensors = inputs(batch=1)
     with torch.no_grad():
@@ -56,29 +52,19 @@ def test_a_mask_under_its_floor_for_every_key_gives_its_logits_no_gradient(impl)
     assert all(gradient.eq(0).all() for gradient in gradients(output, tensors[3:]))
 
 
-def test_a_table_of_even_length_is_refused():
-    query, key, value, query_bias, distance_bias, head_bias = inputs()
-    with pytest.raises(ValueError, match="distance_bias has 4 entries; it needs 2N-1"):
-        dynamic_mask_attention(query, key, value, query_bias, distance_bias[1:], head_bias)
-
-
-@pytest.mark.parametrize("impl", IMPLEMENTATIONS)
+@implementations
 def test_mask_attention_equals_the_equation(impl):
-    query, key, value = inputs()[:3]
+    tensors = inputs()[:3]
     (logits,) = leaves((4, 3, 5, 5), seed=3)
-    mask = torch.sigmoid(logits)
-    mask = mask * torch.tensor([1.0, 1.0, 0.0, 1.0, 1.0])  # one key closed to all
-    expected = attention_by_position(
-        query,
-        key,
-        value,
-        lambda b, h, i, j: None if j == 2 else torch.log(mask[b, h, i, j]),
-    )
-    output = mask_attention(query, key, value, mask, impl=impl)
-    assert_same_with_gradients(output, expected, [query, key, value, logits])
+    blocked = torch.tensor([False, False, True, False, False])  # one key, for all
+    log_mask = torch.sigmoid(logits).log().masked_fill(blocked, -math.inf)
+    arguments = dict(zip(NAMES, tensors, strict=False)) | {"mask": log_mask}
+    output = mask_attention(*tensors, torch.sigmoid(logits) * ~blocked, impl=impl)
+    expected = loops("masked", arguments, torch.zeros_like(PADDING))
+    assert_same_with_gradients(output, expected, [*tensors, logits])
 
 
-@pytest.mark.parametrize("impl", IMPLEMENTATIONS)
+@implementations
 def test_special_cases_of_mask_attention(impl):
     """MANs section 2.2: the mask of ones is SAN (eq. 6), the identity gives the values (eq. 8)."""
     query, key, value = inputs()[:3]
@@ -113,14 +99,14 @@ def test_the_square_root_radius_grows_with_the_sentence_not_its_padding():
         assert padded[:, :, :, length:].eq(0).all()
 
 
-def test_the_causal_square_root_radius_knows_only_the_past():
+def test_the_causal_square_root_radius_depends_on_the_past_only():
     whole = static_mask(9, 9, None, causal=True)
     for length in range(1, 10):
         newest = static_mask(1, length, None, causal=True)
         torch.testing.assert_close(newest[0, 0, 0], whole[0, 0, length - 1, :length])
 
 
-def test_module_gives_the_equation_its_learned_parameters():
+def test_dman_equals_the_equation_with_its_parameters():
     torch.manual_seed(0)
     module = DynamicMaskAttention(embed_dim=6, num_heads=3, max_distance=2).double().eval()
     query, key, value = inputs()[:3]
@@ -134,25 +120,21 @@ def test_module_gives_the_equation_its_learned_parameters():
     assert_same_with_gradients(output, expected, tensors)
 
 
-def test_static_module_is_relu_of_windowed_attention():
-    module = StaticMaskAttention(radius=1).double()
-    query, key, value = inputs()[:3]
-    expected = attention_by_position(
-        query,
-        key,
-        value,
-        lambda b, h, i, j: None if PADDING[b, j] or abs(i - j) > 1 else 0.0,
-    )
-    output = module(None, query, key, value, key_padding_mask=PADDING)
-    torch.testing.assert_close(output, expected.relu())
+def test_sman_is_relu_of_windowed_attention():
+    tensors = inputs()[:3]
+    distances = torch.arange(5) - torch.arange(5)[:, None]
+    window = torch.zeros(5, 5).masked_fill(distances.abs() > 1, -math.inf)
+    arguments = dict(zip(NAMES, tensors, strict=False)) | {"mask": window}
+    output = StaticMaskAttention(radius=1).double()(None, *tensors, key_padding_mask=PADDING)
+    assert_same_with_gradients(output, loops("masked", arguments, PADDING).relu(), tensors)
 
 
-def test_the_reference_keeps_no_avoidable_copy():
-    """Of the size [B, H, T, T] one tensor, for the softmax's gradient."""
-    tensors = inputs(batch=2, heads=3, queries=16, keys=16)
+def test_the_reference_saves_no_avoidable_copy():
+    """One tensor of [B, H, T, T] is saved, for the softmax's gradient."""
+    tensors = inputs(batch=2, length=16)
     padding = torch.zeros(2, 16, dtype=torch.bool)
-    kept = saved_for_backward(
+    saved = saved_for_backward(
         lambda: dynamic_mask_attention(*tensors, key_padding_mask=padding, impl="reference")
     )
-    large = [t for t in kept if t.numel() == 2 * 3 * 16 * 16 and t.is_floating_point()]
+    large = [t for t in saved if t.numel() == 2 * 3 * 16 * 16 and t.is_floating_point()]
     assert len(large) == 1

@@ -1,4 +1,4 @@
-"""Maps of which every head has its own, and what each loses before it."""
+"""Per-head linear layers and their dropout."""
 
 import math
 
@@ -12,7 +12,7 @@ from fairseq_posattn.attention.headwise import HeadwiseFusionGate, HeadwiseLinea
 
 @pytest.fixture(params=linear.LIBRARIES)
 def library(request, monkeypatch):
-    """Every product by this library, however small it is."""
+    """Use this library for matmuls of any size."""
     if request.param == "onednn" and not torch.backends.mkldnn.is_available():
         pytest.skip("this PyTorch was built without oneDNN")
     monkeypatch.setattr(linear, "library", lambda: request.param)
@@ -21,8 +21,8 @@ def library(request, monkeypatch):
 
 
 @pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("heads", [1, 3], ids=["what all heads see", "what each head sees"])
-def test_equals_the_sums_with_the_same_draws(library, monkeypatch, heads, bias):
+@pytest.mark.parametrize("heads", [1, 3], ids=["shared input", "input per head"])
+def test_equals_the_sums_with_the_same_dropout_masks(library, monkeypatch, heads, bias):
     """Output and all gradients, of every layout."""
     x, weight, b = leaves((2, 5, heads, 4), (3, 6, 4), (3, 6), dtype=torch.float32)
     draws = Draws(monkeypatch)
@@ -34,14 +34,14 @@ def test_equals_the_sums_with_the_same_draws(library, monkeypatch, heads, bias):
     assert_same_with_gradients(output, expected, [x, weight, *([b] if bias else [])])
 
 
-def test_out_of_training_all_is_seen():
+def test_nothing_is_dropped_outside_training():
     x, weight, bias = leaves((2, 1, 5, 4), (3, 6, 4), (3, 6))
     output = map_heads(x, weight, bias, 0.3, training=False)
     expected = torch.einsum("btc,hdc->bhtd", x[:, 0], weight) + bias[:, None]
     assert_same_with_gradients(output, expected, [x, weight, bias])
 
 
-def test_what_is_kept_are_the_arguments_and_a_byte_a_feature():
+def test_the_arguments_and_a_byte_a_feature_are_saved():
     x, weight, bias = leaves((2, 1, 5, 4), (3, 6, 4), (3, 6))
     kept = []
 
@@ -56,7 +56,7 @@ def test_what_is_kept_are_the_arguments_and_a_byte_a_feature():
 
 
 def test_fusion_gate_by_hand():
-    """With zero maps the gate is one half; a bias opens it for the value or the context."""
+    """With zero weights the gate is one half; a bias opens it for the value or the context."""
     gate = HeadwiseFusionGate(num_heads=2, head_dim=1)
     gate.gate.weight.data.zero_()
     gate.gate.bias.data.copy_(torch.tensor([[[0.0]], [[100.0]]]))
@@ -65,7 +65,7 @@ def test_fusion_gate_by_hand():
     assert gate(value, context).flatten().tolist() == [2.0, 2.0]
 
 
-def test_headwise_linear_maps_every_head_by_itself():
+def test_every_head_has_its_own_layer():
     linear = HeadwiseLinear(3, 2, 4, bias=5.0)
     assert linear.bias.eq(5).all()
     assert sum(p.numel() for p in linear.parameters()) == 3 * (2 * 4 + 4)

@@ -1,4 +1,4 @@
-"""Shapes, for every function and every implementation that runs here: broadcast, or refused."""
+"""Shapes are broadcast or refused, for every function and implementation that runs here."""
 
 import pytest
 import torch
@@ -30,7 +30,7 @@ def given(name):
 
 
 def broadcast_dimensions(name):
-    """Of every argument, the dimensions that may be 1; one query is one query."""
+    """Yield the arguments' dimensions that may be 1; one query is one query."""
     for argument, dimensions in CASES[name].attention.shapes.dimensions.items():
         may = {"B", "H", "(H)", "*"} | (
             {"Tq"} if argument not in ("query", "query_score") else set()
@@ -41,8 +41,7 @@ def broadcast_dimensions(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "impl"), SERVED)
-def test_what_is_of_size_one_serves_all(name, impl):
-    """A batch, heads or queries of one, in any argument, is what it is when it is repeated."""
+def test_a_dimension_of_size_one_is_repeated(name, impl):
     padding = PADDING[:1]
     for argument, number in broadcast_dimensions(name):
         arguments = given(name)
@@ -58,7 +57,7 @@ def test_what_is_of_size_one_serves_all(name, impl):
 
 
 @pytest.mark.parametrize(("name", "impl"), SERVED)
-def test_what_is_longer_or_shorter_is_refused_by_its_name(name, impl):
+def test_a_longer_or_shorter_argument_is_refused_by_its_name(name, impl):
     shapes = CASES[name].attention.shapes.dimensions
     for argument in shapes:
         right = given(name).get(argument, PADDING)
@@ -79,7 +78,7 @@ def test_what_is_longer_or_shorter_is_refused_by_its_name(name, impl):
 
 
 def fits(name, arguments, padding):
-    """Whether the tensors agree by themselves: all sizes of one name are equal or one."""
+    """Return whether all sizes of one name are equal or one."""
     sizes = {}
     tensors = {**arguments, "key_padding_mask": padding}
     for argument, dimensions in CASES[name].attention.shapes.dimensions.items():
@@ -132,7 +131,7 @@ def test_one_mask_of_the_distance_serves_all_heads(name, impl):
 
 @pytest.mark.parametrize("dropout_p", [1.5, -0.5, float("nan")])
 @pytest.mark.parametrize(("name", "impl"), SERVED)
-def test_a_dropout_that_is_no_probability_is_refused(name, impl, dropout_p):
+def test_a_dropout_beyond_0_to_1_is_refused(name, impl, dropout_p):
     with pytest.raises(ValueError, match="dropout_p is .*; it must be from 0 to 1"):
         call(name, impl, given(name), dropout_p=dropout_p)
 
@@ -147,7 +146,7 @@ def test_an_argument_that_no_function_has_is_a_type_error():
         call("san", "reference", given("san"), dropout=0.1)
 
 
-def test_the_error_says_what_was_found_and_what_is_expected():
+def test_the_error_states_the_shape_and_the_expected_one():
     shapes = Shapes(query="B H Tq D", key="B H Tk D", key_padding_mask="B Tk")
     query, key = torch.zeros(3, 2, 5, 4), torch.zeros(3, 2, 6, 4)
     message = r"^key_padding_mask has shape \[3, 7\]; expected \[B, Tk\], here \[3, 6\]$"

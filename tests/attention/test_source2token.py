@@ -26,11 +26,6 @@ def test_pooling_equals_the_equation():
     assert_same_with_gradients(pooled, expected, [hidden, scores])
     torch.testing.assert_close((weights * hidden).sum(1), expected)
     assert weights[PADDING].eq(0).all()
-
-
-def test_pooling_of_nothing_is_zero():
-    hidden, scores = leaves((4, 5, 3), (4, 5, 3))
-    pooled = source2token_pooling(hidden, scores, key_padding_mask=PADDING)
     assert pooled[3].eq(0).all()
     assert all(gradient.eq(0).all() for gradient in gradients(pooled[3], [hidden, scores]))
 
@@ -46,7 +41,7 @@ def test_pooling_in_lower_precision(dtype):
     torch.testing.assert_close(pooled.double(), expected, rtol=eps, atol=eps)
 
 
-def test_pooling_module_scores_by_two_maps():
+def test_the_pooling_module_computes_scores_by_two_layers():
     module = Source2TokenPooling(3).double()
     (hidden,) = leaves((4, 5, 3))
     inner = hidden @ module.hidden.weight.t() + module.hidden.bias
@@ -60,7 +55,7 @@ def test_pooling_module_scores_by_two_maps():
     assert sum(p.numel() for p in Source2TokenPooling(600).parameters()) == 2 * (600 * 600 + 600)
 
 
-def test_pooling_drops_before_either_map_and_weighs_what_it_is_given(monkeypatch):
+def test_pooling_drops_before_both_layers_and_weights_undropped_features(monkeypatch):
     """MTSA's published code; with ReLU between, as on all its data sets but SNLI."""
     module = Source2TokenPooling(3, torch.relu, dropout=0.4).double()
     (hidden,) = leaves((4, 5, 3))

@@ -74,12 +74,6 @@ def test_pieces_are_joined(pieces, words):
     assert data_utils.post_process(pieces, "wordpiece") == words
 
 
-def test_other_marks_are_fairseqs():
-    assert data_utils.post_process("a@@ b ##c", "subword_nmt") == "ab ##c"
-    with pytest.raises(NotImplementedError):
-        data_utils.post_process("a", "unheard of")
-
-
 def test_unknown_words_are_copied_without_a_file():
     """As --replace-unk without a value has it."""
     with pytest.raises(FileNotFoundError):

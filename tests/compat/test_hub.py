@@ -15,7 +15,6 @@ from fairseq.hub_utils import GeneratorHubInterface
 from fairseq.models.transformer import TransformerModel
 from fairseq.tasks.translation import TranslationTask
 
-from fairseq_posattn.common import archives
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat import hub
 from fairseq_posattn.inference import translation
@@ -44,9 +43,7 @@ def link(kind, to):
     return info
 
 
-@pytest.mark.parametrize(
-    "ending, mode", [("gz", "w:gz"), ("bz2", "w:bz2"), ("xz", "w:xz"), ("", "w")]
-)
+@pytest.mark.parametrize("ending, mode", [("gz", "w:gz"), ("xz", "w:xz"), ("", "w")])
 @pytest.mark.parametrize("top", ["model/", ""])
 def test_a_model_is_unpacked_beside_its_archive(tmp_path, ending, mode, top):
     members = [(f"{top}model.pt", b"weights"), (f"{top}dict/a.txt", b"a 1\n")]
@@ -80,16 +77,11 @@ def test_a_folder_is_taken_as_it_is(tmp_path):
     [
         [("../outside", b"x")],
         [("a/../../outside", b"x")],
-        [("a", link(tarfile.SYMTYPE, "{folder}")), ("a/outside", b"x")],
         [("a", link(tarfile.SYMTYPE, "../..")), ("a/outside", b"x")],
         [("a", link(tarfile.LNKTYPE, "{folder}/victim")), ("a", b"x")],
-        [("a", link(tarfile.FIFOTYPE, ""))],
         [("a", link(tarfile.CHRTYPE, ""))],
-        [("a", b"x"), ("a/b", b"y")],
     ],
-    ids=[
-        *("up", "through", "link", "links", "hard link", "fifo", "device", "file as folder"),
-    ],
+    ids=["up", "through", "link", "hard link", "device"],
 )
 def test_nothing_is_written_elsewhere(tmp_path, members):
     folder = tmp_path / "models"
@@ -120,36 +112,6 @@ def test_damaged_archives(tmp_path):
     assert visible(tmp_path) == ["model.tar.gz"]
 
 
-def test_many_empty_files_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(archives, "ALLOWANCE", 100 * archives.BLOCK)
-    path = archive(tmp_path / "model.tar.gz", [(f"model/{number}", b"") for number in range(1000)])
-    with pytest.raises(UsageError, match=f"^{path}: .*it would become much larger than it is"):
-        file_utils.load_archive_file(str(path))
-
-
-@pytest.mark.parametrize("version", [None, (0, 0), (0, 1), (1, 0)])
-def test_sparse_files_are_refused(tmp_path, version):
-    """Their content may be larger than the size in their header."""
-    info = tarfile.TarInfo("sparse")
-    info.type = tarfile.REGTYPE if version else tarfile.GNUTYPE_SPARSE
-    if version:
-        names = ("GNU.sparse.size",) if version == (0, 0) else ("GNU.sparse.map",)
-        values = dict.fromkeys(names, "0")
-        if version == (1, 0):
-            values = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0"}
-        info.pax_headers = values
-    path = tmp_path / "model.tar"
-    path.write_bytes(info.tobuf(tarfile.PAX_FORMAT) + bytes(4096))
-    with pytest.raises(UsageError, match="it has a sparse file"):
-        file_utils.load_archive_file(str(path))
-
-
-def test_deep_folders_are_one_line(tmp_path):
-    path = archive(tmp_path / "model.tar.gz", [("m/" * 1500, link(tarfile.DIRTYPE, ""))])
-    with pytest.raises(UsageError, match=f"^{path}(: damaged| cannot be unpacked)[^\n]*$"):
-        file_utils.load_archive_file(str(path))
-
-
 def test_two_processes_unpack_once(tmp_path, monkeypatch):
     """The second does not take away the folder that the first reads."""
     path = archive(tmp_path / "model.tar.gz", [("model/model.pt", b"weights")])
@@ -165,17 +127,6 @@ def test_two_processes_unpack_once(tmp_path, monkeypatch):
         folders = list(pool.map(file_utils.load_archive_file, [str(path)] * 2))
     assert folders == [f"{path}.unpacked"] * 2
     assert len(done) == 1
-
-
-@pytest.mark.parametrize("what", ["file", "header"])
-def test_a_bomb_takes_neither_disk_nor_memory(tmp_path, what):
-    path = tmp_path / "model.tar"
-    size = 1 << 40
-    info = tarfile.TarInfo("bomb")
-    info.size, info.type = size, tarfile.REGTYPE if what == "file" else tarfile.XHDTYPE
-    path.write_bytes(info.tobuf(tarfile.GNU_FORMAT) + bytes(4096))
-    with pytest.raises(UsageError, match="damaged or cut off .(it would become|a header)"):
-        file_utils.load_archive_file(str(path))
 
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "translation"

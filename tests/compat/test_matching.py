@@ -174,12 +174,6 @@ def test_another_option_is_reported(tmp_path, caplog, arch):
     assert message == f"{path} was trained with --activation-fn relu; training continues with gelu"
 
 
-def test_a_damaged_file_is_for_fairseq_to_report(tmp_path):
-    path = tmp_path / "damaged.pt"
-    path.write_bytes(b"PK, or so")
-    assert trained_on(tmp_path, path, "--restore-file", str(path)).attention_dropout == 0.1
-
-
 @pytest.mark.parametrize("name", ["checkpoint_last.pt", "checkpoint_last-shard0.pt"])
 def test_shards_are_found(tmp_path, name):
     cfg = config("--save-dir", str(tmp_path)).checkpoint

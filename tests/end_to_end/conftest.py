@@ -12,7 +12,7 @@ from forked_recipes import environment, recipe_run  # noqa: F401, fixtures
 
 import fairseq_posattn
 
-# Processes that compete for the same cores slow each other down many times over.
+# Threads of concurrent processes slow each other down many times over.
 os.environ["OMP_NUM_THREADS"] = "1"
 
 USER_DIR = str(Path(fairseq_posattn.__file__).parent)
@@ -20,7 +20,7 @@ USER_DIR = str(Path(fairseq_posattn.__file__).parent)
 
 @pytest.fixture(scope="session")
 def user_dir():
-    """What a user gives to --user-dir."""
+    """Return the argument of --user-dir."""
     return USER_DIR
 
 
@@ -48,7 +48,7 @@ def run():
 
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory):
-    """A binarised parallel corpus, "de" to "en": each line is the other in capitals, reversed.
+    """Return a binarized corpus, "de" to "en": a target is its source in capitals, reversed.
 
     Every worker of pytest-xdist makes its own.
     """
@@ -70,9 +70,9 @@ def corpus(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def train_arguments(corpus):
-    """Arguments of fairseq-train for a tiny DMAN model, some ten updates of milliseconds an epoch.
+    """Return arguments of fairseq-train for a tiny DMAN model, about ten updates an epoch.
 
-    Missing are --save-dir and --max-update.
+    Add --save-dir and --max-update.
     """
     sides = [
         [f"--{side}-embed-dim=16", f"--{side}-ffn-embed-dim=16", f"--{side}-attention-heads=2"]

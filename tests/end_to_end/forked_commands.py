@@ -1,7 +1,7 @@
-"""fairseq's commands in forked processes, which start at once and may be killed at any moment.
+"""Run fairseq's commands in forked processes, which start at once and can be killed at any time.
 
-As a script it is fairseq-train on two GPUs, without any: it spawns a process for each, and they
-spawn processes that load data.
+As a script: fairseq-train as if on two GPUs. It spawns a process for each, and each spawns
+processes that load data.
 """
 
 import atexit
@@ -20,7 +20,7 @@ FORKSERVER.set_forkserver_preload(["torch._dynamo", "fairseq_cli.train", "fairse
 
 
 def as_if_started():
-    """Let a forked process start others as a user's command does, not by another fork server."""
+    """Use the default start method in a forked process, as a user's command does."""
     multiprocessing.set_start_method(None, force=True)
 
 
@@ -47,7 +47,7 @@ def run(command, arguments, log, **options):
 
 
 def leave_out(*names):
-    """Use fairseq without the patches that these functions are; for ``before``."""
+    """Disable the patches of these function names; an argument ``before``."""
     path = Path(__file__).parents[2] / "fairseq_posattn" / "compat" / "patching.py"
     spec = spec_from_file_location("fairseq_posattn.compat.patching", path)
     patching = sys.modules[spec.name] = module_from_spec(spec)
@@ -84,8 +84,8 @@ def _run(command, arguments, log, stdin, die_at, before):
 def _kill_at(moment):
     """Kill this process at the given moment.
 
-    Moments are after an update, when half of a checkpoint has been written or copied, before and
-    after a checkpoint is renamed, and before one is removed.
+    Moments: after an update; when half of a checkpoint is written or copied; before and after a
+    checkpoint is renamed; before one is removed.
     """
     import torch
     from fairseq.trainer import Trainer
@@ -137,12 +137,12 @@ def _kill_at(moment):
 
 
 def run_all(user_dir, commands, folder, at_once=2):
-    """Run many commands to their end; the plugin is imported once for all of them.
+    """Run many commands to their end; the plugin is imported once for all.
 
     Args:
         commands: (command, arguments, standard input) each, ``command`` as in :func:`start`.
-        folder: where they run, with their output in ``0.out``, ``0.err``, ``1.out``...
-        at_once: of them.
+        folder: working directory; output goes to ``0.out``, ``0.err``, ``1.out``...
+        at_once: number of concurrent commands.
 
     Returns:
         (exit code, standard output, standard error) of each.
@@ -190,7 +190,7 @@ def _run_all(user_dir, commands, folder, at_once):
 
 
 def _fork(number, command, arguments, stdin):
-    """Start a command as the interpreter does, its end included; returns its process."""
+    """Fork a command, with the interpreter's exit handling; return the process id."""
     process = os.fork()
     if process:
         return process

@@ -2,10 +2,10 @@
 
     python tests/end_to_end/kill_and_resume.py --moments 100 --precision bf16 --processes 2
 
-trains a tiny model on the CPU, twice: once undisturbed, once killed (SIGKILL) at as many moments:
-after an update, in the middle of writing or copying a checkpoint, before and after one gets its
-name, before one is removed. Both must end in exactly the same weights, optimizer, schedule, place
-in the data and best loss. Flags after -- go to fairseq-train:
+trains a tiny model on the CPU twice: once undisturbed, once killed (SIGKILL) at that many moments:
+after an update, while a checkpoint is written or copied, before and after it is renamed, before one
+is removed. Both must end with exactly the same weights, optimizer, schedule, position in the data
+and best loss. Flags after -- go to fairseq-train:
 
     ... --moments 20 -- --lr-scheduler reduce_lr_on_plateau --patience 3
 
@@ -50,11 +50,11 @@ class Training:
     """A run of fairseq-train: a checkpoint after each update, an epoch of some ten updates.
 
     Attributes:
-        folder: for the logs and the meetings of the processes.
+        folder: of the logs and the rendezvous files.
         task: "translation" or "classification".
-        flags: further ones, which count more than what is here.
-        processes: on the CPU, through gloo.
-        before: called in each process before it starts.
+        flags: further flags, which override those here.
+        processes: number of processes, on the CPU with gloo.
+        before: function called first in each process.
     """
 
     folder: Path
@@ -64,21 +64,21 @@ class Training:
     before: Any = None
 
     def run(self, save_dir, *, die_at=None, rank=0):
-        """Train, or go on.
+        """Train or resume.
 
         Args:
-            die_at: number of the moment at which the process ``rank`` kills itself; see
+            die_at: moment at which the process ``rank`` kills itself; see
                 ``forked_commands.start``. The others must end by themselves.
 
         Returns:
-            the exit codes and what the processes wrote, each in the order of ranks.
+            exit codes and logs, in the order of ranks.
         """
         processes, logs = self.start(save_dir, die_at=die_at, rank=rank)
         processes[rank].join()
         return ends_of(processes), [log.read_text() for log in logs]
 
     def start(self, save_dir, *, die_at=None, rank=0):
-        """As :meth:`run`, without waiting; returns the processes and the files of their logs."""
+        """Start processes without waiting; return them and the paths of their logs."""
         meeting = Path(tempfile.mkdtemp(dir=self.folder))
         processes, logs = [], []
         for number in range(self.processes):
@@ -106,7 +106,7 @@ class Training:
 
 
 def ends_of(processes):
-    """The exit codes of processes of which one has ended or will: none may hang."""
+    """Return the exit codes; raise TimeoutError if a process hangs."""
     for process in processes:
         process.join(PATIENCE_OF_PEERS)
     hanging = [process for process in processes if process.exitcode is None]
@@ -118,18 +118,18 @@ def ends_of(processes):
 
 
 def end_of(save_dir):
-    """All that tells how a run ended, and how it would go on."""
+    """Return the state of a run's last checkpoint that determines how it continues."""
     state = read_checkpoint(Path(save_dir) / "checkpoint_last.pt")
-    left_out = ("metrics", "previous_training_time")  # times, and what was only logged
+    left_out = ("metrics", "previous_training_time")  # times and logged values
     return {
         **{name: state[name] for name in ("model", "last_optimizer_state")},
-        "schedule": state["optimizer_history"][-1],  # those before are of other starts
+        "schedule": state["optimizer_history"][-1],  # earlier entries are of other starts
         **{name: thing for name, thing in state["extra_state"].items() if name not in left_out},
     }
 
 
 def differences(one, other, place="") -> Iterator[str]:
-    """Where two things differ, through all containers and tensors."""
+    """Yield where two values differ, through all containers and tensors."""
     if type(one) is not type(other):
         yield f"{place}: {type(one).__name__} and {type(other).__name__}"
     elif isinstance(one, torch.Tensor):
@@ -151,7 +151,7 @@ def differences(one, other, place="") -> Iterator[str]:
 
 
 def kill_at_random(training, save_dir, moments, generator):
-    """Start a run and kill it, ``moments`` times; yields what was done each time."""
+    """Start a run and kill it ``moments`` times; yield a line about each."""
     for number in range(1, moments + 1):
         rank = generator.randrange(training.processes)
         # At most 11 moments lie between two updates of the process that saves.

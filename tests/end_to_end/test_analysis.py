@@ -1,9 +1,10 @@
-"""``posattn analysis`` on a checkpoint with all the mechanisms it looks into."""
+"""``posattn analysis`` on a checkpoint with all the mechanisms that it shows."""
 
 import io
 import json
 import shutil
 import sys
+from pathlib import Path
 
 import forked_commands
 import pytest
@@ -13,13 +14,14 @@ from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
 from fairseq_posattn.inspection.commands.analysis import main
 
 MODULE = ["-m", "fairseq_posattn.cli", "analysis"]
+MPSAN = Path(__file__).parents[1] / "fixtures/classification"
 
 
 @pytest.fixture(scope="module")
 def checkpoint(train_arguments, tmp_path_factory):
-    """Of a few updates, of an encoder of one layer that takes 20 tokens."""
+    """A checkpoint of a few updates, with an encoder of one layer."""
     folder = tmp_path_factory.mktemp("analysis")
-    sublayers = ["--encoder-sublayers", "dman,san,da,mtsa,ffn", "--max-source-positions", "20"]
+    sublayers = ["--encoder-sublayers", "dman,san,da,mtsa,ffn"]
     options = [*sublayers, "--max-update", "3", "--disable-validation", "--save-dir", folder]
     log = folder / "log"
     assert forked_commands.run("train", [*train_arguments, *options], log) == 0, log.read_text()
@@ -28,7 +30,7 @@ def checkpoint(train_arguments, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def other(checkpoint, tmp_path_factory):
-    """The same with another mapping of DA's."""
+    """The same with another mapping of DA."""
     path = tmp_path_factory.mktemp("other") / "checkpoint.pt"
     state = read_checkpoint(checkpoint)
     state["cfg"]["model"]["da_mapping"] = "linear"
@@ -41,9 +43,6 @@ def text(tmp_path):
     path = tmp_path / "text"
     path.write_text("a b c d e\n\nf g h\n")
     return str(path)
-
-
-# --- As a user runs it -------------------------------------------------------------------------
 
 
 def test_locality(run, checkpoint, tmp_path):
@@ -73,24 +72,29 @@ def test_heatmap(checkpoint, tmp_path, monkeypatch):
     assert picture.read_bytes().startswith(b"\x89PNG")
     written = json.loads(numbers.read_text())
     assert written["tokens"] == ["b", "c", "<unk>", "</s>"]
-    assert [sublayer["sublayer"] for sublayer in written["sublayers"]] == [
-        "dman",
-        "san",
-        "da",
-        "mtsa",
+    names = [sublayer["sublayer"] for sublayer in written["sublayers"]]
+    assert names == ["dman", "san", "da", "mtsa"]
+
+
+def test_mpsan_in_tables_and_pictures(tmp_path, capsys):
+    """From a folder instead of a checkpoint, in several pictures."""
+    shutil.copy(MPSAN / "checkpoint.pt", tmp_path / "checkpoint_best.pt")
+    text, picture = tmp_path / "text", tmp_path / "heatmap.png"
+    text.write_text(" ".join("abcde" * 3))
+    given = [str(tmp_path), "--data", str(MPSAN / "data"), "--sentences", str(text)]
+    assert main(["locality", *given, "--windows", "2,20"]) == 0
+    output = capsys.readouterr()
+    assert "using its checkpoint_best.pt" in output.err
+    assert [line.split()[:2] for line in output.out.splitlines()[2:]] == [
+        ["2", "mpsan"],
+        ["20", "mpsan"],
     ]
-
-
-@pytest.mark.parametrize("command", ["locality", "heatmap", "parameters"])
-def test_help(command, capsys):
-    with pytest.raises(SystemExit) as exit_:
-        main([command, "--help"])
-    assert exit_.value.code == 0
-    assert "--data FOLDER" in capsys.readouterr().out
+    assert main(["heatmap", *given, "--output", str(picture)]) == 0
+    assert picture.read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize(
-    "plot, layers",
+    "plot, sublayers",
     [
         (["weights"], ["da"]),
         (["curves", "--distance", "5"], ["da"]),
@@ -100,184 +104,134 @@ def test_help(command, capsys):
         (["mask", "--side", "decoder"], ["dman"]),
     ],
 )
-def test_parameters(checkpoint, tmp_path, plot, layers):
+def test_parameters(checkpoint, tmp_path, plot, sublayers):
     picture, numbers = tmp_path / "figure.pdf", tmp_path / "figure.json"
     outputs = ["--output", str(picture), "--json", str(numbers)]
     assert main(["parameters", checkpoint, "--plot", *plot, *outputs]) == 0
     assert picture.read_bytes().startswith(b"%PDF")
     written = json.loads(numbers.read_text())
     assert written["checkpoint"] == checkpoint
-    assert [sublayer["sublayer"] for sublayer in written["sublayers"]] == layers
+    assert [sublayer["sublayer"] for sublayer in written["sublayers"]] == sublayers
 
 
-def test_parameters_of_several_runs(checkpoint, tmp_path):
-    numbers = tmp_path / "numbers.json"
-    runs = [checkpoint, checkpoint, checkpoint]
-    assert main(["parameters", *runs, "--plot", "weights", "--json", str(numbers)]) == 0
-    several = json.loads(numbers.read_text())
-    assert main(["parameters", checkpoint, "--plot", "weights", "--json", str(numbers)]) == 0
-    one = json.loads(numbers.read_text())
-    assert (several["checkpoint"], one["checkpoint"]) == (runs, checkpoint)
+def test_parameters_of_several_runs_need_no_matplotlib(checkpoint, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    path, written = tmp_path / "numbers.json", []
+    for runs in ([checkpoint] * 3, [checkpoint]):
+        assert main(["parameters", *runs, "--plot", "weights", "--json", str(path)]) == 0
+        written.append(json.loads(path.read_text()))
+    several, one = written
+    assert (several["checkpoint"], one["checkpoint"]) == ([checkpoint] * 3, checkpoint)
     for name, bars in one["sublayers"][0]["parameters"].items():
         values = [bar["value"] for bar in several["sublayers"][0]["parameters"][name]]
         assert values == pytest.approx([bar["value"] for bar in bars])
 
 
-def test_numbers_without_a_picture_need_no_matplotlib(checkpoint, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    path = tmp_path / "numbers.json"
-    assert main(["parameters", checkpoint, "--plot", "weights", "--json", str(path)]) == 0
-    assert json.loads(path.read_text())["sublayers"]
+@pytest.fixture
+def table(capsys):
+    """``table(checkpoint, *options)``: the output of ``posattn analysis locality``."""
+
+    def table(*arguments):
+        assert main(["locality", *map(str, arguments)]) == 0
+        return capsys.readouterr().out
+
+    return table
 
 
-def test_sentences_of_a_file_and_of_the_binarised_data_are_the_same(
-    checkpoint, corpus, tmp_path, capsys
-):
-    tables = []
-    for options in (["--split", "test"], ["--sentences", str(corpus.parent / "test.de")]):
-        assert main(["locality", checkpoint, *options]) == 0
-        tables.append(capsys.readouterr().out)
-    assert tables[0] == tables[1]
-
-
-def test_data_that_has_moved(checkpoint, corpus, text, tmp_path, capsys):
-    moved = tmp_path / "moved"
-    moved.mkdir()
-    for dictionary in corpus.glob("dict.*"):
-        shutil.copy(dictionary, moved)
-    assert main(["locality", checkpoint, "--data", str(moved), "--sentences", text]) == 0
-    assert "mean of 2 sentences" in capsys.readouterr().out
+def test_a_file_gives_the_same_as_the_binarised_data(checkpoint, corpus, table):
+    expected = table(checkpoint, "--split", "test")
+    assert table(checkpoint, "--sentences", corpus.parent / "test.de") == expected
 
 
 @pytest.mark.parametrize(
     "flag, value",
-    [
-        ("attention_impl", "sdpa"),  # which has no weights to return
-        ("encoder_embed_path", "moved.txt"),
-    ],
+    [("attention_impl", "sdpa"), ("encoder_embed_path", "moved.txt")],  # sdpa returns no weights
 )
-def test_flags_of_the_training_that_do_not_matter_here(
-    checkpoint, text, tmp_path, capsys, flag, value
+def test_training_flags_and_moved_data_change_nothing(
+    checkpoint, corpus, text, tmp_path, table, flag, value
 ):
     state = read_checkpoint(checkpoint)
     assert flag in state["cfg"]["model"]
     state["cfg"]["model"][flag] = value
-    path = tmp_path / "checkpoint.pt"
-    torch.save(state, path)
-    tables = []
-    for trained in (checkpoint, str(path)):
-        assert main(["locality", trained, "--sentences", text]) == 0
-        tables.append(capsys.readouterr().out)
-    assert tables[0] == tables[1]
+    torch.save(state, tmp_path / "checkpoint.pt")
+    for dictionary in corpus.glob("dict.*"):
+        shutil.copy(dictionary, tmp_path)
+    options = ["--sentences", text]
+    expected = table(checkpoint, *options)
+    assert table(tmp_path / "checkpoint.pt", "--data", tmp_path, *options) == expected
 
 
 # --- Errors ------------------------------------------------------------------------------------
 
-
-def locality(*options):
-    return ["locality", "CHECKPOINT", *options]
-
-
-def heatmap(*options):
-    return ["heatmap", "CHECKPOINT", "--sentences", "TEXT", "--json", "OUT.json", *options]
-
-
-def parameters(*options):
-    return ["parameters", "CHECKPOINT", "--json", "OUT.json", *options]
+SEQUENCE = ["CHECKPOINT", "--sentences", "TEXT"]
+LOCALITY = ["locality", "CHECKPOINT"]
+HEATMAP = ["heatmap", *SEQUENCE, "--json", "OUT.json"]
+PLOT = ["parameters", "CHECKPOINT", "--json", "OUT.json", "--plot"]
 
 
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (locality("--sentences", "TEXT", "--layers", "0"), "--layers 0: there are layers 1 to 1"),
+        (["locality", *SEQUENCE, "--layers", "0"], "--layers 0: there are layers 1 to 1"),
         (
-            locality("--sentences", "TEXT", "--sublayers", "rpr"),
-            "--sublayers rpr: layers attend by dman, san, da, mtsa",
+            ["locality", *SEQUENCE, "--sublayers", "rpr"],
+            "--sublayers rpr: choose from dman, san, da, mtsa",
         ),
-        (locality("--sentences", "MISSING"), "--sentences MISSING: No such file or directory"),
-        (locality("--sentences", "EMPTY"), "--sentences EMPTY: no sentences in it"),
-        (locality("--sentences", "LATIN"), "--sentences LATIN:1: not UTF-8: byte 2 is 0xe9; conv"),
-        (locality("--split", "nonesuch"), "--split nonesuch: there is no such split in"),
-        (locality("--sentences", "LONG"), "--sentences LONG:1: 31 tokens, its end included, where"),
+        ([*LOCALITY, "--sentences", "MISSING"], "--sentences MISSING: No such file or directory"),
+        ([*LOCALITY, "--split", "nonesuch"], "--split nonesuch: there is no such split in"),
         (
-            locality("--sentences", "TEXT", "--data", "MISSING"),
+            ["locality", *SEQUENCE, "--data", "MISSING"],
             "MISSING: no such folder of dictionaries",
         ),
+        ([*HEATMAP, "--heads", "3"], "--heads 3: there are heads 1 to 2"),
+        ([*HEATMAP, "--line", "2"], "--line 2: TEXT has no sentence there; its last line is 3"),
         (
-            locality("--sentences", "TEXT", "--data", "FOLDER"),
-            "FOLDER/dict.de.txt: no such dictionary",
+            [*HEATMAP, "--output", "OUT.jpg"],
+            "--output OUT.jpg: the name must end in .png or .pdf",
         ),
-        (heatmap("--heads", "3"), "--heads 3: there are heads 1 to 2"),
-        (heatmap("--line", "2"), "--line 2: TEXT has no sentence there; its last line is 3"),
-        (heatmap("--line", "4"), "--line 4: TEXT has no sentence there; its last line is 3"),
-        (heatmap("--output", "OUT.jpg"), "--output OUT.jpg: the name must end in .png or .pdf"),
         (
-            parameters("--plot", "mask", "--sublayers", "san"),
+            [*PLOT, "mask", "--sublayers", "san"],
             "--plot mask: needs DynamicMaskAttention, but the chosen",
         ),
-        (
-            parameters("--plot", "weights", "--side", "decoder"),
-            "--plot weights: needs DistanceAwareAttention",
-        ),
-        (
-            parameters("--plot", "weights", "--split", "test"),
-            "--sentences, --split: only for --plot mask",
-        ),
+        ([*PLOT, "weights", "--side", "decoder"], "--plot weights: needs DistanceAwareAttention"),
+        ([*PLOT, "weights", "--split", "test"], "--sentences, --split: only for --plot mask"),
         (["parameters", "CHECKPOINT", "--plot", "mask"], "--output, --json: nothing to write"),
         (
-            ["parameters", "CHECKPOINT", "CHECKPOINT", "--plot", "curves", "--json", "OUT.json"],
+            ["parameters", "CHECKPOINT", "OTHER", "--plot", "curves", "--json", "OUT.json"],
             "--plot curves: takes one checkpoint",
         ),
         (
             ["parameters", "CHECKPOINT", "OTHER", "--plot", "weights", "--json", "OUT.json"],
             "OTHER: layers, heads or mapping of DA differ from CHECKPOINT",
         ),
-        (
-            ["parameters", "MISSING", "--plot", "mask", "--json", "OUT.json"],
-            "MISSING: no such checkpoint",
-        ),
+        (["cost", "CHECKPOINT"], "CHECKPOINT: not a classifier of this package, but a PosAttnTra"),
     ],
 )
-def test_what_cannot_be_served(checkpoint, other, text, tmp_path, capsys, arguments, message):
-    (tmp_path / "EMPTY").write_text("\n \n")
-    (tmp_path / "LONG").write_text("a " * 30)
-    (tmp_path / "LATIN").write_bytes(b"t\xe9\n")
-    (tmp_path / "FOLDER").mkdir()
-    paths = {name: str(tmp_path / name) for name in ("MISSING", "EMPTY", "LONG", "LATIN", "FOLDER")}
-    paths |= {"CHECKPOINT": checkpoint, "OTHER": other, "TEXT": text, "OUT": str(tmp_path / "OUT")}
+def test_an_error_is_one_line_and_leaves_no_file(
+    checkpoint, other, text, tmp_path, capsys, arguments, message
+):
+    paths = {"MISSING": str(tmp_path / "MISSING"), "OUT": str(tmp_path / "OUT")}
+    paths |= {"CHECKPOINT": checkpoint, "OTHER": other, "TEXT": text}
     for name, path in paths.items():
         arguments = [argument.replace(name, path) for argument in arguments]
         message = message.replace(name, path)
     capsys.readouterr()
     assert main(arguments, "posattn analysis") == 1
-    said = capsys.readouterr().err
-    assert said.startswith(f"posattn analysis: error: {message}")
-    assert said.count("\n") == 1
+    error = capsys.readouterr().err
+    assert error.startswith(f"posattn analysis: error: {message}")
+    assert error.count("\n") == 1
     assert not list(tmp_path.glob("OUT*"))
 
 
 @pytest.mark.parametrize(
-    "options, told",
+    "options, message",
     [
-        (
-            locality("--split", "test", "--windows", "1,-1"),
-            "--windows: 1,-1: a window must be 0 tokens",
-        ),
-        (locality("--split", "test", "--windows", "a"), "--windows: invalid list of numbers value"),
-        (
-            parameters("--plot", "mask", "--distance", "1001"),
-            "1001 is more than 1,000",
-        ),
+        ([*LOCALITY, "--split", "test", "--windows", "1,-1"], "1,-1: a window must be 0 tokens"),
+        ([*LOCALITY, "--split", "test", "--windows", "a"], "invalid list of numbers value"),
+        ([*PLOT, "mask", "--distance", "1001"], "1001 is more than 1,000"),
     ],
 )
-def test_numbers_that_cannot_be_shown(options, told, capsys):
+def test_impossible_numbers_are_refused(options, message, capsys):
     with pytest.raises(SystemExit):
         main(options)
-    assert told in capsys.readouterr().err
-
-
-def test_dictionaries_of_another_training(checkpoint, corpus, text, tmp_path, capsys):
-    for dictionary in corpus.glob("dict.*"):
-        (tmp_path / dictionary.name).write_text(dictionary.read_text() + "another 1\n")
-    assert main(["locality", checkpoint, "--data", str(tmp_path), "--sentences", text]) == 1
-    assert f"source words in {tmp_path} differs from the one" in capsys.readouterr().err
+    assert message in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Checkpoints of the plugin's models in fairseq's commands: read, refused, averaged."""
+"""Checkpoints of the plugin's models: reading by fairseq's commands, refusal, averaging."""
 
 import argparse
 import os
@@ -20,7 +20,7 @@ from fairseq_posattn.training.plugin import register
 
 @pytest.fixture(scope="module")
 def trained(corpus, train_arguments, tmp_path_factory):
-    """The --save-dir of 12 updates, 10 of them in the first epoch, and the two dictionaries."""
+    """Return a --save-dir of 12 updates, 10 of them in the first epoch, with the dictionaries."""
     folder = tmp_path_factory.mktemp("trained")
     options = ["--max-update", "12", "--save-interval-updates", "4", "--save-dir", folder]
     log = folder / "log"
@@ -32,7 +32,7 @@ def trained(corpus, train_arguments, tmp_path_factory):
 
 @pytest.fixture
 def forked(tmp_path):
-    """Run one of fairseq's commands in a forked process; return its exit code and its output."""
+    """Return a function that runs a command of fairseq; it returns exit code and output."""
 
     def forked(command, arguments, **options):
         log = tmp_path / "log"
@@ -47,7 +47,6 @@ def forked(tmp_path):
 
 
 def test_generate(run, corpus, user_dir, trained):
-    """As a user runs it; what is forked below imports the plugin alone anew."""
     path = trained / "checkpoint_last.pt"
     output = run("fairseq-generate", corpus, "--user-dir", user_dir, "--path", path, "--cpu")
     assert output.count("\nH-") == 12
@@ -75,7 +74,7 @@ def test_validate(forked, corpus, user_dir, trained, processes):
     assert f"| loss {loss:g} |" in output
 
 
-def test_from_pretrained_in_a_program_that_imports_nothing_else(run, user_dir, trained):
+def test_from_pretrained_needs_no_other_import(run, user_dir, trained):
     program = f"""
 from fairseq.models.transformer import TransformerModel
 model = TransformerModel.from_pretrained(
@@ -117,14 +116,14 @@ def test_average(trained, tmp_path):
         (["--num-update-checkpoints", "1", "--checkpoint-upper-bound", "11"], ["checkpoint_1_8"]),
     ],
 )
-def test_average_takes_the_last_ones(trained, tmp_path, capsys, options, chosen):
+def test_average_takes_the_last_checkpoints(trained, tmp_path, capsys, options, chosen):
     assert average("--inputs", trained, *options, "--output", tmp_path / "average.pt") == 0
     *reading, wrote = capsys.readouterr().out.splitlines()
     assert reading == [f"reading {trained}/{name}.pt" for name in chosen]
     assert wrote == f"wrote {tmp_path}/average.pt: the mean of {len(chosen)} checkpoints"
 
 
-def test_average_of_half_precision_is_single_and_leaves_whole_numbers(tmp_path):
+def test_average_of_half_precision_is_float32_and_keeps_integers(tmp_path):
     for number in (1, 2):
         half = torch.tensor([number / 3], dtype=torch.bfloat16)
         model = {"half": half, "double": half.double(), "count": torch.tensor([number])}
@@ -142,7 +141,7 @@ def test_average_of_half_precision_is_single_and_leaves_whole_numbers(tmp_path):
     assert mean["model"]["count"].item() == 2
 
 
-def test_average_says_what_is_wrong_in_one_line(trained, tmp_path, capsys):
+def test_errors_of_average_are_one_line(trained, tmp_path, capsys):
     last, other = trained / "checkpoint_last.pt", tmp_path / "other.pt"
     torch.save({"model": {"weight": torch.ones(2, 3)}}, tmp_path / "one.pt")
     torch.save({"model": {"weight": torch.ones(3, 2)}}, other)
@@ -161,7 +160,7 @@ def test_average_says_what_is_wrong_in_one_line(trained, tmp_path, capsys):
         (["--inputs", tmp_path / "nowhere.pt", *output], "nowhere.pt: No such file"),
         (
             ["--inputs", tmp_path / "one.pt", other, *output],
-            f"{other}: weight has shape .* in .*one.pt",
+            f"{other}: shape of weight is .* in .*one.pt",
         ),
         (["--inputs", last, "--output", tmp_path / "no" / "x.pt"], "no such folder"),
         (["--inputs", last, "--output", tmp_path], f"{tmp_path} is a folder"),
@@ -217,7 +216,7 @@ def test_options_of_fairseqs_older_models_are_compared(tmp_path):
         averaging.average_checkpoints([one, three])
 
 
-def test_average_on_a_full_disk_is_one_line_and_leaves_what_was_there(trained, tmp_path, capsys):
+def test_average_on_a_full_disk_keeps_the_existing_file(trained, tmp_path, capsys):
     output = tmp_path / "average.pt"
     output.write_text("before")
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -235,7 +234,7 @@ def test_average_on_a_full_disk_is_one_line_and_leaves_what_was_there(trained, t
 
 
 class Payload:
-    """Opens, and so creates, a file when it is unpickled."""
+    """An object that creates a file when it is unpickled."""
 
     def __init__(self, path):
         self.path = path
@@ -246,10 +245,10 @@ class Payload:
 
 @pytest.fixture
 def malicious(trained, tmp_path):
-    """A folder with a checkpoint that carries code, and the file that the code would create."""
+    """Return a folder with a checkpoint that contains code, and the file the code would create."""
     created = tmp_path / "created"
     pickle.loads(pickle.dumps(Payload(created))).close()
-    created.unlink()  # the payload does bite
+    created.unlink()  # the payload works
     state = read_checkpoint(trained / "checkpoint_last.pt")
     state["extra_state"]["train_iterator"]["payload"] = Payload(created)
     folder = tmp_path / "malicious"
@@ -268,7 +267,7 @@ def assert_one_line_error(output, path, *words):
 
 
 @pytest.mark.parametrize("command", ["generate", "interactive", "validate"])
-def test_code_in_a_checkpoint_is_refused_in_using_it(forked, corpus, user_dir, malicious, command):
+def test_commands_refuse_code_in_a_checkpoint(forked, corpus, user_dir, malicious, command):
     folder, created = malicious
     path = folder / "checkpoint_last.pt"
     options = ["--user-dir", user_dir, "--path", path, "--cpu", "--max-tokens", "100"]
@@ -279,7 +278,7 @@ def test_code_in_a_checkpoint_is_refused_in_using_it(forked, corpus, user_dir, m
 
 
 @pytest.mark.parametrize("option", ["--restore-file", "--finetune-from-model", "--save-dir"])
-def test_code_in_a_checkpoint_is_refused_in_training(
+def test_training_refuses_code_in_a_checkpoint(
     forked, train_arguments, malicious, tmp_path, option
 ):
     folder, created = malicious
@@ -293,14 +292,14 @@ def test_code_in_a_checkpoint_is_refused_in_training(
     assert not created.exists()
 
 
-def test_code_in_a_checkpoint_is_refused_by_from_pretrained(malicious, user_dir):
+def test_from_pretrained_refuses_code_in_a_checkpoint(malicious, user_dir):
     folder, created = malicious
     with pytest.raises(UsageError, match=r"checkpoint_last\.pt is refused: it holds _?io\.open"):
         hub_utils.from_pretrained(str(folder), "checkpoint_last.pt", user_dir=user_dir)
     assert not created.exists()
 
 
-def test_code_in_a_checkpoint_is_refused_in_averaging(malicious, trained, tmp_path, capsys):
+def test_average_refuses_code_in_a_checkpoint(malicious, trained, tmp_path, capsys):
     folder, created = malicious
     inputs = [trained / "checkpoint_best.pt", folder / "checkpoint_last.pt"]
     assert average("--inputs", *inputs, "--output", tmp_path / "average.pt") == 1
@@ -312,7 +311,7 @@ def test_code_in_a_checkpoint_is_refused_in_averaging(malicious, trained, tmp_pa
 
 
 @pytest.mark.parametrize("kept, state", [(0.5, "truncated"), (0, "empty")])
-def test_a_run_says_that_its_checkpoint_is_truncated(
+def test_training_names_a_truncated_checkpoint(
     forked, train_arguments, trained, tmp_path, kept, state
 ):
     whole = (trained / "checkpoint_last.pt").read_bytes()

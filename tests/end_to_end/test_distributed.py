@@ -1,8 +1,8 @@
 """Training on several processes by the scripts of examples/distributed.
 
 torchrun and its processes are real, on the CPU; a single process is forked, which starts at once.
-The models have no dropout, whose random numbers depend on the process, and Adam's epsilon is large:
-otherwise it makes steps of full size of the rounding of gradients that are zero.
+Dropout is off, because its random numbers depend on the process. Adam's epsilon is large, because
+Adam otherwise turns rounding errors of zero gradients into full steps.
 """
 
 import os
@@ -20,15 +20,15 @@ import pytest
 import torch
 
 from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
-from fairseq_posattn.recipes.torchrun import WORKER
 
 DISTRIBUTED = Path(__file__).parents[2] / "examples" / "distributed"
-# Without the environment's own check, which is not what is tested here.
+WORKER = DISTRIBUTED / "worker.py"
+# Skips the check of the environment, which other tests cover.
 ENVIRONMENT = {**os.environ, "POSATTN_ENV": sys.prefix, "PIP_NO_INDEX": "1"}
 
 
 def start(script, *arguments, **environment):
-    """Start a script; its standard output and error are one stream of text."""
+    """Start a script, standard error joined to standard output."""
     return subprocess.Popen(
         ["bash", DISTRIBUTED / script, *map(str, arguments)],
         env={**ENVIRONMENT, **environment},
@@ -45,7 +45,7 @@ def finish(process, exit_code=0):
 
 
 def run_worker(arguments, log):
-    """Run the program that torchrun starts as the only process of a run."""
+    """Run the worker program as the only process of a run."""
     forked_commands.as_if_started()
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(output, 1)
@@ -75,7 +75,7 @@ def free_port():
 
 @pytest.fixture(scope="module")
 def flags(train_arguments):
-    """Of fairseq-train. An epoch is 11 batches or so, an update 4, however many processes."""
+    """Return flags of fairseq-train: epochs of about 11 batches, 4 batches per update."""
     exact = ["--adam-eps", "1", "--lr", "0.2", "--dropout", "0"]
     saving = ["--save-interval-updates", "1", "--max-update", "5"]
     return [*train_arguments, *exact, *saving, "--update-freq", "4"]
@@ -83,7 +83,7 @@ def flags(train_arguments):
 
 @pytest.fixture(scope="module")
 def two(flags, tmp_path_factory):
-    """The --save-dir of two processes."""
+    """Return the --save-dir of a run of two processes."""
     folder = tmp_path_factory.mktemp("two")
     output = finish(start("torchrun.sh", "--workers", "2", *flags, "--save-dir", folder))
     assert "2 worker(s) x 2 batch(es) (--update-freq) x 100 tokens = 400 tokens\n" in output
@@ -92,7 +92,7 @@ def two(flags, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def one(flags, tmp_path_factory):
-    """The --save-dir of one process."""
+    """Return the --save-dir of a run of one process."""
     folder = tmp_path_factory.mktemp("one")
     train_alone([*flags, "--save-dir", folder], folder / "log")
     return folder
@@ -104,7 +104,7 @@ def checkpoint_of(folder, updates):
 
 
 def assert_same_model(folder, other):
-    """After as many updates the weights are the same but for rounding."""
+    """Compare the weights of two runs after five updates, up to rounding."""
     state, expected = (read_checkpoint(path / "checkpoint_last.pt") for path in (folder, other))
     updates = [end["optimizer_history"][-1]["num_updates"] for end in (state, expected)]
     assert updates == [5, 5]
@@ -112,22 +112,22 @@ def assert_same_model(folder, other):
         torch.testing.assert_close(state["model"][name], weight, rtol=1e-4, atol=1e-5, msg=name)
 
 
-def test_two_processes_train_the_model_of_one_with_twice_the_update_freq(one, two):
-    """Over the end of an epoch, where one of the two processes has a batch less."""
+def test_two_processes_train_the_same_model_as_one(one, two):
+    """The updates cross the end of an epoch, where one process has a batch less."""
     place = read_checkpoint(checkpoint_of(one, 2))["extra_state"]["train_iterator"]
     assert (place["epoch"], place["iterations_in_epoch"]) == (1, 8)
     assert place["num_batches"] in (9, 11)
     assert_same_model(two, one)
 
 
-def test_one_process_goes_on_with_what_two_began(flags, one, two, tmp_path):
+def test_one_process_resumes_a_run_of_two(flags, one, two, tmp_path):
     begun = ["--restore-file", checkpoint_of(two, 1), "--save-dir", tmp_path]
     train_alone([*flags, *begun], tmp_path / "log")
     assert "@ 1 updates" in (tmp_path / "log").read_text()
     assert_same_model(tmp_path, one)
 
 
-def test_two_machines_go_on_with_what_one_process_began(flags, one, tmp_path):
+def test_two_machines_resume_a_run_of_one_process(flags, one, tmp_path):
     meeting = ["--nodes", "2", "--rendezvous", f"localhost:{free_port()}", "--workers", "1"]
     begun = ["--restore-file", checkpoint_of(one, 2), "--save-dir", tmp_path]
     machines = [start("torchrun.sh", *meeting, *flags, *begun) for _ in range(2)]
@@ -140,7 +140,7 @@ def test_two_machines_go_on_with_what_one_process_began(flags, one, tmp_path):
 
 
 def processes_under(ancestor):
-    """The ids of the processes that a process has started, and those that these have started."""
+    """Return the ids of all descendants of a process."""
     parents = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -158,7 +158,7 @@ def rank_of(process):
     return next((entry for entry in environment if entry.startswith(b"RANK=")), None)
 
 
-def test_a_process_that_is_killed_ends_the_run_which_goes_on_later(flags, tmp_path):
+def test_a_killed_process_ends_the_run_which_can_be_resumed(flags, tmp_path):
     saved = tmp_path / "saved"
     arguments = [*flags, "--save-dir", saved, "--max-update", "1000000"]
     script = start("torchrun.sh", "--workers", "2", *arguments)
@@ -183,8 +183,7 @@ def test_a_process_that_is_killed_ends_the_run_which_goes_on_later(flags, tmp_pa
 # --- Fully sharded -----------------------------------------------------------------------------
 
 
-def test_fully_sharded(flags, one, tmp_path):
-    """fairscale's sharding, with what it needs of CUDA replaced; its checkpoints are ordinary."""
+def test_fully_sharded_training_writes_ordinary_checkpoints(flags, one, tmp_path):
     pytest.importorskip("fairscale")
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     program = Path(__file__).with_name("fairscale_on_cpu.py")
@@ -210,13 +209,13 @@ def test_fully_sharded(flags, one, tmp_path):
 
 
 def shown(script, *arguments, **environment):
-    """The words of the command that --dry-run shows, the last line."""
+    """Return the words of the command that --dry-run prints last."""
     output = finish(start(script, "--dry-run", *arguments, **environment))
     return shlex.split(output.splitlines()[-1])
 
 
 def value(command, flag):
-    """What a command gives for a flag: the last counts."""
+    """Return the last value of a flag in a command."""
     return command[len(command) - command[::-1].index(flag)]
 
 
@@ -230,7 +229,9 @@ def value(command, flag):
         (6, 8, 1, 6144),
     ],
 )
-def test_an_update_is_shared(nodes, workers, update_freq, max_tokens):
+def test_the_batch_of_an_update_is_divided_among_the_workers(
+    nodes, workers, update_freq, max_tokens
+):
     where = ["--nodes", nodes, "--workers", workers, "--rendezvous", "first:29500"]
     process = start("torchrun.sh", "--dry-run", *where, "DATA", "--max-tokens=12288",
                     "--lr", "1", "--update-freq", "24")  # fmt: skip
@@ -244,18 +245,18 @@ def test_an_update_is_shared(nodes, workers, update_freq, max_tokens):
     assert value(command, "--nproc-per-node") == str(workers)
 
 
-def test_batches_may_become_too_small_for_a_sentence():
+def test_a_warning_names_the_longest_sentence_that_still_fits():
     output = finish(start("torchrun.sh", "--dry-run", "--workers", 3, "DATA", "--max-tokens", 2048))
     assert "warning: a sentence of more than 682 tokens" in output
 
 
-def test_sentences_are_shared_as_tokens_are():
+def test_batch_size_is_divided_like_max_tokens():
     command = shown("torchrun.sh", "--workers", 4, "DATA", "--batch-size", 64, "--max-tokens", 999)
     flags = ("--batch-size", "--max-tokens", "--update-freq")
     assert [value(command, flag) for flag in flags] == ["16", "249", "1"]
 
 
-def test_fully_sharded_is_a_backend():
+def test_fully_sharded_sets_the_ddp_backend():
     command = shown("torchrun.sh", "--fully-sharded", "DATA", "--max-tokens", "9")
     assert value(command, "--ddp-backend") == "fully_sharded"
 
@@ -271,7 +272,7 @@ printf '%s\\n' "$@"
 
 
 def test_slurm_starts_torchrun_on_each_machine(tmp_path):
-    """sbatch runs a copy of the script elsewhere, and says where it was submitted."""
+    # sbatch runs a copy of the script; SLURM_SUBMIT_DIR is where it was submitted.
     for name, program in (("scontrol", SCONTROL), ("srun", SRUN)):
         (tmp_path / name).write_text(program)
         (tmp_path / name).chmod(0o755)
@@ -315,7 +316,7 @@ def test_help():
         (["--fully-sharded", "DATA", "--cpu"], ["--fully-sharded", "--cpu"]),
     ],
 )
-def test_refused(arguments, mentions):
+def test_a_bad_command_line_is_one_line(arguments, mentions):
     (error,) = finish(start("torchrun.sh", *arguments), exit_code=1).splitlines()
     assert error.startswith("torchrun: error: ")
     assert [mention for mention in mentions if mention not in error] == []

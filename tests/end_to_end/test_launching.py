@@ -1,4 +1,4 @@
-"""Training from a YAML file, in bfloat16, and followed by TensorBoard and wandb."""
+"""Training from a YAML file, in bfloat16, and tracked by TensorBoard and wandb."""
 
 import forked_commands
 import pytest
@@ -30,8 +30,7 @@ checkpoint: {{save_dir: {save_dir}, no_epoch_checkpoints: true}}
 """
 
 
-def test_training_from_yaml(run, corpus, user_dir, train_arguments, tmp_path):
-    """The same settings give the same model as on fairseq-train's command line."""
+def test_yaml_and_flags_train_the_same_model(run, corpus, user_dir, train_arguments, tmp_path):
     by_yaml, by_flags = tmp_path / "yaml", tmp_path / "flags"
     config = CONFIG.format(user_dir=user_dir, corpus=corpus, save_dir=by_yaml)
     (tmp_path / "tiny.yaml").write_text(config)
@@ -47,7 +46,7 @@ def test_training_from_yaml(run, corpus, user_dir, train_arguments, tmp_path):
 
 
 @pytest.mark.parametrize("precision", ["--bf16", "--memory-efficient-bf16"])
-def test_bf16_needs_no_tpu(train_arguments, tmp_path, precision):
+def test_bf16_trains_on_a_cpu(train_arguments, tmp_path, precision):
     options = [precision, "--max-update", "2", "--save-dir", tmp_path / "saved"]
     log = tmp_path / "log"
     assert forked_commands.run("train", [*train_arguments, *options], log) == 0, log.read_text()
@@ -56,8 +55,7 @@ def test_bf16_needs_no_tpu(train_arguments, tmp_path, precision):
     )
 
 
-def test_training_is_tracked(train_arguments, tmp_path, monkeypatch):
-    """By the packages themselves, where they are installed; wandb without its server."""
+def test_tensorboard_and_wandb_receive_the_metrics(train_arguments, tmp_path, monkeypatch):
     reader = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     pytest.importorskip("wandb")
     for name, value in (("MODE", "offline"), ("DIR", tmp_path), ("SILENT", "true")):

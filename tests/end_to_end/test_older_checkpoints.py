@@ -1,6 +1,6 @@
-"""Checkpoints of an older version: they translate and predict as they did, and train on.
+"""Checkpoints of an older version give the same outputs and can be trained further.
 
-``tests/fixtures/make_checkpoints.py`` says how they were made.
+``tests/fixtures/make_checkpoints.py`` made them.
 """
 
 import runpy
@@ -30,13 +30,13 @@ def labels(path, data):
     return [predicted.label for predicted in predictions]
 
 
-def test_translates_as_it_did(user_dir, tmp_path):
+def test_translations_are_unchanged(user_dir, tmp_path):
     folder = FIXTURES / "translation"
     expected = (folder / "translations.txt").read_text()
     assert translations(folder / "checkpoint.pt", user_dir, tmp_path / "log") == expected
 
 
-def test_predicts_as_it_did():
+def test_predictions_are_unchanged():
     folder = FIXTURES / "classification"
     expected = (folder / "labels.txt").read_text().split()
     assert labels(folder / "checkpoint.pt", folder / "data") == expected
@@ -47,8 +47,8 @@ def test_predicts_as_it_did():
     "name, flags, epoch, updates",
     [("translation", "TRANSLATION", 55, 600), ("classification", "CLASSIFICATION", 38, 300)],
 )
-def test_trains_on(user_dir, tmp_path, name, flags, epoch, updates, started):
-    """From its optimizer and its place in the data. Small steps: it still does what it learnt."""
+def test_training_continues(user_dir, tmp_path, name, flags, epoch, updates, started):
+    """Training resumes optimizer and position in the data; small steps keep the outputs."""
     folder = FIXTURES / name
     path, save_dir = folder / "checkpoint.pt", tmp_path / "saved"
     options = ["--save-dir", save_dir, "--max-update", updates + 9, "--lr", "1e-5"]

@@ -33,8 +33,8 @@ def in_parts(training, save_dir, *updates):
     return logs[0]
 
 
-OF_PLATEAU = ("load_plateau", "step_with_loss_only", "finish_saved_epoch")
-OF_PRECISION = ("load_fp32_weights", "load_loss_scaler")
+OF_PLATEAU = ("load_num_bad_epochs", "step_with_loss_only", "finish_saved_epoch")
+OF_PRECISION = ("load_fp32_params", "load_loss_scaler")
 # Patches that a resumed training needs, its flags, and where it is stopped: at the end of an epoch
 # or in the middle of one.
 CASES = {

@@ -1,4 +1,4 @@
-"""Training on sentences and pairs, and what the trained models say of text."""
+"""Training on sentences and pairs, and predictions of the trained models."""
 
 import json
 import math
@@ -28,13 +28,13 @@ STOCK = ["--task", "sentence_prediction"]
 
 
 def lines_of(generator, count):
-    """Sentences of two to seven letters."""
+    """Return sentences of two to seven letters."""
     letters = ("abcdefgh"[: generator.randint(3, 8)] for _ in range(count))
     return [" ".join(generator.choices(some, k=generator.randint(2, 7))) for some in letters]
 
 
 def split_of(generator, count):
-    """Pairs: how much they have in common, from 1 to 5, and whether that is little or much."""
+    """Return pairs with their overlap as a score from 1 to 5 and as a label."""
     first, second = lines_of(generator, count), lines_of(generator, count)
     scores, labels = [], []
     for one, other in zip(first, second, strict=True):
@@ -77,25 +77,25 @@ def train(user_dir, tmp_path_factory):
 
 
 def validations(log):
-    """Of each validation, the metrics by name."""
+    """Return the metrics of each validation by name."""
     found = []
     for line in log.read_text().splitlines():
         if "| valid |" in line:
-            told = json.loads(line[line.index("{") :])
-            found.append({key.removeprefix("valid_"): value for key, value in told.items()})
+            logged = json.loads(line[line.index("{") :])
+            found.append({key.removeprefix("valid_"): value for key, value in logged.items()})
     return [
         {key: float(value) for key, value in metrics.items() if key != "split"} for metrics in found
     ]
 
 
 def best(metric):
-    """Flags to keep the checkpoint where a metric is greatest."""
+    """Return flags that keep the checkpoint with the largest metric."""
     return ["--best-checkpoint-metric", metric, "--maximize-best-checkpoint-metric"]
 
 
 @pytest.fixture(scope="module")
 def classifier(data, train):
-    """Of pairs, with the metrics of its validation."""
+    """Return the best checkpoint of a pair classifier and the metrics of its validation."""
     folder = data("input0", "input1", "label")
     flags = [*PAIRS, "--criterion", "sentence_classification", "--num-classes", "3"]
     checkpoint, metrics = train(folder, *flags, *best("macro_f1"))
@@ -107,7 +107,7 @@ def classifier(data, train):
 
 @pytest.fixture(scope="module")
 def relatedness(data, train):
-    """The same for scores of pairs."""
+    """Return the best checkpoint of a model of scores and the metrics of its validation."""
     folder = data("input0", "input1", "score")
     flags = [*PAIRS, "--criterion", "relatedness", "--num-classes", "5"]
     checkpoint, metrics = train(folder, *flags, *best("pearson"))
@@ -120,8 +120,7 @@ def as_pairs(columns):
     return list(zip(columns["input0"], columns["input1"], strict=True))
 
 
-def test_classes_of_pairs(classifier, splits, run):
-    """The command's predictions have the accuracy that validation measured."""
+def test_predicted_classes_have_the_validated_accuracy(classifier, splits, run):
     checkpoint, metrics = classifier
     text = "".join(f"{one}\t{other}\n" for one, other in as_pairs(splits["valid"]))
     found = run(sys.executable, PREDICT, checkpoint, stdin=text, cwd="/").splitlines()
@@ -131,7 +130,7 @@ def test_classes_of_pairs(classifier, splits, run):
     assert all(1 / 3 <= float(line.split("\t")[1]) <= 1 for line in found)
 
 
-def test_scores_of_pairs(relatedness, splits):
+def test_predicted_scores_have_the_validated_correlations(relatedness, splits):
     checkpoint, metrics = relatedness
     found = prediction.load(checkpoint)(as_pairs(splits["valid"]), batch_size=5)
     scores, true = [one.score for one in found], splits["valid"]["score"]
@@ -145,8 +144,7 @@ def test_scores_of_pairs(relatedness, splits):
     assert metrics["mse"] == pytest.approx(mse, abs=2e-4)
 
 
-def test_ratings_of_sentences(data, train, splits):
-    """With fairseq's own task."""
+def test_ratings_with_the_stock_task(data, train, splits):
     flags = [*STOCK, "--criterion", "rating_regression", "--num-classes", "1"]
     checkpoint, metrics = train(data("input0", "score"), *flags, "--best-checkpoint-metric", "rmse")
     chosen = min(metrics, key=lambda found: (found["rmse"], -found["epoch"]))
@@ -161,7 +159,6 @@ def test_ratings_of_sentences(data, train, splits):
 
 
 def test_stock_task_and_criterion(data, train, splits):
-    """fairseq's own, which puts the sentences of a pair into one sequence."""
     flags = [*STOCK, "--criterion", "sentence_prediction", "--num-classes", "3"]
     folder = data("input0", "input1", "label")
     checkpoint, metrics = train(folder, *flags, *best("accuracy"))
@@ -172,7 +169,7 @@ def test_stock_task_and_criterion(data, train, splits):
 
 
 @pytest.mark.parametrize("kind", ["classifier", "relatedness"])
-def test_two_processes_measure_what_one_does(kind, request, user_dir, tmp_path):
+def test_two_processes_measure_the_metrics_of_one(kind, request, user_dir, tmp_path):
     checkpoint, alone = request.getfixturevalue(kind)
     cfg = read_checkpoint(checkpoint)["cfg"]
     arguments = [cfg["task"]["data"], "--user-dir", user_dir, *TINY, *PAIRS]
@@ -212,7 +209,7 @@ def test_answers_come_line_by_line(classifier):
     assert process.returncode == 0
 
 
-def test_batches_change_nothing(classifier, splits):
+def test_batch_size_changes_nothing(classifier, splits):
     predictor = prediction.load(classifier[0])
     pairs = as_pairs(splits["valid"])
     alone = [predictor([pair])[0] for pair in pairs]
@@ -222,12 +219,12 @@ def test_batches_change_nothing(classifier, splits):
     assert predictor([]) == []
 
 
-def test_capitals_are_small_where_the_dictionary_has_none(classifier):
+def test_text_is_lowercased_for_a_lowercase_dictionary(classifier):
     predictor = prediction.load(classifier[0])
     assert predictor([("A B", "C")]) == predictor([("a b", "c")])
 
 
-def test_words_are_made_as_asked(classifier):
+def test_a_custom_tokenizer_is_used(classifier):
     predictor = prediction.load(classifier[0], words=lambda text: text.replace("-", " "))
     assert predictor([("a-b", "c")]) == predictor([("a b", "c")])
 
@@ -240,7 +237,7 @@ def test_words_are_made_as_asked(classifier):
         ([("a", "b " * 600)], "text 1: 601 tokens with the end symbol"),
     ],
 )
-def test_texts_that_the_model_cannot_take(classifier, texts, complaint):
+def test_bad_texts_are_named(classifier, texts, complaint):
     with pytest.raises(UsageError, match=f"^{complaint}"):
         prediction.load(classifier[0])(texts)
 
@@ -253,7 +250,7 @@ def test_texts_that_the_model_cannot_take(classifier, texts, complaint):
         (b"\xff\ta\n", "not UTF-8"),
     ],
 )
-def test_a_bad_line_is_named_after_what_precedes_it(classifier, line, reason):
+def test_a_bad_line_is_named_after_the_predictions_before_it(classifier, line, reason):
     lines = [b"a\tb\n", b"b\tc\r\n", line, b"a\tb\n"]
     found = prediction.load(classifier[0]).read_groups([lines], "x.txt")
     assert [len(predictions) for predictions in [next(found)]] == [2]
@@ -261,7 +258,7 @@ def test_a_bad_line_is_named_after_what_precedes_it(classifier, line, reason):
         next(found)
 
 
-def test_blank_lines_and_sides_are_answered_with_nothing(classifier):
+def test_blank_lines_and_sides_have_empty_predictions(classifier):
     lines = [b"a\tb\n", b"\n", b"a\t\n", b" \tb\n", b"c\td\n"]
     (found,) = prediction.load(classifier[0]).read_groups([lines], "x.txt")
     assert [one == prediction.NOTHING for one in found] == [False, True, True, True, False]
@@ -272,7 +269,7 @@ def test_no_such_checkpoint_is_one_line(run):
     assert output == "predict: error: nowhere.pt: no such checkpoint\n"
 
 
-def test_a_checkpoint_that_classifies_nothing(monkeypatch):
+def test_a_translation_checkpoint_is_refused(monkeypatch):
     task = SimpleNamespace(cfg=SimpleNamespace(_name="translation"))
     trained = TrainedModel("translation.pt", None, None, task)
     monkeypatch.setattr(prediction, "load_checkpoint", lambda *paths: trained)

@@ -44,10 +44,6 @@ def test_constraints_that_cannot_be_met_cost_the_others_nothing(tmp_path, user_d
     [(code, output, errors)] = forked_commands.run_all(user_dir, commands, tmp_path)
     assert code == 0, errors
     assert [line[:3] for line in output.splitlines() if line.startswith("H-")] == ["H-0", "H-2"]
-    assert errors.splitlines()[-1] == (
-        "fairseq_posattn: warning: no translation of 'a b' contains 'C C C C C C' "
-        "within --max-len-a, --max-len-b and --no-repeat-ngram-size"
-    )
 
     log = tmp_path / "fairseq.log"
     without = partial(forked_commands.leave_out, "stop_at_max_length")

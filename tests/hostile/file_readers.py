@@ -1,6 +1,5 @@
 """Every command that reads a file other than a checkpoint, and the place of that file."""
 
-import contextlib
 import json
 import os
 import shutil
@@ -25,9 +24,6 @@ CLASSIFIER = [
 ]
 
 
-SOURCE = ["--source", "{data}/published", "--dest", "{folder}/prepared"]
-
-
 def posattn(*arguments):
     return script("fairseq_posattn.cli", *arguments)
 
@@ -48,31 +44,10 @@ analysis = posattn(
     *("analysis", "locality", "{data}/translation/checkpoint.pt"),
     *("--data", TRANSLATION, "--split", "test"),
 )
-TINY = [
-    *("--encoder-embed-dim", "8", "--encoder-layers", "1", "--encoder-attention-heads", "2"),
-    *("--encoder-ffn-embed-dim", "8", "--optimizer", "adam", "--lr", "1e-3", "--batch-size", "2"),
-    *("--max-update", "1", "--num-workers", "0", "--no-save", "--save-dir", "{folder}/saved"),
-]
-tag = fairseq_command(
-    *("train", "{data}/roles", "--task", "sequence_tagging", "--criterion", "sequence_tagging"),
-    *("--arch", "mtsa_tagger", "--predicate-embed-dim", "8", *TINY),
-)
-recommend = fairseq_command(
-    *("train", "{data}/news", "--task", "news_recommendation"),
-    *("--criterion", "news_recommendation", "--arch", "da_transformer_recommender"),
-    *("--encoder-hidden-dim", "8", *TINY),
-)
-rank = posattn("rank", "popularity", "--data", "{data}/news", "--scores", "{folder}/scores.tsv")
-page = script("fill_numbers.py", "--add", "{path}", "--root", "{folder}")
-
 # By the kind of file, the commands and where they look for it.
 READERS = {
     "vectors": {
         "classify": ("file", fairseq_command("train", *CLASSIFIER, "--encoder-embed-path={path}")),
-        "prepare": (
-            "file",
-            posattn("prepare", "classification", "trec", *SOURCE, "--glove", "{path}"),
-        ),
     },
     "dictionary": {
         "train": ("translation/data/dict.de.txt", train),
@@ -82,8 +57,6 @@ READERS = {
         "analysis": ("translation/data/dict.de.txt", analysis),
         "classify": ("classification/data/label/dict.txt", classify),
         "predict": ("classification/data/input0/dict.txt", posattn(*PREDICT)),
-        "tag": ("roles/tags/dict.txt", tag),
-        "recommend": ("news/history/dict.txt", recommend),
         "preprocess": (
             "file",
             fairseq_command(
@@ -123,81 +96,8 @@ READERS = {
             ),
         ),
         "bleu": ("file", posattn("score", "bleu", "--generated", "{path}")),
-        "rouge": (
-            "file",
-            posattn("score", "rouge", "--hypotheses", "{path}", "--references", "{path}"),
-        ),
-        "labels": (
-            "file",
-            posattn("score", "labels", "--predictions", "{path}", "--references", "{path}"),
-        ),
-        "rank": ("news/text/test.candidates", rank),
-        "srl": ("file", posattn("score", "srl", "--gold", "{path}", "--predicted", "{path}")),
     },
-    "scores": {"ranking": ("file", posattn("score", "ranking", "--scores", "{path}"))},
-    "parquet": {
-        "prepare": (
-            "published/train-00000-of-00001.parquet",
-            posattn("prepare", "summarization", "cnn_dailymail", *SOURCE),
-        ),
-    },
-    "result": {"page": ("file", page)},
 }
-
-
-ROLES = {
-    "words": ("a b c", ["a b c", "c b"]),
-    "predicate": ("0 1", ["0 1 0", "1 0"]),
-    "tags": ("B-A0 B-A1 B-V", ["B-A0 B-V B-A1", "B-V B-A1"]),
-}
-NEWS = {
-    "titles": ("a b", ["a b", "b", "a"]),
-    "history": ("N1 N2 N3", ["N1 N2", "N3"]),
-    "candidates": ("N1 N2 N3", ["N3 N1", "N2 N1"]),
-    "labels": ("0 1", ["1 0", "0 1"]),
-}
-
-
-def binarise(folder, columns):
-    """Columns by name: a dictionary's words, and the lines of every split."""
-    from fairseq.data import Dictionary, indexed_dataset
-
-    for name, (symbols, lines) in columns.items():
-        (folder / name).mkdir(parents=True)
-        dictionary = Dictionary()
-        for symbol in symbols.split():
-            dictionary.add_symbol(symbol)
-        dictionary.save(str(folder / name / "dict.txt"))
-        for split in ("all",) if name == "titles" else ("train", "valid"):
-            builder = indexed_dataset.make_builder(
-                str(folder / name / f"{split}.bin"), impl="mmap", vocab_size=len(dictionary)
-            )
-            for line in lines:
-                builder.add_item(dictionary.encode_line(line, add_if_not_exist=False))
-            builder.finalize(str(folder / name / f"{split}.idx"))
-
-
-def log_clicks(folder):
-    """Clicks, binarised and as text."""
-    binarise(folder, NEWS)
-    (folder / "text").mkdir()
-    for split in ("train", "test"):
-        columns = {name: lines for name, (_, lines) in NEWS.items() if name != "titles"}
-        for name, lines in {**columns, "impressions": ["1", "2"]}.items():
-            (folder / "text" / f"{split}.{name}").write_text("".join(f"{x}\n" for x in lines))
-
-
-def publish(folder):
-    """TREC's questions, and articles with highlights, of which one file is hostile."""
-    folder.mkdir()
-    for name in ("train_5500.label", "TREC_10.label"):
-        (folder / name).write_text("NUM:date When is it ?\nHUM:ind Who is it ?\n")
-    with contextlib.suppress(ImportError):
-        import pyarrow.parquet
-
-        table = pyarrow.table({"article": ["a b"], "highlights": ["a"], "id": ["1"]})
-        for split in ("train", "validation", "test"):
-            pyarrow.parquet.write_table(table, folder / f"{split}-00000-of-00001.parquet")
 
 
 def try_all(kind, reader, folder):
@@ -226,9 +126,6 @@ def _try_all(kind, reader, folder, results):
     path, found = world / place, {}
     waiting = list(files_of(kind).items())
     shutil.copytree(FIXTURES, world)
-    publish(world / "published")
-    binarise(world / "roles", ROLES)
-    log_clicks(world / "news")
     path.parent.mkdir(exist_ok=True)
     good = path.read_bytes() if path.exists() else None
 

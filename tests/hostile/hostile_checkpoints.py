@@ -1,7 +1,7 @@
 """Checkpoints that would run code, crash or fill the memory: each a function that writes one.
 
-``CHECKPOINTS[name](path, base, canary)`` writes to ``path`` what is made of the good checkpoint
-``base``; the file ``canary`` must not appear when it is read.
+``CHECKPOINTS[name](path, base, canary)`` writes a change of the checkpoint ``base`` to ``path``;
+the file ``canary`` must not appear when it is read.
 """
 
 import io
@@ -34,10 +34,6 @@ class Call:
 
 def good(base):
     return torch.load(base, weights_only=True)
-
-
-def saved(path, state, **options):
-    torch.save(state, path, **options)
 
 
 def with_pickle(path, content, storages=((b"\0" * 24),), **options):
@@ -96,98 +92,192 @@ def tensor(length, shape, stride, offset=0):
 ORDERED = glob("collections.OrderedDict") + b")R"
 
 
-# --- pickles that run code -----------------------------------------------------------------------
+# --- Pickles in the form of torch.save ------------------------------------------------------------
 
 
 def touch(canary):
     return Call(os.system, f"touch '{canary}'")
 
 
+def command(canary):
+    return string(f"touch '{canary}'")
+
+
+def dtype(name):
+    return glob("numpy.dtype") + b"(" + string(name) + b"\x89\x88tR"
+
+
+def raw_bytes(content):
+    return (
+        glob("_codecs.encode") + b"(" + string(content.decode("latin1")) + string("latin1") + b"tR"
+    )
+
+
+def beside(value):
+    """{"model": {}, "x": value} for a value that is given as a pickle's body."""
+    return pickled(b"}" + string("model") + b"}s" + string("x") + value + b"s")
+
+
+def array_of(kind, content, shape=1):
+    begun = glob("numpy._core.multiarray._reconstruct") + b"("
+    begun += glob("numpy.ndarray") + b"(" + number(0) + b"t" + raw_bytes(b"b") + b"tR"
+    state = b"(" + number(1) + b"(" + number(shape) + b"t" + kind + b"\x89" + content + b"tb"
+    return beside(begun + state)
+
+
+def other_pickle(canary):
+    buffer = io.BytesIO()
+    torch.save(touch(canary), buffer)
+    return b"B" + struct.pack("<I", len(buffer.getvalue())) + buffer.getvalue()
+
+
+EIGHT = raw_bytes(b"A" * 8)
+WITH_FIELDS = b"(" + number(3) + string("<") + b"N(" + string("a") + b"t}" + string("a")
+WITH_FIELDS += dtype("O8") + number(0) + b"\x86s" + number(8) + number(8) + number(0) + b"tb"
+PICKLES = {
+    # an instruction that imports and calls in one
+    "instance": lambda canary: b"(S'touch " + str(canary).encode() + b"'\nios\nsystem\n.",
+    "from_memo": lambda canary: pickled(
+        glob("posix.system") + b"q\x01h\x01(" + command(canary) + b"tR"
+    ),
+    "name_made_of_parts": lambda canary: (
+        b"\x80\x04\x8c\x05posix\x94\x8c\x06system\x94\x93(" + command(canary) + b"tR."
+    ),
+    # a function by way of one that is allowed
+    "chained_globals": lambda canary: pickled(
+        glob("torch._utils.os.system") + b"(" + command(canary) + b"tR"
+    ),
+    "load_of_storage": lambda canary: pickled(
+        glob("torch.storage._load_from_bytes") + b"(" + other_pickle(canary) + b"tR"
+    ),
+    "rebuilt_by_any_function": lambda canary: model(
+        glob("torch._tensor._rebuild_from_type_v2")
+        + (b"(" + glob("posix.system") + glob("torch.Tensor") + command(canary) + b"\x85}tR")
+    ),
+    # attributes in the place of methods
+    "methods_of_an_ordered_dictionary": lambda canary: pickled(
+        (b"}" + string("model") + ORDERED + b"}" + string("items"))
+        + (glob("torch._utils._rebuild_tensor") + b"sbs")
+    ),
+    "function_as_setting": lambda canary: beside(glob("torch._utils._rebuild_tensor_v2")),
+    "deep": lambda canary: beside(b"]" * 5000 + b"a" * 4999),
+    # arrays of references to objects, which point anywhere
+    "objects_from_bytes": lambda canary: beside(
+        glob("numpy.ndarray") + b"((" + number(1) + b"t" + dtype("O8") + EIGHT + b"tR"
+    ),
+    "objects_from_bytes_reconstructed": lambda canary: array_of(dtype("O8"), EIGHT),
+    "array_larger_than_its_bytes": lambda canary: array_of(dtype("f8"), EIGHT, shape=1 << 40),
+    "array_of_records": lambda canary: array_of(dtype("O,O"), raw_bytes(b"A" * 16)),
+    "kind_with_fields": lambda canary: array_of(dtype("f8") + WITH_FIELDS, EIGHT),
+    "object_number": lambda canary: beside(
+        glob("numpy._core.multiarray.scalar") + b"(" + dtype("O8") + EIGHT + b"tR"
+    ),
+    "item_set_in_a_tensor": lambda canary: model(
+        tensor(6, [6], [1]) + number(5) + number(1) + b"s"
+    ),
+    "storage_shorter_than_declared": lambda canary: model(tensor(600, [600], [1])),
+    "stride_beyond_the_storage": lambda canary: model(tensor(6, [2, 3], [1000, 1])),
+    "offset_beyond_the_storage": lambda canary: model(tensor(6, [6], [1], offset=1 << 40)),
+    "negative_stride": lambda canary: model(tensor(6, [3], [-2], offset=5)),
+    "one_number_for_a_trillion": lambda canary: model(tensor(6, [10**12], [0])),
+    "storage_that_fills_the_memory": lambda canary: model(tensor(1 << 40, [1], [1])),
+    "empty_tensor_by_size": lambda canary: model(
+        glob("torch.FloatTensor") + b"(" + number(1 << 36) + b"tR"
+    ),
+    "bytes_by_size": lambda canary: model(
+        glob("builtins.bytearray") + b"(" + number(1 << 36) + b"tR"
+    ),
+}
+for _protocol in range(6):
+    PICKLES[f"zip_protocol_{_protocol}"] = lambda canary, protocol=_protocol: pickle.dumps(
+        {"model": {}, "x": touch(canary)}, protocol=protocol
+    )
+for _name, _content in PICKLES.items():
+    CHECKPOINTS[_name] = lambda path, base, canary, content=_content: with_pickle(
+        path, content(canary)
+    )
+for _protocol in range(6):
+    CHECKPOINTS[f"raw_protocol_{_protocol}"] = lambda path, base, canary, protocol=_protocol: (
+        path.write_bytes(pickle.dumps({"model": {}, "x": touch(canary)}, protocol=protocol))
+    )
+
+
+# --- Changes of a good checkpoint -----------------------------------------------------------------
+
+
+def with_setting(state, value):
+    state["cfg"]["task"]["x"] = value
+    return state
+
+
+def laughs():
+    """Lists of lists, each twice in the next: small in the file, endless when they are copied."""
+    laugh = ["ha"] * 2
+    for _ in range(40):
+        laugh = [laugh, laugh]
+    return laugh
+
+
+def endless():
+    result = []
+    result.append(result)
+    return result
+
+
+def sparse():
+    indices, values = torch.zeros(2, 1, dtype=torch.long), torch.ones(1)
+    return torch.sparse_coo_tensor(indices, values, (1 << 20, 1 << 20))
+
+
+def repeated(weight):
+    """Tied weights, each of which would be copied."""
+    return {f"{name}": weight for name in range(10_000)}
+
+
+STATES = {
+    "in_settings": lambda state, canary: with_setting(state, touch(canary)),
+    "laughs": lambda state, canary: with_setting(state, laughs()),
+    "endless": lambda state, canary: with_setting(state, endless()),
+    "sparse_tensor": lambda state, canary: state | {"model": {"weight": sparse()}},
+    "meta_tensor": lambda state, canary: (
+        state | {"model": {"weight": torch.empty(1 << 40, device="meta")}}
+    ),
+    "a_tensor_a_thousand_times": lambda state, canary: (
+        state | {"model": repeated(torch.zeros(200_000))}
+    ),
+    # fairseq makes a meter of any name
+    "metrics_by_any_name": lambda state, canary: (
+        state
+        | {"extra_state": state["extra_state"] | {"metrics": [("x", [(0, "loss", "time", {})])]}}
+    ),
+}
+for _name, _change in STATES.items():
+    CHECKPOINTS[_name] = lambda path, base, canary, change=_change: torch.save(
+        change(good(base), canary), path
+    )
+
+
 @collected
 def legacy_pickle(path, base, canary):
-    saved(path, good(base) | {"x": touch(canary)}, _use_new_zipfile_serialization=False)
-
-
-for _protocol in range(6):
-
-    def _raw(path, base, canary, protocol=_protocol):
-        path.write_bytes(pickle.dumps({"model": {}, "x": touch(canary)}, protocol=protocol))
-
-    def _zipped(path, base, canary, protocol=_protocol):
-        with_pickle(path, pickle.dumps({"model": {}, "x": touch(canary)}, protocol=protocol))
-
-    CHECKPOINTS[f"raw_protocol_{_protocol}"] = _raw
-    CHECKPOINTS[f"zip_protocol_{_protocol}"] = _zipped
+    torch.save(good(base) | {"x": touch(canary)}, path, _use_new_zipfile_serialization=False)
 
 
 @collected
-def in_settings(path, base, canary):
-    state = good(base)
-    state["cfg"]["task"]["data"] = touch(canary)
-    saved(path, state)
-
-
-@collected
-def instance(path, base, canary):
-    """The instruction INST, which imports and calls in one."""
-    with_pickle(path, b"(S'touch " + str(canary).encode() + b"'\nios\nsystem\n.")
-
-
-@collected
-def from_memo(path, base, canary):
-    """The function is put aside and called from there."""
-    command = string(f"touch '{canary}'")
-    with_pickle(path, pickled(glob("posix.system") + b"q\x01h\x01(" + command + b"tR"))
-
-
-@collected
-def name_made_of_parts(path, base, canary):
-    command = string(f"touch '{canary}'")
-    body = b"\x8c\x05posix\x94\x8c\x06system\x94\x93(" + command + b"tR"
-    with_pickle(path, b"\x80\x04" + body + b".")
-
-
-@collected
-def chained_globals(path, base, canary):
-    """A function by way of one that is allowed."""
-    command = string(f"touch '{canary}'")
-    with_pickle(path, pickled(glob("torch._utils.os.system") + b"(" + command + b"tR"))
+def legacy_storage_that_fills_the_memory(path, base, canary):
+    buffer = io.BytesIO()
+    state = {"model": {"weight": torch.zeros(2)}}
+    torch.save(state, buffer, _use_new_zipfile_serialization=False)
+    declared = b"K\x02"
+    assert buffer.getvalue().count(declared + b"N") == 1
+    path.write_bytes(buffer.getvalue().replace(declared + b"N", number(1 << 42) + b"N"))
 
 
 @collected
 def nested_load(path, base, canary):
-    """A pickle that has torch.load read another one, and says that it may run."""
+    """A pickle with which torch.load reads another one that may run."""
     inner = path.parent / f"{path.name}.inner"
     torch.save(touch(canary), inner)
-    arguments = string(str(inner)) + b"NNN\x89"
-    with_pickle(path, pickled(glob("torch.load") + b"(" + arguments + b"tR"))
-
-
-@collected
-def load_of_storage(path, base, canary):
-    buffer = io.BytesIO()
-    torch.save(touch(canary), buffer)
-    body = b"B" + struct.pack("<I", len(buffer.getvalue())) + buffer.getvalue()
-    with_pickle(path, pickled(glob("torch.storage._load_from_bytes") + b"(" + body + b"tR"))
-
-
-@collected
-def rebuilt_by_any_function(path, base, canary):
-    arguments = glob("posix.system") + glob("torch.Tensor") + string(f"touch {canary}") + b"\x85}"
-    with_pickle(path, model(glob("torch._tensor._rebuild_from_type_v2") + b"(" + arguments + b"tR"))
-
-
-@collected
-def methods_of_an_ordered_dictionary(path, base, canary):
-    """Attributes in the place of methods."""
-    body = ORDERED + b"}" + string("items") + glob("torch._utils._rebuild_tensor") + b"sb"
-    with_pickle(path, pickled(b"}" + string("model") + body + b"s"))
-
-
-@collected
-def function_as_setting(path, base, canary):
-    body = glob("torch._utils._rebuild_tensor_v2")
-    with_pickle(path, pickled(b"}" + string("model") + b"}s" + string("cfg") + body + b"s"))
+    with_pickle(path, pickled(glob("torch.load") + b"(" + string(str(inner)) + b"NNN\x89tR"))
 
 
 @collected
@@ -209,150 +299,12 @@ def tar(path, base, canary):
             archive.addfile(member, io.BytesIO(content))
 
 
-# --- NumPy ---------------------------------------------------------------------------------------
-
-
-def dtype(name):
-    return glob("numpy.dtype") + b"(" + string(name) + b"\x89\x88tR"
-
-
-def raw_bytes(content):
-    return (
-        glob("_codecs.encode") + b"(" + string(content.decode("latin1")) + string("latin1") + b"tR"
-    )
-
-
-@collected
-def objects_from_bytes(path, base, canary):
-    """An array of references to objects, which point anywhere."""
-    shape = b"(" + number(1) + b"t"
-    body = glob("numpy.ndarray") + b"(" + shape + dtype("O8") + raw_bytes(b"A" * 8) + b"tR"
-    with_pickle(path, pickled(b"}" + string("model") + b"}s" + string("x") + body + b"s"))
-
-
-def _array_of(kind, content, shape=1):
-    begun = glob("numpy._core.multiarray._reconstruct") + b"("
-    begun += glob("numpy.ndarray") + b"(" + number(0) + b"t" + raw_bytes(b"b") + b"tR"
-    state = b"(" + number(1) + b"(" + number(shape) + b"t" + kind + b"\x89" + content + b"tb"
-    return pickled(b"}" + string("model") + b"}s" + string("x") + begun + state + b"s")
-
-
-@collected
-def objects_from_bytes_reconstructed(path, base, canary):
-    with_pickle(path, _array_of(dtype("O8"), raw_bytes(b"A" * 8)))
-
-
-@collected
-def array_larger_than_its_bytes(path, base, canary):
-    with_pickle(path, _array_of(dtype("f8"), raw_bytes(b"A" * 8), shape=1 << 40))
-
-
-@collected
-def array_of_records(path, base, canary):
-    with_pickle(path, _array_of(dtype("O,O"), raw_bytes(b"A" * 16)))
-
-
-@collected
-def kind_with_fields(path, base, canary):
-    """State that makes another type of a simple one."""
-    state = b"(" + number(3) + string("<") + b"N" + b"(" + string("a") + b"t"
-    state += b"}" + string("a") + dtype("O8") + number(0) + b"\x86s"
-    kind = dtype("f8") + state + number(8) + number(8) + number(0) + b"tb"
-    with_pickle(path, _array_of(kind, raw_bytes(b"A" * 8)))
-
-
-@collected
-def object_number(path, base, canary):
-    body = glob("numpy._core.multiarray.scalar") + b"(" + dtype("O8") + raw_bytes(b"A" * 8) + b"tR"
-    with_pickle(path, pickled(b"}" + string("model") + b"}s" + string("x") + body + b"s"))
-
-
-# --- tensors -------------------------------------------------------------------------------------
-
-
-@collected
-def item_set_in_a_tensor(path, base, canary):
-    with_pickle(path, model(tensor(6, [6], [1]) + number(5) + number(1) + b"s"))
-
-
-@collected
-def storage_shorter_than_declared(path, base, canary):
-    with_pickle(path, model(tensor(600, [600], [1])))
-
-
-@collected
-def stride_beyond_the_storage(path, base, canary):
-    with_pickle(path, model(tensor(6, [2, 3], [1000, 1])))
-
-
-@collected
-def offset_beyond_the_storage(path, base, canary):
-    with_pickle(path, model(tensor(6, [6], [1], offset=1 << 40)))
-
-
-@collected
-def negative_stride(path, base, canary):
-    with_pickle(path, model(tensor(6, [3], [-2], offset=5)))
-
-
-@collected
-def one_number_for_a_trillion(path, base, canary):
-    with_pickle(path, model(tensor(6, [10**12], [0])))
-
-
-@collected
-def a_tensor_a_thousand_times(path, base, canary):
-    """Tied weights, each of which would be copied."""
-    state = good(base)
-    weight = torch.zeros(200_000)
-    state["model"] = {f"{name}": weight for name in range(10_000)}
-    saved(path, state)
-
-
-@collected
-def storage_that_fills_the_memory(path, base, canary):
-    body = model(tensor(1 << 40, [1], [1]))
-    with_pickle(path, body)
-
-
-@collected
-def legacy_storage_that_fills_the_memory(path, base, canary):
-    state = {"model": {"weight": torch.zeros(2)}}
-    buffer = io.BytesIO()
-    torch.save(state, buffer, _use_new_zipfile_serialization=False)
-    declared = b"K\x02"
-    assert buffer.getvalue().count(declared + b"N") == 1
-    path.write_bytes(buffer.getvalue().replace(declared + b"N", number(1 << 42) + b"N"))
-
-
-@collected
-def empty_tensor_by_size(path, base, canary):
-    with_pickle(path, model(glob("torch.FloatTensor") + b"(" + number(1 << 36) + b"tR"))
-
-
-@collected
-def bytes_by_size(path, base, canary):
-    with_pickle(path, model(glob("builtins.bytearray") + b"(" + number(1 << 36) + b"tR"))
-
-
-@collected
-def sparse_tensor(path, base, canary):
-    indices, values = torch.zeros(2, 1, dtype=torch.long), torch.ones(1)
-    weight = torch.sparse_coo_tensor(indices, values, (1 << 20, 1 << 20))
-    saved(path, good(base) | {"model": {"weight": weight}})
-
-
-@collected
-def meta_tensor(path, base, canary):
-    saved(path, good(base) | {"model": {"weight": torch.empty(1 << 40, device="meta")}})
-
-
 # --- zips ----------------------------------------------------------------------------------------
 
 
 @collected
 def bomb(path, base, canary):
-    """26 MB would become 6.4 GB; this is a tenth of it."""
+    """A tenth of a file of 26 MB that would become 6.4 GB."""
     options = {"compression": zipfile.ZIP_DEFLATED, "compresslevel": 1}
     length = 160 << 20
     with zipfile.ZipFile(path, "w", **options) as archive:
@@ -461,14 +413,8 @@ def _flagged(path, base, flag=0, method=0):
     path.write_bytes(content)
 
 
-@collected
-def encrypted_by_flag(path, base, canary):
-    _flagged(path, base, flag=1)
-
-
-@collected
-def unknown_method(path, base, canary):
-    _flagged(path, base, method=0x55)
+CHECKPOINTS["encrypted_by_flag"] = lambda path, base, canary: _flagged(path, base, flag=1)
+CHECKPOINTS["unknown_method"] = lambda path, base, canary: _flagged(path, base, method=0x55)
 
 
 @collected
@@ -490,51 +436,3 @@ def overlapping_members(path, base, canary):
     count = struct.unpack("<H", content[end + 10 : end + 12])[0] + len(copies)
     record = struct.pack("<4sHHHHIIH", b"PK\5\6", 0, 0, count, count, len(index), start, 0)
     path.write_bytes(content[:start] + index + record)
-
-
-# --- what is in it -------------------------------------------------------------------------------
-
-
-@collected
-def laughs(path, base, canary):
-    """Lists of lists, each twice in the next: small in the file, endless when they are copied."""
-    laugh = ["ha"] * 2
-    for _ in range(40):
-        laugh = [laugh, laugh]
-    state = good(base)
-    state["cfg"]["task"]["laughs"] = laugh
-    saved(path, state)
-
-
-@collected
-def endless(path, base, canary):
-    """A list that holds itself."""
-    state = good(base)
-    state["extra_state"]["metrics"] = endless = []
-    endless.append(endless)
-    saved(path, state)
-
-
-@collected
-def deep(path, base, canary):
-    with_pickle(
-        path,
-        pickled(
-            b"}"
-            + string("model")
-            + b"}" * 1
-            + b"s"
-            + string("x")
-            + b"]" * 5000
-            + b"a" * 4999
-            + b"s"
-        ),
-    )
-
-
-@collected
-def metrics_by_any_name(path, base, canary):
-    """fairseq makes a meter of whatever name it finds there."""
-    state = good(base)
-    state["extra_state"]["metrics"] = [("train", [(0, "loss", "time", {})])]
-    saved(path, state)

@@ -54,9 +54,6 @@ FILES = {
         "marks": of(b"! " * 700_000),
         "words": of(b"a " * 700_000),
     },
-    "parquet": {"footer": of(b"PAR1" + b"\xff" * 100 + b"\xff\xff\xff\x7fPAR1")},
-    "result": {"deep": of(b"[" * 100_000)},
-    "scores": {},
 }
 
 

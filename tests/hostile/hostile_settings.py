@@ -10,11 +10,6 @@ import os
 SETTINGS = {}
 
 
-def collected(function):
-    SETTINGS[function.__name__] = function
-    return function
-
-
 def code(canary):
     return f"[open({str(canary)!r}, 'w')] and [(512, 3)]"
 
@@ -62,116 +57,127 @@ architecture("transformer_lm", character_filters=code, character_embeddings=lamb
 architecture("fconv_lm", decoder_layers=code)
 
 
-@collected
-def attention_of_xformers(state, canary, folder):
-    state["cfg"]["model"] = {"_name": "transformer", "xformers_att_config": code(canary)}
+TEN_TIMES = ",".join(["*a{0}"] * 10)
+# Ten lines of references to the line before: a billion words, for a YAML parser.
+YAML_BOMB = f"a0: &a0 [{','.join('x' * 10)}]\n" + "".join(
+    f"a{line}: &a{line} [{TEN_TIMES.format(line - 1)}]\n" for line in range(1, 10)
+)
 
 
-@collected
-def criterion(state, canary, folder):
-    state["cfg"]["criterion"] = {"_name": "ctc", "wer_args": code(canary)}
-
-
-@collected
-def file_written_by_criterion(state, canary, folder):
-    """The criterion opens it for writing."""
-    state["cfg"]["criterion"] = {
-        **{"_name": "sentence_ranking", "ranking_head_name": "x"},
-        "save_predictions": str(canary),
-    }
-
-
-@collected
-def optimizer(state, canary, folder):
-    state["cfg"]["optimizer"] = {"_name": "adam", "adam_betas": code(canary)}
-
-
-@collected
-def user_directory(state, canary, folder):
-    plugin = folder / "hostile_plugin"
-    plugin.mkdir(exist_ok=True)
-    (plugin / "__init__.py").write_text(f"open({str(canary)!r}, 'w')")
-    state["cfg"]["common"]["user_dir"] = str(plugin)
-    state["cfg"]["model"]["user_dir"] = str(plugin)
-
-
-@collected
-def target(state, canary, folder):
-    state["cfg"]["model"] = {"_target_": "os.system", "_args_": [f"touch {canary}"]}
-
-
-@collected
-def target_within(state, canary, folder):
-    state["cfg"]["task"]["eval_wer_config"] = {"_target_": "os.system"}
-
-
-@collected
-def environment(state, canary, folder):
-    state["cfg"]["task"]["data"] = "${oc.env:SECRET}"
-
-
-@collected
-def environment_in_arguments(state, canary, folder):
-    state["args"] = argparse.Namespace(task="translation", data="${oc.env:SECRET}", arch="lstm")
-    state["cfg"] = None
-
-
-@collected
-def environment_in_a_key(state, canary, folder):
-    state["cfg"]["task"]["${oc.env:SECRET}"] = 1
-
-
-@collected
-def environment_in_hydras_words(state, canary, folder):
-    """Quoted so as to end the string that fairseq puts it into."""
-    text = "\\',a:${oc.env:SECRET}"
-    state["args"] = argparse.Namespace(task="translation", data=text, arch="transformer")
-    state["cfg"] = None
-
-
-@collected
-def file_of_hydras(state, canary, folder):
-    """A registry's name is a file's name, too."""
-    state["args"] = argparse.Namespace(task="translation", data="data", bpe=f"../../../{folder}/x")
-    state["cfg"] = None
-
-
-def _fifo(folder):
-    """Whoever opens it waits for ever."""
+def fifo(folder):
+    """A file that makes a reader wait for ever."""
     path = folder / "fifo"
     if not path.exists():
         os.mkfifo(path)
     return str(path)
 
 
-@collected
-def embeddings_elsewhere(state, canary, folder):
-    """fairseq-validate read them again; they are in the checkpoint."""
-    state["cfg"]["model"]["encoder_embed_path"] = _fifo(folder)
-    state["cfg"]["model"]["decoder_embed_path"] = _fifo(folder)
+def plugin(canary, folder):
+    path = folder / "hostile_plugin"
+    path.mkdir(exist_ok=True)
+    (path / "__init__.py").write_text(f"open({str(canary)!r}, 'w')")
+    return str(path)
 
 
-@collected
-def embeddings_elsewhere_of_classifier(state, canary, folder):
-    state["cfg"]["model"]["encoder_embed_path"] = _fifo(folder)
+# New values of groups of settings, by the name of the group.
+GROUPS = {
+    "attention_of_xformers": lambda canary, folder: {
+        "model": {"_name": "transformer", "xformers_att_config": code(canary)}
+    },
+    "criterion": lambda canary, folder: {"criterion": {"_name": "ctc", "wer_args": code(canary)}},
+    "file_written_by_criterion": lambda canary, folder: {
+        "criterion": {
+            **{"_name": "sentence_ranking", "ranking_head_name": "x"},
+            "save_predictions": str(canary),
+        }
+    },
+    "optimizer": lambda canary, folder: {
+        "optimizer": {"_name": "adam", "adam_betas": code(canary)}
+    },
+    "target": lambda canary, folder: {
+        "model": {"_target_": "os.system", "_args_": [f"touch {canary}"]}
+    },
+    "files_of_subwords": lambda canary, folder: {
+        "bpe": {"_name": "sentencepiece", "sentencepiece_model": fifo(folder)},
+        "generation": {"replace_unk": fifo(folder)},
+    },
+    "files_of_speech": lambda canary, folder: {
+        "model": {"_name": "wav2vec_ctc", "w2v_path": fifo(folder)}
+    },
+    "another_checkpoint": lambda canary, folder: {
+        "model": argparse.Namespace(
+            _name="fconv_self_att", pretrained="True", pretrained_checkpoint=fifo(folder)
+        )
+    },
+    "repeated_in_a_literal": lambda canary, folder: {
+        "model": argparse.Namespace(_name="fconv", encoder_layers="[(512, 3)] * 10 ** 9")
+    },
+    "yaml_bomb_as_a_section": lambda canary, folder: {"model": YAML_BOMB},
+}
+# Values in groups that stay otherwise: name of the group, and its changes.
+VALUES = {
+    "user_directory": lambda canary, folder: ("common", {"user_dir": plugin(canary, folder)}),
+    "user_directory_of_a_model": lambda canary, folder: (
+        *("model", {"user_dir": plugin(canary, folder)}),
+    ),
+    "target_within": lambda canary, folder: (
+        "task",
+        {"eval_wer_config": {"_target_": "os.system"}},
+    ),
+    "environment": lambda canary, folder: ("task", {"data": "${oc.env:SECRET}"}),
+    "environment_in_a_key": lambda canary, folder: ("task", {"${oc.env:SECRET}": 1}),
+    # they are in the checkpoint
+    "embeddings_elsewhere": lambda canary, folder: (
+        "model",
+        {"encoder_embed_path": fifo(folder), "decoder_embed_path": fifo(folder)},
+    ),
+    "embeddings_elsewhere_of_classifier": lambda canary, folder: (
+        *("model", {"encoder_embed_path": fifo(folder)}),
+    ),
+}
+# Settings as fairseq wrote them before it had groups.
+ARGUMENTS = {
+    "environment_in_arguments": lambda folder: {"data": "${oc.env:SECRET}", "arch": "lstm"},
+    # quoted so as to end the string that fairseq puts it into
+    "environment_in_hydras_words": lambda folder: {
+        "data": "\\',a:${oc.env:SECRET}",
+        "arch": "transformer",
+    },
+    # the name of a registered class is a file's name, too
+    "file_of_hydras": lambda folder: {"data": "data", "bpe": f"../../../{folder}/x"},
+}
 
 
-@collected
-def files_of_subwords(state, canary, folder):
-    state["cfg"]["bpe"] = {"_name": "sentencepiece", "sentencepiece_model": _fifo(folder)}
-    state["cfg"]["generation"]["replace_unk"] = _fifo(folder)
+def _groups(values):
+    def edit(state, canary, folder):
+        state["cfg"].update(values(canary, folder))
+
+    return edit
 
 
-@collected
-def files_of_speech(state, canary, folder):
-    state["cfg"]["model"] = {"_name": "wav2vec_ctc", "w2v_path": _fifo(folder)}
+def _values(values):
+    def edit(state, canary, folder):
+        group, changes = values(canary, folder)
+        state["cfg"][group].update(changes)
+
+    return edit
 
 
-@collected
-def another_checkpoint(state, canary, folder):
-    architecture_settings = {"pretrained": "True", "pretrained_checkpoint": _fifo(folder)}
-    model = argparse.Namespace(_name="fconv_self_att", **architecture_settings)
-    state["cfg"]["model"] = model
+def _arguments(values):
+    def edit(state, canary, folder):
+        state["args"] = argparse.Namespace(task="translation", **values(folder))
+        state["cfg"] = None
+
+    return edit
+
+
+def _yaml(state, canary, folder):
+    state["cfg"] = YAML_BOMB
+
+
+for _table, _edit in ((GROUPS, _groups), (VALUES, _values), (ARGUMENTS, _arguments)):
+    SETTINGS |= {name: _edit(values) for name, values in _table.items()}
+SETTINGS["yaml_bomb"] = _yaml
 
 
 def sized(name, **settings):
@@ -191,26 +197,3 @@ sized("beyond_all_numbers", encoder_layers=10**70)
 sized("layers_in_words", encoder_sublayers="san," * 10**6 + "ffn")
 sized("distances", dman_max_distance=10**10)
 sized("distances_of_rpr", encoder_sublayers="rpr,ffn", rpr_max_distance=10**10)
-
-
-@collected
-def repeated_in_a_literal(state, canary, folder):
-    model = argparse.Namespace(_name="fconv", encoder_layers="[(512, 3)] * 10 ** 9")
-    state["cfg"]["model"] = model
-
-
-TEN_TIMES = ",".join(["*a{0}"] * 10)
-# Ten lines of references to the line before: a billion words, to who reads it as YAML.
-YAML_BOMB = f"a0: &a0 [{','.join('x' * 10)}]\n" + "".join(
-    f"a{line}: &a{line} [{TEN_TIMES.format(line - 1)}]\n" for line in range(1, 10)
-)
-
-
-@collected
-def yaml_bomb(state, canary, folder):
-    state["cfg"] = YAML_BOMB
-
-
-@collected
-def yaml_bomb_as_a_section(state, canary, folder):
-    state["cfg"]["model"] = YAML_BOMB

@@ -14,8 +14,6 @@ HARMLESS |= {("text", name) for name in FILES["text"]}
 
 @pytest.mark.parametrize("kind, reader", PAIRS, ids=map("-".join, PAIRS))
 def test_no_file_does_harm(kind, reader, tmp_path):
-    if kind == "parquet":
-        pytest.importorskip("pyarrow")
     given, found = file_readers.try_all(kind, reader, tmp_path)
     assert not (tmp_path / "canary").exists()
     harm = {}

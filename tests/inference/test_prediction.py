@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import select
 import shutil
 import subprocess
@@ -14,7 +13,7 @@ import torch
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
-from fairseq_posattn.compat.unknown_tokens import word_numbers
+from fairseq_posattn.compat.generation import word_numbers
 from fairseq_posattn.inference import prediction, stream
 from fairseq_posattn.inference.commands import predict
 from fairseq_posattn.inference.prediction import NOTHING
@@ -54,29 +53,25 @@ def test_blank_lines_are_answered_with_blank_ones(tmp_path, capsys):
     (tmp_path / "text").write_text("a b\n\n \t \nd e\n")
     assert command("--input", tmp_path / "text") == 0
     output = capsys.readouterr()
-    lines = output.out.split("\n")
-    assert lines[1] == lines[2] == lines[4] == ""
-    assert [line.partition("\t")[0] in ("back", "forth") for line in lines] == [
-        True,
-        False,
-        False,
-        True,
-        False,
-    ]
+    labels = [line.partition("\t")[0] for line in output.out.split("\n")]
+    assert [label in ("back", "forth") for label in labels] == [True, False, False, True, False]
+    assert labels[1] == labels[2] == ""
     assert "2 blank lines answered with a blank line" in output.err
     assert command("--input", tmp_path / "text", "--json") == 0
     labels = [json.loads(line)["label"] for line in capsys.readouterr().out.splitlines()]
     assert labels[1:3] == [None, None] and None not in (labels[0], labels[3])
 
 
-def test_a_sentence_of_no_words_is_blank(predictor):
+def test_a_sentence_without_words_is_blank():
     predictor = load(words=lambda text: text.replace("-", ""))
-    found = predictor.read_groups([[b"a\n", b"-\n", b"d\n"]], "text")
-    assert [one == NOTHING for one in next(found)] == [False, True, False]
+    found = predictor.read_groups([[b"\xef\xbb\xbfa\n", b"-\n", b"d\n"]], "text")
+    assert next(found) == [predictor(["a"])[0], NOTHING, predictor(["d"])[0]]
 
 
-@pytest.mark.parametrize("line", ["<pad>", "<pad> <pad>", "<s>", "</s>", "<mask>", "\0", "\u2028x"])
-def test_a_strange_line_is_answered_as_an_unknown_word_and_so_are_its_neighbours(predictor, line):
+@pytest.mark.parametrize(
+    "line", ["<pad>", "<pad> <pad>", "<s>", "</s>", "<mask>", "\0", "\u2028x", "\ud800"]
+)
+def test_text_of_symbols_is_unknown_words_and_changes_no_other_line(predictor, line):
     texts = ["a b", line, "d e a b"]
     found = predictor(texts)
     alone = [predictor([text])[0] for text in texts]
@@ -86,17 +81,8 @@ def test_a_strange_line_is_answered_as_an_unknown_word_and_so_are_its_neighbours
         assert one.probabilities == pytest.approx(other.probabilities, abs=1e-6)
 
 
-def test_a_lone_surrogate_is_a_word(predictor):
-    assert predictor(["\ud800 a"])[0].label in ("back", "forth")
-
-
-def test_a_byte_order_mark_is_no_word(predictor):
-    (marked,) = next(predictor.read_groups([[b"\xef\xbb\xbfa b\n"]], "text"))
-    assert marked == predictor(["a b"])[0]
-
-
 @pytest.mark.parametrize("descriptor", ["pipe", "file"])
-def test_lines_arrive_in_groups_of_what_is_there(descriptor, tmp_path):
+def test_lines_come_in_groups_as_they_arrive(descriptor, tmp_path):
     if descriptor == "file":
         (tmp_path / "text").write_bytes(b"1\n2\n3\n4\n5")
         with open(tmp_path / "text", "rb") as file:
@@ -117,7 +103,7 @@ def test_lines_arrive_in_groups_of_what_is_there(descriptor, tmp_path):
 
 @pytest.mark.slow
 def test_a_typed_line_is_answered_at_once():
-    """Also where it comes through a pipe, with more to come."""
+    """Through a pipe that stays open."""
     words = [sys.executable, "-m", "fairseq_posattn.cli", "predict", str(CHECKPOINT)]
     words += ["--data", str(FIXTURE / "data"), "--cpu"]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
@@ -130,7 +116,7 @@ def test_a_typed_line_is_answered_at_once():
     assert process.returncode == 0
 
 
-# --- What the model is given ---------------------------------------------------------------------
+# --- Input of the model ---------------------------------------------------------------------
 
 
 def words_of(predictor, sentences):
@@ -140,19 +126,18 @@ def words_of(predictor, sentences):
     ]
 
 
-def test_long_texts_are_shortened_to_what_the_model_reads():
+def test_long_texts_are_shortened_or_refused_as_in_training():
     predictor = load()
-    predictor.task.cfg.shorten_method = "truncate"
-    limit = predictor.task.cfg.max_positions
-    assert words_of(predictor, ["a " * (limit + 5)]) == [["a"] * limit]
-    assert words_of(predictor, ["a " * (limit - 1)]) == [["a"] * (limit - 1) + ["</s>"]]
-    assert words_of(predictor, ["a " * limit]) == [["a"] * limit]
-
-
-def test_long_texts_are_refused_where_the_model_shortened_none(predictor):
     limit = predictor.task.cfg.max_positions
     with pytest.raises(UsageError, match=f"^{limit + 1} tokens with the end symbol"):
         predictor.encode(["a " * limit])
+    predictor.task.cfg.shorten_method = "truncate"
+    for words, tokens in (
+        (limit + 5, ["a"] * limit),
+        (limit, ["a"] * limit),
+        (limit - 1, ["a"] * (limit - 1) + ["</s>"]),
+    ):
+        assert words_of(predictor, ["a " * words]) == [tokens]
 
 
 def test_pairs_in_one_sequence_have_the_marks_of_training(data):
@@ -165,9 +150,6 @@ def test_pairs_in_one_sequence_have_the_marks_of_training(data):
     assert words_of(predictor, ["a", "b d"]) == joined
     predictor.task.cfg.shorten_method, predictor.task.cfg.max_positions = "truncate", 5
     assert words_of(predictor, ["a", "b d"]) == [joined[0][:5]]
-
-
-def test_one_sentence_has_its_mark_of_training():
     predictor = load()
     predictor.task.cfg.init_token, predictor.task.cfg.separator_token = 0, 2
     assert words_of(predictor, ["a"]) == [["<s>", "a", "</s>"]]
@@ -193,22 +175,23 @@ def test_words_are_made_by_the_rule_of_the_data(data):
     assert load().words("It isn't!") == "It isn't!"  # of data that says nothing
 
 
-def test_capitals_are_as_in_the_data(data):
-    write_manifest(data, lower=False)
-    assert not load(data).lower
-    write_manifest(data, lower=True)
-    assert load(data).lower
-    assert load().lower  # the dictionary has none
+def test_text_is_lower_cased_like_the_data(data):
+    for lower in (False, True):
+        write_manifest(data, lower=lower)
+        assert load(data).lower == lower
+    assert load().lower  # the dictionary has no capitals
 
 
-def test_a_rule_of_a_later_version_is_named(data):
+def test_unknown_rules_are_named(data):
+    with pytest.raises(UsageError, match="words 'telepathy': no such rule; name one of"):
+        load(data, words="telepathy")
     write_manifest(data, word_rule="telepathy")
     with pytest.raises(UsageError, match="unknown tokenization rule 'telepathy'; name one of"):
         load(data)
 
 
 def test_the_command_makes_words_of_plain_text(data, tmp_path, monkeypatch):
-    """Where the data says nothing, by Moses; of documents, sentence by sentence."""
+    """Without a manifest by Moses; documents sentence by sentence."""
     (tmp_path / "text").write_text("It isn't good! Is it?\n")
     seen = []
     monkeypatch.setattr(
@@ -232,10 +215,10 @@ def test_the_command_makes_words_of_plain_text(data, tmp_path, monkeypatch):
     ]
 
 
-# --- What would be wrong without a word ----------------------------------------------------------
+# --- Errors ----------------------------------------------------------
 
 
-def test_weights_that_are_no_numbers(tmp_path, capsys):
+def test_weights_that_are_not_finite_are_one_line(tmp_path, capsys):
     state = read_checkpoint(CHECKPOINT)
     name = next(iter(state["model"]))
     state["model"][name].flatten()[0] = float("nan")
@@ -246,39 +229,15 @@ def test_weights_that_are_no_numbers(tmp_path, capsys):
     assert f"error: {tmp_path / 'nan.pt'}: the weight {name} is not finite" in error
 
 
-def test_outputs_that_are_no_numbers(tmp_path):
+def test_outputs_that_are_not_finite_are_an_error():
     predictor = load()
     predictor.model.forward = lambda *inputs, **options: (torch.tensor([[1, float("nan")]]), {})
     with pytest.raises(UsageError, match="the model's output is NaN"):
         predictor(["a"])
 
 
-@pytest.mark.parametrize(
-    "setting", [{"init_token": 10**9}, {"separator_token": -1}, {"max_positions": 0}]
-)
-def test_settings_that_no_sentence_can_have(setting, tmp_path):
-    state = read_checkpoint(CHECKPOINT)
-    state["cfg"]["task"].update(setting)
-    torch.save(state, tmp_path / "model.pt")
-    [(name, value)] = setting.items()
-    told = f"{tmp_path / 'model.pt'}: its --{name.replace('_', '-')} "
-    with pytest.raises(UsageError, match=re.escape(told)):
-        load(checkpoint=str(tmp_path / "model.pt"))
-
-
-def test_several_scores_of_a_text(tmp_path):
-    """fairseq's own criterion learns them as they are: they are no distribution over one."""
-    state = read_checkpoint(CHECKPOINT)
-    state["cfg"]["task"]["regression_target"] = True
-    torch.save(state, tmp_path / "model.pt")
-    with pytest.raises(
-        UsageError, match=r"model.pt: predicts 2 numbers for each text; a score needs"
-    ):
-        load(checkpoint=str(tmp_path / "model.pt"))
-
-
 @pytest.mark.parametrize("labels", [["back"], ["back", "forth", "up"]])
-def test_labels_of_another_number(labels, data):
+def test_labels_of_other_data_are_refused(labels, data):
     (data / "label" / "dict.txt").write_text("".join(f"{label} 1\n" for label in labels))
     with pytest.raises(UsageError, match=f"has 2 classes, but .* has {len(labels)}; name"):
         load(data)
@@ -295,7 +254,7 @@ def test_answers_that_cannot_be_written_are_one_line():
     assert "Traceback" not in ended.stderr
 
 
-def test_words_that_look_like_marks_are_unknown(predictor):
+def test_symbols_in_text_are_unknown_words(predictor):
     dictionary = predictor.dictionary
     marks = [dictionary[number] for number in range(dictionary.nspecial)]
     assert dictionary.index("<mask>") != dictionary.unk()
@@ -303,7 +262,7 @@ def test_words_that_look_like_marks_are_unknown(predictor):
     assert found == [dictionary.unk()] * 5 + [dictionary.index("a")]
 
 
-def test_a_text_of_unknown_words_is_told_once(tmp_path, capsys):
+def test_unknown_words_are_reported_once(tmp_path, capsys):
     (tmp_path / "text").write_text("x\ny z a\n<pad>\na b\n")
     assert command("--input", tmp_path / "text", "--buffer-size", "2") == 0
     told = capsys.readouterr().err
@@ -321,7 +280,7 @@ def test_a_line_without_end_is_refused(tmp_path, capsys):
     assert f"{tmp_path / 'text'}: a line of more than 2,097,152 bytes" in capsys.readouterr().err
 
 
-def test_what_training_has_copied_beside_the_checkpoint_is_enough(data):
+def test_files_beside_the_checkpoint_suffice(data):
     shutil.copy(CHECKPOINT, data / "best.pt")
     manifest.write(data, manifest.Manifest("own", "sentence_prediction", "spaces"))
     moved = prediction.load(str(data / "best.pt"), device="cpu")

@@ -7,6 +7,7 @@ import json
 import math
 import os
 import shutil
+import subprocess
 import sys
 import threading
 from dataclasses import replace
@@ -27,9 +28,11 @@ from fairseq_posattn.inference.trained_model import TrainedModel
 from fairseq_posattn.inference.trained_model import load as load_checkpoint
 from fairseq_posattn.inference.translation import lines
 from fairseq_posattn.inference.translation import translator as translator_module
+from fairseq_posattn.inference.translation.hypotheses import BEGINS, align
 from fairseq_posattn.model.projections import quantize_linear_layers
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.manifest import Manifest
+from fairseq_posattn.text.plain_text import CODES
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "translation"
 CHECKPOINT = FIXTURE / "checkpoint.pt"
@@ -68,19 +71,19 @@ def written(tmp_path, content):
 # --- Lines ---------------------------------------------------------------------------------------
 
 
-def test_it_translates_as_fairseq_generate_does_whatever_shares_a_batch(translator, source):
+def test_translations_equal_fairseq_generates_in_any_batch(translator, source):
     for options in ({}, {"batch_size": 1}, {"max_tokens": 7}):
         assert [found.text for found in translator(source, **options)] == EXPECTED
 
 
-def test_the_greatest_length_of_a_line_goes_by_its_own_pieces(source):
+def test_the_maximum_length_of_a_line_depends_on_its_own_subwords(source):
     translator = load(max_len_a=0.5, max_len_b=0)
     alone = [translator(line).text for line in source]
     assert [found.text for found in translator(source)] == alone
     assert len({len(line.split()) for line in source}) > 1 and alone != EXPECTED
 
 
-def test_int8_rounds_the_maps_alone(source, translator, tmp_path, capsys):
+def test_int8_changes_scores_and_no_translation(source, translator, tmp_path, capsys):
     """Not by so much that this model writes anything else."""
     path = written(tmp_path, "\n".join(source))
     assert command("--input", path, "--int8") == 0
@@ -92,7 +95,7 @@ def test_int8_rounds_the_maps_alone(source, translator, tmp_path, capsys):
     assert rounded != before == pytest.approx(rounded, abs=0.2)
 
 
-def test_int8_leaves_no_map_out(translator):
+def test_int8_covers_all_linear_layers(translator):
     """That of the scores of all words among them: all are the plugin's."""
     maps = [one for one in translator.models[0].modules() if isinstance(one, torch.nn.Linear)]
     assert quantize_linear_layers(copy.deepcopy(translator.models[0])) == len(maps) > 10
@@ -115,7 +118,7 @@ def test_blank_lines_are_answered_with_blank_ones(tmp_path, capsys, source):
     assert capsys.readouterr().out.split("\n") == [EXPECTED[0], "", "", EXPECTED[1], "", ""]
 
 
-def test_windows_of_lines_leave_the_order(tmp_path, capsys, source):
+def test_buffers_keep_the_order(tmp_path, capsys, source):
     path = written(tmp_path, "\n".join(source * 3))
     assert command("--input", path, "--buffer-size", "5", "--batch-size", "2") == 0
     assert capsys.readouterr().out.splitlines() == EXPECTED * 3
@@ -142,21 +145,20 @@ def test_each_line_of_a_pipe_that_stays_open_is_answered(source, monkeypatch):
     assert answers.getvalue().splitlines() == EXPECTED[:3]
 
 
-def test_lines_before_one_that_is_no_text_are_answered(tmp_path, capsys, source):
-    path = written(tmp_path, b"\xef\xbb\xbf" + source[0].encode() + b"\nab\xff\n")
+@pytest.mark.parametrize(
+    ("after", "words"),
+    [
+        (b"\nab\xff\n", ":2: not UTF-8: byte 3 is 0xff; convert the file: iconv -f ITS-ENCODING"),
+        (b"\n" + gzip.compress(b"a"), ":2: compressed; unpack the file: gzip -d"),
+    ],
+)
+def test_lines_before_an_invalid_one_are_answered(after, words, tmp_path, capsys, source):
+    path = written(tmp_path, b"\xef\xbb\xbf" + source[0].encode() + after)
     assert command("--input", path) == 1
     output = capsys.readouterr()
     assert output.out == f"{EXPECTED[0]}\n"
-    assert output.err.splitlines()[-1] == (
-        f"posattn translate: error: {path}:2: not UTF-8: byte 3 is 0xff; convert the file: iconv "
-        "-f ITS-ENCODING -t UTF-8"
-    )
-
-
-def test_a_compressed_file_is_told(tmp_path, capsys, source):
-    path = written(tmp_path, gzip.compress(source[0].encode()))
-    assert command("--input", path) == 1
-    assert f"{path}:1: compressed; unpack the file: gzip -d" in capsys.readouterr().err
+    last = output.err.splitlines()[-1]
+    assert last.startswith(f"posattn translate: error: {path}{words}")
 
 
 def test_json_has_the_scores_of_all_hypotheses(tmp_path, capsys, source):
@@ -176,7 +178,7 @@ def test_json_has_the_scores_of_all_hypotheses(tmp_path, capsys, source):
     assert blank == {"text": "", "hypotheses": []}
 
 
-def test_of_a_mark_of_the_dictionary_a_line_has_only_the_letters(translator):
+def test_symbols_in_text_are_unknown_words(translator):
     dictionary = translator.lines.dictionary
     tokens = translator.lines.encode("a </s> <pad> b").tokens.tolist()
     unknown = dictionary.unk()
@@ -189,7 +191,7 @@ def test_of_a_mark_of_the_dictionary_a_line_has_only_the_letters(translator):
     ]
 
 
-def test_a_line_longer_than_the_model_reads_is_cut_and_told(tmp_path, capsys, source):
+def test_cut_lines_are_reported(tmp_path, capsys, source):
     path = written(tmp_path, f"{source[0]}\n{' '.join('abc' * 9)}\n")
     assert command("--input", path) == 0
     output = capsys.readouterr()
@@ -206,7 +208,7 @@ def test_a_line_is_cut_only_if_its_end_does_not_fit(words, cut, translator, monk
     assert (len(line.tokens), len(line.pieces)) == (16, 15)
 
 
-def test_unknown_words_are_told(tmp_path, capsys, source):
+def test_unknown_words_are_reported(tmp_path, capsys, source):
     path = written(tmp_path, f"{source[0]} Zug\n")
     assert command("--input", path) == 0
     assert (
@@ -219,7 +221,7 @@ def test_unknown_words_are_told(tmp_path, capsys, source):
     "main, changed",
     [(translate.main, {}), (summarize.main, {"no_repeat_ngram_size": 3})],
 )
-def test_how_is_decoded_by_default_is_fairseqs_but_for_summaries(main, changed, monkeypatch):
+def test_the_default_search_is_fairseqs_except_for_summaries(main, changed, monkeypatch):
     asked = []
     monkeypatch.setattr(
         translation, "load", lambda *args, **options: asked.append(options) or 1 / 0
@@ -246,7 +248,7 @@ def test_one_sentence_is_answered_with_one_translation(source):
         assert "C B" in translator(source[0], constraints=constraints).text
 
 
-def test_a_translation_begins_as_it_is_told_whatever_shares_a_batch(source):
+def test_translations_begin_with_their_prefixes_in_any_batch(source):
     translator = load(min_len=4, nbest=5)
     prefixes = ["B A C B", "", "C C", " ", *[""] * (len(source) - 4)]
     together = translator(source, prefixes=prefixes)
@@ -262,14 +264,14 @@ def test_a_translation_begins_as_it_is_told_whatever_shares_a_batch(source):
     assert not any(found.failed for found in together)
 
 
-def test_a_greedy_translation_goes_on_from_its_own_beginning(source):
+def test_a_greedy_translation_continues_its_own_beginning(source):
     translator = load(beam=1)
     texts = [found.text for found in translator(source)]
     prefixes = [" ".join(text.split()[: row % 3]) for row, text in enumerate(texts)]
     assert [found.text for found in translator(source, prefixes=prefixes)] == texts
 
 
-def test_a_prefix_may_be_cut_to_its_first_pieces(source):
+def test_prefix_size_cuts_prefixes(source):
     translator = load(prefix_size=2)
     [found] = translator(source[:1], prefixes=["C B A A A A"])
     assert found.text.split()[:2] == ["C", "B"]
@@ -277,7 +279,7 @@ def test_a_prefix_may_be_cut_to_its_first_pieces(source):
 
 
 @pytest.mark.parametrize("way", ["ordered", "unordered"])
-def test_a_translation_has_what_it_must(way, source):
+def test_translations_contain_their_constraints(way, source):
     translator = load(constraints=way)
     wanted = [["C C", "A"], [], ["B A B"], ["", "C"], *[()] * (len(source) - 4)]
     together = translator(source, constraints=wanted)
@@ -292,7 +294,7 @@ def test_a_translation_has_what_it_must(way, source):
             assert found.text == expected
 
 
-def test_what_no_translation_can_have_costs_the_others_nothing(source):
+def test_unsatisfiable_conditions_affect_no_other_line(source):
     beginning, having = load(max_len_b=8), load(max_len_b=8, constraints="ordered")
     long = " ".join("ABC" * 3)
     expected = [found.text for found in beginning(source[:2])]
@@ -305,7 +307,7 @@ def test_what_no_translation_can_have_costs_the_others_nothing(source):
         assert [one.failed for one in found] == [False, True, False]
 
 
-def test_words_that_must_be_there_are_made_pieces_as_the_target_is(data, monkeypatch):
+def test_prefixes_and_constraints_are_tokenized_like_the_target(data, monkeypatch):
     monkeypatch.setattr(lines, "splitter", lambda folder, told, language: f"{{}} {language}".format)
     translator = load(data=data, constraints="unordered")
     line = translator.lines.encode("a", "B", ["C"])
@@ -325,16 +327,9 @@ def test_words_that_must_be_there_are_made_pieces_as_the_target_is(data, monkeyp
         ({"constraints": "ordered"}, {"constraints": []}, "constraints: 0 for 1 texts"),
     ],
 )
-def test_forced_words_that_cannot_be(options, forced, complaint, source):
+def test_wrong_prefixes_and_constraints_are_errors(options, forced, complaint, source):
     with pytest.raises(UsageError, match=complaint):
         load(**options)(source[:1], **forced)
-
-
-def test_ways_that_there_are_not():
-    with pytest.raises(UsageError, match="constraints 'sorted': must be ordered or unordered"):
-        load(constraints="sorted")
-    with pytest.raises(UsageError, match="attention 'heads': must be words or pieces"):
-        load(attention="heads")
 
 
 def test_prefixes_come_from_a_file_beside_the_text(tmp_path, capsys, source):
@@ -348,7 +343,7 @@ def test_prefixes_come_from_a_file_beside_the_text(tmp_path, capsys, source):
 
 
 @pytest.mark.parametrize("lines, complaint", [(1, "fewer lines"), (3, "more lines")])
-def test_prefixes_that_do_not_fit_the_text(lines, complaint, tmp_path, capsys, source):
+def test_prefixes_of_another_number_are_one_line(lines, complaint, tmp_path, capsys, source):
     prefixes = tmp_path / "prefixes"
     prefixes.write_text("\n" * lines)
     text = written(tmp_path, f"{source[0]}\n{source[1]}\n")
@@ -373,7 +368,7 @@ def test_constraints_come_after_tabs(tmp_path, capsys, source):
     )
 
 
-def test_what_cannot_be_is_named_by_line_and_words(tmp_path, capsys, source):
+def test_unsatisfied_conditions_are_reported_with_line_and_words(tmp_path, capsys, source):
     """Whichever buffer it comes in; a prefix, too."""
     text = written(tmp_path, f"{source[0]}\n\n{source[1]}\tC\t{'A B ' * 6}\n{source[2]}\n")
     assert command("--input", text, "--constraints", "--buffer-size", 2, "--max-len-b", 9) == 0
@@ -397,7 +392,7 @@ def test_what_cannot_be_is_named_by_line_and_words(tmp_path, capsys, source):
 
 
 @pytest.mark.parametrize("models", [1, 2])
-def test_attention_is_that_of_the_last_layer_reading_the_whole_translation(models, source):
+def test_attention_is_the_last_layers_over_the_whole_translation(models, source):
     translator = load(*[CHECKPOINT] * models, attention="pieces")
     found = translator(source)
     assert len(set(map(len, source))) > 1
@@ -436,8 +431,35 @@ def test_attention_of_fairseqs_own_transformer(source):
         torch.testing.assert_close(weights.sum(1), torch.ones(len(weights)))
 
 
-def test_attention_is_there_only_where_it_is_asked_for(translator, source):
+def test_attention_is_given_on_request_alone(translator, source):
     assert translator(source[0]).hypotheses[0].alignment is None
+
+
+WEIGHTS = torch.tensor([[0.1, 0.2, 0.3, 0.4], [0.3, 0.2, 0.1, 0.4], [0.0, 0.0, 1.0, 0.0]])
+SUBWORDS = {
+    "subword_nmt": (["a@@", "b", "c"], ["d", "e@@", "f"]),
+    "sentencepiece": (["\u2581a", "b", "\u2581c"], ["\u2581d", "\u2581", "ef"]),
+    "wordpiece": (["a", "##b", "c"], ["d", "e", "##f"]),
+}
+
+
+@pytest.mark.parametrize("kind", SUBWORDS)
+def test_weights_of_subwords_are_added_at_keys_and_averaged_at_queries(kind):
+    found = align(*SUBWORDS[kind], WEIGHTS, kind)
+    assert found.source == ("ab", "c", "</s>")
+    assert found.target == ("d", "ef")
+    expected = torch.tensor([[0.3, 0.3, 0.4], [0.25, 0.55, 0.2]])
+    torch.testing.assert_close(found.weights, expected)
+    assert BEGINS.keys() | {"gpt"} == {None, *CODES}  # gpt is of classifiers only
+
+
+def test_words_have_their_own_weights_and_four_digits_in_json():
+    found = align(["ab", "c", "d"], ["e", "f"], WEIGHTS[:2] / 3, None)
+    assert found.as_json() == {
+        "source": ["ab", "c", "d", "</s>"],
+        "target": ["e", "f"],
+        "weights": [[0.0333, 0.0667, 0.1, 0.1333], [0.1, 0.0667, 0.0333, 0.1333]],
+    }
 
 
 # --- What the text is made of --------------------------------------------------------------------
@@ -456,16 +478,22 @@ def data(tmp_path):
     return folder
 
 
-def test_text_is_made_pieces_and_plain_again(data, source, monkeypatch):
-    translator = load(data=data)
+def test_plain_text_is_split_into_subwords_and_joined(data, source, monkeypatch):
+    translator = load(data=data, attention="words")
     assert translator.lines.split("AB,c") == "a@@ b , c"
     texts = [found.text for found in translator([f"  {line.upper()} " for line in source])]
     assert texts == EXPECTED
-    pieces = iter(["A@@ B , C &apos;s"])
-    monkeypatch.setattr(
-        translator.task.target_dictionary, "string", lambda *args, **options: next(pieces)
-    )
-    assert translator(["a"])[0].text == "AB, C's"
+    pieces = "A@@ B , C &apos;s"
+    monkeypatch.setattr(translator.task.target_dictionary, "string", lambda *args: pieces)
+    monkeypatch.setattr(translator_module, "align", align_of_equal_weights)
+    best = translator(["a'"])[0].hypotheses[0]
+    assert best.text == "AB, C's"
+    assert best.alignment.source == ("a", "'", "</s>")  # Moses writes &apos;
+    assert best.alignment.target == ("AB", ",", "C", "'s")
+
+
+def align_of_equal_weights(source, target, weights, *rest):
+    return align(source, target, torch.ones(len(target), weights.size(1)), *rest)
 
 
 # --- Models --------------------------------------------------------------------------------------
@@ -477,7 +505,7 @@ def test_an_ensemble_of_equals_is_each_of_them(source):
     assert [found.text for found in ensemble(source)] == EXPECTED
 
 
-def test_models_of_other_dictionaries_do_not_go_together(monkeypatch):
+def test_ensembles_of_other_dictionaries_are_refused(monkeypatch):
     trained = [load_checkpoint(str(CHECKPOINT), str(FIXTURE / "data")) for _ in range(2)]
     trained[1].task.target_dictionary.add_symbol("Q")
     monkeypatch.setattr(translator_module, "load_checkpoint", lambda path, data: trained[int(path)])
@@ -485,7 +513,7 @@ def test_models_of_other_dictionaries_do_not_go_together(monkeypatch):
         load("0", "1")
 
 
-def test_colons_part_the_models_of_an_ensemble(tmp_path):
+def test_colons_separate_the_models_of_an_ensemble(tmp_path):
     split = translate.split_checkpoints
     assert split("a.pt:b.pt") == ["a.pt", "b.pt"]
     (tmp_path / "a:b.pt").write_bytes(b"")
@@ -507,14 +535,18 @@ def test_colons_part_the_models_of_an_ensemble(tmp_path):
         (("--lenpen", "nan"), {}, "lenpen nan: must be a finite number"),
         (("--no-repeat-ngram-size", "-1"), {}, "no_repeat_ngram_size -1: must be 0 or more"),
         (("--input", "nowhere.txt"), {}, "nowhere.txt: No such file or directory"),
+        (("--min-len", "50"), {}, "min_len 50: must be at most"),
+        (("--max-len-b", "0"), {}, "min_len 1: must be at most 0"),
+        (("--min-len", "16"), {}, "min_len 16: must be at most 15"),
     ],
 )
-def test_what_cannot_be_is_one_line(arguments, options, complaint, capsys):
-    assert command(*arguments, **options) == 1
-    error = capsys.readouterr().err
+def test_wrong_arguments_are_one_line(arguments, options, complaint, tmp_path, capsys):
+    text = written(tmp_path, "a b\n")
+    assert command("--input", text, *arguments, **options) == 1
+    *warnings, error = capsys.readouterr().err.splitlines()
     assert error.startswith("posattn translate: error: ")
     assert complaint in error
-    assert error.count("\n") == 1
+    assert all("no preparation.json" in line for line in warnings)
 
 
 @pytest.mark.parametrize("read", [translator_module.translator_of, prediction.predictor_of])
@@ -525,7 +557,7 @@ def test_models_of_fairseqs_older_tasks_are_refused_by_name(read):
         read([one] if read is translator_module.translator_of else one)
 
 
-def test_a_model_that_gives_no_numbers_is_named(source):
+def test_outputs_that_are_not_finite_are_an_error(source):
     translator = load()
     with torch.no_grad():
         translator.models[0].decoder.embed_tokens.weight.fill_(math.nan)
@@ -533,20 +565,44 @@ def test_a_model_that_gives_no_numbers_is_named(source):
         translator(source[:1])
 
 
-@pytest.mark.parametrize("limits", [("--min-len", "50"), ("--max-len-b", "0"), ("--min-len", "16")])
-def test_lengths_that_cannot_be_are_one_line(limits, tmp_path, capsys):
-    assert command("--input", written(tmp_path, "a b\n"), *limits) == 1
-    error = capsys.readouterr().err.splitlines()[-1]
-    assert error.startswith("posattn translate: error: min_len ")
-
-
-def test_the_longest_shortest_length_is_translated(source):
+def test_the_largest_min_len_is_possible(source):
     assert load(min_len=15)(source[:1])[0].hypotheses[0].pieces.count(" ") == 14
 
 
-def test_a_setting_that_fairseq_has_not_is_named():
-    with pytest.raises(UsageError, match="beams"):
-        load(beams=3)
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"beams": 3}, "beams: no such setting .* did you mean beam?"),
+        ({"len_pen": 2.0}, "did you mean lenpen?"),
+        ({"atention": "words"}, "did you mean attention?"),
+        ({"constraints": "sorted"}, "constraints 'sorted': must be ordered or unordered"),
+        ({"attention": "heads"}, "attention 'heads': must be words or pieces"),
+    ],
+)
+def test_wrong_settings_are_named(options, words):
+    with pytest.raises(UsageError, match=words):
+        load(**options)
+
+
+def test_programs_print_nothing_but_their_own_lines(tmp_path):
+    """No log lines, and no log handlers for those of others."""
+    saved = tmp_path / "saved"
+    saved.mkdir()
+    for file in (*(FIXTURE / "data").iterdir(), CHECKPOINT):
+        shutil.copy(file, saved)
+    program = f"""
+import logging
+from fairseq_posattn.inference import prediction, translation
+handlers = list(logging.root.handlers)
+logging.basicConfig(level=logging.INFO)
+print(handlers, repr(translation.load({str(CHECKPOINT)!r}, {str(saved)!r}, device="cpu")))
+print(prediction.load({str(CLASSIFIER)!r} + "/checkpoint.pt", {str(CLASSIFIER)!r} + "/data"))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    first, second = done.stdout.splitlines()
+    assert first == f"[] Translator({str(CHECKPOINT)!r}, de-en, beam=5, device=cpu)"
+    assert second.startswith(f"Predictor('{CLASSIFIER}/checkpoint.pt', [back, forth], device=")
+    assert done.stderr == ""
 
 
 def test_output_goes_to_a_file_once_all_is_translated(source, tmp_path, capsys):
@@ -554,8 +610,3 @@ def test_output_goes_to_a_file_once_all_is_translated(source, tmp_path, capsys):
     assert command("--input", path, "--output", tmp_path / "translations") == 0
     assert (tmp_path / "translations").read_text() == f"{EXPECTED[0]}\n"
     assert not capsys.readouterr().out
-
-
-def test_an_unknown_setting_names_the_nearest():
-    with pytest.raises(UsageError, match="did you mean lenpen"):
-        load(len_pen=2.0)

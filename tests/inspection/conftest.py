@@ -1,51 +1,101 @@
-"""Tiny untrained models whose attention the tests look into."""
+"""Small untrained models whose attention the tests inspect."""
 
+import functools
 from argparse import Namespace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
 from fairseq.data import Dictionary
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
-from fairseq_posattn.inspection.sublayers import attention_sublayers
-from fairseq_posattn.training.models import PosAttnTransformer
+from fairseq_posattn.inference import prediction, translation
+from fairseq_posattn.inference.trained_model import TrainedModel, load
+from fairseq_posattn.inspection import places
+from fairseq_posattn.inspection.page.view import ClassifierView, TranslationView
+from fairseq_posattn.training.models import PosAttnClassifier, PosAttnTransformer
 from fairseq_posattn.training.plugin import register
 
 register()
 
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+SIZES = {"embed_dim": 16, "ffn_embed_dim": 16, "layers": 2, "attention_heads": 2}
+
+
+def dictionary_of(words):
+    dictionary = Dictionary()
+    dictionary.encode_line(words)
+    dictionary.finalize()
+    return dictionary
+
+
+def transformer(task, encoder, decoder, **flags):
+    """A model of two layers and two heads with these sublayers."""
+    for side, names in (("encoder", encoder), ("decoder", decoder)):
+        sizes = {f"{side}_{name}": number for name, number in SIZES.items()}
+        flags = {**sizes, f"{side}_sublayers": names, **flags}
+    torch.manual_seed(1)
+    cfg = Namespace(**flags)
+    return PosAttnTransformer.build_model(cfg, task).eval(), cfg
+
 
 @pytest.fixture
 def dictionary():
-    """The words a to j."""
-    words = Dictionary()
-    for letter in "abcdefghij":
-        words.add_symbol(letter)
-    return words
+    return dictionary_of("a b c d e f g h i j")
 
 
 @pytest.fixture
 def build(dictionary):
-    """``build("dman,san,ffn")``: an encoder of two layers and its attention sublayers."""
+    """``build("dman,san,ffn")``: an encoder of two layers and its places."""
 
     def build(encoder, decoder="san,cross,ffn", side="encoder", **flags):
-        torch.manual_seed(1)
-        sizes = {
-            f"{side}_{name}": number
-            for side in ("encoder", "decoder")
-            for name, number in (
-                ("embed_dim", 16),
-                ("ffn_embed_dim", 16),
-                ("layers", 2),
-                ("attention_heads", 2),
-            )
-        }
-        names = {"encoder": encoder, "decoder": decoder}
-        sublayer_flags = {f"{side}_sublayers": names[side] for side in names}
         task = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
-        cfg = Namespace(**sizes, **sublayer_flags, **flags)
-        model = PosAttnTransformer.build_model(cfg, task).eval()
-        chosen = getattr(model, side)
-        return chosen, attention_sublayers(chosen.layers, names[side].split(","))
+        chosen = getattr(transformer(task, encoder, decoder, **flags)[0], side)
+        names = {"encoder": encoder, "decoder": decoder}[side].split(",")
+        return chosen, places.stack_places(chosen.layers, names)
+
+    return build
+
+
+@pytest.fixture
+def translator(tmp_path):
+    """``translator(encoder_sublayers="da,ffn")``: a view of a model."""
+
+    def build(source="a b c d e", target="A B C D E", **flags):
+        languages = {name: flags.pop(name, "xx") for name in ("source_lang", "target_lang")}
+        settings = TranslationConfig(data=str(tmp_path), **languages)
+        task = TranslationTask(settings, dictionary_of(source), dictionary_of(target))
+        encoder = flags.pop("encoder_sublayers", "dman,san,ffn")
+        model, cfg = transformer(task, encoder, "dman,san,cross,ffn", **flags)
+        trained = TrainedModel("folder/checkpoint.pt", model, cfg, task)
+        translator = translation.translator_of([trained], device="cpu", beam=2, max_len_b=8)
+        return TranslationView(trained, translator, places.translation_places(trained))
+
+    return build
+
+
+@functools.cache
+def classification_task():
+    folder = FIXTURES / "classification"
+    return load(str(folder / "checkpoint.pt"), str(folder / "data")).task
+
+
+@pytest.fixture
+def classifier():
+    """``classifier(encoder="mpsan", pooling="source2token")``: a view, of the words a to e."""
+
+    def build(pairs=False, **flags):
+        task = classification_task()
+        torch.manual_seed(1)
+        cfg = Namespace(encoder_embed_dim=8, encoder_attention_heads=2, max_positions=16, **flags)
+        model = PosAttnClassifier.build_model(cfg, task)
+        model.encodes_pairs = pairs
+        model.register_classification_head("sentence_classification_head", num_classes=2)
+        trained = TrainedModel("folder/checkpoint.pt", model.eval(), model.cfg, task)
+        predictor = prediction.predictor_of(trained, device="cpu")
+        predictor.encodes_apart = predictor.expects_pairs = pairs
+        return ClassifierView(trained, predictor, places.classifier_places(trained, pairs))
 
     return build
 
@@ -55,6 +105,18 @@ def sentences():
     """Tokens of the dictionary, in lengths that differ and one that repeats."""
     generator = torch.Generator().manual_seed(1)
     return [torch.randint(4, 14, (length,), generator=generator) for length in (5, 3, 7, 5, 1, 5)]
+
+
+@pytest.fixture
+def set_parameters():
+    """Set the parameters of a module from lists."""
+
+    @torch.no_grad()
+    def set_parameters(module, **values):
+        for name, value in values.items():
+            getattr(module, name).copy_(torch.tensor(value))
+
+    return set_parameters
 
 
 @pytest.fixture

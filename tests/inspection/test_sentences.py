@@ -1,46 +1,63 @@
+"""Sentences as the model reads them: plain text if it knows its tokenization, else tokens."""
+
 import io
+import shutil
 import sys
-from argparse import Namespace
-from types import SimpleNamespace
+from pathlib import Path
 
 import pytest
-import torch
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.inspection import looks
-from fairseq_posattn.inspection.sentences import (
-    check_lengths,
-    read_file,
-    token_labels,
-    warn_of_unknown_tokens,
-)
+from fairseq_posattn.inference.trained_model import load
+from fairseq_posattn.inspection.sentences import read_file, read_split, token_labels
+from fairseq_posattn.text import manifest
+from fairseq_posattn.text.manifest import Manifest
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+RULES = {
+    "translation": Manifest("own", "translation", "lowered-normalised-moses-escaped", True),
+    "classification": Manifest("own", "sentence_prediction", "moses", True),
+}
 
 
 @pytest.fixture
-def task(dictionary):
-    return SimpleNamespace(source_dictionary=dictionary, cfg=SimpleNamespace())
+def trained(tmp_path):
+    """``trained("translation")``: the fixture's model, with a manifest if ``plain``."""
+
+    def trained(kind, plain=False):
+        data = shutil.copytree(FIXTURES / kind / "data", tmp_path / "data")
+        if plain:
+            manifest.write(data, RULES[kind])
+        return load(str(FIXTURES / kind / "checkpoint.pt"), str(data))
+
+    return trained
 
 
-def test_sentences_by_line_with_their_end(task, tmp_path):
+def labels_by_line(model, path):
+    dictionary = model.task.source_dictionary
+    return {line: token_labels(ids, dictionary) for line, ids in read_file(path, model).items()}
+
+
+@pytest.mark.parametrize("kind", RULES)
+def test_tokens_by_line_with_their_end(trained, kind, tmp_path):
     path = tmp_path / "text"
-    path.write_text("\na b  c\n \t\nd\u2028 z\n", encoding="utf-8")
-    found = read_file(str(path), task)
-    labels = {line: token_labels(ids, task.source_dictionary) for line, ids in found.items()}
-    assert labels == {2: ["a", "b", "c", "</s>"], 4: ["d", "<unk>", "</s>"]}
+    path.write_text("\na b  c\n \t\nd\u2028 Z\n", encoding="utf-8")
+    expected = {2: ["a", "b", "c", "</s>"], 4: ["d", "<unk>", "</s>"]}
+    assert labels_by_line(trained(kind), str(path)) == expected
 
 
-def test_standard_input(task, monkeypatch):
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a\nb\n")))
-    found = read_file("-", task)
-    assert [len(sentence) for sentence in found.values()] == [2, 2]
+@pytest.mark.parametrize("kind", RULES)
+def test_plain_text_is_tokenized_as_in_training(trained, kind, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"A B, c !\n")))
+    expected = {1: ["a", "b", "<unk>", "c", "<unk>", "</s>"]}
+    assert labels_by_line(trained(kind, plain=True), "-") == expected
 
 
-def test_the_first_token_of_a_classifier(task, tmp_path):
-    path = tmp_path / "text"
+def test_the_first_symbol_of_a_classifier(trained, tmp_path):
+    path, model = tmp_path / "text", trained("classification")
     path.write_text("a\n")
-    task.cfg.init_token = task.source_dictionary.bos()
-    (found,) = read_file(str(path), task).values()
-    assert token_labels(found, task.source_dictionary) == ["<s>", "a", "</s>"]
+    model.task.cfg.init_token = model.task.source_dictionary.bos()
+    assert labels_by_line(model, str(path)) == {1: ["<s>", "a", "</s>"]}
 
 
 @pytest.mark.parametrize(
@@ -48,46 +65,36 @@ def test_the_first_token_of_a_classifier(task, tmp_path):
     [
         (b"", "no sentences in it"),
         (b" \n\n", "no sentences in it"),
-        (
-            b"ab\xff\n",
-            "not UTF-8: byte 3 is 0xff; convert the file: iconv -f ITS-ENCODING -t UTF-8",
-        ),
+        (b"ab\xff\n", "not UTF-8: byte 3 is 0xff; convert the file: iconv"),
         (None, "No such file or directory"),
+        (b"a\tb\n", "the model needs one sentence, not 2"),
+        (b"a " * 30, "31 tokens with the end symbol"),
     ],
 )
-def test_what_cannot_be_read(task, tmp_path, content, message):
+def test_a_text_that_cannot_be_read_is_one_line(trained, tmp_path, content, message):
     path = tmp_path / "text"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(UsageError, match=f"^--sentences {path}(:1)?: {message}$"):
-        read_file(str(path), task)
+    with pytest.raises(UsageError, match=f"^--sentences {path}(:1)?: {message}"):
+        read_file(str(path), trained("classification"))
 
 
-def test_unknown_tokens_are_told(capsys):
-    known, unknown = torch.tensor([5, 6, 2]), torch.tensor([3, 2])
-    warn_of_unknown_tokens({1: known}, unknown=3)
-    assert capsys.readouterr().err == ""
-    warn_of_unknown_tokens({1: known, 4: unknown}, unknown=3)
-    assert capsys.readouterr().err.startswith("1 of 5 tokens are unknown")
+def test_unknown_and_cut_text_gets_a_warning(trained, tmp_path, capsys):
+    path = tmp_path / "text"
+    path.write_text("v w x y z\n" + "a " * 30)
+    lengths = [len(ids) for ids in read_file(str(path), trained("translation")).values()]
+    assert lengths == [6, 16]
+    lines = capsys.readouterr().err.splitlines()
+    unknown, cut = (line for line in lines if line.startswith(f"warning: --sentences {path}: "))
+    assert "5 of 35 tokens are unknown to the model" in unknown
+    assert cut.endswith("1 line was cut to the 16 subwords that the model reads")
 
 
-def test_unknown_tokens_of_prepared_data_are_not(task, monkeypatch, capsys):
-    """Nobody can prepare it better."""
-    unknown = {1: torch.tensor([task.source_dictionary.unk(), 2])}
-    monkeypatch.setattr(looks.sentences, "read_split", lambda split, task: unknown)
-    monkeypatch.setattr(looks.sentences, "read_file", lambda path, task: unknown)
-    monkeypatch.setattr(
-        looks, "encoder_of", lambda trained: SimpleNamespace(max_positions=lambda: 9)
-    )
-    trained = SimpleNamespace(task=task)
-    looks.read_sentences(trained, Namespace(split="valid", sentences=None))
-    assert capsys.readouterr().err == ""
-    looks.read_sentences(trained, Namespace(split=None, sentences="text"))
-    assert capsys.readouterr().err
-
-
-def test_a_sentence_that_is_too_long():
-    sentences = {1: torch.zeros(4), 7: torch.zeros(5)}
-    check_lengths(sentences, 5, "text.de")
-    with pytest.raises(UsageError, match=r"^text.de:7: 5 tokens.* takes 4 at most$"):
-        check_lengths(sentences, 4, "text.de")
+def test_a_sentence_of_a_split_that_is_too_long_is_refused(trained):
+    model = trained("translation")
+    longest = max(map(len, read_split("test", model).values()))
+    model.model.encoder.max_source_positions = longest - 1
+    with pytest.raises(
+        UsageError, match=rf"^--split test:\d+: {longest} tokens .* {longest - 1} at"
+    ):
+        read_split("test", model)

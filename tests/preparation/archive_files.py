@@ -30,7 +30,7 @@ def tree(folder):
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in folder.rglob("*")
-        if path.is_file() and not path.name.startswith(".")
+        if path.is_file() and not f"/{path.relative_to(folder)}".count("/.")
     }
 
 

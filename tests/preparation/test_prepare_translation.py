@@ -15,7 +15,7 @@ from packing import tarred
 
 from fairseq_posattn.preparation.commands.prepare import prepare
 from fairseq_posattn.preparation.corpus import SPLITS
-from fairseq_posattn.preparation.pairs import clean_in_words, run_subwords
+from fairseq_posattn.preparation.kinds.pairs import clean_in_words, run_subwords, text_files
 from fairseq_posattn.preparation.segmentation import BytePairs
 from fairseq_posattn.preparation.stages import Stages
 
@@ -183,12 +183,16 @@ def test_training_pairs_may_be_cleaned_in_words(tmp_path):
         "valid": ["a b c d e"],
         "test": ["a b c d"],
     }
-    (tmp_path / "text").mkdir()
-    for split, text in lines.items():
-        for side in ("en", "de"):
-            (tmp_path / f"text/{split}.{side}").write_text("".join(f"{line}\n" for line in text))
     sides = ("en", "de")
-    with Stages(tmp_path, None, False).locked() as stages:
+
+    def write_text(work):
+        for split, text in lines.items():
+            for side in sides:
+                path = work / f"text/{split}.{side}"
+                path.write_text("".join(f"{line}\n" for line in text))
+
+    with Stages(tmp_path).locked() as stages:
+        stages.run("text", text_files(sides), write_text)
         train = clean_in_words(stages, sides, longest=3, ratio=9)
         options = Namespace(bpe_operations=1, jobs=1)
         run_subwords(stages, sides, SPLITS, BytePairs(options), options, train=train)

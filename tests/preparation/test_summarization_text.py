@@ -176,14 +176,12 @@ def test_parquet_files_give_the_same_in_the_order_of_rows(write, packed, tmp_pat
     path.write_bytes(b"no parquet")
     with pytest.raises(UsageError, match=f"{path.name}: not a whole parquet file"):
         write(folder)
-    parquet.write_table(pyarrow.table({"article": ["a"], "summary": ["b"]}), path)
-    with pytest.raises(UsageError, match="has no column 'highlights'"):
-        write(folder)
-    for articles, words in (
-        (["good", None], "row 2: article is None, no text"),
-        ([b"good", b"\xff"], "the column 'article' holds binary, not text"),
+    for table, words in (
+        ({"article": ["a"], "summary": ["b"]}, "row 1: highlights is None, no text"),
+        ({"article": ["good", None], "highlights": ["a", "b"]}, "row 2: article is None, no text"),
+        ({"article": [b"good"], "highlights": ["a"]}, "row 1: article is b'good', no text"),
     ):
-        parquet.write_table(pyarrow.table({"article": articles, "highlights": ["a", "b"]}), path)
+        parquet.write_table(pyarrow.table(table), path)
         with pytest.raises(UsageError) as caught:
             list(cnn_dailymail.parquet_rows([path]))
         assert str(caught.value) == f"{path}: {words}"

@@ -1,4 +1,4 @@
-"""Recipes plan for in the tests' own process."""
+"""Plans of recipes in the tests' own process."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from fairseq_posattn.recipes.commands.recipe import ask, find
 
 @pytest.fixture
 def plan_of():
-    """``plan_of("dman/iwslt14", "--seed", 2)``: what is plan for, on a machine with one GPU."""
+    """``plan_of("dman/iwslt14", "--seed", 2)``: its plan, on a machine with one GPU."""
 
     def plan_of(name, *arguments, data="/data", looks=True):
         words = ["--data", data, "--out", "/out", *(["--dry-run"] if looks else []), *arguments]
@@ -20,9 +20,5 @@ def plan_of():
 
 @pytest.fixture
 def runs_of(plan_of):
-    """The runs of it."""
-
-    def runs_of(*arguments, **options):
-        return plan_of(*arguments, **options).runs()
-
-    return runs_of
+    """Return the runs of such a plan."""
+    return lambda *arguments, **options: plan_of(*arguments, **options).runs()

@@ -1,4 +1,4 @@
-"""What is told of a training while it runs."""
+"""Progress lines and remaining time of trainings and generations."""
 
 import json
 from pathlib import Path
@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from fairseq_posattn.common.progress import duration
-from fairseq_posattn.recipes.progress import GenerationProgress, Progress
+from fairseq_posattn.recipes.progress import GenerationProgress, Progress, TrainingProgress
 from fairseq_posattn.recipes.runs import Run
 
 
 class Clock:
-    """Seconds, which pass when they are told to."""
+    """Seconds that pass when the test sets them."""
 
     now = 100.0
 
@@ -23,64 +23,57 @@ def line(tag, **numbers):
     return f"2026-01-02 03:04:05 | INFO | {tag} | {json.dumps(numbers)}\n"
 
 
-def run(**length):
-    return Run("A", Path(), (), (), **length)
-
-
-def test_how_far_a_training_by_updates_is():
+def training_of(runs=1, **length):
     clock = Clock()
-    training = Progress(1, clock).training(run(updates=1000))
-    told = training.read(line("train_inner", epoch=1, update=0.4, loss="9.5", num_updates="100"))
-    assert told == "update 100 of 1,000: loss 9.5"
+    progress = Progress(runs, clock)
+    return clock, progress, TrainingProgress(Run("A", Path(), (), (), **length), progress)
+
+
+def test_a_training_by_updates_prints_position_and_time():
+    clock, _, training = training_of(updates=1000)
+    news = training.read(line("train_inner", epoch=1, update=0.4, loss="9.5", num_updates="100"))
+    assert news == "update 100 of 1,000: loss 9.5"
     clock.now += 60
-    told = training.read(line("valid", epoch=1, valid_loss="8", valid_num_updates="250"))
+    news = training.read(line("valid", epoch=1, valid_loss="8", valid_num_updates="250"))
     # 150 updates in a minute, 750 to go
-    assert told == "update 250 of 1,000: validation loss 8; done in about 5 min"
+    assert news == "update 250 of 1,000: validation loss 8; done in about 5 min"
 
 
-def test_how_far_a_training_by_epochs_is():
-    clock = Clock()
-    training = Progress(1, clock).training(run(epochs=4))
+def test_a_training_by_epochs_prints_position_and_time():
+    clock, _, training = training_of(epochs=4)
     numbers = {"valid_loss": "8", "valid_accuracy": "50", "valid_best_accuracy": "60"}
-    told = training.read(line("valid", epoch=1, valid_num_updates="25", **numbers))
-    assert told == "epoch 1 of 4, update 25: validation loss 8, accuracy 50"
+    news = training.read(line("valid", epoch=1, valid_num_updates="25", **numbers))
+    assert news == "epoch 1 of 4, update 25: validation loss 8, accuracy 50"
     clock.now += 7200
-    told = training.read(line("train_inner", epoch=3, update=2.0, loss="1", num_updates="50"))
-    assert told.endswith("loss 1; done in about 4 h 0 min")
+    news = training.read(line("train_inner", epoch=3, update=2.0, loss="1", num_updates="50"))
+    assert news.endswith("loss 1; done in about 4 h 0 min")
 
 
-def test_the_time_of_all_runs():
+def test_the_time_of_all_runs_counts_resumed_and_skipped_ones():
     """Half a run took a minute: the other half and two more take five."""
-    clock = Clock()
-    progress = Progress(4, clock)
+    clock, progress, training = training_of(4, updates=100)
     progress.skip()
-    training = progress.training(run(updates=100))
     training.read(line("train_inner", epoch=1, update=0.1, loss="1", num_updates="0"))
     assert progress.left() == ""
     clock.now += 60
-    told = training.read(line("train_inner", epoch=1, update=0.1, loss="1", num_updates="50"))
-    assert told.endswith("; done in about 1 min, all 4 runs in about 5 min")
+    news = training.read(line("train_inner", epoch=1, update=0.1, loss="1", num_updates="50"))
+    assert news.endswith("; done in about 1 min, all 4 runs in about 5 min")
     training.finish()
     clock.now += 60
     assert progress.left() == ", all 4 runs in about 4 min"
 
 
-def batch(number):
-    return f"x | INFO | fairseq.logging.progress_bar | :  {number:5d} / 300 wps=1234\n"
-
-
-def test_how_far_a_generation_is():
-    """Each batch takes a second; there is a line every ten."""
+def test_a_generation_prints_a_line_every_ten_seconds():
     clock = Clock()
-    generation = GenerationProgress(clock)
-    told = []
-    for number in range(2, 301):
-        told.append(generation.read(batch(number)))
+    generation, news = GenerationProgress(clock), []
+    for number in range(2, 301):  # a batch a second
+        batch = f"x | INFO | fairseq.logging.progress_bar | :  {number:5d} / 300 wps=1234\n"
+        news.append(generation.read(batch))
         clock.now += 1
-    assert told[0] == "batch 2 of 300"
-    assert told[1:10] == [None] * 9
-    assert told[10] == "batch 12 of 300; done in about 5 min"
-    assert told[-1] == "batch 300 of 300"
+    assert news[0] == "batch 2 of 300"
+    assert news[1:10] == [None] * 9
+    assert news[10] == "batch 12 of 300; done in about 5 min"
+    assert news[-1] == "batch 300 of 300"
     assert generation.read("S-1\ta sentence | : 2 / 3\n") is None
 
 

@@ -1,7 +1,6 @@
-"""What is read from the logs of a run, kept and tabled."""
+"""Measurements read from the logs of a run, and the rows, tables and figures made of them."""
 
 import json
-import shutil
 from dataclasses import replace
 from importlib.metadata import version
 from math import nan
@@ -9,6 +8,7 @@ from math import nan
 import pytest
 
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.recipes.drawing import draw, figure_of
 from fairseq_posattn.recipes.papers import RECIPES
 from fairseq_posattn.recipes.plan import Entry
 from fairseq_posattn.recipes.results import record
@@ -23,14 +23,10 @@ x | rank   0: {GPU}
 x | rank   1: {GPU}
 x | training on 2 devices (GPUs/TPUs)
 x | INFO | train_inner | {{"epoch": 1, "update": 0.5, "loss": "7", "num_updates": "10"}}
-x | INFO | valid | {{"epoch": 2, "valid_loss": "7", "valid_num_updates": "20"}}
 x | INFO | train | {{"epoch": 2, "train_loss": "7", "train_num_updates": "20"}}
 """
 SCORED = {
-    "rouge1": 41.234,
-    "rouge2": 18.0,
-    "rougeL": 37.5,
-    "signature": "rouge|f1",
+    **{"rouge1": 41.234, "rouge2": 18.0, "rougeL": 37.5, "signature": "rouge|f1"},
     "counts": {"scored": 2, "missing": 0, "empty": 0, "skipped": 0},
     "warnings": [],
 }
@@ -59,7 +55,7 @@ x | INFO | test1 | {"test1_accuracy": "70.5", "test1_bsz": "9"}
 
 @pytest.fixture
 def translated(tmp_path):
-    """A run that was trained on GPUs, and whose summaries were scored."""
+    """A run that was trained on GPUs, with scored summaries."""
     folder = tmp_path / "model" / "seed1"
     folder.mkdir(parents=True)
     (folder / "score.json").write_text(json.dumps(SCORED))
@@ -69,7 +65,7 @@ def translated(tmp_path):
 
 @pytest.fixture
 def classified(tmp_path):
-    """A run that was tested, the third of its epochs having the best accuracy at last."""
+    """A tested run with the best accuracy in its second and third epochs."""
     folder = tmp_path / "model" / "seed1"
     folder.mkdir(parents=True)
     (folder / "train.log").write_text(CLASSIFIED)
@@ -77,7 +73,7 @@ def classified(tmp_path):
     return Run("A", folder, ("data /no", "seed 1", "train --best-checkpoint-metric accuracy"), ())
 
 
-def kept(run):
+def recorded(run):
     record(run)
     return json.loads(run.result.read_text())
 
@@ -85,13 +81,11 @@ def kept(run):
 # --- A run -------------------------------------------------------------------------------------
 
 
-def test_a_translation(translated):
-    result = kept(translated)
+def test_a_translation_has_scores_size_and_provenance(translated):
+    result = recorded(translated)
     average = round((41.234 + 18.0 + 37.5) / 3, 2)
-    assert result["scores"] == {
-        **{"rouge1": 41.23, "rouge2": 18.0, "rougeL": 37.5},
-        "average": average,
-    }
+    scores = {"rouge1": 41.23, "rouge2": 18.0, "rougeL": 37.5, "average": average}
+    assert result["scores"] == scores
     assert (result["metric"], result["signature"]) == ("ROUGE F1", "rouge|f1")
     assert (result["parameters"], result["updates"]) == (1234567, 20)
     assert result["counts"]["scored"] == 2
@@ -100,21 +94,7 @@ def test_a_translation(translated):
     assert result["versions"]["torch"] == version("torch")
 
 
-@pytest.mark.parametrize(
-    ("flags", "precision"), [("", "fp32"), (" --bf16", "bf16"), ("\nprecision --fp16", "fp16")]
-)
-def test_a_result_and_its_table_have_the_precision(translated, tmp_path, capsys, flags, precision):
-    settings = f"seed 1\ntrain --lr 1{flags}".split("\n")
-    kept(replace(translated, settings=tuple(settings)))
-    recipe = RECIPES["dman/gigaword"]
-    entry = Entry(recipe.title, "ours", ("rouge1",), ("-",), translated.folder.parent)
-    rows = make_rows(recipe, [entry], "", recipe.title)
-    print_tables(recipe, rows)
-    assert rows[0]["precision"] == precision
-    assert capsys.readouterr().out.endswith(f"\nprecision of training: {precision}\n")
-
-
-def test_half_a_translation_is_refused(translated):
+def test_missing_hypotheses_are_an_error(translated):
     scored = {**SCORED, "counts": {**SCORED["counts"], "missing": 1}}
     (translated.folder / "score.json").write_text(json.dumps(scored))
     with pytest.raises(UsageError, match="1 hypotheses are missing"):
@@ -122,8 +102,9 @@ def test_half_a_translation_is_refused(translated):
     assert not translated.result.exists()
 
 
-def test_a_classifier(classified):
-    result = kept(classified)
+def test_a_classifier_has_its_best_validation(classified):
+    """Of equal accuracies the later one is the checkpoint's."""
+    result = recorded(classified)
     assert result["scores"] == {
         **{"loss": 0.85, "accuracy": 80.6, "macro_f1": 68.18},
         "test1_accuracy": 70.5,
@@ -131,109 +112,50 @@ def test_a_classifier(classified):
     assert result["examples"] == {"train": None, "test": 500}
     assert (result["updates"], result["word vectors"]) == (312, 30)
     assert (result["parameters"], result["parameters without word vectors"]) == (5000, 2000)
-    assert result["validation"] == {
-        "epoch": 3,
-        "updates": 234,
-        "scores": {"loss": 1.5e-05, "accuracy": 70, "macro_f1": 63},
-    }
+    best = {"loss": 1.5e-05, "accuracy": 70, "macro_f1": 63}
+    assert result["validation"] == {"epoch": 3, "updates": 234, "scores": best}
     assert result["hardware"].startswith("CPU: ")
 
 
-def test_the_seconds_of_an_epoch(classified):
-    """Of an interrupted run's last epoch a part was trained; its first was another run's."""
+@pytest.mark.parametrize(
+    "epochs, length, seconds",
+    [
+        # Epoch 7 is another run's, the last is incomplete: 90 s for 250 updates, 100 an epoch.
+        ([(7, 700, 90), (8, 800, 30), (9, 900, 40), (10, 950, 20)], {}, 36.0),
+        ([(1, 10, 5)], {"epochs": 1}, 5.0),
+        ([(1, 10, 5)], {"updates": 10}, None),
+    ],
+)
+def test_the_seconds_of_an_epoch(classified, epochs, length, seconds):
     log = classified.folder / "train.log"
-    epochs = [(7, 700, 90), (8, 800, 30), (9, 900, 40), (10, 950, 20)]
-    for epoch, updates, seconds in epochs:
-        told = {"epoch": epoch, "train_num_updates": updates, "train_train_wall": str(seconds)}
-        log.write_text(f"{log.read_text()}x | INFO | train | {json.dumps(told)}\n")
-    # 90 seconds for 250 updates, of which an epoch has 100
-    assert kept(classified)["epoch_s"] == 36.0
+    for epoch, updates, wall in epochs:
+        line = {"epoch": epoch, "train_num_updates": updates, "train_train_wall": str(wall)}
+        log.write_text(f"{log.read_text()}x | INFO | train | {json.dumps(line)}\n")
+    assert recorded(replace(classified, **length)).get("epoch_s") == seconds
 
 
-@pytest.mark.parametrize("length, seconds", [({"epochs": 1}, 5.0), ({"updates": 10}, None)])
-def test_the_seconds_of_the_only_epoch(classified, length, seconds):
-    """A training by updates may have ended before that did."""
-    log = classified.folder / "train.log"
-    told = {"epoch": 1, "train_num_updates": 10, "train_train_wall": "5"}
-    log.write_text(f"{log.read_text()}x | INFO | train | {json.dumps(told)}\n")
-    assert kept(replace(classified, **length)).get("epoch_s") == seconds
-
-
-@pytest.mark.parametrize("log, text", [("test.log", "killed\n"), ("train.log", "killed\n")])
-def test_a_log_that_is_not_whole_is_named(classified, log, text):
-    (classified.folder / log).write_text(text)
-    with pytest.raises(UsageError) as refused:
+@pytest.mark.parametrize("log", ["test.log", "train.log"])
+def test_an_incomplete_log_is_named(classified, log):
+    (classified.folder / log).write_text("killed\n")
+    with pytest.raises(UsageError, match=str(classified.folder / log)):
         record(classified)
-    assert str(classified.folder / log) in str(refused.value)
     assert not classified.result.exists()
 
 
-def test_what_is_not_trained_is_recorded_from_its_ranking(tmp_path):
-    scores = {"auc": 0.5, "mrr": 0.3, "ndcg5": 0.2, "ndcg10": 0.4}
-    found = {**scores, "scored": 9, "skipped": 1, "warnings": ["1 impressions are left out"]}
-    folder = tmp_path / "popularity" / "seed1"
-    folder.mkdir(parents=True)
-    (folder / "ranking.json").write_text(json.dumps(found))
-    result = kept(Run("A", folder, ("data /no", "seed 1", "rank popularity"), ()))
-    assert result["scores"] == {**scores, "skipped": 1}
-    assert result["examples"] == {"train": None, "test": 10}
-    recipe = RECIPES["da_transformer/table5_mind"]
-    entry = Entry(f"{recipe.title}: mind", "Popularity", ("auc",), ("-",), folder.parent)
-    (row,) = make_rows(recipe, [entry], "", recipe.title)
-    assert (row["scores"], row["seeds"]) == ({"auc": [50.0]}, [1])
-    assert row["data"] == "mind, 10 examples of the test set"
-    assert row["metric"] == "test set, nothing is trained"
+# --- Rows --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "result",
-    [
-        {},
-        {"scores": []},
-        {"scores": {"auc": None}, "settings": {"seed": "1"}},
-        {"scores": {"auc": nan}, "settings": {"seed": "1"}, "examples": {"test": 1, "train": 1}},
-        {"scores": {"auc": 0.5}, "settings": {"seed": 1e400}, "examples": {}},
-        {"scores": {"auc": 0.5}, "settings": {"seed": "1"}, "examples": 5},
-    ],
-)
-def test_a_result_that_is_none_is_one_line_with_its_folder(result, tmp_path):
-    (tmp_path / "seed1").mkdir()
-    (tmp_path / "seed1" / "result.json").write_text(json.dumps(result))
-    recipe = RECIPES["da_transformer/table5_mind"]
-    entry = Entry(f"{recipe.title}: mind", "Popularity", ("auc",), ("-",), tmp_path)
-    with pytest.raises(UsageError, match=f"^{tmp_path}: a result in it is malformed .*; re"):
-        make_rows(recipe, [entry], "", recipe.title)
-
-
-@pytest.mark.parametrize(
-    "key, value",
-    [
-        ("metric", "\x1b[31m"),
-        ("signature", "`<b>"),
-        ("parameters", "many"),
-        ("updates", 1e400),
-        ("precision", None),
-        ("versions", {"torch": "<b>"}),
-        ("hardware", [1]),
-    ],
-)
-def test_what_a_result_says_of_its_making_has_its_form(translated, key, value):
-    result = kept(translated)
-    translated.result.write_text(json.dumps({**result, key: value}))
-    recipe = RECIPES["dman/gigaword"]
-    folder = translated.folder.parent
-    entry = Entry(recipe.title, "ours", ("rouge1",), ("-",), folder)
-    with pytest.raises(UsageError, match=f"^{folder}: {key} is .*; remove the file or") as refused:
-        make_rows(recipe, [entry], "", recipe.title)
-    assert str(refused.value).isprintable()
-
-
-# --- Tables ------------------------------------------------------------------------------------
+def rows_of(name, folder, metrics, paper="-", row="ours", title=""):
+    """Return the row of a recipe's table whose runs are in a folder, "seed1" and so on."""
+    recipe = RECIPES[name]
+    data = "" if hasattr(recipe, "settings") else f": {recipe.datasets[0].name}"
+    entry = Entry(recipe.title + data, row, tuple(metrics), tuple(paper.split()), folder)
+    return make_rows(recipe, [entry], "command", title or recipe.title)
 
 
 def with_seeds(run, *scores):
-    """Results of the seeds 1, 2, ... with these scores; returns the folder of all."""
-    result = kept(run)
+    """Write results of the seeds 1, 2, ... with these scores; return the folder of all."""
+    result = recorded(run)
     for seed, numbers in enumerate(scores, 1):
         folder = run.folder.with_name(f"seed{seed}")
         folder.mkdir(exist_ok=True)
@@ -243,149 +165,147 @@ def with_seeds(run, *scores):
 
 
 def cells(printed):
-    """Of the lines of a Markdown table."""
-    lines = [line for line in printed.splitlines() if line.startswith("| ")]
-    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
+    """Return the cells of the lines of a Markdown table, without the delimiter."""
+    lines = [line for line in printed.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in [lines[0], *lines[2:]]]
+
+
+def test_a_baseline_is_recorded_from_its_ranking(tmp_path):
+    scores = {"auc": 0.5, "mrr": 0.3301, "ndcg5": 0.2, "ndcg10": 0.4}
+    result = {**scores, "scored": 9, "skipped": 1, "warnings": ["1 impressions are left out"]}
+    folder = tmp_path / "popularity" / "seed1"
+    folder.mkdir(parents=True)
+    (folder / "ranking.json").write_text(json.dumps(result))
+    result = recorded(Run("A", folder, ("data /no", "seed 1", "rank popularity"), ()))
+    assert result["scores"] == {**scores, "skipped": 1}
+    assert result["examples"] == {"train": None, "test": 10}
+    (row,) = rows_of("da_transformer/table5_mind", folder.parent, ("auc", "mrr"))
+    assert (row["scores"], row["seeds"]) == ({"auc": [50.0], "mrr": [33.01]}, [1])  # percentages
+    assert row["data"] == "mind, 10 examples of the test set"
+    assert row["metric"] == "test set, nothing is trained"
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        {},
+        {"scores": {"auc": nan}, "settings": {"seed": "1"}, "examples": {"test": 1, "train": 1}},
+        {"scores": {"auc": 0.5}, "settings": {"seed": "1"}, "examples": 5},
+    ],
+)
+def test_a_malformed_result_is_one_line_with_its_folder(result, tmp_path):
+    (tmp_path / "seed1").mkdir()
+    (tmp_path / "seed1" / "result.json").write_text(json.dumps(result))
+    with pytest.raises(UsageError, match=f"^{tmp_path}: a result in it is malformed .*; re"):
+        rows_of("da_transformer/table5_mind", tmp_path, ("auc",))
+
+
+def test_a_folder_without_a_seed_is_named(tmp_path):
+    (tmp_path / "seedling").mkdir()
+    (tmp_path / "seedling" / "result.json").write_text("{}")
+    with pytest.raises(UsageError, match="seedling/result.json is no result of a recipe"):
+        rows_of("dman/gigaword", tmp_path, ("rouge1",))
+
+
+@pytest.mark.parametrize(
+    "key, value",
+    [
+        ("metric", "\x1b[31m"),
+        ("updates", 1e400),
+        ("versions", {"torch": "<b>"}),
+    ],
+)
+def test_a_value_of_another_form_is_one_line(translated, key, value):
+    result = recorded(translated)
+    translated.result.write_text(json.dumps({**result, key: value}))
+    folder = translated.folder.parent
+    with pytest.raises(UsageError, match=f"^{folder}: {key} is .*; remove the file or") as refused:
+        rows_of("dman/gigaword", folder, ("rouge1",))
+    assert str(refused.value).isprintable()
+
+
+# --- Tables ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("flags", "precision"), [("", "fp32"), (" --bf16", "bf16"), ("\nprecision --fp16", "fp16")]
+)
+def test_a_table_has_the_precision(translated, capsys, flags, precision):
+    settings = f"seed 1\ntrain --lr 1{flags}".split("\n")
+    recorded(replace(translated, settings=tuple(settings)))
+    (row,) = rows_of("dman/gigaword", translated.folder.parent, ("rouge1",))
+    print_tables([row])
+    assert row["precision"] == precision
+    assert capsys.readouterr().out.endswith(f"\nPrecision of training: {precision}\n")
 
 
 def test_a_table_of_translations(translated, tmp_path, capsys):
     scores = [{"rouge1": one, "rouge2": 18.0, "rougeL": 37.5} for one in (41.23, 43.23)]
-    folder = with_seeds(translated, *scores)
-    recipe = RECIPES["dman/gigaword"]
-    title, metrics = recipe.title, ("rouge1", "rouge2")
-    entries = [
-        Entry(title, "ours", metrics, ("42.1", "18.5"), folder),
-        Entry(title, "not run", metrics, ("-",), tmp_path / "no"),
-    ]
-    rows = make_rows(recipe, entries, "command", f"{title} (tiny)")
-    print_tables(recipe, rows)
+    folder, metrics = with_seeds(translated, *scores), ("rouge1", "rouge2")
+    (ours,) = rows_of("dman/gigaword", folder, metrics, "42.1 18.5", title="T (tiny)")
+    (unknown,) = rows_of("dman/gigaword", tmp_path / "no", metrics, title="T (tiny)")
+    print_tables([ours, unknown])
     printed = capsys.readouterr().out
-    assert printed.startswith(f"\n{title} (tiny)\n\n")
-    assert cells(printed) == [
-        ["row", "paper", "ours", "runs", "parameters"],
-        # the deviation of 41.23 and 43.23 is the square root of 2
-        ["ours", "42.10 18.50", "42.23 ± 1.41 18.00 ± 0.00", "2", "1,234,567"],
-    ]
-    ours, not_run = rows
+    assert printed.startswith("\nT (tiny)\n\n")
+    header = ["", "ROUGE-1 / ROUGE-2: paper", "ours", "best", "runs", "parameters", "updates"]
+    # the deviation of 41.23 and 43.23 is the square root of 2
+    numbers = ["42.10 / 18.50", "42.23 ± 1.41 / 18.00 ± 0.00", "43.23 / 18.00"]
+    assert cells(printed) == [header, ["ours", *numbers, "2", "1,234,567", "20"]]
     assert ours["scores"] == {"rouge1": [41.23, 43.23], "rouge2": [18.0, 18.0]}
     assert (ours["seeds"], ours["paper"]) == ([1, 2], {"rouge1": 42.1, "rouge2": 18.5})
     assert (ours["data"], ours["command"]) == ("gigaword, 2 sentences of the test set", "command")
-    assert (not_run["scores"], not_run["paper"]) == ({}, {"rouge1": None, "rouge2": None})
-
-
-def test_nothing_was_run_of_what_nobody_published(tmp_path, capsys):
-    recipe = RECIPES["multi30k/mechanisms"]
-    entry = Entry(recipe.title, "not run", ("bleu",), ("-",), tmp_path / "no")
-    print_tables(recipe, make_rows(recipe, [entry], "command", recipe.title))
-    printed = capsys.readouterr().out
-    assert cells(printed)[1:] == [["not run", "-", "-", "0"]]
-    assert "no finished run" in printed
+    assert (unknown["scores"], unknown["paper"]) == ({}, {"rouge1": None, "rouge2": None})
+    print_tables([unknown])
+    assert capsys.readouterr().out == "\nT (tiny): no finished run\n"
 
 
 def test_a_table_of_classifiers(classified, tmp_path, capsys):
     """Mean, sample deviation and best of two seeds; the best error is the lowest."""
     folder = with_seeds(classified, {"accuracy": 80, "mse": 0.5}, {"accuracy": 83, "mse": 0.25})
-    recipe = RECIPES["mpsan/table6_sentences"]
-    title, metrics = f"{recipe.title}: trec", ("accuracy", "mse")
-    entries = [
-        Entry(title, "ours", metrics, ("94.8±0.2", "-"), folder),
-        Entry(title, "not run", metrics, ("-", "0.3"), tmp_path / "no"),
-        Entry(title, "unknown", metrics, ("-", "-"), tmp_path / "no"),
-    ]
-    rows = make_rows(recipe, entries, "command", recipe.title)
-    print_tables(recipe, rows)
+    name, metrics = "mpsan/table6_sentences", ("accuracy", "mse")
+    rows = rows_of(name, folder, metrics, "94.8±0.2 -")
+    rows += rows_of(name, tmp_path / "no", metrics, "- 0.3", row="not run")
+    rows += rows_of(name, tmp_path / "no", metrics, "- -", row="unknown")
+    print_tables(rows)
     printed = capsys.readouterr().out
-    assert f"\n{title}\n" in printed
-    numbers = ["94.80 ± 0.20", "81.50 ± 2.12", "83.00", "-", "0.3750 ± 0.1768", "0.2500"]
+    assert f"\n{RECIPES[name].title}: trec\n" in printed
     assert cells(printed) == [
-        [
-            "row",
-            "paper's accuracy",
-            "our accuracy",
-            "best",
-            "paper's mse",
-            "our mse",
-            "best",
-        ]
-        + ["runs", "parameters"],
-        ["ours", *numbers, "2", "2,000"],
-        ["not run", "-", "-", "-", "0.3000", "-", "-", "0", "-"],
+        ["", "accuracy / mse: paper", "ours", "best", "runs"]
+        + ["parameters without word vectors", "updates"],
+        ["ours", "94.80 ± 0.20 / -", "81.50 ± 2.12 / 0.3750 ± 0.1768", "83.00 / 0.2500", "2"]
+        + ["2,000", "312"],
+        ["not run", "- / 0.3000", "", "", "", "", ""],
     ]
     assert rows[0]["paper"] == {"accuracy": 94.8, "mse": None}
     assert rows[0]["paper's deviation"] == {"accuracy": 0.2}
     assert rows[0]["scores"] == {"accuracy": [80, 83], "mse": [0.5, 0.25]}
-    assert rows[0]["seeds"] == [1, 2]
     assert rows[0]["data"] == "trec, 500 examples of the test set, word vectors of 30 features"
-    assert rows[1]["scores"] == {}
 
 
-def test_classifiers_are_compared_by_their_runs(classified, tmp_path, capsys):
-    """Without what each example adds; a cost is not compared."""
-    folder = with_seeds(classified, {"accuracy": 80}, {"accuracy": 82})
-    other = folder.with_name("other")
-    shutil.copytree(folder, other)
-    for seed, accuracy in ((1, 60), (2, 62)):
-        path = other / f"seed{seed}" / "result.json"
-        result = json.loads(path.read_text())
-        path.write_text(json.dumps({**result, "scores": {"accuracy": accuracy}}))
-    recipe = RECIPES["mtsa/table1_snli"]
-    title, metrics = f"{recipe.title}: snli", ("accuracy", "parameters_m")
-    entries = [
-        Entry(title, "MTSA", metrics, ("-", "-"), folder),
-        Entry(title, "Multi-head", metrics, ("-", "-"), other),
-    ]
-    rows = make_rows(recipe, entries, "command", recipe.title)
-    print_tables(recipe, rows)
-    printed = capsys.readouterr().out
-    header, ours, baseline = cells(printed)
-    assert header[:5] == ["row", "accuracy", "best", "difference", "million parameters"]
-    assert ours[:4] == ["MTSA", "81.00 ± 1.41", "82.00", "+20.00*"]
-    assert baseline[3] == "-"
-    assert "from Multi-head: n = 2 runs; tested over runs, Welch's t-test" in printed
-
-
-def test_columns_of_what_a_model_took(classified, capsys):
-    """Of what one of two runs did not measure there is no column of ours."""
+def test_a_table_of_costs(classified, capsys):
+    """A cost that one of two runs lacks is left out."""
     folder = with_seeds(classified, {"accuracy": 80}, {"accuracy": 82})
     costs = [{"inference_s": 1.5, "memory_mb": 500.4, "gpu": None}]
     costs.append({"inference_s": 2.5, "gpu": "NVIDIA H200"})
     for seed, cost in enumerate(costs, 1):
         (folder / f"seed{seed}" / "cost.json").write_text(json.dumps(cost))
-    recipe = RECIPES["mtsa/table1_snli"]
     metrics = ("accuracy", "parameters_m", "epoch_s", "inference_s", "memory_mb")
-    numbers = ("86.3", "2.9", "180", "1.6", "558")
-    entry = Entry(f"{recipe.title}: snli", "MTSA", metrics, numbers, folder)
-    (row,) = make_rows(recipe, [entry], "command", recipe.title)
+    (row,) = rows_of("mtsa/table1_snli", folder, metrics, "86.3 2.9 180 1.6 558")
     measured = {"accuracy": [80, 82], "parameters_m": [0.002, 0.002], "inference_s": [1.5, 2.5]}
     assert row["scores"] == measured
     assert row["paper"]["memory_mb"] == 558
     assert row["hardware"].startswith("CPU: ")
     assert row["hardware"].endswith("; inference and memory: NVIDIA H200")
-    print_tables(recipe, [row])
+    print_tables([row])
     header, line = cells(capsys.readouterr().out)
-    assert header[-6:-2] == [
-        "paper's seconds of inference",
-        "our seconds of inference",
-        "paper's MB",
-        "our MB",
+    assert header[1].endswith("seconds an epoch / seconds of inference / MB: paper")
+    assert line[1:3] == [
+        "86.30 / 2.90 / 180.0 / 1.60 / 558",
+        "81.00 ± 1.41 / 0.00 ± 0.00 / - / 2.00 ± 0.71 / -",
     ]
-    assert line[1:4] == ["86.30", "81.00 ± 1.41", "82.00"]
-    assert line[-6:-2] == ["1.60", "2.00 ± 0.71", "558", "-"]
-
-
-def test_a_column_of_validation(classified):
-    """Of the checkpoint that was tested, the best of those that were validated."""
-    folder = with_seeds(classified, {"accuracy": 80})
-    recipe = RECIPES["mtsa/table2_multinli"]
-    metrics = ("accuracy", "valid_accuracy")
-    entry = Entry(f"{recipe.title}: snli", "ours", metrics, ("86.9", "87.2"), folder)
-    (row,) = make_rows(recipe, [entry], "command", recipe.title)
-    assert row["scores"] == {"accuracy": [80], "valid_accuracy": [70]}
-    assert row["paper"] == {"accuracy": 86.9, "valid_accuracy": 87.2}
 
 
 def test_a_table_of_attention_near_the_query(tmp_path, capsys):
-    recipe = RECIPES["dman/table5_locality"]
     for seed, percent in ((1, 70.004), (2, 72)):
         (tmp_path / f"seed{seed}").mkdir()
         rows = [{"sublayer": "dman", "window": 1, "layer": 1, "percent": percent}]
@@ -394,21 +314,42 @@ def test_a_table_of_attention_near_the_query(tmp_path, capsys):
         (tmp_path / f"seed{seed}" / "locality.json").write_text(measured)
         made = json.dumps({"hardware": "CPU", "versions": {}, "date": f"2020-01-0{seed}"})
         (tmp_path / f"seed{seed}" / "result.json").write_text(made)
-    entry = Entry(recipe.title, "DMAN 1", ("layer 1",), ("76.58", "60.43"), tmp_path)
-    (row,) = make_rows(recipe, [entry], "command", recipe.title)
+    numbers = "76.58 60.43"
+    (row,) = rows_of("dman/table5_locality", tmp_path, ("layer 1",), numbers, row="DMAN 1")
     assert row["scores"] == {"layer 1": [70.0, 72]}
     assert row["paper"] == {"layer 1": 76.58}
     assert (row["hardware"], row["date"]) == ("CPU", "2020-01-02")
-    print_tables(recipe, [row])
-    assert cells(capsys.readouterr().out)[1] == ["DMAN 1", "76.58", "71.00 ± 1.41", "2"]
+    print_tables([row])
+    assert cells(capsys.readouterr().out)[1] == ["DMAN 1", "76.58", "71.00 ± 1.41", "72.00", "2"]
 
 
-def test_fractions_are_tabled_as_published_in_per_cent(classified, tmp_path, capsys):
-    scores = {"auc": 0.6812, "mrr": 0.3301, "ndcg5": 0.36, "ndcg10": 0.42}
-    folder = with_seeds(classified, scores)
-    recipe = RECIPES["da_transformer/table5_mind"]
-    entry = Entry(f"{recipe.title}: mind", "NRMS", tuple(scores), ("67.9", "-", "-", "-"), folder)
-    (row,) = make_rows(recipe, [entry], "", recipe.title)
-    assert row["scores"] == {"auc": [68.12], "mrr": [33.01], "ndcg5": [36.0], "ndcg10": [42.0]}
-    print_tables(recipe, [row])
-    assert cells(capsys.readouterr().out)[1][:3] == ["NRMS", "67.90", "68.12"]
+# --- Figures -----------------------------------------------------------------------------------
+
+
+def drawn(name, *scores, **more):
+    return {"table": "T", "row": name, "scores": {"bleu": list(scores)}, **more}
+
+
+DRAWN = [
+    drawn("Transformer", 36, 37, intervals={"bleu": [35, 38]}),
+    drawn("DMAN", 38, 39, compared={"metrics": {"bleu": {"p": 0.01}}}),
+    drawn("SMAN", 36, 38, compared={"metrics": {"bleu": {"p": 0.2}}}),
+    drawn("one run", 35),
+    drawn("not run"),
+]
+
+
+def test_a_figure_has_the_rows_of_several_runs(tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    (axis,) = figure_of(DRAWN).axes
+    assert axis.get_title(loc="left") == "T: bleu"
+    names = [label.get_text() for label in axis.get_yticklabels()]
+    assert names == ["Transformer", "DMAN *", "SMAN"]  # from above
+    points = [list(line.get_xdata()) for line in axis.lines]
+    assert points == [[36, 37], [36.5], [38, 39], [38.5], [36, 38], [37]]
+    assert axis.collections[0].get_segments()[0].tolist() == [[35, 0], [38, 0]]
+    path = tmp_path / "table.png"
+    draw(path, DRAWN[-2:])
+    assert not path.exists() and not capsys.readouterr().out
+    draw(path, DRAWN)
+    assert path.read_bytes().startswith(b"\x89PNG")

@@ -1,42 +1,19 @@
-"""Generated corpora: spelled-out numbers, and how they are divided into splits."""
-
-import os
-import subprocess
-import sys
-from pathlib import Path
+"""Generated corpora: spelled-out numbers and their splits."""
 
 import pytest
 
-import fairseq_posattn
 from fairseq_posattn.recipes import tiny
 
-ROOT = Path(fairseq_posattn.__file__).parents[1]
 SPELLED = """\
 0 | null | zero
 1 | eins | one
-6 | sechs | six
-10 | zehn | ten
 12 | zwölf | twelve
 13 | drei@@ zehn | thir@@ teen
-14 | vier@@ zehn | four@@ teen
-15 | fünf@@ zehn | fif@@ teen
-16 | sech@@ zehn | six@@ teen
-17 | sieb@@ zehn | seven@@ teen
-18 | acht@@ zehn | eigh@@ teen
-20 | zwan@@ zig | twen@@ ty
 21 | ein@@ und@@ zwan@@ zig | twen@@ ty-@@ one
 30 | drei@@ ßig | thir@@ ty
 44 | vier@@ und@@ vier@@ zig | for@@ ty-@@ four
-50 | fünf@@ zig | fif@@ ty
 66 | sechs@@ und@@ sech@@ zig | six@@ ty-@@ six
-77 | sieben@@ und@@ sieb@@ zig | seven@@ ty-@@ seven
-99 | neun@@ und@@ neun@@ zig | nine@@ ty-@@ nine
-100 | ein@@ hundert | one hundred
 101 | ein@@ hundert@@ eins | one hundred one
-1000 | ein@@ tausend | one thousand
-1001 | ein@@ tausend@@ eins | one thousand one
-12011 | zwölf@@ tausend@@ elf | twelve thousand eleven
-101000 | ein@@ hundert@@ ein@@ tausend | one hundred one thousand
 21045 | ein@@ und@@ zwan@@ zig@@ tausend@@ fünf@@ und@@ vier@@ zig | twen@@ ty-@@ one thousand \
 for@@ ty-@@ five
 716031 | sieben@@ hundert@@ sech@@ zehn@@ tausend@@ ein@@ und@@ drei@@ ßig | seven hundred six@@ \
@@ -89,26 +66,22 @@ def test_sizes_that_cannot_be_drawn_are_refused(sizes, complaint):
         tiny.draw_splits(*sizes, seed=1)
 
 
-def test_the_command_writes_parallel_files_or_one_line(tmp_path):
-    def run(*arguments):
-        command = [sys.executable, "-m", tiny.__name__, "text", *arguments]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        return subprocess.run(command, env=environment, capture_output=True, text=True)
-
+def test_the_command_writes_parallel_files(tmp_path):
     folder = tmp_path / "a new folder"
-    finished = run(folder, "--train", "120", "--valid", "5", "--test", "5", "--seed", "3")
-    assert finished.returncode == 0, finished.stderr
-    for split, numbers in tiny.draw_splits(train=120, valid=5, test=5, seed=3).items():
+    sizes = {"train": 120, "valid": 5, "test": 5, "seed": 3}
+    tiny.main(["text", str(folder), *(f"--{name}={size}" for name, size in sizes.items())])
+    for split, numbers in tiny.draw_splits(**sizes).items():
         for language, spell in (("de", tiny.german), ("en", tiny.english)):
             lines = (folder / f"{split}.{language}").read_text(encoding="utf-8").splitlines()
             assert lines == [spell(number).replace("@@ ", "") for number in numbers]
     assert len(list(folder.iterdir())) == 6
-    (file := tmp_path / "file").write_text("kept")
-    for arguments, words in (
-        ([tmp_path / "new", "--train", "3"], "3 pairs to train"),
-        ([file], str(file)),
-    ):
-        finished = run(*arguments)
-        assert finished.returncode == 1 and finished.stderr.count("\n") == 1
-        assert words in finished.stderr
-    assert file.read_text() == "kept" and not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    "name, options, words", [("new", ["--train", "3"], "3 pairs to train"), ("file", [], "file")]
+)
+def test_mistakes_of_the_command_are_one_line(tmp_path, name, options, words):
+    (tmp_path / "file").write_text("kept")
+    with pytest.raises(SystemExit, match=words):
+        tiny.main(["text", str(tmp_path / name), *options])
+    assert (tmp_path / "file").read_text() == "kept" and len(list(tmp_path.iterdir())) == 1

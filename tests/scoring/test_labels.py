@@ -2,10 +2,19 @@ import json
 import random
 
 import pytest
+from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import accuracy_score, f1_score
 
 from fairseq_posattn.scoring.commands.score import score
-from fairseq_posattn.scoring.labels import accuracy, macro_f1, mcnemar, read_labels
+from fairseq_posattn.scoring.labels import (
+    accuracy,
+    macro_f1,
+    mcnemar,
+    numeric_scores,
+    read_labels,
+)
+from fairseq_posattn.scoring.sentence_statistics import metric_of
+from fairseq_posattn.scoring.significance import Group, compare
 
 CLASSES = ("bad", "so so", "good")
 
@@ -91,8 +100,10 @@ def test_a_baseline_of_one_run(files, labels, tmp_path, capsys):
 
 def test_several_runs_are_a_group(files, labels, tmp_path, capsys):
     runs = [predictions(labels, 0.3, seed=seed) for seed in (3, 5)]
-    files.insert(2, write(tmp_path / "second", runs[1]))
     others = [write(tmp_path / f"other{seed}", predictions(labels, 0.9, seed)) for seed in (6, 7)]
+    (warning,) = as_json([*files, "--baseline", *others], capsys)["warnings"]
+    assert "one of the two systems has a single run" in warning
+    files.insert(2, write(tmp_path / "second", runs[1]))
     found = as_json([*files, "--baseline", *others], capsys)
     values = accuracy(runs, labels).scores
     assert found["accuracy"] == pytest.approx(sum(values) / 2)
@@ -102,24 +113,11 @@ def test_several_runs_are_a_group(files, labels, tmp_path, capsys):
     assert not found["warnings"]
 
 
-def test_one_run_beside_several_is_warned_of(files, labels, tmp_path, capsys):
-    others = [write(tmp_path / f"other{seed}", predictions(labels, 0.9, seed)) for seed in (6, 7)]
-    (warning,) = as_json([*files, "--baseline", *others], capsys)["warnings"]
-    assert "one of the two systems has a single run" in warning
-
-
-def test_it_is_there_to_read(files, capsys):
+def test_scores_are_printed(files, capsys):
     assert score("labels", files) == 0
     told = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in told] == ["accuracy", "macro_f1", "in", "60"]
     assert "95% bootstrap interval" in told[2]
-
-
-def test_unequal_files_are_one_line(files, labels, tmp_path, capsys):
-    files[1] = write(tmp_path / "short", labels[1:])
-    assert score("labels", files) == 1
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1 and "short: 59 labels, " in error
 
 
 def test_unknown_labels_are_warned_of(files, labels, tmp_path, capsys):
@@ -128,8 +126,70 @@ def test_unknown_labels_are_warned_of(files, labels, tmp_path, capsys):
     assert warnings == ["1 predicted labels are not among the correct ones: 'nice'"]
 
 
-def test_what_is_no_labels_is_one_line(tmp_path, capsys):
-    text = write(tmp_path / "text", range(1001))
-    assert score("labels", ["--references", text, "--predictions", text]) == 1
+@pytest.mark.parametrize(
+    ("predicted", "words"),
+    [(range(59), "file: 59 labels, but 60"), (range(1001), "1,001 different labels")],
+)
+def test_unusable_labels_are_one_line(labels, predicted, words, tmp_path, capsys):
+    path = write(tmp_path / "file", predicted)
+    references = path if len(predicted) > 60 else write(tmp_path / "labels", labels)
+    assert score("labels", ["--references", references, "--predictions", path]) == 1
     error = capsys.readouterr().err
-    assert error.count("\n") == 1 and "1,001 different labels" in error
+    assert error.count("\n") == 1 and words in error
+
+
+# --- Numbers -------------------------------------------------------------------------------------
+
+RIGHT = random.Random(1).choices([1.0, 2.5, 3.0, 4.2, 5.0], k=60)
+
+
+def noisy(noise, seed):
+    generator = random.Random(seed)
+    return [round(number + generator.gauss(0, noise), 3) for number in RIGHT]
+
+
+def number_scores(x, y):
+    kept = numeric_scores(list(map(str, x)), list(map(str, y)))
+    return {name: Group(metric_of(name), [each]).mean for name, each in kept.items()}
+
+
+def test_scores_of_numbers_equal_scipys():
+    x = noisy(1, 2)
+    errors = [one - other for one, other in zip(x, RIGHT, strict=True)]
+    mse = sum(error**2 for error in errors) / len(errors)
+    assert number_scores(x, RIGHT) == pytest.approx(
+        {
+            "pearson": pearsonr(x, RIGHT).statistic,
+            "spearman": spearmanr(x, RIGHT).statistic,  # of ties, too
+            "mse": mse,
+            "rmse": mse**0.5,
+            "mae": sum(map(abs, errors)) / len(errors),
+        }
+    )
+
+
+def test_a_constant_has_no_correlation():
+    found = number_scores([3.0] * 4, [1.0, 2.0, 3.0, 4.0])
+    assert (found["pearson"], found["spearman"], found["mae"]) == (0, 0, 1)
+
+
+@pytest.mark.parametrize("answers", [["yes", "no"], ["nan", "1.0"], ["inf", "1.0"], ["1.0", ""]])
+def test_text_has_no_scores_of_numbers(answers):
+    assert numeric_scores(answers, ["1.0", "2.0"]) == {}
+
+
+def test_a_closer_model_is_significantly_better():
+    right = list(map(str, RIGHT))
+
+    def group(name, noise, seeds):
+        runs = [numeric_scores(list(map(str, noisy(noise, seed))), right) for seed in seeds]
+        return Group(metric_of(name), [run[name] for run in runs])
+
+    for name in ("pearson", "spearman", "rmse"):
+        close, far = group(name, 0.3, (3, 4)), group(name, 2.5, (5, 6))
+        found = compare(close, far)
+        assert found.p < 0.05 and found.p_randomisation < 0.05
+        assert (found.difference > 0) == (name != "rmse")
+        low, high = found.interval
+        assert low < found.difference < high
+        assert compare(group(name, 1, (7, 8)), group(name, 1, (9, 10))).p > 0.05

@@ -1,15 +1,18 @@
 import itertools
+import json
 import math
 
 import pytest
 
-from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.inference.commands.rank import main
+from fairseq_posattn.scoring.commands.score import score as score_command
 from fairseq_posattn.scoring.ranking import (
     Impression,
     auc,
     mean_scores,
     mrr,
     ndcg,
+    rank_by_popularity,
     ranking,
     read_scores,
     score,
@@ -45,56 +48,98 @@ def test_ndcg():
     assert ndcg(labels, scores, 1) == 0.0
 
 
-def test_an_impression_with_one_kind_of_candidate_is_skipped():
+def test_impressions_of_one_kind_of_candidate_are_skipped():
     assert score(Impression("1", [0, 0], [1.0, 2.0])) is None
     assert score(Impression("1", [1], [1.0])) is None
-    means = mean_scores(
-        [
-            Impression("1", [1, 0], [2.0, 1.0]),
-            Impression("2", [0, 1], [2.0, 1.0]),
-            Impression("3", [0], [1.0]),
-        ]
-    )
-    assert means["auc"] == 0.5
-    assert means["mrr"] == 0.75
-    assert (means["scored"], means["skipped"]) == (2, 1)
-
-
-def test_no_impression_is_zero():
     assert mean_scores([])["auc"] == 0.0
 
 
-def test_a_file_of_scores():
-    lines = ["7\t[1, 0]\t[0.5, -1e-3]\n", "\n", "8\t[0, 1]\t[1, 2]\n"]
-    assert list(read_scores(lines, "scores.tsv")) == [
-        Impression("7", [1, 0], [0.5, -0.001]),
-        Impression("8", [0, 1], [1, 2]),
-    ]
+def test_lines_are_read_as_they_are_written():
+    impression = Impression("12", [0, 1, 0], [0.1, 0.9, -1e-30])
+    lines = [scores_line(impression), "\n", "8\t[0, 1]\t[1, 2]\n"]
+    assert list(read_scores(lines, "x")) == [impression, Impression("8", [0, 1], [1, 2])]
+    assert submission_line(impression) == "12 [2,1,3]\n"
 
 
 @pytest.mark.parametrize(
-    ("line", "message"),
+    ("content", "message"),
     [
-        ("1\t[1, 0]\n", "scores.tsv:2: 2 columns; a line has 3"),
-        ("1\t[1, 0]\t[0.5]\n", "scores.tsv:2: 2 labels, but 1 scores"),
-        ("1\t[1, 2]\t[0.5, 1]\n", "scores.tsv:2: label 2"),
-        ("1\t[1, 0]\t[0.5, NaN]\n", "scores.tsv:2: score nan: must be finite"),
-        ("1\t[1, 0]\t[0.5, 1e999]\n", "scores.tsv:2: score inf: must be finite"),
-        ("1\t[1, 0]\t[0.5\n", r"scores.tsv:2: scores: must be a JSON list of numbers, not"),
-        ("1\t[1, true]\t[0.5, 1]\n", "scores.tsv:2: labels: must be a JSON list of numbers"),
-        ('1\t{"a": 1}\t[0.5, 1]\n', "scores.tsv:2: labels: must be a JSON list of numbers"),
+        (b"1\t[1, 0]\t[2, 1]\n1\t[1, 0]\n", ":2: wrong format; a line is NAME<TAB>LABELS"),
+        (b"1\t[1, 0]\t[0.5]\n", ":1: wrong format"),
+        (b"1\t[1, 0]\t[0.5\n", ":1: wrong format"),
+        (b"1\t[\xff]\t[0.5]\n", ":1: wrong format"),
+        (b"1\t[1, 2]\t[0.5, 1]\n", ":1: labels must be 0 or 1 and scores finite"),
+        (b"1\t[1, 0]\t[0.5, NaN]\n", ":1: labels must be 0 or 1 and scores finite"),
+        (b"1\t[1, 0]\t[0.5, 1e999]\n", ":1: labels must be 0 or 1 and scores finite"),
+        (b"", ": no impressions"),
+        (None, ": No such file"),
     ],
 )
-def test_a_mistake_names_file_and_line(line, message):
-    with pytest.raises(UsageError, match=message):
-        list(read_scores(["0\t[1]\t[1]\n", line], "scores.tsv"))
+def test_wrong_files_are_one_line(tmp_path, capsys, content, message):
+    path = tmp_path / "scores.tsv"
+    if content is not None:
+        path.write_bytes(content)
+    assert score_command("ranking", ["--scores", str(path)]) == 1
+    error = capsys.readouterr().err
+    assert f"{path}{message}" in error and error.count("\n") == 1
 
 
-def test_a_submission_has_ranks_in_the_candidates_order_without_blanks():
-    impression = Impression("12", [0, 1, 0], [0.1, 0.9, 0.1])
-    assert submission_line(impression) == "12 [3,1,2]\n"
+def test_means_and_skipped_impressions_are_reported(tmp_path, capsys):
+    scores = tmp_path / "scores.tsv"
+    scores.write_text("1\t[1, 0]\t[2, 1]\n2\t[0, 1]\t[2, 1]\n3\t[0]\t[1]\n")
+    assert score_command("ranking", ["--scores", str(scores), "--json"]) == 0
+    output = capsys.readouterr()
+    found = json.loads(output.out)
+    assert (found["auc"], found["mrr"], found["scored"], found["skipped"]) == (0.5, 0.75, 2, 1)
+    assert "skipped 1 impressions without both labels" in output.err
 
 
-def test_scores_are_read_as_they_were_written():
-    impression = Impression("12", [0, 1], [0.1, -1e-30])
-    assert list(read_scores([scores_line(impression)], "typed")) == [impression]
+# --- The baseline: clicks in training ------------------------------------------------------------
+
+
+@pytest.fixture
+def data(tmp_path):
+    columns = {
+        "train.candidates": "N1 N2\nN2 N3 N1\n",
+        "train.labels": "1 0\n1 0 1\n",
+        "test.candidates": "N4 N2 N1\nN3 N1\n",
+        "test.labels": "1 0 0\n0 1\n",
+        "test.impressions": "7\n9\n",
+    }
+    (tmp_path / "text").mkdir()
+    for name, text in columns.items():
+        (tmp_path / "text" / name).write_text(text)
+    return tmp_path
+
+
+@pytest.mark.parametrize("flag", ["--scores", "--output"])
+def test_news_are_ranked_by_their_clicks_in_training(data, flag):
+    assert list(rank_by_popularity(data, "test")) == [
+        Impression("7", [1, 0, 0], [0, 1, 2]),
+        Impression("9", [0, 1], [0, 2]),
+    ]
+    scores, submission = data / "scores.tsv", data / "prediction.txt"
+    arguments = ["popularity", "--data", str(data), flag, str(scores)]
+    assert main([*arguments, "--submission", str(submission)]) == 0
+    assert scores.read_text() == "7\t[1, 0, 0]\t[0, 1, 2]\n9\t[0, 1]\t[0, 2]\n"
+    assert submission.read_text() == "7 [3,2,1]\n9 [2,1]\n"
+
+
+def test_a_missing_split_is_one_line_and_leaves_nothing(data, capsys):
+    arguments = ["popularity", "--data", str(data), "--split", "tst"]
+    assert main([*arguments, "--scores", str(data / "scores.tsv")]) == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and "tst.impressions: no such file" in error
+    assert [path.name for path in data.iterdir()] == ["text"]
+
+
+def test_impossible_outputs_are_refused(tmp_path, capsys):
+    scores, link = tmp_path / "scores", tmp_path / "link"
+    link.symlink_to(scores)
+    for options, words in (
+        ([], "give --scores FILE"),
+        (["--scores", str(scores), "--submission", str(link)], f"are both {scores}: name two"),
+    ):
+        with pytest.raises(SystemExit):
+            main(["popularity", "--data", "x", *options])
+        assert words in capsys.readouterr().err

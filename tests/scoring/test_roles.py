@@ -1,8 +1,10 @@
 """Hand-made propositions, each with the counts that the shared task's script gives it."""
 
+import json
+
 import pytest
 
-from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.scoring.commands.score import main
 from fairseq_posattn.scoring.roles import arguments, compare, compare_propositions
 from fairseq_posattn.text.props import Proposition, Sentence, pieces_of_tags
 
@@ -62,14 +64,9 @@ def test_scores_are_per_cent_of_all():
         "f1": pytest.approx(400 / 7),
         "complete": 50.0,
     }
-    assert counts.by_type()["A1"] == {
-        "correct": 1,
-        "excess": 1,
-        "missed": 1,
-        "precision": 50.0,
-        "recall": 50.0,
-        "f1": 50.0,
-    }
+    expected = {"correct": 1, "excess": 1, "missed": 1}
+    expected |= dict.fromkeys(("precision", "recall", "f1"), 50.0)
+    assert counts.by_type()["A1"] == expected
 
 
 def test_nothing_to_find_is_zero():
@@ -90,15 +87,63 @@ def test_a_missing_predicate_misses_its_arguments_and_a_foreign_one_is_ignored()
 
 
 def test_another_lemma_is_another_predicate():
-    gold, predicted = [sentence(("a", 1, "B-A0 B-V O O"))], [sentence(("x", 1, "B-A0 B-V O O"))]
+    gold, predicted = ([sentence((lemma, 1, "B-A0 B-V O O"))] for lemma in "ax")
     with pytest.warns(UserWarning, match="other lemmas"):
         counts = compare(gold, predicted)
     assert (counts.correct.total(), counts.excess.total(), counts.missed.total()) == (0, 0, 1)
 
 
-def test_unlike_files_are_one_line():
-    with pytest.raises(UsageError, match="p.props: 0 sentences, but 1 in g.props"):
-        compare([sentence()], [], names=("g.props", "p.props"))
-    longer = Sentence(5, [], line=7)
-    with pytest.raises(UsageError, match=r"p:7: a sentence of 5 words, but 4 at g:0"):
-        compare([sentence()], [longer], names=("g", "p"))
+# --- The command ---------------------------------------------------------------------------------
+
+PROPS = "-\t(A0*)\ndo\t(V*)\n-\t(A1*)\n\n"
+
+
+def srl(folder, gold, predicted, *options):
+    for name, text in (("gold", gold), ("predicted", predicted)):
+        (folder / f"{name}.props").write_text(text)
+    files = [f"--{name}={folder / name}.props" for name in ("gold", "predicted")]
+    return main(["srl", *files, *options])
+
+
+def test_roles_are_scored(tmp_path, capsys):
+    assert srl(tmp_path, PROPS, PROPS.replace("(A1*)", "(A2*)"), "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    scores = {name: found[name] for name in ("precision", "recall", "f1", "complete")}
+    assert scores == {"precision": 50.0, "recall": 50.0, "f1": 50.0, "complete": 0.0}
+    assert found["roles"]["A2"]["excess"] == 1
+    assert srl(tmp_path, PROPS, PROPS.replace("(A1*)", "(A2*)")) == 0
+    assert "f1          50.00" in capsys.readouterr().out
+
+
+def test_a_missing_predicate_warns_in_json_too(tmp_path, capsys):
+    assert srl(tmp_path, PROPS, "-\n-\n-\n\n", "--json") == 0
+    output = capsys.readouterr()
+    (warning,) = json.loads(output.out)["warnings"]
+    assert "lacks 1 predicates" in warning
+    assert warning in output.err
+
+
+@pytest.mark.parametrize(
+    ("gold", "predicted", "message"),
+    [
+        (PROPS, PROPS.replace("(A1*)", "(A1*"), "predicted.props:3: (A1* is never closed"),
+        (PROPS, "-\t*\n" + PROPS, "predicted.props:1: a sentence of 4 words, but 3 at"),
+        (PROPS, "", "predicted.props: 0 sentences, but 1 in"),
+        ("", "", "gold.props: no sentences"),
+    ],
+)
+def test_unlike_files_are_one_line(tmp_path, capsys, gold, predicted, message):
+    assert srl(tmp_path, gold, predicted) == 1
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", [["srl", "--gold"], ["ranking", "--scores"]])
+def test_a_line_without_end_is_refused(tmp_path, capsys, command):
+    path = tmp_path / "zeros"
+    with open(path, "wb") as file:
+        file.truncate(1 << 40)
+    rest = ["--predicted", str(path)] if command[0] == "srl" else []
+    assert main([*command, str(path), *rest]) == 1
+    assert f"{path}:1: a line of more than 16,777,216 bytes" in capsys.readouterr().err

@@ -3,20 +3,28 @@ import math
 
 import pytest
 import sacrebleu
-from known_scores import bleu, score_of
 
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.scoring import bleu as library
 from fairseq_posattn.scoring.bleu import (
     FORMS,
     Sides,
+    bleu_metric,
+    detokenise,
+    group_of,
+    known_language,
+    language_by_script,
+    looks_tokenised,
     running_metrics,
     running_text,
     split_compounds,
+    text_of,
     tokenised_sides,
+    tokeniser,
 )
 from fairseq_posattn.scoring.commands.score import score as run
-from fairseq_posattn.scoring.moses import detokenise, looks_tokenised
 from fairseq_posattn.scoring.pairs import Pairs
+from fairseq_posattn.text.languages import CODES
 
 # Moses tokens: a hyphen, a quotation and an apostrophe are set apart or escaped.
 TOKENISED = Pairs(
@@ -27,6 +35,14 @@ RUNNING = Pairs(
     ['The well-known man "spoke", he didn\'t sing.', "It is 5 o'clock."],
     ['The well-known man "spoke", but didn\'t sing.', "it is 5 o'clock!"],
 )
+
+
+def score_of(metric, pairs):
+    return group_of(metric, [pairs]).mean
+
+
+def bleu(pairs, form, language=None):
+    return score_of(bleu_metric(form, language), text_of(form, pairs, pairs))
 
 
 def reference_bleu(hypotheses, references):
@@ -47,37 +63,24 @@ def reference_bleu(hypotheses, references):
     return 100 * min(1, math.exp(1 - lengths[1] / lengths[0])) * math.exp(logs)
 
 
-def test_tokenised_is_bleu_of_the_tokens():
-    expected = reference_bleu(TOKENISED.hypotheses, TOKENISED.references)
-    assert bleu(TOKENISED, "tokenised").score == pytest.approx(expected)
+def test_tokenised_forms_are_bleu_of_tokens():
+    for form, change in (
+        ("tokenised", str),
+        ("tokenised-lowercase", str.lower),
+        ("compound-split", lambda line: line.replace("l-k", "l ##AT##-##AT## k")),
+    ):
+        sides = TOKENISED.hypotheses, TOKENISED.references
+        expected = reference_bleu(*(list(map(change, side)) for side in sides))
+        assert bleu(TOKENISED, form) == pytest.approx(expected)
 
 
-def test_lowercase_is_bleu_of_lower_cased_tokens():
-    expected = reference_bleu(
-        [line.lower() for line in TOKENISED.hypotheses],
-        [line.lower() for line in TOKENISED.references],
-    )
-    found = bleu(TOKENISED, "tokenised-lowercase")
-    assert found.score == pytest.approx(expected)
-    assert "case:lc" in found.signature
-
-
-def test_compounds_are_split_at_hyphens_within_words():
+def test_compounds_are_split_at_hyphens_within_words_once():
     assert split_compounds(["rich-text - a-b-c -x"]) == [
         "rich ##AT##-##AT## text - a ##AT##-##AT## b-c -x"
     ]
-    expected = reference_bleu(
-        [line.replace("l-k", "l ##AT##-##AT## k") for line in TOKENISED.hypotheses],
-        [line.replace("l-k", "l ##AT##-##AT## k") for line in TOKENISED.references],
-    )
-    assert bleu(TOKENISED, "compound-split").score == pytest.approx(expected)
-    assert bleu(TOKENISED, "compound-split").score > bleu(TOKENISED, "tokenised").score
-
-
-def test_compounds_that_moses_has_split_are_split_once():
     assert split_compounds(["rich @-@ text @-@ based"]) == split_compounds(["rich-text-based"])
     apart = Pairs(["a rich @-@ text file , new"], ["the rich @-@ text file , new"])
-    assert bleu(apart, "compound-split").score == bleu(apart, "tokenised").score
+    assert bleu(apart, "compound-split") == bleu(apart, "tokenised")
 
 
 def test_sacrebleu_is_of_running_text():
@@ -85,19 +88,8 @@ def test_sacrebleu_is_of_running_text():
     assert running_text(TOKENISED, Sides(True, True), "en") == RUNNING
     assert running_text(TOKENISED, Sides(True, True), None) == RUNNING  # as in English
     assert running_text(TOKENISED, Sides(True, False), "en", RUNNING.references) == RUNNING
-    found = bleu(RUNNING, "sacrebleu")
-    assert found.score == sacrebleu.corpus_bleu(RUNNING.hypotheses, [RUNNING.references]).score
-    assert "tok:13a" in found.signature
-
-
-def test_chrf_and_ter_are_sacrebleus():
-    metrics = running_metrics()
-    found = score_of(metrics["chrf2"], RUNNING)
-    assert found.score == sacrebleu.corpus_chrf(RUNNING.hypotheses, [RUNNING.references]).score
-    assert "nc:6|nw:0" in found.signature
-    found = score_of(metrics["ter"], RUNNING)
-    assert found.score == sacrebleu.corpus_ter(RUNNING.hypotheses, [RUNNING.references]).score
-    assert "tok:tercom" in found.signature
+    expected = sacrebleu.corpus_bleu(RUNNING.hypotheses, [RUNNING.references]).score
+    assert bleu(RUNNING, "sacrebleu") == expected
 
 
 def test_tokens_are_joined_as_the_language_wants_it():
@@ -133,6 +125,54 @@ def test_each_side_is_taken_for_what_it_is():
     assert tokenised_sides(RUNNING, "moses") == Sides(True, True)
 
 
+@pytest.mark.parametrize(
+    ("code", "language", "name"),
+    [
+        *(("de", "de", "13a"), ("pt_BR", "pt", "13a"), ("en_XX", "en", "13a")),
+        *(("zh-Hans", "zh", "zh"), ("th", "th", "char"), ("ja", "ja", "ja-mecab")),
+    ],
+)
+@pytest.mark.parametrize("there", [True, False])
+def test_the_language_selects_the_tokenizer(code, language, name, there, monkeypatch):
+    monkeypatch.setattr(library, "find_spec", lambda module: object() if there else None)
+    assert known_language(code) == language
+    name, lacks = (name, name == "char") if there or "mecab" not in name else ("char", True)
+    found, warning = tokeniser(language)
+    assert found == name and bool(warning) == lacks
+    if code == "ja" and lacks:
+        assert "ja-mecab; pip install 'sacrebleu[ja]'" in warning
+
+
+def test_every_language_of_preparation_can_be_scored():
+    assert all(known_language(code) == code for code in CODES)
+    for code, hint in (("french", "did you mean fr?"), ("deu", "did you mean de?")):
+        with pytest.raises(UsageError, match=f"language {code!r}: unknown code; {hint}"):
+            known_language(code)
+
+
+def test_chinese_is_counted_by_character():
+    pairs = Pairs(["我爱北京天安门。"], ["我爱北京的天安门。"])
+    spaced = Pairs(["我 爱 北京 天安门 。"], ["我 爱 北京 的 天安门 。"])
+    assert bleu(pairs, "sacrebleu", "zh") == bleu(spaced, "sacrebleu", "zh") > 40
+    assert bleu(pairs, "sacrebleu", "en") < 1  # one word, and another
+    chrf = running_metrics()["chrf2"]
+    assert score_of(chrf, pairs) == score_of(chrf, spaced)
+
+
+@pytest.mark.parametrize(
+    ("line", "language"),
+    [
+        ("我爱北京天安门。", "zh"),
+        ("私は北京の天安門が好きです。", "ja"),
+        ("나는 베이징을 사랑한다 .", "ko"),
+        ("I love 北京 .", None),
+        ("1 2 3", None),
+    ],
+)
+def test_scripts(line, language):
+    assert language_by_script([line]) == language
+
+
 @pytest.fixture
 def files(tmp_path):
     arguments = []
@@ -147,6 +187,11 @@ def score(arguments):
     return run("bleu", arguments)
 
 
+def as_json(arguments, capsys):
+    assert score([*arguments, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
 def test_text_names_every_form(files, capsys):
     assert score([*files, "--detokenize", "en"]) == 0
     *scores, characters, edits, explained, counts = capsys.readouterr().out.splitlines()
@@ -158,24 +203,27 @@ def test_text_names_every_form(files, capsys):
 
 
 def test_compounds_are_split_by_default_in_german_alone(files, capsys):
-    assert score([*files, "--json", "--detokenize", "de"]) == 0
-    assert list(json.loads(capsys.readouterr().out)["forms"]) == list(FORMS)
+    for language, forms in (("de", FORMS), ("en", FORMS[:-1])):
+        found = as_json([*files, "--detokenize", language], capsys)
+        assert list(found["forms"]) == list(forms)
 
 
-def test_text_has_only_the_forms_that_are_chosen(files, capsys):
-    assert score([*files, "--detokenize", "en", "--forms", "sacrebleu"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines] == ["BLEU", "in", "2"]
+def test_only_selected_forms_are_printed(files, capsys):
+    """chrF2 and TER of a comparison with a baseline neither."""
+    options = ["--detokenize", "en", "--forms", "sacrebleu"]
+    for baseline in ([], ["--baseline", files[1]]):
+        assert score([*files, *options, *baseline]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        words = [line.split()[0] for line in lines]
+        assert words == ["BLEU", "in", *(["BLEU", "tested"] if baseline else []), "2"]
 
 
 def test_json_gives_the_first_form_as_bleu(files, capsys):
-    assert score([*files, "--json", "--detokenize", "en"]) == 0
-    result = json.loads(capsys.readouterr().out)
-    assert list(result["forms"]) == list(FORMS[:-1])
+    result = as_json([*files, "--detokenize", "en"], capsys)
     assert result["bleu"] == result["forms"]["sacrebleu"]["bleu"]
     assert "tok:13a" in result["signature"]
-    assert score([*files, "--json", "--forms", "compound-split", "tokenised"]) == 0
-    chosen = json.loads(capsys.readouterr().out)
+    assert "case:lc" in result["forms"]["tokenised-lowercase"]["signature"]
+    chosen = as_json([*files, "--forms", "compound-split", "tokenised"], capsys)
     assert list(chosen["forms"]) == ["compound-split", "tokenised"]
     assert chosen["bleu"] == chosen["forms"]["compound-split"]["bleu"]
     assert chosen["chrf2"] == result["chrf2"]
@@ -184,9 +232,8 @@ def test_json_gives_the_first_form_as_bleu(files, capsys):
 
 @pytest.mark.parametrize("options", [[], ["--language", "en"], ["--detokenize", "en"]])
 def test_escaped_tokens_score_as_the_text_that_they_stand_for(files, capsys, options):
-    """Scored as they are, the parts of "&apos;" would count as words, matching each other."""
-    assert score([*files, "--json", *options]) == 0
-    result = json.loads(capsys.readouterr().out)
+    """Unescaped, the parts of "&apos;" would count as words, matching each other."""
+    result = as_json([*files, *options], capsys)
     right = sacrebleu.corpus_bleu(RUNNING.hypotheses, [RUNNING.references]).score
     wrong = sacrebleu.corpus_bleu(TOKENISED.hypotheses, [TOKENISED.references], force=True).score
     assert result["bleu"] == pytest.approx(right)
@@ -207,55 +254,47 @@ def test_json_has_the_warnings_that_are_shown(files, capsys):
     (warning,) = json.loads(output.out)["warnings"]
     assert output.err == f"warning: {warning}\n"
     assert "detokenized as English for sacrebleu and chrF2" in warning
-    assert score([*files, "--json", "--language", "en"]) == 0
-    assert json.loads(capsys.readouterr().out)["warnings"] == []
+    assert as_json([*files, "--language", "en"], capsys)["warnings"] == []
 
 
-def test_unlike_sides_are_warned_of_where_tokens_are_compared(files, tmp_path, capsys):
+def test_tokens_beside_running_text_are_warned_of(files, tmp_path, capsys):
     (tmp_path / "references").write_text("\n".join(RUNNING.references) + "\n")
-    assert score([*files, "--json", "--language", "en"]) == 0
-    result = json.loads(capsys.readouterr().out)
+    result = as_json([*files, "--language", "en"], capsys)
     assert "the hypotheses are Moses' tokens but the references are not" in result["warnings"][0]
     assert result["bleu"] == sacrebleu.corpus_bleu(RUNNING.hypotheses, [RUNNING.references]).score
-    assert score([*files, "--json", "--language", "en", "--forms", "sacrebleu"]) == 0
-    assert json.loads(capsys.readouterr().out)["warnings"] == []
+    alone = as_json([*files, "--language", "en", "--forms", "sacrebleu"], capsys)
+    assert alone["warnings"] == []
 
 
-def test_the_log_of_fairseq_generate_tells_the_language(tmp_path, capsys):
+def test_the_log_of_fairseq_generate_names_the_language(tmp_path, capsys):
     path = tmp_path / "generate-test.txt"
     log = "INFO | fairseq.tasks.translation | "
     path.write_text(
         f"2026 | {log}[de] dictionary: 8 types\n2026 | {log}[fr] dictionary: 9 types\n"
         "T-0\tl&apos; eau , oui .\nH-0\t-1\tl&apos; eau .\nD-0\t-1\tl&apos; eau .\n"
     )
-    arguments = ["--generated", str(path), "--json"]
-    assert score(arguments) == 0
-    result = json.loads(capsys.readouterr().out)
+    result = as_json(["--generated", str(path)], capsys)
     assert result["warnings"] == []
     assert result["bleu"] == sacrebleu.corpus_bleu(["l'eau."], [["l'eau, oui."]]).score
 
 
-@pytest.mark.parametrize("options", [["--language", "th"], ["--detokenize", "deu"]])
-def test_unknown_languages_are_one_line_with_the_known_ones(files, options, capsys):
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--language", "qq"], "language 'qq': unknown code"),
+        (["--detokenize", "deu"], "language 'deu': unknown code; did you mean de?"),
+        (["--detokenize", "de", "--language", "en"], "--detokenize: sets --text and --language"),
+        (["--references", "nowhere"], "nowhere: No such file"),
+    ],
+)
+def test_wrong_options_are_one_line(files, options, words, capsys):
     assert score([*files, *options]) == 1
     error = capsys.readouterr().err
-    assert error.count("\n") == 1
-    assert f"language '{options[1]}': unknown" in error and " de el en " in error
-
-
-def test_a_language_is_said_once(files, capsys):
-    assert score([*files, "--detokenize", "de", "--language", "en"]) == 1
-    assert "--detokenize: sets --text and --language" in capsys.readouterr().err
-
-
-def test_missing_files_are_one_line(tmp_path, capsys):
-    assert score(["--generated", str(tmp_path / "nowhere")]) == 1
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1 and "nowhere: No such file" in error
+    assert error.count("\n") == 1 and words in error
 
 
 @pytest.mark.parametrize("arguments", [[], ["--generated", "a", "--hypotheses", "b"]])
-def test_what_to_score_must_be_said_once(arguments, capsys):
+def test_one_text_must_be_given(arguments, capsys):
     with pytest.raises(SystemExit):
         score(arguments)
     assert "either --generated FILE or --hypotheses FILE" in capsys.readouterr().err

@@ -1,8 +1,7 @@
 import pytest
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.scoring.pairs import from_files, from_generated
-from fairseq_posattn.scoring.subwords import find_marks, remove_marks
+from fairseq_posattn.scoring.pairs import find_marks, from_files, from_generated, remove_marks
 
 # Out of order, with two hypotheses of sentence 0, none of 2 and an empty one of 3.
 GENERATED = """\

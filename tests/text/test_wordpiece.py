@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.scoring.subwords import remove_marks
+from fairseq_posattn.scoring.pairs import remove_marks
 from fairseq_posattn.text.subwords import (
     BERT_SYMBOLS,
     WordPieceEncoder,

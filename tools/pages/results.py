@@ -12,7 +12,7 @@ from fairseq_posattn.recipes.commands.recipe import ask
 from fairseq_posattn.recipes.papers import RECIPES
 from fairseq_posattn.recipes.recipe import ClassificationRecipe, TableRow
 from fairseq_posattn.recipes.results import read_object
-from fairseq_posattn.recipes.row_form import require_form
+from fairseq_posattn.recipes.rows import require_form
 
 NEEDED = ("table", "row", "paper", "scores", "data", "seeds", "metric", "hardware", "versions")
 Key = tuple[str, str]

@@ -6,6 +6,7 @@ The form is checked before they are read (:mod:`~.form`), the contents afterward
 
 import os
 import re
+import sys
 
 import torch
 
@@ -20,6 +21,23 @@ from fairseq_posattn.compat.checkpoints.contents import (
 from fairseq_posattn.compat.checkpoints.form import FormError, check_form
 
 ANOTHER = "name another one, in training with --restore-file"
+IN_FOLDER = ("checkpoint_best.pt", "checkpoint_last.pt")
+
+
+def find_checkpoint(path):
+    """Return the path of a checkpoint; for a folder, of its best or else its last checkpoint.
+
+    The choice is reported on standard error. A file need not exist; a UsageError names a folder
+    without either.
+    """
+    if not os.path.isdir(path):
+        return path
+    for name in IN_FOLDER:
+        file = os.path.join(path, name)
+        if os.path.isfile(file):
+            print(f"fairseq_posattn: {path} is a folder: using its {name}", file=sys.stderr)
+            return file
+    raise UsageError(f"{path}: the folder has no {' and no '.join(IN_FOLDER)}; name a checkpoint")
 
 
 def read_checkpoint(path, device="cpu"):

@@ -16,16 +16,13 @@ and prints it with its roles in brackets:
     [ARG0 My cats] [V love] [ARG1 hats] .
 """
 
-import contextlib
-import logging
 import sys
 from functools import partial
 
 from fairseq_posattn.common import cli
-from fairseq_posattn.common.cli import positive
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.common.files import output_file, writing
-from fairseq_posattn.inference.stream import arriving_lines, warn
+from fairseq_posattn.inference.commands.text_options import add_speed, add_text, answering, opened
+from fairseq_posattn.inference.stream import warn
 from fairseq_posattn.text.words import RULES
 
 
@@ -35,16 +32,7 @@ def make_parser(prog=None):
         "checkpoint",
         help="file that fairseq-train wrote, or its --save-dir: the best or else last of it",
     )
-    parser.add_argument(
-        "--input", default="-", metavar="FILE", help="text to read (default: standard input)"
-    )
-    parser.add_argument(
-        "--output",
-        type=output_file,
-        metavar="FILE",
-        help="file to write, once all is predicted (default: standard output)",
-    )
-    cli.add_data(parser)
+    add_text(parser, "predicted")
     parser.add_argument(
         "--json",
         action="store_true",
@@ -71,22 +59,7 @@ def make_parser(prog=None):
         "rules, and sentence splitting for models of documents), none splits at spaces "
         "(default: %(default)s)",
     )
-    parser.add_argument(
-        "--batch-size",
-        type=positive,
-        default=64,
-        metavar="N",
-        help="texts in a batch (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--buffer-size",
-        type=positive,
-        default=1024,
-        metavar="N",
-        help="lines to read at most before the first is answered; lines of similar length share "
-        "a batch (default: %(default)s)",
-    )
-    parser.add_argument("--cpu", action="store_true", help="run on the CPU")
+    add_speed(parser, batch_size=64, buffer_size=1024)
     parser.add_argument(
         "--progress", action="store_true", help="show the number of lines done and the speed"
     )
@@ -102,63 +75,46 @@ def main(arguments=None, prog=None):
 
 def predict(args):
     """Predict line by line, and report the number of blank lines."""
-    if blank := answer(args):
-        lines = "1 blank line" if blank == 1 else f"{blank:,} blank lines"
-        sys.stderr.write(f"{lines} answered with a blank line\n")
-
-
-def answer(args):
-    """Predict line by line; return the number of blank lines."""
     from tqdm import tqdm
 
     from fairseq_posattn.inference import prediction
 
-    logging.disable(logging.INFO)  # fairseq logs its dictionaries
+    words = {"auto": None, "none": "spaces"}.get(args.tokenizer, args.tokenizer)
     blank = 0
-    with contextlib.ExitStack() as stack:
-        file, name = sys.stdin.buffer, "standard input"
-        if args.input != "-":
-            file, name = stack.enter_context(open(args.input, "rb")), args.input
+    with opened(args) as (file, name):
         device = "cpu" if args.cpu else None
-        words = {"auto": None, "none": "spaces"}.get(args.tokenizer, args.tokenizer)
         predictor = prediction.load(args.checkpoint, args.data, words=words, device=device)
-        is_classifier = isinstance(predictor, prediction.Predictor)
+        is_tagger = isinstance(predictor, prediction.RolePredictor)
+        for option in ("--props", "--constrained-decoding"):
+            if getattr(args, option[2:].replace("-", "_")) and not is_tagger:
+                raise UsageError(f"{option}: needs a tagger of semantic roles")
         if args.constrained_decoding:
-            check_tagger(predictor, "--constrained-decoding")
             predictor.task.constrain()
-        if is_classifier and words is None:
+        if not is_tagger and words is None:
             predictor.words = RULES[predictor.rule_of_text()]
-        bar = stack.enter_context(tqdm(disable=not args.progress, unit=" lines"))
-        out = stack.enter_context(writing(args.output)) if args.output else sys.stdout
-        groups = arriving_lines(file.fileno(), args.buffer_size, name)
-        answers = predictor.read_groups(groups, name, args.batch_size)
-        if args.props:
-            print_props(predictor, answers, args.props, out)
-            return 0
-        for predictions in answers:
-            for one in predictions:
-                print(one.as_json() if args.json else one, file=out)
-            out.flush()
-            if warning := predictor.unknown.warning():
-                warn(f"{name}: {warning}")
-            blank += predictions.count(prediction.NOTHING)
-            bar.update(len(predictions))
-    return blank
+        no_bar = not args.progress
+        with answering(args, file, name) as (groups, out), tqdm(disable=no_bar) as bar:
+            answers = predictor.read_groups(groups, name, args.batch_size)
+            if args.props:
+                print_props(answers, args.props, out)
+                return
+            for predictions in answers:
+                for one in predictions:
+                    print(one.as_json() if args.json else one, file=out)
+                out.flush()
+                if warning := predictor.unknown.warning():
+                    warn(f"{name}: {warning}")
+                blank += predictions.count(prediction.NOTHING)
+                bar.update(len(predictions))
+    if blank:
+        lines = "1 blank line" if blank == 1 else f"{blank:,} blank lines"
+        sys.stderr.write(f"{lines} answered with a blank line\n")
 
 
-def check_tagger(predictor, option):
-    """Raise UsageError unless the predictor is a tagger, which an option needs."""
-    from fairseq_posattn.inference.role_prediction import RolePredictor
-
-    if not isinstance(predictor, RolePredictor):
-        raise UsageError(f"{option}: needs a tagger of semantic roles")
-
-
-def print_props(predictor, answers, gold, out):
+def print_props(answers, gold, out):
     """Write a tagger's predictions as a props file, to be scored against ``gold``."""
     from fairseq_posattn.inference.role_prediction import RolePrediction, as_props
     from fairseq_posattn.text.props import read_props, write_props
 
-    check_tagger(predictor, f"--props {gold}")
     predictions = (one for group in answers for one in group if isinstance(one, RolePrediction))
     out.writelines(write_props(as_props(read_props(gold), predictions)))

@@ -8,17 +8,14 @@ separated by TABs, as `posattn score ranking` reads them. --submission writes ra
 format. `popularity` in place of a checkpoint scores news by their clicks in the training split.
 """
 
-import logging
 import os
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
 from fairseq_posattn.common import cli
-from fairseq_posattn.common.cli import positive
 from fairseq_posattn.common.files import output_file, writing
-from fairseq_posattn.scoring.popularity import rank_by_popularity
-from fairseq_posattn.scoring.ranking import scores_line, submission_line
+from fairseq_posattn.scoring.ranking import rank_by_popularity, scores_line, submission_line
 
 POPULARITY = "popularity"
 
@@ -40,18 +37,15 @@ def make_parser(prog=None):
         help="split: train, valid, test or submission (without labels) (default: %(default)s)",
     )
     parser.add_argument(
-        "--scores", type=output_file, metavar="FILE", help="write labels and scores"
+        *("--scores", "--output"),
+        type=output_file,
+        metavar="FILE",
+        help="write labels and scores",
     )
     parser.add_argument(
         "--submission", type=output_file, metavar="FILE", help="write ranks, as prediction.txt"
     )
-    parser.add_argument(
-        "--batch-size",
-        type=positive,
-        default=256,
-        metavar="N",
-        help="impressions in a batch (default: %(default)s)",
-    )
+    cli.add_count(parser, "--batch-size", 256, "impressions in a batch")
     parser.add_argument("--cpu", action="store_true", help="run on the CPU")
     return parser
 
@@ -72,29 +66,24 @@ def main(arguments=None, prog=None):
 
 def rank(args):
     """Write the files that a command line names."""
-    count = write(rankings(args), args.scores, args.submission)
-    print(f"{count:,} impressions: {' '.join(filter(None, (args.scores, args.submission)))}")
-
-
-def rankings(args):
-    """Return the impressions with their scores."""
     if args.checkpoint == POPULARITY:
-        return rank_by_popularity(Path(args.data), args.split)
-    from fairseq_posattn.inference import news_ranking  # imports fairseq
+        impressions = rank_by_popularity(Path(args.data), args.split)
+    else:
+        from fairseq_posattn.inference import news_ranking  # imports fairseq
 
-    logging.disable(logging.INFO)  # fairseq logs its dictionaries
-    device = "cpu" if args.cpu else None
-    return news_ranking.rank(args.checkpoint, args.split, args.data, args.batch_size, device)
+        where = args.checkpoint, args.split, args.data, args.batch_size
+        impressions = news_ranking.rank(*where, "cpu" if args.cpu else None)
+    count = write(impressions, args.scores, args.submission)
+    print(f"{count:,} impressions: {' '.join(filter(None, (args.scores, args.submission)))}")
 
 
 def write(impressions, scores, submission):
     """Write both files completely or not at all; return the number of impressions."""
     count = 0
+    formats = {scores: scores_line, submission: submission_line}
     with ExitStack() as stack:
         files = [
-            (stack.enter_context(writing(path)), line)
-            for path, line in ((scores, scores_line), (submission, submission_line))
-            if path
+            (stack.enter_context(writing(path)), line) for path, line in formats.items() if path
         ]
         for impression in impressions:
             count += 1

@@ -14,20 +14,18 @@ Prefixes (--prefixes) and words of translations (--constraints) can be given:
     printf 'Der Hund bellt.\\thound\\n' | %(prog)s CHECKPOINT --constraints
 """
 
-import contextlib
 import itertools
-import logging
 import sys
 from functools import partial
 from pathlib import Path
 
 from fairseq_posattn.common import cli
-from fairseq_posattn.common.cli import positive
-from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.common.files import output_file, writing
+from fairseq_posattn.common.cli import add_count
+from fairseq_posattn.common.errors import UsageError, shortened
+from fairseq_posattn.inference.commands.text_options import add_speed, add_text, answering, opened
 from fairseq_posattn.inference.search_options import DECODING, add_search, search_settings
-from fairseq_posattn.inference.stream import arriving_lines, decode_lines, text_lines, warn
-from fairseq_posattn.preparation.example import shortened
+from fairseq_posattn.inference.stream import decode_lines, warn
+from fairseq_posattn.text.lines import read_lines
 
 
 def make_parser(prog=None, about=__doc__, decoding=DECODING):
@@ -38,23 +36,13 @@ def make_parser(prog=None, about=__doc__, decoding=DECODING):
         metavar="CHECKPOINT",
         help="checkpoints of fairseq-train, or folders of them; several also separated by colons",
     )
-    parser.add_argument(
-        "--input", default="-", metavar="FILE", help="text to read (default: standard input)"
-    )
-    parser.add_argument(
-        "--output",
-        type=output_file,
-        metavar="FILE",
-        help="file to write, once all is translated (default: standard output)",
-    )
-    cli.add_data(parser)
+    add_text(parser, "translated")
     parser.add_argument(
         "--json",
         action="store_true",
         help='print one JSON object a line: {"text": ..., "hypotheses": [{"text": ..., '
         '"score": ..., "pieces": ..., "attention": {"source": [words], "target": [words], '
-        '"weights": [rows]}}, '
-        "...]}",
+        '"weights": [rows]}}, ...]}',
     )
     parser.add_argument(
         "--attention",
@@ -65,29 +53,8 @@ def make_parser(prog=None, about=__doc__, decoding=DECODING):
         "translation's, columns the line's and its end symbol (default: %(default)s)",
     )
     _add_decoding(parser.add_argument_group("decoding, as in fairseq-generate"), decoding)
-    parser.add_argument(
-        "--batch-size",
-        type=positive,
-        default=128,
-        metavar="N",
-        help="lines in a batch, at most (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--max-tokens",
-        type=positive,
-        default=8000,
-        metavar="N",
-        help="subwords in a batch with padding, at most (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--buffer-size",
-        type=positive,
-        default=4096,
-        metavar="N",
-        help="lines to read at most before the first is answered; lines of similar length share "
-        "a batch (default: %(default)s)",
-    )
-    parser.add_argument("--cpu", action="store_true", help="run on the CPU")
+    add_speed(parser, batch_size=128, buffer_size=4096)
+    add_count(parser, "--max-tokens", 8000, "subwords in a batch with padding, at most")
     parser.add_argument(
         "--int8",
         action="store_true",
@@ -99,14 +66,8 @@ def make_parser(prog=None, about=__doc__, decoding=DECODING):
 
 def _add_decoding(group, decoding):
     add_search(group, decoding)
-    group.add_argument(
-        "--nbest",
-        type=positive,
-        default=1,
-        metavar="N",
-        help="hypotheses to print for each line, best first; one blank line for a blank one "
-        "(default: 1)",
-    )
+    nbest = "hypotheses to print for each line, best first; one blank line for a blank one"
+    add_count(group, "--nbest", 1, nbest)
     forced = group.add_mutually_exclusive_group()
     forced.add_argument(
         "--prefixes",
@@ -114,12 +75,7 @@ def _add_decoding(group, decoding):
         help="beginnings of the translations, in whole words: one line, maybe blank, for each line "
         "of the input",
     )
-    group.add_argument(
-        "--prefix-size",
-        type=positive,
-        metavar="N",
-        help="use only the first N subwords of each prefix (default: all)",
-    )
+    add_count(group, "--prefix-size", None, "use only the first N subwords of each prefix")
     forced.add_argument(
         "--constraints",
         nargs="?",
@@ -143,44 +99,38 @@ def translate(args):
 
     from fairseq_posattn.inference import translation
 
-    logging.disable(logging.INFO)  # fairseq logs its dictionaries
-    with contextlib.ExitStack() as stack:
-        file, name = sys.stdin.buffer, "standard input"
-        if args.input != "-":
-            file, name = stack.enter_context(open(args.input, "rb")), args.input
-        if args.prefix_size and not args.prefixes:
-            raise UsageError("--prefix-size: needs --prefixes FILE")
-        attention = args.attention if args.json and args.attention != "none" else None
+    if args.prefix_size and not args.prefixes:
+        raise UsageError("--prefix-size: needs --prefixes FILE")
+    with opened(args) as (file, name):
         translator = translation.load(
             [path for given in args.checkpoints for path in split_checkpoints(given)],
             args.data,
             device="cpu" if args.cpu else None,
-            attention=attention,
+            attention=args.attention if args.json and args.attention != "none" else None,
             int8=args.int8,
             **search_settings(args),
         )
         if translator.lines.manifest is None:
             warn(f"{args.checkpoints[0]}: no preparation.json: text is taken as subwords")
         is_typed = file.isatty() or not sys.stderr.isatty()
-        bar = stack.enter_context(tqdm(disable=is_typed, unit=" lines"))
-        groups, number = arriving_lines(file.fileno(), args.buffer_size, name), 0
-        out = stack.enter_context(writing(args.output)) if args.output else sys.stdout
-        for texts, forced, error in requests(groups, name, args):
-            translations = translator(texts, args.batch_size, args.max_tokens, **forced)
-            for result in translations:
-                answers = [one.text for one in result.hypotheses] or [""]
-                lines = [result.as_json()] if args.json else answers
-                print(*lines, sep="\n", file=out)
-            out.flush()
-            for row, result in enumerate(translations):
-                if result.failed:
-                    warn(f"{name}:{number + row + 1}: {unmet(texts[row], forced, row)}")
-            number += len(texts)
-            bar.update(len(texts))
-            if warning := translator.lines.unknown.warning():
-                warn(f"{name}: {warning}")
-            if error:
-                raise error
+        with answering(args, file, name) as (groups, out), tqdm(disable=is_typed) as bar:
+            number = 0
+            for texts, forced, error in requests(groups, name, args):
+                translations = translator(texts, args.batch_size, args.max_tokens, **forced)
+                for result in translations:
+                    answers = [one.text for one in result.hypotheses] or [""]
+                    lines = [result.as_json()] if args.json else answers
+                    print(*lines, sep="\n", file=out)
+                out.flush()
+                for row, result in enumerate(translations):
+                    if result.failed:
+                        warn(f"{name}:{number + row + 1}: {unmet(texts[row], forced, row)}")
+                number += len(texts)
+                bar.update(len(texts))
+                if warning := translator.lines.unknown.warning():
+                    warn(f"{name}: {warning}")
+                if error:
+                    raise error
         translator.lines.warn_of_cut_lines(name)
 
 
@@ -208,12 +158,19 @@ def split_checkpoints(given):
     return [given] if Path(given).exists() else given.split(":")
 
 
+def prefix_lines(path):
+    """Yield the lines of the file of --prefixes."""
+    with open(path, "rb") as file:
+        yield from read_lines(file, path, allow_empty=True)
+
+
 def requests(groups, name, args):
     """Yield what to translate, as it arrives.
 
     Args:
         groups: groups of lines.
         name: of their file.
+        args: the command line.
 
     Yields:
         texts; their prefixes or constraints, as the translator takes them; and the error of the
@@ -222,7 +179,7 @@ def requests(groups, name, args):
     Raises:
         UsageError: there are more prefixes than lines.
     """
-    number, prefixes = 0, text_lines(args.prefixes) if args.prefixes else None
+    number, prefixes = 0, prefix_lines(args.prefixes) if args.prefixes else None
     for lines in groups:
         texts, error = decode_lines(lines, name, number)
         number += len(lines)

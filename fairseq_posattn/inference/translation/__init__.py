@@ -8,12 +8,22 @@
 ``posattn translate`` and ``posattn summarize`` do the same from the command line.
 """
 
-from fairseq_posattn.inference.translation.hypotheses import Hypothesis, Translation
+from fairseq_posattn.inference.translation.hypotheses import Alignment, Hypothesis, Translation
 from fairseq_posattn.inference.translation.translator import (
+    Decoding,
     Translator,
     load,
     translates,
     translator_of,
 )
 
-__all__ = ["Hypothesis", "Translation", "Translator", "load", "translates", "translator_of"]
+__all__ = [
+    "Alignment",
+    "Decoding",
+    "Hypothesis",
+    "Translation",
+    "Translator",
+    "load",
+    "translates",
+    "translator_of",
+]

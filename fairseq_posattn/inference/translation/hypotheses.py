@@ -1,9 +1,39 @@
-"""Translations of a line of text."""
+"""Translations of a line of text, with the attention between words."""
 
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from fairseq_posattn.inference.alignment import Alignment
+import torch
+from torch import Tensor
+from torch.nn.functional import one_hot
+
+from fairseq_posattn.text.subwords import CONTINUED, SPACE, whole_words
+
+END = "</s>"
+
+
+@dataclass(frozen=True, eq=False)
+class Alignment:
+    """Attention weights of the last decoder layer to the encoder.
+
+    They are means over heads and models. Weights of a source word's subwords are summed, those of a
+    target word's subwords averaged.
+
+    Attributes:
+        source: words of the sentence, and the end symbol.
+        target: words of the translation.
+        weights: ``[T, S]``; each row sums to 1.
+    """
+
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+    weights: Tensor = field(repr=False)
+
+    def as_json(self) -> dict:
+        """Return the fields as lists, numbers rounded to four digits."""
+        rows = [[round(weight, 4) for weight in row] for row in self.weights.tolist()]
+        return {"source": list(self.source), "target": list(self.target), "weights": rows}
 
 
 @dataclass(frozen=True)
@@ -45,6 +75,9 @@ class Translation:
         """Return the best hypothesis' text; empty for a blank line."""
         return self.hypotheses[0].text if self.hypotheses else ""
 
+    def __str__(self) -> str:
+        return self.text
+
     def as_json(self) -> str:
         """Return a JSON object: the text, and text, score, subwords and attention of hypotheses."""
         hypotheses = [one.as_json() for one in self.hypotheses]
@@ -52,3 +85,46 @@ class Translation:
 
 
 BLANK = Translation()
+
+# By kind of subwords: whether one begins a word, given the one before it.
+BEGINS: dict[str | None, Callable[[str, str], bool]] = {
+    None: lambda piece, before: True,
+    "subword_nmt": lambda piece, before: not before.endswith("@@"),
+    "sentencepiece": lambda piece, before: piece.startswith(SPACE),
+    "wordpiece": lambda piece, before: not piece.startswith(CONTINUED),
+}
+
+
+def align(
+    source: Sequence[str],
+    target: Sequence[str],
+    weights: Tensor,
+    subwords: str | None,
+    plain: Callable[[str], str] = str,
+) -> Alignment:
+    """Return the alignment of words from the attention between subwords.
+
+    Args:
+        source: S subwords without the end symbol.
+        target: T subwords, 1 or more.
+        weights: ``[T, S + 1]``.
+        subwords: the kind of subwords, a key of :data:`BEGINS`; None for words.
+        plain: returns a word as it is shown.
+    """
+    of_source, names = _words(source, subwords)
+    of_target, attending = _words(target, subwords)
+    columns = one_hot(torch.tensor([*of_source, len(names)])).to(weights)  # [S + 1, words + 1]
+    rows = one_hot(torch.tensor(of_target)).to(weights)  # [T, words]
+    weights = (rows / rows.sum(0)).T @ weights @ columns
+    return Alignment((*map(plain, names), END), tuple(map(plain, attending)), weights)
+
+
+def _words(pieces, subwords):
+    """Return the index of each subword's word, and the words."""
+    numbers, words = [], []
+    for piece, before in zip(pieces, ["", *pieces], strict=False):
+        if not words or BEGINS[subwords](piece, before):
+            words.append([])
+        words[-1].append(piece)
+        numbers.append(len(words) - 1)
+    return numbers, [whole_words(" ".join(word), subwords) for word in words]

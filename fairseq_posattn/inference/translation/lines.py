@@ -1,5 +1,6 @@
 """Conversion between plain text and token ids."""
 
+import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,9 +8,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from fairseq_posattn.compat.unknown_tokens import TOKENIZED, UnknownWords, word_numbers
+from fairseq_posattn.compat.generation import TOKENIZED, UnknownWords, word_numbers
 from fairseq_posattn.inference.stream import warn
-from fairseq_posattn.text import manifest
+from fairseq_posattn.text import manifest, moses
 from fairseq_posattn.text.plain_text import joiner, splitter
 from fairseq_posattn.text.subwords import whole_words
 
@@ -61,6 +62,8 @@ class Lines:
         self.split_target = splitter(folder, info, target) if info else str.strip
         self.join = joiner(info, target) if info else str
         self.subwords = info and info.subwords
+        # Moses' tokens have escapes, such as &apos;.
+        self.plain_word = html.unescape if info and info.word_rule in moses.RULES else str
         self.dictionary, self.target_dictionary = task.source_dictionary, task.target_dictionary
         self.longest, self.prefix_size = longest, prefix_size or None
         self.unknown = UnknownWords(share=MANY_UNKNOWN)

@@ -1,7 +1,7 @@
 """Translation of lines of text by one model or an ensemble."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 from difflib import get_close_matches
 from os import PathLike
@@ -12,7 +12,7 @@ import torch
 from typing_extensions import TypedDict, Unpack
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.inference.alignment import align
+from fairseq_posattn.inference.stream import batches
 from fairseq_posattn.training.plugin import register
 
 register()  # before the first import of fairseq, which it quiets
@@ -20,13 +20,18 @@ register()  # before the first import of fairseq, which it quiets
 from fairseq import utils  # noqa: E402
 from fairseq.data import data_utils  # noqa: E402
 from fairseq.dataclass.configs import GenerationConfig  # noqa: E402
+from fairseq.sequence_generator import SequenceGenerator  # noqa: E402
 from fairseq.tasks.translation import TranslationTask  # noqa: E402
 from fairseq.token_generation_constraints import pack_constraints  # noqa: E402
 
-from fairseq_posattn.inference.forced_search import ForcedSearch  # noqa: E402
-from fairseq_posattn.inference.trained_model import TrainedModel  # noqa: E402
+from fairseq_posattn.inference.trained_model import TrainedModel, find_device  # noqa: E402
 from fairseq_posattn.inference.trained_model import load as load_checkpoint  # noqa: E402
-from fairseq_posattn.inference.translation.hypotheses import BLANK, Hypothesis, Translation  # noqa: E402
+from fairseq_posattn.inference.translation.hypotheses import (  # noqa: E402
+    BLANK,
+    Hypothesis,
+    Translation,
+    align,
+)
 from fairseq_posattn.inference.translation.lines import Line, Lines  # noqa: E402
 from fairseq_posattn.model.projections import quantize_linear_layers  # noqa: E402
 
@@ -75,8 +80,8 @@ def load(
     """Load a model that translates or summarizes, or an ensemble.
 
     Args:
-        checkpoints: one checkpoint, or several with the same dictionaries, whose probabilities are
-            averaged.
+        checkpoints: a checkpoint or a folder with checkpoint_best.pt or checkpoint_last.pt; or
+            several with the same dictionaries, whose probabilities are averaged.
         data: folder with the dictionaries, preparation.json and the files it names; by default the
             checkpoint's, if training copied them there, else the folder of the training data.
         device: by default a GPU if there is one.
@@ -86,16 +91,17 @@ def load(
         decoding: see :class:`Decoding`, and other fields of fairseq's :class:`GenerationConfig`.
 
     Raises:
-        UsageError: a checkpoint, its data or a setting cannot be used; int8 on a GPU or with a
-            stock model of fairseq.
+        UsageError: a checkpoint, its data or a setting cannot be used; int8 on a GPU.
     """
     paths = [checkpoints] if isinstance(checkpoints, str | PathLike) else checkpoints
+    settings = _generation(decoding)
     trained = [load_checkpoint(str(path), None if data is None else str(data)) for path in paths]
-    if int8 and device is None:
-        device = "cpu"
-    translator = translator_of(trained, device=device, attention=attention, **decoding)
+    translator = _translator(trained, "cpu" if int8 and not device else device, attention, settings)
     if int8:
-        _round(translator)
+        if translator.device.type != "cpu":
+            raise UsageError(f"int8: needs a CPU, not {translator.device}")
+        for model in translator.models:
+            quantize_linear_layers(model)
     return translator
 
 
@@ -107,20 +113,15 @@ def translator_of(
     **decoding: Unpack[Decoding],
 ) -> "Translator":
     """Return a translator for loaded models; see :func:`load`."""
+    return _translator(trained, device, attention, _generation(decoding))
+
+
+def _translator(trained, device, attention, generation):
     for one in trained:
         _check(one, trained[0])
     if attention not in (None, "words", "pieces"):
         raise UsageError(f"attention {attention!r}: must be words or pieces")
-    if device is None:
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    return Translator(trained, torch.device(device), _generation(decoding), attention)
-
-
-def _round(translator):
-    if translator.device.type != "cpu":
-        raise UsageError(f"int8: needs a CPU, not {translator.device}")
-    if not all(map(quantize_linear_layers, translator.models)):
-        raise UsageError(f"{translator.path}: int8 needs a model of the plugin")
+    return Translator(trained, find_device(device), generation, attention)
 
 
 def translates(trained: TrainedModel) -> bool:
@@ -134,33 +135,31 @@ def _check(one, first):
             f"{one.path}: neither translates nor summarizes; it was trained with --task "
             f"{one.task_name}, not translation"
         )
-    for side in ("source", "target"):
-        dictionary = getattr(one.task, f"{side}_dictionary")
-        if dictionary != getattr(first.task, f"{side}_dictionary"):
+    for side in ("source_dictionary", "target_dictionary"):
+        if getattr(one.task, side) != getattr(first.task, side):
             raise UsageError(
-                f"{one.path}: its {side} dictionary differs from that of {first.path}; an ensemble "
-                "needs models of the same data"
+                f"{one.path}: its {side.replace('_', ' ')} differs from that of {first.path}; an "
+                "ensemble needs models of the same data"
             )
 
 
 def _generation(decoding):
+    """Return fairseq's settings of the search, checked."""
     known = {field.name for field in fields(GenerationConfig)}
     for name, value in decoding.items():
         if name not in known:
-            similar = ", ".join(get_close_matches(name, known, n=1))
-            hint = f"; did you mean {similar}?" if similar else ""
-            raise UsageError(f"{name}: no such setting of fairseq's generation{hint}")
-        if name in ("beam", "nbest") and value < 1:
-            raise UsageError(f"{name} {value}: must be 1 or more")
+            names = [*known, "data", "device", "attention", "int8"]
+            similar = get_close_matches(name, names, n=1)
+            hint = f"; did you mean {similar[0]}?" if similar else ""
+            raise UsageError(f"{name}: no such setting of load or of fairseq's generation{hint}")
         if isinstance(value, float) and not math.isfinite(value):
             raise UsageError(f"{name} {value}: must be a finite number")
-        if name == "no_repeat_ngram_size" and value < 0:
-            raise UsageError(f"{name} {value}: must be 0 or more")
-    if decoding.get("constraints") not in (None, *CONSTRAINTS):
-        raise UsageError(
-            f"constraints {decoding['constraints']!r}: must be {' or '.join(CONSTRAINTS)}"
-        )
+        least = {"beam": 1, "nbest": 1, "no_repeat_ngram_size": 0}.get(name)
+        if least is not None and value < least:
+            raise UsageError(f"{name} {value}: must be {least} or more")
     config = GenerationConfig(**decoding)
+    if config.constraints not in (None, *CONSTRAINTS):
+        raise UsageError(f"constraints {config.constraints!r}: must be {' or '.join(CONSTRAINTS)}")
     if config.nbest > config.beam:
         raise UsageError(f"nbest {config.nbest}: must be at most beam {config.beam}")
     return config
@@ -189,6 +188,12 @@ class Translator:
         longest = utils.resolve_max_positions(self.task.max_positions(), *limits)[0]
         folder = Path(utils.split_paths(self.task.cfg.data)[0])
         self.lines = Lines(folder, self.task, longest, generation.prefix_size)
+
+    def __repr__(self) -> str:
+        languages = f"{self.task.cfg.source_lang}-{self.task.cfg.target_lang}"
+        models = f", {len(self.models)} models" if len(self.models) > 1 else ""
+        beam = self.generation.beam
+        return f"Translator({self.path!r}, {languages}{models}, beam={beam}, device={self.device})"
 
     def __call__(
         self,
@@ -248,8 +253,8 @@ class Translator:
 
     def translate(self, batch: Sequence[Line]) -> list[Translation]:
         """Return the translations of a batch of encoded lines, none of them blank."""
-        self._check_lengths(max(len(line.tokens) for line in batch))
         lengths = [len(line.tokens) for line in batch]
+        self._check_lengths(max(lengths))
         packed = pack_constraints([line.constraints for line in batch])
         dataset = self.task.build_dataset_for_inference(
             [line.tokens for line in batch],
@@ -266,12 +271,10 @@ class Translator:
             prefix_tokens=self._prefixes([batch[row].prefix for row in rows]),
             constraints=sample.get("constraints"),
         )
-        pad = self.task.source_dictionary.pad()
+        is_word = sample["net_input"]["src_tokens"].ne(self.task.source_dictionary.pad())
         translated = {
-            row: self._translation(batch[row], hypotheses, source.ne(pad))
-            for row, hypotheses, source in zip(
-                rows, results, sample["net_input"]["src_tokens"], strict=True
-            )
+            row: self._translation(batch[row], hypotheses, words)
+            for row, hypotheses, words in zip(rows, results, is_word, strict=True)
         }
         return [translated[row] for row in range(len(batch))]
 
@@ -314,33 +317,30 @@ class Translator:
         pieces = dictionary.string(tokens[written])
         alignment = None
         if self.attention and written and len(result["attention"]):
-            weights = result["attention"][is_word][:, written].T  # [T, S + 1]
-            kind = self.lines.subwords if self.attention == "words" else None
-            alignment = align(line.pieces, pieces.split(" "), weights.cpu(), kind)
+            weights = result["attention"][is_word][:, written].T.cpu()  # [T, S + 1]
+            words = (self.lines.subwords, self.lines.plain_word)
+            levels = words if self.attention == "words" else (None,)
+            alignment = align(line.pieces, pieces.split(" "), weights, *levels)
         return Hypothesis(self.lines.plain(pieces), score, pieces, alignment)
 
 
-def batches(
-    lengths: Sequence[int], batch_size: int, max_tokens: int, equal_lengths: bool = False
-) -> Iterator[list[int]]:
-    """Yield the indices of the lines of each batch, which have similar lengths.
+class ForcedSearch(SequenceGenerator):
+    """fairseq's search, in which no sentence affects the others of its batch.
 
-    The longest come first, so that running out of memory shows at once. Lines of length 0 are left
-    out.
-
-    Args:
-        lengths: of the lines, in subwords.
-        batch_size: lines in a batch, at most.
-        max_tokens: subwords in a batch with padding, at most; a longer line is a batch by itself.
-        equal_lengths: batch only lines of equal length.
+    fairseq's stops with an assertion if one sentence cannot be completed in time; here that
+    sentence has no hypothesis. fairseq's ignores the minimum length of all sentences while the
+    longest prefix lasts; here it holds.
     """
-    order = sorted(
-        (row for row, length in enumerate(lengths) if length), key=lambda row: -lengths[row]
-    )
-    while order:
-        longest = lengths[order[0]]
-        rows = order[: max(1, min(batch_size, max_tokens // longest))]
-        if equal_lengths:
-            rows = [row for row in rows if lengths[row] == longest]
-        yield rows
-        del order[: len(rows)]
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.search.stop_on_max_len = True
+
+    def _prefix_tokens(self, step, lprobs, scores, tokens, prefix_tokens, beam_size):
+        lprobs, tokens, scores = super()._prefix_tokens(
+            step, lprobs, scores, tokens, prefix_tokens, beam_size
+        )
+        if step < self.min_len:
+            free = prefix_tokens[:, step].eq(self.pad).repeat_interleave(beam_size)
+            lprobs[free, self.eos] = -math.inf
+        return lprobs, tokens, scores

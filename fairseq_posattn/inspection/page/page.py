@@ -1,4 +1,4 @@
-"""The page: its files, and the numbers in it, as one file that asks for nothing else."""
+"""The page as one file, with style, script and data, that loads nothing else."""
 
 import base64
 import hashlib
@@ -11,7 +11,7 @@ def page(model: dict | None, sentences: list[dict], *, asks: str = "") -> str:
 
     Args:
         model, sentences: see :mod:`.view`.
-        asks: what there is to type, where a server behind it takes more sentences.
+        asks: label of the field for more sentences, if a server answers them; default none.
     """
     html, style, script = (
         resources.files(__package__).joinpath(f"page.{kind}").read_text(encoding="utf-8")
@@ -19,7 +19,7 @@ def page(model: dict | None, sentences: list[dict], *, asks: str = "") -> str:
     )
     data = as_script({"model": model, "sentences": sentences, "asks": asks})
     connect = "'self'" if asks else "'none'"
-    # What is not of the page itself is neither run nor loaded, whatever the texts contain.
+    # Whatever the texts contain, only the page's own script and style run, and nothing is loaded.
     policy = (
         f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
         f"connect-src {connect}; base-uri 'none'; form-action 'none'"

@@ -15,13 +15,17 @@ LONGEST_TEXT = 2000  # characters
 LARGEST_BODY = 4 * LONGEST_TEXT + 1000  # bytes
 MOST_WEIGHTS = 2_000_000  # of a sentence
 
+TOO_LONG = f"the text is longer than {LONGEST_TEXT:,} characters"
+NO_TEXT = "send a JSON object with a text"
+ELSEWHERE = "there is nothing here"
+
 
 class LookServer(ThreadingHTTPServer):
-    """An HTTP server for this machine alone, one sentence at a time.
+    """An HTTP server for this machine alone, which reads one sentence at a time.
 
     Args:
-        view: what is asked.
-        sentences: those that the page begins with.
+        view: the model's.
+        sentences: sentences of the page at the start.
         port: 0 for any that is free.
 
     Raises:
@@ -43,7 +47,8 @@ class LookServer(ThreadingHTTPServer):
             raise UsageError(
                 f"--serve {port}: {error.strerror}: name another port, or 0 for any"
             ) from None
-        self.names = {f"{name}:{self.server_port}" for name in (HOST, "localhost")}
+        names = [f"{name}:{self.server_port}" for name in (HOST, "localhost")]
+        self.names, self.origins = set(names), {None, *(f"http://{name}" for name in names)}
 
     def look(self, text: str) -> dict:
         """Return the data to show for a text."""
@@ -59,75 +64,69 @@ class LookServer(ThreadingHTTPServer):
 
 class LookHandler(BaseHTTPRequestHandler):
     server: LookServer
-    timeout = 20  # seconds, for a browser that opens a connection and says nothing
+    timeout = 20  # seconds, for a browser that opens a connection and sends nothing
 
     def do_GET(self):
-        if not self._is_own():
-            return
-        if self.path.partition("?")[0] == "/":
+        if self._is_allowed(self.path.partition("?")[0] == "/"):
             self._send(HTTPStatus.OK, "text/html", self.server.page)
-        else:
-            self._refuse(HTTPStatus.NOT_FOUND, "there is nothing here")
 
     def do_POST(self):
-        if not self._is_own():
-            return
-        if self.path != "/look":
-            self._refuse(HTTPStatus.NOT_FOUND, "there is nothing here")
+        if not self._is_allowed(self.path == "/look"):
             return
         try:
-            text = self._text()
-            answer = self.server.look(text)
+            answer = self.server.look(self._text())
         except UsageError as error:
             self._refuse(HTTPStatus.BAD_REQUEST, str(error))
         else:
             self._send(HTTPStatus.OK, "application/json", json.dumps(answer).encode())
 
-    def _is_own(self):
-        """Return whether the request comes from the page: no other site, no other host name."""
-        origin = self.headers.get("Origin")
-        known = self.server.names
-        if self.headers.get("Host") in known and origin in (None, *(f"http://{n}" for n in known)):
-            return True
-        self._refuse(HTTPStatus.FORBIDDEN, "only the page of this server may ask")
-        return False
+    def _is_allowed(self, exists):
+        """Return whether the page itself sent the request, not another site or host name."""
+        allowed = self.headers.get("Host") in self.server.names
+        if not allowed or self.headers.get("Origin") not in self.server.origins:
+            self._refuse(HTTPStatus.FORBIDDEN, "only the page of this server may ask")
+            return False
+        if not exists:
+            self._refuse(HTTPStatus.NOT_FOUND, ELSEWHERE)
+        return exists
 
     def _text(self):
         """Return the requested text on one line; a TAB separates a pair."""
         length = self.headers.get("Content-Length", "")
         is_json = self.headers.get_content_type() == "application/json"
         if not is_json or not length.isdecimal() or len(length) > 9:
-            raise UsageError("send a JSON object with a text")
+            raise UsageError(NO_TEXT)
         if int(length) > LARGEST_BODY:
-            raise UsageError(_TOO_LONG)
+            raise UsageError(TOO_LONG)
         try:
             text = json.loads(self.rfile.read(int(length)))["text"]
             text.encode()
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-            raise UsageError("send a JSON object with a text") from None
+            raise UsageError(NO_TEXT) from None
         if len(text) > LONGEST_TEXT:
-            raise UsageError(_TOO_LONG)
+            raise UsageError(TOO_LONG)
         lines = [line for line in text.splitlines() if line.strip()]
         if not lines:
             raise UsageError("there are no words in it")
         return ("\t" if self.server.view.takes_pairs else " ").join(lines)
 
     def _refuse(self, status, reason):
-        self.close_connection = True  # what has not been read of the request is no other one
+        self.close_connection = True  # the unread rest of the request is not another request
         self._send(status, "application/json", json.dumps({"error": reason}).encode())
 
     def _send(self, status, kind, body):
+        headers = {
+            "Content-Type": f"{kind}; charset=utf-8",
+            "Content-Length": str(len(body)),
+            "Cache-Control": "no-store",
+            "X-Content-Type-Options": "nosniff",
+            "X-Frame-Options": "DENY",
+        }
         self.send_response(status)
-        self.send_header("Content-Type", f"{kind}; charset=utf-8")
-        self.send_header("Content-Length", str(len(body)))
-        self.send_header("Cache-Control", "no-store")
-        self.send_header("X-Content-Type-Options", "nosniff")
-        self.send_header("X-Frame-Options", "DENY")
+        for name, value in headers.items():
+            self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)
 
     def log_message(self, *args):
         """Log no answered requests."""
-
-
-_TOO_LONG = f"the text is longer than {LONGEST_TEXT:,} characters"

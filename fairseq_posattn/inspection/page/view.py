@@ -1,4 +1,4 @@
-"""Data of the page for a sentence: plain lists and dictionaries."""
+"""The contents of the page: plain lists and dictionaries for each sentence."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -7,19 +7,19 @@ from typing import ClassVar
 import torch
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.compat.unknown_tokens import UnknownWords, word_numbers
+from fairseq_posattn.compat.generation import UnknownWords, word_numbers
 from fairseq_posattn.inference import prediction, translation
 from fairseq_posattn.inference.trained_model import TrainedModel, load
 from fairseq_posattn.inference.translation import Translator
+from fairseq_posattn.inspection import places
 from fairseq_posattn.inspection.collect import watching
-from fairseq_posattn.inspection.page import mechanism_plots, places
-from fairseq_posattn.inspection.page.places import Place
+from fairseq_posattn.inspection.page import mechanism_plots
+from fairseq_posattn.inspection.places import Place
 from fairseq_posattn.inspection.sentences import token_labels
-from fairseq_posattn.inspection.sublayers import choose
 from fairseq_posattn.model.sentence_batches import strip_eos
 from fairseq_posattn.text.words import RULES
 
-START = "(start)"  # what a decoder is given in place of a first word
+START = "(start)"  # shown for the decoder's first input
 
 
 class TooMuchError(UsageError):
@@ -31,12 +31,12 @@ class View:
 
     Attributes:
         trained: the model.
-        places: those that are shown.
+        places: the places to show.
         about: what it does, in a few words.
         languages: of rows of words, where they are known.
         writes: whether it translates or summarises.
-        takes_pairs: whether a text is a pair of sentences, with a TAB between.
-        unknown: counts the words that its dictionary lacks.
+        takes_pairs: whether a text is a pair of sentences, separated by a TAB.
+        unknown: counts of the words that its dictionary lacks.
     """
 
     about: str
@@ -56,20 +56,21 @@ class View:
         Args:
             text: plain.
             target: a translation, plain; None for the model's own.
-            room: how many weights may be kept.
+            room: largest number of weights.
 
         Returns:
-            ``text``; ``outcome``, what the model says of it; ``rows`` of words, by name;
-            ``attention``, of each place ``weights`` in thousandths and what :func:`.own.of_call`
-            returned; ``size``, how many weights that are; and ``notice`` if the text was cut.
+            ``text``; ``outcome``, the translation or prediction; ``rows`` of words, by name;
+            ``attention``, of each place ``weights`` in thousandths and the result of
+            :func:`.mechanism_plots.of_call`; ``size``, the number of weights; and ``notice`` if the
+            text was cut.
 
         Raises:
-            UsageError: the text cannot be taken; :class:`TooMuchError`: it needs more room.
+            UsageError: the text cannot be read; :class:`TooMuchError`: it needs more room.
         """
         raise NotImplementedError
 
     def description(self) -> dict:
-        """Return the model and what is equal for all sentences; call it after the first."""
+        """Return what is equal for all sentences: the model and its places; call it after one."""
         return {
             "checkpoint": "/".join(Path(self.trained.path).parts[-2:]),
             "about": self.about,
@@ -88,35 +89,28 @@ class View:
     @torch.inference_mode()
     def _watch(self, run: Callable[[], object], room: int | None) -> tuple[dict, object]:
         """Return the places' weights in a run of the model, and the result of the run."""
-        modules = list(dict.fromkeys(place.module for place in self.places))
-        calls = [0] * len(modules)
-        found: list[dict] = [{} for _ in self.places]
+        attention: list[dict] = [{} for _ in self.places]
         size = 0
 
-        def observe(number, module, args, weights):
+        def observe(index, call):
             nonlocal size
-            for index, place in enumerate(self.places):
-                if place.module is module and place.call == calls[number]:
-                    shown = place.weights(weights)
-                    if not shown.isfinite().all():
-                        raise UsageError(
-                            f"{self.trained.path}: what the model gives is no number (NaN or "
-                            "infinite)"
-                        )
-                    size += shown.numel()
-                    if room is not None and size > room:
-                        raise TooMuchError("the page has no room for all its weights")
-                    found[index] = {
-                        "weights": mechanism_plots.thousandths(shown),
-                        **mechanism_plots.of_call(place, args, weights),
-                    }
-                    notes = {"heads": place.heads(len(shown)), "note": place.note(weights)}
-                    self._notes.setdefault(index, notes)
-            calls[number] += 1
+            shown = call.weights[0]
+            if not shown.isfinite().all():
+                raise UsageError(
+                    f"{self.trained.path}: the model's attention is NaN or infinite; choose "
+                    "another checkpoint"
+                )
+            size += shown.numel()
+            if room is not None and size > room:
+                raise TooMuchError("the page has no room for all its weights")
+            weights = mechanism_plots.thousandths(shown)
+            attention[index] = {"weights": weights, **mechanism_plots.of_call(call)}
+            heads = list(map(call.place.head_note, range(len(shown))))
+            self._notes[index] = {"heads": heads, "note": call.place.note(call.result)}
 
-        with watching(modules, observe):
+        with watching(self.places, observe):
             result = run()
-        return {"attention": found, "size": size}, result
+        return {"attention": attention, "size": size}, result
 
 
 class TranslationView(View):
@@ -135,7 +129,7 @@ class TranslationView(View):
         self.languages = {row: name for row, name in sides.items() if len(name) in (2, 3)}
 
     def __call__(self, text, target=None, room=None):
-        lines = self.translator.lines
+        lines, task = self.translator.lines, self.translator.task
         cut = lines.cut
         line = lines.encode(text)
         source = line.tokens
@@ -148,15 +142,14 @@ class TranslationView(View):
             best = translated.hypotheses[0]
             outcome, pieces = {"text": best.text, "score": round(best.score, 3)}, best.pieces
         else:
-            outcome = {"text": target, "given": True}
-            pieces = self.translator.lines.split_target(target)
-        dictionary = self.translator.task.target_dictionary
+            outcome, pieces = {"text": target, "given": True}, lines.split_target(target)
+        dictionary = task.target_dictionary
         words = word_numbers(pieces.split(), dictionary)
         written = torch.cat([words, torch.tensor([dictionary.eos()])])
         longest = self.trained.model.max_decoder_positions()
         if len(written) > longest:
             raise UsageError(
-                f"the translation has {len(written)} pieces, and the model writes {longest} at most"
+                f"the translation has {len(written)} subwords; the model writes {longest} at most"
             )
         before = torch.cat([written[-1:], written[:-1]])  # the end stands for the start
         watched, _ = self._watch(
@@ -169,7 +162,7 @@ class TranslationView(View):
         )
         target_words = token_labels(written, dictionary)
         rows = {
-            places.SOURCE: token_labels(source, self.translator.task.source_dictionary),
+            places.SOURCE: token_labels(source, task.source_dictionary),
             places.TARGET: target_words,
             places.WRITTEN: [START, *target_words[:-1]],
         }
@@ -189,7 +182,7 @@ class ClassifierView(View):
 
     def __call__(self, text, target=None, room=None):
         encoded = self.predictor.encode(text.split("\t"))
-        watched, (found,) = self._watch(lambda: self.predictor.predict([encoded]), room)
+        watched, (result,) = self._watch(lambda: self.predictor.predict([encoded]), room)
         dictionary = self.predictor.dictionary
         names = (places.FIRST, places.SECOND) if self.predictor.encodes_apart else (places.WORDS,)
         rows = {
@@ -199,9 +192,9 @@ class ClassifierView(View):
             for name, tokens in zip(names, encoded, strict=True)
         }
         outcome = {
-            "label": found.label,
-            "score": found.score and round(found.score, 3),
-            "probabilities": {name: round(p, 3) for name, p in found.probabilities.items()},
+            "label": result.label,
+            "score": result.score and round(result.score, 3),
+            "probabilities": {name: round(p, 3) for name, p in result.probabilities.items()},
         }
         return {"text": text, "outcome": outcome, "rows": rows, **watched}
 
@@ -218,23 +211,23 @@ def open_view(
 
     Args:
         checkpoint, data: see :func:`fairseq_posattn.inference.translation.load`.
-        layers, names: of sublayers, to be shown alone.
-        decoding: of a model that translates.
+        layers, names: of the sublayers to show; default all.
+        decoding: search settings of a model that translates.
 
     Raises:
         UsageError: the model cannot be loaded, or has nothing to show.
     """
     trained = load(checkpoint, data)
     if translation.translates(trained):
-        shown = places.of_translation(trained)
+        shown = places.translation_places(trained)
         translator = translation.translator_of([trained], device="cpu", **decoding)
-        return TranslationView(trained, translator, choose(shown, layers, names))
+        return TranslationView(trained, translator, places.choose(shown, layers, names))
     predictor = prediction.predictor_of(trained, device="cpu")
     if not isinstance(predictor, prediction.Predictor):
         raise UsageError(
-            f"{checkpoint} tags the roles of a predicate: the page shows models that translate, "
+            f"{checkpoint}: tags the roles of a predicate; the page shows models that translate, "
             "summarise or classify"
         )
     predictor.words = RULES[predictor.rule_of_text()]
-    shown = places.of_classifier(trained, predictor.encodes_apart)
-    return ClassifierView(trained, predictor, choose(shown, layers, names))
+    shown = places.classifier_places(trained, predictor.encodes_apart)
+    return ClassifierView(trained, predictor, places.choose(shown, layers, names))

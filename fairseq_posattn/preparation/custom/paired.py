@@ -3,17 +3,15 @@
 import re
 from collections import Counter
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 
+from fairseq_posattn.common.cli import add_count
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import say
-from fairseq_posattn.preparation.command import add_count
 from fairseq_posattn.preparation.corpus import SIDES, SPLITS, SummarizationCorpus, TranslationCorpus
-from fairseq_posattn.preparation.counts import counted
-from fairseq_posattn.preparation.custom.rows import (
+from fairseq_posattn.preparation.custom import (
     HELD_OUT,
     HELP,
     Files,
@@ -25,7 +23,9 @@ from fairseq_posattn.preparation.custom.rows import (
     text_of,
 )
 from fairseq_posattn.preparation.pairs import PairWriter, map_pairs
+from fairseq_posattn.preparation.report import counted
 from fairseq_posattn.preparation.vectors import add_seed, fraction
+from fairseq_posattn.text.languages import CODES, code_hint
 from fairseq_posattn.text.lines import parallel_lines
 from fairseq_posattn.text.moses import RULES
 from fairseq_posattn.text.vocabulary import check_symbols
@@ -40,23 +40,6 @@ SUBWORDS = {
 }
 SIZES = {"bpe_operations": "subword_nmt", "vocabulary_size": "sentencepiece"}
 ESCAPE = re.compile(r"&(?:amp|apos|quot|lt|gt|#124|#91|#93);")
-# ISO 639-1; names of languages map to codes in the message for unknown codes.
-CODES = (
-    "aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv cy "
-    "da de dv dz ee el en eo es et eu fa ff fi fj fo fr fy ga gd gl gn gu gv ha he hi ho hr ht hu "
-    "hy hz ia id ie ig ii ik io is it iu ja jv ka kg ki kj kk kl km kn ko kr ks ku kv kw ky la lb "
-    "lg li ln lo lt lu lv mg mh mi mk ml mn mr ms mt my na nb nd ne ng nl nn no nr nv ny oc oj om "
-    "or os pa pi pl ps pt qu rm rn ro ru rw sa sc sd se sg si sk sl sm sn so sq sr ss st su sv sw "
-    "ta te tg th ti tk tl tn to tr ts tt tw ty ug uk ur uz ve vi vo wa wo xh yi yo za zh zu"
-)
-NAMES = (
-    "arabic:ar bulgarian:bg chinese:zh croatian:hr czech:cs danish:da dutch:nl english:en "
-    "estonian:et finnish:fi french:fr german:de deutsch:de greek:el hebrew:he hindi:hi "
-    "hungarian:hu indonesian:id italian:it japanese:ja korean:ko latvian:lv lithuanian:lt "
-    "norwegian:no persian:fa polish:pl portuguese:pt romanian:ro russian:ru serbian:sr "
-    "slovak:sk slovenian:sl spanish:es swahili:sw swedish:sv thai:th turkish:tr ukrainian:uk "
-    "vietnamese:vi"
-)
 
 
 @dataclass(frozen=True)
@@ -113,8 +96,8 @@ def add_translation_options(parser):
     kinds = "; ".join(f"{name}: {what}" for name, (_, what) in SUBWORDS.items())
     kinds += " (default: %(default)s)"
     parser.add_argument("--subwords", choices=SUBWORDS, default="subword_nmt", help=kinds)
-    size = "with --subwords sentencepiece: subwords to learn (default: %(default)s)"
-    add_count(parser, "--vocabulary-size", size, USUAL_SIZE)
+    size = "with --subwords sentencepiece: subwords to learn"
+    add_count(parser, "--vocabulary-size", USUAL_SIZE, size)
     parser.set_defaults(wordpiece_vocabulary=None, cased=False)
     parser.add_argument(
         "--separate-dictionaries",
@@ -172,20 +155,15 @@ def languages(options):
     for side, default in zip(SIDES, inferred, strict=True):
         name = getattr(options, f"{side}_lang")
         option = f"--{side}-lang {name or default or 'LANGUAGE'}"
-        if name is None and default not in CODES.split():
+        if name is None and default not in CODES:
             raise UsageError(f"{option}: cannot be inferred; give a code such as fr")
         name = name or default
         if not re.fullmatch(r"\w+", name, re.ASCII):
             raise UsageError(f"{option}: fairseq takes letters, digits and _ only")
-        if options.subwords == "subword_nmt" and name not in CODES.split():
-            names = dict(one.split(":") for one in NAMES.split())
-            names |= {code: code for code in CODES.split()}
-            nearest = [one for one in names if one.startswith(name.lower())]
-            nearest += get_close_matches(name.lower(), names, n=1, cutoff=0.5)
-            hint = f"did you mean {names[nearest[0]]}?" if nearest else "give a code such as fr;"
+        if options.subwords == "subword_nmt" and name not in CODES:
             raise UsageError(
-                f"{option}: unknown code, by which Moses cannot tokenize; {hint} Any name is "
-                "accepted with --subwords sentencepiece"
+                f"{option}: unknown code, by which Moses cannot tokenize (--subwords sentencepiece "
+                f"takes any name); {code_hint(name)}"
             )
         sides.append(name)
     if sides[0] == sides[1]:

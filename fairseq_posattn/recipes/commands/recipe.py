@@ -5,27 +5,34 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.common.figures import NEEDS, can_draw
+from fairseq_posattn.common.figures import NEEDS, can_draw, write_picture
 from fairseq_posattn.common.files import write_json
 from fairseq_posattn.recipes import rows, tables
 from fairseq_posattn.recipes.classification import ClassificationPlan
-from fairseq_posattn.recipes.devices import assign_gpus, count_gpus
-from fairseq_posattn.recipes.drawing import draw, draw_curves
+from fairseq_posattn.recipes.drawing import draw
 from fairseq_posattn.recipes.generation import GenerationPlan
 from fairseq_posattn.recipes.options import read_options, result_words
 from fairseq_posattn.recipes.papers import RECIPES
-from fairseq_posattn.recipes.plan import Plan
+from fairseq_posattn.recipes.plan import Plan, assign_gpus, count_gpus
 from fairseq_posattn.recipes.recipe import ClassificationRecipe, GenerationRecipe, Recipe
 from fairseq_posattn.recipes.runner import Runner
 from fairseq_posattn.recipes.tuning import UNKNOWN
-from fairseq_posattn.training.curves import Curves
+from fairseq_posattn.training.curves import Curves, plot_curves
 from fairseq_posattn.training.training_log import TrainingLog
+
+ABOUT = """\
+usage: {prog} RECIPE [OPTIONS] [-- FLAGS]
+
+Train and measure the rows of a paper's table, and print them beside the paper's
+numbers. RECIPE --help explains a recipe, --dry-run prints its commands and --tiny
+runs a small form of it:
+"""
 
 
 def main(
@@ -44,9 +51,9 @@ def main(
     """
     name, *rest = (sys.argv[1:] if arguments is None else arguments) or [""]
     if name in ("", "-h", "--help"):
-        print(_usage(prog))
-        if name:
-            raise SystemExit(0)
+        width = max(map(len, RECIPES))
+        print(ABOUT.format(prog=prog))
+        print("\n".join(f"  {one:{width}}  {recipe.title}" for one, recipe in RECIPES.items()))
         return 0
     command = f"bash examples/{name}.sh" if root else f"{prog} {name}"
     plan = ask(find(name), rest, command, root or Path())
@@ -80,21 +87,6 @@ def ask(recipe: Recipe, arguments: Sequence[str], command: str, root: Path) -> P
     return ClassificationPlan(recipe, options, data_bin, checkpoints)
 
 
-def _usage(prog: str) -> str:
-    width = max(map(len, RECIPES))
-    return "\n".join(
-        [
-            f"usage: {prog} RECIPE [OPTIONS] [-- FLAGS]",
-            "",
-            "Train and measure the rows of a paper's table, and print them beside the paper's",
-            "numbers. RECIPE --help explains a recipe, --dry-run prints its commands and --tiny",
-            "runs a small form of it:",
-            "",
-            *(f"  {name:{width}}  {recipe.title}" for name, recipe in RECIPES.items()),
-        ]
-    )
-
-
 def _show(plan: Plan) -> None:
     """Print the commands."""
     runs = plan.runs()
@@ -116,9 +108,14 @@ def _show(plan: Plan) -> None:
 
 def _run(plan: Plan, command: str) -> None:
     options = plan.options
-    runner = Runner(plan.recipe.table, options.steps, plan.averages, _threads(plan))
+    # One thread for tiny models, which gain nothing from more, and for concurrent ones.
+    single = options.jobs == 1 and not options.tiny or "OMP_NUM_THREADS" in os.environ
+    environment = {} if single else {"OMP_NUM_THREADS": "1"}
+    runner = Runner(plan.recipe.table, options.steps, plan.averages, environment)
     try:
-        _handle_signals(_stop)
+        # SIGINT, too: a shell's background process ignores it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, _stop)
         for step in plan.tiny_data() if options.tiny else plan.preparation():
             runner.run_step(step, {})
         plan.require_data(runner.say)
@@ -137,7 +134,7 @@ def _run(plan: Plan, command: str) -> None:
         runner.say("stopped; the same command continues from here")
         raise
     finally:
-        _handle_signals(signal.SIG_DFL)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _print_table(plan, command, keep=True)
 
 
@@ -153,35 +150,29 @@ def _tune(plan: Plan, runner: Runner, devices: Sequence[Mapping[str, str]]) -> N
             write_json(entry.folder / "tuning.json", entry.tuning, indent=2)
 
 
-def _threads(plan: Plan) -> Mapping[str, str]:
-    """Return one thread for tiny models, which gain nothing from more, and for concurrent ones."""
-    single = plan.options.jobs == 1 and not plan.options.tiny
-    return {} if single or "OMP_NUM_THREADS" in os.environ else {"OMP_NUM_THREADS": "1"}
-
-
-def _handle_signals(terminate: Callable[[int, FrameType | None], Any] | signal.Handlers) -> None:
-    """Install handlers, of SIGINT too, which a shell's background process ignores."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGTERM, terminate)
-
-
 def _stop(number: int, frame: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt
 
 
 def _print_table(plan: Plan, command: str, keep: bool = False) -> None:
+    """Print the table; with ``keep`` write it and draw its figures, too."""
     if words := result_words(plan.options):
         command += f" {shlex.join(words)}"
     made = rows.make_rows(plan.recipe, list(plan.entries()), command, plan.title)
-    tables.print_tables(plan.recipe, made)
-    if keep:
-        path = plan.out / f"{plan.recipe.table}.json"
-        rows.keep(path, plan.title, plan.options.tiny, made)
-        if can_draw():
-            draw(path.with_suffix(".png"), made)
-            draw_curves(path.with_name(f"{path.stem}-curves.png"), _curves(plan))
-        else:
-            print(f"no figures: {NEEDS}")
+    tables.print_tables(made)
+    if not keep:
+        return
+    path = plan.out / f"{plan.recipe.table}.json"
+    write_json(path, {"title": plan.title, "tiny": plan.options.tiny, "rows": made}, indent=2)
+    print(f"table: {path}")
+    if not can_draw():
+        print(f"no figures: {NEEDS}")
+        return
+    draw(path.with_suffix(".png"), made)
+    if curves := _curves(plan):
+        drawn = path.with_name(f"{path.stem}-curves.png")
+        write_picture(plot_curves(curves), str(drawn))
+        print(f"learning curves: {drawn}")
 
 
 def _curves(plan: Plan) -> list[Curves]:
@@ -189,7 +180,8 @@ def _curves(plan: Plan) -> list[Curves]:
     curves: dict[Path, Curves] = {}
     for entry in plan.entries():
         group = entry.table.removeprefix(f"{plan.recipe.title}: ")
+        is_locality = getattr(plan.recipe, "locality", None) is not None
+        name = plan.recipe.rows[0].name if is_locality else entry.row
         for log in sorted(entry.folder.glob("*seed*/train.log")):
-            name = plan.recipe.rows[0].name if rows.is_locality(plan.recipe) else entry.row
             curves.setdefault(log, Curves(name, TrainingLog(log), group))
     return list(curves.values())

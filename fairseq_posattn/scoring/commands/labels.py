@@ -16,29 +16,24 @@ import argparse
 from pathlib import Path
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.scoring.command import add_files, plain_parser
+from fairseq_posattn.scoring.commands.options import add_files, plain_parser
 from fairseq_posattn.scoring.labels import accuracy, correct, macro_f1, mcnemar, read_labels
 from fairseq_posattn.scoring.result import Result, explained, format_score, numbers_of
 from fairseq_posattn.scoring.significance import Group
 
 MOST_CLASSES = 1_000  # macro-F1 takes memory for each
-SUMMARY = "accuracy and macro-F1 of labels"
 
 Labels = list[str]
 
 
 def parser(prog: str | None = None) -> argparse.ArgumentParser:
     parser = plain_parser(__doc__, prog)
-    add_files(
-        parser,
-        "--predictions",
-        required=True,
-        help="predicted labels; several files are runs of one model",
-    )
+    about = "predicted labels; several files are runs of one model"
+    add_files(parser, "--predictions", about, required=True)
     parser.add_argument(
         "--references", type=Path, required=True, metavar="FILE", help="the correct labels"
     )
-    add_files(parser, "--baseline", help="another model's labels; several files are its runs")
+    add_files(parser, "--baseline", "another model's labels; several files are its runs")
     return parser
 
 

@@ -12,12 +12,10 @@ import argparse
 from pathlib import Path
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.scoring.command import plain_parser
+from fairseq_posattn.scoring.commands.options import plain_parser
 from fairseq_posattn.scoring.ranking import METRICS, mean_scores, read_scores
 from fairseq_posattn.scoring.result import Result
 from fairseq_posattn.text.lines import raw_lines
-
-SUMMARY = "AUC, MRR and nDCG of rankings"
 
 
 def parser(prog: str | None = None) -> argparse.ArgumentParser:

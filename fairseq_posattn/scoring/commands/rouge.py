@@ -20,24 +20,22 @@ import os
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
-from fairseq_posattn.common.cli import positive
+from fairseq_posattn.common.cli import add_count, positive
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.scoring.command import make_parser, read_baseline, read_pairs
-from fairseq_posattn.scoring.moses import ESCAPED
+from fairseq_posattn.scoring.bleu import ESCAPED
+from fairseq_posattn.scoring.commands.options import read_baseline, read_pairs, text_parser
 from fairseq_posattn.scoring.pairs import Pairs
 from fairseq_posattn.scoring.result import Result, explained, format_score, numbers_of, total_counts
 from fairseq_posattn.scoring.rouge import lead, rouge_by_files2rouge, rouge_of_each
 from fairseq_posattn.scoring.sentence_statistics import write_statistics
 from fairseq_posattn.scoring.significance import MEAN_OF_SENTENCES, Group, of_sentences
 
-SUMMARY = "ROUGE of summaries"
 CALLED = {"rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L"}
 
 
 def parser(prog: str | None = None) -> argparse.ArgumentParser:
-    parser = make_parser(__doc__, prog)
+    parser = text_parser(__doc__, prog)
     parser.add_argument(
         "--eos",
         default=".",
@@ -63,61 +61,51 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
         default="rouge-score",
         help="files2rouge runs the installed files2rouge (default: %(default)s)",
     )
-    parser.add_argument(
-        "--jobs",
-        type=positive,
-        default=len(os.sched_getaffinity(0)),
-        metavar="N",
-        help="processes of rouge-score (default: %(default)s, the number of cores)",
-    )
+    cores = len(os.sched_getaffinity(0))
+    add_count(parser, "--jobs", cores, "processes of rouge-score, by default one per core")
     return parser
 
 
 def score(options: argparse.Namespace) -> Result:
     pairs = read_pairs(options)
-    settings = (options.eos, options.jobs, options.stemming)
-    if options.lead is not None:
-        pairs = [_lead(run, options) for run in pairs]
     by_sentence = options.implementation == "rouge-score"
     signature = f"rouge-score:{version('rouge-score')}" if by_sentence else "files2rouge"
     if options.lead is not None:
+        pairs = [_lead(run, options) for run in pairs]
         signature += f"|lead:{options.lead}"
     signature += f"|f1|stem:{'porter' if options.stemming else 'no'}|eos:{options.eos}"
     signature += "|split:punctuation" if options.remove_bpe == "wordpiece" else ""
-    numbers: dict[str, Any] = {}
+    groups: dict[str, Group] = {}
     if by_sentence:
-        groups = _groups(pairs, options.generated + options.hypotheses, settings)
-        numbers |= numbers_of(groups)
+        groups = _groups(pairs, options.generated + options.hypotheses, options)
+        numbers = numbers_of(groups)
         lines = [f"{CALLED[name]} {format_score(group)}" for name, group in groups.items()]
         lines.append(explained(groups["rouge1"]))
         if options.statistics is not None:
             write_statistics(options.statistics, groups, pairs[0].references)
+    elif options.baseline or options.statistics or len(pairs) > 1:
+        raise UsageError(
+            "--implementation files2rouge: has no --baseline, --statistics or several runs; "
+            "use rouge-score"
+        )
     else:
-        if options.baseline or options.statistics or len(pairs) > 1:
-            raise UsageError(
-                "--implementation files2rouge: has no --baseline, --statistics or several runs; "
-                "use rouge-score"
-            )
-        numbers |= rouge_by_files2rouge(pairs[0], options.eos, options.stemming)
+        numbers = {**rouge_by_files2rouge(pairs[0], options.eos, options.stemming)}
         lines = [f"{CALLED[name]} {value:6.2f}" for name, value in numbers.items()]
     numbers["signature"] = signature
-    lines.append(signature)
-    warnings = []
     texts = (text for run in pairs for text in (*run.hypotheses, *run.references))
-    if any(ESCAPED.search(line) for line in texts):
-        warnings.append("the text has escapes such as &apos;, which ROUGE counts as words")
-    result = Result(numbers, lines, warnings, total_counts(pairs))
+    escapes = "the text has escapes such as &apos;, which ROUGE counts as words"
+    warnings = [escapes] if any(map(ESCAPED.search, texts)) else []
+    result = Result(numbers, [*lines, signature], warnings, total_counts(pairs))
     if options.baseline:
-        before = _groups(read_baseline(options, pairs[0]), options.baseline, settings)
+        before = _groups(read_baseline(options, pairs[0]), options.baseline, options)
         result.compare(groups, before, CALLED)
     return result
 
 
-def _groups(
-    runs: list[Pairs], paths: list[Path], settings: tuple[str, int, bool]
-) -> dict[str, Group]:
+def _groups(runs: list[Pairs], paths: list[Path], options: argparse.Namespace) -> dict[str, Group]:
     """Return the scores by name."""
-    each = [rouge_of_each(run, *settings, name=path) for run, path in zip(runs, paths, strict=True)]
+    settings = options.eos, options.jobs, options.stemming
+    each = [rouge_of_each(run, *settings, path) for run, path in zip(runs, paths, strict=True)]
     return {
         name: Group(MEAN_OF_SENTENCES, [of_sentences(scores[name]) for scores in each])
         for name in CALLED

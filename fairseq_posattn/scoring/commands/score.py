@@ -2,24 +2,23 @@
 
 import argparse
 from collections.abc import Sequence
-from types import ModuleType
+from importlib import import_module
 
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.scoring.commands import bleu, labels, ranking, rouge, srl
 
-KINDS: dict[str, ModuleType] = {
-    "bleu": bleu,
-    "rouge": rouge,
-    "labels": labels,
-    "srl": srl,
-    "ranking": ranking,
+KINDS = {
+    "bleu": "BLEU, chrF, TER and COMET of translations",
+    "rouge": "ROUGE of summaries",
+    "labels": "accuracy and macro-F1 of labels",
+    "srl": "F1 of semantic roles",
+    "ranking": "AUC, MRR and nDCG of rankings",
 }
 
 
 def score(kind: str, arguments: Sequence[str] | None = None, prog: str | None = None) -> int:
     """Score by one of ``KINDS``; return the exit status."""
-    command = KINDS[kind]
+    command = import_module(f"{__package__}.{kind}")
     parser = command.parser(prog)
     options = parser.parse_args(arguments)
 
@@ -42,7 +41,7 @@ def main(arguments: Sequence[str] | None = None, prog: str = "posattn score") ->
         epilog=f"'{prog} KIND --help' explains a score.",
     )
     kinds = parser.add_subparsers(dest="kind", metavar="KIND", required=True)
-    for name, command in KINDS.items():
-        kinds.add_parser(name, add_help=False, help=command.SUMMARY)
+    for name, about in KINDS.items():
+        kinds.add_parser(name, add_help=False, help=about)
     options, rest = parser.parse_known_args(arguments)
     return score(options.kind, rest, f"{prog} {options.kind}")

@@ -26,7 +26,7 @@ from pathlib import Path
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import duration, ending_with_this
-from fairseq_posattn.preparation.command import shown
+from fairseq_posattn.preparation.report import shown
 from fairseq_posattn.training.settings import KINDS, SIZES, Prepared, Size
 from fairseq_posattn.training.training_log import read_line
 

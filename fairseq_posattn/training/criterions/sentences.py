@@ -14,7 +14,7 @@ from fairseq.logging import metrics
 from torch.nn import functional as F
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.compat import validation
+from fairseq_posattn.compat import console
 from fairseq_posattn.training.flags import flag
 
 
@@ -90,9 +90,9 @@ class SentenceCriterion(FairseqCriterion):
             "sample_size": targets.numel(),
             **self.measure(logits.detach(), targets, sample["id"], training=model.training),
         }
-        if validation.writes_predictions() and not model.training:
+        if console.writes_predictions() and not model.training:
             answers = self.answers(logits.detach()), self.answers_of(targets)
-            validation.add_predictions(self.task, sample["id"].tolist(), *answers)
+            console.add_predictions(self.task, sample["id"].tolist(), *answers)
         if self.l2 and model.training:
             loss = loss + targets.numel() * self.l2 / 2 * sum_of_squares(model, self.l2_all)
         if auxiliary:

@@ -23,7 +23,7 @@ from fairseq.tasks.sentence_prediction import SHORTEN_METHOD_CHOICES, SentencePr
 from omegaconf import II, MISSING
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.compat.columns import check_split
+from fairseq_posattn.compat.data import check_split
 from fairseq_posattn.training.flags import flag
 
 

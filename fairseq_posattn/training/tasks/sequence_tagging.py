@@ -23,7 +23,7 @@ from omegaconf import II, MISSING
 from torch import Tensor
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.compat.columns import list_symbols, read_column, read_dictionary
+from fairseq_posattn.compat.data import list_symbols, read_column, read_dictionary
 from fairseq_posattn.training.flags import flag
 
 WORDS, PREDICATE, TAGS = "words", "predicate", "tags"

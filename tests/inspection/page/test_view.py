@@ -164,13 +164,13 @@ def test_a_sentence_that_is_too_large(translator):
 def test_a_model_of_nan_is_told(translator):
     view = translator()
     view.trained.model.encoder.embed_tokens.weight.data.fill_(float("nan"))
-    with pytest.raises(UsageError, match="no number"):
+    with pytest.raises(UsageError, match="NaN or infinite"):
         view("a b", "A")
 
 
 def test_a_translation_longer_than_the_model_writes(translator):
     view = translator(max_target_positions=4)
-    with pytest.raises(UsageError, match="has 5 pieces, and the model writes 4"):
+    with pytest.raises(UsageError, match="has 5 subwords; the model writes 4"):
         view("a", "A B C D")
 
 

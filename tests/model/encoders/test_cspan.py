@@ -3,7 +3,8 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from reference import attention_by_position, gradients, leaves
+from oracles import loops
+from reference import assert_same_with_gradients, leaves
 
 from fairseq_posattn.model.encoders.cspan import (
     FUSIONS,
@@ -17,19 +18,15 @@ PADDING = torch.tensor(
 
 
 def by_position(x, padding):
-    """Eq. 4: query, key and value are the same."""
-    head = x.unsqueeze(1)
-    return attention_by_position(
-        head, head, head, lambda b, h, i, j: None if padding[b, j] else 0.0
-    ).squeeze(1)
+    """Return eq. 4: query, key and value are the same."""
+    return loops("san", dict.fromkeys(("query", "key", "value"), x.unsqueeze(1)), padding).squeeze(
+        1
+    )
 
 
 def test_equals_the_equation():
     (x,) = leaves((3, 5, 4))
-    output, expected = unprojected_attention(x, PADDING), by_position(x, PADDING)
-    torch.testing.assert_close(output, expected)
-    (ours,), (theirs,) = gradients(output, [x]), gradients(expected, [x])
-    torch.testing.assert_close(ours, theirs)
+    assert_same_with_gradients(unprojected_attention(x, PADDING), by_position(x, PADDING), [x])
 
 
 def model(fusion="cascaded", **options):

@@ -1,7 +1,5 @@
 """What is refused of fairseq's own task once a model asks for checks, and of pairs kept apart."""
 
-import shutil
-
 import pytest
 from fairseq import options, tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
@@ -26,13 +24,9 @@ BOTH = pytest.mark.parametrize("task", [STOCK, APART])
 def load_valid(write_sentence_data, tmp_path):
     """``load_valid(task, columns, *flags)``: the validation set, beside the training set."""
 
-    def load(
-        task, columns, *flags, train=CLASSES, num_classes=3, more=None, combine=False, text=True
-    ):
+    def load(task, columns, *flags, train=CLASSES, num_classes=3, more=None, combine=False):
         splits = {"train": train, "valid": columns, **(more or {})}
         data = write_sentence_data(tmp_path / "data", splits)
-        if not text:
-            shutil.rmtree(data / "text")
         flags = [str(data), "--task", task, *flags]
         flags += ["--num-classes", str(num_classes), "--arch", "roberta_base"]
         if "--criterion" not in flags:
@@ -106,20 +100,14 @@ def test_long_sentences_of_a_split_that_is_not_cut(complaint, task):
 @BOTH
 def test_unknown_label(complaint, task):
     message = complaint(task, {**CLASSES, "label": ["yes", "no", "perhaps"]})
-    assert message.startswith("label/valid: row 3: the label 'perhaps' is not in label/dict.txt")
-
-
-def test_unknown_label_without_the_text(complaint):
-    columns = {**CLASSES, "label": ["yes", "perhaps", "no"]}
-    message = complaint(STOCK, columns, text=False)
-    assert message.startswith("label/valid: row 2: the label is not in label/dict.txt")
+    assert message.startswith("label/valid: row 3: its label is not in label/dict.txt")
 
 
 @BOTH
 def test_more_labels_than_classes(complaint, task):
     message = complaint(task, CLASSES, num_classes=2)
     assert message == (
-        "label/valid: row 1: the label 'yes' is number 3 of label/dict.txt, "
+        "label/valid: row 1: its label is number 3 of label/dict.txt, "
         "and --num-classes is 2: give --num-classes 3"
     )
 

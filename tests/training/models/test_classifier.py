@@ -14,7 +14,7 @@ from fairseq.data import Dictionary
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inspection.heatmap import attention_numbers
-from fairseq_posattn.inspection.sublayers import attention_sublayers
+from fairseq_posattn.inspection.places import stack_places
 from fairseq_posattn.model.encoders.cspan import FUSIONS
 from fairseq_posattn.training.presets import CLASSIFIERS as ARCHITECTURES
 
@@ -390,9 +390,9 @@ def test_words_end_sentences_where_there_are_no_separators():
 
 def test_a_picture_of_its_attention_has_the_words_it_sees():
     model = build("transformer_classifier").eval()
-    sublayers = attention_sublayers(model.encoder.layers, ["san", "ffn"])
+    places = stack_places(model.encoder.layers, ["san", "ffn"])
     sentence = torch.tensor([5, 6, 7, EOS])
-    numbers = attention_numbers(model.encoder, sublayers, [1], sentence, ["a", "b", "c", "</s>"])
+    numbers = attention_numbers(model.encoder, places, [1], sentence, ["a", "b", "c", "</s>"])
     assert numbers["tokens"] == ["a", "b", "c"]
     (head,) = numbers["sublayers"][0]["heads"]
     assert [len(row) for row in head["weights"]] == [3, 3, 3]

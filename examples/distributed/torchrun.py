@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""Train with one process for each GPU, on one machine or several, through torchrun.
+
+    bash examples/distributed/torchrun.sh [OPTIONS] DATA FLAGS...
+
+DATA and FLAGS are those of fairseq-train on one GPU. The size of an update stays --update-freq
+batches of --max-tokens tokens (or --batch-size sentences): the processes share it, as is printed.
+"""
+
+import argparse
+import importlib.util
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this code, installed or not
+
+from fairseq_posattn.common.cli import end, positive  # noqa: E402
+from fairseq_posattn.common.errors import UsageError  # noqa: E402
+from fairseq_posattn.recipes.options import OneLineParser  # noqa: E402
+from fairseq_posattn.recipes.plan import count_gpus, share  # noqa: E402
+from fairseq_posattn.recipes.runs import value_of  # noqa: E402
+
+WORKER = Path(__file__).with_name("worker.py")
+AFTER = """\
+If one process ends, all end. The same command resumes from the last checkpoint, with any number of
+processes."""
+OPTIONS = (
+    ("--workers N", positive, None, "processes on this machine (default: one for each GPU; 1 with "
+     "--cpu among FLAGS or with --dry-run)"),
+    ("--nodes N", positive, 1, "machines (default: 1); run the same command on each of them"),
+    ("--rendezvous HOST:PORT", str, "", "one of the machines, and a free port there"),
+    ("--job NAME", str, "fairseq", "the same on all machines, and different for concurrent runs "
+     "with the same rendezvous (default: fairseq)"),
+)  # fmt: skip
+SHARDED = "shard weights, gradients and optimizer state over the GPUs; needs fairscale"
+
+
+def read_options():
+    """Return the options of the command line, with FLAGS as ``flags``."""
+    parser = OneLineParser(
+        prog="torchrun",
+        usage=argparse.SUPPRESS,
+        description=__doc__,
+        epilog=AFTER,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    for option, kind, default, about in OPTIONS:
+        name, _, metavar = option.partition(" ")
+        parser.add_argument(name, type=kind, default=default, metavar=metavar, help=about)
+    parser.add_argument("--fully-sharded", action="store_true", help=SHARDED)
+    parser.add_argument("--dry-run", action="store_true", help="print the exact command and exit")
+    parser.add_argument("flags", nargs=argparse.REMAINDER, metavar="DATA FLAGS")
+    options = parser.parse_args()
+    options.flags = options.flags[1:] if options.flags[:1] == ["--"] else options.flags
+    if not options.flags:
+        raise UsageError("DATA, the folder of binarised data, is missing; --help explains")
+    host, _, port = options.rendezvous.rpartition(":")
+    if options.nodes > 1 and not (host and port.isdecimal()):
+        raise UsageError(f"--nodes {options.nodes} needs --rendezvous HOST:PORT")
+    if options.fully_sharded and "--cpu" in options.flags:
+        raise UsageError("--fully-sharded needs GPUs; remove --cpu")
+    return options
+
+
+def count_workers(options):
+    """Return the number of processes of this machine."""
+    if options.fully_sharded and importlib.util.find_spec("fairscale") is None:
+        fix = "pip install --no-build-isolation fairscale"
+        raise UsageError(f"--fully-sharded needs fairscale: {fix}")
+    if "--cpu" in options.flags:
+        return options.workers or 1
+    gpus = count_gpus()
+    if gpus == 0:
+        raise UsageError("there is no GPU here; with --cpu among FLAGS the CPU trains")
+    if (options.workers or gpus) > gpus:
+        raise UsageError(f"--workers {options.workers}: there are {gpus} GPUs here")
+    return options.workers or gpus
+
+
+def command(options):
+    """Return the command line of torchrun."""
+    flags, workers = options.flags, options.workers or 1
+    rendezvous = ["--standalone"]
+    if options.nodes > 1:
+        rendezvous = ["--rdzv-backend", "c10d", "--rdzv-endpoint", options.rendezvous]
+        rendezvous += ["--rdzv-id", options.job]
+    backend = []
+    if "--cpu" in flags:
+        backend = ["--distributed-backend", "gloo", "--ddp-backend", "legacy_ddp"]
+    if options.fully_sharded:
+        backend = ["--ddp-backend", "fully_sharded", "--min-params-to-wrap", "100000"]
+    return [
+        *(sys.executable, "-m", "torch.distributed.run", "--nnodes", str(options.nodes)),
+        *("--nproc-per-node", str(workers), *rendezvous, str(WORKER)),
+        *(*flags, *shared(flags, options.nodes * workers), *backend),
+    ]
+
+
+def shared(flags, workers):
+    """Return the flags of a worker's share of an update."""
+    frequency = value_of(flags, "--update-freq") or "1"
+    if not (frequency.isdecimal() and int(frequency)):
+        raise UsageError(f"--update-freq {frequency}: only one number can be shared among workers")
+    words = []
+    sizes = ((["--max-tokens"], "tokens"), (["--batch-size", "--max-sentences"], "sentences"))
+    for names, unit in sizes:
+        if not (size := value_of(flags, *names)):
+            continue
+        if not (size.isdecimal() and int(size)):
+            raise UsageError(f"{names[0]} {size}: must be a positive whole number")
+        each, batches, about = share(int(size), int(frequency), workers, unit)
+        print(*(f"torchrun: {line}" for line in about.splitlines()), sep="\n", file=sys.stderr)
+        words += [names[0], str(each), "--update-freq", str(batches)]
+    if not words:
+        raise UsageError("FLAGS need the size of a batch: --max-tokens or --batch-size")
+    return words
+
+
+def main():
+    """Print and run the command."""
+    options = read_options()
+    if not options.dry_run:
+        options.workers = count_workers(options)
+    words = command(options)
+    print(shlex.join(words), file=sys.stdout if options.dry_run else sys.stderr, flush=True)
+    if options.dry_run:
+        return
+    environment = {"PYTHONUTF8": "1", "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(words, env={**environment, **os.environ})
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: process.terminate())
+    if status := process.wait():
+        last = Path(value_of(options.flags, "--save-dir") or "checkpoints") / "checkpoint_last.pt"
+        resume = f"The same command resumes from {last}" if last.exists() else "No checkpoint yet"
+        raise UsageError(
+            f"training stopped (exit code {status}); the reason is printed above. {resume}"
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(end("torchrun", main))

@@ -1,0 +1,170 @@
+"""The output of fairseq's commands: help, log, validation and predictions."""
+
+import logging
+import os
+import sys
+import warnings
+from pathlib import Path
+
+from fairseq import options
+from fairseq.distributed import utils as distributed_utils
+from fairseq.logging import progress_bar
+from fairseq_cli import validate
+
+from fairseq_posattn.common.files import write_text
+from fairseq_posattn.compat.patching import around, when_applied
+
+logger = logging.getLogger(__name__)
+
+# --- --help ---------------------------------------------------------------------------------------
+# fairseq parses a command line twice and prints its help in the first pass, when it does not know
+# the flags of the named model, task and criterion. Here the second pass prints it.
+
+HELP = ("-h", "--help")
+EPILOG = (
+    "--help explains the flags of the --arch, --task and --criterion named beside it. "
+    "`posattn user-dir --architectures` lists those of fairseq_posattn."
+)
+
+
+@around(options, "parse_args_and_arch")
+def print_help_in_second_pass(parse_args_and_arch, parser, input_args=None, *args, **kwargs):
+    """Let the first pass ignore ``--help``."""
+    words = sys.argv[1:] if input_args is None else list(input_args)
+    if set(HELP).intersection(words):
+        parse, parser.epilog = parser.parse_known_args, EPILOG
+
+        def first_pass(*_):
+            del parser.parse_known_args
+            result, rest = parse([word for word in words if word not in HELP])
+            for name in ("arch", "task"):
+                if getattr(result, name, "") is None:
+                    delattr(result, name)  # without it there are no flags of it
+            return result, rest
+
+        parser.parse_known_args = first_pass
+    return parse_args_and_arch(parser, input_args, *args, **kwargs)
+
+
+# --- The log --------------------------------------------------------------------------------------
+
+
+@when_applied
+def set_up_log():
+    """Set up the log of a command, if one of fairseq's models has done it.
+
+    A model of fairseq-fixed 0.12.3.1 sets up the log during its import, before the command can:
+    fairseq-generate, -interactive, -validate, -preprocess and -eval-lm then log to standard error,
+    without the time, and at level DEBUG of every library.
+    """
+    if _is_command() and _is_log_of_model():
+        logging.basicConfig(
+            format="%(asctime)s | %(levelname)s | %(name)s | %(message)s",
+            datefmt="%Y-%m-%d %H:%M:%S",
+            level=os.environ.get("LOGLEVEL", "INFO").upper(),
+            stream=sys.stdout,
+            force=True,
+        )
+
+
+def _is_command():
+    program = Path(sys.argv[0] if sys.argv else "")
+    return program.name.startswith("fairseq-") or program.parent.name == "fairseq_cli"
+
+
+def _is_log_of_model():
+    """Return whether the log is set up as by ``logging.basicConfig(level=logging.DEBUG)``."""
+    root = logging.getLogger()
+    forms = [getattr(handler.formatter, "_fmt", None) for handler in root.handlers]
+    return root.level == logging.DEBUG and forms == [logging.BASIC_FORMAT]
+
+
+@when_applied
+def hide_settings():
+    """Leave the line of all settings, some 5,000 characters, to ``--log-file``."""
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(_is_message)
+
+
+def _is_message(record):
+    return isinstance(record.msg, str)
+
+
+# Warnings about fairseq's use of Hydra and PyTorch, about 30 lines in each command. Filters of
+# ``python -W`` and ``PYTHONWARNINGS`` precede these.
+STALE = (
+    {"category": UserWarning, "module": r"hydra\."},
+    {"category": UserWarning, "message": r"\s*'\S+' is validated against ConfigStore schema"},
+    {"category": FutureWarning, "module": r"fairseq\."},
+    {"category": UserWarning, "message": r"'pin_memory' argument is set as true"},
+)
+
+
+@when_applied
+def ignore_stale_warnings():
+    """Ignore warnings that users cannot act on."""
+    for warning in STALE:
+        warnings.filterwarnings("ignore", **warning, append=True)
+
+
+@around(progress_bar.WandBProgressBarWrapper, "update_config")
+def allow_changed_settings(update_config, self, config):
+    """Allow changed settings in a resumed run (``WANDB_RESUME``), which fairseq ends by."""
+    if progress_bar.wandb is not None:
+        progress_bar.wandb.config.update(config, allow_val_change=True)
+    self.wrapped_bar.update_config(config)
+
+
+# --- Validation -----------------------------------------------------------------------------------
+
+
+@around(distributed_utils, "call_main")
+def validate_in_one_process(call_main, cfg, main, *args, **kwargs):
+    """Run ``fairseq-validate`` in one process.
+
+    fairseq starts one for each GPU, and fails if one has fewer batches than another.
+    """
+    settings = cfg.distributed_training
+    if main is validate.main and settings.distributed_world_size > 1:
+        logger.info(f"validating in one process instead of {settings.distributed_world_size}")
+        settings.distributed_world_size = 1
+        settings.distributed_init_method = None
+    return call_main(cfg, main, *args, **kwargs)
+
+
+# Lines by subset and number of the example; None if predictions are not written.
+_predictions: dict[str, dict[int, str]] | None = None
+
+
+def writes_predictions() -> bool:
+    """Return whether predictions are written."""
+    return _predictions is not None
+
+
+def add_predictions(task, ids, predicted, expected):
+    """Add the predictions for a batch of the subset that the task loaded last."""
+    lines = _predictions.setdefault(next(reversed(task.datasets)), {})
+    for number, one, other in zip(ids, predicted, expected, strict=True):
+        lines[number] = f"{one}\t{other}\n"
+
+
+@around(validate, "main")
+def write_predictions(main, cfg, *args, **kwargs):
+    """Write predictions to ``--results-path FOLDER``, which fairseq-validate ignores.
+
+    ``predictions-test.txt`` of the subset "test" has a line for each example in the order of the
+    data: the prediction, a tab, the expected answer. Criterions of the plugin add them.
+    """
+    global _predictions
+    folder = cfg.common_eval.results_path
+    if folder is None:
+        return main(cfg, *args, **kwargs)
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    _predictions = {}
+    try:
+        main(cfg, *args, **kwargs)
+        for subset, lines in _predictions.items():
+            text = "".join(lines[number] for number in sorted(lines))
+            write_text(Path(folder) / f"predictions-{subset}.txt", text)
+    finally:
+        _predictions = None

@@ -1,0 +1,169 @@
+"""The commands of ``posattn analysis``."""
+
+import torch
+
+from fairseq_posattn.attention import DistanceAwareAttention, DynamicMaskAttention
+from fairseq_posattn.common import figures
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.files import check_writable, write_json
+from fairseq_posattn.inference.trained_model import TrainedModel, load
+from fairseq_posattn.inspection import (
+    cost,
+    dynamic_mask,
+    heatmap,
+    locality,
+    places,
+    rescaling,
+    sentences,
+)
+from fairseq_posattn.inspection.sentences import encoder_of
+from fairseq_posattn.training.models.classifier import PosAttnClassifier
+
+# The mechanism that each `parameters --plot` needs, and how its numbers are drawn.
+PLOTS = {
+    "weights": (DistanceAwareAttention, rescaling.draw_weights),
+    "curves": (DistanceAwareAttention, rescaling.draw_curves),
+    "matrices": (DistanceAwareAttention, rescaling.draw_matrices),
+    "mask": (DynamicMaskAttention, dynamic_mask.draw_masks),
+}
+
+
+def run_locality(args):
+    check_json(args)
+    trained, chosen = load_attention(args)
+    texts = list(read_sentences(trained, args).values())
+    rows = locality.locality(encoder_of(trained), chosen, texts, args.windows)
+    if args.json:
+        numbers = {"checkpoint": args.checkpoint, "sentences": len(texts), "rows": rows}
+        write_json(args.json, numbers)
+    print(f"% of attention within the window, mean of {len(texts)} sentences")
+    print(locality.locality_table(rows))
+
+
+def run_heatmap(args):
+    check_outputs(args)
+    trained, chosen = load_attention(args)
+    texts = read_sentences(trained, args)
+    if args.line not in texts:
+        raise UsageError(
+            f"--line {args.line}: {args.split or args.sentences} has no sentence there; its last "
+            f"line is {max(texts)}"
+        )
+    sentence = texts[args.line]
+    labels = sentences.token_labels(sentence, trained.task.source_dictionary)
+    encoder = encoder_of(trained)
+    numbers = heatmap.attention_numbers(encoder, chosen, args.heads, sentence, labels)
+    write(numbers, heatmap.draw_attention, args)
+
+
+def run_parameters(args):
+    check_outputs(args)
+    has_sentences = args.sentences or args.split
+    if has_sentences and (args.plot != "mask" or args.side != "encoder"):
+        raise UsageError(
+            "--sentences, --split: only for --plot mask of the encoder; leave them out"
+        )
+    if len(args.checkpoint) > 1 and args.plot != "weights":
+        raise UsageError(
+            f"--plot {args.plot}: takes one checkpoint; only --plot weights takes several"
+        )
+    mechanism, draw = PLOTS[args.plot]
+    runs = []
+    for path in args.checkpoint:
+        trained = load(path, args.data, reads_data=args.split is not None)
+        chosen = places.sublayer_places(trained, args.side)
+        chosen = places.choose(chosen, args.layers, args.sublayers)
+        runs.append([place for place in chosen if isinstance(place.owner, mechanism)])
+        if not runs[-1]:
+            names = ", ".join(dict.fromkeys(place.name for place in chosen))
+            raise UsageError(
+                f"--plot {args.plot}: needs {mechanism.__name__}, but the chosen {args.side} "
+                f"sublayers of {path} are {names}"
+            )
+        if len(runs) > 1 and rescaling.layout(runs[-1]) != rescaling.layout(runs[0]):
+            raise UsageError(
+                f"{path}: layers, heads or mapping of DA differ from {args.checkpoint[0]}; name "
+                "checkpoints of one model with several seeds"
+            )
+    if len(runs) == 1:
+        [args.checkpoint] = args.checkpoint
+    if args.plot == "weights":
+        numbers = rescaling.weight_numbers(*runs)
+    elif args.plot == "curves":
+        numbers = rescaling.curve_numbers(runs[0], args.distance)
+    elif args.plot == "matrices":
+        numbers = rescaling.matrix_numbers(runs[0], args.distance + 1)
+    else:
+        terms = None
+        if has_sentences:
+            texts = read_sentences(trained, args).values()
+            terms = dynamic_mask.median_query_terms(encoder_of(trained), runs[0], texts)
+        numbers = dynamic_mask.mask_numbers(runs[0], args.distance, terms)
+    write(numbers, lambda numbers: [draw(numbers)], args)
+
+
+def run_cost(args):
+    check_json(args)
+    trained = load(args.checkpoint, args.data, reads_data=True)
+    on_gpu = torch.cuda.is_available() and not args.cpu
+    device = torch.device("cuda" if on_gpu else "cpu")
+    if not isinstance(trained.model, PosAttnClassifier):
+        kind = type(trained.model).__name__
+        raise UsageError(f"{args.checkpoint}: not a classifier of this package, but a {kind}")
+    model, task = trained.model.to(device), trained.task
+    seconds = cost.inference_seconds(model, task, args.split, args.batch_size, device)
+    megabytes = cost.update_megabytes(model, device)
+    if args.json:
+        gpu = torch.cuda.get_device_name(device) if on_gpu else None
+        numbers = {"inference_s": seconds, "memory_mb": megabytes, "gpu": gpu}
+        write_json(args.json, {"checkpoint": args.checkpoint, **numbers})
+    print(f"{args.split}, batches of {args.batch_size}: {seconds:.2f} seconds")
+    print(
+        f"{cost.SENTENCES} sentences of {cost.WORDS} words, forward and backward: "
+        f"{megabytes:.0f} MB"
+    )
+
+
+def load_attention(args) -> tuple[TrainedModel, list[places.Place]]:
+    """Return the model and the chosen places where its tokens attend to tokens."""
+    trained = load(args.checkpoint, args.data, reads_data=args.split is not None)
+    encoder_of(trained)
+    return trained, places.choose(places.encoder_places(trained), args.layers, args.sublayers)
+
+
+def read_sentences(trained: TrainedModel, args) -> dict:
+    """Return the sentences that the options name, by line."""
+    if args.split:
+        return sentences.read_split(args.split, trained)
+    encoder_of(trained)
+    return sentences.read_file(args.sentences, trained)
+
+
+def check_outputs(args):
+    if not (args.output or args.json):
+        raise UsageError("--output, --json: nothing to write; name a picture or a JSON file")
+    figures.check_picture(args.output, " (or write the numbers alone, with --json)")
+    check_json(args)
+
+
+def check_json(args):
+    if args.json:
+        check_writable(args.json, "--json")
+
+
+def write(numbers: dict, draw, args):
+    """Write the pictures, of which there are several pages if they are large, and the numbers."""
+    if args.output:
+        files = figures.write_pages(draw(numbers), args.output)
+        if len(files) > 1:
+            print(f"{len(files)} pictures: {files[0]} to {files[-1]}")
+    if args.json:
+        write_json(args.json, {"checkpoint": args.checkpoint, **numbers})
+
+
+RUN = {
+    "locality": run_locality,
+    "heatmap": run_heatmap,
+    "parameters": run_parameters,
+    "cost": run_cost,
+}

@@ -1,0 +1,260 @@
+"""Places of a model where tokens attend, and the weights to show of each."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from torch import Tensor, nn
+
+from fairseq_posattn.attention import (
+    DirectionalBlock,
+    DistanceAwareAttention,
+    Source2TokenPooling,
+    TensorizedAttention,
+)
+from fairseq_posattn.attention.mechanism import AttentionFunction, Mechanism
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.inference.trained_model import TrainedModel
+from fairseq_posattn.model.classifier import SentenceEncoder
+from fairseq_posattn.model.multihead import MultiheadCrossAttention, MultiheadSelfAttention
+from fairseq_posattn.model.pooling import MultiQueryPooling
+from fairseq_posattn.model.transformer_layer import DecoderLayer, EncoderLayer, parse_sublayers
+
+# Rows of tokens on the page.
+SOURCE, TARGET, WRITTEN = "source", "target", "written"
+WORDS, FIRST, SECOND = "words", "first", "second"
+
+
+@dataclass(frozen=True)
+class Place:
+    """An attention module of a model.
+
+    Attributes:
+        layer: counted from 1.
+        name: as in ``--encoder-sublayers``; numbered if a layer has several, ``san.1``, ``san.2``;
+            after the level if a model has several encoders, ``clicks.da``.
+        module: the module to watch, see :func:`.collect.watching`.
+        owner: the module with its parameters or masks, often ``module`` itself.
+        part: of the model: ``encoder``, ``decoder``, ``cross attention``, ``words`` or ``pooling``.
+        query, key: rows of tokens that attend and that are attended to; pooling has no query.
+        call: number of the module's call; the second sentence of a pair is the second.
+    """
+
+    layer: int
+    name: str
+    module: nn.Module
+    owner: nn.Module
+    part: str = ""
+    query: str | None = None
+    key: str = ""
+    call: int = 0
+
+    @property
+    def labels(self) -> dict:
+        """Return the names in tables and figures."""
+        return {"layer": self.layer, "sublayer": self.name}
+
+    def weights(self, result: Tensor) -> Tensor:
+        """Return the weights to show: ``[B, H, T, T]``, query by key, or ``[B, H, T]`` of pooling.
+
+        Args:
+            result: the module's weights; those of each feature are averaged.
+        """
+        if isinstance(self.owner, Source2TokenPooling):
+            return result.mean(-1).unsqueeze(1)  # of [B, T, C]
+        if isinstance(self.owner, DirectionalBlock):
+            return result.mean(1, keepdim=True)  # of [B, C, T, T]
+        return result.mean(2) if result.dim() == 5 else result  # MPSAN's are [B, K, S, T, T]
+
+    def note(self, result: Tensor) -> str:
+        """Return how several weights of a pair of tokens are combined; may be empty."""
+        if isinstance(self.owner, TensorizedAttention):
+            return (
+                "Weights of pairs of words (token2token). For each feature the model multiplies "
+                "them by a weight of the word attended to (source2token)."
+            )
+        if isinstance(self.owner, Source2TokenPooling):
+            whom, features = "word", result.size(-1)
+        elif isinstance(self.owner, DirectionalBlock):
+            whom, features = "pair of words", result.size(1)
+        else:
+            whom, features = "pair of words", result.size(2) if result.dim() == 5 else 1
+        if features == 1:
+            return ""
+        return (
+            f"The model has a weight for each {whom} and each of {features} features: shown is the "
+            "mean over the features."
+        )
+
+    def head_note(self, head: int) -> str:
+        """Return a note on a head's parameter or mask; may be empty."""
+        if isinstance(self.owner, DistanceAwareAttention):
+            return f"w = {self.owner.distance_weight[head]:+.2f}"
+        masks = getattr(self.owner, "masks", None)
+        return "" if masks is None else f"mask {masks.names[head]}"
+
+
+def stack_places(
+    layers: Sequence[nn.Module],
+    names: Sequence[str],
+    kind: type[nn.Module] = MultiheadSelfAttention,
+    **page: str | int,
+) -> list[Place]:
+    """Return the places of an encoder's or decoder's layers, in the order of computation.
+
+    Args:
+        layers: the layers.
+        names: of the sublayers of each layer, in order.
+        kind: self or cross attention.
+        page: part, query, key and call of the places.
+    """
+    counts, numbered = Counter(names), []
+    for index, name in enumerate(names):
+        ordinal = names[: index + 1].count(name)
+        numbered.append(f"{name}.{ordinal}" if counts[name] > 1 else name)
+    return [
+        Place(number, name, residual.sublayer.mechanism, residual.sublayer.mechanism, **page)
+        for number, layer in enumerate(layers, start=1)
+        for name, residual in zip(numbered, layer.sublayers, strict=True)
+        if isinstance(residual.sublayer, kind)
+    ]
+
+
+def sublayer_places(
+    trained: TrainedModel,
+    side: str,
+    kind: type[nn.Module] = MultiheadSelfAttention,
+    **page: str | int,
+) -> list[Place]:
+    """Return the places of a model's ``encoder`` or ``decoder`` of sublayers.
+
+    A recommender has two encoders: names of their sublayers begin with ``words.`` and ``clicks.``.
+
+    Raises:
+        UsageError: its layers are not of this plugin.
+    """
+    levels = getattr(trained.model, "levels", None) if side == "encoder" else None
+    places = []
+    for level, stack in (levels or {"": getattr(trained.model, side, None)}).items():
+        layers = getattr(stack, "layers", [])
+        if not layers or not all(isinstance(one, EncoderLayer | DecoderLayer) for one in layers):
+            raise UsageError(
+                f"{trained.path}: the {side} of {type(trained.model).__name__} has no layers of "
+                "sublayers; choose a model of this plugin, such as posattn_transformer"
+            )
+        flag, decoder = f"{side}_sublayers", side == "decoder"
+        names = parse_sublayers(
+            getattr(trained.config, flag), flag=flag, cross=decoder, ffn_last=decoder
+        )
+        prefixed = [f"{level}.{name}" if level else name for name in names]
+        places += stack_places(layers, prefixed, kind, **page)
+    return places
+
+
+def encoder_places(trained: TrainedModel) -> list[Place]:
+    """Return the places of an encoder where tokens attend to tokens.
+
+    Raises:
+        UsageError: there are none.
+    """
+    if not isinstance(getattr(trained.model, "encoder", None), SentenceEncoder):
+        return sublayer_places(trained, "encoder")
+    places = [place for place in classifier_places(trained) if place.query]
+    return places or _refuse(trained)
+
+
+def translation_places(trained: TrainedModel) -> list[Place]:
+    """Return the places of a generation model: encoder, decoder, and decoder to encoder."""
+    of_side = partial(sublayer_places, trained)
+    return [
+        *of_side("encoder", part="encoder", query=SOURCE, key=SOURCE),
+        *of_side("decoder", part="decoder", query=TARGET, key=WRITTEN),
+        *of_side(
+            *("decoder", MultiheadCrossAttention), part="cross attention", query=TARGET, key=SOURCE
+        ),
+    ]
+
+
+def classifier_places(trained: TrainedModel, apart: bool = False) -> list[Place]:
+    """Return the places of a classifier: encoder and pooling.
+
+    Args:
+        trained: the classifier.
+        apart: sentences of a pair are encoded apart, and each has its places.
+
+    Raises:
+        UsageError: it has none, or it reads documents sentence by sentence.
+    """
+    encoder = trained.model.encoder
+    if encoder.sentences is not None:
+        raise UsageError(
+            f"{trained.path}: reads documents a sentence at a time; choose a model that reads all "
+            "words at once"
+        )
+    rows = [(FIRST, "first sentence, "), (SECOND, "second sentence, ")] if apart else [(WORDS, "")]
+    places: list[Place] = []
+    for call, (row, prefix) in enumerate(rows):
+        within = {"part": f"{prefix}words", "query": row, "key": row, "call": call}
+        if encoder.layers:
+            places += sublayer_places(trained, "encoder", **within)
+        else:
+            places += _attending(encoder.words.encoder, str(trained.config.encoder), within)
+        pooling = encoder.words.pooling
+        if isinstance(pooling, MultiQueryPooling | Source2TokenPooling):
+            watched, name = getattr(pooling, "attend", pooling), str(trained.config.pooling)
+            part = f"{prefix}pooling"
+            places.append(Place(1, name, watched, pooling, part, None, row, call))
+    return places if places and encoder.ngrams is None else _refuse(trained)
+
+
+def _refuse(trained):
+    cfg = trained.config
+    raise UsageError(
+        f"{trained.path}: --encoder {cfg.encoder} with --pooling {cfg.pooling} has no attention "
+        "between words to look at"
+    )
+
+
+def _attending(encoder: nn.Module, encoder_name: str, within: dict) -> Iterator[Place]:
+    """Yield the places of an encoder without sublayers; a single one has the encoder's name."""
+    modules = dict(encoder.named_modules())
+    found = {}
+    for path, module in modules.items():
+        if isinstance(module, Mechanism):
+            found[path] = (module, module)
+        elif isinstance(module, AttentionFunction):
+            owner = modules[path.rpartition(".")[0]]
+            is_block = isinstance(owner, DirectionalBlock)
+            found[owner.masks.names[0] if is_block else path.replace("_", " ")] = (module, owner)
+    for name, (module, owner) in found.items():
+        yield Place(1, encoder_name if len(found) == 1 else name, module, owner, **within)
+
+
+def choose(
+    places: Sequence[Place],
+    layers: Sequence[int] | None = None,
+    names: Sequence[str] | None = None,
+) -> list[Place]:
+    """Return the places of the given layers and names; None for all.
+
+    Raises:
+        UsageError: there is no such layer or sublayer, or none of the one in the other.
+    """
+    depth = max(place.layer for place in places)
+    for layer in layers or ():
+        if not 1 <= layer <= depth:
+            raise UsageError(f"--layers {layer}: there are layers 1 to {depth}")
+    known = list(dict.fromkeys(place.name for place in places))
+    for name in names or ():
+        if name not in known:
+            raise UsageError(f"--sublayers {name}: choose from {', '.join(known)}")
+    chosen = [
+        place
+        for place in places
+        if (not layers or place.layer in layers) and (not names or place.name in names)
+    ]
+    if not chosen:
+        wanted = ",".join(map(str, layers))
+        raise UsageError(f"--layers {wanted} --sublayers {','.join(names)}: there is none of these")
+    return chosen

@@ -1,0 +1,262 @@
+"""DA's learned parameters: w and v, the function of distance, and its matrix over a sentence.
+
+DA-Transformer (Wu et al., 2021): sorted values, averaged over five runs (Figures 6 and 7, footnote
+6), f against the weighted distance (Figure 1) and the coefficients of a sentence (Figure 2).
+"""
+
+import math
+from collections.abc import Sequence
+from statistics import fmean
+
+import numpy
+import torch
+from torch import Tensor
+
+from fairseq_posattn.attention.da import DistanceAwareAttention, rescaled_coefficients
+from fairseq_posattn.common.figures import COLOURS, line_style, new_figure
+from fairseq_posattn.inspection.places import Place
+
+# The second parameter, by the mapping that has one.
+SHIFTS = {"learnable_sigmoid": "v", "linear": "b"}
+MEANINGS = {
+    "w": "w: above 0, far tokens\ncount for more",
+    "v": "v: the higher, the more\ndistance counts",
+    "b": "b: the coefficient\nat distance 0",
+}
+WEIGHTED_DISTANCES = torch.linspace(-10, 10, 101)  # the range of Figure 1
+MOST_COLUMNS = 8
+
+
+def learned_parameters(mechanism: DistanceAwareAttention) -> dict[str, list[float]]:
+    """Return w of each head, and v (or b) if the mapping has one, by name."""
+    parameters = {"w": mechanism.distance_weight.tolist()}
+    if mechanism.sigmoid_shift is not None:
+        parameters[SHIFTS[mechanism.mapping]] = mechanism.sigmoid_shift.tolist()
+    return parameters
+
+
+def head_parameters(mechanism: DistanceAwareAttention) -> list[dict[str, float]]:
+    """Return the parameters of each head, by name."""
+    parameters = learned_parameters(mechanism)
+    return [
+        dict(zip(parameters, values, strict=True))
+        for values in zip(*parameters.values(), strict=True)
+    ]
+
+
+def parameters_text(parameters: dict[str, float]) -> str:
+    """Return a head's parameters as text, ``w = 0.50, v = -2.00``."""
+    return ", ".join(f"{name} = {value:.2f}" for name, value in parameters.items())
+
+
+# --- w and v -----------------------------------------------------------------------------------
+
+
+def weight_numbers(*runs: Sequence[Place]) -> dict:
+    """Return the learned numbers of DA's sublayers in a run, or their means over several.
+
+    Args:
+        runs: DA's sublayers of each trained model, of one :func:`layout`.
+
+    Returns:
+        ``sublayers``, of each ``layer``, ``sublayer``, and ``parameters``: by the name, a list of
+        ``head`` and ``value``, by ascending value. Heads of several runs have no common order:
+        there it is ``rank`` and ``value``, the mean of the values of this rank.
+    """
+    sublayers = []
+    for same in zip(*runs, strict=True):
+        learned = [learned_parameters(place.owner) for place in same]
+        parameters = {name: _sorted([one[name] for one in learned]) for name in learned[0]}
+        sublayers.append({**same[0].labels, "parameters": parameters})
+    return {"sublayers": sublayers}
+
+
+def layout(places: Sequence[Place]) -> list:
+    """Return what must be equal in runs to be averaged: places, parameters and heads."""
+    return [
+        (place.labels, [(name, len(values)) for name, values in learned.items()])
+        for place in places
+        for learned in [learned_parameters(place.owner)]
+    ]
+
+
+def _sorted(runs: Sequence[Sequence[float]]) -> list[dict]:
+    if len(runs) > 1:
+        ranks = enumerate(zip(*map(sorted, runs), strict=True), start=1)
+        return [{"rank": rank, "value": fmean(values)} for rank, values in ranks]
+    heads = [{"head": head, "value": value} for head, value in enumerate(runs[0], start=1)]
+    return sorted(heads, key=lambda head: head["value"])
+
+
+def draw_weights(numbers: dict):
+    """Return a matplotlib figure of the result of :func:`weight_numbers`."""
+    sublayers = numbers["sublayers"]
+    names = list(sublayers[0]["parameters"])
+    width = max(1.6, 0.25 * len(sublayers[0]["parameters"]["w"]))
+    figure = new_figure(1.2 + width * len(sublayers), 2.2 * len(names))
+    axes = figure.subplots(len(names), len(sublayers), sharey="row", squeeze=False)
+    for name, row_axes in zip(names, axes, strict=True):
+        for sublayer, axis in zip(sublayers, row_axes, strict=True):
+            bars = sublayer["parameters"][name]
+            values = [bar["value"] for bar in bars]
+            colours = [COLOURS[0] if value > 0 else COLOURS[1] for value in values]
+            axis.bar(range(len(bars)), values, color=colours)
+            axis.axhline(0, color="black", linewidth=0.8)
+            kind = "rank" if "rank" in bars[0] else "head"
+            axis.set_xticks(range(len(bars)), [bar[kind] for bar in bars])
+            axis.set_xlabel(f"{kind}, by {name}")
+            axis.set_title(f"layer {sublayer['layer']}, {sublayer['sublayer']}", fontsize=9)
+            axis.grid(axis="y", alpha=0.3)
+        row_axes[0].set_ylabel(MEANINGS[name])
+    return figure
+
+
+# --- The function of distance ------------------------------------------------------------------
+
+
+@torch.no_grad()
+def curve_numbers(places: Sequence[Place], furthest: int) -> dict:
+    """Return f of each head of DA sublayers.
+
+    Args:
+        places: the sublayers.
+        furthest: largest distance, in tokens.
+
+    Returns:
+        ``weighted_distances``, ``distances`` and ``sublayers``, of each ``layer``, ``sublayer``,
+        ``mapping``, ``adjustment``, and ``heads``, of each ``head``, ``parameters``, and f at both:
+        ``by_weighted_distance`` and ``by_distance``.
+    """
+    distances = torch.arange(furthest + 1)
+    sublayers = []
+    for place in places:
+        owner = place.owner
+        heads = zip(
+            head_parameters(owner),
+            _mapped(owner, WEIGHTED_DISTANCES).tolist(),
+            owner.coefficients(distances).tolist(),  # [H, N+1]
+            strict=True,
+        )
+        names = ("head", "parameters", "by_weighted_distance", "by_distance")
+        curves = [
+            dict(zip(names, (number, *head), strict=True)) for number, head in enumerate(heads, 1)
+        ]
+        kind = {"mapping": owner.mapping, "adjustment": owner.adjustment}
+        sublayers.append({**place.labels, **kind, "heads": curves})
+    return {
+        "weighted_distances": WEIGHTED_DISTANCES.tolist(),
+        "distances": distances.tolist(),
+        "sublayers": sublayers,
+    }
+
+
+def _mapped(mechanism: DistanceAwareAttention, weighted: Tensor) -> Tensor:
+    """Return f at weighted distances ``[X]`` of either sign: ``[H, X]``."""
+    one = torch.ones_like(mechanism.distance_weight)
+    negative, positive = (
+        rescaled_coefficients(
+            weighted.abs(),
+            weight,
+            mechanism.sigmoid_shift,
+            mapping=mechanism.mapping,
+            clip_threshold=mechanism.clip_threshold,
+        )
+        for weight in (-one, one)
+    )
+    return torch.where(weighted < 0, negative, positive)
+
+
+def draw_curves(numbers: dict):
+    """Return a matplotlib figure of the result of :func:`curve_numbers`."""
+    sublayers = numbers["sublayers"]
+    legend_height = 0.16 * len(sublayers[0]["heads"])
+    figure = new_figure(10, len(sublayers) * max(2.6, legend_height + 0.5))
+    axes = figure.subplots(len(sublayers), 2, squeeze=False)
+    for sublayer, (left, right) in zip(sublayers, axes, strict=True):
+        for index, head in enumerate(sublayer["heads"]):
+            style = line_style(index)
+            label = f"head {head['head']}: {parameters_text(head['parameters'])}"
+            left.plot(numbers["weighted_distances"], head["by_weighted_distance"], **style)
+            right.plot(numbers["distances"], head["by_distance"], label=label, **style)
+        for axis in (left, right):
+            axis.set_title(f"layer {sublayer['layer']}, {sublayer['sublayer']}", fontsize=9)
+            axis.set_ylabel("coefficient f")
+            axis.grid(alpha=0.3)
+        left.set_xlabel("weighted distance w·|t - s|")
+        right.set_xlabel("distance |t - s| (tokens)")
+        right.xaxis.get_major_locator().set_params(integer=True)
+        right.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=7)
+    return figure
+
+
+# --- Its matrix over a sentence ----------------------------------------------------------------
+
+
+@torch.no_grad()
+def matrix_numbers(places: Sequence[Place], length: int) -> dict:
+    """Return the coefficients of each head of DA sublayers.
+
+    Args:
+        places: the sublayers.
+        length: T, tokens of the sentence.
+
+    Returns:
+        ``sublayers``, of each ``layer``, ``sublayer``, ``neutral`` (the coefficient that changes
+        nothing), and ``heads``, of each ``head``, ``parameters`` and ``coefficients``, T rows of T,
+        query by key, null where the query does not see the key.
+    """
+    position = torch.arange(length)
+    distance = (position[:, None] - position).abs()
+    sublayers = []
+    for place in places:
+        owner = place.owner
+        lines = owner.coefficients(position)  # [H, T]
+        heads = []
+        for number, parameters in enumerate(head_parameters(owner)):
+            rows = lines[number][distance].tolist()
+            if owner.causal:
+                rows = [
+                    row[: query + 1] + [None] * (length - query - 1)
+                    for query, row in enumerate(rows)
+                ]
+            heads.append({"head": number + 1, "parameters": parameters, "coefficients": rows})
+        neutral = 0.0 if owner.adjustment.endswith("add") else 1.0
+        sublayers.append({**place.labels, "neutral": neutral, "heads": heads})
+    return {"sublayers": sublayers}
+
+
+def draw_matrices(numbers: dict):
+    """Return a matplotlib figure of the result of :func:`matrix_numbers`.
+
+    Colours are white at ``neutral``, darker with the difference from it.
+    """
+    from matplotlib.colors import TwoSlopeNorm
+
+    sublayers = numbers["sublayers"]
+    heads = len(sublayers[0]["heads"])
+    rows_each = math.ceil(heads / MOST_COLUMNS)
+    columns = math.ceil(heads / rows_each)
+    figure = new_figure(1.5 + 1.9 * columns, 2.5 * rows_each * len(sublayers))
+    axes = figure.subplots(rows_each * len(sublayers), columns, squeeze=False)
+    images = []
+    for sublayer, of_sublayer in zip(sublayers, axes.reshape(len(sublayers), -1), strict=True):
+        for axis in of_sublayer[heads:]:
+            axis.set_axis_off()
+        for head, axis in zip(sublayer["heads"], of_sublayer, strict=False):
+            images.append(axis.imshow(numpy.array(head["coefficients"], dtype=float), cmap="PuOr"))
+            title = f"layer {sublayer['layer']}, head {head['head']}"
+            axis.set_title(f"{title}\n{parameters_text(head['parameters'])}", fontsize=8)
+            axis.set_xlabel("key's position", fontsize=8)
+            axis.set_ylabel("query's position", fontsize=8)
+            axis.tick_params(labelsize=7)
+            axis.locator_params(integer=True)
+    neutral = sublayers[0]["neutral"]
+    lowest = min(image.get_array().min() for image in images)
+    highest = max(image.get_array().max() for image in images)
+    norm = TwoSlopeNorm(neutral, vmin=min(lowest, neutral - 1), vmax=max(highest, neutral + 1))
+    for image in images:
+        image.set_norm(norm)
+    bar = figure.colorbar(images[0], ax=axes, fraction=0.02, pad=0.01)
+    bar.set_label(f"coefficient ({neutral:g}: no change)", fontsize=8)
+    bar.ax.tick_params(labelsize=7)
+    return figure

@@ -1,0 +1,140 @@
+"""Output at the end of a preparation: tables of the examples, and the commands that follow."""
+
+import shlex
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from statistics import median
+
+from fairseq_posattn.common.progress import say
+from fairseq_posattn.text.lines import read_lines
+
+MOST_LABELS = 30  # lines of the table of classes
+
+
+def counted(number, noun):
+    """Return a number with its noun, such as ``1 pair`` or ``2,000 pairs``."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def count_lines(path):
+    """Return the number of lines of a file."""
+    with open(path, "rb") as file:
+        return sum(1 for _ in file)
+
+
+def text_lines(path):
+    """Yield the lines of a text file."""
+    with open(path, "rb") as stream:
+        yield from read_lines(stream, path)
+
+
+def report_counts(counts, published, limit=None, what="lines"):
+    """Print the counts of the splits, and warn where they differ from the published ones.
+
+    Published strings (rounded numbers) are printed only; with ``limit``, there are no warnings.
+    """
+    width = max(map(len, ["split", *counts]))
+    print(f"{'split':<{width}} {what:>12} {'published':>12}")
+    for split, count in counts.items():
+        known = published.get(split, "-")
+        known = known if isinstance(known, str) else f"{known:,}"
+        print(f"{split:<{width}} {count:>12,} {known:>12}")
+    if limit is not None:
+        print(f"(a quick look: --limit {limit})")
+        return
+    for split, count in counts.items():
+        if published.get(split, count) != count and not isinstance(published[split], str):
+            say(
+                f"warning: {split} has {count:,} {what}, not the {published[split]:,} published: "
+                "scores cannot be compared with published ones"
+            )
+
+
+def report_splits(splits, sides, key=lambda texts: texts):
+    """Print size and lengths of each split, and warn of examples that training has, too.
+
+    ``splits`` maps names, ``train`` first, to examples: tuples of tokenized texts, called
+    ``sides``. ``key`` maps an example to what makes two examples equal.
+    """
+    lengths = "  ".join(f"{side}: median, longest" for side in sides)
+    print(f"{'split':<6} {'examples':>10} {'repeated':>10} {'in train':>10}   {lengths}")
+    trained, warnings = frozenset(), []
+    for split, examples in splits.items():
+        counts, known, shared = [Counter() for _ in sides], set(), 0
+        for texts in examples:
+            for count, text in zip(counts, texts, strict=True):
+                count[len(text.split())] += 1
+            example = hash(key(texts))
+            known.add(example)
+            shared += example in trained
+        number = counts[0].total()
+        columns = "  ".join(
+            f"{f'{median(count.elements()):g}, {max(count):,}':>{len(side) + 17}}"
+            for side, count in zip(sides, counts, strict=True)
+        )
+        in_train = "-" if split == "train" else f"{shared:,}"
+        print(f"{split:<6} {number:>10,} {number - len(known):>10,} {in_train:>10}   {columns}")
+        if shared:
+            warnings.append(
+                f"warning: {shared:,} of the {counted(number, 'example')} of {split} are in train, "
+                "too: its scores will be too good"
+            )
+        trained = trained or known
+    for warning in warnings:
+        say(warning)
+
+
+def report_labels(labels):
+    """Print how often each class occurs in each split; ``labels``: ``{split: classes}``."""
+    counts = {split: Counter(names) for split, names in labels.items()}
+    names = sorted(set().union(*counts.values()), key=lambda name: (-counts["train"][name], name))
+    width = max(len("label"), *map(len, names[:MOST_LABELS]))
+    print(f"{'label':<{width}}" + "".join(f" {split:>18}" for split in counts))
+    for name in names[:MOST_LABELS]:
+        shares = (f"{each[name]:,} ({each[name] / each.total():.1%})" for each in counts.values())
+        print(f"{name:<{width}}" + "".join(f" {share:>18}" for share in shares))
+    if len(names) > MOST_LABELS:
+        print(f"(and {len(names) - MOST_LABELS:,} more)")
+
+
+def next_commands(corpus, dest, folder=None, data=None, extra=()):
+    """Print the commands that train on prepared data; return the words of the first one.
+
+    Args:
+        corpus: a :class:`.corpus.Corpus`.
+        dest: folder of the data.
+        folder: folder of the first fold, if there are folds.
+        data: options of the recipe that name the data, default ``--data`` and the folder; empty:
+            the recipe does not find it.
+        extra: flags of fairseq-train that the data needs.
+    """
+    train = ["posattn", "train", str(shown(folder or dest)), *(["--", *extra] if extra else ())]
+    print(f"next:\n    {shlex.join(train)}")
+    data = ["--data", str(shown(dest))] if data is None else data
+    if corpus.recipe is not None and data:
+        words = ["posattn", "recipe", corpus.recipe, *data]
+        print(f"or, for the paper's table,\n    {shlex.join(words)}")
+    return train
+
+
+def explain(train):
+    """Print the fairseq-train command of ``posattn train``, given as words, on this machine."""
+    words = [sys.executable, "-m", "fairseq_posattn.cli", "train", "--dry-run", *train[2:]]
+    result = subprocess.run(words, stdout=subprocess.PIPE, text=True)
+    if result.returncode == 0:
+        print("posattn train stands for\n    " + result.stdout.rstrip().replace("\n", "\n    "))
+
+
+def named_by_folder(corpus, dest):
+    """Return the options of a recipe that finds data sets by their folders' names."""
+    if dest.name != corpus.name:
+        return ()
+    return ["--datasets", corpus.name, "--data", str(shown(dest.parent))]
+
+
+def shown(path):
+    """Return a path relative to the current folder if it lies in it."""
+    path = Path(path)
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

@@ -1,0 +1,124 @@
+"""Options that the commands of all scores share, and the texts that they name."""
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from fairseq_posattn.common import cli
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.scoring.pairs import (
+    MARKS,
+    Pairs,
+    from_files,
+    from_generated,
+    read_generated,
+    remove_marks,
+)
+from fairseq_posattn.text.lines import read_file
+
+
+def plain_parser(description: str | None, prog: str | None = None) -> argparse.ArgumentParser:
+    """Return a parser with the option that all scores share."""
+    parser = cli.make_parser(description, prog)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    return parser
+
+
+def text_parser(description: str | None, prog: str | None = None) -> argparse.ArgumentParser:
+    """Return a parser with the options that name the text to score."""
+    parser = plain_parser(description, prog)
+    add_files(
+        parser,
+        "--generated",
+        "output of fairseq-generate or its generate-test.txt, references included; several files "
+        "are runs of one system with different seeds",
+    )
+    add_files(
+        parser, "--hypotheses", "plain text to score instead, one a line; several files are runs"
+    )
+    parser.add_argument(
+        "--references",
+        type=Path,
+        metavar="FILE",
+        help="plain text, one a line; with --generated, replaces the references there",
+    )
+    parser.add_argument(
+        "--remove-bpe",
+        choices=MARKS,
+        default="auto",
+        help="subword marks to remove; auto detects them; wordpiece also splits both texts at "
+        "punctuation, like its subwords (default: %(default)s)",
+    )
+    add_files(
+        parser,
+        "--baseline",
+        "another system's hypotheses for the same references, as plain text or output of "
+        "fairseq-generate: test the difference; several files are its runs",
+    )
+    parser.add_argument(
+        "--statistics",
+        type=Path,
+        metavar="FILE",
+        help="write per-sentence statistics, with which recipes test differences",
+    )
+    return parser
+
+
+def add_files(
+    parser: argparse.ArgumentParser, flag: str, about: str, required: bool = False
+) -> None:
+    """Add an option that takes several files and can be repeated."""
+    given: Any = {"nargs": "+", "action": "extend", "default": [], "type": Path, "metavar": "FILE"}
+    parser.add_argument(flag, help=about, required=required, **given)
+
+
+def read_pairs(options: argparse.Namespace) -> list[Pairs]:
+    """Return the runs to score.
+
+    Raises:
+        ArgumentError: the options name no text, or two.
+        UsageError: the runs are of different test sets.
+    """
+    if bool(options.generated) == bool(options.hypotheses):
+        either = "give either --generated FILE or --hypotheses FILE --references FILE"
+        raise argparse.ArgumentError(None, either)
+    if options.hypotheses and options.references is None:
+        raise argparse.ArgumentError(None, "--hypotheses needs --references FILE")
+    read = from_generated if options.generated else from_files
+    paths = options.generated or options.hypotheses
+    runs = [read(path, options.references, options.remove_bpe) for path in paths]
+    if options.statistics is not None and len(runs) > 1:
+        raise UsageError("--statistics: takes one run; score each run by itself")
+    for path, run in zip(paths, runs, strict=True):
+        if run.references != runs[0].references:
+            raise UsageError(f"{path}: its references differ from those of {paths[0]}")
+    return runs
+
+
+def read_baseline(options: argparse.Namespace, pairs: Pairs) -> list[Pairs]:
+    """Return the baseline's runs, paired with the scored references.
+
+    Raises:
+        UsageError: the baseline is of another test set.
+    """
+    runs = []
+    for path in options.baseline:
+        if read_generated(path)[0]:
+            run = from_generated(path, options.references, options.remove_bpe)
+            if run.references != pairs.references:
+                raise UsageError(f"{path}: its references differ from the scored ones")
+        else:
+            run = replace(pairs, hypotheses=remove_marks(read_file(path), options.remove_bpe))
+            check_lines(path, run.hypotheses, pairs)
+        runs.append(run)
+    return runs
+
+
+def check_lines(path: Path, lines: list[str], pairs: Pairs) -> None:
+    """Raise UsageError unless a file has one line for each scored sentence."""
+    if len(lines) != len(pairs.references):
+        raise UsageError(
+            f"{path}: {len(lines):,} lines for {len(pairs.references):,} scored sentences; give "
+            "one line for each"
+        )

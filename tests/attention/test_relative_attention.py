@@ -1,0 +1,194 @@
+"""RPR, Transformer-XL, TENER and Gaussian attention, beside the contract."""
+
+import itertools
+import math
+
+import pytest
+import torch
+from oracles import assert_module_equals_loops, loops, tensors_of
+from reference import PADDING, LargestTensor, assert_same_with_gradients, gradients, leaves
+
+from fairseq_posattn.attention import (
+    AdaptedAttention,
+    GaussianAttention,
+    RelativePositionAttention,
+    TransformerXLAttention,
+    adapted_attention,
+    gaussian_attention,
+    relative_position_attention,
+    transformer_xl_attention,
+)
+from fairseq_posattn.attention.cases import CASES, Sizes
+
+implementations = pytest.mark.parametrize("impl", ["reference", "sdpa"])
+causality = pytest.mark.parametrize("causal", [False, True])
+
+
+# Modules pass their parameters to the equations
+
+
+def per_head(table, heads=3):
+    """The tables as the equation takes them: one for each head, possibly the same."""
+    return table.expand(heads, -1, -1)
+
+
+@causality
+@pytest.mark.parametrize("separate", [False, True])
+def test_rpr_equals_the_equation(separate, causal):
+    torch.manual_seed(0)
+    module = RelativePositionAttention(9, 3, max_distance=2, per_head=separate, causal=causal)
+    module = module.double()
+    names = ("key_embedding", "value_embedding")
+    learned = {name: per_head(getattr(module, name)) for name in names}
+    assert_module_equals_loops("rpr", module, lambda query: learned, causal)
+    assert sum(p.numel() for p in module.parameters()) == 2 * 5 * 3 * (3 if separate else 1)
+
+
+@causality
+def test_tener_equals_the_equation(causal):
+    module = AdaptedAttention(embed_dim=9, num_heads=3, causal=causal).double()
+    learned = dict(module.named_parameters())
+    assert_module_equals_loops("tener", module, lambda query: learned, causal)
+    assert sum(parameter.numel() for parameter in module.parameters()) == 9 + 9
+
+
+@causality
+def test_transformer_xl_equals_the_equation(causal):
+    module = TransformerXLAttention(embed_dim=9, num_heads=3, causal=causal).double()
+    rows = []  # W_{k,R} R, one sine or cosine of the distance at a time
+    for distance in range(-4, 5):
+        sinusoid = [
+            (math.cos if c % 2 else math.sin)(distance / 10000 ** ((c - c % 2) / 9))
+            for c in range(9)
+        ]
+        row = module.distance_weight @ torch.tensor(sinusoid, dtype=torch.float64)
+        rows.append(row.view(3, 3))
+    learned = {"relative_key": torch.stack(rows, dim=1), **dict(module.named_parameters())}
+    assert_module_equals_loops("transformer_xl", module, lambda query: learned, causal)
+    assert sum(parameter.numel() for parameter in module.parameters()) == 9 * 9 + 9 + 9
+
+
+def test_gaussian_equals_the_equation():
+    torch.manual_seed(0)
+    module = GaussianAttention(embed_dim=9, num_heads=3).double()
+
+    def logit(query, weight):
+        rows = [
+            torch.dot(weight[h, :, 0], torch.tanh(query[b, h, t] @ module.query_weight[h]))
+            for b, h, t in itertools.product(range(4), range(3), range(5))
+        ]
+        return torch.stack(rows).view(4, 3, 5)
+
+    def learned(query):
+        weights = {"center_logit": module.center_weight, "window_logit": module.window_weight}
+        return {name: logit(query, weight) for name, weight in weights.items()}
+
+    assert_module_equals_loops("gaussian", module, learned)
+    assert sum(parameter.numel() for parameter in module.parameters()) == 3 * (3 * 3 + 3 + 3)
+
+
+# RPR
+
+
+@causality
+@pytest.mark.parametrize(
+    ("heads", "clip", "separate"), [(1, 2, False), (3, 1, True), (3, 0, False), (2, 9, True)]
+)
+def test_rpr_with_tables_of_any_length_equals_the_equation(heads, clip, separate, causal):
+    table = (heads, 2 * clip + 1, 3) if separate else (2 * clip + 1, 3)
+    tensors = leaves(*[(4, heads, 5, 3)] * 3, table, table)
+    output = relative_position_attention(*tensors, key_padding_mask=PADDING, causal=causal)
+    names = ("query", "key", "value", "key_embedding", "value_embedding")
+    tables = [per_head(table, heads) for table in tensors[3:]]
+    arguments = dict(zip(names, [*tensors[:3], *tables], strict=True))
+    assert_same_with_gradients(output, loops("rpr", arguments, PADDING, causal), tensors)
+
+
+def test_rpr_dropout_drops_a_key_and_its_position_together():
+    """Values and value embeddings cancel, so any choice of weights gives zero."""
+    torch.manual_seed(0)
+    query, key = leaves(*[(1, 3, 5, 3)] * 2)
+    value, table = torch.ones_like(query), torch.ones(1, 3).double()
+    output = relative_position_attention(query, key, value, table, -table, dropout_p=0.5)
+    torch.testing.assert_close(output, torch.zeros_like(output))
+
+
+@pytest.mark.parametrize(
+    ("name", "impl"),
+    [("rpr", "reference"), ("transformer_xl", "reference"), ("transformer_xl", "sdpa")],
+)
+def test_no_tensor_has_a_query_a_key_and_a_feature_dimension(name, impl):
+    arguments = CASES[name].arguments(Sizes(batch=2, queries=12, keys=12, features=8))
+    with LargestTensor() as largest:
+        CASES[name](arguments, causal=True, impl=impl).sum().backward()
+    assert largest.elements <= 2 * 2 * 12 * 24
+
+
+# Directions, by hand
+
+
+def test_an_rpr_key_embedding_can_point_at_the_token_before():
+    nothing = torch.zeros(1, 1, 4, 1)
+    value = torch.tensor([1.0, 2.0, 3.0, 4.0]).view(1, 1, 4, 1)
+    before = torch.tensor([[100.0], [0.0], [0.0]])  # s - t = -1, 0, 1
+    context = relative_position_attention(nothing + 1, nothing, value, before, before * 0)
+    # The first token has none before it, and attends to all alike. The third and the fourth attend
+    # to every earlier one: distances beyond k share the embedding of k.
+    torch.testing.assert_close(context.flatten(), torch.tensor([2.5, 1.0, 1.5, 2.0]))
+
+
+@implementations
+def test_a_transformer_xl_bias_can_point_at_the_token_before(impl):
+    nothing = torch.zeros(1, 1, 3, 1)
+    value = torch.tensor([1.0, 2.0, 3.0]).view(1, 1, 3, 1)
+    relative_key = torch.tensor([0.0, 0.0, 0.0, 100.0, 0.0]).view(1, 5, 1)  # distances -2 to 2
+    bias = torch.tensor([[1.0]])
+    context = transformer_xl_attention(nothing, nothing, value, relative_key, bias, bias, impl=impl)
+    torch.testing.assert_close(context.flatten(), torch.tensor([2.0, 1.0, 2.0]))
+
+
+@implementations
+def test_the_sine_of_tener_distinguishes_past_from_future(impl):
+    """sin(1) = 0.84 > 0 > sin(-1): a large weight of the sine attends one token back."""
+    nothing = torch.zeros(1, 1, 3, 2)
+    value = torch.eye(3)[:, :2].view(1, 1, 3, 2)
+    back = torch.tensor([[100.0, 0.0]])
+    for bias, row in ((back, 0), (-back, 2)):
+        context = adapted_attention(nothing, nothing, value, back * 0, bias, impl=impl)
+        torch.testing.assert_close(context[0, 0, 1], value[0, 0, row])
+
+
+# Gaussian attention
+
+
+@implementations
+def test_a_gaussian_over_four_tokens_by_hand(impl):
+    """Both sigmoids one half: the center is position 2 of 4, the window 2, the deviation 1."""
+    nothing, keys = torch.zeros(1, 1, 1, 4), torch.zeros(1, 1, 4, 4)
+    value = torch.eye(4).view(1, 1, 4, 4)  # the context is the weights
+    logit = torch.zeros(1, 1, 1)
+    context = gaussian_attention(nothing, keys, value, logit, logit, impl=impl)
+    bell = torch.tensor([math.exp(-0.5), 1.0, math.exp(-0.5), math.exp(-2.0)])
+    torch.testing.assert_close(context.flatten(), bell / bell.sum())
+
+
+@implementations
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_the_narrowest_window_sees_the_nearest_key_alone(impl, dtype):
+    arguments = CASES["gaussian"].arguments(Sizes(batch=1, heads=1, queries=3, keys=300), dtype)
+    with torch.no_grad():
+        arguments["window_logit"].fill_(-1000.0)
+        # the start, 150, the end
+        arguments["center_logit"].copy_(torch.tensor([-1000.0, 0.0, 1000.0]))
+    output = gaussian_attention(**arguments, impl=impl)
+    torch.testing.assert_close(output, arguments["value"][:, :, [0, 149, 299]])
+    assert all(gradient.isfinite().all() for gradient in gradients(output, tensors_of(arguments)))
+
+
+@implementations
+def test_gaussians_over_long_sentences_are_finite_in_half_precision(impl):
+    sizes = Sizes(batch=1, heads=1, queries=2, keys=5000)
+    arguments = CASES["gaussian"].arguments(sizes, torch.float16)
+    output = gaussian_attention(**arguments, impl=impl)
+    assert output.isfinite().all()
+    assert all(gradient.isfinite().all() for gradient in gradients(output, tensors_of(arguments)))

@@ -1,0 +1,197 @@
+"""Settings that are refused in one line before anything is read or written."""
+
+import contextlib
+import dataclasses
+import math
+from argparse import Namespace
+
+import pytest
+import torch
+from fairseq.criterions import CRITERION_REGISTRY
+from fairseq.dataclass.configs import FairseqConfig
+from fairseq.logging import metrics
+from fairseq.models import ARCH_CONFIG_REGISTRY, MODEL_DATACLASS_REGISTRY
+from fairseq.registry import REGISTRIES
+from fairseq.tasks import TASK_DATACLASS_REGISTRY
+
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat.checks import RANGES, check, check_ranges
+from fairseq_posattn.compat.names import METRICS, check_data
+
+TRAIN = {"max_update": 9, "task": "translation", "arch": "transformer_iwslt_de_en", "cpu": True}
+TRAIN |= {"criterion": "label_smoothed_cross_entropy", "optimizer": "adam", "max_tokens": 100}
+TRAIN |= {"save_dir": "checkpoints", "best_checkpoint_metric": "loss", "decoder_attention_heads": 2}
+CLASSIFY = TRAIN | {"arch": "mpsan_classifier", "task": "sentence_prediction"}
+CLASSIFY |= {"criterion": "sentence_classification", "decoder_attention_heads": None}
+TAG = TRAIN | {"arch": "posattn_tagger", "task": "sequence_tagging"}
+TAG |= {"criterion": "sequence_tagging", "decoder_attention_heads": None}
+GENERATE = {"path": "x.pt", "beam": 4, "nbest": 1, "task": "translation", "print_alignment": "hard"}
+INTERACT = GENERATE | {"buffer_size": 1}
+HIGHEST = {"maximize_best_checkpoint_metric": True}
+
+
+def metric(name, **others):
+    return {"best_checkpoint_metric": name, **others}
+
+
+@pytest.mark.parametrize(
+    "settings, changed",
+    [
+        (TRAIN, {}),
+        (TRAIN, {"decoder_embed_dim": 4}),
+        (TRAIN, {"encoder_layers": "[(512, 3)] * 20", "retain_dropout": True, "lr": []}),
+        (TRAIN, {"attention_impl": "sdpa"}),
+        (TRAIN, {"attention_impl": "auto", "decoder_sublayers": "san,cross,ffn"}),
+        (TRAIN, metric("ppl")),
+        (TRAIN, metric("bleu", eval_bleu=True) | HIGHEST),
+        (TRAIN, metric("accuracy", report_accuracy=True) | HIGHEST),
+        (TRAIN, metric("anything", criterion="composite_loss")),
+        (CLASSIFY, {"encoder_attention_heads": 3, "encoder_embed_dim": 4}),
+        (CLASSIFY, {"pooling": "window_max", "word_ngrams": 1}),
+        (CLASSIFY, {"task": "sentence_pair_prediction"}),
+        (CLASSIFY, metric("rmse", criterion="rating_regression")),
+        (TAG, metric("f1") | HIGHEST),
+        (GENERATE, {"replace_unk": "@@ ", "post_process": "subword_nmt"}),
+        (INTERACT, {"replace_unk": "@@ ", "bpe": "subword_nmt", "constraints": "ordered"}),
+    ],
+)
+def test_good_settings_pass(settings, changed):
+    check(settings | changed)
+
+
+@pytest.mark.parametrize(
+    "settings, changed, words",
+    [
+        (TRAIN, {"dropout": 1.5}, "--dropout 1.5: it must be from 0 to 1$"),
+        (TRAIN, {"relu_dropout": -0.1}, "--relu-dropout -0.1: it must be from 0 to 1"),
+        (TRAIN, {"encoder_layerdrop": math.nan}, "--encoder-layerdrop nan: it must be from 0"),
+        (TRAIN, {"encoder_layers": 0}, "--encoder-layers 0: it must be 1 or more"),
+        (TRAIN, {"lr": [0.1, -1.0]}, "--lr -1.0: it must be 0 or more"),
+        (TRAIN, {"update_freq": [2, 0]}, "--update-freq 0: it must be 1 or more"),
+        (TRAIN, {"patience": -2}, "--patience -2: it must be 0 or more, or -1 for none"),
+        (GENERATE, {"sampling_topp": 0.0}, "--sampling-topp 0.0: it must be more than 0 and up"),
+        (GENERATE, {"temperature": 0.0}, "--temperature 0.0: it must be more than 0"),
+        (TRAIN, {"max_tokens": None}, "size of a batch is missing: give --max-tokens or --batch"),
+        (TRAIN, {"optimizer": None}, "--optimizer is missing"),
+        (TRAIN, {"adaptive_softmax_cutoff": "9"}, "it needs --criterion adaptive_loss, not label"),
+        (TRAIN, {"num_batch_buckets": 4}, "--num-batch-buckets: .* NumPy 1"),
+        (TRAIN, {"decoder_attention_heads": 3, "decoder_embed_dim": 4}, "3: .*-embed-dim 4"),
+        (TRAIN, {"encoder_attention_heads": 3, "encoder_embed_dim": 4}, "3: .*-embed-dim 4"),
+        (CLASSIFY, {"pooling": "window_max", "word_ngrams": 2}, "--word-ngrams 2: --pooling"),
+        (TRAIN, {"fp16": True}, r"--fp16: .* \(in YAML: common.fp16=false"),
+        (TRAIN, {"amp": True}, "--amp: .* common.amp=false"),
+        (TRAIN, {"profile": True}, "--profile: it needs a GPU"),
+        (TRAIN, {"save_dir": "/dev/null"}, "--save-dir '/dev/null': it must be a folder"),
+        (TRAIN, {"attention_impl": "sdpa", "decoder_sublayers": "x"}, "sdpa: .* give auto"),
+        (TRAIN, {"arch": None}, "--arch is missing: in a YAML file it is model's _name"),
+        (TRAIN, {"optimizer": "adm"}, "--optimizer adm: unknown; of [0-9]+ the nearest are adam"),
+        (CLASSIFY, {"task": "translation"}, "classifier: it needs --task sentence_prediction or"),
+        (TAG, {"task": "translation"}, "--arch posattn_tagger: it needs --task sequence_tagging"),
+        (TRAIN, {"criterion": "news_recommendation"}, "needs --task news_recommendation, not tra"),
+        (TRAIN, {"criterion": "relatedness"}, "needs --task sentence_prediction or sentence_pair"),
+        (TRAIN, {"task": "online_backtranslation"}, "--task .*: it needs --mono-langs"),
+        (TRAIN, metric("f1"), "f1: with --criterion label_smoothed_cross_entropy it is one of los"),
+        (TRAIN, metric("bleu"), "bleu: give --eval-bleu, too"),
+        (TRAIN, metric("accuracy"), "accuracy: give --report-accuracy, too"),
+        (TRAIN, metric("loss") | HIGHEST, "loss: the lower, the better: leave out --maximize"),
+        (CLASSIFY, metric("acuracy"), "acuracy: .* it is one of loss, accuracy, macro_f1$"),
+        (CLASSIFY, metric("accuracy"), "higher, the better: give --maximize-best-checkpoint-me"),
+        (GENERATE, {"path": None}, "--path is missing"),
+        (GENERATE, {"num_shards": 2, "shard_id": 2}, "--shard-id 2: it must be less than --num"),
+        (GENERATE, {"nbest": 5}, "--nbest 5: a beam of 4"),
+        (GENERATE, {"diverse_beam_groups": 3}, "--diverse-beam-groups 3: it must divide --beam 4"),
+        (GENERATE, {"replace_unk": "@@ ", "print_alignment": None}, "it needs --print-alignment"),
+        (GENERATE, {"replace_unk": "@@ ", "bpe": "subword_nmt"}, "--replace-unk: --bpe, .* join"),
+        (INTERACT, {"replace_unk": "@@ ", "post_process": "x"}, "--post-process join the subwords"),
+        (GENERATE, {"constraints": "ordered"}, "--constraints: fairseq-generate cannot read them"),
+        (INTERACT, {"print_alignment": "soft"}, "--print-alignment soft: .* hard ones only"),
+    ],
+)
+def test_a_mistake_is_one_line(settings, changed, words):
+    with pytest.raises(UsageError, match=words):
+        check(settings | changed)
+
+
+def test_no_default_of_fairseq_or_the_plugin_is_out_of_range():
+    configs = [field.default for field in dataclasses.fields(FairseqConfig)]
+    registries = [MODEL_DATACLASS_REGISTRY, TASK_DATACLASS_REGISTRY]
+    registries += [registry["dataclass_registry"] for registry in REGISTRIES.values()]
+    configs += [config for registry in registries for config in registry.values()]
+    checked = set()
+    for config in filter(dataclasses.is_dataclass, configs):
+        for field in dataclasses.fields(config):
+            factory = field.default_factory
+            check_ranges(
+                {field.name: field.default if factory is dataclasses.MISSING else factory()}
+            )
+            checked.add(field.name)
+    assert {"dropout", "encoder_layers", "lr", "beam", "label_smoothing"} <= checked
+    for configure in ARCH_CONFIG_REGISTRY.values():
+        settings = Namespace()
+        with contextlib.suppress(AttributeError):  # some need a flag without a default
+            configure(settings)
+        check_ranges(vars(settings))
+    names = [name for _, patterns in RANGES.values() for name in patterns]
+    assert len(names) == len(set(names))
+
+
+# What a criterion may have counted in a batch.
+LOGGED = {
+    **dict.fromkeys(("loss", "nll_loss", "alignment_loss"), 3.0),
+    **dict.fromkeys(("mha_reg_loss", "ffn_reg_loss", "n_correct", "ncorrect"), 3.0),
+    **{"ntokens": 7, "nsentences": 4, "sample_size": 4, "total": 7, "pred": [1, 0], "targ": [1, 0]},
+    **dict.fromkeys(("report_mcc", "report_acc_and_f1", "report_pearson_and_spearman"), True),
+    **{"class_counts": torch.ones(3, 2), "scores": torch.ones(3, 4), "error_sums": torch.ones(3)},
+    **{"words_right": torch.ones(2), "arguments": torch.ones(5), "rankings": torch.ones(6)},
+}
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_criterions_log_the_listed_metrics(name):
+    with metrics.aggregate(new_root=True) as logged:
+        CRITERION_REGISTRY[name].reduce_metrics([LOGGED])
+    assert {*METRICS[name]} - {"bleu"} <= {*logged}
+
+
+# --- The folder of the data -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path):
+    names = ["dict.de.txt", "dict.en.txt", "dict.fr.txt", "mono.de-en.de.idx"]
+    names += [f"{split}.de-en.{side}.idx" for split in ("train", "test") for side in ("de", "en")]
+    for name in names:
+        (tmp_path / name).touch()
+    return tmp_path
+
+
+def test_data_that_exists_passes(folder):
+    base = {"data": str(folder), "task": "translation", "gen_subset": "test"}
+    for changed in (
+        {"source_lang": "de", "target_lang": "en"},
+        {"source_lang": "en", "target_lang": "de"},  # fairseq reads either name
+        {"source_lang": "de"},
+        {"gen_subset": "mono"},  # translating needs the source only
+        {"gen_subset": "train,test"},
+        {"task": "nonesuch", "gen_subset": "dev"},  # other tasks are not checked
+    ):
+        check_data(base | changed, ("gen_subset",))
+
+
+@pytest.mark.parametrize(
+    "changed, subset, words",
+    [
+        ({"source_lang": "it"}, "gen_subset", "it: .* has no dict.it.txt, only dictionaries of de"),
+        ({"target_lang": "fr"}, "gen_subset", "do not name the pair .* give both --source-lang"),
+        ({"source_lang": "de", "target_lang": "fr"}, "gen_subset", "no such split from de to fr"),
+        ({"gen_subset": "dev"}, "gen_subset", "--gen-subset dev: .* only mono, test, train"),
+        ({"gen_subset": "t*"}, "gen_subset", r"--gen-subset t\*: .* has no such split"),
+        ({"train_subset": "mono"}, "train_subset", "--train-subset mono: .* only test, train$"),
+        ({"data": ""}, "gen_subset", "the data: there is no such folder"),
+        ({"task": "sentence_prediction"}, "gen_subset", "dict.txt; it is data of --task transla"),
+    ],
+)
+def test_missing_data_is_one_line(folder, changed, subset, words):
+    settings = {"data": str(folder), "task": "translation", "gen_subset": "test"} | changed
+    with pytest.raises(UsageError, match=words):
+        check_data(settings, (subset,))

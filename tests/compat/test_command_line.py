@@ -1,0 +1,256 @@
+"""Settings given as objects, and settings that Hydra cannot compose."""
+
+import inspect
+import sys
+from argparse import Namespace
+from dataclasses import fields
+
+import hydra
+import hydra._internal.utils
+import pytest
+from fairseq import models
+from fairseq.dataclass import utils
+from fairseq.dataclass.configs import FairseqConfig
+from fairseq.models.transformer_lm import TransformerLanguageModelConfig
+from hydra.core.config_store import ConfigStore
+from hydra.core.utils import JobReturn, JobStatus
+from omegaconf import OmegaConf, ValidationError
+from omegaconf.errors import ConfigAttributeError, InterpolationKeyError
+
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat import command_line
+from fairseq_posattn.compat.command_line import parts_of, unread
+from fairseq_posattn.compat.explanations import explain
+from fairseq_posattn.model.encoders import ENCODERS
+from fairseq_posattn.model.mechanisms import MECHANISMS
+from fairseq_posattn.training.models import PosAttnClassifierConfig
+from fairseq_posattn.training.models.registration import all_options
+
+
+@pytest.mark.parametrize("module", [models, utils])
+def test_an_object_of_settings_is_taken(module):
+    given = TransformerLanguageModelConfig(dropout=0.7)
+    with pytest.raises(KeyError, match="_parent"):
+        inspect.unwrap(module.merge_with_parent)(TransformerLanguageModelConfig, given)
+    merged = module.merge_with_parent(TransformerLanguageModelConfig, given)
+    assert merged.dropout == 0.7
+
+
+@pytest.mark.parametrize("error", [UsageError("--lr -1"), ValueError("a bug")])
+def test_hydra_calls_the_hook_for_mistakes(capsys, monkeypatch, error):
+    shown = []
+    monkeypatch.setattr(sys, "excepthook", lambda *error: shown.append(error[1]))
+    finished = JobReturn(status=JobStatus.FAILED)
+    finished.return_value = error
+    with pytest.raises(ValueError):
+        JobReturn.return_value.fget.__wrapped__(finished)
+    assert "Error executing job" in capsys.readouterr().err
+    is_mistake = isinstance(error, UsageError)
+    with pytest.raises(SystemExit if is_mistake else ValueError):
+        finished.return_value  # noqa: B018
+    assert bool(capsys.readouterr().err) != is_mistake
+    assert shown == [error] * is_mistake
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of matching names, which fairseq has, too
+@pytest.mark.parametrize(
+    "text, override, line",
+    [
+        ("", "optimization.max_updates=3", "Key 'max_updates' .* the nearest are max_update, .*"),
+        ("", "optimization.lr=[1", "optimization.lr=.1: it must be NAME=VALUE: .*"),
+        ("", "optimization.max_update=x", ".*max_update=x: Value 'x' of type 'str' could not .*"),
+        ("checkpoint: {savedir: a}", "", "Error merging 'mine' .* the nearest are save_dir, .*"),
+        ("model: {_name: x}", "model.dropout=1", ".* To append .* use [+]model.dropout=1"),
+        ("defaults: [{optimiser: adam}]", "", "In 'mine': Could not find 'optimiser/adam'"),
+        ("task:\n  a: b\n c: d", "", r".*mine.yaml:3: this is not YAML: .*"),
+    ],
+)
+def test_what_hydra_cannot_compose_is_a_line(tmp_path, monkeypatch, capsys, text, override, line):
+    (tmp_path / "mine.yaml").write_text(text)
+    store = ConfigStore.instance()
+    monkeypatch.setattr(store, "repo", dict(store.repo))
+    store.store("mine", FairseqConfig)
+
+    def work():
+        with hydra.initialize_config_dir(str(tmp_path), version_base="1.1"):
+            hydra.compose("mine", [override] if override else [])
+
+    with pytest.raises(SystemExit):
+        hydra._internal.utils.run_and_report.__wrapped__(work)
+    assert len(capsys.readouterr().err.splitlines()) > 3
+    with pytest.raises(UsageError, match=line) as error:
+        hydra._internal.utils.run_and_report(work)
+    assert "\n" not in str(error.value)
+
+
+# --- Options that a model does not read -----------------------------------------------------------
+
+
+def test_an_option_of_a_missing_part_is_reported():
+    own = {"arch": "dman_iwslt_de_en", "dman_max_distance": 3, "dropout": 0.3}
+    assert not list(unread(own))
+    assert list(unread({**own, "mtsa_masks": "none"})) == [
+        "--mtsa-masks none changes nothing: it is for mtsa, and this model has "
+        "cross, dman, ffn, san"
+    ]
+    lines = list(unread({"arch": "mpsan_classifier", "encoder_attention_heads": 8}))
+    assert [line.partition(", and")[0] for line in lines] == [
+        "--encoder-attention-heads 8 changes nothing: it is for transformer, attention, mtsa"
+    ]
+    assert not list(unread({"arch": "multi_head_classifier", "encoder_attention_heads": 8}))
+    assert not list(unread({"arch": "transformer", "encoder_attention_heads": 8}))
+
+
+def test_defaults_of_the_architecture_are_not_reported():
+    """A YAML file gives all options; what its architecture has is not what somebody gave."""
+    preset = {"arch": "cspan_classifier", "pooling": "mean", "pooling_queries": 16}
+    assert not list(unread(preset))
+    assert len(list(unread({**preset, "pooling_queries": 8}))) == 1
+
+
+def test_learned_positions_that_a_mechanism_replaces_are_reported():
+    """Of its side alone, and not where the architecture has both."""
+    learned = {"arch": "posattn_transformer", "encoder_learned_pos": True}
+    assert not list(unread(learned))
+    assert not list(unread({**learned, "decoder_sublayers": "rpr,cross,ffn"}))
+    assert list(unread({**learned, "encoder_sublayers": "san,rpr,ffn"})) == [
+        "--encoder-learned-pos True changes nothing: --encoder-sublayers has rpr, and no position "
+        "embeddings are added"
+    ]
+    assert len(list(unread({**learned, "no_token_positional_embeddings": True}))) == 1
+    assert not list(unread({"arch": "da_transformer_summarization"}))
+
+
+def test_training_reports_it(caplog):
+    """Whether its settings are from a command line or from a YAML file."""
+    model = {"_name": "posattn_transformer", "encoder_sublayers": "san,ffn", "sman_radius": "2"}
+    cfg = OmegaConf.create({"model": model})
+    command_line.check_config(lambda cfg: None, cfg)
+    assert "--sman-radius 2 changes nothing: it is for sman" in caplog.text
+
+
+# A layer is described with these, whoever takes a part of it.
+OF_LAYERS = {"encoder_ffn_embed_dim", "encoder_normalize_before", "activation_fn"}
+OF_LAYERS |= {"activation_dropout"}
+MADE = [("encoder", name) for name in ENCODERS if name != "transformer"]
+MADE += [("encoder_sublayers", f"{name},ffn") for name in MECHANISMS]
+
+
+@pytest.mark.parametrize("option, value", MADE)
+def test_options_that_an_encoder_reads_are_never_reported(option, value):
+    """The helps name it at all that is its own and is read of it."""
+    read = set()
+
+    class Watched(Namespace):
+        def __getattribute__(self, name):
+            read.add(name)
+            return super().__getattribute__(name)
+
+    options = {"encoder": "transformer", "max_positions": 16, option: value}
+    cfg = Watched(**vars(all_options(Namespace(**options), PosAttnClassifierConfig)))
+    ENCODERS[cfg.encoder](cfg, dim=48)
+    readers = {
+        option.name: option.metadata.get("readers", ())
+        for option in fields(PosAttnClassifierConfig)
+    }
+    own = {name for name in read - OF_LAYERS if readers.get(name)}
+    assert all(parts_of(options).intersection(readers[name]) for name in own), own
+
+
+# --- Errors that are one line, and those that keep their traceback --------------------------------
+
+CHILD = """
+
+-- Process 1 terminated with the following error:
+Traceback (most recent call last):
+  File "torch/multiprocessing/spawn.py", line 90, in _wrap
+    fn(i, *args)
+ValueError: the first of two
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "fairseq_cli/train.py", line 96, in main
+    raise
+    ^^^^^
+{}
+"""
+
+
+class ProcessException(Exception):
+    """Of PyTorch's spawned processes."""
+
+
+def raised(error, by_a_command=True):
+    """What is shown of an error raised within, or outside, a file of fairseq's commands."""
+    path = "/somewhere/fairseq_cli/train.py" if by_a_command else "/somewhere/train.py"
+    try:
+        exec(compile("raise error", path, "exec"), {"error": error.with_traceback(None)})
+    except BaseException as caught:
+        return explain(caught, caught.__traceback__)
+
+
+@pytest.mark.parametrize(
+    "error, line",
+    [
+        (FileNotFoundError(2, "No such file or directory", "x.txt"), "x.txt: No such file or dir"),
+        (FileExistsError("data-bin/dict.zh-cn.txt"), "data-bin/dict.zh-cn.txt exists: "),
+        (OSError("Model file not found: x.pt"), "x.pt: there is no such checkpoint"),
+        (
+            Exception(
+                "Size of sample #4 is invalid (=(np.int32(5), 6)) since max_positions=(4, 9), skip"
+            ),
+            "sentence 4, counted from 0, is too long: it has (5, 6) tokens and the model takes (4, "
+            "9); train with a greater --max-source-positions and --max-target-positions, cut "
+            "sources of binarised data to N tokens with --truncate-source",
+        ),
+        (FloatingPointError("gradients are Nan/Inf"), "the training has diverged (gradients are"),
+        (
+            ConfigAttributeError("Missing key lr\n    full_key: optimizer.lr\n"),
+            "optimizer.lr is missing in the YAML file, where it has no default; that of ",
+        ),
+        (
+            ValidationError(
+                "Value 'two' of type 'str' could not be converted to Integer\n"
+                "    full_key: encoder_layers\n    object_type=dman_iwslt_de_en"
+            ),
+            "--encoder-layers 'two': it must be of type Integer",
+        ),
+        (
+            InterpolationKeyError(
+                "Interpolation key 'criterion.classification_head_name' not found\n"
+                "    full_key: classification_head_name\n    object_type=SentencePredictionConfig"
+            ),
+            "--criterion does not support the task: to classify, give sentence_class",
+        ),
+        (
+            ImportError("Cannot find FullyShardedDataParallel. Please install fairscale with pip"),
+            "Please install fairscale",
+        ),
+        (ProcessException(CHILD.format("a.b.UsageError: --lr -1")), "--lr -1"),
+        (ProcessException(CHILD.format("OSError: Model file not found: x")), "x: there is no such"),
+        (
+            ProcessException(CHILD.format("IsADirectoryError: [Errno 21] Is a directory: 'x'")),
+            "x: Is a directory",
+        ),
+    ],
+)
+def test_a_mistake_is_explained(error, line):
+    assert raised(error).startswith(line)
+    assert raised(error, by_a_command=False) is None
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("a bug"),
+        AssertionError(),
+        KeyError("nonesuch"),
+        OSError("nothing is named"),
+        ProcessException(CHILD.format("AssertionError")),
+        ProcessException("killed"),
+        KeyboardInterrupt(),
+    ],
+)
+def test_what_may_be_a_bug_is_not_explained(error):
+    assert raised(error) is None

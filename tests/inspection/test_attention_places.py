@@ -1,0 +1,85 @@
+"""The places where tokens attend, and the choice among them."""
+
+from argparse import Namespace
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.inference.trained_model import TrainedModel
+from fairseq_posattn.inspection.places import choose, encoder_places, sublayer_places
+
+
+def labels(places):
+    return [(place.layer, place.name) for place in places]
+
+
+@pytest.mark.parametrize(
+    "side, names, expected",
+    [
+        ("encoder", "dman,san,ffn", ["dman", "san"]),
+        ("encoder", "san,da,ffn,san,ffn", ["san.1", "da", "san.2"]),
+        ("decoder", "dman,cross,san,ffn", ["dman", "san"]),
+    ],
+)
+def test_sublayers_in_the_order_of_computation(build, side, names, expected):
+    stack, places = build(**{"encoder": "san,ffn", side: names}, side=side)
+    assert labels(places) == [(layer, name) for layer in (1, 2) for name in expected]
+    assert places[0].module is stack.layers[0].sublayers[0].sublayer.mechanism
+    trained = TrainedModel(
+        "best.pt", SimpleNamespace(**{side: stack}), Namespace(**{f"{side}_sublayers": names}), None
+    )
+    assert labels(sublayer_places(trained, side)) == labels(places)
+
+
+def test_sublayers_of_a_recommender_are_named_after_their_level(build):
+    words, clicks = build("da,ffn")[0], build("da,ffn")[0]
+    model = SimpleNamespace(levels={"words": words, "clicks": clicks})
+    trained = TrainedModel("best.pt", model, Namespace(encoder_sublayers="da,ffn"), None)
+    places = sublayer_places(trained, "encoder")
+    assert labels(places) == [(1, "words.da"), (2, "words.da"), (1, "clicks.da"), (2, "clicks.da")]
+    assert places[2].module is clicks.layers[0].sublayers[0].sublayer.mechanism
+
+
+@pytest.mark.parametrize("side", ["encoder", "decoder"])
+def test_a_model_without_sublayers_is_refused(side):
+    stock = torch.nn.Transformer(4, 1, 1, 1, 4)  # has an encoder and a decoder of other layers
+    trained = TrainedModel("best.pt", stock, Namespace(), None)
+    with pytest.raises(UsageError, match=f"^best.pt: the {side} of Transformer has no layers of"):
+        sublayer_places(trained, side)
+
+
+def test_an_encoder_without_sublayers_has_places(classifier):
+    places = encoder_places(classifier(encoder="cspan", pooling="attention").trained)
+    assert labels(places) == [(1, "semantic attention"), (1, "positional attention")]
+    with pytest.raises(UsageError, match="--encoder bilstm with --pooling attention has no att"):
+        encoder_places(classifier(encoder="bilstm", pooling="attention").trained)
+
+
+@pytest.mark.parametrize(
+    "layers, names, expected",
+    [
+        (None, None, [(1, "dman"), (1, "san"), (2, "dman"), (2, "san")]),
+        ([2], None, [(2, "dman"), (2, "san")]),
+        (None, ["san"], [(1, "san"), (2, "san")]),
+        ([1, 2], ["dman"], [(1, "dman"), (2, "dman")]),
+        ([1, 3], None, "--layers 3: there are layers 1 to 2"),
+        ([0], None, "--layers 0: there are layers 1 to 2"),
+        (None, ["san", "da"], "--sublayers da: choose from dman, san"),
+    ],
+)
+def test_choose(build, layers, names, expected):
+    _, places = build("dman,san,ffn")
+    if isinstance(expected, list):
+        assert labels(choose(places, layers, names)) == expected
+    else:
+        with pytest.raises(UsageError, match=f"^{expected}$"):
+            choose(places, layers, names)
+
+
+def test_a_sublayer_of_another_layer_is_refused(build):
+    """As cross attention if the encoder has more layers, and pooling, which has one."""
+    _, [*first, second, _] = build("dman,san,ffn")
+    with pytest.raises(UsageError, match="^--layers 2 --sublayers san: there is none of these$"):
+        choose([*first, second], [2], ["san"])

@@ -1,0 +1,152 @@
+"""DA's w and v, functions of distance and matrices, and their pictures."""
+
+import math
+
+import numpy
+import pytest
+import torch
+
+from fairseq_posattn.inspection.rescaling import (
+    curve_numbers,
+    draw_curves,
+    draw_matrices,
+    draw_weights,
+    matrix_numbers,
+    weight_numbers,
+)
+
+W = [[0.5, -0.25], [-1.0, 2.0]]
+V = [[-2.0, 1.0], [0.75, 0.25]]
+
+
+def f(x, v):
+    """Eq. 5 of DA-Transformer."""
+    return (1 + math.exp(v)) / (1 + math.exp(v - x))
+
+
+@pytest.fixture
+def places(build, set_parameters):
+    """DA's sublayers of an encoder with these parameters; those of a decoder by ``places(1)``."""
+
+    def places(decoder=False, **flags):
+        names = {"encoder": "san,ffn", "decoder": "da,cross,ffn", "side": "decoder"}
+        _, places = build(**names if decoder else {"encoder": "da,ffn"}, **flags)
+        for place, w, v in zip(places, W, V, strict=True):
+            set_parameters(place.owner, distance_weight=w, sigmoid_shift=v)
+        return places
+
+    return places
+
+
+def test_each_parameter_is_sorted_alone(places):
+    first, second = weight_numbers(places())["sublayers"]
+    assert first == {
+        "layer": 1,
+        "sublayer": "da",
+        "parameters": {
+            "w": [{"head": 2, "value": -0.25}, {"head": 1, "value": 0.5}],
+            "v": [{"head": 1, "value": -2.0}, {"head": 2, "value": 1.0}],
+        },
+    }
+    assert [bar["head"] for bar in second["parameters"]["v"]] == [2, 1]
+
+
+def test_several_runs_give_the_mean_of_sorted_values(places, set_parameters):
+    ours, others = places(), places()
+    set_parameters(others[0].owner, distance_weight=[0.25, 1.5])
+    numbers = weight_numbers(ours, others)
+    w = numbers["sublayers"][0]["parameters"]["w"]
+    assert w == [{"rank": 1, "value": 0.0}, {"rank": 2, "value": 1.0}]
+    labels = {axis.get_xlabel() for axis in draw_weights(numbers).axes}
+    assert labels == {"rank, by w", "rank, by v"}
+
+
+@pytest.mark.parametrize(
+    "mapping, names", [("linear", ["w", "b"]), ("clip", ["w"]), ("learnable_sigmoid", ["w", "v"])]
+)
+def test_parameters_depend_on_the_mapping(build, mapping, names):
+    _, places = build("da,ffn", da_mapping=mapping)
+    numbers = weight_numbers(places)
+    assert [list(one["parameters"]) for one in numbers["sublayers"]] == [names, names]
+
+
+def test_the_picture_of_weights_shows_the_numbers(places, labels_of):
+    numbers = weight_numbers(places())
+    figure = draw_weights(numbers)
+    shown = {(axis.get_title(), axis.get_xlabel()): axis for axis in figure.axes}
+    assert len(shown) == 4
+    for sublayer in numbers["sublayers"]:
+        for name, bars in sublayer["parameters"].items():
+            axis = shown[f"layer {sublayer['layer']}, da", f"head, by {name}"]
+            assert [bar.get_height() for bar in axis.patches] == [bar["value"] for bar in bars]
+            heads = [tick.get_text() for tick in axis.get_xticklabels()]
+            assert heads == [str(bar["head"]) for bar in bars]
+    assert {label[:3] for label in labels_of(figure)} > {"w: ", "v: "}
+
+
+def test_curves_are_the_equation(places):
+    numbers = curve_numbers(places(), furthest=12)
+    assert numbers["distances"] == list(range(13))
+    assert (numbers["weighted_distances"][0], numbers["weighted_distances"][-1]) == (-10, 10)
+    for head, w, v in zip(numbers["sublayers"][0]["heads"], W[0], V[0], strict=True):
+        assert head["parameters"] == {"w": w, "v": v}
+        weighted = [f(x, v) for x in numbers["weighted_distances"]]
+        assert head["by_weighted_distance"] == pytest.approx(weighted, rel=1e-4)
+        assert head["by_distance"] == pytest.approx([f(w * n, v) for n in range(13)], rel=1e-5)
+
+
+def test_curves_of_another_mapping(build):
+    _, places = build("da,ffn", da_mapping="clip", da_clip_threshold=2.0)
+    numbers = curve_numbers(places, furthest=3)
+    (head, _) = numbers["sublayers"][0]["heads"]
+    clipped = [min(x, 2.0) for x in numbers["weighted_distances"]]
+    assert head["by_weighted_distance"] == pytest.approx(clipped, abs=1e-6)
+    assert list(head["parameters"]) == ["w"]
+
+
+def test_the_picture_of_curves_shows_the_numbers(places):
+    numbers = curve_numbers(places(), furthest=12)
+    axes = draw_curves(numbers).axes
+    assert len(axes) == 4  # of two layers
+    for sublayer, left, right in zip(numbers["sublayers"], axes[::2], axes[1::2], strict=True):
+        for head, line, of_distance in zip(sublayer["heads"], left.lines, right.lines, strict=True):
+            assert line.get_xdata().tolist() == numbers["weighted_distances"]
+            assert line.get_ydata().tolist() == head["by_weighted_distance"]
+            assert of_distance.get_xdata().tolist() == numbers["distances"]
+            assert of_distance.get_ydata().tolist() == head["by_distance"]
+    left, right, *_ = axes
+    assert left.get_xlabel() == "weighted distance w·|t - s|"
+    assert right.get_xlabel() == "distance |t - s| (tokens)"
+    legend = [text.get_text() for text in right.get_legend().get_texts()]
+    assert legend == ["head 1: w = 0.50, v = -2.00", "head 2: w = -0.25, v = 1.00"]
+
+
+def test_matrices_are_the_equation(places):
+    heads = matrix_numbers(places(), 3)["sublayers"][1]["heads"]
+    for head, w, v in zip(heads, W[1], V[1], strict=True):
+        expected = [[f(w * abs(query - key), v) for key in range(3)] for query in range(3)]
+        assert numpy.array(head["coefficients"]) == pytest.approx(numpy.array(expected), rel=1e-5)
+        assert head["parameters"] == {"w": w, "v": v}
+
+
+@pytest.mark.parametrize("adjustment, neutral", [("early_multiply", 1.0), ("late_add", 0.0)])
+def test_no_change_is_white(places, adjustment, neutral):
+    numbers = matrix_numbers(places(da_adjustment=adjustment), length=5)
+    assert [sublayer["neutral"] for sublayer in numbers["sublayers"]] == [neutral, neutral]
+    for axis in draw_matrices(numbers).axes[:4]:
+        assert axis.images[0].norm(neutral) == 0.5
+
+
+def test_the_picture_of_a_decoders_matrices_hides_later_keys(places, labels_of):
+    numbers = matrix_numbers(places(decoder=True), length=5)
+    figure = draw_matrices(numbers)
+    heads = [head for sublayer in numbers["sublayers"] for head in sublayer["heads"]]
+    for head, axis in zip(heads, figure.axes, strict=False):
+        shown = torch.tensor(axis.images[0].get_array().filled(numpy.nan))
+        assert shown.isnan().equal(torch.ones(5, 5).triu(1).bool())
+        expected = numpy.array(head["coefficients"], dtype=float)
+        numpy.testing.assert_array_equal(shown, expected)
+    labels = labels_of(figure)
+    title = "layer 1, head 1\nw = 0.50, v = -2.00"
+    assert labels[:3] == [title, "key's position", "query's position"]
+    assert "coefficient (1: no change)" in labels
