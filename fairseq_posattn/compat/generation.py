@@ -24,15 +24,8 @@ def forbid_repetition(self, tokens, lprobs, bsz, beam_size, step):
     """Forbid tokens that would repeat an n-gram of their hypothesis.
 
     Without its CUDA extension fairseq ignores ``--no-repeat-ngram-size``: it compares with the last
-    tokens of a buffer of the longest possible output, which are usually padding.
-
-    Args:
-        tokens: [bsz * beam_size, longest]; the first is not part of the output, then come ``step``
-            chosen tokens.
-        lprobs: [bsz * beam_size, vocabulary], of the next token; changed in place.
-
-    Returns:
-        ``lprobs``.
+    tokens of a buffer of the longest possible output, which are usually padding. The rows of
+    ``tokens`` begin with one that is not output, then come ``step`` chosen ones.
     """
     size = self.no_repeat_ngram_size
     chosen = tokens[:, 1 : step + 1]
@@ -98,11 +91,7 @@ def translate_shard(main, cfg, *args, **kwargs):
 
 
 def word_numbers(words: Iterable[str], dictionary: Dictionary, *others: str) -> Tensor:
-    """Return the numbers of words; the text of a special symbol is an unknown word.
-
-    Args:
-        others: further special symbols of the task.
-    """
+    """Return the numbers of words; the text of a special symbol, also of ``others``, is unknown."""
     marks = {*map(dictionary.index, others), *range(dictionary.nspecial)}
     known = map(dictionary.index, words)
     unknown = dictionary.unk()
@@ -115,23 +104,14 @@ TOKENIZED = "in its language, and tokenized as its training data was"
 
 @dataclass
 class UnknownWords:
-    """Counts of tokens, with a single warning if too many are unknown.
-
-    Attributes:
-        unknown: number of unknown tokens.
-        words: number of tokens.
-        warned: :meth:`warning` has returned a warning.
-        share: largest share of unknown tokens without a warning; subwords are nearly all known.
-        kind: of tokens, "words" or "subwords".
-        hint: what may be wrong with the text, as the end of a question.
-    """
+    """Counts of tokens, with a single warning if too many are unknown."""
 
     unknown: int = 0
     words: int = 0
     warned: bool = False
-    share: float = 0.5
+    share: float = 0.5  # largest without a warning; subwords are nearly all known
     kind: str = "words"
-    hint: str = "in its language"
+    hint: str = "in its language"  # the end of a question
 
     def add(self, tokens: Tensor, dictionary: Dictionary) -> None:
         """Count ``tokens``, numbers of words in any shape, without special symbols."""
@@ -197,20 +177,20 @@ def copy_without_file(load_align_dict, replace_unk):
 
 @around(utils, "post_process_prediction")
 def replace_before_joining(
-    post_process_prediction,
+    post_process,
     hypo_tokens,
     src_str,
     alignment,
     align_dict,
     tgt_dict,
     remove_bpe=None,
-    extra_symbols_to_ignore=None,
+    ignored=None,
 ):
     """Replace unknown words before subwords are joined, because alignments are of subwords."""
     given = (hypo_tokens, src_str, alignment, align_dict, tgt_dict)
     if align_dict is None or remove_bpe is None:
-        return post_process_prediction(*given, remove_bpe, extra_symbols_to_ignore)
-    _, subwords, _ = post_process_prediction(*given, None, extra_symbols_to_ignore)
+        return post_process(*given, remove_bpe, ignored)
+    _, subwords, _ = post_process(*given, None, ignored)
     words = data_utils.post_process(subwords, remove_bpe)
     return tgt_dict.encode_line(words, add_if_not_exist=True), words, alignment
 
@@ -219,13 +199,8 @@ def replace_before_joining(
 def replace_unknown(hypo_str, src_str, alignment, align_dict, unk):
     """Return a translation with its unknown words replaced by aligned source words.
 
-    fairseq reads the alignment, a list of pairs, as a list of places.
-
-    Args:
-        hypo_str, src_str (str): translation and source.
-        alignment: pairs of a place in the source and one in the translation, from 0.
-        align_dict (dict): translations of source words; others are copied.
-        unk (str): the unknown word.
+    ``alignment`` has pairs of places in the source and in the translation, which fairseq reads as a
+    list of places. Words without a translation in ``align_dict`` are copied.
     """
     words, source = tokenizer.tokenize_line(hypo_str), tokenizer.tokenize_line(src_str)
     for place, aligned in alignment:
