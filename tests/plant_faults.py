@@ -443,13 +443,13 @@ FAULTS = [
         PRESET_FLAG,
     ),
     Fault(
-        "training/criterions/sentence_classification.py",
+        "training/criterions/sentences.py",
         "occurs = predicted + true > 0",
         "occurs = true > 0",
         F1,
     ),
     Fault(
-        "training/criterions/sentence_classification.py",
+        "training/criterions/sentences.py",
         "occurs = predicted + true > 0",
         "occurs = predicted + true >= 0",
         F1,
@@ -461,13 +461,13 @@ FAULTS = [
         CUT,
     ),
     Fault(
-        "training/criterions/sentence_criterion.py",
+        "training/criterions/sentences.py",
         "self.l2 / 2 *",
         "self.l2 *",
         "tests/training/criterions/test_sentence_criterion.py",
     ),
     Fault(
-        "training/criterions/score_criterions.py",
+        "training/criterions/sentences.py",
         "columns[:, ids] =",
         "columns[:, : len(ids)] =",
         "tests/training/criterions/test_relatedness.py",

@@ -101,14 +101,16 @@ def quantize_linear_layers(model: nn.Module) -> int:
     """Let a model's linear layers multiply in int8; the model can no longer be trained.
 
     Weights have a scale per output feature, inputs one per call. Embeddings, attention and layer
-    norms stay float32.
+    norms stay float32. Where fairseq's own models use a weight without calling its layer, as in
+    their encoder's attention, it stays float32, too.
 
     Returns:
-        number of quantized layers; 0 if the model is not one of the plugin's.
+        number of quantized layers.
     """
-    layers = [module for module in model.modules() if isinstance(module, Linear)]
+    layers = [module for module in model.modules() if isinstance(module, nn.Linear)]
     for layer in layers:
-        layer.product = partial(_int8_matmul, packed=_pack(layer))  # type: ignore[method-assign]
+        matmul = partial(_int8_matmul, packed=_pack(layer))
+        setattr(layer, "product" if isinstance(layer, Linear) else "forward", matmul)
     return len(layers)
 
 
@@ -117,7 +119,7 @@ def _int8_matmul(x: Tensor, packed: torch.ScriptObject) -> Tensor:
     return output
 
 
-def _pack(layer: Linear) -> torch.ScriptObject:
+def _pack(layer: nn.Linear) -> torch.ScriptObject:
     scales = layer.weight.abs().amax(1).clamp(min=1e-12) / INT8_MAX  # [output]
     zeros = torch.zeros_like(scales, dtype=torch.long)
     with warnings.catch_warnings():

@@ -91,8 +91,7 @@ def load(
         decoding: see :class:`Decoding`, and other fields of fairseq's :class:`GenerationConfig`.
 
     Raises:
-        UsageError: a checkpoint, its data or a setting cannot be used; int8 on a GPU or with a
-            stock model of fairseq.
+        UsageError: a checkpoint, its data or a setting cannot be used; int8 on a GPU.
     """
     paths = [checkpoints] if isinstance(checkpoints, str | PathLike) else checkpoints
     settings = _generation(decoding)
@@ -101,8 +100,8 @@ def load(
     if int8:
         if translator.device.type != "cpu":
             raise UsageError(f"int8: needs a CPU, not {translator.device}")
-        if not all(map(quantize_linear_layers, translator.models)):
-            raise UsageError(f"{translator.path}: int8 needs a model of the plugin")
+        for model in translator.models:
+            quantize_linear_layers(model)
     return translator
 
 
