@@ -165,14 +165,14 @@ FAULTS = [
     ),
     Fault(
         "model/multihead.py",
-        '{"padding": _no_padding(key), **newest}',
-        '{**newest, "padding": _no_padding(key)}',
+        '{"padding": _no_padding(newest["key"]), **newest}',
+        '{**newest, "padding": _no_padding(newest["key"])}',
         PREFIX,
     ),
     Fault(
         "model/multihead.py",
-        'past["order"][new_order] if "order" in past else new_order',
-        "new_order",
+        "self.order = self.order[new_order]",
+        "self.order = new_order",
         MULTIHEAD,
     ),
     Fault("model/multihead.py", "self.activation(heads)", "heads", MANS_LOOPS),
